@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.arrays import renamed
+from schedlang.arrays import rename
 from tests.arrays import agree
 
 RNG = np.random.default_rng(0)
@@ -220,11 +220,11 @@ def test_operations_read_through_views() -> None:
 
 def test_a_renamed_stage() -> None:
     A = sl.placeholder((4, 6), name="A")
-    turned = renamed(A.T, "turned")
+    turned = rename(A.T, "turned")
     assert turned.name == "turned" and (turned + 1).op.input_tensors == [A]
-    assert renamed(A, "X").name == "A"
+    assert rename(A, "X").name == "A"
     B = sl.compute((4,), lambda i: A[i, 0], name="B")
-    assert renamed(B, "X").name == "B" and renamed(A + 1, "X").op.name == "X"
+    assert rename(B, "X").name == "B" and rename(A + 1, "X").op.name == "X"
 
 
 def test_an_array_pickles() -> None:

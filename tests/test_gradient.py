@@ -71,7 +71,7 @@ def dropped_conditions(patch: Any) -> None:
 
 
 def short_range(patch: Any) -> None:
-    whole = ragged.ranged
+    whole = ragged.clip_range
     patch(ragged, "ranged", lambda box, low, high: whole(box, low, high - 1))
 
 

@@ -6,6 +6,6 @@ Each makes a stage as ``sl.compute`` does. Importing the package gives them to
 
 import schedlang.arrays.methods  # noqa: F401 - gives tensors their operators and methods
 from schedlang.arrays.einsum import einsum
-from schedlang.arrays.naming import named, renamed
+from schedlang.arrays.naming import named, rename
 
-__all__ = ["einsum", "named", "renamed"]
+__all__ = ["einsum", "named", "rename"]

@@ -36,17 +36,17 @@ def call_form(asked: str, form: Form, args: Sequence[Any], kwargs: Mapping[str, 
 
     Raises :class:`ComputeTypeError` for arguments that have no form, each by name.
     """
-    given = _matched(asked, form, args, kwargs)
+    arguments = _matched(asked, form, args, kwargs)
     # what NumPy takes for "not given"
-    given = {k: v for k, v in given.items() if v is not np._NoValue}
-    if given.get("where") is True:
-        del given["where"]
-    for name in REFUSED & {*given}:
+    arguments = {k: v for k, v in arguments.items() if v is not np._NoValue}
+    if arguments.get("where") is True:
+        del arguments["where"]
+    for name in REFUSED & {*arguments}:
         if name != "where":
-            refuse_keywords(asked, {name: given.pop(name)})
+            refuse_keywords(asked, {name: arguments.pop(name)})
     positional = args if form.variadic else ()
-    _check_complete(asked, form, positional, given)
-    return form.function(*positional, **given)
+    _check_complete(asked, form, positional, arguments)
+    return form.function(*positional, **arguments)
 
 
 def _check_complete(
@@ -64,16 +64,16 @@ def _check_complete(
 def _matched(
     asked: str, form: Form, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the arguments by name, apart from those of a variadic form."""
+    """Return the arguments by name, except the arguments of a variadic form."""
     names = [n for n in form.names if not n.startswith("*")]
     if not form.variadic and len(args) > len(names):
         raise ComputeTypeError(
             f"{asked} takes {len(names)} argument{'s' * (len(names) != 1)} at most "
             f"({', '.join(names)}), got {len(args)}"
         )
-    given = {} if form.variadic else dict(zip(names, args))
+    arguments = {} if form.variadic else dict(zip(names, args))
     for name, value in kwargs.items():
-        if name in given:
+        if name in arguments:
             raise ComputeTypeError(f"{asked}: {name} is given twice, by position and by name")
         if name not in names and name not in REFUSED:
             raise ComputeTypeError(
@@ -83,5 +83,5 @@ def _matched(
                     f"It takes {', '.join(names)}.",
                 )
             )
-        given[name] = value
-    return given
+        arguments[name] = value
+    return arguments

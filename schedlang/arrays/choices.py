@@ -1,4 +1,4 @@
-"""Elementwise functions of NumPy that are no ufuncs: where, clip, round, isclose and others."""
+"""Elementwise functions of NumPy besides its ufuncs: where, clip, round, isclose and others."""
 
 from __future__ import annotations
 
@@ -57,29 +57,32 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 
     def first(*values: Expr) -> Expr:
         half = len(condlist)
-        found = values[-1]
+        chosen = values[-1]
         for condition, value in reversed(list(zip(values[:half], values[half:-1]))):
-            found = choose(condition, value, found)
-        return found
+            chosen = choose(condition, value, chosen)
+        return chosen
 
     return elementwise("select", first, *condlist, *choicelist, default)
 
 
 def clip(
-    a: Any, a_min: Any = None, a_max: Any = None, min: Any = None,  # noqa: A002
+    a: Any,
+    a_min: Any = None,
+    a_max: Any = None,
+    min: Any = None,  # noqa: A002
     max: Any = None,  # noqa: A002
-) -> Any:  # fmt: skip
-    """Return ``np.clip``: ``a`` within ``a_min`` and ``a_max``, either of which may be ``None``."""
+) -> Any:
+    """Return ``np.clip``: ``a`` within ``a_min`` and ``a_max``; either bound may be ``None``."""
     if (min is not None and a_min is not None) or (max is not None and a_max is not None):
         raise ComputeTypeError("np.clip: a_min and min are one bound, as are a_max and max")
     low, high = (min if a_min is None else a_min), (max if a_max is None else a_max)
     ends = [v for v in (low, high) if v is not None]
 
     def within(x: Expr, *bounds: Expr) -> Expr:
-        left = list(bounds)
+        rest = list(bounds)
         if low is not None:
-            x = call("max", x, left.pop(0))
-        return call("min", x, left.pop(0)) if high is not None else x
+            x = call("max", x, rest.pop(0))
+        return call("min", x, rest.pop(0)) if high is not None else x
 
     return elementwise("clip", within, a, *ends)
 
@@ -135,16 +138,14 @@ def nan_to_num(
         most = 2.0**127 * (2 - 2.0**-7) if v.dtype == "bfloat16" else float(np.finfo(v.dtype).max)
         high = most if posinf is None else posinf
         low = -most if neginf is None else neginf
-        found = choose(binary("==", v, math.inf), cast(high, v.dtype), v)
-        found = choose(binary("==", v, -math.inf), cast(low, v.dtype), found)
-        return choose(call("isnan", v), cast(nan, v.dtype), found)
+        finite = choose(binary("==", v, math.inf), cast(high, v.dtype), v)
+        finite = choose(binary("==", v, -math.inf), cast(low, v.dtype), finite)
+        return choose(call("isnan", v), cast(nan, v.dtype), finite)
 
     return elementwise("nan_to_num", number, x)
 
 
-def isclose(
-    a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False
-) -> Any:
+def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
     """Return ``np.isclose``: whether ``|a - b| <= atol + rtol*|b|``, or both are equal."""
 
     def close(x: Expr, y: Expr, relative: Expr, absolute: Expr) -> Expr:
@@ -153,15 +154,13 @@ def isclose(
             for v in (x, y)
         )
         near = binary("<=", call("abs", x - y), absolute + relative * call("abs", y))
-        found = binary("==", x, y) | (near & call("isfinite", y))
-        return found | (call("isnan", x) & call("isnan", y)) if equal_nan else found
+        is_close = binary("==", x, y) | (near & call("isfinite", y))
+        return is_close | (call("isnan", x) & call("isnan", y)) if equal_nan else is_close
 
     return elementwise("isclose", close, a, b, rtol, atol)
 
 
-def allclose(
-    a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False
-) -> Tensor:
+def allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Tensor:
     """Return ``np.allclose`` as a 0-d tensor."""
     return truth("all", isclose(a, b, rtol, atol, equal_nan))
 
@@ -173,7 +172,7 @@ def copy(a: Any) -> Tensor:
 
 
 def real(val: Any) -> Any:
-    """Return ``np.real``: the real parts; real numbers as they are."""
+    """Return ``np.real``: the real parts of complex numbers, or the array itself."""
     if not dtypes.is_complex(operand(val, "np.real").dtype):
         return val
     return elementwise("real", lambda z: call("real", z), val)
@@ -190,8 +189,8 @@ def angle(z: Any, deg: bool = False) -> Any:
     def value(v: Expr) -> Expr:
         parts = [call(part, v) for part in ("imag", "real")]
         sides = [p if dtypes.is_float(p.dtype) else cast(p, "float64") for p in parts]
-        made = call("atan2", *sides)
-        return binary("*", made, 180 / math.pi) if deg else made
+        radians = call("atan2", *sides)
+        return binary("*", radians, 180 / math.pi) if deg else radians
 
     return elementwise("angle", value, z)
 
@@ -243,8 +242,8 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Tensor:
     """Return ``np.array_equal`` as a 0-d tensor; different shapes are false."""
     x, y = (tensor_of(v, "np.array_equal") for v in (a1, a2))
     if x.ndim != y.ndim or not all(map(same, x.shape, y.shape)):
-        known = all(isinstance(e, int) for e in (*x.shape, *y.shape))
-        if not known:
+        is_static = all(isinstance(e, int) for e in (*x.shape, *y.shape))
+        if not is_static:
             raise ComputeError(
                 f"np.array_equal of shapes {shape_text(x.shape)} and {shape_text(y.shape)}: they "
                 "are not known to be equal; declare both by the same sizes"
@@ -252,7 +251,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Tensor:
         return each("equal", (), lambda: const(False, "bool"))
 
     def equal(p: Expr, q: Expr) -> Expr:
-        found = binary("==", p, q)
-        return found | (binary("!=", p, p) & binary("!=", q, q)) if equal_nan else found
+        is_equal = binary("==", p, q)
+        return is_equal | (binary("!=", p, p) & binary("!=", q, q)) if equal_nan else is_equal
 
     return truth("all", array("equal", equal, x, y))

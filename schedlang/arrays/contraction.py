@@ -31,29 +31,31 @@ def contraction(
         for label, extent in extents.items()
     }
     factors = [
-        read(t, [0 if is_one(e) and not is_one(extents[c]) else axes[c]
-                 for c, e in zip(own, t.shape)])
+        read(
+            t,
+            [0 if is_one(e) and not is_one(extents[c]) else axes[c] for c, e in zip(own, t.shape)],
+        )
         for t, own in zip(operands, labels)
-    ]  # fmt: skip
+    ]
     data = [axes[c] for c in output]
-    return contracted(word, data, [a for a in axes.values() if a.is_reduce], factors)
+    return contract(word, data, [a for a in axes.values() if a.is_reduce], factors)
 
 
 def label_extents(
     operands: Sequence[Tensor], labels: Sequence[Labels], asked: str
 ) -> dict[str, Extent]:
     """Return the extent of each label; raise :class:`ComputeError` for two that do not fit."""
-    found: dict[str, Extent] = {}
+    extents: dict[str, Extent] = {}
     for tensor, own in zip(operands, labels):
         for label, extent in zip(own, tensor.shape):
-            if label in found:
+            if label in extents:
                 what = f"{asked}: {label}"
-                (extent,) = broadcast([(found[label],), (extent,)], what)
-            found[label] = extent
-    return found
+                (extent,) = broadcast([(extents[label],), (extent,)], what)
+            extents[label] = extent
+    return extents
 
 
-def contracted(
+def contract(
     word: str, data: Sequence[Axis], reduced: Sequence[Axis], factors: Sequence[Expr]
 ) -> Tensor:
     """Return the sum over ``reduced`` of the product of ``factors``, in their common dtype.
@@ -69,10 +71,10 @@ def contracted(
         product = binary("&" if wide == "bool" else "*", product, cast(factor, wide))
     if not reduced:
         return stage(word, tuple(data), product)
-    found: Reduction = (
+    total: Reduction = (
         math.any(product, axis=tuple(reduced))
         if wide == "bool"
         else reduce.sum(product, axis=tuple(reduced))
     )
-    made = stage(word, tuple(data), found)
-    return made if wide == dtype else array("astype", lambda x: cast(x, dtype), made)
+    tensor = stage(word, tuple(data), total)
+    return tensor if wide == dtype else array("astype", lambda x: cast(x, dtype), tensor)

@@ -57,8 +57,8 @@ def full(shape: Any, fill_value: Any, dtype: Any = None) -> Tensor:
 
 def _filled(word: str, shape: Any, value: Any, dtype: Any) -> Tensor:
     kind = dtypes.canonical(dtype)
-    found = operand(value, f"np.{word}")
-    element = found.as_scalar() if isinstance(found, Tensor) else found
+    fill = operand(value, f"np.{word}")
+    element = fill.as_scalar() if isinstance(fill, Tensor) else fill
     return each(word, extents(shape, f"np.{word}"), lambda *_: cast(element, kind))
 
 
@@ -111,10 +111,10 @@ def tri(N: Any, M: Any = None, k: Any = 0, dtype: Any = float) -> Tensor:
 def asarray(a: Any, dtype: Any = None, copy: Any = None) -> Tensor:
     """Return ``np.asarray(a, like=A)``: a number or an element as a 0-d tensor, a list stacked."""
     if isinstance(a, (list, tuple)):
-        made = stack([asarray(v) for v in a])
+        tensor = stack([asarray(v) for v in a])
     else:
-        made = tensor_of(a, "np.asarray")
-    if dtype is None or dtypes.canonical(dtype) == made.dtype:
-        return made
+        tensor = tensor_of(a, "np.asarray")
+    if dtype is None or dtypes.canonical(dtype) == tensor.dtype:
+        return tensor
     kind = dtypes.canonical(dtype)
-    return each("astype", made.shape, lambda *at: cast(read(made, at), kind))
+    return each("astype", tensor.shape, lambda *at: cast(read(tensor, at), kind))

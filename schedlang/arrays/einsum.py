@@ -32,12 +32,13 @@ def einsum(*operands: Any, optimize: Any = None) -> Tensor:
     """Return the sums of products that ``operands`` describe, as ``np.einsum`` does.
 
     The first operand is the subscripts: the labels of the dimensions of each tensor, and after
-    ``->`` those of the result. Labels that the result lacks are summed over. Without ``->`` the
+    ``->`` the labels of the result. Labels that the result lacks are summed over. Without ``->``
+    the
     result has the labels that occur once, in alphabetical order. A label that a tensor has twice is
     its diagonal, and ``...`` are further dimensions, which broadcast. The labels name the axes.
 
     More than two tensors are contracted in pairs: in the order of ``np.einsum_path`` if all extents
-    are numbers, else from left to right. ``optimize`` may be such a path, or False, by which all
+    are numbers, else from left to right. ``optimize`` may be such a path, or False: then all
     are multiplied in one stage.
 
     Raises :class:`~schedlang.errors.ComputeError` for subscripts that do not fit the operands.
@@ -47,7 +48,7 @@ def einsum(*operands: Any, optimize: Any = None) -> Tensor:
     >>> sl.einsum("bij,bjk->bik", A, B)
     Tensor(einsum: float32[2, 4, 3])
     """
-    call = _parsed(operands)
+    call = _parse(operands)
     if len(call.operands) == 1:
         return _one(call)
     if len(call.operands) == 2 or optimize is False:
@@ -62,9 +63,12 @@ def _one(call: _Call) -> Tensor:
         return contraction("einsum", call.operands, call.labels, call.output, call.asked)
     extents = label_extents([source], [labels], call.asked)
     return view(
-        "einsum", source, tuple(extents[c] for c in call.output),
-        lambda *axes: [axes[call.output.index(c)] for c in labels], list(call.output),
-    )  # fmt: skip
+        "einsum",
+        source,
+        tuple(extents[c] for c in call.output),
+        lambda *axes: [axes[call.output.index(c)] for c in labels],
+        list(call.output),
+    )
 
 
 def _path(call: _Call, optimize: Any) -> list[tuple[int, ...]]:
@@ -76,8 +80,10 @@ def _path(call: _Call, optimize: Any) -> list[tuple[int, ...]]:
     if not all(isinstance(e, int) for t in call.operands for e in t.shape):
         # the result of each step is the last operand
         return [(0, 1), *((0, count - 1 - k) for k in range(1, count - 1))]
-    names = {label: LETTERS[k] for k, label in enumerate(dict.fromkeys(
-        label for own in call.labels for label in own))}  # fmt: skip
+    names = {
+        label: LETTERS[k]
+        for k, label in enumerate(dict.fromkeys(label for own in call.labels for label in own))
+    }
     subscripts = ",".join("".join(names[c] for c in own) for own in call.labels)
     subscripts += "->" + "".join(names[c] for c in call.output)
     shapes = [np.broadcast_to(np.empty(()), tuple(map(int, t.shape))) for t in call.operands]
@@ -88,37 +94,41 @@ def _path(call: _Call, optimize: Any) -> list[tuple[int, ...]]:
 
 
 def _checked_path(steps: list[tuple[int, ...]], count: int) -> list[tuple[int, ...]]:
-    left = count
+    remaining = count
     for step in steps:
-        if len(set(step)) < len(step) or not all(0 <= k < left for k in step) or not step:
+        if len(set(step)) < len(step) or not all(0 <= k < remaining for k in step) or not step:
             raise ComputeError(
-                f"sl.einsum(optimize={steps}): step {step} does not name operands of the {left} "
+                f"sl.einsum(optimize={steps}): step {step} does not name operands of the "
+                f"{remaining} "
                 "that are left"
             )
-        left -= len(step) - 1
-    if left != 1:
-        raise ComputeError(f"sl.einsum(optimize={steps}): {left} operands are left at the end")
+        remaining -= len(step) - 1
+    if remaining != 1:
+        raise ComputeError(f"sl.einsum(optimize={steps}): {remaining} operands are left at the end")
     return steps
 
 
 def _in_pairs(call: _Call, path: Sequence[tuple[int, ...]]) -> Tensor:
     operands, labels = list(call.operands), list(call.labels)
     for number, step in enumerate(path):
-        taken = sorted(step)
-        chosen = [operands[k] for k in taken]
-        own = [labels[k] for k in taken]
-        for k in reversed(taken):
+        positions = sorted(step)
+        chosen = [operands[k] for k in positions]
+        own = [labels[k] for k in positions]
+        for k in reversed(positions):
             del operands[k], labels[k]
         needed = set(call.output).union(*labels)
         last = number == len(path) - 1
-        kept = call.output if last else tuple(dict.fromkeys(
-            c for each in own for c in each if c in needed))  # fmt: skip
-        operands.append(contraction("einsum", chosen, own, kept, call.asked))
-        labels.append(tuple(kept))
+        result = (
+            call.output
+            if last
+            else tuple(dict.fromkeys(c for each in own for c in each if c in needed))
+        )
+        operands.append(contraction("einsum", chosen, own, result, call.asked))
+        labels.append(tuple(result))
     return operands[-1]
 
 
-def _parsed(given: tuple[Any, ...]) -> _Call:
+def _parse(given: tuple[Any, ...]) -> _Call:
     if not given:
         raise ComputeTypeError("sl.einsum(): give subscripts and tensors: sl.einsum('ij->ji', A)")
     text, values = _subscripts(given)
@@ -141,7 +151,7 @@ def _parsed(given: tuple[Any, ...]) -> _Call:
         count = _ellipsis(tensor, term, asked)
         labels.append(_spread(term, dots[len(dots) - count :]))
     if arrow:
-        found = _spread(output, dots)
+        result_labels = _spread(output, dots)
         if dots and "..." not in output:
             raise ComputeError(
                 f"{asked}: the result lacks the dimensions of ...; write them: "
@@ -149,9 +159,9 @@ def _parsed(given: tuple[Any, ...]) -> _Call:
             )
     else:
         used = inputs.replace("...", "").replace(",", "")
-        found = (*dots, *sorted(c for c in set(used) if used.count(c) == 1))
-    _check_output(found, labels, asked)
-    return _Call(operands, labels, found, asked)
+        result_labels = (*dots, *sorted(c for c in set(used) if used.count(c) == 1))
+    _check_output(result_labels, labels, asked)
+    return _Call(operands, labels, result_labels, asked)
 
 
 def _subscripts(given: tuple[Any, ...]) -> tuple[str, Sequence[Any]]:
@@ -168,22 +178,22 @@ def _subscripts(given: tuple[Any, ...]) -> tuple[str, Sequence[Any]]:
                 'Write sl.einsum("ij,jk->ik", A, B).',
             )
         )
-    text = ",".join(_lettered(v) for v in lists)
+    text = ",".join(_letters_of(v) for v in lists)
     if len(given) % 2:
-        text += f"->{_lettered(given[-1])}"
+        text += f"->{_letters_of(given[-1])}"
     return text, values
 
 
-def _lettered(numbers: Sequence[Any]) -> str:
-    found = []
+def _letters_of(numbers: Sequence[Any]) -> str:
+    letters = []
     for number in numbers:
         if number is Ellipsis:
-            found.append("...")
+            letters.append("...")
         elif isinstance(number, int) and 0 <= number < len(LETTERS):
-            found.append(LETTERS[number])
+            letters.append(LETTERS[number])
         else:
             raise ComputeError(f"sl.einsum: {number!r} is no label; give 0..52, 52 excluded")
-    return "".join(found)
+    return "".join(letters)
 
 
 def _check_term(term: str, asked: str) -> None:
@@ -216,22 +226,20 @@ def _ellipsis(tensor: Tensor, term: str, asked: str) -> int:
 
 
 def _spread(term: str, dots: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the labels of a term, with those of its ellipsis."""
-    before, found, after = term.partition("...")
-    return (*before, *(dots if found else ()), *after)
+    """Return the labels of a term, including the labels of its ellipsis."""
+    before, ellipsis, after = term.partition("...")
+    return (*before, *(dots if ellipsis else ()), *after)
 
 
 def _apart(dots: tuple[str, ...], text: str) -> tuple[str, ...]:
-    """Return labels of the ellipsis that are no letters of the subscripts."""
+    """Return labels of the ellipsis that differ from the letters of the subscripts."""
     return tuple(f"batch{k}" if d in text else d for k, d in enumerate(dots))
 
 
-def _check_output(
-    output: Sequence[str], labels: Sequence[Sequence[str]], asked: str
-) -> None:
-    known = {c for own in labels for c in own}
+def _check_output(output: Sequence[str], labels: Sequence[Sequence[str]], asked: str) -> None:
+    labels_of_inputs = {c for own in labels for c in own}
     for label in output:
-        if label not in known:
+        if label not in labels_of_inputs:
             raise ComputeError(f"{asked}: the result has the label {label!r}, but no operand has")
         if list(output).count(label) > 1:
             raise ComputeError(

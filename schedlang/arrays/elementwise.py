@@ -17,8 +17,8 @@ from schedlang.language.construct import as_expr, binary, mark_widened
 def elementwise(word: str, function: Callable[..., Any], *values: Any, asked: str = "") -> Any:
     """Return ``function`` of the elements of ``values``, in a stage named after ``word``.
 
-    If no value has a dimension, return an expression: that of the elements themselves. ``asked``
-    is what the user wrote, for messages.
+    If no value has a dimension, return an expression of the elements themselves. ``asked`` is what
+    the user wrote, for messages.
     """
     if whole(values) is None:
         return function(*(as_expr(v) for v in values))

@@ -50,7 +50,7 @@ _REDUCTIONS = {
     "cumsum": Form(partial(scans.cumulative, "add"), "a axis dtype out"),
     "cumprod": Form(partial(scans.cumulative, "multiply"), "a axis dtype out"),
     "allclose": Form(choices.allclose, "a b rtol atol equal_nan"),
-}  # fmt: skip
+}
 _PRODUCTS = {
     "einsum": Form(einsum.einsum, "*operands out optimize order casting"),
     "dot": Form(products.dot, "a b out"),
@@ -71,7 +71,7 @@ _PRODUCTS = {
     "linalg.multi_dot": Form(products.multi_dot, "arrays out"),
     "linalg.matrix_power": Form(products.matrix_power, "a n"),
     "cross": Form(products.cross, "a b axisa axisb axisc axis"),
-}  # fmt: skip
+}
 _VIEWS = {
     "transpose": Form(shaping.transpose, "a axes"),
     "matrix_transpose": Form(shaping.matrix_transpose, "a"),
@@ -100,7 +100,7 @@ _VIEWS = {
     "hsplit": Form(joining.hsplit, "ary indices_or_sections"),
     "dsplit": Form(joining.dsplit, "ary indices_or_sections"),
     "unstack": Form(joining.unstack, "x axis"),
-}  # fmt: skip
+}
 _REARRANGED = {
     "concatenate": Form(joining.concatenate, "arrays axis out dtype casting"),
     "stack": Form(joining.stack, "arrays axis out dtype casting"),
@@ -123,7 +123,7 @@ _REARRANGED = {
     "astype": Form(choices.astype, "x dtype copy device"),
     "meshgrid": Form(shaping.meshgrid, "*xi copy sparse indexing"),
     "array_equal": Form(choices.array_equal, "a1 a2 equal_nan"),
-}  # fmt: skip
+}
 # these take elements inside of sl.compute, too
 ELEMENTWISE = {
     "where": Form(choices.where, "condition x y"),
@@ -142,7 +142,7 @@ ELEMENTWISE = {
     "isrealobj": Form(choices.isrealobj, "x"),
     "iscomplexobj": Form(choices.iscomplexobj, "x"),
     "sinc": Form(choices.sinc, "x"),
-}  # fmt: skip
+}
 _CREATED = {
     "zeros_like": Form(creation.zeros_like, "a dtype order subok shape device"),
     "ones_like": Form(creation.ones_like, "a dtype order subok shape device"),
@@ -158,7 +158,7 @@ _CREATED = {
     "tri": Form(creation.tri, "N M k dtype"),
     "asarray": Form(creation.asarray, "a dtype order copy device"),
     "array": Form(creation.asarray, "a dtype copy order subok"),
-}  # fmt: skip
+}
 
 FORMS: dict[str, Form] = {
     **_REDUCTIONS, **_PRODUCTS, **_VIEWS, **_REARRANGED, **ELEMENTWISE, **_CREATED,

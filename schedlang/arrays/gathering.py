@@ -14,9 +14,9 @@ import numpy as np
 
 from schedlang.arrays.operands import axis_in
 from schedlang.arrays.shapes import at_least_0, broadcast, is_one
-from schedlang.arrays.slices import Taken, index_text, taken
+from schedlang.arrays.slices import Taken, index_text, slice_elements
 from schedlang.arrays.stages import each, read
-from schedlang.arrays.taking import known_index, read_index
+from schedlang.arrays.taking import read_index, static_index
 from schedlang.compute.partial_index import wrong_count
 from schedlang.compute.tensor import Extent, Shape, Tensor, shape_text
 from schedlang.errors import BoundsError, ComputeTypeError, explain
@@ -42,7 +42,8 @@ class _Array:
 class Places:
     """The elements that an index with arrays chooses.
 
-    ``shape`` is that of the result. ``at`` returns the indices in the tensor of the element at some
+    ``shape`` is the shape of the result. ``at`` returns the indices in the tensor of the element at
+    some
     indices of the result.
     """
 
@@ -58,21 +59,21 @@ def is_array(value: Any) -> bool:
     return isinstance(value, (np.ndarray, list)) or (isinstance(value, Tensor) and value.ndim > 0)
 
 
-def gathered(
+def gather(
     tensor: Tensor, items: Sequence[Any], written: str, scalar: Scalar | None = None
 ) -> Tensor:
-    """Return ``tensor[items]``, of which some items are arrays of indices, as NumPy does.
+    """Return ``tensor[items]`` as NumPy does, where some items are arrays of indices.
 
     ``written`` is the index as the user wrote it. ``scalar`` makes an index of an item that is an
     expression; by default it is one from the start.
 
     >>> import schedlang as sl
     >>> A, I = sl.placeholder((4, 6), name="A"), sl.placeholder((3, 1), "int64", name="I")
-    >>> gathered(A, (I, [0, 2]), "A[I, [0, 2]]")
+    >>> gather(A, (I, [0, 2]), "A[I, [0, 2]]")
     Tensor(take: float32[3, 2])
     """
-    found = places(tensor, items, written, scalar)
-    return each("take", found.shape, lambda *axes: read(tensor, found.at(axes)))
+    elements = places(tensor, items, written, scalar)
+    return each("take", elements.shape, lambda *axes: read(tensor, elements.at(axes)))
 
 
 def places(
@@ -83,11 +84,11 @@ def places(
     Arrays of indices, and integers beside them, broadcast. Their dimensions stand where the arrays
     do if these are next to each other, else they come first. Raises
     :class:`~schedlang.errors.ComputeTypeError` for a mask whose elements are unknown and for
-    indices that are no integers, :class:`~schedlang.errors.BoundsError` for known indices out of
+    indices that are not integers, :class:`~schedlang.errors.BoundsError` for known indices out of
     range and for too many of them, and :class:`~schedlang.errors.ComputeError` for arrays that do
     not broadcast.
     """
-    items, gap = _expanded(tensor, items, written)
+    items, gap = _expand(tensor, items, written)
     parts: list[Part] = []
     dimension = 0
     for item in items:
@@ -104,21 +105,22 @@ def places(
     first = sum(not isinstance(p, _Array) for p in parts[: arrays[0]]) if together else 0
     outer: list[Extent] = [
         at_least_0(p.length) if isinstance(p, Taken) else 1
-        for p in parts if not isinstance(p, _Array)
-    ]  # fmt: skip
+        for p in parts
+        if not isinstance(p, _Array)
+    ]
 
     def at(axes: Sequence[Any]) -> list[Any]:
         place = axes[first : first + len(inner)]
         rest = iter([*axes[:first], *axes[first + len(inner) :]])
-        found: list[Any] = []
+        indices: list[Any] = []
         for part in parts:
             if isinstance(part, _Array):
-                found.append(part.at(_own(part.shape, inner, place)))
+                indices.append(part.at(_own(part.shape, inner, place)))
                 continue
             axis = next(rest)
             if part is not None:
-                found.append(part.at(axis))
-        return found
+                indices.append(part.at(axis))
+        return indices
 
     return Places((*outer[:first], *inner, *outer[first:]), at)
 
@@ -132,35 +134,36 @@ def _own(shape: Shape, full: Shape, place: Sequence[Any]) -> list[Any]:
     ]
 
 
-def _expanded(tensor: Tensor, items: Sequence[Any], written: str) -> tuple[list[Any], int]:
+def _expand(tensor: Tensor, items: Sequence[Any], written: str) -> tuple[list[Any], int]:
     """Return an item for each dimension, and ``None`` for new ones; known masks as integers.
 
     The second result is the place of ``...`` among them, which parts arrays even if it stands for
     no dimension; 0 without one.
     """
-    known: list[Any] = []
+    entries: list[Any] = []
     for item in items:
         if isinstance(item, Tensor) and item.dtype == "bool":
             raise ComputeTypeError(
                 explain(
-                    written, "the shape of the result would depend on data",
+                    written,
+                    "the shape of the result would depend on data",
                     f"Keep the shape and choose, np.where({item.name}, {tensor.name}, 0), or "
                     f"reduce with where={item.name}.",
                 )
-            )  # fmt: skip
+            )
         array = isinstance(item, (np.ndarray, list))
-        known.append(_known(item, written) if array else item)
-    given = sum(map(_width, known))
-    if given > tensor.ndim:
-        raise BoundsError(wrong_count(tensor, tuple(index_text(v) for v in known)))
-    if sum(v is Ellipsis for v in known) > 1:
+        entries.append(_known(item, written) if array else item)
+    width = sum(map(_width, entries))
+    if width > tensor.ndim:
+        raise BoundsError(wrong_count(tensor, tuple(index_text(v) for v in entries)))
+    if sum(v is Ellipsis for v in entries) > 1:
         raise ComputeTypeError(f"{written}: give ... once")
-    rest = [slice(None)] * (tensor.ndim - given)
-    at = next((k for k, v in enumerate(known) if v is Ellipsis), len(known))
+    rest = [slice(None)] * (tensor.ndim - width)
+    at = next((k for k, v in enumerate(entries) if v is Ellipsis), len(entries))
     full: list[Any] = []
     dimension = gap = 0
-    for k, item in enumerate((*known[:at], *rest, *known[at + 1 :])):
-        if k == at and at < len(known):
+    for k, item in enumerate((*entries[:at], *rest, *entries[at + 1 :])):
+        if k == at and at < len(entries):
             gap = len(full)
         mask = isinstance(item, np.ndarray) and item.dtype == bool
         full += _of_mask(tensor, dimension, item, written) if mask else [item]
@@ -188,11 +191,12 @@ def _known(item: Any, written: str) -> np.ndarray:
         what = "expressions or rows of several lengths" if array.dtype == object else array.dtype
         raise ComputeTypeError(
             explain(
-                written, f"an array of indices holds {what}, but must hold integers",
-                "Give integers, or declare the indices, idx = sl.placeholder(shape, \"int64\", "
+                written,
+                f"an array of indices holds {what}, but must hold integers",
+                'Give integers, or declare the indices, idx = sl.placeholder(shape, "int64", '
                 'name="idx"), and pass them to the kernel.',
             )
-        )  # fmt: skip
+        )
     return array
 
 
@@ -213,9 +217,9 @@ def _part(
     length = tensor.shape[dimension]
     where = f"dimension {dimension} of {tensor.name}"
     if isinstance(item, slice):
-        return taken(item, length, written)
+        return slice_elements(item, length, written)
     if isinstance(item, np.ndarray):
-        return _Array(item.shape, known_index(item, length, "raise", where))
+        return _Array(item.shape, static_index(item, length, "raise", where))
     if isinstance(item, Tensor):
         if not dtypes.is_integer(item.dtype):
             raise ComputeTypeError(
@@ -226,7 +230,7 @@ def _part(
             raise BoundsError(f"{written}: {where} has no elements to choose from")
         return _Array(item.shape, lambda place: read_index(read(item, place), length, "raise"))
     if isinstance(item, Integral) and not isinstance(item, (bool, np.bool_)):
-        return _Array((), known_index(np.asarray(int(item)), length, "raise", where))
+        return _Array((), static_index(np.asarray(int(item)), length, "raise", where))
     if isinstance(item, Expr) and (axis := axis_in(item)) is not None:
         raise ComputeTypeError(
             explain(

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple, Union
 
 import numpy as np
 
-from schedlang.arrays.gathering import gathered, is_array
+from schedlang.arrays.gathering import gather, is_array
 from schedlang.arrays.operands import axis_in
 from schedlang.arrays.shapes import at_least_0, same
-from schedlang.arrays.slices import Taken, index_text, items_text, taken
+from schedlang.arrays.slices import Taken, index_text, items_text, slice_elements
 from schedlang.arrays.stages import LETTERS, through, view
 from schedlang.arrays.taking import read_index
 from schedlang.compute.partial_index import wrong_count
@@ -33,14 +33,14 @@ def get(tensor: Tensor, indices: Any) -> Any:
 
     An index without axes is NumPy's: a full one is an element, and any other a view; negative
     integers count from the end. Arrays of integers gather elements into a new stage. An index with
-    axes is that of one element of a computation, or of a
+    axes selects one element of a computation, or a
     :class:`~schedlang.compute.partial_index.Row` if it is not complete.
     """
     items = indices if isinstance(indices, tuple) else (indices,)
     if not all(isinstance(v, (Expr, int)) for v in items):
         items = tuple(v[()] if isinstance(v, np.ndarray) and not v.ndim else v for v in items)
         if any(is_array(v) for v in items):
-            return gathered(tensor, items, f"{tensor.name}[{items_text(items)}]")
+            return gather(tensor, items, f"{tensor.name}[{items_text(items)}]")
     basic = any(_is_basic(v) for v in items)
     if not basic and len(items) == tensor.ndim:
         return _row_source(tensor.element(_from_the_start(tensor, items)))
@@ -66,8 +66,8 @@ def _is_basic(value: Any) -> bool:
 def _axis_of(item: Any) -> Axis | None:
     """Return an axis in an item of an index, also in a bound of a slice."""
     parts = (item.start, item.stop, item.step) if isinstance(item, slice) else (item,)
-    found = (axis_in(v) for v in parts if isinstance(v, Expr))
-    return next((axis for axis in found if axis is not None), None)
+    axes = (axis_in(v) for v in parts if isinstance(v, Expr))
+    return next((axis for axis in axes if axis is not None), None)
 
 
 def _is_integer(value: Any) -> bool:
@@ -80,8 +80,9 @@ def _from_the_start(tensor: Tensor, items: tuple[Any, ...]) -> tuple[Any, ...]:
         return items
     if any(isinstance(v, Expr) and axis_in(v) is not None for v in items):
         return items
-    return tuple(v if isinstance(v, Expr) else _from_start(tensor, k, v)
-                 for k, v in enumerate(items))  # fmt: skip
+    return tuple(
+        v if isinstance(v, Expr) else _from_start(tensor, k, v) for k, v in enumerate(items)
+    )
 
 
 def _from_start(tensor: Tensor, dimension: int, value: Any) -> Any:
@@ -100,8 +101,8 @@ def _from_start(tensor: Tensor, dimension: int, value: Any) -> Any:
 def _position(tensor: Tensor, dimension: int, value: Any) -> Any:
     """Return the integer ``value`` as an index from the start of a dimension."""
     number, extent = int(value), tensor.shape[dimension]
-    known = isinstance(extent, int)
-    if known and not -extent <= number < extent:
+    is_static = isinstance(extent, int)
+    if is_static and not -extent <= number < extent:
         raise BoundsError(
             explain(
                 f"index {number} of {tensor.name}",
@@ -115,12 +116,12 @@ def _position(tensor: Tensor, dimension: int, value: Any) -> Any:
 
 
 def _view(tensor: Tensor, items: tuple[Any, ...]) -> Tensor:
-    given = sum(v is not None and v is not Ellipsis for v in items)
-    if given > tensor.ndim or sum(v is Ellipsis for v in items) > 1:
-        if given > tensor.ndim:
+    count = sum(v is not None and v is not Ellipsis for v in items)
+    if count > tensor.ndim or sum(v is Ellipsis for v in items) > 1:
+        if count > tensor.ndim:
             raise BoundsError(wrong_count(tensor, tuple(index_text(v) for v in items)))
         raise ComputeTypeError(f"{tensor.name}[{items_text(items)}]: give ... once")
-    rest = [slice(None)] * (tensor.ndim - given)
+    rest = [slice(None)] * (tensor.ndim - count)
     at = next((k for k, v in enumerate(items) if v is Ellipsis), None)
     full = [*items, *rest] if at is None else [*items[:at], *rest, *items[at + 1 :]]
     parts: list[Part | _New] = []
@@ -131,16 +132,16 @@ def _view(tensor: Tensor, items: tuple[Any, ...]) -> Tensor:
             continue
         parts.append(_part(tensor, dimension, value, items))
         dimension += 1
-    return _made(tensor, parts)
+    return _make_view(tensor, parts)
 
 
 def _part(tensor: Tensor, dimension: int, value: Any, items: tuple[Any, ...]) -> Part:
     if isinstance(value, slice):
-        return taken(value, tensor.shape[dimension], f"{tensor.name}[{items_text(items)}]")
+        return slice_elements(value, tensor.shape[dimension], f"{tensor.name}[{items_text(items)}]")
     return _from_start(tensor, dimension, value)
 
 
-def _made(tensor: Tensor, parts: Sequence[Part | _New]) -> Tensor:
+def _make_view(tensor: Tensor, parts: Sequence[Part | _New]) -> Tensor:
     shape: list[Extent] = []
     names: list[str] = []
     dimension = 0
@@ -156,16 +157,16 @@ def _made(tensor: Tensor, parts: Sequence[Part | _New]) -> Tensor:
         dimension += 1
 
     def indices(*axes: Axis) -> list[Any]:
-        left = iter(axes)
-        found: list[Any] = []
+        rest = iter(axes)
+        positions: list[Any] = []
         for part in parts:
             if isinstance(part, _New):
-                next(left)
+                next(rest)
             elif isinstance(part, Taken):
-                found.append(part.at(next(left)))
+                positions.append(part.at(next(rest)))
             else:
-                found.append(part)
-        return found
+                positions.append(part)
+        return positions
 
     word = "row" if all(not isinstance(p, Taken) or p.whole for p in parts) else "slice"
     return view(word, tensor, tuple(shape), indices, names)

@@ -66,10 +66,10 @@ def _joined(word: str, arrays: Sequence[Tensor], axis: Any, dtype: Any, asked: s
 
 def _starts(lengths: Sequence[Extent]) -> list[Extent]:
     """Return where each array starts, and the end of the last."""
-    found: list[Extent] = [0]
+    starts: list[Extent] = [0]
     for length in lengths:
-        found.append(extent(as_expr(found[-1]) + length))
-    return found
+        starts.append(extent(as_expr(starts[-1]) + length))
+    return starts
 
 
 def _choice(
@@ -164,12 +164,12 @@ def atleast_3d(*arrays: Any) -> Any:
 
 
 def _each(arrays: Sequence[Any], function: Any, asked: str) -> Any:
-    found = tuple(function(tensor_of(a, asked)) for a in arrays)
-    return found[0] if len(found) == 1 else found
+    results = tuple(function(tensor_of(a, asked)) for a in arrays)
+    return results[0] if len(results) == 1 else results
 
 
 def array_split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Tensor]:
-    """Return ``np.array_split``: views of parts, the first of which are longer by one."""
+    """Return ``np.array_split``: views of parts; the first parts are longer by one."""
     source = tensor_of(ary, "np.array_split")
     along = axis_number(axis, source.ndim, "np.array_split")
     length = source.shape[along]

@@ -39,7 +39,7 @@ def refuse_keywords(asked: str, options: Mapping[str, Any]) -> None:
 
 def _asks_nothing(name: str, value: Any) -> bool:
     if isinstance(value, tuple):
-        # the form in which NumPy passes out= of a ufunc
+        # NumPy passes the out= of a ufunc in this form
         return all(v is None for v in value)
     simple = isinstance(value, (bool, str, type(None)))
     return simple and value in _DEFAULTS.get(name, ())
@@ -47,6 +47,4 @@ def _asks_nothing(name: str, value: Any) -> bool:
 
 def refuse_keyword(asked: str, name: str) -> NoReturn:
     why, hint = _ADVICE.get(name, ("this keyword has no form here", f"Leave out {name}=."))
-    raise ComputeTypeError(
-        explain(f"{asked}({name}=...)", why, hint.format(asked=asked))
-    )
+    raise ComputeTypeError(explain(f"{asked}({name}=...)", why, hint.format(asked=asked)))

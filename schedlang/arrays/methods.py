@@ -48,8 +48,8 @@ def _same(name: str) -> Callable[..., Any]:
 
 def _reshape(self: Tensor, *shape: Any, **kwargs: Any) -> Tensor:
     """Return ``np.reshape`` of this tensor; the extents may be given one by one."""
-    given = shape[0] if len(shape) == 1 else shape
-    return call_form(f"{self.name}.reshape", FORMS["reshape"], (self, given), kwargs)
+    extents = shape[0] if len(shape) == 1 else shape
+    return call_form(f"{self.name}.reshape", FORMS["reshape"], (self, extents), kwargs)
 
 
 def _transpose(self: Tensor, *axes: Any) -> Tensor:
@@ -63,15 +63,15 @@ def _flatten(self: Tensor) -> Tensor:
 
 
 def _astype(self: Tensor, dtype: Any, copy: bool = True) -> Tensor:
-    """Return this tensor converted to ``dtype`` as NumPy's ``astype`` does.
+    """Return this tensor converted to ``dtype``, by the rules of NumPy's ``astype``.
 
-    Without ``copy``, a tensor that has this dtype is returned as it is.
+    Without ``copy``, a tensor that has this dtype already is returned itself.
     """
     return choices.astype(self, dtype, copy)
 
 
 def _conj(self: Tensor) -> Any:
-    """Return ``np.conjugate`` of this tensor; a real one as it is."""
+    """Return ``np.conjugate`` of this tensor, or the tensor itself if it is real."""
     if not is_complex(self.dtype):
         return self
     return elementwise("conjugate", lambda z: call("conj", z), self)

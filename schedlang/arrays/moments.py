@@ -36,19 +36,29 @@ def mean(
 
 
 def _mean(
-    source: Tensor, axes: Sequence[int], wide: str, result: str, keepdims: bool, where: Any,
+    source: Tensor,
+    axes: Sequence[int],
+    wide: str,
+    result: str,
+    keepdims: bool,
+    where: Any,
     asked: str,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     total = fold(
-        "sum", [source], axes, lambda k, c, x: reduce.sum(cast(x, wide), k, c), keepdims, where,
+        "sum",
+        [source],
+        axes,
+        lambda k, c, x: reduce.sum(cast(x, wide), k, c),
+        keepdims,
+        where,
         asked,
-    )  # fmt: skip
+    )
     count = _count(source, axes, keepdims, where, asked)
     return array("mean", lambda s, n: cast(_divided(s, n, wide), result), total, count)
 
 
 def _dtypes(dtype: str, given: Any, asked: str) -> tuple[str, str]:
-    """Return the dtype of a mean or variance, and that in which it is accumulated."""
+    """Return the dtype of a mean or variance, and the dtype that accumulates it."""
     if given is not None:
         chosen = dtypes.canonical(given)
         if not _inexact(chosen):
@@ -78,9 +88,14 @@ def _count(
     if where is None:
         return as_expr(size_of(source.shape[k] for k in axes))
     return fold(
-        "count", [source], axes, lambda k, c, _: reduce.sum(cast(1, "int64"), k, c), keepdims,
-        where, asked,
-    )  # fmt: skip
+        "count",
+        [source],
+        axes,
+        lambda k, c, _: reduce.sum(cast(1, "int64"), k, c),
+        keepdims,
+        where,
+        asked,
+    )
 
 
 def _divided(total: Expr, count: Expr, dtype: str) -> Expr:
@@ -89,9 +104,15 @@ def _divided(total: Expr, count: Expr, dtype: str) -> Expr:
 
 
 def var(
-    a: Any, axis: Any = None, dtype: Any = None, ddof: Any = 0, keepdims: bool = False,
-    where: Any = None, correction: Any = None, root: bool = False,
-) -> Tensor:  # fmt: skip
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    ddof: Any = 0,
+    keepdims: bool = False,
+    where: Any = None,
+    correction: Any = None,
+    root: bool = False,
+) -> Tensor:
     """Return ``np.var``, or ``np.std`` if ``root``: the mean first, then the squared deviations.
 
     The sum of squares is divided by the number of elements less ``ddof``.
@@ -106,10 +127,14 @@ def var(
     axes = reduced_axes(axis, source.ndim, asked)
     middle = _mean(source, axes, wide, wide, True, where, asked)
     squares = fold(
-        "squares", [source, middle], axes,
+        "squares",
+        [source, middle],
+        axes,
         lambda k, c, x, m: reduce.sum(squared(binary("-", cast(x, wide), m)), k, c),
-        keepdims, where, asked,
-    )  # fmt: skip
+        keepdims,
+        where,
+        asked,
+    )
     count = _count(source, axes, keepdims, where, asked)
 
     def value(total: Expr, n: Expr) -> Expr:
@@ -167,8 +192,11 @@ def average(
     scale = broadcast_to(scale, source.shape)
     _, wide = _dtypes(dtype, None, "np.average")
     weighted = fold(
-        "sum", [source, scale], axes,
-        lambda k, c, x, w: reduce.sum(binary("*", cast(x, wide), cast(w, wide)), k, c), keepdims,
-    )  # fmt: skip
+        "sum",
+        [source, scale],
+        axes,
+        lambda k, c, x, w: reduce.sum(binary("*", cast(x, wide), cast(w, wide)), k, c),
+        keepdims,
+    )
     sums = fold("sum", [scale], axes, lambda k, c, w: reduce.sum(cast(w, wide), k, c), keepdims)
     return array("average", lambda s, w: cast(binary("/", s, w), dtype), weighted, sums)

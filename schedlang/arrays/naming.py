@@ -34,9 +34,11 @@ class _Scope(AbstractContextManager["_Scope"]):
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         assert self._outer is not None
         _scope.reset(self._outer)
         outer = _scope.get()
@@ -70,7 +72,7 @@ def named(name: str, value: Any = None) -> Any:
     as ``A.T``, which other operations on arrays otherwise read through. A number or an element,
     such as ``sl.sqrt(A[0])``, becomes a 0-d tensor.
 
-    Raises :class:`~schedlang.errors.ComputeError` for a name that is no identifier, or a tensor
+    Raises :class:`~schedlang.errors.ComputeError` for a name that is not an identifier, or a tensor
     that has a name already.
 
     >>> import schedlang as sl
@@ -85,31 +87,31 @@ def named(name: str, value: Any = None) -> Any:
     check_name(name, "an array")
     if value is None:
         return _Scope(name)
-    found = operand(value, f"sl.named({name!r}, ...)")
-    if not isinstance(found, Tensor):
-        return defined(name, (), settled(found, "float64"))
-    if not _is_automatic(found):
+    tensor = operand(value, f"sl.named({name!r}, ...)")
+    if not isinstance(tensor, Tensor):
+        return defined(name, (), settled(tensor, "float64"))
+    if not _is_automatic(tensor):
         raise ComputeError(
             explain(
-                f"sl.named({name!r}, {found.name})",
-                f"{found.name} has a name already",
+                f"sl.named({name!r}, {tensor.name})",
+                f"{tensor.name} has a name already",
                 f"Pass name={name!r} to the call that made it, or name a copy: "
-                f"sl.named({name!r}, np.copy({found.name})).",
+                f"sl.named({name!r}, np.copy({tensor.name})).",
             )
         )
-    _rename(found, name)
-    _settle(found)
-    return found
+    _rename(tensor, name)
+    _settle(tensor)
+    return tensor
 
 
-def prefixed(name: str) -> AbstractContextManager[Any]:
+def name_prefix(name: str) -> AbstractContextManager[Any]:
     """Return a context in which each stage is named after ``name`` and its operation.
 
     Unlike under :func:`named`, none gets the name itself, and there may be none.
 
     >>> import schedlang as sl
     >>> A = sl.placeholder((4,), name="A")
-    >>> with prefixed("h"):
+    >>> with name_prefix("h"):
     ...     B = A * 2
     >>> B
     Tensor(h.multiply: float32[4])
@@ -117,14 +119,14 @@ def prefixed(name: str) -> AbstractContextManager[Any]:
     return _Scope(check_name(name, "an array"), names_last=False)
 
 
-def renamed(tensor: Tensor, name: str) -> Tensor:
+def rename(tensor: Tensor, name: str) -> Tensor:
     """Return ``tensor``, named ``name`` if an operation on arrays chose its name.
 
     Rename it before it is scheduled. A view stays a view, unlike under :func:`named`.
 
     >>> import schedlang as sl
     >>> A = sl.placeholder((4,), name="A")
-    >>> renamed(A + 1, "B"), renamed(A, "B")
+    >>> rename(A + 1, "B"), rename(A, "B")
     (Tensor(B: float32[4]), Tensor(A: float32[4]))
     """
     if _is_automatic(tensor):
@@ -132,12 +134,12 @@ def renamed(tensor: Tensor, name: str) -> Tensor:
     return tensor
 
 
-def unviewed(tensor: Tensor) -> Tensor:
+def as_stage(tensor: Tensor) -> Tensor:
     """Return ``tensor``; if an operation on arrays made it as a view, as a stage of its own.
 
     >>> import schedlang as sl
     >>> A = sl.placeholder((4, 8), name="A")
-    >>> unviewed(A.T).op.view
+    >>> as_stage(A.T).op.view
     False
     """
     if isinstance(tensor.op, ComputeOp) and tensor.op.view:

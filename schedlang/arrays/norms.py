@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.arrays.contraction import contracted
+from schedlang.arrays.contraction import contract
 from schedlang.arrays.elementwise import array
 from schedlang.arrays.moments import squared
 from schedlang.arrays.reductions import extreme, fold
@@ -46,7 +46,10 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> T
 
 
 def vector_norm(
-    x: Any, axis: Any = None, keepdims: bool = False, ord: Any = 2  # noqa: A002
+    x: Any,
+    axis: Any = None,
+    keepdims: bool = False,
+    ord: Any = 2,  # noqa: A002
 ) -> Tensor:
     """Return ``np.linalg.vector_norm``: the norm of all elements, or of those along ``axis``."""
     source = tensor_of(x, "np.linalg.vector_norm")
@@ -61,9 +64,12 @@ def vector_norm(
 def _root_of_squares(source: Tensor, axes: Sequence[int], keepdims: bool) -> Tensor:
     wide = "float32" if source.dtype in dtypes.SHORT_FLOATS else source.dtype
     squares = fold(
-        "squares", [source], axes, lambda k, c, v: reduce.sum(squared(cast(v, wide)), k, c),
+        "squares",
+        [source],
+        axes,
+        lambda k, c, v: reduce.sum(squared(cast(v, wide)), k, c),
         keepdims,
-    )  # fmt: skip
+    )
     result = dtypes.part_of(wide) if dtypes.is_complex(wide) else source.dtype
     return array("norm", lambda s: cast(norm_of(s), result), squares)
 
@@ -75,17 +81,23 @@ def _vector(source: Tensor, order: Any, axes: Sequence[int], keepdims: bool, ask
     if order == 0:
         kind = size.dtype
         return fold(
-            "count", [source], axes,
-            lambda k, c, v: reduce.sum(cast(binary("!=", v, 0), kind), k, c), keepdims,
-        )  # fmt: skip
+            "count",
+            [source],
+            axes,
+            lambda k, c, v: reduce.sum(cast(binary("!=", v, 0), kind), k, c),
+            keepdims,
+        )
     if order == 1:
         return fold("norm", [size], axes, lambda k, c, v: reduce.sum(v, k, c), keepdims)
     if isinstance(order, str):
         raise ComputeError(f"{asked}: ord={order!r} is a norm of matrices; give a number")
     powers = fold(
-        "powers", [size], axes, lambda k, c, v: reduce.sum(binary("**", v, float(order)), k, c),
+        "powers",
+        [size],
+        axes,
+        lambda k, c, v: reduce.sum(binary("**", v, float(order)), k, c),
         keepdims,
-    )  # fmt: skip
+    )
     return array("norm", lambda s: norm_of(s, order), powers)
 
 
@@ -98,22 +110,22 @@ def _matrix(source: Tensor, order: Any, axes: Sequence[int], keepdims: bool, ask
                 'Write ord=None or "fro", or compute it with NumPy and pass the result.',
             )
         )
-    # the sums of rows for infinity, those of columns for 1
+    # infinity sums the rows, 1 the columns
     summed, rest = (axes[1], axes[0]) if abs(order) != 1 else (axes[0], axes[1])
     size = array("absolute", lambda v: call("abs", v), source)
     sums = fold("sum", [size], (summed,), lambda k, c, v: reduce.sum(v, k, c), True)
-    found = extreme("max" if order > 0 else "min", sums, (rest,), True)
-    return found if keepdims else squeeze(found, tuple(axes))
+    size_of_matrix = extreme("max" if order > 0 else "min", sums, (rest,), True)
+    return size_of_matrix if keepdims else squeeze(size_of_matrix, tuple(axes))
 
 
 def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
     """Return ``np.convolve`` of two vectors in the modes ``full``, ``same`` and ``valid``."""
-    return _convolved("convolve", *_vectors(a, v, "np.convolve"), mode, True)
+    return _convolve("convolve", *_vectors(a, v, "np.convolve"), mode, True)
 
 
 def correlate(a: Any, v: Any, mode: str = "valid") -> Tensor:
     """Return ``np.correlate`` of two vectors, by default where they overlap whole."""
-    return _convolved("correlate", *_vectors(a, v, "np.correlate"), mode, False)
+    return _convolve("correlate", *_vectors(a, v, "np.correlate"), mode, False)
 
 
 def _vectors(a: Any, v: Any, asked: str) -> tuple[Tensor, Tensor]:
@@ -127,14 +139,14 @@ def _vectors(a: Any, v: Any, asked: str) -> tuple[Tensor, Tensor]:
     return pair
 
 
-def _convolved(word: str, a: Tensor, v: Tensor, mode: str, turned: bool) -> Tensor:
+def _convolve(word: str, a: Tensor, v: Tensor, mode: str, turned: bool) -> Tensor:
     (n,), (m,) = a.shape, v.shape
-    known = isinstance(n, int) and isinstance(m, int)
-    if known and not (n and m):
+    is_static = isinstance(n, int) and isinstance(m, int)
+    if is_static and not (n and m):
         raise ComputeError(f"np.{word}: an operand is empty; give vectors of 1 element or more")
     if mode not in ("full", "same", "valid"):
         raise ComputeError(f"np.{word}(mode={mode!r}): the modes are 'full', 'same' and 'valid'")
-    if not known and mode != "full":
+    if not is_static and mode != "full":
         raise ComputeError(
             explain(
                 f"np.{word}(mode={mode!r}) of {n} and {m} elements",
@@ -159,4 +171,4 @@ def _convolved(word: str, a: Tensor, v: Tensor, mode: str, turned: bool) -> Tens
     # NumPy's correlation conjugates its second operand
     factor = weight if turned else call("conj", weight)
     value = select(inside, read(a, [at]), const(0, a.dtype), lazy=True)
-    return contracted(word, (i,), (k,), [value, factor])
+    return contract(word, (i,), (k,), [value, factor])

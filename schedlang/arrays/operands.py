@@ -23,7 +23,7 @@ def operand(value: Any, asked: str) -> Operand:
     """Return ``value`` as an operand of ``asked``: a tensor, or an expression without axes.
 
     A 0-d tensor stays a tensor. Raises :class:`ComputeTypeError` for an element of a computation
-    (an expression with axes), and for values that are no numbers.
+    (an expression with axes), and for values that are not numbers.
     """
     if isinstance(value, Tensor):
         return value
@@ -90,7 +90,7 @@ def _instead_of(array: np.ndarray) -> str:
 
 
 def shape_of(value: Operand) -> Shape:
-    """Return the shape of an operand; that of an expression is ``()``."""
+    """Return the shape of an operand, ``()`` for an expression."""
     return value.shape if isinstance(value, Tensor) else ()
 
 

@@ -38,9 +38,14 @@ def matmul(a: Any, b: Any) -> Tensor:
 
 
 def _batched(
-    word: str, a: Tensor, own_a: tuple[str, ...], b: Tensor, own_b: tuple[str, ...],
-    output: tuple[str, ...], asked: str,
-) -> Tensor:  # fmt: skip
+    word: str,
+    a: Tensor,
+    own_a: tuple[str, ...],
+    b: Tensor,
+    own_b: tuple[str, ...],
+    output: tuple[str, ...],
+    asked: str,
+) -> Tensor:
     """Return the sum over ``k`` of products of the last dimensions, whose labels are given.
 
     The dimensions before them are batches.
@@ -55,24 +60,22 @@ def _batched(
     _check_inner(asked, a, b, a.shape[at_a], b.shape[at_b])
     count = max(a.ndim - len(own_a), b.ndim - len(own_b))
     batch = ("b",) if count == 1 else tuple(f"b{k}" for k in range(count))
-    labels = [
-        (*batch[count - t.ndim + len(own) :], *own) for t, own in ((a, own_a), (b, own_b))
-    ]
+    labels = [(*batch[count - t.ndim + len(own) :], *own) for t, own in ((a, own_a), (b, own_b))]
     return contraction(word, [a, b], labels, (*batch, *output), asked)
 
 
 def _check_inner(asked: str, a: Tensor, b: Tensor, first: Extent, second: Extent) -> None:
     if same(first, second):
         return
-    known = isinstance(first, int) and isinstance(second, int)
+    is_static = isinstance(first, int) and isinstance(second, int)
     raise ComputeError(
         explain(
             f"{asked} of shapes {shape_text(a.shape)} and {shape_text(b.shape)}",
             f"the extents to sum over, {first} and {second}, "
-            + ("differ" if known else "are not known to be equal"),
+            + ("differ" if is_static else "are not known to be equal"),
             "The last dimension of the first is as long as the last but one of the second; "
             "A.T transposes."
-            if known
+            if is_static
             else 'Declare both by one size, n = sl.var("n").',
         )
     )
@@ -85,7 +88,7 @@ def dot(a: Any, b: Any) -> Any:
     """
     left, right = (operand(v, "np.dot") for v in (a, b))
     if not _has_axes(left) or not _has_axes(right):
-        # np.dot is no ufunc: a Python number has a dtype of its own
+        # np.dot is not a ufunc: it gives a Python number a dtype of its own
         strong = [v if isinstance(v, Tensor) else settled(v, "float64") for v in (left, right)]
         return elementwise("multiply", lambda x, y: binary("*", x, y), *strong, asked="np.dot")
     assert isinstance(left, Tensor) and isinstance(right, Tensor)
@@ -103,7 +106,7 @@ def _summed(
 ) -> Tensor:
     """Return the sum of products over the dimensions ``over_a`` of ``a`` and ``over_b`` of ``b``.
 
-    The other dimensions of ``a`` come first, then those of ``b``.
+    The other dimensions of ``a`` come first, then the other dimensions of ``b``.
     """
     for p, q in zip(over_a, over_b):
         if not same(a.shape[p], b.shape[q]):
@@ -119,14 +122,16 @@ def _summed(
     inner = ["k"] if len(over_a) == 1 else [f"k{n}" for n in range(len(over_a))]
     labels = []
     for tensor, over in ((a, list(over_a)), (b, list(over_b))):
-        labels.append([inner[over.index(d)] if d in over else next(free)
-                       for d in range(tensor.ndim)])  # fmt: skip
+        labels.append(
+            [inner[over.index(d)] if d in over else next(free) for d in range(tensor.ndim)]
+        )
     output = [label for own in labels for label in own if label not in inner]
     return contraction(word, [a, b], labels, output, f"np.{word}")
 
 
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
-    """Return ``np.tensordot``; ``axes`` is a number of dimensions, or those of each operand."""
+    """Return ``np.tensordot``; ``axes`` is a number of dimensions, or the dimensions of each
+    one."""
     left, right = (tensor_of(v, "np.tensordot") for v in (a, b))
     asked = f"np.tensordot(..., axes={axes})"
     if isinstance(axes, (tuple, list)):
@@ -147,8 +152,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
     if len(over[0]) != len(over[1]):
         raise ComputeError(f"{asked}: give the same number of dimensions for both operands")
     numbers = [
-        [axis_number(k, t.ndim, asked, "axes") for k in own]
-        for t, own in zip((left, right), over)
+        [axis_number(k, t.ndim, asked, "axes") for k in own] for t, own in zip((left, right), over)
     ]
     if any(len(set(own)) < len(own) for own in numbers):
         raise ComputeError(f"{asked}: a dimension is given twice; sum over each once")
@@ -170,7 +174,7 @@ def inner(a: Any, b: Any) -> Any:
 
 
 def vdot(a: Any, b: Any) -> Tensor:
-    """Return ``np.vdot``: the sum of the products of all elements, those of ``a`` conjugated."""
+    """Return ``np.vdot``: the sum of the products of all elements, with ``a`` conjugated."""
     left = _conjugated(tensor_of(a, "np.vdot"))
     return _summed("vdot", ravel(left), ravel(b), (0,), (0,))
 
@@ -240,8 +244,8 @@ def multi_dot(arrays: Any) -> Tensor:
     labels[0] = labels[0][-listed[0].ndim :]
     labels[-1] = labels[-1][: listed[-1].ndim]
     ends = [*labels[0][:-1], *labels[-1][1:]]
-    given = [v for pair in zip(listed, labels) for v in pair]
-    return einsum(*given, ends)
+    operands = [v for pair in zip(listed, labels) for v in pair]
+    return einsum(*operands, ends)
 
 
 def matrix_power(a: Any, n: int) -> Tensor:
@@ -249,28 +253,30 @@ def matrix_power(a: Any, n: int) -> Tensor:
     source = tensor_of(a, "np.linalg.matrix_power")
     asked = f"np.linalg.matrix_power({source.name}, {n})"
     if source.ndim < 2 or not same(*source.shape[-2:]):
-        raise ComputeError(f"{asked}: {source.name} of shape {shape_text(source.shape)} is not "
-                           "square")  # fmt: skip
+        raise ComputeError(
+            f"{asked}: {source.name} of shape {shape_text(source.shape)} is not square"
+        )
     if isinstance(n, bool) or not hasattr(n, "__index__") or n < 0:
         raise ComputeError(
             explain(
-                asked, "the power must be an integer of 0 or more",
+                asked,
+                "the power must be an integer of 0 or more",
                 "Compute an inverse with NumPy, and pass it to the kernel.",
             )
-        )  # fmt: skip
+        )
     if n == 0:
         return each(
             "eye", source.shape, lambda *at: cast(binary("==", at[-2], at[-1]), source.dtype)
         )
-    found: Tensor | None = None
+    power: Tensor | None = None
     square = source
     while n:
         if n & 1:
-            found = square if found is None else matmul(found, square)
+            power = square if power is None else matmul(power, square)
         n >>= 1
         square = matmul(square, square) if n else square
-    assert found is not None
-    return found
+    assert power is not None
+    return power
 
 
 def cross(
@@ -290,8 +296,6 @@ def cross(
     shape = broadcast([left.shape, right.shape], "np.cross")
     axes = data_axes(shape)
     following = [(*axes[:-1], (axes[-1] + k) % 3) for k in (1, 2)]
-    (x1, x2), (y1, y2) = (
-        [element(side, at, shape) for at in following] for side in (left, right)
-    )
+    (x1, x2), (y1, y2) = ([element(side, at, shape) for at in following] for side in (left, right))
     value = binary("-", binary("*", x1, y2), binary("*", x2, y1))
     return moveaxis(stage("cross", axes, value), -1, axisc)

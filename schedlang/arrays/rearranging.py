@@ -38,12 +38,14 @@ def flip(m: Any, axis: Any = None, word: str = "flip") -> Tensor:
     source = tensor_of(m, "np.flip")
     flipped = axis_numbers(axis, source.ndim, "np.flip")
     return view(
-        word, source, source.shape,
+        word,
+        source,
+        source.shape,
         lambda *axes: [
             as_expr(e) - 1 - a if k in flipped else a
             for k, (a, e) in enumerate(zip(axes, source.shape))
         ],
-    )  # fmt: skip
+    )
 
 
 def flipud(m: Any) -> Tensor:
@@ -57,8 +59,7 @@ def fliplr(m: Any) -> Tensor:
 
 
 def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Tensor:
-    """Return ``np.rot90``: a view turned ``k`` times by a quarter, from ``axes[0]`` to ``axes[1]``.
-    """
+    """Return ``np.rot90``: a view turned ``k`` quarters, from ``axes[0]`` to ``axes[1]``."""
     source = tensor_of(m, "np.rot90")
     if not isinstance(axes, (tuple, list)) or len(axes) != 2:
         raise ComputeError(f"np.rot90: axes={axes} must name two dimensions")
@@ -79,8 +80,10 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Tensor:
     if axis is None:
         flat = roll(ravel(source), shift, 0)
         return flat if source.ndim == 1 else reshape(flat, source.shape)
-    axes = [axis_number(k, source.ndim, "np.roll")
-            for k in (axis if isinstance(axis, (tuple, list)) else (axis,))]  # fmt: skip
+    axes = [
+        axis_number(k, source.ndim, "np.roll")
+        for k in (axis if isinstance(axis, (tuple, list)) else (axis,))
+    ]
     shifts = list(shift) if isinstance(shift, (tuple, list)) else [shift] * len(axes)
     axes = axes * len(shifts) if len(axes) == 1 else axes
     if len(shifts) != len(axes):
@@ -95,10 +98,13 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Tensor:
             moved[k] = by % length if length else 0
 
     def indices(*at: Axis) -> Expr:
-        return read(source, [
-            (i - moved[k]) % source.shape[k] if k in moved and not _is_zero(moved[k]) else i
-            for k, i in enumerate(at)
-        ])  # fmt: skip
+        return read(
+            source,
+            [
+                (i - moved[k]) % source.shape[k] if k in moved and not _is_zero(moved[k]) else i
+                for k, i in enumerate(at)
+            ],
+        )
 
     return each("roll", source.shape, indices)
 
@@ -134,9 +140,10 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Tensor:
     shape = [*source.shape]
     shape[along] = extent(as_expr(shape[along]) * times)
     return each(
-        "repeat", tuple(shape),
+        "repeat",
+        tuple(shape),
         lambda *at: read(source, [i // times if k == along else i for k, i in enumerate(at)]),
-    )  # fmt: skip
+    )
 
 
 def _extents(values: Any, what: str) -> tuple[Any, ...]:
@@ -154,10 +161,13 @@ def tile(A: Any, reps: Any) -> Tensor:
     skipped = ndim - source.ndim
 
     def value(*at: Axis) -> Expr:
-        return read(source, [
-            i if is_one(t) else 0 if is_one(e) else i % e
-            for i, e, t in zip(at[skipped:], source.shape, times[skipped:])
-        ])  # fmt: skip
+        return read(
+            source,
+            [
+                i if is_one(t) else 0 if is_one(e) else i % e
+                for i, e, t in zip(at[skipped:], source.shape, times[skipped:])
+            ],
+        )
 
     return each("tile", shape, value)
 
@@ -175,19 +185,25 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", constant_values: Any
         )
     widths = _widths(pad_width, source)
     values = _fill(constant_values) if mode == "constant" else None
-    made = boundary.pad(
-        source, [w[0] for w in widths], [w[1] for w in widths], mode,
-        None if values is None else cast(values, source.dtype)
-        if isinstance(values, Expr) else const(np.dtype(source.dtype).type(values)),
+    tensor = boundary.pad(
+        source,
+        [w[0] for w in widths],
+        [w[1] for w in widths],
+        mode,
+        None
+        if values is None
+        else cast(values, source.dtype)
+        if isinstance(values, Expr)
+        else const(np.dtype(source.dtype).type(values)),
         name=automatic_name("pad"),
-    )  # fmt: skip
-    op = made.op
+    )
+    op = tensor.op
     if isinstance(op, ComputeOp) and any(t is source for t in op.input_tensors):
         # its indices lie within the view that is padded
         body = rewrite(op.body[0], lambda node: through(node) if isinstance(node, Read) else None)
-        made = defined(op.name, op.axis, body)
-    mark_automatic(made)
-    return made
+        tensor = defined(op.name, op.axis, body)
+    mark_automatic(tensor)
+    return tensor
 
 
 def _fill(value: Any) -> Any:
@@ -199,25 +215,25 @@ def _fill(value: Any) -> Any:
                 "of its own"
             )
         items = items[0]
-    found = operand(items, "np.pad with constant_values=")
-    if isinstance(found, Tensor):
-        return found.as_scalar()
-    return items if not isinstance(items, Expr) else found
+    fill = operand(items, "np.pad with constant_values=")
+    if isinstance(fill, Tensor):
+        return fill.as_scalar()
+    return items if not isinstance(items, Expr) else fill
 
 
-def _widths(given: Any, source: Tensor) -> list[tuple[Any, Any]]:
+def _widths(widths: Any, source: Tensor) -> list[tuple[Any, Any]]:
     """Return the width before and after each dimension, from any of NumPy's forms."""
-    if isinstance(given, dict):
+    if isinstance(widths, dict):
         pairs: list[tuple[Any, Any]] = [(0, 0)] * source.ndim
-        for k, width in given.items():
+        for k, width in widths.items():
             pair = width if isinstance(width, (tuple, list)) else (width, width)
             pairs[axis_number(k, source.ndim, "np.pad", "pad_width")] = (pair[0], pair[1])
         return pairs
-    if isinstance(given, np.ndarray):
-        given = given.tolist()
-    if not isinstance(given, (tuple, list)):
-        return [(given, given)] * source.ndim
-    items = list(given)
+    if isinstance(widths, np.ndarray):
+        widths = widths.tolist()
+    if not isinstance(widths, (tuple, list)):
+        return [(widths, widths)] * source.ndim
+    items = list(widths)
     if items and not isinstance(items[0], (tuple, list)):
         if len(items) == 1:
             return [(items[0], items[0])] * source.ndim
@@ -229,7 +245,7 @@ def _widths(given: Any, source: Tensor) -> list[tuple[Any, Any]]:
         nested = nested * source.ndim
     if len(nested) != source.ndim or any(len(v) != 2 for v in nested):
         raise ComputeError(
-            f"np.pad of {source.name}: pad_width={given} is not a pair (before, after) for each "
+            f"np.pad of {source.name}: pad_width={widths} is not a pair (before, after) for each "
             f"of the {source.ndim} dimensions"
         )
     return [(v[0], v[1]) for v in nested]
@@ -247,8 +263,9 @@ def diff(a: Any, n: int = 1, axis: Any = -1, prepend: Any = None, append: Any = 
     op = partial(binary, "!=" if source.dtype == "bool" else "-")
     before = (slice(None),) * along
     for _ in range(n):
-        source = array("diff", op, source[before + (slice(1, None),)],
-                       source[before + (slice(None, -1),)])  # fmt: skip
+        source = array(
+            "diff", op, source[before + (slice(1, None),)], source[before + (slice(None, -1),)]
+        )
     return source
 
 
@@ -256,10 +273,10 @@ def _edge(value: Any, source: Tensor, along: int) -> Tensor:
     """Return what stands before or after ``source``: a scalar is one element thick."""
     if value is source:
         return source
-    found = tensor_of(value, "np.diff")
-    if found.ndim:
-        return found
-    return broadcast_to(found, [1 if k == along else e for k, e in enumerate(source.shape)])
+    edge = tensor_of(value, "np.diff")
+    if edge.ndim:
+        return edge
+    return broadcast_to(edge, [1 if k == along else e for k, e in enumerate(source.shape)])
 
 
 def triangle(m: Any, k: int = 0, upper: bool = False) -> Tensor:
@@ -273,8 +290,8 @@ def triangle(m: Any, k: int = 0, upper: bool = False) -> Tensor:
         raise ComputeError(f"{asked} of {source.name}: a scalar has no triangle")
     axes = data_axes(source.shape)
     row, column = axes[-2:]
-    kept = column >= row + k if upper else column <= row + k
-    value = select(kept, read(source, axes), const(0, source.dtype))
+    inside = column >= row + k if upper else column <= row + k
+    value = select(inside, read(source, axes), const(0, source.dtype))
     return stage("triu" if upper else "tril", axes, value)
 
 

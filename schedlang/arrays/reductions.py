@@ -23,9 +23,14 @@ Fold = Callable[..., Reduction]
 
 
 def fold(
-    word: str, sources: Sequence[Operand], axes: Sequence[int], make: Fold, keepdims: bool = False,
-    where: Any = None, asked: str = "",
-) -> Tensor:  # fmt: skip
+    word: str,
+    sources: Sequence[Operand],
+    axes: Sequence[int],
+    make: Fold,
+    keepdims: bool = False,
+    where: Any = None,
+    asked: str = "",
+) -> Tensor:
     """Return ``make(reduction axes, condition, *elements)`` over the dimensions ``axes``.
 
     The first of ``sources`` is a tensor, to whose shape the others are broadcast. A reduction over
@@ -69,21 +74,26 @@ def _condition(where: Any, source: Tensor, indices: Sequence[Axis], asked: str) 
     return element(mask, indices, source.shape)
 
 
-def widened(dtype: str) -> str:
-    """Return the dtype in which NumPy sums ``dtype``: at least 64 bits for integers."""
+def sum_dtype(dtype: str) -> str:
+    """Return the dtype in which NumPy sums ``dtype``: integers take 64 bits at least."""
     if dtypes.is_float(dtype) or dtypes.is_complex(dtype):
         return dtype
     return "uint64" if dtype.startswith("uint") else "int64"
 
 
 def total(
-    name: str, a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False,
-    initial: Any = None, where: Any = None,
-) -> Tensor:  # fmt: skip
+    name: str,
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Tensor:
     """Return ``np.sum`` or ``np.prod``; sums of short floats are accumulated in float32."""
     asked = f"np.{name}"
     source = tensor_of(a, asked)
-    kind = widened(source.dtype) if dtype is None else dtypes.canonical(dtype)
+    kind = sum_dtype(source.dtype) if dtype is None else dtypes.canonical(dtype)
     if kind == "bool":
         if initial is not None:
             raise ComputeTypeError(
@@ -93,27 +103,35 @@ def total(
         return truth("any" if name == "sum" else "all", source, axis, keepdims, where)
     wide = "float32" if kind in dtypes.SHORT_FLOATS and name == "sum" else kind
     make = reduce.sum if name == "sum" else reduce.prod
-    found = fold(
-        name, [source], reduced_axes(axis, source.ndim, asked),
+    result = fold(
+        name,
+        [source],
+        reduced_axes(axis, source.ndim, asked),
         lambda k, c, x: make(cast(x, wide), k, c, _initial(initial, asked)),
-        keepdims, where, asked,
-    )  # fmt: skip
-    return found if wide == kind else array("astype", lambda x: cast(x, kind), found)
+        keepdims,
+        where,
+        asked,
+    )
+    return result if wide == kind else array("astype", lambda x: cast(x, kind), result)
 
 
 def _initial(value: Any, asked: str) -> Any:
     if value is None:
         return None
-    found = operand(value, f"{asked} with initial=")
-    if isinstance(found, Tensor) and found.ndim:
-        raise ComputeTypeError(f"{asked}: initial={found.name} must be a number, not an array")
-    return found.as_scalar() if isinstance(found, Tensor) else found
+    start = operand(value, f"{asked} with initial=")
+    if isinstance(start, Tensor) and start.ndim:
+        raise ComputeTypeError(f"{asked}: initial={start.name} must be a number, not an array")
+    return start.as_scalar() if isinstance(start, Tensor) else start
 
 
 def extreme(
-    name: str, a: Any, axis: Any = None, keepdims: bool = False, initial: Any = None,
+    name: str,
+    a: Any,
+    axis: Any = None,
+    keepdims: bool = False,
+    initial: Any = None,
     where: Any = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Return ``np.max`` or ``np.min``; NaN propagates."""
     asked = f"np.{name}"
     source = tensor_of(a, asked)
@@ -131,10 +149,14 @@ def extreme(
         _refuse_empty(asked, source, axes)
     make = reduce.max if name == "max" else reduce.min
     return fold(
-        f"a{name}", [source], axes,
+        f"a{name}",
+        [source],
+        axes,
         lambda k, c, x: make(x, k, where=c, init=_initial(initial, asked)),
-        keepdims, where, asked,
-    )  # fmt: skip
+        keepdims,
+        where,
+        asked,
+    )
 
 
 def _refuse_empty(asked: str, source: Tensor, axes: Sequence[int]) -> None:
@@ -161,9 +183,7 @@ def index_of(name: str, a: Any, axis: Any = None, keepdims: bool = False) -> Ten
     return fold(name, [source], axes, lambda k, c, x: make(x, k, c), keepdims)
 
 
-def truth(
-    name: str, a: Any, axis: Any = None, keepdims: bool = False, where: Any = None
-) -> Tensor:
+def truth(name: str, a: Any, axis: Any = None, keepdims: bool = False, where: Any = None) -> Tensor:
     """Return ``np.any`` or ``np.all``."""
     asked = f"np.{name}"
     source = tensor_of(a, asked)
@@ -171,7 +191,7 @@ def truth(
     axes = reduced_axes(axis, source.ndim, asked)
     return fold(
         name, [source], axes, lambda k, c, x: make(x, axis=k, where=c), keepdims, where, asked
-    )  # fmt: skip
+    )
 
 
 def peak_to_peak(a: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
@@ -184,9 +204,12 @@ def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Return ``np.count_nonzero`` as int64."""
     source = tensor_of(a, "np.count_nonzero")
     return fold(
-        "count", [source], reduced_axes(axis, source.ndim, "np.count_nonzero"),
-        lambda k, c, x: reduce.sum(cast(_nonzero(x), "int64"), k, c), keepdims,
-    )  # fmt: skip
+        "count",
+        [source],
+        reduced_axes(axis, source.ndim, "np.count_nonzero"),
+        lambda k, c, x: reduce.sum(cast(_nonzero(x), "int64"), k, c),
+        keepdims,
+    )
 
 
 def _nonzero(value: Expr) -> Expr:
@@ -196,14 +219,17 @@ def _nonzero(value: Expr) -> Expr:
 
 
 def nan_total(
-    name: str, a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False,
-    initial: Any = None, where: Any = None,
-) -> Tensor:  # fmt: skip
-    """Return ``np.nansum`` or ``np.nanprod``, in which NaN counts as 0 or 1."""
+    name: str,
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Tensor:
+    """Return ``np.nansum`` or ``np.nanprod``: NaN counts as 0 or 1."""
     source = tensor_of(a, f"np.nan{name}")
     if dtypes.is_float(source.dtype) or dtypes.is_complex(source.dtype):
         unit = 0 if name == "sum" else 1
-        source = array(
-            "where", lambda x: select(call("isnan", x), const(unit, x.dtype), x), source
-        )
+        source = array("where", lambda x: select(call("isnan", x), const(unit, x.dtype), x), source)
     return total(name, source, axis, dtype, keepdims, initial, where)

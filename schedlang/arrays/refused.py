@@ -8,28 +8,76 @@ from schedlang.compute.tensor import UNSORTED
 from schedlang.errors import ComputeTypeError, explain
 
 _DATA_SHAPE = (
-    ("nonzero", "flatnonzero", "argwhere", "unique", "unique_values", "unique_counts",
-     "unique_inverse", "unique_all", "compress", "extract", "trim_zeros", "union1d",
-     "intersect1d", "setdiff1d", "setxor1d", "delete", "mask_indices"),
+    (
+        "nonzero",
+        "flatnonzero",
+        "argwhere",
+        "unique",
+        "unique_values",
+        "unique_counts",
+        "unique_inverse",
+        "unique_all",
+        "compress",
+        "extract",
+        "trim_zeros",
+        "union1d",
+        "intersect1d",
+        "setdiff1d",
+        "setxor1d",
+        "delete",
+        "mask_indices",
+    ),
     "the shape of the result would depend on data",
     "Keep the shape and choose, np.where(cond, A, 0), or reduce with where=cond. A fixed part is a "
     "slice: A[1:].",
-)  # fmt: skip
+)
 _SORTED = (
-    ("sort", "argsort", "partition", "argpartition", "median", "nanmedian", "percentile",
-     "quantile", "nanpercentile", "nanquantile", "lexsort", "searchsorted", "digitize",
-     "sort_complex"),
+    (
+        "sort",
+        "argsort",
+        "partition",
+        "argpartition",
+        "median",
+        "nanmedian",
+        "percentile",
+        "quantile",
+        "nanpercentile",
+        "nanquantile",
+        "lexsort",
+        "searchsorted",
+        "digitize",
+        "sort_complex",
+    ),
     *UNSORTED,
-)  # fmt: skip
+)
 _SOLVED = (
-    ("linalg.inv", "linalg.pinv", "linalg.solve", "linalg.lstsq", "linalg.det", "linalg.slogdet",
-     "linalg.eig", "linalg.eigh", "linalg.eigvals", "linalg.eigvalsh", "linalg.svd",
-     "linalg.svdvals", "linalg.qr", "linalg.cholesky", "linalg.matrix_rank", "linalg.cond",
-     "linalg.tensorsolve", "linalg.tensorinv", "linalg.matrix_norm", "roots", "polyfit"),
+    (
+        "linalg.inv",
+        "linalg.pinv",
+        "linalg.solve",
+        "linalg.lstsq",
+        "linalg.det",
+        "linalg.slogdet",
+        "linalg.eig",
+        "linalg.eigh",
+        "linalg.eigvals",
+        "linalg.eigvalsh",
+        "linalg.svd",
+        "linalg.svdvals",
+        "linalg.qr",
+        "linalg.cholesky",
+        "linalg.matrix_rank",
+        "linalg.cond",
+        "linalg.tensorsolve",
+        "linalg.tensorinv",
+        "linalg.matrix_norm",
+        "roots",
+        "polyfit",
+    ),
     "schedlang has no solvers",
     "Compute it with NumPy, and pass the result to the kernel; a triangular solve is a recurrence, "
     "sl.scan(init, update, state).",
-)  # fmt: skip
+)
 _WRITTEN = (
     ("copyto", "put", "place", "putmask", "fill_diagonal", "put_along_axis", "resize", "insert"),
     "a tensor describes a computation and is not written to",
@@ -47,18 +95,34 @@ _MAPPED = (
     "Write sl.compute(A.shape, lambda i, j: f(A[i, j])).",
 )
 _SHOWN = (
-    ("array_repr", "array_str", "array2string", "save", "savez", "savetxt", "savez_compressed",
-     "may_share_memory", "shares_memory", "array_equiv"),
+    (
+        "array_repr",
+        "array_str",
+        "array2string",
+        "save",
+        "savez",
+        "savetxt",
+        "savez_compressed",
+        "may_share_memory",
+        "shares_memory",
+        "array_equiv",
+    ),
     "a tensor describes a computation and has no values yet",
     "Call a kernel, f = sl.build(sl.schedule(C)), and use the array that it returns.",
-)  # fmt: skip
+)
 _TABLE: dict[str, tuple[str, str]] = {
     name: (why, hint)
     for names, why, hint in (
-        _DATA_SHAPE, _SORTED, _SOLVED, _WRITTEN, _COUNTED, _MAPPED, _SHOWN,
+        _DATA_SHAPE,
+        _SORTED,
+        _SOLVED,
+        _WRITTEN,
+        _COUNTED,
+        _MAPPED,
+        _SHOWN,
     )
     for name in names
-}  # fmt: skip
+}
 _TABLE |= {
     "gradient": (
         "it has no form here",
@@ -100,13 +164,15 @@ _TABLE |= {
     "cbrt": ("it has no form here", "Write np.sign(A) * np.abs(A) ** (1 / 3)."),
     "modf": ("it has no form here", "Write whole = np.trunc(A), and A - whole."),
     "ldexp": ("it has no form here", "Write A * np.exp2(B)."),
-}  # fmt: skip
+}
 
 
 def refuse_function(
-    name: str, what: str, instead: str | None = None,
+    name: str,
+    what: str,
+    instead: str | None = None,
     otherwise: str = "Write what it computes per element inside sl.compute.",
-) -> NoReturn:  # fmt: skip
+) -> NoReturn:
     """Raise for ``np.<name>`` of a tensor, with what to write ``instead``.
 
     Without it, that is what the table says, or ``otherwise`` if ``name`` is not in it.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from schedlang.arrays.naming import automatic_name, mark_automatic
-from schedlang.arrays.reductions import widened
+from schedlang.arrays.reductions import sum_dtype
 from schedlang.arrays.shapes import axis_number
-from schedlang.arrays.shaping import permuted, ravel
+from schedlang.arrays.shaping import permute, ravel
 from schedlang.arrays.stages import axis_names, each, read, tensor_of
 from schedlang.compute.define import defined
 from schedlang.compute.scan import scan
@@ -26,11 +26,11 @@ FORMS = {
 
 def cumulative(form: str, a: Any, axis: Any = None, dtype: Any = None) -> Tensor:
     """Return ``np.cumsum`` or ``np.cumprod``."""
-    return running(form, a, axis, dtype, f"np.{FORMS[form][1]}")
+    return running_fold(form, a, axis, dtype, f"np.{FORMS[form][1]}")
 
 
-def running(form: str, a: Any, axis: Any, dtype: Any, asked: str) -> Tensor:
-    """Return the running ``form`` along ``axis``; ``None`` is that of all elements in order.
+def running_fold(form: str, a: Any, axis: Any, dtype: Any, asked: str) -> Tensor:
+    """Return the running ``form`` along ``axis``, or of all elements in order if it is ``None``.
 
     It is an :func:`~schedlang.compute.scan.scan` whose rows are the elements along ``axis``.
     """
@@ -42,21 +42,21 @@ def running(form: str, a: Any, axis: Any, dtype: Any, asked: str) -> Tensor:
     else:
         along = axis_number(axis, source.ndim, asked)
     order = [along, *(k for k in range(source.ndim) if k != along)]
-    rows = permuted(source, order)
+    rows = permute(source, order)
     op, word = FORMS[form]
     kind = dtypes.canonical(dtype) if dtype is not None else source.dtype
     if dtype is None and form in ("add", "multiply"):
-        kind = widened(kind)
+        kind = sum_dtype(kind)
     if form.startswith("logical"):
         kind = "bool"
     length = rows.shape[0]
     if isinstance(length, int) and length <= 1:
         return each(word, source.shape, lambda *i: cast(read(source, i), kind))
-    found = _scanned(word, op, rows, kind)
-    return permuted(found, [order.index(k) for k in range(source.ndim)])
+    scanned = _scan_rows(word, op, rows, kind)
+    return permute(scanned, [order.index(k) for k in range(source.ndim)])
 
 
-def _scanned(word: str, op: str, rows: Tensor, kind: str) -> Tensor:
+def _scan_rows(word: str, op: str, rows: Tensor, kind: str) -> Tensor:
     name = automatic_name(word)
     state = placeholder(rows.shape, kind, name=f"{name}.state")
     names = axis_names(rows.ndim)
@@ -67,6 +67,6 @@ def _scanned(word: str, op: str, rows: Tensor, kind: str) -> Tensor:
     before, now = state.element((time - 1, *inner)), cast(read(rows, (time, *inner)), kind)
     joined = call(op, before, now) if op in ("min", "max") else binary(op, before, now)
     step = defined(f"{name}.step", (time, *inner), joined)
-    found: Tensor = scan(first, step, state, name=name)
-    mark_automatic(found)
-    return found
+    result: Tensor = scan(first, step, state, name=name)
+    mark_automatic(result)
+    return result

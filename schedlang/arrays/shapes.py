@@ -20,16 +20,16 @@ def extent(value: Expr | int) -> Extent:
     """Return an extent in its simplest form, as an integer if it is one."""
     if isinstance(value, int):
         return value
-    found = simplify(value)
-    return int(found.value) if isinstance(found, Const) else found
+    simplest = simplify(value)
+    return int(simplest.value) if isinstance(simplest, Const) else simplest
 
 
 def at_least_0(value: Expr | int) -> Extent:
     """Return the extent ``max(value, 0)``, without the maximum where it is not needed."""
-    found = extent(value)
-    if isinstance(found, int):
-        return max(found, 0)
-    return found if Ranges().nonneg(to_lin(found)) else extent(call("max", found, 0))
+    size = extent(value)
+    if isinstance(size, int):
+        return max(size, 0)
+    return size if Ranges().nonneg(to_lin(size)) else extent(call("max", size, 0))
 
 
 def smallest(a: Extent, b: Extent) -> Extent:
@@ -71,16 +71,16 @@ def broadcast(shapes: Sequence[Shape], asked: str) -> Shape:
     ndim = max((len(s) for s in shapes), default=0)
     result: list[Extent] = []
     for position in reversed(range(ndim)):
-        found: Extent = 1
+        common: Extent = 1
         for shape in shapes:
             at = position - ndim + len(shape)
             if at < 0 or is_one(shape[at]):
                 continue
-            joined = shape[at] if is_one(found) else _joined(found, shape[at])
+            joined = shape[at] if is_one(common) else _joined(common, shape[at])
             if joined is None:
-                raise _unfit(shapes, found, shape[at], asked)
-            found = joined
-        result.append(found)
+                raise _unfit(shapes, common, shape[at], asked)
+            common = joined
+        result.append(common)
     return tuple(reversed(result))
 
 
@@ -129,12 +129,12 @@ def axis_numbers(axis: Any, ndim: int, asked: str, name: str = "axis") -> tuple[
     if axis is None:
         return tuple(range(ndim))
     items = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
-    found = tuple(axis_number(a, ndim, asked, name) for a in items)
-    if len(set(found)) < len(found):
+    numbers = tuple(axis_number(a, ndim, asked, name) for a in items)
+    if len(set(numbers)) < len(numbers):
         raise ComputeError(
             f"{asked}: {name}={axis} names a dimension twice; give each dimension once"
         )
-    return found
+    return numbers
 
 
 def reduced_axes(axis: Any, ndim: int, asked: str) -> tuple[int, ...]:
@@ -167,7 +167,6 @@ def axis_number(axis: Any, ndim: int, asked: str, name: str = "axis") -> int:
     if not -ndim <= number < ndim:
         raise ComputeError(
             f"{asked}: {name}={number} is out of range for an array with {ndim} "
-            f"dimension{'s' * (ndim != 1)}"
-            + (f"; give -{ndim}..{ndim - 1}" if ndim else "")
+            f"dimension{'s' * (ndim != 1)}" + (f"; give -{ndim}..{ndim - 1}" if ndim else "")
         )
     return number % ndim if ndim else number

@@ -27,30 +27,33 @@ from schedlang.index.simplify import to_lin
 from schedlang.language.construct import as_expr
 
 
-def permuted(source: Tensor, order: Sequence[int], word: str = "transpose") -> Tensor:
+def permute(source: Tensor, order: Sequence[int], word: str = "transpose") -> Tensor:
     """Return the view whose dimension ``k`` is dimension ``order[k]`` of ``source``."""
     if list(order) == list(range(source.ndim)):
         return source
     names = axis_names(source.ndim)
     back = [list(order).index(k) for k in range(source.ndim)]
     return view(
-        word, source, tuple(source.shape[k] for k in order),
-        lambda *axes: [axes[k] for k in back], [names[k] for k in order],
-    )  # fmt: skip
+        word,
+        source,
+        tuple(source.shape[k] for k in order),
+        lambda *axes: [axes[k] for k in back],
+        [names[k] for k in order],
+    )
 
 
 def transpose(a: Any, axes: Any = None) -> Tensor:
     """Return ``np.transpose``: the dimensions reversed, or in the order ``axes``."""
     source = tensor_of(a, "np.transpose")
     if axes is None:
-        return permuted(source, range(source.ndim)[::-1])
+        return permute(source, range(source.ndim)[::-1])
     order = axis_numbers(axes, source.ndim, "np.transpose", "axes")
     if len(order) != source.ndim:
         raise ComputeError(
             f"np.transpose of {source.name}: axes={axes} has {len(order)} entries, but "
             f"{source.name} has {source.ndim} dimensions; name each once"
         )
-    return permuted(source, order)
+    return permute(source, order)
 
 
 def matrix_transpose(a: Any) -> Tensor:
@@ -71,7 +74,7 @@ def swapaxes(a: Any, axis1: Any, axis2: Any) -> Tensor:
     second = axis_number(axis2, source.ndim, "np.swapaxes", "axis2")
     order = list(range(source.ndim))
     order[first], order[second] = order[second], order[first]
-    return permuted(source, order)
+    return permute(source, order)
 
 
 def moveaxis(a: Any, source: Any, destination: Any) -> Tensor:
@@ -87,7 +90,7 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Tensor:
     order = [k for k in range(tensor.ndim) if k not in start]
     for to, origin in sorted(zip(end, start)):
         order.insert(to, origin)
-    return permuted(tensor, order)
+    return permute(tensor, order)
 
 
 def _given(axes: Any) -> Any:
@@ -109,12 +112,14 @@ def expand_dims(a: Any, axis: Any) -> Tensor:
     count = len(axis) if isinstance(axis, (tuple, list)) else 1
     new = axis_numbers(axis, source.ndim + count, "np.expand_dims")
     names, old = axis_names(source.ndim), iter(range(source.ndim))
-    kept = [None if k in new else next(old) for k in range(source.ndim + count)]
+    sources = [None if k in new else next(old) for k in range(source.ndim + count)]
     return view(
-        "expand_dims", source, tuple(1 if k is None else source.shape[k] for k in kept),
-        lambda *axes: [axis for axis, k in zip(axes, kept) if k is not None],
-        [f"n{at}" if k is None else names[k] for at, k in enumerate(kept)],
-    )  # fmt: skip
+        "expand_dims",
+        source,
+        tuple(1 if k is None else source.shape[k] for k in sources),
+        lambda *axes: [axis for axis, k in zip(axes, sources) if k is not None],
+        [f"n{at}" if k is None else names[k] for at, k in enumerate(sources)],
+    )
 
 
 def squeeze(a: Any, axis: Any = None) -> Tensor:
@@ -131,43 +136,49 @@ def squeeze(a: Any, axis: Any = None) -> Tensor:
                 "only dimensions of extent 1 can be left out"
             )
     names = axis_names(source.ndim)
-    kept = [k for k in range(source.ndim) if k not in gone]
+    dimensions = [k for k in range(source.ndim) if k not in gone]
     if not gone:
         return source
     return view(
-        "squeeze", source, tuple(source.shape[k] for k in kept),
-        lambda *axes: [axes[kept.index(k)] if k in kept else 0 for k in range(source.ndim)],
-        [names[k] for k in kept],
-    )  # fmt: skip
+        "squeeze",
+        source,
+        tuple(source.shape[k] for k in dimensions),
+        lambda *axes: [
+            axes[dimensions.index(k)] if k in dimensions else 0 for k in range(source.ndim)
+        ],
+        [names[k] for k in dimensions],
+    )
 
 
 def broadcast_to(a: Any, shape: Any) -> Tensor:
     """Return ``np.broadcast_to``."""
     source = tensor_of(a, "np.broadcast_to")
-    wanted = extents(shape, "np.broadcast_to")
-    common = broadcast([source.shape, wanted], f"np.broadcast_to of {source.name}")
-    if len(common) != len(wanted) or not all(map(same, common, wanted)):
+    target = extents(shape, "np.broadcast_to")
+    common = broadcast([source.shape, target], f"np.broadcast_to of {source.name}")
+    if len(common) != len(target) or not all(map(same, common, target)):
         raise ComputeError(
             explain(
-                f"np.broadcast_to({source.name}, {shape_text(wanted)})",
+                f"np.broadcast_to({source.name}, {shape_text(target)})",
                 f"{source.name} of shape {shape_text(source.shape)} does not broadcast to it",
                 "A dimension of extent 1 stretches, and new ones come first.",
             )
         )
-    skipped = len(wanted) - source.ndim
+    skipped = len(target) - source.ndim
     return view(
-        "broadcast", source, wanted,
+        "broadcast",
+        source,
+        target,
         lambda *axes: [
             0 if is_one(own) else axis for own, axis in zip(source.shape, axes[skipped:])
         ],
-    )  # fmt: skip
+    )
 
 
 def broadcast_arrays(*args: Any) -> tuple[Tensor, ...]:
     """Return ``np.broadcast_arrays``: views of one shape."""
-    found = [tensor_of(a, "np.broadcast_arrays") for a in args]
-    shape = broadcast([t.shape for t in found], "np.broadcast_arrays")
-    return tuple(broadcast_to(t, shape) for t in found)
+    tensors = [tensor_of(a, "np.broadcast_arrays") for a in args]
+    shape = broadcast([t.shape for t in tensors], "np.broadcast_arrays")
+    return tuple(broadcast_to(t, shape) for t in tensors)
 
 
 def meshgrid(
@@ -180,11 +191,11 @@ def meshgrid(
     order = list(range(len(vectors)))
     if indexing == "xy" and len(order) > 1:
         order[0], order[1] = 1, 0
-    found = [
+    grids = [
         reshape(v, [v.shape[0] if d == order[k] else 1 for d in range(len(vectors))])
         for k, v in enumerate(vectors)
     ]
-    return found if sparse else list(broadcast_arrays(*found))
+    return grids if sparse else list(broadcast_arrays(*grids))
 
 
 def extents(shape: Any, asked: str) -> Shape:
@@ -201,29 +212,29 @@ def reshape(a: Any, shape: Any, copy: bool | None = None) -> Tensor:
     """
     source = tensor_of(a, "np.reshape")
     asked = f"np.reshape of {source.name}"
-    wanted = _completed(source, shape, asked)
-    if not same(size_of(source.shape), size_of(wanted)):
-        raise _other_size(source, wanted, asked)
-    if len(wanted) == source.ndim and all(map(same, source.shape, wanted)):
+    target = _complete(source, shape, asked)
+    if not same(size_of(source.shape), size_of(target)):
+        raise _other_size(source, target, asked)
+    if len(target) == source.ndim and all(map(same, source.shape, target)):
         return source
-    groups = _groups(source.shape, wanted)
+    groups = _groups(source.shape, target)
 
     def indices(*axes: Axis) -> list[Any]:
-        found: list[Any] = []
+        positions: list[Any] = []
         for old, new in groups:
-            found += _within(source.shape[old], axes[new], wanted[new])
-        return found
+            positions += _within(source.shape[old], axes[new], target[new])
+        return positions
 
-    return view("reshape", source, wanted, indices)
+    return view("reshape", source, target, indices)
 
 
-def _completed(source: Tensor, shape: Any, asked: str) -> Shape:
+def _complete(source: Tensor, shape: Any, asked: str) -> Shape:
     items = list(shape) if isinstance(shape, (tuple, list)) else [shape]
     unknown = [k for k, v in enumerate(items) if not isinstance(v, Expr) and v == -1]
     if len(unknown) > 1:
         raise ComputeError(f"{asked} to {tuple(items)}: only one extent may be -1")
-    known = [v for k, v in enumerate(items) if k not in unknown]
-    checked = list(extents(known, asked))
+    static = [v for k, v in enumerate(items) if k not in unknown]
+    checked = list(extents(static, asked))
     if unknown:
         whole, part = to_lin(size_of(source.shape)), to_lin(size_of(checked))
         fits = part.const != 0 and mod(whole, part, Ranges()).const == 0
@@ -244,12 +255,12 @@ def _completed(source: Tensor, shape: Any, asked: str) -> Shape:
 
 def _other_size(source: Tensor, wanted: Shape, asked: str) -> ComputeError:
     sizes = size_of(source.shape), size_of(wanted)
-    known = all(isinstance(s, int) for s in sizes)
+    is_static = all(isinstance(s, int) for s in sizes)
     return ComputeError(
         explain(
             f"{asked} of shape {shape_text(source.shape)} to {shape_text(wanted)}",
             f"they have {sizes[0]} and {sizes[1]} elements"
-            + ("" if known else ", which are not known to be equal"),
+            + ("" if is_static else ", which are not known to be equal"),
             "Give extents with the same product; -1 stands for what is left.",
         )
     )
@@ -257,7 +268,7 @@ def _other_size(source: Tensor, wanted: Shape, asked: str) -> ComputeError:
 
 def _groups(old: Shape, new: Shape) -> list[tuple[slice, slice]]:
     """Return runs of dimensions of both shapes with equal products, as short as possible."""
-    found: list[tuple[slice, slice]] = []
+    groups: list[tuple[slice, slice]] = []
     i = j = first_i = first_j = 0
     left, right = to_lin(1), to_lin(1)
     while i < len(old) or j < len(new):
@@ -273,11 +284,11 @@ def _groups(old: Shape, new: Shape) -> list[tuple[slice, slice]]:
         else:
             left, i = left * to_lin(old[i]), i + 1
         if left == right and left.const != 0:
-            found.append((slice(first_i, i), slice(first_j, j)))
+            groups.append((slice(first_i, i), slice(first_j, j)))
             first_i, first_j, left, right = i, j, to_lin(1), to_lin(1)
     if first_i < len(old) or first_j < len(new):
-        found.append((slice(first_i, len(old)), slice(first_j, len(new))))
-    return found
+        groups.append((slice(first_i, len(old)), slice(first_j, len(new))))
+    return groups
 
 
 def _divides(part: Lin, whole: Lin) -> bool:
@@ -294,18 +305,18 @@ def _within(old: Shape, axes: Sequence[Axis], new: Shape) -> list[Any]:
     for axis, size in zip(axes, new):
         if not is_one(size):
             flat = axis if to_lin(flat).const == 0 else flat * size + axis
-    found: list[Any] = []
+    indices: list[Any] = []
     rest = flat
     for k in range(len(old)):
         stride = size_of(old[k + 1 :])
         if is_one(old[k]):
-            found.append(0)
+            indices.append(0)
         elif k == len(old) - 1 or is_one(stride):
-            found.append(rest)
+            indices.append(rest)
         else:
-            found.append(rest // stride)
+            indices.append(rest // stride)
             rest = rest % stride
-    return found
+    return indices
 
 
 def ravel(a: Any) -> Tensor:
@@ -321,16 +332,18 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     if isinstance(offset, bool) or not hasattr(offset, "__index__"):
         raise ComputeTypeError(f"np.diagonal: offset={offset!r} must be an integer")
     down, right = max(-offset, 0), max(offset, 0)
-    ends = (as_expr(e) - gone for e, gone in zip((source.shape[first], source.shape[second]),
-                                                 (down, right)))  # fmt: skip
+    ends = (
+        as_expr(e) - gone
+        for e, gone in zip((source.shape[first], source.shape[second]), (down, right))
+    )
     length = at_least_0(smallest(*(extent(e) for e in ends)))
     rest = [k for k in range(source.ndim) if k not in (first, second)]
 
     def indices(*axes: Axis) -> list[Any]:
         at = axes[-1]
-        found: dict[int, Any] = dict(zip(rest, axes))
-        found[first] = at + down if down else at
-        found[second] = at + right if right else at
-        return [found[k] for k in range(source.ndim)]
+        positions: dict[int, Any] = dict(zip(rest, axes))
+        positions[first] = at + down if down else at
+        positions[second] = at + right if right else at
+        return [positions[k] for k in range(source.ndim)]
 
     return view("diagonal", source, (*(source.shape[k] for k in rest), length), indices)

@@ -59,21 +59,23 @@ class Taken(NamedTuple):
         return moved if isinstance(start, int) and start == 0 else moved + start
 
 
-def taken(given: slice, size: Extent, asked: str) -> Taken:
-    """Return the elements that a slice takes from a dimension of extent ``size``, as NumPy does.
+def slice_elements(bounds: slice, size: Extent, asked: str) -> Taken:
+    """Return the elements of a dimension of extent ``size`` that a slice takes, as in NumPy.
 
     Bounds may be expressions over sizes, which count from the start. Raises
     :class:`ComputeTypeError` for a bound that is read from a tensor, since the shape would depend
     on data.
 
-    >>> taken(slice(1, -1), 8, "A[1:-1]")
+    >>> slice_elements(slice(1, -1), 8, "A[1:-1]")
     Taken(start=1, step=1, length=6, whole=False)
     """
-    step = _step(given.step, asked)
-    start, stop = (_bound(v, asked) for v in (given.start, given.stop))
+    step = _step(bounds.step, asked)
+    start, stop = (_bound(v, asked) for v in (bounds.start, bounds.stop))
     if all(isinstance(v, (int, type(None))) for v in (start, stop)) and isinstance(size, int):
-        found = range(*slice(start, stop, step).indices(size))
-        return Taken(found.start if len(found) else 0, step, len(found), found == range(size))
+        elements = range(*slice(start, stop, step).indices(size))
+        return Taken(
+            elements.start if len(elements) else 0, step, len(elements), elements == range(size)
+        )
     if step > 0:
         return _upward(start, stop, step, size)
     return _downward(start, stop, -step, size)

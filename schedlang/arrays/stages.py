@@ -36,9 +36,9 @@ def stage(word: str, axes: tuple[Axis, ...], value: Any) -> Tensor:
     A weak value gets NumPy's default dtype, float64 or int64.
     """
     checked = value if isinstance(value, Reduction) else settled(as_expr(value), "float64")
-    made: Tensor = defined(automatic_name(word), axes, checked)
-    mark_automatic(made)
-    return made
+    tensor: Tensor = defined(automatic_name(word), axes, checked)
+    mark_automatic(tensor)
+    return tensor
 
 
 def each(word: str, shape: Shape, element: Callable[..., Any]) -> Tensor:
@@ -48,48 +48,51 @@ def each(word: str, shape: Shape, element: Callable[..., Any]) -> Tensor:
 
 
 def view(
-    word: str, source: Tensor, shape: Shape, indices: Callable[..., Sequence[Any]],
+    word: str,
+    source: Tensor,
+    shape: Shape,
+    indices: Callable[..., Sequence[Any]],
     names: Sequence[str] | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Return the view of ``source`` whose element at its axes is at ``indices(*axes)`` of it.
 
     Other operations on arrays read ``source`` itself, so that a view costs nothing.
     """
     axes = data_axes(shape, names)
-    made: Tensor = defined(automatic_name(word), axes, read(source, indices(*axes)))
-    mark_automatic(made, view=True)
-    return made
+    tensor: Tensor = defined(automatic_name(word), axes, read(source, indices(*axes)))
+    mark_automatic(tensor, view=True)
+    return tensor
 
 
 def tensor_of(value: Any, asked: str) -> Tensor:
     """Return ``value`` as a tensor; a number or an element becomes a 0-d tensor."""
-    found = operand(value, asked)
-    return found if isinstance(found, Tensor) else stage("scalar", (), found)
+    result = operand(value, asked)
+    return result if isinstance(result, Tensor) else stage("scalar", (), result)
 
 
 def read(tensor: Tensor, indices: Sequence[Any]) -> Read:
-    """Return the read of an element, in the source of ``tensor`` if that is a view.
+    """Return the read of an element. If ``tensor`` is a view, the read is of the view's source.
 
-    The indices must lie within the shape of ``tensor``, since only those of its source are checked.
+    The indices must lie within the shape of ``tensor``: only the indices of its source are checked.
     """
-    found: Read = tensor.element(tuple(as_expr(v) for v in indices))
-    return through(found)
+    element: Read = tensor.element(tuple(as_expr(v) for v in indices))
+    return through(element)
 
 
-def through(found: Read) -> Read:
-    """Return a read of a view as a read of its source; any other read as it is."""
-    op = found.tensor.op
+def through(element: Read) -> Read:
+    """Return a read of a view as a read of its source, and any other read unchanged."""
+    op = element.tensor.op
     if not isinstance(op, ComputeOp) or not op.view:
-        return found
+        return element
     (source,) = op.body
     assert isinstance(source, Read)
-    values = dict(zip(op.axis, found.indices))
+    values = dict(zip(op.axis, element.indices))
 
     def swap(node: Expr) -> Expr | None:
         return values.get(node) if isinstance(node, Axis) else None
 
     moved = tuple(_moved(index, swap) for index in source.indices)
-    return Read(source.tensor, moved, found.dtype)
+    return Read(source.tensor, moved, element.dtype)
 
 
 def _moved(index: Expr, swap: Callable[[Expr], Expr | None]) -> Expr:

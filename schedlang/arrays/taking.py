@@ -28,7 +28,7 @@ MOST_CHOICES = 64
 def take(a: Any, indices: Any, axis: Any = None, mode: str = "raise") -> Any:
     """Return ``np.take``: the elements at ``indices`` along ``axis``.
 
-    ``indices`` are integers, or a tensor of integers, of which negative ones count from the end.
+    ``indices`` are integers or a tensor of integers. Negative ones count from the end.
     """
     source = tensor_of(a, "np.take")
     if mode not in ("raise", "wrap", "clip"):
@@ -38,11 +38,11 @@ def take(a: Any, indices: Any, axis: Any = None, mode: str = "raise") -> Any:
     along = axis_number(axis, source.ndim, "np.take")
     length = source.shape[along]
     if isinstance(indices, (list, tuple)) or (isinstance(indices, np.ndarray) and indices.ndim):
-        known = np.asarray(indices)
-        if known.size and known.dtype.kind not in "iu":
-            raise ComputeTypeError(f"np.take: indices are {known.dtype}, but must be integers")
-        inner: Any = known.shape
-        index_at = known_index(known, length, mode, f"dimension {along} of {source.name}")
+        static = np.asarray(indices)
+        if static.size and static.dtype.kind not in "iu":
+            raise ComputeTypeError(f"np.take: indices are {static.dtype}, but must be integers")
+        inner: Any = static.shape
+        index_at = static_index(static, length, mode, f"dimension {along} of {source.name}")
     else:
         chosen = operand(indices, "np.take")
         if chosen.dtype == "bool" or not dtypes.is_integer(chosen.dtype):
@@ -88,7 +88,7 @@ def _never_negative(index: Expr) -> bool:
     return Ranges().nonneg(to_lin(op.facts.within[0]))
 
 
-def known_index(
+def static_index(
     indices: np.ndarray, length: Any, mode: str, where: str
 ) -> Callable[[Sequence[Expr]], Expr]:
     """Return a function from a place in the array ``indices`` to the index there.
@@ -144,12 +144,12 @@ def _step(numbers: Sequence[int]) -> int | None:
 
 def _chosen(numbers: list[int], position: Expr, length: Any, mode: str) -> Expr:
     """Return the number at ``position``, read under ``mode`` if there is one."""
-    made = [read_index(as_expr(n), length, mode) if mode else as_expr(n) for n in numbers]
-    if not made:
+    numbers_read = [read_index(as_expr(n), length, mode) if mode else as_expr(n) for n in numbers]
+    if not numbers_read:
         return as_expr(0)
-    chosen = made[-1]
-    for k in range(len(made) - 2, -1, -1):
-        chosen = select(binary("==", position, k), made[k], chosen)
+    chosen = numbers_read[-1]
+    for k in range(len(numbers_read) - 2, -1, -1):
+        chosen = select(binary("==", position, k), numbers_read[k], chosen)
     return chosen
 
 

@@ -13,7 +13,7 @@ from schedlang.arrays.operands import whole
 from schedlang.arrays.products import matmul, matvec, vecdot, vecmat
 from schedlang.arrays.reductions import extreme, total, truth
 from schedlang.arrays.refused import refuse_function
-from schedlang.arrays.scans import FORMS, running
+from schedlang.arrays.scans import FORMS, running_fold
 from schedlang.arrays.shaping import expand_dims
 from schedlang.arrays.stages import tensor_of
 from schedlang.compute.tensor import Tensor
@@ -65,9 +65,16 @@ def _function(name: str) -> Callable[..., Expr]:
 
 
 def _reduce(
-    ufunc: Any, asked: str, a: Any, axis: Any = 0, dtype: Any = None, out: Any = None,
-    keepdims: bool = False, initial: Any = None, where: Any = True,
-) -> Tensor:  # fmt: skip
+    ufunc: Any,
+    asked: str,
+    a: Any,
+    axis: Any = 0,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Tensor:
     refuse_keywords(asked, {"out": out})
     condition = None if where is True else where
     name = ufunc.__name__
@@ -84,11 +91,12 @@ def _reduce(
         return truth("all" if name == "logical_and" else "any", a, axis, keepdims, condition)
     raise ComputeTypeError(
         explain(
-            asked, f"np.{name} has no reducer",
+            asked,
+            f"np.{name} has no reducer",
             "Write sl.comm_reducer(lambda x, y: ..., lambda t: identity), and reduce with it in "
             "sl.compute.",
         )
-    )  # fmt: skip
+    )
 
 
 def _accumulate(
@@ -98,11 +106,12 @@ def _accumulate(
     if ufunc.__name__ not in FORMS:
         raise ComputeTypeError(
             explain(
-                asked, f"a running np.{ufunc.__name__} has no form",
+                asked,
+                f"a running np.{ufunc.__name__} has no form",
                 "Write the recurrence: sl.scan(init, update, state).",
             )
-        )  # fmt: skip
-    return running(ufunc.__name__, a, axis, dtype, asked)
+        )
+    return running_fold(ufunc.__name__, a, axis, dtype, asked)
 
 
 def _outer(ufunc: Any, asked: str, a: Any, b: Any, **kwargs: Any) -> Any:
@@ -114,14 +123,20 @@ def _outer(ufunc: Any, asked: str, a: Any, b: Any, **kwargs: Any) -> Any:
 
 
 METHODS: dict[str, Callable[..., Any]] = {
-    "reduce": _reduce, "accumulate": _accumulate, "outer": _outer,
-}  # fmt: skip
+    "reduce": _reduce,
+    "accumulate": _accumulate,
+    "outer": _outer,
+}
 _NO_FORM = ("this method has no form", "Write what it computes per element inside sl.compute.")
 _UNKNOWN_METHODS = {
-    "at": ("a tensor is not written to",
-           "Make a new one by a scatter: sl.scatter(A, idx.shape, lambda k: (idx[k], V[k]), "
-           '"sum"). A function under sl.jit may write np.add.at(A, idx, V).'),
-    "reduceat": ("its ranges depend on data",
-                 "Give each element the number of its range, and reduce with a condition: sl.sum("
-                 "V[k], axis=k, where=X[k] == b)."),
-}  # fmt: skip
+    "at": (
+        "a tensor is not written to",
+        "Make a new one by a scatter: sl.scatter(A, idx.shape, lambda k: (idx[k], V[k]), "
+        '"sum"). A function under sl.jit may write np.add.at(A, idx, V).',
+    ),
+    "reduceat": (
+        "its ranges depend on data",
+        "Give each element the number of its range, and reduce with a condition: sl.sum("
+        "V[k], axis=k, where=X[k] == b).",
+    ),
+}

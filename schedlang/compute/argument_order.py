@@ -19,9 +19,9 @@ def fit_in_another_order(count: int, fits: Callable[[tuple[int, ...]], bool]) ->
     >>> fit_in_another_order(3, lambda order: order == (0, 1, 2))
     False
     """
-    given = tuple(range(count))
+    natural = tuple(range(count))
     # as given they fit, so that the call is refused for another reason
-    return not fits(given) and any(fits(order) for order in _orders(count))
+    return not fits(natural) and any(fits(order) for order in _orders(count))
 
 
 def _orders(count: int) -> Iterator[tuple[int, ...]]:

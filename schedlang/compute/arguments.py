@@ -44,8 +44,10 @@ def bind(
     if rest:
         count = len(args) - len(rest)
         passed = [v for v in variables if v not in solved]
-        raise CallTypeError(f"{len(args)} arguments were given, but at most {count} are taken: "
-                            f"{_listed(tensors, passed)}{_from_shapes(solved)}")  # fmt: skip
+        raise CallTypeError(
+            f"{len(args)} arguments were given, but at most {count} are taken: "
+            f"{_listed(tensors, passed)}{_from_shapes(solved)}"
+        )
     _solve(arrays, values, sizes)
     missing = [v for v in variables if v not in values]
     if missing:
@@ -112,10 +114,10 @@ def _named_values(
     tensors: Sequence[Tensor], variables: Sequence[Var], named: Mapping[str, Any]
 ) -> dict[Var, Any]:
     names = [v.name for v in variables]
-    known = {t.name for t in tensors}
+    tensor_names = {t.name for t in tensors}
     values = {}
     for name, value in named.items():
-        if name in known:
+        if name in tensor_names:
             continue
         if names.count(name) != 1:
             why = "names several variables" if name in names else "names no argument"
@@ -131,17 +133,17 @@ def _scalar(variable: Var, value: Any) -> Any:
     except ValueError:
         number = np.zeros(2)
     kind = getattr(number, "dtype", np.dtype(object)).kind
-    wanted = dtypes.kind(variable.dtype)
-    if np.ndim(number) or kind not in "biuf" or (kind == "f") > (wanted == "f"):
+    kind_of_variable = dtypes.kind(variable.dtype)
+    if np.ndim(number) or kind not in "biuf" or (kind == "f") > (kind_of_variable == "f"):
         raise CallTypeError(f"{variable.name} is a scalar of {variable.dtype}, got {value!r}")
-    if wanted in "iu":
+    if kind_of_variable in "iu":
         low, high = dtypes.limits(variable.dtype)
         low = 0 if variable.is_size else low
         if not low <= int(number) <= high:
             raise CallError(
                 f"{variable.name} is {int(number)}, but {variable.dtype} holds {low}..{high}"
             )
-    if wanted == "b" and kind != "b":
+    if kind_of_variable == "b" and kind != "b":
         raise CallTypeError(f"{variable.name} is a bool, got {value!r}")
     return converted(number, variable.dtype)
 
@@ -153,15 +155,19 @@ def _solve(
 
     Each pass solves the extents with one unknown size, until a pass finds none.
     """
-    equations = [(e, n) for t, a in arrays.items() for e, n in zip(t.shape, a.shape)
-                 if not isinstance(e, int)]  # fmt: skip
+    equations = [
+        (e, n)
+        for t, a in arrays.items()
+        for e, n in zip(t.shape, a.shape)
+        if not isinstance(e, int)
+    ]
     progress = any(v not in values for v in sizes)
     while progress:
         progress = False
         for extent, actual in equations:
-            found = single_unknown(extent, actual, values)
-            if found is not None:
-                values[found[0]] = np.int64(found[1])
+            solution = single_unknown(extent, actual, values)
+            if solution is not None:
+                values[solution[0]] = np.int64(solution[1])
                 progress = True
 
 
@@ -169,13 +175,13 @@ def single_unknown(
     extent: Extent, actual: int, values: Mapping[Var, Any]
 ) -> tuple[Var, int] | None:
     """Return the only unknown size of ``extent`` and its value; ``None`` if not determined."""
-    given = {v: Lin.of(int(n)) for v, n in values.items() if v.is_size}
-    lin = to_lin(extent, given)
+    sizes = {v: Lin.of(int(n)) for v, n in values.items() if v.is_size}
+    lin = to_lin(extent, sizes)
     size = determined_by(lin, ())
     if size is None:
         return None
-    found = solve(lambda n: int(evaluate(to_expr(lin), {size: n})), actual)
-    return None if found is None or found < 0 else (size, found)
+    root = solve(lambda n: int(evaluate(to_expr(lin), {size: n})), actual)
+    return None if root is None or root < 0 else (size, root)
 
 
 def _check_shape(tensor: Tensor, array: np.ndarray, values: Mapping[Var, Any]) -> None:

@@ -30,7 +30,7 @@ def pad(
 
     ``before`` and ``after`` are an integer or a size for all dimensions, or one for each.
     ``after`` defaults to ``before``. The result has the tensor's dtype and the shape
-    ``before + extent + after``. The modes are those of :func:`numpy.pad`, and of Halide's
+    ``before + extent + after``. The modes are the modes of :func:`numpy.pad`, and Halide's
     ``BoundaryConditions`` under other names:
 
     - ``"constant"``: ``value``, by default 0 (Halide: ``constant_exterior``)
@@ -85,8 +85,8 @@ def pad(
                 tuple(_source(*part, mode) for part in zip(idx, starts, tensor.shape, ends))
             ]
         inside = [c for part in zip(idx, starts, tensor.shape, ends) for c in _conditions(*part)]
-        found = tensor[tuple(i if _is_zero(b) else i - b for i, b in zip(idx, starts))]
-        return math.if_then_else(math.all(*inside), found, filler) if inside else found
+        inner = tensor[tuple(i if _is_zero(b) else i - b for i, b in zip(idx, starts))]
+        return math.if_then_else(math.all(*inside), inner, filler) if inside else inner
 
     return compute(tuple(shape), element, name=name or f"{tensor.name}.{mode}")
 
@@ -120,8 +120,10 @@ def _check_fill(tensor: Tensor, position: int, widths: tuple[Extent, ...], mode:
         if (size is None or size > 0) and extent == 0:
             why = f"dimension {position} is empty, so there is no element to pad with"
         elif mode == "reflect" and size is not None and size >= extent:
-            why = (f"a width of {size} needs {size + 1} elements to reflect, but dimension "
-                   f"{position} of {shape_text(tensor.shape)} has {extent}")  # fmt: skip
+            why = (
+                f"a width of {size} needs {size + 1} elements to reflect, but dimension "
+                f"{position} of {shape_text(tensor.shape)} has {extent}"
+            )
         else:
             continue
         hint = 'Use mode="constant", or pad less.'
@@ -163,9 +165,9 @@ def _source(i: Axis, before: Extent, extent: Extent, after: Extent, mode: str) -
         return shifted % extent
     last = simplify(as_expr(extent) - 1)
     # a symbolic size may be too small for the width: then clamp the index, to read in bounds
-    known = isinstance(extent, int) and isinstance(before, int) and isinstance(after, int)
+    is_static = isinstance(extent, int) and isinstance(before, int) and isinstance(after, int)
     if mode == "edge":
-        if not known:
+        if not is_static:
             return call("max", call("min", shifted, last), 0)
         low = shifted if _is_zero(before) else call("max", shifted, 0)
         return low if _is_zero(after) else call("min", low, last)
@@ -173,5 +175,5 @@ def _source(i: Axis, before: Extent, extent: Extent, after: Extent, mode: str) -
     if not _is_zero(after):
         mirrored = simplify(last * 2 + before) - i
         result = call("min", result, mirrored)
-        result = call("min", result, last) if known else result
-    return result if known else call("max", call("min", result, last), 0)
+        result = call("min", result, last) if is_static else result
+    return result if is_static else call("max", call("min", result, last), 0)

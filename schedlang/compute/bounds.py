@@ -51,8 +51,12 @@ def check_reads(op: ComputeOp, first: Mapping[Axis, int] | None = None, late: bo
         return
     # a read needs an iteration, so each extent is at least 1
     starts = first or {}
-    facts = (f for a in (*op.axis, *op.reduce_axis) if not _is_zero(a.extent)
-             for f in occupied(to_lin(a.extent) - starts.get(a, 0)))  # fmt: skip
+    facts = (
+        f
+        for a in (*op.axis, *op.reduce_axis)
+        if not _is_zero(a.extent)
+        for f in occupied(to_lin(a.extent) - starts.get(a, 0))
+    )
     ranges = ranges.assuming(tuple(facts))
     order = postorder(op.roots)
     guards = guards_of(op, order, ranges)
@@ -80,19 +84,20 @@ def _check_destination(
     ranges = scope.assuming(guard[1])
     for position, (index, axis) in enumerate(zip(destination, op.axis)):
         lin, size = to_lin(index, ranges=ranges), to_lin(axis.extent)
-        found = _values_outside(index, lin, size, scope, guard, unknown)
-        found = found or _outside_at_any_size(lin, size, scope, guard[0])
-        if found is None:
+        outside = _values_outside(index, lin, size, scope, guard, unknown)
+        outside = outside or _outside_at_any_size(lin, size, scope, guard[0])
+        if outside is None:
             continue
-        written = ", ".join(map(str, destination))
-        low, _, high = found.values.partition("..")
-        takes = f"takes the values {found.values}" if high and low != high else f"is {low}"
+        place = ", ".join(map(str, destination))
+        low, _, high = outside.values.partition("..")
+        takes = f"takes the values {outside.values}" if high and low != high else f"is {low}"
         raise BoundsError(
             explain(
-                f"sl.scatter for {op.name} updates {op.name}[{written}]",
+                f"sl.scatter for {op.name} updates {op.name}[{place}]",
                 f"index {position} {takes}, but {op.name} of shape {shape_text(op.shape)} has "
                 f"extent {axis.extent} there",
-                f"Clamp the index with {_clamped(index, size, found.below, found.above)}, leave "
+                f"Clamp the index with {_clamped(index, size, outside.below, outside.above)}, "
+                "leave "
                 'such updates out with mode="drop" or where=..., or enlarge the shape.',
             )
         )
@@ -103,35 +108,35 @@ def unknown_nodes(order: Sequence[Expr]) -> set[int]:
 
     One walk serves all reads, since a walk for each would take cubic time in a deep expression.
     """
-    found: set[int] = set()
+    unknown: set[int] = set()
     for node in order:
-        if isinstance(node, (Var, Read)) or any(id(child) in found for child in node.children):
-            found.add(id(node))
-    return found
+        if isinstance(node, (Var, Read)) or any(id(child) in unknown for child in node.children):
+            unknown.add(id(node))
+    return unknown
 
 
 def guards_of(op: ComputeOp, order: Sequence[Expr], ranges: Ranges) -> dict[int, Guard]:
     """Return the guard of each node, by ``id``: the facts that hold at all of its uses."""
-    known: dict[int, Guard] = {id(root): _ALWAYS for root in op.roots}
+    guards: dict[int, Guard] = {id(root): _ALWAYS for root in op.roots}
     if op.where is not None:
         guarded: Guard = (True, facts_of(op.where, True, ranges), ((op.where, True),))
-        known.update({id(root): guarded for root in op.updates if root is not op.where})
+        guards.update({id(root): guarded for root in op.updates if root is not op.where})
     for node in reversed(order):
-        conditional, facts, path = known[id(node)]
+        conditional, facts, path = guards[id(node)]
         for place, child in enumerate(node.children):
             guard: Guard = conditional, facts, path
             if isinstance(node, Select) and node.lazy and place:
-                found = facts_of(node.cond, place == 1, ranges)
+                new_facts = facts_of(node.cond, place == 1, ranges)
                 inner = None
                 if path is not None and len(path) < _MOST_FACTS:
                     inner = (*path, (node.cond, place == 1))
-                guard = True, (*facts, *found)[-_MOST_FACTS:], inner
-            other = known.get(id(child))
+                guard = True, (*facts, *new_facts)[-_MOST_FACTS:], inner
+            other = guards.get(id(child))
             if other is not None and other is not guard:
                 shared = tuple(f for f in guard[1] if f in other[1])
                 guard = guard[0] and other[0], shared, _either(guard[2], other[2])
-            known[id(child)] = guard
-    return known
+            guards[id(child)] = guard
+    return guards
 
 
 def _either(a: Path | None, b: Path | None) -> Path | None:
@@ -144,26 +149,31 @@ def _either(a: Path | None, b: Path | None) -> Path | None:
 
 
 def _check_read(
-    op: ComputeOp, read: Read, scope: Ranges, guard: Guard, late: bool, note: str,
+    op: ComputeOp,
+    read: Read,
+    scope: Ranges,
+    guard: Guard,
+    late: bool,
+    note: str,
     unknown: Container[int],
-) -> str:  # fmt: skip
+) -> str:
     """Raise if ``read`` is out of bounds, unless its tensor may be the state of a scan.
 
-    In that case return a note, which the error message of a later read appends. ``note`` is that of
-    an earlier read. ``unknown`` is the result of :func:`unknown_nodes`.
+    In that case return a note, which the error message of a later read appends. ``note`` is the
+    note of an earlier read. ``unknown`` is the result of :func:`unknown_nodes`.
     """
     ranges = scope.assuming(guard[1])
     for position, (index, extent) in enumerate(zip(read.indices, read.tensor.shape)):
         lin, size = to_lin(index, ranges=ranges), to_lin(extent)
-        found = _values_outside(index, lin, size, scope, guard, unknown)
-        found = found or _outside_at_any_size(lin, size, scope, guard[0])
-        if found is None and size.const == 0 and not guard[0]:
+        outside = _values_outside(index, lin, size, scope, guard, unknown)
+        outside = outside or _outside_at_any_size(lin, size, scope, guard[0])
+        if outside is None and size.const == 0 and not guard[0]:
             raise BoundsError(_of_nothing(op, read, position))
-        if found is None and not (guard[0] and not _only_in_range(op, guard)):
-            found = _declared_outside(index, size, ranges)
-        if found is None or _never_reached(guard[1], scope):
+        if outside is None and not (guard[0] and not _only_in_range(op, guard)):
+            outside = _declared_outside(index, size, ranges)
+        if outside is None or _never_reached(guard[1], scope):
             continue
-        below, above, values = found
+        below, above, values = outside
         scan = isinstance(read.tensor.op, PlaceholderOp) and position == 0 and not above
         scan = scan and bool(op.axis) and not _has_axes(lin - Lin.of(op.axis[0]))
         if scan and not late:
@@ -237,15 +247,15 @@ def _only_in_range(op: ComputeOp, guard: Guard) -> bool:
 def _declared_outside(index: Expr, size: Lin, ranges: Ranges) -> Outside | None:
     """Return the values that an index may have by the ranges that ``sl.assume`` declared.
 
-    Return ``None`` if it reads nothing of which a range is declared, or if it is in bounds.
+    Return ``None`` if none of its reads has a declared range, or if it is in bounds.
     """
     used = [node for node in postorder([index]) if isinstance(node, Read)]
     spans = [span_of(read.tensor) for read in used]
     if not used or any(low is None or high is None for low, high in spans):
         return None
-    known = elements()
-    lin = known.lin(index, ranges)
-    inside = known.within(ranges)
+    names = elements()
+    lin = names.lin(index, ranges)
+    inside = names.within(ranges)
     first, last = lower(lin, inside), upper(lin, inside)
     if first is None or last is None:
         return None
@@ -279,17 +289,17 @@ def _reaches_its_ends(lin: Lin) -> bool:
 
     They are if each axis occurs once, alone or times sizes.
     """
-    seen: set[Axis] = set()
+    visited: set[Axis] = set()
     for product in lin.terms:
         if not _has_axes(Lin({product: 1})):
             continue
         axes = {atom for atom in product if isinstance(atom, Axis)}
         others = [atom for atom in product if not isinstance(atom, Axis)]
-        if len(product) - len(others) != 1 or axes & seen:
+        if len(product) - len(others) != 1 or axes & visited:
             return False
         if not all(isinstance(atom, Var) for atom in others):
             return False
-        seen |= axes
+        visited |= axes
     return True
 
 
@@ -314,7 +324,7 @@ def _linear(lin: Lin) -> bool:
 
 
 def _remedy(index: Expr, read: Read, size: Lin, below: bool, above: bool) -> str:
-    """Return what to write instead of ``index``, one of those of ``read``."""
+    """Return what to write instead of ``index``, which is one of the indices of ``read``."""
     if size.const is None and above and not _has_axes(to_lin(index)):
         return f"The last index is {to_expr(size - 1)}."
     return (
@@ -336,7 +346,7 @@ def exact_range(
 ) -> tuple[int, int] | None:
     """Return the least and the largest ``index`` over all points where ``path`` holds.
 
-    Return ``None`` if there is no such point, if the value is unknown, or if there are too many
+    Return ``None`` if no point satisfies it, if the value is unknown, or if there are too many
     points to try.
     """
     if path is None or any(id(node) in unknown for node in (index, *(cond for cond, _ in path))):

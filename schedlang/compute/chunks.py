@@ -86,9 +86,9 @@ def prepare(op: ComputeOp, sizes: Sizes) -> Prepared:
     order = postorder(op.roots)
     for node in order:
         if isinstance(node, Read):
-            found = [_affine(to_lin(i), position, sizes) for i in node.indices]
-            if None not in found:
-                affine[id(node)] = tuple(found)  # type: ignore[arg-type]
+            indices = [_affine(to_lin(i), position, sizes) for i in node.indices]
+            if None not in indices:
+                affine[id(node)] = tuple(indices)  # type: ignore[arg-type]
 
     def program(roots: Sequence[Expr]) -> Program:
         return plan(roots, lambda node: id(node) in affine)
@@ -102,8 +102,19 @@ def prepare(op: ComputeOp, sizes: Sizes) -> Prepared:
     if product and _is_product(op.body[0], len(axes)):
         factors = program(op.body[0].children)
     init = program(op.init) if op.init else None
-    return Prepared(op, sizes, axes, tuple(spans), affine, guards(op, order),
-                    program((*op.updates, *where)), init, factors, ufunc, own)  # fmt: skip
+    return Prepared(
+        op,
+        sizes,
+        axes,
+        tuple(spans),
+        affine,
+        guards(op, order),
+        program((*op.updates, *where)),
+        init,
+        factors,
+        ufunc,
+        own,
+    )
 
 
 def _affine(lin: Lin, position: Mapping[Any, int], sizes: Sizes) -> Index | None:
@@ -126,7 +137,7 @@ def _affine(lin: Lin, position: Mapping[Any, int], sizes: Sizes) -> Index | None
 
 
 def _is_product(body: Expr, ndim: int) -> bool:
-    """Return whether ``body`` is a product of floats of which neither side uses every axis."""
+    """Return whether ``body`` is a product of floats whose sides both lack an axis."""
     if not isinstance(body, Binary) or body.op != "*" or not dtypes.is_float(body.dtype):
         return False
     return all(len(axes_in([side])) < ndim for side in body.children)
@@ -175,8 +186,10 @@ def _reduce_by_ufunc(
     steps = shrink(lengths, [dims], _budget(stage.program))
     wide = steps
     if stage.factors is not None:
-        groups = [[k for k in dims if stage.axes[k] in set(axes_in([side]))]
-                  for side in stage.factors.roots]  # fmt: skip
+        groups = [
+            [k for k in dims if stage.axes[k] in set(axes_in([side]))]
+            for side in stage.factors.roots
+        ]
         limit = min(OPERAND, max(2**23 // stage.factors.peak, 256))
         wide = shrink(lengths, [*groups, dims[stage.folded :]], limit)
     for outer in boxes(spans[stage.folded :], wide[stage.folded :]):
@@ -222,10 +235,12 @@ def _reduce_by_combiner(
         for inner in boxes(spans[: stage.folded], steps[: stage.folded]):
             parts = _sources(stage, arrays, (*inner, *outer))
             shape = [stop - start for start, stop in outer]
-            flat = [np.broadcast_to(p, (*p.shape[: stage.folded], *shape)).reshape(-1, *shape)
-                    for p in parts]  # fmt: skip
-            kept = None if stage.op.where is None else flat.pop()
-            rows = fold(stage.op.combiner, Masked(tuple(flat), kept))
+            flat = [
+                np.broadcast_to(p, (*p.shape[: stage.folded], *shape)).reshape(-1, *shape)
+                for p in parts
+            ]
+            mask = None if stage.op.where is None else flat.pop()
+            rows = fold(stage.op.combiner, Masked(tuple(flat), mask))
             total = combine_kept(stage.op.combiner, total, rows)
             # the start is always kept
             total = Masked(total.parts)
@@ -284,8 +299,10 @@ def _start(stage: Prepared, arrays: Arrays, outer: Box) -> tuple[np.ndarray, ...
     unit = ((0, 1),) * stage.folded
     first: Sequence[Any] = [np.asarray(converted(c.value, c.dtype)) for c in reducer.identity]
     if stage.init is not None:
-        first = [np.reshape(v, np.shape(v)[stage.folded :])
-                 for v in _run(stage, stage.init, arrays, (*unit, *outer))]  # fmt: skip
+        first = [
+            np.reshape(v, np.shape(v)[stage.folded :])
+            for v in _run(stage, stage.init, arrays, (*unit, *outer))
+        ]
     kinds = [s.dtype for s in stage.op.body]
     if stage.ufunc in (np.add, np.multiply):
         kinds = [ACCUMULATORS.get(k, k) for k in kinds]
@@ -325,8 +342,10 @@ def shrink(lengths: Sequence[int], groups: Sequence[Sequence[int]], limit: int) 
 
 def boxes(spans: Box, steps: Sequence[int]) -> Iterator[Box]:
     """Return an iterator over boxes of at most ``steps`` that cover ``spans``, row-major."""
-    cuts = [[(at, min(at + step, stop)) for at in range(start, stop, step)]
-            for (start, stop), step in zip(spans, steps)]  # fmt: skip
+    cuts = [
+        [(at, min(at + step, stop)) for at in range(start, stop, step)]
+        for (start, stop), step in zip(spans, steps)
+    ]
     return itertools.product(*cuts)
 
 
@@ -388,9 +407,11 @@ def inside(index: Any, size: int) -> bool:
 
 
 def check_guards(
-    stage: Prepared, outside: Sequence[tuple[Read, tuple[Any, ...]]], values: Mapping[Any, Any],
+    stage: Prepared,
+    outside: Sequence[tuple[Read, tuple[Any, ...]]],
+    values: Mapping[Any, Any],
     arrays: Arrays,
-) -> None:  # fmt: skip
+) -> None:
     """Raise for reads with indices that are out of bounds and not under a false guard."""
     # a probe is a read whose only index is the guard, so that one pass evaluates all guards
     probes = []
@@ -398,7 +419,7 @@ def check_guards(
         guard = stage.guards.get(id(node))
         live = Const(True, "bool") if guard is None else guard
         probes.append(Read(node.tensor, (live,), node.dtype))
-    suspects = {id(probe): found for probe, found in zip(probes, outside)}
+    suspects = {id(probe): suspect for probe, suspect in zip(probes, outside)}
 
     def read(node: Read, at: tuple[Any, ...]) -> Any:
         found = suspects.get(id(node))
@@ -439,20 +460,20 @@ def guards(op: ComputeOp, order: Sequence[Expr]) -> dict[int, Expr | None]:
     """Return the condition under which each node, by ``id``, is needed (``None``: always)."""
     if op.where is None and not any(isinstance(node, Select) and node.lazy for node in order):
         return {}
-    found: dict[int, Expr | None] = {id(root): op.where for root in op.updates}
-    found.update({id(root): None for root in op.roots[len(op.updates) :]})
+    conditions: dict[int, Expr | None] = {id(root): op.where for root in op.updates}
+    conditions.update({id(root): None for root in op.roots[len(op.updates) :]})
     for node in reversed(order):
-        guard = found[id(node)]
+        guard = conditions[id(node)]
         for place, child in enumerate(node.children):
-            wanted = guard
+            condition = guard
             if isinstance(node, Select) and node.lazy and place:
-                taken = node.cond if place == 1 else Unary("~", node.cond, "bool")
-                wanted = taken if guard is None else Binary("&", guard, taken, "bool")
-            if id(child) not in found:
-                found[id(child)] = wanted
+                branch = node.cond if place == 1 else Unary("~", node.cond, "bool")
+                condition = branch if guard is None else Binary("&", guard, branch, "bool")
+            if id(child) not in conditions:
+                conditions[id(child)] = condition
             else:
-                found[id(child)] = _either(found[id(child)], wanted)
-    return found
+                conditions[id(child)] = _either(conditions[id(child)], condition)
+    return conditions
 
 
 def _either(a: Expr | None, b: Expr | None) -> Expr | None:

@@ -47,9 +47,12 @@ class Exceptions(NamedTuple):
 
 
 def exceptions_of(
-    reducer: Reducer, sources: Sequence[Expr], where: Expr | None, init: Sequence[Expr] | None,
+    reducer: Reducer,
+    sources: Sequence[Expr],
+    where: Expr | None,
+    init: Sequence[Expr] | None,
     samples: Any = None,
-) -> Exceptions:  # fmt: skip
+) -> Exceptions:
     """Test that ``reducer`` is commutative and associative and that its identity is neutral.
 
     It reduces ``sources`` where ``where`` holds, from ``init``; ``samples`` are elements to use in
@@ -67,9 +70,11 @@ def exceptions_of(
     unit = tuple(np.full(TRIPLES, c.value, c.dtype) for c in reducer.identity)
     starts = []
     if init is not None:
-        given = elements if samples is not None else _elements(init, None, rng)
-        fixed = [np.full(TRIPLES, v.value, held(v.dtype)) if isinstance(v, Const) else g[-1]
-                 for v, g in zip(init, given)]  # fmt: skip
+        samples_of_init = elements if samples is not None else _elements(init, None, rng)
+        fixed = [
+            np.full(TRIPLES, v.value, held(v.dtype)) if isinstance(v, Const) else g[-1]
+            for v, g in zip(init, samples_of_init)
+        ]
         starts = [tuple(fixed)]
     with np.errstate(all="ignore"):
         ties = _check_states(reducer, unit, elements)
@@ -77,8 +82,12 @@ def exceptions_of(
         states = [_state(reducer, unit, extreme, 0), *starts]
         identity_ties = next(filter(None, (_replaced(reducer, s, unit) for s in states)), "")
         starts += [_combine(reducer, s, _row(elements, 0)) for s in starts]
-        restarts = next(filter(None, (_restarted(reducer, s, unit, _finite(extreme, elements))
-                                      for s in starts)), "")  # fmt: skip
+        restarts = next(
+            filter(
+                None, (_restarted(reducer, s, unit, _finite(extreme, elements)) for s in starts)
+            ),
+            "",
+        )
     return Exceptions(ties or identity_ties, identity_ties, restarts)
 
 
@@ -118,39 +127,46 @@ def _check_elements(reducer: Reducer, unit: Parts, elements: Parts) -> None:
     a, b, c, d = (_row(elements, LONGEST + k) for k in range(4))
     _refuse_absorbing(reducer, unit, elements)
     started = _combine(reducer, unit, a)
-    found, wanted = _combine(reducer, state, a), _combine(reducer, state, started)
+    by_steps, by_start = _combine(reducer, state, a), _combine(reducer, state, started)
     # the identity may win a tie with the state
     tied = _tied(reducer, state, started)
-    untied = tuple(np.where(tied, x, y) for x, y in zip(found, wanted))
-    _refuse(reducer, "fcombine is not associative", (state, unit, a), found, untied)
-    left = _combine(reducer, _combine(reducer, _combine(reducer, started, b), c), d)
+    untied = tuple(np.where(tied, x, y) for x, y in zip(by_steps, by_start))
+    _refuse(reducer, "fcombine is not associative", (state, unit, a), by_steps, untied)
+    in_order = _combine(reducer, _combine(reducer, _combine(reducer, started, b), c), d)
     tree = _combine(reducer, _combine(reducer, a, b), _combine(reducer, c, d))
-    _refuse(reducer, "fcombine is not associative", (unit, a, b, c, d), left,
-            _combine(reducer, unit, tree))  # fmt: skip
+    _refuse(
+        reducer,
+        "fcombine is not associative",
+        (unit, a, b, c, d),
+        in_order,
+        _combine(reducer, unit, tree),
+    )
 
 
 def _refuse_absorbing(reducer: Reducer, unit: Parts, elements: Parts) -> None:
-    """Raise for an identity of which a part absorbs that part of each element, as 0 * x does."""
+    """Raise for an identity that has a part which absorbs the same part of every element: 0 * x."""
     rows = [_row(elements, k) for k in range(len(elements[0]))]
     combined = [_combine(reducer, unit, row) for row in rows]
     for part, neutral in enumerate(unit):
-        kept = [_equal((c[part],), (neutral,), ()) for c in combined]
+        unchanged = [_equal((c[part],), (neutral,), ()) for c in combined]
         changed = ~np.stack([_equal((r[part],), (neutral,), ()) for r in rows])
-        if np.all(kept) and changed.any():
+        if np.all(unchanged) and changed.any():
             row, k = np.argwhere(changed)[0]
             _fail(reducer, NOT_NEUTRAL, k, (unit, rows[row]), combined[row], rows[row])
 
 
 def _replaced(reducer: Reducer, state: Parts, unit: Parts) -> str:
     """Return an example of a state that the identity replaces because the two tie, or ``""``."""
-    found = _combine(reducer, state, unit)
-    same = [np.logical_and.reduce([(x == y) | ((x != x) & (y != y)) for x, y in zip(found, side)])
-            for side in (state, unit)]  # fmt: skip
+    combined = _combine(reducer, state, unit)
+    same = [
+        np.logical_and.reduce([(x == y) | ((x != x) & (y != y)) for x, y in zip(combined, side)])
+        for side in (state, unit)
+    ]
     lost = np.flatnonzero(_tied(reducer, state, unit) & same[1] & ~same[0])
     if not lost.size:
         return ""
     k = int(lost[0])
-    return f"{_shown(state, k)} with the identity {_shown(unit, k)} gives {_shown(found, k)}"
+    return f"{_shown(state, k)} with the identity {_shown(unit, k)} gives {_shown(combined, k)}"
 
 
 def _restarted(reducer: Reducer, start: Parts, unit: Parts, elements: Parts) -> str:
@@ -161,10 +177,13 @@ def _restarted(reducer: Reducer, start: Parts, unit: Parts, elements: Parts) -> 
         one, other = _combine(reducer, start, element), _combine(reducer, start, alone)
         wrong = np.flatnonzero(~_equal(one, other, (start, element)))
         if wrong.size:
-            s, e, u, a, x, y = (_shown(v, int(wrong[0]))
-                                for v in (start, element, unit, alone, one, other))  # fmt: skip
-            return (f"{s} with {e} gives {x}, but the identity {u} with {e} gives {a}, and "
-                    f"{s} with that gives {y}")  # fmt: skip
+            s, e, u, a, x, y = (
+                _shown(v, int(wrong[0])) for v in (start, element, unit, alone, one, other)
+            )
+            return (
+                f"{s} with {e} gives {x}, but the identity {u} with {e} gives {a}, and "
+                f"{s} with that gives {y}"
+            )
     return ""
 
 
@@ -215,18 +234,21 @@ def _pool(dtype: str, more: Sequence[float] = ()) -> np.ndarray:
 
 def _around(identity: Sequence[Const]) -> list[float]:
     """Return the values of the identity and values around them, to tie with it or to pass it."""
-    found: list[float] = []
+    values: list[float] = []
     for value in dict.fromkeys(c.value for c in identity if c.value == c.value):
-        found += [value] * 4
+        values += [value] * 4
         if np.isfinite(value):
-            found += [value - 1, value + 1, 2 * value - 1, 2 * value + 1]
-    return found
+            values += [value - 1, value + 1, 2 * value - 1, 2 * value + 1]
+    return values
 
 
 def _elements(
-    sources: Sequence[Expr], where: Expr | None, rng: np.random.Generator,
-    more: Sequence[float] = (), finite: bool = True,
-) -> Parts:  # fmt: skip
+    sources: Sequence[Expr],
+    where: Expr | None,
+    rng: np.random.Generator,
+    more: Sequence[float] = (),
+    finite: bool = True,
+) -> Parts:
     """Return sampled values of ``sources``; a column has elements of one output element.
 
     Inputs are drawn from small numbers and ``more``. Elements are not NaN, and ``finite`` if asked.
@@ -244,22 +266,23 @@ def _elements(
             values[leaf] = rng.permuted(at, axis=0) + (leaf.lo if isinstance(leaf.lo, int) else 0)
         elif isinstance(leaf, Var):
             values[leaf] = REACH if leaf.weak else _pool(leaf.dtype)[-1]
-    known: dict[Any, np.ndarray] = {}
+    samples: dict[Any, np.ndarray] = {}
 
     def read(node: Read, _: Any) -> np.ndarray:
         key = (node.tensor, tuple(map(str, node.indices)))
-        if key not in known:
+        if key not in samples:
             leaves = postorder(node.indices)
-            varies = any(isinstance(n, Read) or (isinstance(n, Axis) and n.is_reduce)
-                         for n in leaves)  # fmt: skip
+            varies = any(
+                isinstance(n, Read) or (isinstance(n, Axis) and n.is_reduce) for n in leaves
+            )
             drawn = rng.choice(_pool(node.dtype, more), shape if varies else (1, shape[1]))
-            known[key] = np.broadcast_to(drawn, shape)
-        return known[key]
+            samples[key] = np.broadcast_to(drawn, shape)
+        return samples[key]
 
     with np.errstate(all="ignore"):
-        found = plan(roots, lambda n: isinstance(n, Read)).run(values, read)
-    parts = tuple(np.broadcast_to(v, shape) for v in found[: len(sources)])
-    good = np.broadcast_to(True if where is None else found[-1], shape).astype(bool)
+        results = plan(roots, lambda n: isinstance(n, Read)).run(values, read)
+    parts = tuple(np.broadcast_to(v, shape) for v in results[: len(sources)])
+    good = np.broadcast_to(True if where is None else results[-1], shape).astype(bool)
     for part in parts:
         if part.dtype.kind in "fc":
             good = good & (np.isfinite(part) if finite else ~np.isnan(part))

@@ -1,4 +1,4 @@
-"""The calls by which an argument becomes one that fits, in its own library, for errors."""
+"""The calls that turn an argument into one that fits, in its own library, for errors."""
 
 from __future__ import annotations
 

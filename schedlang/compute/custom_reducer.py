@@ -24,9 +24,14 @@ from schedlang.language.foreign import functions_of_user
 
 
 def comm_reducer(
-    fcombine: Callable[..., Any], fidentity: Callable[..., Any], name: str = "reduce", *,
-    samples: Sequence[Any] | None = None, trusted: bool = False, gradient: str | None = None,
-) -> Callable[..., Reduction]:  # fmt: skip
+    fcombine: Callable[..., Any],
+    fidentity: Callable[..., Any],
+    name: str = "reduce",
+    *,
+    samples: Sequence[Any] | None = None,
+    trusted: bool = False,
+    gradient: str | None = None,
+) -> Callable[..., Reduction]:
     """Return a custom reduction that combines with ``fcombine(x, y)`` from ``fidentity(dtype)``.
 
     For tuples, ``x`` and ``y`` are tuples and ``fidentity`` takes one dtype for each part. An
@@ -67,14 +72,16 @@ def comm_reducer(
                 "of one or more"
             )
         reducer = _custom(name, fcombine, fidentity, [s.dtype for s in sources])
-        made = reduction(reducer, sources, axis, where, init, len(sources))
+        reduced = reduction(reducer, sources, axis, where, init, len(sources))
         if not trusted:
-            found = exceptions_of(reducer, made.sources, made.where, made.init, samples)
-            reducer = replace(reducer, **found._asdict())
-        made.reducer = replace(
+            exceptions = exceptions_of(
+                reducer, reduced.sources, reduced.where, reduced.init, samples
+            )
+            reducer = replace(reducer, **exceptions._asdict())
+        reduced.reducer = replace(
             reducer, vouched=trusted or samples is not None, gradient=gradient or ""
         )
-        return made
+        return reduced
 
     reduce_with.__name__ = name
     return reduce_with
@@ -118,11 +125,13 @@ def _custom(
             f"reducer {name}: it has {len(kinds)} operand{'s' * (len(kinds) != 1)}, but fcombine "
             f"returns {len(results)} and fidentity {len(starts)}; return one value for each"
         )
-    result = tuple(_check_result(name, _returned(name, "fcombine", r), t)
-                   for r, t in zip(results, kinds))  # fmt: skip
+    result = tuple(
+        _check_result(name, _returned(name, "fcombine", r), t) for r, t in zip(results, kinds)
+    )
     _refuse_others(name, result, {*lhs, *rhs})
-    identity = tuple(_identity(name, _returned(name, "fidentity", v), t)
-                     for v, t in zip(starts, kinds))  # fmt: skip
+    identity = tuple(
+        _identity(name, _returned(name, "fidentity", v), t) for v, t in zip(starts, kinds)
+    )
     return Reducer(name, lhs, rhs, result, identity)
 
 

@@ -84,8 +84,8 @@ def to_data(outputs: Tensor | Sequence[Tensor]) -> dict[str, Any]:
 def from_data(data: Any) -> tuple[Tensor, ...]:
     """Return the tensors that :func:`to_data` described.
 
-    Raises :class:`~schedlang.errors.ComputeError`, which names the item, for data of which
-    ``sl.placeholder``, ``sl.compute`` and ``sl.scan`` could not have made a computation.
+    Raises :class:`~schedlang.errors.ComputeError`, which names the item, for data that
+    ``sl.placeholder``, ``sl.compute`` and ``sl.scan`` could not have produced.
     """
     return rebuild(data)
 

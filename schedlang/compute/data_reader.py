@@ -89,9 +89,9 @@ class _Reader:
                     f"kinds are {', '.join(self.kinds)}"
                 )
             fields = item[1:]
-            wanted = make.__code__.co_argcount - 1
-            least = wanted - len(make.__defaults__ or ())
-            if not least <= len(fields) <= wanted:
+            most = make.__code__.co_argcount - 1
+            least = most - len(make.__defaults__ or ())
+            if not least <= len(fields) <= most:
                 raise ComputeError(
                     f"item {position} of the data ({kind}) has {len(fields)} fields, not {least}"
                 )
@@ -107,12 +107,12 @@ class _Reader:
             )
         if not 0 <= place < len(self.made):
             raise ComputeError(f"{what} is item {place}, which is not an earlier item")
-        found = self.made[place]
-        if not isinstance(found, kind):
+        item = self.made[place]
+        if not isinstance(item, kind):
             raise ComputeError(
-                f"{what} cannot be item {place}, which is of kind {type(found).__name__.lower()}"
+                f"{what} cannot be item {place}, which is of kind {type(item).__name__.lower()}"
             )
-        return found
+        return item
 
     def expr(self, place: Any, what: str = "an operand") -> Expr:
         return self.ref(place, Expr, what)
@@ -172,10 +172,12 @@ def _axis(
         ends = tuple(map(reader.extent, as_list(bounds, "the range of an axis")))
         if len(ends) != 2:
             raise ComputeError(f"axis {name}: its range has {len(ends)} ends, not 2")
-        found = reduce_axis(ends, name).bounds
-        if found is None or any(a is not b for a, b in zip(found, ends) if isinstance(b, Expr)):
+        range_of_axis = reduce_axis(ends, name).bounds
+        if range_of_axis is None or any(
+            a is not b for a, b in zip(range_of_axis, ends) if isinstance(b, Expr)
+        ):
             raise ComputeError(f"axis {name}: its range is not ragged")
-        return Axis(name, length, kind, first, bounds=found)
+        return Axis(name, length, kind, first, bounds=range_of_axis)
     if start != 0 or isinstance(start, Expr):
         raise ComputeError(f"data axis {name} starts at {start}, not at 0")
     return Axis(name, length)
@@ -204,15 +206,15 @@ def _const(reader: _Reader, dtype: Any, value: Any, weak: Any) -> Const:
                 f"a constant is {shortened(value)}, but must be a number, inf, -inf or nan"
             )
         value = float(value)
-    wanted = bool if kind == "bool" else float if dtypes.is_float(kind) else int
-    number = isinstance(value, wanted) and not (wanted is int and isinstance(value, bool))
-    if not number and not (wanted is float and type(value) is int):
+    python_type = bool if kind == "bool" else float if dtypes.is_float(kind) else int
+    number = isinstance(value, python_type) and not (python_type is int and isinstance(value, bool))
+    if not number and not (python_type is float and type(value) is int):
         raise ComputeError(f"a constant of {kind} cannot be {shortened(value)}")
-    if wanted is int:
+    if python_type is int:
         construct.const(value, kind)
     if as_flag(weak) and kind not in ("int64", "float64"):
         raise ComputeError(f"a weak constant is int64 or float64, not {kind}")
-    return Const(wanted(value), kind, weak)
+    return Const(python_type(value), kind, weak)
 
 
 def _binary(reader: _Reader, op: Any, a: Any, b: Any, dtype: Any, weak: Any) -> Expr:
@@ -220,18 +222,18 @@ def _binary(reader: _Reader, op: Any, a: Any, b: Any, dtype: Any, weak: Any) -> 
         raise ComputeError(f"there is no operator {shortened(op)}")
     x, y = reader.expr(a), reader.expr(b)
     fresh = construct.binary(op, x, y)
-    kept = Binary(op, x, y, as_dtype(dtype), as_flag(weak))
-    _check_node(kept, fresh, folded=Const)
-    return kept
+    node = Binary(op, x, y, as_dtype(dtype), as_flag(weak))
+    _check_node(node, fresh, folded=Const)
+    return node
 
 
 def _unary(reader: _Reader, op: Any, a: Any, dtype: Any, weak: Any) -> Expr:
     if op not in ("-", "~"):
         raise ComputeError(f"there is no operator {shortened(op)}")
     x = reader.expr(a)
-    kept = Unary(op, x, as_dtype(dtype), as_flag(weak))
-    _check_node(kept, construct.unary(op, x), folded=Const)
-    return kept
+    node = Unary(op, x, as_dtype(dtype), as_flag(weak))
+    _check_node(node, construct.unary(op, x), folded=Const)
+    return node
 
 
 def _cast(reader: _Reader, a: Any, dtype: Any, weak: Any) -> Cast:
@@ -247,16 +249,16 @@ def _call(reader: _Reader, fn: Any, args: Any, dtype: Any, weak: Any) -> Call:
     if not isinstance(fn, str) or fn not in FUNCTIONS:
         raise ComputeError(f"there is no function {shortened(fn)}")
     operands = reader.exprs(args, "the operands")
-    kept = Call(fn, operands, as_dtype(dtype), as_flag(weak))
-    _check_node(kept, build_call(fn, operands))
-    return kept
+    node = Call(fn, operands, as_dtype(dtype), as_flag(weak))
+    _check_node(node, build_call(fn, operands))
+    return node
 
 
 def _select(reader: _Reader, cond: Any, a: Any, b: Any, dtype: Any, lazy: Any, weak: Any) -> Select:
     c, x, y = reader.expr(cond), reader.expr(a), reader.expr(b)
-    kept = Select(c, x, y, as_dtype(dtype), as_flag(lazy), as_flag(weak))
-    _check_node(kept, construct.select(c, x, y, lazy))
-    return kept
+    node = Select(c, x, y, as_dtype(dtype), as_flag(lazy), as_flag(weak))
+    _check_node(node, construct.select(c, x, y, lazy))
+    return node
 
 
 def _check_node(kept: Expr, fresh: Expr, folded: type | None = None) -> None:
@@ -279,12 +281,12 @@ def _typed(value: Expr) -> str:
 def _read(reader: _Reader, op: Any, number: Any, indices: Any) -> Read:
     tensor = reader.tensor([op, number])
     places = reader.exprs(indices, "the indices")
-    found = tensor[places]
-    if not isinstance(found, Read):
+    element = tensor[places]
+    if not isinstance(element, Read):
         raise ComputeError(f"{len(places)} indices are no element of {declared(tensor)}")
-    if any(a is not b for a, b in zip(found.indices, places)):
-        raise ComputeError(f"an index of {found} is not int64")
-    return found
+    if any(a is not b for a, b in zip(element.indices, places)):
+        raise ComputeError(f"an index of {element} is not int64")
+    return element
 
 
 def _leaf(reader: _Reader, name: Any) -> Expr:
@@ -426,25 +428,29 @@ def _tested(
 
 
 def _joint(reader: _Reader, parts: Any) -> Reducer:
-    found: list[Part] = []
-    taken: list[Any] = []
+    members: list[Part] = []
+    positions: list[Any] = []
     for item in as_list(parts, "the reductions"):
-        place, places, shown = (*as_list(item, "a reduction"), None, None, None)[:3]
+        place, places, visible = (*as_list(item, "a reduction"), None, None, None)[:3]
         reducer = reader.ref(place, Reducer, "a reduction")
         if reducer.parts:
             raise ComputeError("a reduction of several is itself of several")
         own = tuple(as_list(places, "the positions of a reduction"))
-        taken += own
-        if len(own) != len(reducer.lhs) or type(shown) is not int or not 1 <= shown <= len(own):
+        positions += own
+        if len(own) != len(reducer.lhs) or type(visible) is not int or not 1 <= visible <= len(own):
             raise ComputeError(
                 f"{reducer.name} combines {len(reducer.lhs)} values, not {len(own)}, of which "
-                f"{shortened(shown)} are outputs"
+                f"{shortened(visible)} are outputs"
             )
-        found.append(Part(reducer, own, shown))
-    whole = all(type(k) is int for k in taken) and sorted(taken) == list(range(len(taken)))
-    if len(found) < 2 or not whole:
+        members.append(Part(reducer, own, visible))
+    whole = all(type(k) is int for k in positions) and sorted(positions) == list(
+        range(len(positions))
+    )
+    if len(members) < 2 or not whole:
         raise ComputeError("the positions of several reductions do not number their values")
-    return joint(found)
+    return joint(members)
+
+
 def _scatter(
     reader: _Reader, name: Any, axis: Any, places: Any, body: Any, reduced: Any, reducer: Any,
     where: Any, init: Any, names: Any,

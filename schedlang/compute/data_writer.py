@@ -21,7 +21,7 @@ VERSION = 1
 
 
 def expr_to_data(expr: Expr, leaf_names: Mapping[Any, str]) -> list[Any]:
-    """Return an expression over named leaves as a flat list of items, of which it is the last.
+    """Return an expression over named leaves as a flat list of items; the last is the expression.
 
     ``leaf_names`` names each axis and size that the expression may use. It may not read tensors.
 
@@ -41,15 +41,15 @@ def everything(tensors: Sequence[Tensor]) -> list[Operation]:
     They include the states and inputs of scans.
     """
     order: list[Operation] = []
-    seen: set[Operation] = set()
+    visited: set[Operation] = set()
     for tensor in tensors:
         stack: list[tuple[Operation, bool]] = [(tensor.op, False)]
         while stack:
             op, ready = stack.pop()
             if ready:
                 order.append(op)
-            elif op not in seen:
-                seen.add(op)
+            elif op not in visited:
+                visited.add(op)
                 stack.append((op, True))
                 needed = list(op.input_tensors)
                 if isinstance(op, ScanOp):
@@ -83,8 +83,8 @@ class Writer:
         self.local.clear()
 
     def place(self, key: Any) -> int:
-        found = self.local.get(key)
-        return self.places[key] if found is None else found
+        local = self.local.get(key)
+        return self.places[key] if local is None else local
 
     def has(self, key: Any) -> bool:
         return key in self.local or key in self.places
@@ -135,8 +135,10 @@ class Writer:
         at = [self.place(child) for child in node.children]
         if isinstance(node, (Axis, Var)) and self.leaves is not None:
             if node not in self.leaves:
-                given = ", ".join(self.leaves.values()) or "it has none"
-                raise ComputeError(f"{node.name} is not a leaf of the expression; leaves: {given}")
+                leaf_list = ", ".join(self.leaves.values()) or "it has none"
+                raise ComputeError(
+                    f"{node.name} is not a leaf of the expression; leaves: {leaf_list}"
+                )
             return ["leaf", self.leaves[node]]
         if isinstance(node, Var):
             return ["var", self.name(node.name), node.dtype, node.weak]
@@ -164,8 +166,10 @@ class Writer:
             for formal in (*reducer.lhs, *reducer.rhs):
                 self.local[formal] = len(self.items)
                 self.items.append(self.expression(formal))
-            parts = [self.expressions(p) for p in (reducer.lhs, reducer.rhs, reducer.result,
-                                                   reducer.identity)]  # fmt: skip
+            parts = [
+                self.expressions(p)
+                for p in (reducer.lhs, reducer.rhs, reducer.result, reducer.identity)
+            ]
             examples = [reducer.ties, reducer.identity_ties, reducer.restarts]
             while not examples[-1] and len(examples) > 1:
                 examples.pop()
@@ -198,11 +202,26 @@ class Writer:
             init = None if op.init is None else self.expressions(op.init)
             if op.destination is not None:
                 places = self.expressions(op.destination)
-                self.add(op, ["scatter", self.name(op.name), axes, places, body, reduced, reducer,
-                              where, init, names])  # fmt: skip
+                self.add(
+                    op,
+                    [
+                        "scatter",
+                        self.name(op.name),
+                        axes,
+                        places,
+                        body,
+                        reduced,
+                        reducer,
+                        where,
+                        init,
+                        names,
+                    ],
+                )
                 return
-            self.add(op, ["compute", self.name(op.name), axes, body, reduced, reducer, where, init,
-                          names])  # fmt: skip
+            self.add(
+                op,
+                ["compute", self.name(op.name), axes, body, reduced, reducer, where, init, names],
+            )
 
 
 _EXPRESSIONS = ("const", "binary", "unary", "cast", "call", "select", "read")

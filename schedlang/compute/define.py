@@ -10,7 +10,7 @@ from typing import Any
 
 from schedlang.compute.bounds import check_reads
 from schedlang.compute.joint import join
-from schedlang.compute.misfits import is_function, refused_compute, shape_missing
+from schedlang.compute.misfits import compute_refusal, is_function, shape_missing
 from schedlang.compute.reduce import Reduction
 from schedlang.compute.tensor import ComputeOp, Tensor, check_name, check_shape
 from schedlang.errors import ComputeError, ComputeTypeError, explain
@@ -21,7 +21,7 @@ from schedlang.language.foreign import functions_of_user
 from schedlang.signatures import refuses
 
 
-@refuses(refused_compute)
+@refuses(compute_refusal)
 def compute(
     shape: Any, fcompute: Callable[..., Any], name: str = "compute", **te_options: Any
 ) -> Any:
@@ -31,7 +31,7 @@ def compute(
     0-d. ``fcompute`` takes one axis per dimension (or ``*idx``). It returns an expression, a
     reduction (``sl.sum(...)``), or a tuple of expressions or of reductions over the same axes for
     several outputs of one shape, computed in one loop; then a tuple of tensors is returned. The
-    dtype is that of the expression.
+    dtype is the dtype of the expression.
 
     Raises :class:`~schedlang.errors.ComputeError` for an axis of another computation,
     :class:`~schedlang.errors.BoundsError` for a read that is out of bounds.
@@ -78,7 +78,7 @@ def compute(
             )
         ) from error
     except IndexError as error:
-        # recognize NumPy's message for an index that is no integer
+        # recognize NumPy's message for an index that is not an integer
         if not str(error).startswith(("only integers, slices", "arrays used as indices")):
             raise
         raise ComputeTypeError(
@@ -202,9 +202,15 @@ def _operation(name: str, axes: tuple[Axis, ...], result: Any) -> ComputeOp:
         return ComputeOp(name, axes, tuple(_value(name, r) for r in result))
     if isinstance(result, Reduction):
         return ComputeOp(
-            name, axes, result.sources, result.axes, result.reducer, result.where, result.init,
+            name,
+            axes,
+            result.sources,
+            result.axes,
+            result.reducer,
+            result.where,
+            result.init,
             limits=result.limits,
-        )  # fmt: skip
+        )
     return ComputeOp(name, axes, (_value(name, result),))
 
 
@@ -230,8 +236,8 @@ def check_leaves(op: ComputeOp) -> None:
                 hint = f"Reduce over it: sl.sum(..., axis={node.name})."
             else:
                 why = f"it uses the axis {node.name}, which belongs to another computation"
-                known = ", ".join(a.name for a in op.axis) or "it has none"
-                hint = f"Use the axes of this computation: {known}."
+                axis_list = ", ".join(a.name for a in op.axis) or "it has none"
+                hint = f"Use the axes of this computation: {axis_list}."
             raise ComputeError(explain(f"{_call_of(op)} for {op.name}", why, hint))
     data = set(op.axis)
     for value in op.init or ():

@@ -21,14 +21,15 @@ class Subgraph:
 
     @cached_property
     def inputs(self) -> tuple[Tensor, ...]:
-        """The placeholders that it reads, in the order in which a kernel takes them."""
+        """The placeholders that it reads, in the order of a kernel's arguments."""
         return tuple(placeholders(self.outputs))
 
 
 def extracted(
-    ops: Sequence[Operation], names: Mapping[Tensor, str],
-    known: Mapping[Tensor, Tensor] | None = None,
-) -> dict[Tensor, Tensor]:  # fmt: skip
+    ops: Sequence[Operation],
+    names: Mapping[Tensor, str],
+    given_tensors: Mapping[Tensor, Tensor] | None = None,
+) -> dict[Tensor, Tensor]:
     """Return the outputs of copies of ``ops``, and what stands for the tensors that they read.
 
     ``ops`` are in order, producers first. A copy reads the copies of others; any other computed
@@ -45,20 +46,20 @@ def extracted(
     >>> found[C], found[B].op.input_tensors, found[A] is A
     (Tensor(product: float32[4]), [], True)
     """
-    made: dict[Tensor, Tensor] = dict(known or {})
+    tensors: dict[Tensor, Tensor] = dict(given_tensors or {})
     for op in ops:
         if isinstance(op, PlaceholderOp):
             continue
         for tensor in op.input_tensors:
-            if tensor not in made:
-                made[tensor] = _placeholder(tensor, names)
-        twin = _scan(op, made, names) if isinstance(op, ScanOp) else _compute(op, made, names)
+            if tensor not in tensors:
+                tensors[tensor] = _placeholder(tensor, names)
+        twin = _scan(op, tensors, names) if isinstance(op, ScanOp) else _compute(op, tensors, names)
         outputs = tuple(
             Tensor(name_of(t, names), t.shape, t.dtype, twin, t.value_index) for t in op.outputs
         )
         twin.outputs = outputs
-        made.update(zip(op.outputs, outputs))
-    return made
+        tensors.update(zip(op.outputs, outputs))
+    return tensors
 
 
 def _compute(
@@ -89,21 +90,27 @@ def _compute(
         return tuple(new if isinstance(new := swap.get(a, a), Axis) else a for a in found)
 
     return replace(
-        op, name=_op_name(op, names), body=tuple(map(copy, op.body)),
+        op,
+        name=_op_name(op, names),
+        body=tuple(map(copy, op.body)),
         reduce_axis=axes(op.reduce_axis),
         where=None if op.where is None else copy(op.where),
         init=None if op.init is None else tuple(map(copy, op.init)),
         destination=None if op.destination is None else tuple(map(copy, op.destination)),
         outputs=(),
-    )  # fmt: skip
+    )
 
 
 def _scan(op: ScanOp, made: Mapping[Tensor, Tensor], names: Mapping[Tensor, str]) -> ScanOp:
     return replace(
-        op, name=_op_name(op, names), init=tuple(made[t] for t in op.init),
-        update=tuple(made[t] for t in op.update), state=tuple(made.get(t, t) for t in op.state),
-        inputs=tuple(made[t] for t in op.inputs if t in made), outputs=(),
-    )  # fmt: skip
+        op,
+        name=_op_name(op, names),
+        init=tuple(made[t] for t in op.init),
+        update=tuple(made[t] for t in op.update),
+        state=tuple(made.get(t, t) for t in op.state),
+        inputs=tuple(made[t] for t in op.inputs if t in made),
+        outputs=(),
+    )
 
 
 def _op_name(op: ComputeOp | ScanOp, names: Mapping[Tensor, str]) -> str:

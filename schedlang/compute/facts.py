@@ -116,8 +116,8 @@ def _end(tensor: Tensor, value: Any) -> Extent:
         value = value.value
     if isinstance(value, Expr) and value.weak and value.dtype == dtypes.INDEX:
         if not any(isinstance(n, (Axis, ArrayRead)) for n in postorder([value])):
-            found = simplify(value)
-            return int(found.value) if isinstance(found, Const) else found
+            simplest = simplify(value)
+            return int(simplest.value) if isinstance(simplest, Const) else simplest
     if isinstance(value, (bool, Expr)) or not hasattr(value, "__index__"):
         raise ComputeTypeError(
             f"sl.assume({tensor.name}, within=...): {value!r} is no end of a range; give an "
@@ -180,10 +180,10 @@ def check_facts(
         wrong = (array < low) | (array > high)
         at = tuple(int(k) for k in np.argwhere(wrong)[0])
         text = f"({facts.within[0]}, {facts.within[1]})"
-        known = "" if text == f"({low}, {high})" else f" = ({low}, {high})"
+        values = "" if text == f"({low}, {high})" else f" = ({low}, {high})"
         raise CallError(
             f"{name}[{', '.join(map(str, at)) or '()'}] is {array[at]}, but sl.assume({name}, "
-            f"within={text}{known}) says that each element lies in {low}..{high}, {high} included"
+            f"within={text}{values}) says that each element lies in {low}..{high}, {high} included"
         )
 
 

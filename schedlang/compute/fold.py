@@ -16,7 +16,9 @@ from schedlang.expr.nodes import Binary, Call
 
 # sums and products of shorter floats accumulate in float64 and are rounded once
 ACCUMULATORS = {
-    "float16": "float64", "bfloat16": "float64", "float32": "float64",
+    "float16": "float64",
+    "bfloat16": "float64",
+    "float32": "float64",
     "complex64": "complex128",
 }
 
@@ -29,13 +31,13 @@ class Masked:
     kept: Any = None
 
     def __getitem__(self, key: Any) -> Masked:
-        kept = None if self.kept is None else self.kept[key]
-        return Masked(tuple(p[key] for p in self.parts), kept)
+        mask = None if self.kept is None else self.kept[key]
+        return Masked(tuple(p[key] for p in self.parts), mask)
 
     def followed_by(self, rest: Masked) -> Masked:
         parts = tuple(np.concatenate(pair) for pair in zip(self.parts, rest.parts))
-        kept = None if self.kept is None else np.concatenate([self.kept, rest.kept])
-        return Masked(parts, kept)
+        mask = None if self.kept is None else np.concatenate([self.kept, rest.kept])
+        return Masked(parts, mask)
 
 
 def ufunc_of(reducer: Reducer) -> Any:
@@ -75,8 +77,9 @@ def combine_kept(reducer: Reducer, left: Masked, right: Masked) -> Masked:
         return Masked(both)
     here = np.True_ if left.kept is None else left.kept
     there = np.True_ if right.kept is None else right.kept
-    parts = tuple(np.where(there, np.where(here, z, y), x)
-                  for x, y, z in zip(left.parts, right.parts, both))  # fmt: skip
+    parts = tuple(
+        np.where(there, np.where(here, z, y), x) for x, y, z in zip(left.parts, right.parts, both)
+    )
     return Masked(parts, here | there)
 
 
@@ -121,8 +124,10 @@ def contraction(
     for k in range(folded, ndim):
         wide = (left.shape[k] != 1, right.shape[k] != 1)
         (batch if all(wide) else rows if wide[0] else columns).append(k)
-    m, n, depth = (math.prod(s.shape[k] for k in group) for s, group in
-                   ((left, rows), (right, columns), (left, shared)))  # fmt: skip
+    m, n, depth = (
+        math.prod(s.shape[k] for k in group)
+        for s, group in ((left, rows), (right, columns), (left, shared))
+    )
     lead = [left.shape[k] for k in batch]
     summed = [k for k in range(folded) if k not in shared]
     x = left.transpose(batch + rows + shared + columns + summed).reshape(*lead, m, depth)

@@ -20,7 +20,7 @@ from schedlang.expr.visit import postorder
 def operations(outputs: Sequence[Tensor]) -> list[Operation]:
     """Return all operations behind ``outputs``, producers first, in the order of the outputs."""
     order: list[Operation] = []
-    done: set[Operation] = set()
+    visited: set[Operation] = set()
     active: set[Operation] = set()
     for output in outputs:
         stack: list[tuple[Operation, bool]] = [(output.op, False)]
@@ -28,16 +28,16 @@ def operations(outputs: Sequence[Tensor]) -> list[Operation]:
             op, ready = stack.pop()
             if ready:
                 active.discard(op)
-                done.add(op)
+                visited.add(op)
                 order.append(op)
                 continue
-            if op in done:
+            if op in visited:
                 continue
             if op in active:
                 raise ComputeError(f"the computation is cyclic: {op.name} depends on itself")
             active.add(op)
             stack.append((op, True))
-            stack.extend((t.op, False) for t in reversed(op.input_tensors) if t.op not in done)
+            stack.extend((t.op, False) for t in reversed(op.input_tensors) if t.op not in visited)
     return order
 
 
@@ -46,36 +46,36 @@ def placeholders(outputs: Sequence[Tensor]) -> list[Tensor]:
 
     Outputs are visited in order, operands from left to right.
     """
-    found: dict[Tensor, None] = {}
-    seen: set[Operation] = set()
+    inputs: dict[Tensor, None] = {}
+    visited: set[Operation] = set()
     states: set[Tensor] = set()
     stack: list[Tensor] = list(reversed(outputs))
     while stack:
         tensor = stack.pop()
         op = tensor.op
         if isinstance(op, PlaceholderOp):
-            found.setdefault(tensor)
+            inputs.setdefault(tensor)
             continue
-        if op in seen:
+        if op in visited:
             continue
-        seen.add(op)
+        visited.add(op)
         if isinstance(op, ScanOp):
             states.update(op.state)
         stack.extend(reversed(op.input_tensors))
-    return [t for t in found if t not in states]
+    return [t for t in inputs if t not in states]
 
 
 def variables(outputs: Sequence[Tensor]) -> list[Var]:
     """Return the sizes and scalars that the computation uses, in order of first appearance."""
-    found: dict[Var, None] = {}
+    used: dict[Var, None] = {}
     for op in operations(outputs):
         roots: list[Expr] = [e for e in _extents(op) if isinstance(e, Expr)]
         if isinstance(op, ComputeOp):
             roots += op.roots
         for node in postorder(roots):
             if isinstance(node, Var):
-                found.setdefault(node)
-    return list(found)
+                used.setdefault(node)
+    return list(used)
 
 
 def _extents(op: Operation) -> list[object]:
@@ -87,26 +87,25 @@ def _extents(op: Operation) -> list[object]:
 
 
 def first_rows(ops: Sequence[Operation]) -> dict[ComputeOp, Extent]:
-    """Return the first row that each scan computes, for its updates and the operations before them.
-    """
-    found: dict[ComputeOp, Extent] = {}
+    """Return the first row that each scan computes, for its updates and the stages before them."""
+    rows_by_op: dict[ComputeOp, Extent] = {}
     for op in ops:
         if isinstance(op, ScanOp):
             rows = op.init[0].shape[0]
-            found.update((u.op, rows) for u in op.update if isinstance(u.op, ComputeOp))
+            rows_by_op.update((u.op, rows) for u in op.update if isinstance(u.op, ComputeOp))
             for inner in step_operations(op):
-                found.setdefault(inner, rows)
-    return found
+                rows_by_op.setdefault(inner, rows)
+    return rows_by_op
 
 
 def step_operations(scan: ScanOp) -> list[ComputeOp]:
     """Return the operations between a scan's states and its updates, producers first."""
     states = set(scan.state)
     depends: dict[object, bool] = {}
-    found: list[ComputeOp] = []
+    inner: list[ComputeOp] = []
     for op in operations(scan.update):
         direct = any(t in states for t in op.input_tensors)
         depends[op] = direct or any(depends.get(t.op, False) for t in op.input_tensors)
         if depends[op] and isinstance(op, ComputeOp) and op not in [u.op for u in scan.update]:
-            found.append(op)
-    return found
+            inner.append(op)
+    return inner

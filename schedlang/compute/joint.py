@@ -21,7 +21,7 @@ def join(name: str, results: Sequence[Any]) -> Reduction:
     Its values are those that the user sees, in order, and then the extreme values of ``argmin`` and
     ``argmax``. A reduction without ``init=`` starts from its identity.
 
-    Raises :class:`~schedlang.errors.ComputeError` if a result is no reduction, or if two have
+    Raises :class:`~schedlang.errors.ComputeError` if a result is not a reduction, or if two have
     different axes or conditions.
     """
     first = results[0]
@@ -41,10 +41,8 @@ def join(name: str, results: Sequence[Any]) -> Reduction:
             sources[place], starts[place] = source, value
     init = None if all(r.init is None for r in results) else tuple(starts)
     reducer = joint([Part(r.reducer, own, r.visible) for r, own in zip(results, places)])
-    shown = sum(r.visible for r in results)
-    return Reduction(
-        reducer, tuple(sources), first.axes, first.where, init, shown, first.limits
-    )  # fmt: skip
+    visible = sum(r.visible for r in results)
+    return Reduction(reducer, tuple(sources), first.axes, first.where, init, visible, first.limits)
 
 
 def joint(parts: Sequence[Part]) -> Reducer:
@@ -72,13 +70,17 @@ def joint(parts: Sequence[Part]) -> Reducer:
             result[place] = rewrite(value, lambda n, s=swap: s.get(n), memo)  # type: ignore[misc]
     each = [part.reducer for part in parts]
     return Reducer(
-        "_".join(r.name for r in each), tuple(lhs), tuple(rhs), tuple(result), tuple(identity),
+        "_".join(r.name for r in each),
+        tuple(lhs),
+        tuple(rhs),
+        tuple(result),
+        tuple(identity),
         vouched=all(r.vouched for r in each),
         ties=next((r.ties for r in each if r.ties), ""),
         identity_ties=next((r.identity_ties for r in each if r.identity_ties), ""),
         restarts=next((r.restarts for r in each if r.restarts), ""),
         parts=tuple(parts),
-    )  # fmt: skip
+    )
 
 
 def alone(op: ComputeOp, part: Part) -> ComputeOp:
@@ -104,23 +106,23 @@ def shown_outputs(op: ComputeOp) -> tuple[Tensor, ...]:
 
 def _places(results: Sequence[Reduction]) -> list[tuple[int, ...]]:
     """Return the positions of each reduction's values: first those that the user sees, in order."""
-    shown, hidden = 0, sum(r.visible for r in results)
-    found = []
+    visible, hidden = 0, sum(r.visible for r in results)
+    places = []
     for result in results:
         more = len(result.sources) - result.visible
-        own = (*range(shown, shown + result.visible), *range(hidden, hidden + more))
-        shown, hidden = shown + result.visible, hidden + more
-        found.append(own)
-    return found
+        own = (*range(visible, visible + result.visible), *range(hidden, hidden + more))
+        visible, hidden = visible + result.visible, hidden + more
+        places.append(own)
+    return places
 
 
 def _mixed(name: str, results: Sequence[Any]) -> ComputeError:
     number, other = next((k, r) for k, r in enumerate(results) if not isinstance(r, Reduction))
-    shown = f", {other}," if isinstance(other, Expr) and len(str(other)) <= 40 else ""
+    text = f", {other}," if isinstance(other, Expr) and len(str(other)) <= 40 else ""
     return ComputeError(
         explain(
             f"sl.compute for {name}",
-            f"the lambda returns reductions, but value {number}{shown} is none, and the loop of a "
+            f"the lambda returns reductions, but value {number}{text} is none, and the loop of a "
             "reduction computes only reductions",
             "Compute that value in a stage of its own; the two stages may share loops by "
             "compute_at.",
@@ -148,21 +150,22 @@ def _check_where(name: str, first: Reduction, other: Reduction) -> None:
         return
     if first.where is not None and other.where is not None and equal(first.where, other.where):
         return
-    shown = [
+    texts = [
         f"sl.{r.reducer.name} {'has no where=' if r.where is None else f'has where={r.where}'}"
         for r in (first, other)
     ]
     neutral = {"sum": "0", "prod": "1"}
     hint = "Give all reductions of one lambda the same where="
-    given = next((r for r in (other, first) if r.where is not None and r.reducer.name in neutral),
-                 None)  # fmt: skip
-    if given is not None:
-        unit = neutral[given.reducer.name]
-        hint += f", or fold it into the value: sl.select({given.where}, ..., {unit})"
+    conditional = next(
+        (r for r in (other, first) if r.where is not None and r.reducer.name in neutral), None
+    )
+    if conditional is not None:
+        unit = neutral[conditional.reducer.name]
+        hint += f", or fold it into the value: sl.select({conditional.where}, ..., {unit})"
     raise ComputeError(
         explain(
             f"sl.compute for {name}",
-            f"{shown[0]}, but {shown[1]}; reductions that share a loop leave out the same elements",
+            f"{texts[0]}, but {texts[1]}; reductions that share a loop leave out the same elements",
             f"{hint}. Or compute each in a stage of its own.",
         )
     )
@@ -183,13 +186,13 @@ def equal(a: Expr, b: Expr) -> bool:
 def numbered(root: Expr, numbers: dict[Any, int]) -> dict[int, int]:
     """Return a number of each node below ``root`` by its id, the same for those written alike.
 
-    ``numbers`` are those of expressions before it, to which new ones are added.
+    ``numbers`` has the numbers of earlier expressions; new ones are added.
     """
-    found: dict[int, int] = {}
+    number_of: dict[int, int] = {}
     for node in postorder([root]):
-        key = (_head(node), *(found[id(child)] for child in node.children))
-        found[id(node)] = numbers.setdefault(key, len(numbers))
-    return found
+        key = (_head(node), *(number_of[id(child)] for child in node.children))
+        number_of[id(node)] = numbers.setdefault(key, len(numbers))
+    return number_of
 
 
 def _head(node: Expr) -> Any:

@@ -34,7 +34,7 @@ def latex(tensor: Tensor, ranges: bool = False) -> str:
     r"""Return the computation behind ``tensor`` as LaTeX for math mode.
 
     One stage gives one equation; several give an ``aligned`` environment, producers first. Sums
-    have limits, and choices are ``cases``. Operands keep the order in which they were written.
+    have limits, and choices are ``cases``. Operands keep the order of the program text.
     Conversions that keep every value are left out. With ``ranges``, each equation gives the ranges
     of its axes. Inputs are not listed; for an input itself, its shape is returned.
 
@@ -85,21 +85,21 @@ def _lines(tensor: Tensor, ranges: bool) -> list[tuple[str, str]]:
 
 def _tensor_names(ops: Sequence[Operation], tensor: Tensor) -> dict[Tensor, str]:
     """Return a unique name for each tensor; the states of a scan have the names of its outputs."""
-    taken: set[str] = set()
-    found: dict[Tensor, str] = {}
+    used: set[str] = set()
+    names: dict[Tensor, str] = {}
     outputs = [t for op in ops if not isinstance(op, PlaceholderOp) for t in op.outputs]
     inputs = [t for op in ops for t in op.input_tensors]
     for each in dict.fromkeys((tensor, *outputs, *inputs)):
         name, count = each.name, 0
-        while name in taken:
+        while name in used:
             count += 1
             name = f"{each.name}_{count}"
-        taken.add(name)
-        found[each] = Names.spelled(name, subscripts=False)
+        used.add(name)
+        names[each] = Names.spelled(name, subscripts=False)
     for op in ops:
         if isinstance(op, ScanOp):
-            found.update(zip(op.state, (found[t] for t in op.outputs)))
-    return found
+            names.update(zip(op.state, (names[t] for t in op.outputs)))
+    return names
 
 
 def _equation(op: ComputeOp | ScanOp, names: Mapping[Tensor, str]) -> tuple[str, str, Names]:
@@ -126,8 +126,9 @@ def _reduction(op: ComputeOp, names: Names, outputs: int) -> str:
     # the updates of an element are those whose index is its own
     meets = [
         f"{expression(index, names)} = {names.leaf(axis)}"
-        for axis, index in zip(op.axis, op.destination or op.axis) if index is not axis
-    ]  # fmt: skip
+        for axis, index in zip(op.axis, op.destination or op.axis)
+        if index is not axis
+    ]
     runs += meets
     where = without_ranges(op.where, len(op.limits))
     if where is not None:
@@ -195,9 +196,11 @@ def repr_mimebundle(tensor: Tensor, include: Any = None, exclude: Any = None) ->
 
 
 _METHODS = {
-    "latex": latex, "_repr_latex_": repr_latex, "_repr_html_": repr_html,
+    "latex": latex,
+    "_repr_latex_": repr_latex,
+    "_repr_html_": repr_html,
     "_repr_mimebundle_": repr_mimebundle,
-}  # fmt: skip
+}
 for _name, _method in _METHODS.items():
     setattr(Tensor, _name, _method)
 

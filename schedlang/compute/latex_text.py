@@ -1,4 +1,4 @@
-"""Expressions as LaTeX, with operands in the order in which they were written."""
+"""Expressions as LaTeX, with operands in the order of the program text."""
 
 from __future__ import annotations
 
@@ -41,7 +41,6 @@ class Written(IntEnum):
     ATOM = 7
 
 
-
 Piece = tuple[str, Written]
 
 
@@ -59,8 +58,8 @@ class Names:
 
     def leaf(self, node: Axis | Var) -> str:
         """Return the name of an axis or a size."""
-        known = self.axes.get(node) if isinstance(node, Axis) else None
-        return known or self.spelled(node.name)
+        own = self.axes.get(node) if isinstance(node, Axis) else None
+        return own or self.spelled(node.name)
 
     @staticmethod
     def plain(name: str) -> str:
@@ -117,13 +116,13 @@ def expression(value: Union[Expr, int, Lin], names: Names, least: Written = Writ
         value = to_expr(value)
     if isinstance(value, int):
         return str(value)
-    done: dict[int, Piece] = {}
+    pieces: dict[int, Piece] = {}
     for node in postorder([value]):
-        text, level = _piece(node, done, names)
+        text, level = _piece(node, pieces, names)
         if len(text) > LONGEST and node is not value:
             text, level = DOTS, Written.ATOM
-        done[id(node)] = text, level
-    return _parenthesized(done[id(value)], least)
+        pieces[id(node)] = text, level
+    return _parenthesized(pieces[id(value)], least)
 
 
 def _parenthesized(piece: Piece, least: Written) -> str:
@@ -223,11 +222,11 @@ def _after(piece: Piece, least: Written) -> str:
 
 
 def _call(node: Call, parts: Sequence[Piece]) -> Piece:
-    known = FUNCTIONS[node.fn]
-    if OPERAND in known.latex:
-        return known.latex.replace(OPERAND, parts[0][0]), Written[known.latex_level]
+    row = FUNCTIONS[node.fn]
+    if OPERAND in row.latex:
+        return row.latex.replace(OPERAND, parts[0][0]), Written[row.latex_level]
     plain = node.fn.replace("_", r"\_")
-    spelled = known.latex or rf"\operatorname{{{plain}}}"
+    spelled = row.latex or rf"\operatorname{{{plain}}}"
     return f"{spelled}{grouped(', '.join(text for text, _ in parts))}", Written.ATOM
 
 

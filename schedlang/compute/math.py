@@ -83,7 +83,7 @@ def atan2(y: Any, x: Any) -> Any:
 
 @traceable
 def cast(value: Any, dtype: object) -> Any:
-    """Return ``value`` converted to ``dtype`` as NumPy's ``astype`` does.
+    """Return ``value`` converted to ``dtype``, by the rules of NumPy's ``astype``.
 
     Integers wrap, floats truncate toward zero, anything but zero is ``True``.
 
@@ -125,18 +125,18 @@ def all(*conditions: Any, axis: Any = None, where: Any = None) -> Any:  # noqa: 
     >>> sl.reference(C)(np.array([[1, 2, 3], [1, 0, 3]], "float32"))
     array([ True, False])
     """
-    found = _reduced("all", conditions, axis, where)
-    if found is not None:
-        return found
+    reduced = _reduced("all", conditions, axis, where)
+    if reduced is not None:
+        return reduced
     return elementwise("all", lambda *given: _joined("&", "all", given), *conditions)
 
 
 @traceable
 def any(*conditions: Any, axis: Any = None, where: Any = None) -> Any:  # noqa: A001
     """Return whether a condition holds; with ``axis``, a reduction, as in :func:`all`."""
-    found = _reduced("any", conditions, axis, where)
-    if found is not None:
-        return found
+    reduced = _reduced("any", conditions, axis, where)
+    if reduced is not None:
+        return reduced
     return elementwise("any", lambda *given: _joined("|", "any", given), *conditions)
 
 

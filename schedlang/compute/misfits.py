@@ -12,42 +12,44 @@ from schedlang.expr.nodes import Expr
 from schedlang.signatures import misfit
 
 
-def refused_compute(
+def compute_refusal(
     function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]
 ) -> ComputeTypeError:
     """Return the error for a call of ``sl.compute`` without a shape or without a function."""
-    found = misfit(function, tuple(args), named)
-    if found.why:
+    call = misfit(function, tuple(args), named)
+    if call.why:
         return ComputeTypeError(
-            explain("sl.compute", found.why, "Write sl.compute(shape, fcompute, name=...).")
+            explain("sl.compute", call.why, "Write sl.compute(shape, fcompute, name=...).")
         )
-    given = found.given.get("shape", found.given.get("fcompute"))
-    if is_function(given):
-        return shape_missing(given)
-    asked = "sl.compute()" if given is None else f"sl.compute({_extents(given)})"
-    hint = f"Write sl.compute({_extents(given)}, lambda ...), with one parameter for each extent."
+    argument = call.given.get("shape", call.given.get("fcompute"))
+    if is_function(argument):
+        return shape_missing(argument)
+    title = "sl.compute()" if argument is None else f"sl.compute({_extents(argument)})"
+    hint = (
+        f"Write sl.compute({_extents(argument)}, lambda ...), with one parameter for each extent."
+    )
     return ComputeTypeError(
-        explain(asked, "the function that computes an element is missing", hint)
+        explain(title, "the function that computes an element is missing", hint)
     )
 
 
 def shape_missing(fcompute: Any, shape: Any = None) -> ComputeTypeError:
     """Return the error for a function where the shape should be; ``shape`` is what follows it."""
     axes = _parameters(fcompute)
-    taken = f"lambda {', '.join(axes)}: ..." if axes else "..."
+    function = f"lambda {', '.join(axes)}: ..." if axes else "..."
     if isinstance(shape, (tuple, list, int, Expr)):
-        hint = f"Write sl.compute({_extents(shape)}, {taken})."
+        hint = f"Write sl.compute({_extents(shape)}, {function})."
         return ComputeTypeError(
-            explain(f"sl.compute({taken}, {_extents(shape)})", "the shape must come first", hint)
+            explain(f"sl.compute({function}, {_extents(shape)})", "the shape must come first", hint)
         )
     example = shape_text((64,) * max(1, len(axes)))
     of_each = f"the extents of {', '.join(axes)}" if axes else "the extents of the axes"
-    hint = f"Give {of_each} first, for example sl.compute({example}, {taken})."
-    return ComputeTypeError(explain(f"sl.compute({taken})", "the shape is missing", hint))
+    hint = f"Give {of_each} first, for example sl.compute({example}, {function})."
+    return ComputeTypeError(explain(f"sl.compute({function})", "the shape is missing", hint))
 
 
 def is_function(value: Any) -> bool:
-    """Return whether ``value`` can be called and is no expression or tensor."""
+    """Return whether ``value`` can be called and is not an expression or tensor."""
     return callable(value) and not isinstance(value, (Expr, Tensor))
 
 
@@ -59,25 +61,27 @@ def _parameters(function: Any) -> list[str]:
 
 
 def _extents(shape: Any) -> str:
-    """Return a shape as a call has it."""
+    """Return a shape in the spelling of a call."""
     if isinstance(shape, (tuple, list)):
         return shape_text(shape)
     return "shape" if shape is None else getattr(shape, "name", "") or str(shape)
 
 
-def refused_reference(
+def reference_refusal(
     function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]
 ) -> ComputeTypeError:
     """Return the error for a call of ``sl.reference`` with arrays, or without a tensor."""
-    given = [*args, *named.values()]
-    tensors = [v for v in given if isinstance(v, Tensor)]
-    shown = ", ".join(v.name if isinstance(v, Tensor) else type(v).__name__ for v in given)
+    arguments = [*args, *named.values()]
+    tensors = [v for v in arguments if isinstance(v, Tensor)]
+    argument_list = ", ".join(
+        v.name if isinstance(v, Tensor) else type(v).__name__ for v in arguments
+    )
     output = tensors[-1].name if tensors else "C"
-    several = len(tensors) == len(given) > 1
+    several = len(tensors) == len(arguments) > 1
     listed = f"[{', '.join(t.name for t in tensors)}]" if several else output
     return ComputeTypeError(
         explain(
-            f"sl.reference({shown})",
+            f"sl.reference({argument_list})",
             "it takes the tensors to compute, and returns a function of arrays",
             f"Write sl.reference({listed})(*arrays).",
         )

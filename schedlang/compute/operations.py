@@ -31,8 +31,8 @@ class ComputeOp:
     ``domain`` combines its values into the element there. ``init`` still ranges over ``axis``.
 
     ``automatic`` says that an operation on whole arrays chose the name, and ``view`` that other
-    such operations read the operand in its place. ``gradient_of`` are the tensors of which the
-    operation is a derivative: it depends on what they depend on, also where it reads none of that.
+    such operations read the operand in its place. The operation is a derivative of the tensors
+    ``gradient_of``: it depends on what they depend on, even if it reads none of that.
     """
 
     name: str
@@ -72,7 +72,7 @@ class ComputeOp:
 
     @property
     def scattered(self) -> tuple[Axis, ...]:
-        """The data axes that are no loops of a scatter's updates, which compute the index there."""
+        """The data axes that a scatter's updates do not loop over: they compute the index there."""
         pairs = zip(self.axis, self.destination or self.axis)
         return tuple(axis for axis, index in pairs if index is not axis)
 
@@ -80,8 +80,8 @@ class ComputeOp:
     def domain(self) -> tuple[Axis, ...]:
         """The axes over which the body is evaluated: all, but for the scattered ones."""
         scattered = self.scattered
-        kept = (a for a in self.axis if not any(a is b for b in scattered))
-        return (*kept, *self.reduce_axis)
+        looped = (a for a in self.axis if not any(a is b for b in scattered))
+        return (*looped, *self.reduce_axis)
 
     @property
     def loops(self) -> tuple[Axis, ...]:
@@ -100,10 +100,10 @@ class ComputeOp:
     @cached_property
     def input_tensors(self) -> list[Tensor]:
         """The tensors that the operation reads, in order of first appearance."""
-        found: dict[Tensor, None] = {}
+        tensors: dict[Tensor, None] = {}
         for read in reads(self.roots):
-            found.setdefault(read.tensor)
-        return list(found)
+            tensors.setdefault(read.tensor)
+        return list(tensors)
 
     def output(self, index: int = 0) -> Tensor:
         return self.outputs[index]

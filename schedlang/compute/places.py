@@ -22,14 +22,14 @@ class Places:
     shape: tuple[int, ...]
 
     def checked(
-        self, indices: Sequence[np.ndarray], values: Sequence[np.ndarray], kept: np.ndarray | None
+        self, indices: Sequence[np.ndarray], values: Sequence[np.ndarray], mask: np.ndarray | None
     ) -> tuple[np.ndarray, list[np.ndarray]]:
         """Return the flat position of each update that is ``kept``, and its values.
 
         Raises :class:`~schedlang.errors.BoundsError` for an index outside of the result.
         """
-        if kept is not None:
-            indices, values = [i[kept] for i in indices], [v[kept] for v in values]
+        if mask is not None:
+            indices, values = [i[mask] for i in indices], [v[mask] for v in values]
         count = len(values[0])
         position = np.zeros(count, np.int64)
         for number, (index, first, extent) in enumerate(zip(indices, self.first, self.shape)):

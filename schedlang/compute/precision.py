@@ -22,10 +22,10 @@ def warn_of_float64(outputs: Sequence[Tensor]) -> None:
     By NumPy's rule an integer array times a Python float is float64, and so is ``uint8 * 0.299``
     here. A vector then has half as many lanes as with float32.
     """
-    found = widened(outputs)
-    if found is None or found[0] in _warned:
+    culprit = first_widening(outputs)
+    if culprit is None or culprit[0] in _warned:
         return
-    op, node = found
+    op, node = culprit
     warn_user(
         explain(
             f"{op.name} computes {_as_written(node)} in float64",
@@ -39,19 +39,19 @@ def warn_of_float64(outputs: Sequence[Tensor]) -> None:
     _warned.add(op)
 
 
-def widened(outputs: Sequence[Tensor]) -> tuple[ComputeOp, Expr] | None:
+def first_widening(outputs: Sequence[Tensor]) -> tuple[ComputeOp, Expr] | None:
     """Return the first expression that turned integers into float64, and its operation.
 
     Return ``None`` if there is none, or if an input or output is float64.
     """
     order = operations(outputs)
     computed = [op for op in order if isinstance(op, ComputeOp)]
-    found = next(((op, n) for op in computed for n in postorder(op.roots) if n.widened), None)
-    if found is None:
+    culprit = next(((op, n) for op in computed for n in postorder(op.roots) if n.widened), None)
+    if culprit is None:
         return None
-    given = [op.dtype for op in order if isinstance(op, PlaceholderOp)]
-    given += [t.dtype for t in outputs] + [v.dtype for v in variables(outputs)]
-    return None if "float64" in given else found
+    dtypes_of_ends = [op.dtype for op in order if isinstance(op, PlaceholderOp)]
+    dtypes_of_ends += [t.dtype for t in outputs] + [v.dtype for v in variables(outputs)]
+    return None if "float64" in dtypes_of_ends else culprit
 
 
 def _narrower(node: Expr, dtype: str = "float32") -> str:

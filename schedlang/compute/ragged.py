@@ -41,15 +41,15 @@ def is_ragged(value: Any) -> bool:
 
 
 def ragged_axis(lo: Any, hi: Any, name: str) -> Axis:
-    """Return an axis that runs over ``lo..hi``, of which one is ragged.
+    """Return an axis that runs over ``lo..hi``, one of which is ragged.
 
-    Its box is that of the declared ranges of axes and elements. An end that these do not bound is
+    Its box follows from the declared ranges of axes and elements. An end without such a bound is
     unknown until the axis is used: see :func:`boxed`.
     """
     bounds = _checked(lo, name), _checked(hi, name)
-    known = elements()
-    first = _end(known, bounds[0], False)
-    last = _end(known, bounds[1], True)
+    facts = elements()
+    first = _end(facts, bounds[0], False)
+    last = _end(facts, bounds[1], True)
     return _with_box(name, bounds, first, last)
 
 
@@ -61,8 +61,9 @@ def _with_box(name: str, bounds: Bounds, first: Lin | None, last: Lin | None) ->
         length = Lin.of(0)
     elif length.const is None and not Ranges().nonneg(length):
         length = extreme("max", (length, Lin.of(0)), Ranges())
-    start, extent = (lin.const if lin.const is not None else to_expr(lin)
-                     for lin in (first, length))  # fmt: skip
+    start, extent = (
+        lin.const if lin.const is not None else to_expr(lin) for lin in (first, length)
+    )
     return Axis(name, extent, "reduce", start, bounds=bounds)
 
 
@@ -102,19 +103,19 @@ def _checked(value: Any, name: str) -> Extent:
     return int(value)
 
 
-def _end(known: Elements, value: Extent, largest: bool) -> Lin | None:
+def _end(facts: Elements, value: Extent, largest: bool) -> Lin | None:
     """Return the largest or least value of an end over all axes and elements, if it is known."""
-    lin = known.lin(value)
-    ranges = known.within(Ranges())
-    found = upper(lin, ranges) if largest else lower(lin, ranges)
-    if found is None:
+    lin = facts.lin(value)
+    ranges = facts.within(Ranges())
+    end = upper(lin, ranges) if largest else lower(lin, ranges)
+    if end is None:
         low, high = ranges.interval(lin)
         number = high if largest else low
-        found = None if number is None else Lin.of(number)
-    # an element of which nothing is known makes the end astronomically large
-    if found is None or abs(found.offset) >= (MOST.const or 0) // 4:
+        end = None if number is None else Lin.of(number)
+    # without knowledge of an element, the end is astronomically large
+    if end is None or abs(end.offset) >= (MOST.const or 0) // 4:
         return None
-    return found
+    return end
 
 
 def _text(axis: Axis) -> str:
@@ -125,19 +126,18 @@ def _text(axis: Axis) -> str:
 def _declare(axis: Axis) -> str:
     """Return how to give ``axis`` a box."""
     assert axis.bounds is not None
-    reads = [n for n in postorder([b for b in axis.bounds if isinstance(b, Expr)])
-             if isinstance(n, Read)]  # fmt: skip
+    reads = [
+        n for n in postorder([b for b in axis.bounds if isinstance(b, Expr)]) if isinstance(n, Read)
+    ]
     name = reads[0].tensor.name if reads else "T"
     return f"Declare the values that {name} holds: sl.assume({name}, within=(0, n))."
 
 
-def boxed(
-    name: str, axes: Sequence[Axis], roots: Sequence[Expr]
-) -> tuple[tuple[Axis, ...], Swap]:
+def boxed(name: str, axes: Sequence[Axis], roots: Sequence[Expr]) -> tuple[tuple[Axis, ...], Swap]:
     """Return ``axes`` with a box each, and the axes that replace those without one.
 
-    ``roots`` are what the reduction evaluates. An end that is not known is that of a tensor which
-    is read at the axis itself: no other read could be in bounds.
+    ``roots`` are what the reduction evaluates. An unknown end is the end of the tensor that is read
+    at the axis itself: no other read could be in bounds.
     """
     swap: dict[Axis, Axis] = {}
     for axis in axes:
@@ -145,15 +145,15 @@ def boxed(
             swap[axis] = _from_reads(name, axis, roots)
     if not swap:
         return tuple(axes), swap
-    found = []
+    boxed_axes = []
     for axis in axes:
-        made = swap.get(axis, axis)
-        if made.bounds is not None:
-            bounds = tuple(moved(b, swap) for b in made.bounds)
-            if any(a is not b for a, b in zip(bounds, made.bounds)):
-                made = swap[axis] = replace(made, bounds=bounds)
-        found.append(made)
-    return tuple(found), swap
+        axis_in_box = swap.get(axis, axis)
+        if axis_in_box.bounds is not None:
+            bounds = tuple(moved(b, swap) for b in axis_in_box.bounds)
+            if any(a is not b for a, b in zip(bounds, axis_in_box.bounds)):
+                axis_in_box = swap[axis] = replace(axis_in_box, bounds=bounds)
+        boxed_axes.append(axis_in_box)
+    return tuple(boxed_axes), swap
 
 
 def moved(value: Any, swap: Swap) -> Any:
@@ -165,8 +165,8 @@ def moved(value: Any, swap: Swap) -> Any:
 
 def _from_reads(name: str, axis: Axis, roots: Sequence[Expr]) -> Axis:
     assert axis.bounds is not None
-    known = elements()
-    first, last = (_end(known, bound, up) for bound, up in zip(axis.bounds, (False, True)))
+    facts = elements()
+    first, last = (_end(facts, bound, up) for bound, up in zip(axis.bounds, (False, True)))
     starts: list[Lin] = []
     stops: list[Lin] = []
     for read in (node for node in eager(roots) if isinstance(node, Read)):
@@ -190,13 +190,12 @@ def _from_reads(name: str, axis: Axis, roots: Sequence[Expr]) -> Axis:
     return _with_box(axis.name, axis.bounds, first, last)
 
 
-
 def with_ranges(
     axes: Sequence[Axis], where: Expr | None
 ) -> tuple[Expr | None, tuple[Extent | None, ...]]:
     """Return ``where`` after the ranges of ragged ``axes``, and the limits of its conditions.
 
-    See :class:`~schedlang.compute.tensor.ComputeOp`. An end that is that of the box needs no test.
+    See :class:`~schedlang.compute.tensor.ComputeOp`. An end that equals the box's needs no test.
     """
     tests: list[Expr] = []
     limits: list[Extent | None] = []

@@ -60,10 +60,11 @@ class _Layout:
                 needed[axis] = None
                 waiting += _dependences(axis)
         return _Layout(
-            tuple(a for a in op.axis if a in needed), _ordered(op, needed),
+            tuple(a for a in op.axis if a in needed),
+            _ordered(op, needed),
             tuple(a for a in op.reduce_axis if a not in needed),
             tuple(a for a in op.axis if a not in needed),
-        )  # fmt: skip
+        )
 
 
 def _dependences(axis: Axis) -> list[Axis]:
@@ -85,13 +86,13 @@ def has_ranges(op: ComputeOp) -> bool:
 
 def _ordered(op: ComputeOp, needed: Mapping[Axis, None]) -> tuple[Axis, ...]:
     """Return the reduction axes among ``needed``, each after those its range depends on."""
-    left = [a for a in op.reduce_axis if a in needed]
-    made: list[Axis] = []
-    while left:
-        axis = next(a for a in left if not any(d in left for d in _dependences(a)))
-        left.remove(axis)
-        made.append(axis)
-    return tuple(made)
+    waiting = [a for a in op.reduce_axis if a in needed]
+    order: list[Axis] = []
+    while waiting:
+        axis = next(a for a in waiting if not any(d in waiting for d in _dependences(a)))
+        waiting.remove(axis)
+        order.append(axis)
+    return tuple(order)
 
 
 def execute_ragged(stage: Prepared, arrays: Arrays, outs: Sequence[np.ndarray], data: Box) -> None:
@@ -189,14 +190,14 @@ class _Runner:
     def starts(self, points: Values, count: int, columns: Box) -> list[np.ndarray]:
         """Return the initial value of each part at all rows and columns."""
         op, reducer = self.stage.op, self.stage.op.combiner
-        found: Sequence[Any] = [np.array(c.value, c.dtype) for c in reducer.identity]
+        values: Sequence[Any] = [np.array(c.value, c.dtype) for c in reducer.identity]
         if self.init is not None:
-            found = self.run(self.init, self.placed(points, self.layout.columns, columns))
+            values = self.run(self.init, self.placed(points, self.layout.columns, columns))
         kinds = [s.dtype for s in op.body]
         if self.stage.ufunc in (np.add, np.multiply):
             kinds = [ACCUMULATORS.get(k, k) for k in kinds]
         shape = (count, *(stop - start for start, stop in columns))
-        return [np.broadcast_to(v, shape).astype(k) for v, k in zip(found, kinds)]
+        return [np.broadcast_to(v, shape).astype(k) for v, k in zip(values, kinds)]
 
     def placed(self, points: Values, axes: Sequence[Axis], box: Box) -> dict[Any, Any]:
         """Return the values of all leaves, whose dimensions are ``points``, then ``axes``."""
@@ -247,11 +248,11 @@ class _Runner:
         within = (slice(a - s, b - s) for (a, b), (s, _) in zip(box[count:], columns))
         place: Any = (row[segment], *within)
         if stage.ufunc is None:
-            kept = parts.pop() if self.tested else None
+            mask = parts.pop() if self.tested else None
             flat = [np.reshape(p, (-1, *p.shape[count + 1 :])) for p in parts]
-            masked = None if kept is None else np.reshape(kept, (-1, *kept.shape[count + 1 :]))
+            masked = None if mask is None else np.reshape(mask, (-1, *mask.shape[count + 1 :]))
             every = np.repeat(row, prod(widths[:count]))
-            folded = _folded(stage.op.combiner, Masked(tuple(flat), masked), every)
+            folded = _fold_segments(stage.op.combiner, Masked(tuple(flat), masked), every)
             before = Masked(tuple(t[place] for t in totals))
             for total, value in zip(totals, combine_kept(stage.op.combiner, before, folded).parts):
                 total[place] = value
@@ -268,7 +269,7 @@ class _Runner:
 
     @property
     def kind(self) -> str | None:
-        """The dtype in which a ufunc reduces."""
+        """The dtype in which a ufunc reduces the elements."""
         own = self.stage.op.body[0].dtype
         return None if self.stage.ufunc in (np.minimum, np.maximum) else ACCUMULATORS.get(own, own)
 
@@ -281,7 +282,7 @@ def _expanded(length: np.ndarray, start: int, stop: int) -> tuple[np.ndarray, np
     return at, flat - (ends - length)[at]
 
 
-def _folded(reducer: Any, rows: Masked, segment: np.ndarray) -> Masked:
+def _fold_segments(reducer: Any, rows: Masked, segment: np.ndarray) -> Masked:
     """Return each segment of ``rows`` reduced to one row, by combining neighbours in a tree."""
     while True:
         starts = np.r_[True, segment[1:] != segment[:-1]]
@@ -293,10 +294,10 @@ def _folded(reducer: Any, rows: Masked, segment: np.ndarray) -> Masked:
         after = np.minimum(even + 1, len(segment) - 1)
         paired = (even + 1 < len(segment)) & (segment[after] == segment[even])
         joined = combine_kept(reducer, rows[even[paired]], rows[after[paired]])
-        kept = None if rows.kept is None else rows.kept[even].copy()
+        mask = None if rows.kept is None else rows.kept[even].copy()
         parts = [p[even].copy() for p in rows.parts]
         for part, value in zip(parts, joined.parts):
             part[paired] = value
-        if kept is not None:
-            kept[paired] = joined.kept
-        rows, segment = Masked(tuple(parts), kept), segment[even]
+        if mask is not None:
+            mask[paired] = joined.kept
+        rows, segment = Masked(tuple(parts), mask), segment[even]

@@ -52,7 +52,7 @@ def _steps(
         if not isinstance(op, ComputeOp) or any(t in scan.init for t in op.outputs):
             continue
         own = any(t in scan.update for t in op.outputs)
-        found: list[Interval] = []
+        distances: list[Interval] = []
         for read, rows, reached in _distances(scan, op, reach):
             inner = reach[read.tensor]
             total = plus(rows, inner)
@@ -60,9 +60,9 @@ def _steps(
                 always = total[0] is not None and total[0] >= 0
                 yield op, read, always or (reached and inner[0] == inner[1])
                 total = (None, -1)
-            found.append(total)
-        if found:
-            reach.update(dict.fromkeys(op.outputs, union(found)))
+            distances.append(total)
+        if distances:
+            reach.update(dict.fromkeys(op.outputs, union(distances)))
 
 
 def _distances(
@@ -82,17 +82,17 @@ def _distances(
             yield read, UNBOUNDED, False
             continue
         _, facts, path = guards[id(read)]
-        known = ranges.assuming(facts)
-        rows = to_lin(read.indices[0], ranges=known) - Lin.of(op.axis[0])
-        low, high = known.interval(rows)
+        facts_there = ranges.assuming(facts)
+        rows = to_lin(read.indices[0], ranges=facts_there) - Lin.of(op.axis[0])
+        low, high = facts_there.interval(rows)
         if (high is None or high >= 0) and id(read.indices[0]) not in unknown:
             exact = exact_range(binary("-", read.indices[0], op.axis[0]), path, ranges, unknown)
             if exact is not None:
                 yield read, exact, True
                 continue
-        if (high is None or high >= 0) and known.nonneg(-rows - 1):
+        if (high is None or high >= 0) and facts_there.nonneg(-rows - 1):
             high = -1
-        if (low is None or low < 0) and known.nonneg(rows):
+        if (low is None or low < 0) and facts_there.nonneg(rows):
             low = 0
         yield read, (low, high), False
 

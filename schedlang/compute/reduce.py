@@ -20,15 +20,20 @@ from schedlang.language.operators import OPERATORS
 
 
 class Reduction:
-    """The value of ``sl.sum(...)`` or another reduction, which a lambda must return as it is."""
+    """The value of ``sl.sum(...)`` or another reduction. A lambda must return it unchanged."""
 
     __slots__ = ("reducer", "sources", "axes", "where", "init", "visible", "limits")
 
     def __init__(
-        self, reducer: Reducer, sources: tuple[Expr, ...], axes: tuple[Axis, ...],
-        where: Expr | None, init: tuple[Expr, ...] | None, visible: int,
+        self,
+        reducer: Reducer,
+        sources: tuple[Expr, ...],
+        axes: tuple[Axis, ...],
+        where: Expr | None,
+        init: tuple[Expr, ...] | None,
+        visible: int,
         limits: tuple[Extent | None, ...] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.reducer = reducer
         self.sources = sources
         self.axes = axes
@@ -209,10 +214,11 @@ def _refuse_complex(name: str, dtype: str) -> None:
     if dtypes.is_complex(dtype):
         raise ComputeTypeError(
             explain(
-                f"sl.{name} of {dtype}", "complex numbers have no order",
+                f"sl.{name} of {dtype}",
+                "complex numbers have no order",
                 f"Reduce a part or the magnitude: sl.{name}(sl.abs(z), axis=k).",
             )
-        )  # fmt: skip
+        )
 
 
 def source_of(expr: ExprLike, dtype: object) -> Expr:
@@ -220,7 +226,7 @@ def source_of(expr: ExprLike, dtype: object) -> Expr:
     return settled(value) if dtype is None else cast(value, dtype)
 
 
-def counted(expr: ExprLike, dtype: object) -> Expr:
+def sum_operand(expr: ExprLike, dtype: object) -> Expr:
     """Return the operand of ``sum`` or ``prod``: bools become int64, as in NumPy."""
     source = source_of(expr, dtype)
     return cast(source, "int64") if dtype is None and source.dtype == "bool" else source
@@ -252,7 +258,7 @@ def sum(  # noqa: A001
     >>> sl.compute((4,), lambda i: sl.sum(A[i, k], axis=k), name="count").dtype
     'int64'
     """
-    axes, source = _axes(axis, "sum"), counted(expr, dtype)
+    axes, source = _axes(axis, "sum"), sum_operand(expr, dtype)
     return reduction(simple("sum", source.dtype), (source,), axes, where, init, 1)
 
 
@@ -260,7 +266,7 @@ def prod(
     expr: ExprLike, axis: Any = None, where: Any = None, init: Any = None, dtype: object = None
 ) -> Reduction:
     """Return the product of ``expr`` over ``axis``; see :func:`sum`."""
-    axes, source = _axes(axis, "prod"), counted(expr, dtype)
+    axes, source = _axes(axis, "prod"), sum_operand(expr, dtype)
     return reduction(simple("prod", source.dtype), (source,), axes, where, init, 1)
 
 
@@ -306,10 +312,11 @@ def _extreme(
             )
         return elementwise(f"{name}imum", lambda *v: _extreme_of(name, v), expr, axis, *values)
     # te passes where and init by position after the axis
-    for given, known in zip(values, (where, init)):
-        if known is not None or len(values) > 2:
+    for positional, keyword in zip(values, (where, init)):
+        if keyword is not None or len(values) > 2:
             raise ComputeTypeError(
-                f"sl.{name}(expr, axis, {given}, ...): only where and init follow the axis, each "
+                f"sl.{name}(expr, axis, {positional}, ...): only where and init follow the axis, "
+                "each "
                 "once"
             )
     where, init = (*values, *(where, init)[len(values) :])
@@ -321,10 +328,10 @@ def _extreme(
 
 def _extreme_of(name: str, values: tuple[ExprLike, ...]) -> Expr:
     """Return the extreme ``name`` of several expressions."""
-    found = as_expr(values[0])
+    result = as_expr(values[0])
     for value in values[1:]:
-        found = call(name, found, value)
-    return found
+        result = call(name, result, value)
+    return result
 
 
 def _refuse_empty(name: str, axes: tuple[Axis, ...]) -> None:
@@ -376,7 +383,7 @@ def _arg(name: str, expr: ExprLike, axis: Any, where: Any) -> Reduction:
 def argmax(expr: ExprLike, axis: Any = None, where: Any = None) -> Reduction:
     """Return the int64 index along ``axis`` of the largest ``expr``; the first one on ties.
 
-    Over several axes the index is row-major. Elements for which ``where`` does not hold are
+    Over several axes the index is row-major. Elements where ``where`` does not hold are
     skipped. The index is -1 if ``where`` never holds or a symbolic extent is 0.
 
     >>> import numpy as np, schedlang as sl

@@ -12,15 +12,14 @@ class Reducer:
     """A commutative, associative combiner of tuples: ``result`` over ``lhs`` and ``rhs``.
 
     ``ties`` is an example of two states that do not commute because equal values are compared; it
-    is empty for a combiner that always commutes. ``identity_ties`` is one of a state that the
-    identity replaces because the two tie. ``restarts`` is one of an element for which the identity
-    is not neutral, so that a reduction with ``init`` depends on how often a schedule starts from
-    the identity. ``vouched`` says that the user vouches for the combiner, by ``trusted`` or
-    ``samples``. ``parts`` are the reducers of several reductions in one loop, which together have
-    all values; any other reducer has no parts. ``gradient`` is ``"fold"`` if the derivative of a
-    reduction is to be found from that of the combiner, else ``""``. Sources: TVM's
-    ``comm_reducer``, which assumes commutativity and associativity; here they are tested
-    (:mod:`schedlang.compute.combiner_laws`).
+    is empty for a combiner that always commutes. ``identity_ties`` is an example of a state that
+    the identity replaces because the two tie. ``restarts`` is an example of an element for which
+    the identity is not neutral, so that a reduction with ``init`` depends on how often a schedule
+    starts from the identity. ``vouched`` says that the user vouches for the combiner, by
+    ``trusted`` or ``samples``. ``parts`` are the reducers of several reductions in one loop, which
+    together have all values; any other reducer has no parts. ``gradient`` is ``"fold"`` if the
+    derivative of a reduction follows from the derivative of the combiner, else ``""``. Sources:
+    TVM's ``comm_reducer``, which assumes commutativity and associativity; here they are tested
     """
 
     name: str
@@ -45,7 +44,7 @@ class Reducer:
 class Part:
     """One of several reductions in one loop.
 
-    ``places`` are the positions of the values that ``reducer`` combines, among those of the loop.
+    ``places`` are the positions of the values of ``reducer`` among the values of the loop.
     The user sees the first ``visible`` of them.
     """
 

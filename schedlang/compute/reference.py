@@ -14,7 +14,7 @@ from schedlang.compute.arguments import bind
 from schedlang.compute.chunks import Prepared, Span, execute, extent_of, prepare
 from schedlang.compute.facts import check_facts, facts_of
 from schedlang.compute.graph import operations, placeholders, variables
-from schedlang.compute.misfits import refused_reference
+from schedlang.compute.misfits import reference_refusal
 from schedlang.compute.ragged_chunks import execute_ragged, has_ranges
 from schedlang.compute.read import Read, reads
 from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor, shape_text
@@ -46,17 +46,19 @@ class Reference:
 
     def __call__(self, /, *arrays: Any, **named: Any) -> Any:
         try:
-            given, sizes = bind(self.inputs, self.variables, arrays, named)
+            inputs, sizes = bind(self.inputs, self.variables, arrays, named)
         except (CallError, CallTypeError) as error:
             if named or not fit_in_another_order(len(arrays), partial(self._fits, arrays)):
                 raise
-            raise type(error)(f"{error}\n  The arguments fit in another order: it takes "
-                              f"{self._taken}, in that order.") from None  # fmt: skip
-        for tensor, array in given.items():
+            raise type(error)(
+                f"{error}\n  The arguments fit in another order: it takes "
+                f"{self._taken}, in that order."
+            ) from None
+        for tensor, array in inputs.items():
             facts = facts_of(tensor)
             if facts is not None:
                 check_facts(tensor.name, facts, array, partial(extent_of, sizes=sizes))
-        results = _evaluate(self.outputs, given, sizes)
+        results = _evaluate(self.outputs, inputs, sizes)
         return results[0] if len(results) == 1 else results
 
     def _fits(self, arrays: Sequence[Any], order: Sequence[int]) -> bool:
@@ -74,7 +76,7 @@ class Reference:
         return f"reference({', '.join(t.name for t in self.outputs)})({self._taken})"
 
 
-@refuses(refused_reference)
+@refuses(reference_refusal)
 def reference(outputs: Tensor | Sequence[Tensor]) -> Reference:
     """Return a function that computes ``outputs`` with NumPy, as an oracle for every schedule.
 
@@ -99,8 +101,8 @@ def reference(outputs: Tensor | Sequence[Tensor]) -> Reference:
     """
     listed = outputs if isinstance(outputs, (list, tuple)) else [outputs]
     refuse_traced("sl.reference", *listed)
-    wanted = tuple(t for t in listed if isinstance(t, Tensor))
-    if not wanted or len(wanted) < len(listed):
+    tensors = tuple(t for t in listed if isinstance(t, Tensor))
+    if not tensors or len(tensors) < len(listed):
         what = next((v for v in listed if not isinstance(v, Tensor)), "nothing")
         raise ComputeTypeError(
             explain(
@@ -110,8 +112,8 @@ def reference(outputs: Tensor | Sequence[Tensor]) -> Reference:
                 "s.outputs are those of a schedule s.",
             )
         )
-    _scan_bodies(operations(wanted), wanted)
-    return Reference(wanted, tuple(placeholders(wanted)), tuple(variables(wanted)))
+    _scan_bodies(operations(tensors), tensors)
+    return Reference(tensors, tuple(placeholders(tensors)), tuple(variables(tensors)))
 
 
 def _evaluate(
@@ -120,13 +122,13 @@ def _evaluate(
     order = operations(outputs)
     bodies = _scan_bodies(order, outputs)
     inside = {op for body in bodies.values() for op in body}
-    wanted = {t.op for t in outputs}
+    output_ops = {t.op for t in outputs}
     last = {t.op: op for op in order for t in op.input_tensors}
     # every step of a scan reads its inputs again, so their arrays are kept
-    kept = {*wanted, *(t.op for op in inside for t in op.input_tensors)}
+    lasting = {*output_ops, *(t.op for op in inside for t in op.input_tensors)}
     dead_after: dict[Operation, list[Operation]] = {}
     for producer, consumer in last.items():
-        if producer not in kept and not isinstance(producer, PlaceholderOp):
+        if producer not in lasting and not isinstance(producer, PlaceholderOp):
             dead_after.setdefault(consumer, []).append(producer)
     arrays = {t: a.astype(held(t.dtype), copy=False) for t, a in given.items()}
     for op in order:
@@ -140,15 +142,15 @@ def _evaluate(
         for producer in dead_after.get(op, ()):
             for tensor in getattr(producer, "outputs", ()):
                 arrays.pop(tensor, None)
-    return tuple(
-        given[t].copy() if t in given else as_array(arrays[t], t.dtype) for t in outputs
-    )
+    return tuple(given[t].copy() if t in given else as_array(arrays[t], t.dtype) for t in outputs)
 
 
 def _execute(
-    stage: Prepared, arrays: Mapping[Tensor, np.ndarray], outs: Sequence[np.ndarray],
+    stage: Prepared,
+    arrays: Mapping[Tensor, np.ndarray],
+    outs: Sequence[np.ndarray],
     first: Span | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Write the elements of ``stage`` into ``outs``; only the rows of ``first`` if it is given."""
     # the updates of a scatter go through the whole box, where the condition has the ranges
     if not has_ranges(stage.op) or stage.op.destination is not None:
@@ -195,36 +197,43 @@ def _scan_bodies(
             updates.update({t.op: op for t in op.update})
     bodies: dict[ScanOp, list[ComputeOp]] = {op: [] for op in order if isinstance(op, ScanOp)}
     for op in order:
-        found = {owner.get(t) or owner.get(t.op) for t in op.input_tensors} - {None}
+        scans = {owner.get(t) or owner.get(t.op) for t in op.input_tensors} - {None}
         if isinstance(op, ScanOp):
-            if found - {op} or any(t.op in owner for t in op.init):
+            if scans - {op} or any(t.op in owner for t in op.init):
                 hint = "Put all states into one scan, or read the result of the other scan."
                 _refuse(f"scan {op.name}", "it depends on the rows of another scan", hint)
             continue
-        found |= {updates[op]} if op in updates else set()
-        if len(found) > 1:
+        scans |= {updates[op]} if op in updates else set()
+        if len(scans) > 1:
             _refuse(
-                op.name, "it reads the states of several scans",
+                op.name,
+                "it reads the states of several scans",
                 "Read the result of a scan instead.",
             )
-        for scan in found:
+        for scan in scans:
             assert scan is not None and isinstance(op, ComputeOp)
             owner[op] = scan
             bodies[scan].append(op)
             _check_step(scan, op, owner)
     for tensor in outputs:
-        held = owner.get(tensor) or owner.get(tensor.op)
-        if held is not None:
-            _refuse(tensor.name, f"its rows exist only inside scan {held.name}",
-                    f"Read {held.outputs[0].name} instead.")  # fmt: skip
+        owning = owner.get(tensor) or owner.get(tensor.op)
+        if owning is not None:
+            _refuse(
+                tensor.name,
+                f"its rows exist only inside scan {owning.name}",
+                f"Read {owning.outputs[0].name} instead.",
+            )
     return bodies
 
 
 def _check_step(scan: ScanOp, op: ComputeOp, owner: Mapping[Any, ScanOp]) -> None:
     length = to_lin(scan.state[0].shape[0])
     if not op.axis or to_lin(op.axis[0].extent) != length:
-        _refuse(op.name, f"it reads a state of scan {scan.name}, but its first axis is not time",
-                f"Make its first dimension {length}, as in the states.")  # fmt: skip
+        _refuse(
+            op.name,
+            f"it reads a state of scan {scan.name}, but its first axis is not time",
+            f"Make its first dimension {length}, as in the states.",
+        )
     for read in reads(op.roots):
         if owner.get(read.tensor.op) is scan and not _same_row(read, op):
             why = f"a step of scan {scan.name} exists only for the row that is being computed"
@@ -241,9 +250,11 @@ def _refuse(asked: str, why: str, hint: str) -> None:
 
 
 def _run_scan(
-    op: ScanOp, body: Sequence[ComputeOp], known: Mapping[Tensor, np.ndarray],
+    op: ScanOp,
+    body: Sequence[ComputeOp],
+    known: Mapping[Tensor, np.ndarray],
     sizes: Mapping[Var, Any],
-) -> list[np.ndarray]:  # fmt: skip
+) -> list[np.ndarray]:
     arrays = dict(known)
     results = _empty(op, sizes)
     start = extent_of(op.init[0].shape[0], sizes)

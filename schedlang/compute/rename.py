@@ -77,6 +77,6 @@ def _slots(outputs: Sequence[Tensor]) -> tuple[dict[str, Any], list[_Slot], list
         if item[0] != "placeholder":
             parts += [(item[-1], k) for k in range(len(item[-1]))]
     sizes = [(writer.items[at], 1) for key, at in writer.places.items() if isinstance(key, Var)]
-    wanted = [writer.tensor(t) for t in outputs]
-    data = {"format": FORMAT, "version": VERSION, "items": writer.items, "outputs": wanted}
+    written_outputs = [writer.tensor(t) for t in outputs]
+    data = {"format": FORMAT, "version": VERSION, "items": writer.items, "outputs": written_outputs}
     return data, parts, sizes

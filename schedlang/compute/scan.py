@@ -46,8 +46,9 @@ def scan(
     Tensor(cumsum: float32[5, 4])
     """
     check_name(name, "a scan")
-    inits, updates, states = (_list(v, w) for v, w in ((init, "init"), (update, "update"),
-                                                       (state, "state")))  # fmt: skip
+    inits, updates, states = (
+        _list(v, w) for v, w in ((init, "init"), (update, "update"), (state, "state"))
+    )
     if not len(inits) == len(updates) == len(states):
         raise ComputeError(
             f"scan {name}: got {len(inits)} init, {len(updates)} update and {len(states)} state "
@@ -126,9 +127,7 @@ def _check(name: str, init: Tensor, update: Tensor, state: Tensor) -> None:
         )
     for what, tensor in (("init", init), ("update", update)):
         if not isinstance(tensor.op, ComputeOp):
-            raise ComputeError(
-                f"scan {name}: the {what} {tensor.name} must be made by sl.compute"
-            )
+            raise ComputeError(f"scan {name}: the {what} {tensor.name} must be made by sl.compute")
         if tensor.dtype != state.dtype:
             raise ComputeError(
                 f"scan {name}: {what} {tensor.name} is {tensor.dtype}, but state {state.name} is "

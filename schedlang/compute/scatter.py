@@ -47,10 +47,16 @@ _OTHERS = {
 
 
 def scatter(
-    shape: Any, domain: Any, fupdate: Callable[..., Any], combine: Any = "sum", init: Any = None,
-    where: Callable[..., Any] | None = None, mode: str | None = None, dtype: object = None,
+    shape: Any,
+    domain: Any,
+    fupdate: Callable[..., Any],
+    combine: Any = "sum",
+    init: Any = None,
+    where: Callable[..., Any] | None = None,
+    mode: str | None = None,
+    dtype: object = None,
     name: str = "scatter",
-) -> Any:  # fmt: skip
+) -> Any:
     """Return a tensor of ``shape`` whose elements are updated at computed places.
 
     ``fupdate`` takes one axis for each extent of ``domain`` and returns ``(index, value)``, where
@@ -65,8 +71,8 @@ def scatter(
 
     The elements start from ``init``: a number, a tensor of ``shape``, or a function of the data
     axes; by default from the identity of ``combine`` (0 for ``"last"``). A tensor in place of
-    ``shape`` stands for its shape and for ``init``, and its dtype is that of the result. Otherwise
-    the dtype is ``dtype`` if given (for ``"sum"`` and ``"prod"``), else that of the value.
+    ``shape`` stands for its shape and for ``init``, and the result has its dtype. Otherwise the
+    dtype is ``dtype`` if given (for ``"sum"`` and ``"prod"``), else the dtype of the value.
 
     ``where`` is a function of the axes of ``domain``; points for which it is false update nothing.
     ``mode="drop"`` leaves out the points whose index is outside of ``shape``. Without it, such a
@@ -95,15 +101,21 @@ def scatter(
     cond = _inside(cond, destination, extents, axes, mode, name)
     data, change = _data_axes(extents, destination, axes, init)
     start = _start(init, data, extents, name)
-    made = _combined(combine, value, axes, cond, start, dtype, name)
-    swap = _replaced(axes, made.axes, dict(change))
+    updates = _combined(combine, value, axes, cond, start, dtype, name)
+    swap = _replaced(axes, updates.axes, dict(change))
     reduced = tuple(swap.get(a, a) for a in axes if not any(a is old for old, _ in change))
     op = ComputeOp(
-        name, data, tuple(moved(v, swap) for v in made.sources), reduced, made.reducer,
-        moved(made.where, swap), made.init, tuple(moved(v, swap) for v in destination),
-        limits=made.limits,
-    )  # fmt: skip
-    return finished(_simplest(op), made.visible, isinstance(value, (tuple, list)))
+        name,
+        data,
+        tuple(moved(v, swap) for v in updates.sources),
+        reduced,
+        updates.reducer,
+        moved(updates.where, swap),
+        updates.init,
+        tuple(moved(v, swap) for v in destination),
+        limits=updates.limits,
+    )
+    return finished(_simplest(op), updates.visible, isinstance(value, (tuple, list)))
 
 
 def _result_shape(shape: Any, init: Any, name: str) -> tuple[Any, tuple[Extent, ...]]:
@@ -182,15 +194,15 @@ def _domain_axes(domain: Any, fupdate: Any, name: str) -> tuple[Axis, ...]:
 
 def _update(fupdate: Callable[..., Any], axes: Sequence[Axis], name: str) -> tuple[Any, Any]:
     """Return the index and the value that ``fupdate`` returns."""
-    found = fupdate(*axes)
-    if isinstance(found, (tuple, list)) and len(found) == 2:
-        return found[0], found[1]
-    got = f"{len(found)} values" if isinstance(found, (tuple, list)) else type(found).__name__
-    got = "None" if found is None else got
+    result = fupdate(*axes)
+    if isinstance(result, (tuple, list)) and len(result) == 2:
+        return result[0], result[1]
+    title = f"{len(result)} values" if isinstance(result, (tuple, list)) else type(result).__name__
+    title = "None" if result is None else title
     raise ComputeTypeError(
         explain(
             f"sl.scatter for {name}",
-            f"its function returns {got}, not (index, value)",
+            f"its function returns {title}, not (index, value)",
             "Return the index of the element to update and the value: lambda k: (X[k], 1). "
             "Several indices are a tuple: lambda k: ((I[k], J[k]), V[k]).",
         )
@@ -239,9 +251,13 @@ def _condition(where: Any, axes: Sequence[Axis], name: str) -> Expr:
 
 
 def _inside(
-    cond: Expr | None, destination: Sequence[Expr], extents: Sequence[Extent],
-    axes: Sequence[Axis], mode: str | None, name: str,
-) -> Expr | None:  # fmt: skip
+    cond: Expr | None,
+    destination: Sequence[Expr],
+    extents: Sequence[Extent],
+    axes: Sequence[Axis],
+    mode: str | None,
+    name: str,
+) -> Expr | None:
     """Return ``cond``, under ``mode="drop"`` joined with the test that an index is in bounds."""
     if mode is None:
         return cond
@@ -267,8 +283,8 @@ def _data_axes(
     different iterations update different elements, and initialization and updates share its loop.
     """
     function = init if callable(init) and not isinstance(init, (Expr, Tensor)) else None
-    given = axis_names(function, len(extents)) if function is not None else []
-    taken = {a.name for a in axes}
+    labels = axis_names(function, len(extents)) if function is not None else []
+    names_taken = {a.name for a in axes}
     data: list[Axis] = []
     change: list[tuple[Axis, Axis]] = []
     for position, (extent, index) in enumerate(zip(extents, destination)):
@@ -278,10 +294,10 @@ def _data_axes(
             data.append(Axis(shared.name, extent))
             change.append((shared, data[-1]))
             continue
-        label = given[position] if position < len(given) else f"i{position}"
-        while label in taken and position >= len(given):
+        label = labels[position] if position < len(labels) else f"i{position}"
+        while label in names_taken and position >= len(labels):
             label += "_"
-        taken.add(label)
+        names_taken.add(label)
         check_name(label, "an axis")
         data.append(Axis(label, extent))
     return tuple(data), change
@@ -337,9 +353,14 @@ def _start(init: Any, data: Sequence[Axis], extents: Sequence[Extent], name: str
 
 
 def _combined(
-    combine: Any, value: Any, axes: Sequence[Axis], cond: Expr | None, start: Any, dtype: object,
+    combine: Any,
+    value: Any,
+    axes: Sequence[Axis],
+    cond: Expr | None,
+    start: Any,
+    dtype: object,
     name: str,
-) -> Reduction:  # fmt: skip
+) -> Reduction:
     """Return the reduction that the updates are, over all axes of the domain."""
     kind = next((k for k, f in _FUNCTIONS.items() if combine is f), combine)
     over = tuple(axes) or (Axis("point", 1, "reduce"),)
@@ -350,14 +371,14 @@ def _combined(
                 "sl.cast(value, dtype)"
             )
         try:
-            made = kind(value, axis=over, where=cond, init=start)
+            reduced = kind(value, axis=over, where=cond, init=start)
         except TypeError as error:
             # a function of other parameters than a reducer's
             if isinstance(error, SchedlangError):
                 raise
-            made = None
-        if isinstance(made, Reduction):
-            return made
+            reduced = None
+        if isinstance(reduced, Reduction):
+            return reduced
     if not isinstance(kind, str) or kind not in COMBINERS:
         other = _OTHERS.get(kind) if isinstance(kind, str) else None
         hint = f"did you mean {other!r}? " if other else ""
@@ -380,16 +401,16 @@ def _combined(
             f"{len(value)}; use a reducer of tuples, sl.comm_reducer(fcombine, fidentity)"
         )
     if kind in ("argmin", "argmax"):
-        made = getattr(reduce, kind)(value, over, cond)
+        reduced = getattr(reduce, kind)(value, over, cond)
         if start is not None:
             raise ComputeError(
                 f"sl.scatter for {name}: {kind} takes no init=, since it has no value to compare "
                 "with; an element without updates is -1"
             )
-        return made
+        return reduced
     if kind in ("any", "all"):
-        made = truth(kind, value, over, cond)
-        return reduction(made.reducer, made.sources, over, cond, start, 1)
+        reduced = truth(kind, value, over, cond)
+        return reduction(reduced.reducer, reduced.sources, over, cond, start, 1)
     source = _source(kind, value, dtype, start, name)
     reducer = _last(source.dtype) if kind == "last" else reduce.simple(kind, source.dtype)
     return reduction(reducer, (source,), over, cond, start, 1)
@@ -397,19 +418,19 @@ def _combined(
 
 def _source(kind: str, value: Any, dtype: object, start: Any, name: str) -> Expr:
     """Return the value of an update, in the dtype of the result."""
-    found = as_expr(value)
+    expr = as_expr(value)
     begin = None if start is None else as_expr(start)
     if dtype is None and begin is not None and not begin.weak:
-        weak = found.weak or dtypes.can_cast(found.dtype, begin.dtype, "same_kind")
+        weak = expr.weak or dtypes.can_cast(expr.dtype, begin.dtype, "same_kind")
         if not weak:
             raise ComputeTypeError(
-                f"sl.scatter for {name}: the value is {found.dtype}, but init is {begin.dtype}, "
+                f"sl.scatter for {name}: the value is {expr.dtype}, but init is {begin.dtype}, "
                 f"the dtype of the result; cast one of them, e.g. sl.cast(value, {begin.dtype!r})"
             )
-        return convert(found, begin.dtype)
+        return convert(expr, begin.dtype)
     if kind in ("sum", "prod"):
-        return reduce.counted(found, dtype)
-    return source_of(found, None)
+        return reduce.sum_operand(expr, dtype)
+    return source_of(expr, None)
 
 
 def _last(dtype: str) -> Reducer:
@@ -433,9 +454,9 @@ def _simplest(op: ComputeOp) -> ComputeOp:
     old, body = op.init or reducer.identity, op.body
     if op.init is not None or not (ufunc_of(reducer) or reducer.overwrites):
         values: dict[Expr, Expr] = dict(zip((*reducer.lhs, *reducer.rhs), (*old, *body)))
-        done: dict[int, Expr] = {}
+        memo: dict[int, Expr] = {}
         body = tuple(
-            rewrite(r, lambda n: values.get(n) if isinstance(n, Var) else None, done)
+            rewrite(r, lambda n: values.get(n) if isinstance(n, Var) else None, memo)
             for r in reducer.result
         )
     if op.where is not None:

@@ -23,7 +23,7 @@ Monotonic = Callable[[ArrayRead], bool]
 class Segments:
     """Two conditions that say that an index lies in a segment, and what they depend on.
 
-    ``rows`` are the axes that number the segments, and ``inside`` those of the index.
+    ``rows`` are the axes that number the segments, and ``inside`` the axes of the index.
     """
 
     conditions: tuple[Expr, Expr]
@@ -53,7 +53,7 @@ def find_segments(
     >>> [(set(s.rows), set(s.inside)) for s in find_segments(conditions(op.where))]
     [({i}, {k})]
     """
-    found = []
+    segments = []
     starts = [(c, c.a, c.b) for c in conditions if isinstance(c, Binary) and c.op == ">="]
     stops = [(c, c.a, c.b) for c in conditions if isinstance(c, Binary) and c.op == "<"]
     for start, index, low in starts:
@@ -63,8 +63,8 @@ def find_segments(
                 continue
             axes, inside = _axes(rows), _axes(to_lin(index))
             if axes and not axes & inside:
-                found.append(Segments((start, stop), axes, inside))
-    return found
+                segments.append(Segments((start, stop), axes, inside))
+    return segments
 
 
 def _read(value: Expr) -> ArrayRead | None:

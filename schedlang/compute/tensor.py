@@ -115,11 +115,11 @@ class Tensor(_Methods):
             return Row(self, items)
         if len(items) != self.ndim:
             raise BoundsError(wrong_count(self, items))
-        found = tuple(self.checked_index(k, v) for k, v in enumerate(items))
-        for position, index in enumerate(found):
+        indices = tuple(self.checked_index(k, v) for k, v in enumerate(items))
+        for position, index in enumerate(indices):
             if isinstance(index, Const) and index.value < 0:
                 self._refuse_negative(items, position, index.value)
-        return Read(self, found, self.dtype)
+        return Read(self, indices, self.dtype)
 
     def _refuse_negative(self, items: tuple[Any, ...], position: int, value: Any) -> NoReturn:
         extent = self.shape[position]
@@ -186,7 +186,7 @@ class Tensor(_Methods):
             )
 
     def checked_index(self, position: int, value: Any) -> Expr:
-        """Return ``value`` as an index of dimension ``position``; raise if it is no integer."""
+        """Return ``value`` as an index of dimension ``position``; raise if it is not an integer."""
         where = f"index {position} of {self.name}"
         if isinstance(value, slice) or value is Ellipsis or value is None:
             raise ComputeTypeError(
@@ -291,8 +291,8 @@ def _floored(value: Expr) -> Expr | None:
 
 def shortened(value: Expr) -> str:
     """Return an expression as text, or ``...`` if it is too long for a message."""
-    written = str(value)
-    return written if len(written) <= LONGEST_QUOTED else "..."
+    text = str(value)
+    return text if len(text) <= LONGEST_QUOTED else "..."
 
 
 def shape_text(shape: Iterable[Extent]) -> str:
@@ -395,10 +395,10 @@ def placeholder(shape: Any, dtype: object = "float32", name: str = "placeholder"
     Tensor(A: float32[3, 4])
     """
     if isinstance(shape, str) and isinstance(dtype, (tuple, list, int)):
-        wanted = shape_text(dtype if isinstance(dtype, (tuple, list)) else (dtype,))
+        shown_shape = shape_text(dtype if isinstance(dtype, (tuple, list)) else (dtype,))
         raise ComputeTypeError(
             f"sl.placeholder({shape!r}, {dtype}): the shape must come first; write "
-            f"sl.placeholder({wanted}, name={shape!r})"
+            f"sl.placeholder({shown_shape}, name={shape!r})"
         )
     if isinstance(dtype, (Integral, Expr)) and not isinstance(shape, (tuple, list)):
         raise ComputeTypeError(

@@ -11,9 +11,13 @@ from schedlang.errors import CallTypeError, MissingExtraError, first_line
 from schedlang.expr.dtypes import array_dtype
 
 # for each kind of tensor without dense memory, the method that makes a dense one
-_DENSE = (("is_sparse", ".to_dense()"), ("is_sparse_csr", ".to_dense()"),
-          ("is_mkldnn", ".to_dense()"), ("is_nested", ".to_padded_tensor(0)"),
-          ("is_quantized", ".dequantize()"))  # fmt: skip
+_DENSE = (
+    ("is_sparse", ".to_dense()"),
+    ("is_sparse_csr", ".to_dense()"),
+    ("is_mkldnn", ".to_dense()"),
+    ("is_nested", ".to_padded_tensor(0)"),
+    ("is_quantized", ".dequantize()"),
+)
 TRANSFORMED = (
     "{} is a tensor that stands for others, as inside torch.vmap, torch.func.grad and "
     "torch.compile, and has no memory of its own: call the kernel outside these; for a batch, "
@@ -33,7 +37,7 @@ def detached(value: Any, what: str) -> Any:
 
     Under ``torch.no_grad()`` and ``torch.inference_mode()``, a tensor that requires a gradient is
     an array like any other. Raises :class:`~schedlang.errors.CallTypeError` if PyTorch records
-    gradients, since that of the kernel would be lost.
+    gradients, since the gradient of the kernel would be lost.
     """
     import torch
 
@@ -87,7 +91,7 @@ def tensor_as_numpy(value: Any, what: str) -> np.ndarray:
         if plain.dtype is torch.bfloat16:
             own = array_dtype("bfloat16")
             return plain.view(torch.int16).numpy().view(own)
-        found: np.ndarray = plain.numpy()
+        memory: np.ndarray = plain.numpy()
     except TypeError as error:
         raise CallTypeError(
             f"{what} has dtype {value.dtype}, which NumPy does not have ({first_line(error)}): "
@@ -101,7 +105,7 @@ def tensor_as_numpy(value: Any, what: str) -> np.ndarray:
             f"{what} is a {type(value).__name__} that does not expose its memory "
             f"({first_line(error)}): pass a plain tensor on the CPU"
         ) from None
-    return found
+    return memory
 
 
 def _transformed(value: Any) -> bool:

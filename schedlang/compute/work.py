@@ -43,14 +43,14 @@ def flops(outputs: Sequence[Tensor], sizes: Mapping[Var, Any] | None = None) -> 
     >>> flops([C])
     128
     """
-    known, rows = sizes or {}, first_rows(operations(outputs))
+    values, rows = sizes or {}, first_rows(operations(outputs))
     total = 0
     for op in computed(outputs):
         tests = conditions(op.where)[: len(op.limits)]
-        points = _in_ranges(op, known, rows, tests)
+        points = _in_ranges(op, values, rows, tests)
         if points is None:
-            points = _points(op, known, rows)
-        total += points * of_point(op) + _starts(op, known)
+            points = _points(op, values, rows)
+        total += points * of_point(op) + _starts(op, values)
     return total
 
 
@@ -69,10 +69,10 @@ def needed_flops(outputs: Sequence[Tensor], sizes: Mapping[Var, Any] | None = No
     for op in computed(outputs):
         tests = conditions(op.where)
         if tests:
-            found = _in_ranges(op, sizes or {}, rows, tests)
-            if found is None:
+            count_in_ranges = _in_ranges(op, sizes or {}, rows, tests)
+            if count_in_ranges is None:
                 return None
-            points = found
+            points = count_in_ranges
         else:
             points = _points(op, sizes or {}, rows)
         total += points * of_point(op) + _starts(op, sizes or {})
@@ -85,9 +85,11 @@ def computed(outputs: Sequence[Tensor]) -> list[ComputeOp]:
 
 
 def _points(
-    op: ComputeOp, sizes: Mapping[Var, Any], rows: Mapping[ComputeOp, Extent],
+    op: ComputeOp,
+    sizes: Mapping[Var, Any],
+    rows: Mapping[ComputeOp, Extent],
     apart: Container[Axis] = (),
-) -> int:  # fmt: skip
+) -> int:
     """Return the number of points of the domain of ``op`` except ``apart``."""
     axes = op.domain
     extents = [1 if axis in apart else _value(axis.extent, sizes) for axis in axes]
@@ -97,17 +99,19 @@ def _points(
 
 
 def _in_ranges(
-    op: ComputeOp, sizes: Mapping[Var, Any], rows: Mapping[ComputeOp, Extent],
+    op: ComputeOp,
+    sizes: Mapping[Var, Any],
+    rows: Mapping[ComputeOp, Extent],
     tests: Sequence[Expr],
-) -> int | None:  # fmt: skip
+) -> int | None:
     """Return the number of points of ``op`` at which ``tests`` hold; ``None`` if not known."""
     segments = find_segments(tests)
-    used = {id(test) for found in segments for test in found.conditions}
-    every = _points(op, sizes, rows, {axis for found in segments for axis in found.rows})
-    left = [test for test in tests if id(test) not in used]
-    if not left:
+    used = {id(test) for segment in segments for test in segment.conditions}
+    every = _points(op, sizes, rows, {axis for segment in segments for axis in segment.rows})
+    rest = [test for test in tests if id(test) not in used]
+    if not rest:
         return every
-    first, *others = left
+    first, *others = rest
     for test in others:
         first = Binary("&", first, test, "bool")
     part = _count_where(first, sizes)
@@ -187,22 +191,23 @@ def _count_where(cond: Expr, sizes: Mapping[Var, Any]) -> tuple[int, int] | None
         return None
     spans = {
         axis: (_value(axis.lo, sizes), _value(axis.extent, sizes))
-        for axis in leaves if isinstance(axis, Axis)
-    }  # fmt: skip
+        for axis in leaves
+        if isinstance(axis, Axis)
+    }
     every = prod(length for _, length in spans.values())
-    found = count([(cond, True)], spans, sizes) if every > 0 else None
-    return None if found is None else (found, every)
+    number = count([(cond, True)], spans, sizes) if every > 0 else None
+    return None if number is None else (number, every)
 
 
 def _operations(roots: Sequence[Expr]) -> int:
     """Return the operations of an expression graph; shared parts count once, indices not at all."""
-    seen: set[int] = set()
+    visited: set[int] = set()
     stack, count = list(roots), 0
     while stack:
         node = stack.pop()
-        if id(node) in seen or isinstance(node, Read) or node.weak:
+        if id(node) in visited or isinstance(node, Read) or node.weak:
             continue
-        seen.add(id(node))
+        visited.add(id(node))
         count += operations_of(node)
         stack.extend(node.children)
     return count

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from schedlang import topi
-from schedlang.arrays.naming import renamed
+from schedlang.arrays.naming import rename
 from schedlang.compute.graph import operations
 from schedlang.compute.tensor import Operation, PlaceholderOp, Tensor
 from schedlang.tvm.topi.elementwise import identity
@@ -31,7 +31,7 @@ class Stages:
         taken = {op.name for op in new}
         for k, tensor in enumerate(tensors):
             if tensor.op in new and title not in taken:
-                renamed(tensor, title if len(tensors) == 1 else numbered(f"{title}_{k}"))
+                rename(tensor, title if len(tensors) == 1 else numbered(f"{title}_{k}"))
         used: set[str] = set()
         for op in new:
             if isinstance(op, PlaceholderOp):
@@ -40,7 +40,7 @@ class Stages:
             number, base = 0, op.name
             while op.name in used:
                 number += 1
-                renamed(op.outputs[0], f"{base}_{number}")
+                rename(op.outputs[0], f"{base}_{number}")
             used.add(op.name)
             self.layers[op.name] = layer
 
@@ -52,11 +52,11 @@ class Stages:
         op, old = tensor.op, tensor.op.name
         layer = self.layers.get(old)
         alone = not isinstance(op, PlaceholderOp) and len(op.outputs) == 1
-        found = renamed(tensor, name) if alone else tensor
+        found = rename(tensor, name) if alone else tensor
         if alone and found.name == name:
             self.layers.pop(old, None)
         else:
-            found = renamed(identity(tensor), name)
+            found = rename(identity(tensor), name)
         if layer is not None:
             self.layers[name] = layer
         return found

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.gradient.algebra import number
-from schedlang.gradient.simplify import scope, substituted
+from schedlang.gradient.simplify import scope, substitute
 from schedlang.index.simplify import to_lin
 
 if TYPE_CHECKING:
@@ -39,4 +39,4 @@ class Adjoint:
             return self.tensor[tuple(indices)]
         assert self.value is not None
         lins = {axis: to_lin(index) for axis, index in zip(self.axes, indices)}
-        return substituted(self.value, lins, scope(()))
+        return substitute(self.value, lins, scope(()))

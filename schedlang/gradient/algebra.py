@@ -107,15 +107,15 @@ def plus_under_common_guards(a: Expr, b: Expr) -> Expr:
 
 def _split_guards(value: Expr) -> list[Expr]:
     """Return the conditions of the choices with a side of 0 around ``value``, one by one."""
-    found: list[Expr] = []
+    conditions: list[Expr] = []
     waiting = [_condition(guard) for guard in reversed(_guards(value)[0])]
     while waiting:
         cond = waiting.pop()
         if is_both(cond):
             waiting += [cond.a, cond.cond]
         else:
-            found.append(cond)
-    return found
+            conditions.append(cond)
+    return conditions
 
 
 def _common(left: Sequence[Expr], right: Sequence[Expr]) -> list[Expr]:
@@ -151,7 +151,7 @@ def times(a: Expr, b: Expr) -> Expr:
     >>> x = Var("x", "float32", weak=False)
     >>> times(x, number(1, "float32")) is x, times(x, number(0, "float32")), times(negative(x), x)
     (True, 0, -(x * x))
-    >>> times(x, divided(number(1, "float32"), x + 1))
+    >>> times(x, divide(number(1, "float32"), x + 1))
     x / (x + 1)
     """
     for one, other in ((a, b), (b, a)):
@@ -174,22 +174,22 @@ def times(a: Expr, b: Expr) -> Expr:
         return negative(times(a, b.a))
     for one, other in ((a, b), (b, a)):
         if isinstance(one, Binary) and one.op == "/" and isinstance(one.a, Const):
-            return divided(times(other, one.a), one.b)
+            return divide(times(other, one.a), one.b)
     if isinstance(a, Binary) and a.op == "*" and isinstance(a.b, Const) and isinstance(b, Const):
         return times(a.a, times(a.b, b))
     return Binary("*", a, b, a.dtype)
 
 
-def divided(a: Expr, b: Expr) -> Expr:
+def divide(a: Expr, b: Expr) -> Expr:
     """Return ``a / b``."""
     if isinstance(a, Const) and isinstance(b, Const) and b.value:
         return number(a.value / b.value, a.dtype)
     if is_number(a, 0) or is_number(b, 1):
         return a
     if isinstance(a, Unary) and a.op == "-":
-        return negative(divided(a.a, b))
+        return negative(divide(a.a, b))
     if _is_guarded(a):
-        return inside(a, lambda side: divided(side, b))
+        return inside(a, lambda side: divide(side, b))
     return Binary("/", a, b, a.dtype)
 
 
@@ -210,31 +210,31 @@ def guarded(conditions: Iterable[Expr], value: Expr) -> Expr:
 
 def conjunction(conditions: Iterable[Expr]) -> Expr | None:
     """Return the conjunction of conditions, ``None`` if there are none."""
-    found: Expr | None = None
+    joined: Expr | None = None
     for cond in conditions:
-        found = cond if found is None else Binary("&", found, cond, "bool")
-    return found
+        joined = cond if joined is None else Binary("&", joined, cond, "bool")
+    return joined
 
 
 def unguarded(value: Expr) -> tuple[tuple[Expr, ...], Expr]:
-    """Return the conditions outside of which ``value`` is 0, and its value where they hold.
+    """Return conditions without which ``value`` is 0, and its value where they hold.
 
     >>> from schedlang.expr.nodes import Var
     >>> x = Var("x", "float32", weak=False)
     >>> unguarded(guarded([x > 0, x < 9], x + 1))
     (((x > 0) & (x < 9),), x + 1)
     """
-    held: list[Expr] = []
+    conditions: list[Expr] = []
     while isinstance(value, Select) and dtypes.is_float(value.dtype):
         if is_number(value.b, 0):
-            held.append(value.cond)
+            conditions.append(value.cond)
             value = value.a
         elif is_number(value.a, 0):
-            held.append(Unary("~", value.cond, "bool"))
+            conditions.append(Unary("~", value.cond, "bool"))
             value = value.b
         else:
             break
-    return tuple(held), value
+    return tuple(conditions), value
 
 
 def _is_guarded(value: Expr) -> bool:
@@ -290,12 +290,12 @@ def inside(value: Expr, change: Callable[[Expr], Expr]) -> Expr:
     return _around(guards, change(inner))
 
 
-def converted(value: Expr, dtype: str) -> Expr:
+def convert(value: Expr, dtype: str) -> Expr:
     """Return ``value`` in another float dtype."""
     if value.dtype == dtype:
         return value
     if _is_guarded(value):
-        return inside(value, lambda side: converted(side, dtype))
+        return inside(value, lambda side: convert(side, dtype))
     return cast(value, dtype)
 
 
@@ -307,13 +307,13 @@ def same(a: Expr, b: Expr) -> bool:
     >>> same((i + 1) * 2, i * 2 + 2), same(i + 1, i + 2)
     (True, False)
     """
-    stack, left = [(a, b)], _MOST_COMPARED
+    stack, budget = [(a, b)], _MOST_COMPARED
     while stack:
         x, y = stack.pop()
-        left -= 1
+        budget -= 1
         if x is y:
             continue
-        if left < 0 or x.dtype != y.dtype or x.weak != y.weak:
+        if budget < 0 or x.dtype != y.dtype or x.weak != y.weak:
             return False
         if x.weak and x.dtype == "int64":
             if to_lin(x) != to_lin(y):

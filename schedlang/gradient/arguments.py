@@ -96,7 +96,7 @@ def check_head(y: Tensor, head: Any) -> None:
     if not isinstance(head, Tensor):
         raise ComputeTypeError(
             f"sl.gradient({y.name}, ..., head={shown(head)}): give a tensor of the shape of "
-            f"{y.name}, such as sl.placeholder({shape_text(y.shape)}, \"{y.dtype}\", name=\"head\")"
+            f'{y.name}, such as sl.placeholder({shape_text(y.shape)}, "{y.dtype}", name="head")'
         )
     if [to_lin(n) for n in head.shape] != shape:
         raise ComputeError(
@@ -117,15 +117,19 @@ def steps_of(scan: ScanOp) -> list[Operation]:
 
 
 def check_reached(
-    y: Tensor, xs: Sequence[Tensor], rules: Mapping[Tensor, Any], order: Sequence[Operation],
-    scans: Sequence[ScanOp], differentiated: Sequence[Operation] = (),
-) -> None:  # fmt: skip
+    y: Tensor,
+    xs: Sequence[Tensor],
+    rules: Mapping[Tensor, Any],
+    order: Sequence[Operation],
+    scans: Sequence[ScanOp],
+    differentiated: Sequence[Operation] = (),
+) -> None:
     """Raise for one of ``xs`` or ``rules`` that has no gradient in the computation of ``y``.
 
-    ``order`` are all operations of ``y``, ``scans`` those that are recurrences, and
-    ``differentiated`` those of which some are derivatives.
+    ``order`` are all operations of ``y``, ``scans`` the recurrences among them, and
+    ``differentiated`` the operations that have derivatives among them.
     """
-    known = set(order)
+    reached = set(order)
     for tensor in (*xs, *rules):
         scan = next((s for s in scans if tensor in s.state or tensor.op in steps_of(s)), None)
         if scan is not None:
@@ -138,14 +142,14 @@ def check_reached(
                 )
             )
     for rule in rules:
-        if rule.op not in known:
+        if rule.op not in reached:
             raise ComputeError(
                 f"sl.gradient({y.name}, ..., rules={{{rule.name}: ...}}): {y.name} does not depend "
                 f"on {rule.name}; leave out the rule"
             )
-    known.update(differentiated)
+    reached.update(differentiated)
     for x in xs:
-        if x.op not in known:
+        if x.op not in reached:
             inputs = ", ".join(dict.fromkeys(op.name for op in order if not op.input_tensors))
             raise ComputeError(
                 explain(

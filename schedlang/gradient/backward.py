@@ -9,7 +9,7 @@ from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 from schedlang.expr.nodes import Axis, Var
 from schedlang.gradient.adjoint import Adjoint
 from schedlang.gradient.derivative import TRACED, Traced
-from schedlang.gradient.gather import gathered
+from schedlang.gradient.gather import gather
 from schedlang.gradient.site import Site, is_injective, through
 from schedlang.gradient.stages import Found, Head, Walk, sites
 
@@ -27,9 +27,12 @@ class Backward:
     """
 
     def __init__(
-        self, walk: Walk, seeds: Mapping[Tensor, Adjoint], sites_of: SitesOf,
+        self,
+        walk: Walk,
+        seeds: Mapping[Tensor, Adjoint],
+        sites_of: SitesOf,
         kept: Collection[Tensor] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.walk = walk
         self.kept = kept
         self._sites_of = sites_of
@@ -39,7 +42,7 @@ class Backward:
         self._traced: set[Tensor] = set()
 
     def run(self, order: Sequence[Operation]) -> None:
-        """Go back through ``order``, in which producers come first."""
+        """Go back through ``order``, where producers come before their consumers."""
         for op in reversed(order):
             if isinstance(op, PlaceholderOp):
                 continue
@@ -49,9 +52,9 @@ class Backward:
             if any(head is not None for head in heads):
                 self.add(self._sites_of(self.walk, op, heads))
 
-    def add(self, found: Found) -> None:
-        """Note reads, each with its site; those of tensors that do not count are left out."""
-        for tensor, site in found:
+    def add(self, sites: Found) -> None:
+        """Note reads, each with its site, except reads of tensors that need no adjoint."""
+        for tensor, site in sites:
             if isinstance(site, Traced):
                 self._traced.add(tensor)
             else:
@@ -68,15 +71,15 @@ class Backward:
     def adjoint(self, tensor: Tensor) -> Head:
         """Return the adjoint of a tensor whose readers have all been visited."""
         if tensor not in self._adjoints:
-            found = self._found.get(tensor, [])
+            sites = self._found.get(tensor, [])
             head: Head = TRACED if tensor in self._traced else None
             seed = self._seeds.get(tensor)
-            if found:
+            if sites:
                 own = [] if seed is None else [_seed_site(self.walk, tensor, seed)]
                 # with batch axes, the last stage of a gradient puts these first
                 name = f"{tensor.name}_{'adjoint' if self.walk.batch else 'grad'}"
-                head = gathered(self.walk, tensor, [*own, *found], name)
-            self._adjoints[tensor] = head if seed is None or found else seed
+                head = gather(self.walk, tensor, [*own, *sites], name)
+            self._adjoints[tensor] = head if seed is None or sites else seed
         return self._adjoints[tensor]
 
     def _pass_through(self, op: Operation) -> bool:
@@ -87,7 +90,7 @@ class Backward:
         if tensor in self.kept or tensor in self._seeds or tensor in self._traced:
             return False
         readers = self.sites(tensor)
-        copies = copied(self.walk, op) if readers else None
+        copies = copy_reads(self.walk, op) if readers else None
         if not copies or len(copies) * len(readers) > _MOST_COPIES:
             return False
         axes = (*op.axis, *self.walk.batch)
@@ -107,18 +110,18 @@ def _seed_site(walk: Walk, tensor: Tensor, seed: Adjoint) -> Site:
     return Site(tensor.name, tensor.name, axes, axes, (), seed.at(axes))
 
 
-def copied(walk: Walk, op: ComputeOp) -> list[tuple[Tensor, Site]] | None:
+def copy_reads(walk: Walk, op: ComputeOp) -> list[tuple[Tensor, Site]] | None:
     """Return the reads of a stage that copies elements, each at one place; else ``None``.
 
     Padding, slicing, transposing, reshaping and joining are such copies.
     """
     marker = Var("adjoint", op.outputs[0].dtype, weak=False)
-    found = []
+    reads_of_sources = []
     for source, site in sites(walk, op, [(op.body[0], marker)], (), (), ()):
         if isinstance(site, Traced) or site.value is not marker:
             return None
         on_data = any(True for _ in reads([*site.held, *site.indices]))
         if on_data or not is_injective(site):
             return None
-        found.append((source, site))
-    return found
+        reads_of_sources.append((source, site))
+    return reads_of_sources

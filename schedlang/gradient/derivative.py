@@ -24,8 +24,8 @@ from schedlang.gradient import functions
 from schedlang.gradient.algebra import (
     chosen,
     conjunction,
-    converted,
-    divided,
+    convert,
+    divide,
     inside,
     is_number,
     label,
@@ -58,7 +58,7 @@ def pullback(
     stage: str,
     roots: Sequence[tuple[Expr, Flow]],
     active: Callable[[Leaf], bool],
-    known: Mapping[int, Expr] | None = None,
+    held_values: Mapping[int, Expr] | None = None,
 ) -> list[tuple[Leaf, Flow]]:
     """Return the reads in ``roots`` that are ``active``, each with its adjoint.
 
@@ -78,10 +78,13 @@ def pullback(
     (A[i], exp(A[i]) + A[i] * exp(A[i]))
     """
     interned = _Interner()
-    made = [interned(root) for root, _ in roots]
-    values = {id(new): known[id(old)] for new, (old, _) in zip(made, roots)
-              if known and id(old) in known}  # fmt: skip
-    order = postorder(made)
+    interned_roots = [interned(root) for root, _ in roots]
+    values = {
+        id(new): held_values[id(old)]
+        for new, (old, _) in zip(interned_roots, roots)
+        if held_values and id(old) in held_values
+    }
+    order = postorder(interned_roots)
     depends = _depends(order, active)
     flows: dict[int, Flow] = {}
 
@@ -93,15 +96,15 @@ def pullback(
             flow = _sum_at(node)(before, flow)
         flows[id(node)] = flow
 
-    for root, (_, flow) in zip(made, roots):
+    for root, (_, flow) in zip(interned_roots, roots):
         add(root, flow)
-    found: list[tuple[Leaf, Flow]] = []
+    leaves: list[tuple[Leaf, Flow]] = []
     for node in reversed(order):
         if id(node) not in flows:
             continue
         flow = flows[id(node)]
         if isinstance(node, (Read, Var)):
-            found.append((node, flow))
+            leaves.append((node, flow))
         elif isinstance(flow, Traced):
             for child in value_children(node):
                 _refuse_integers(stage, node, child, depends)
@@ -112,7 +115,7 @@ def pullback(
                 if isinstance(part, Traced) and id(child) in depends:
                     _refuse_unknown(stage, node, child)
                 add(child, part)
-    return found[::-1]
+    return leaves[::-1]
 
 
 def _sum_at(node: Expr) -> Callable[[Expr, Expr], Expr]:
@@ -137,21 +140,21 @@ class _Interner:
         for node in postorder([root]):
             if id(node) in self._done:
                 continue
-            made = with_children(node, tuple(self._done[id(c)] for c in node.children))
+            copy = with_children(node, tuple(self._done[id(c)] for c in node.children))
             key: object
-            if made.weak and made.dtype == "int64":
-                key = to_lin(made)
-            elif isinstance(made, Read):
-                key = (label(made), *(to_lin(i) for i in made.indices))
+            if copy.weak and copy.dtype == "int64":
+                key = to_lin(copy)
+            elif isinstance(copy, Read):
+                key = (label(copy), *(to_lin(i) for i in copy.indices))
             else:
-                key = (label(made), *(id(c) for c in made.children))
-            self._done[id(node)] = self._known.setdefault(key, made)
+                key = (label(copy), *(id(c) for c in copy.children))
+            self._done[id(node)] = self._known.setdefault(key, copy)
             self._kept.append(node)
         return self._done[id(root)]
 
 
 def value_children(node: Expr) -> tuple[Expr, ...]:
-    """Return the children of which the value of ``node`` is no step function."""
+    """Return the children that the value of ``node`` follows by more than steps."""
     if isinstance(node, Read) or node.dtype == "bool":
         return ()
     if isinstance(node, Select):
@@ -163,14 +166,14 @@ def value_children(node: Expr) -> tuple[Expr, ...]:
 
 def _depends(order: Sequence[Expr], active: Callable[[Leaf], bool]) -> set[int]:
     """Return the ``id`` of each node whose value depends on an active leaf."""
-    found: set[int] = set()
+    dependent: set[int] = set()
     for node in order:
         if isinstance(node, (Read, Var)):
             if active(node):
-                found.add(id(node))
-        elif any(id(child) in found for child in value_children(node)):
-            found.add(id(node))
-    return found
+                dependent.add(id(node))
+        elif any(id(child) in dependent for child in value_children(node)):
+            dependent.add(id(node))
+    return dependent
 
 
 def _refuse_integers(stage: str, node: Expr, child: Expr, depends: set[int]) -> None:
@@ -213,9 +216,7 @@ def _refuse_unknown(stage: str, node: Expr, child: Expr) -> None:
         )
 
 
-def _parts(
-    node: Expr, flow: Expr, value: Expr, depends: set[int]
-) -> Iterator[tuple[Expr, Flow]]:
+def _parts(node: Expr, flow: Expr, value: Expr, depends: set[int]) -> Iterator[tuple[Expr, Flow]]:
     """Yield the children of ``node`` that may have an adjoint, each with its part.
 
     ``value`` is an expression of the value of ``node``. ``depends`` has the ``id`` of each node
@@ -227,7 +228,7 @@ def _parts(
         yield node.a, negative(flow)
     elif isinstance(node, Cast):
         if dtypes.is_float(node.a.dtype):
-            yield node.a, converted(flow, node.a.dtype)
+            yield node.a, convert(flow, node.a.dtype)
         elif node.a.dtype != "bool":
             yield node.a, TRACED
     elif isinstance(node, Select):
@@ -249,8 +250,8 @@ def _of_binary(node: Binary, flow: Expr, value: Expr) -> Iterator[tuple[Expr, Fl
         yield a, times(flow, b)
         yield b, times(flow, a)
     elif op == "/":
-        yield a, divided(flow, b)
-        yield b, negative(divided(times(flow, value), b))
+        yield a, divide(flow, b)
+        yield b, negative(divide(times(flow, value), b))
     elif op == "**":
         yield from _of_power(node, flow, value)
     elif op == "%":
@@ -277,8 +278,9 @@ def _of_power(node: Binary, flow: Expr, value: Expr) -> Iterator[tuple[Expr, Flo
     # elsewhere, a power of 0 has the derivative 0 by the formula, whose own one is not 0
     neither = Binary("&", no_base, Binary("==", power, zero, "bool"), "bool")
     for child, is_zero, by in (
-        (base, neither, times(power, lower)), (power, no_base, times(value, call("log", base))),
-    ):  # fmt: skip
+        (base, neither, times(power, lower)),
+        (power, no_base, times(value, call("log", base))),
+    ):
 
         def part(own: Expr, is_zero: Expr = is_zero, by: Expr = by) -> Expr:
             return chosen(is_zero, zero, times(own, by), False)
@@ -286,9 +288,7 @@ def _of_power(node: Binary, flow: Expr, value: Expr) -> Iterator[tuple[Expr, Flo
         yield child, inside(flow, part)
 
 
-def _of_call(
-    node: Call, flow: Expr, value: Expr, depends: set[int]
-) -> Iterator[tuple[Expr, Flow]]:
+def _of_call(node: Call, flow: Expr, value: Expr, depends: set[int]) -> Iterator[tuple[Expr, Flow]]:
     if node.fn in functions.FLAT:
         return
     if node.fn in ("min", "max"):

@@ -15,8 +15,8 @@ from schedlang.expr.visit import axes_in, postorder
 from schedlang.gradient.algebra import same, times
 from schedlang.gradient.invert import Inverse, invert
 from schedlang.gradient.pieces import Piece, cut, whole
-from schedlang.gradient.ragged import conjuncts, numbered, range_conditions
-from schedlang.gradient.simplify import index_of, scope, substituted
+from schedlang.gradient.ragged import conjuncts, number_rows, range_conditions
+from schedlang.gradient.simplify import index_of, scope, substitute
 from schedlang.gradient.site import Site
 from schedlang.gradient.stages import Walk
 from schedlang.gradient.support import on_data
@@ -56,10 +56,14 @@ class Draft:
         """Return whether each element tests all ranges of a tensor for being in one."""
         free = set(self.free)
         tests = [
-            cond for cond in self.ranges
-            if any(isinstance(node, Axis) and node in free
-                   for read in reads([cond]) for node in postorder(read.indices))
-        ]  # fmt: skip
+            cond
+            for cond in self.ranges
+            if any(
+                isinstance(node, Axis) and node in free
+                for read in reads([cond])
+                for node in postorder(read.indices)
+            )
+        ]
         return len(tests) > 1
 
 
@@ -77,10 +81,12 @@ def drafts_of(walk: Walk, site: Site, names: Sequence[str], shape: Shape) -> lis
             return unrolled
     own = set(site.axes)
     points = {
-        dim: lin for dim, lin in enumerate(to_lin(index) for index in site.indices)
-        if not lin.depends_on(own) and to_lin(shape[dim]).const != 1
+        dim: lin
+        for dim, lin in enumerate(to_lin(index) for index in site.indices)
+        if not lin.depends_on(own)
+        and to_lin(shape[dim]).const != 1
         and not any(isinstance(leaf, Opaque) for leaf in lin.leaves())
-    }  # fmt: skip
+    }
     moduli, spans = dict(first.inverse.splits), _spans(first)
     if walk.by_row:
         for dimensions in (moduli, points, spans):
@@ -88,12 +94,12 @@ def drafts_of(walk: Walk, site: Site, names: Sequence[str], shape: Shape) -> lis
     if not points and not moduli and not spans:
         return [first]
     pieces = cut(names, shape, moduli, points, spans)
-    found = [_draft(walk, site, part) for part in pieces]
-    return [draft for draft in found if draft is not None]
+    drafts = [_draft(walk, site, part) for part in pieces]
+    return [draft for draft in drafts if draft is not None]
 
 
 def _spans(draft: Draft) -> dict[int, tuple[Lin, Lin]]:
-    """Return the dimensions in which only some elements have iterations, with their ranges."""
+    """Return the ranges of dimensions in which only some elements have iterations."""
     held = [(cond, True) for cond in draft.conditions if not any(True for _ in reads([cond]))]
     inside = narrowed(Ranges(), held)
     spans: dict[int, tuple[Lin, Lin]] = {}
@@ -115,77 +121,83 @@ def _draft(walk: Walk, site: Site, piece: Piece) -> Draft | None:
     inverse = invert(site.axes, site.indices, piece.element, site.held, row)
     if inverse is None:
         return None
-    taken = [axis.name for axis in piece.axes]
+    names = [axis.name for axis in piece.axes]
     renamed: dict[Axis | Var, Lin] = {}
     free: list[Axis] = []
     for axis in inverse.free:
-        made = Axis(unused(axis.name, taken), axis.extent, "reduce", axis.lo)
-        taken.append(made.name)
-        renamed[axis] = Lin.of(made)
-        free.append(made)
+        axis_copy = Axis(unused_name(axis.name, names), axis.extent, "reduce", axis.lo)
+        names.append(axis_copy.name)
+        renamed[axis] = Lin.of(axis_copy)
+        free.append(axis_copy)
     digits = frozenset(m for a, m in zip(inverse.free, free) if a in inverse.digits)
     points = scope((*piece.axes, *free))
     values = {axis: lin.substitute(renamed) for axis, lin in inverse.values.items()}
-    moved = [(cond, substituted(cond, values, points)) for cond in conjuncts(site.held)]
+    moved = [(cond, substitute(cond, values, points)) for cond in conjuncts(site.held)]
     conditions = [now for _, now in moved]
     open_conditions = [cond for cond, now in moved if not isinstance(now, Const)]
     shifts, padded = _shifts(site, open_conditions, inverse, values, points)
-    conditions += [substituted(cond, renamed, points) for cond in inverse.conditions]
+    conditions += [substitute(cond, renamed, points) for cond in inverse.conditions]
     conditions += [
-        cond for axis in inverse.bounds if axis not in padded
+        cond
+        for axis in inverse.bounds
+        if axis not in padded
         for cond in _in_range(axis, values[axis], points)
-    ]  # fmt: skip
-    kept: list[Expr] = []
+    ]
+    own_conditions: list[Expr] = []
     for cond in sorted(conditions, key=_reads_floats):
         if isinstance(cond, Const):
             if not cond.value:
                 return None
-        elif not any(same(cond, known) for known in kept):
-            kept.append(cond)
+        elif not any(same(cond, known) for known in own_conditions):
+            own_conditions.append(cond)
     # zeros around the adjoint stand for these
     inside = [cond for axis in padded for cond in _in_range(axis, values[axis], points)]
-    support = _support(site, (*kept, *inside), values, points)
-    value = substituted(site.value, values, points)
+    support = _support(site, (*own_conditions, *inside), values, points)
+    value = substitute(site.value, values, points)
     ragged = [axis for axis in site.axes if axis.bounds is not None]
     while ragged:
-        found = numbered(walk.rows, free, kept, ragged)
-        if found is None:
+        numbering = number_rows(walk.rows, free, own_conditions, ragged)
+        if numbering is None:
             break
-        axis, number, left = found
-        left = tuple(sorted(left, key=_reads_floats))
+        axis, number, rest = numbering
+        rest = tuple(sorted(rest, key=_reads_floats))
         free.remove(axis)
-        value = substituted(value, {axis: number}, points)
+        value = substitute(value, {axis: number}, points)
         values = {a: lin.substitute({axis: number}) for a, lin in values.items()}
-        kept = [substituted(cond, {axis: number}, points) for cond in left]
-    ranges = [substituted(cond, values, points) for cond in range_conditions(ragged)]
-    ranges = [cond for cond in conjuncts(kept) if any(same(cond, known) for known in ranges)]
-    used = set(axes_in([value, *kept]))
+        own_conditions = [substitute(cond, {axis: number}, points) for cond in rest]
+    ranges = [substitute(cond, values, points) for cond in range_conditions(ragged)]
+    ranges = [
+        cond for cond in conjuncts(own_conditions) if any(same(cond, known) for known in ranges)
+    ]
+    used = set(axes_in([value, *own_conditions]))
     for axis in free:
         if axis not in used:
             value = times(value, cast(axis.extent, value.dtype))
     used_free = tuple(axis for axis in free if axis in used)
     if not used_free:
-        # without a stage of its own there are no zeros
-        kept += [cond for axis in padded for cond in _in_range(axis, values[axis], points)]
+        # only a stage of its own can have zeros
+        own_conditions += [
+            cond for axis in padded for cond in _in_range(axis, values[axis], points)
+        ]
         shifts = {}
     plain = Inverse(values, used_free, inverse.bounds, (), digits, inverse.splits)
     return Draft(
-        site, piece, plain, value, tuple(kept), used_free, shifts, tuple(ranges), support
-    )  # fmt: skip
+        site, piece, plain, value, tuple(own_conditions), used_free, shifts, tuple(ranges), support
+    )
 
 
 def _support(
-    site: Site, kept: Sequence[Expr], values: dict[Axis, Lin], points: Ranges
+    site: Site, first: Sequence[Expr], values: dict[Axis, Lin], points: Ranges
 ) -> tuple[Expr, ...]:
     """Return the conditions on data without which a draft is 0, after those on indices."""
     if not site.chosen or any(axis.bounds is not None for axis in site.axes):
         return ()
-    found = list(kept)
+    support = list(first)
     for cond in site.chosen:
-        moved = substituted(cond, values, points)
-        if not isinstance(moved, Const) and not any(same(moved, known) for known in found):
-            found.append(moved)
-    return tuple(sorted(found, key=lambda cond: (bool(on_data([cond])), _reads_floats(cond))))
+        moved = substitute(cond, values, points)
+        if not isinstance(moved, Const) and not any(same(moved, known) for known in support):
+            support.append(moved)
+    return tuple(sorted(support, key=lambda cond: (bool(on_data([cond])), _reads_floats(cond))))
 
 
 def _reads_floats(cond: Expr) -> bool:
@@ -208,7 +220,7 @@ def _in_range(axis: Axis, value: Lin, points: Ranges) -> Iterator[Expr]:
 def _shifts(
     site: Site, held: Sequence[Expr], inverse: Inverse, values: dict[Axis, Lin], points: Ranges
 ) -> tuple[dict[int, tuple[int, int]], set[Axis]]:
-    """Return how far indices of the adjoint leave their ranges, and the axes for which zeros do.
+    """Return how far indices of the adjoint leave their ranges, and the axes that cause it.
 
     Zeros around the adjoint take the place of a condition on an axis that the value uses only as an
     index of the adjoint, and none of the conditions ``held`` uses. How far it leaves its range must
@@ -239,17 +251,17 @@ def _shifts(
 
 def _plain_axes(value: Expr) -> list[Axis]:
     """Return the axes in ``value`` outside of the indices of reads."""
-    found: list[Axis] = []
-    stack, seen = [value], set()
+    axes: list[Axis] = []
+    stack, visited = [value], set()
     while stack:
         node = stack.pop()
-        if id(node) in seen or isinstance(node, Read):
+        if id(node) in visited or isinstance(node, Read):
             continue
-        seen.add(id(node))
+        visited.add(id(node))
         if isinstance(node, Axis):
-            found.append(node)
+            axes.append(node)
         stack += node.children
-    return found
+    return axes
 
 
 def _ends(value: Lin, points: Ranges) -> tuple[Lin | None, Lin | None]:
@@ -267,12 +279,12 @@ def _excess(
     low, high = ends
     if low is None or high is None:
         return None
-    found = []
+    widths = []
     for over in (-low, high - extent + 1):
         if over.const is None and not points.nonneg(-over):
             return None
-        found.append(max(over.const or 0, 0))
-    return found[0], found[1]
+        widths.append(max(over.const or 0, 0))
+    return widths[0], widths[1]
 
 
 def _unrolled(draft: Draft) -> list[Draft] | None:
@@ -281,20 +293,20 @@ def _unrolled(draft: Draft) -> list[Draft] | None:
     if len(counts) < len(draft.free) or prod(counts) > _MOST_TERMS:
         return None
     points = scope(draft.piece.axes)
-    made: list[Draft] = []
+    drafts: list[Draft] = []
     for values in product(*(range(n) for n in counts)):
         at = {axis: to_lin(axis.lo) + k for axis, k in zip(draft.free, values)}
-        conditions = [substituted(cond, at, points) for cond in _all_conditions(draft)]
+        conditions = [substitute(cond, at, points) for cond in _all_conditions(draft)]
         if any(isinstance(cond, Const) and not cond.value for cond in conditions):
             continue
-        kept = tuple(cond for cond in conditions if not isinstance(cond, Const))
-        value = substituted(draft.value, at, points)
-        made.append(Draft(draft.site, draft.piece, draft.inverse, value, kept, (), {}))
-    return made
+        rest = tuple(cond for cond in conditions if not isinstance(cond, Const))
+        value = substitute(draft.value, at, points)
+        drafts.append(Draft(draft.site, draft.piece, draft.inverse, value, rest, (), {}))
+    return drafts
 
 
 def _all_conditions(draft: Draft) -> list[Expr]:
-    """Return the conditions of a draft, those for which it would need zeros included."""
+    """Return the conditions of a draft, including those that zeros could replace."""
     points = scope((*draft.piece.axes, *draft.free))
     bounds = draft.inverse.bounds if draft.shifts else ()
     values = draft.inverse.values
@@ -302,9 +314,9 @@ def _all_conditions(draft: Draft) -> list[Expr]:
     return [*draft.conditions, *extra]
 
 
-def unused(name: str, used: Sequence[str]) -> str:
-    found, count = name, 1
-    while found in used:
+def unused_name(name: str, used: Sequence[str]) -> str:
+    candidate, count = name, 1
+    while candidate in used:
         count += 1
-        found = f"{name}_{count}"
-    return found
+        candidate = f"{name}_{count}"
+    return candidate

@@ -28,7 +28,7 @@ _DEEPEST = 12
 
 @dataclass(frozen=True)
 class Finite:
-    """The tensors whose elements are finite if those of the arguments are, as far as known."""
+    """The tensors whose elements are finite if the elements of the arguments are, where known."""
 
     known: dict[Tensor, bool] = field(default_factory=dict)
 
@@ -151,13 +151,13 @@ def _sign_of_element(read: Read, depth: int) -> int | None:
 
 
 def _least(signs: Sequence[int | None]) -> int | None:
-    known = [sign for sign in signs if sign is not None]
-    return min(known) if len(known) == len(signs) else None
+    certain = [sign for sign in signs if sign is not None]
+    return min(certain) if len(certain) == len(signs) else None
 
 
 def asks_if_finite(condition: Expr) -> bool:
     """Return whether a condition tests for NaN or infinities, also by stages of its own."""
-    seen: set[Tensor] = set()
+    visited: set[Tensor] = set()
     waiting = [condition]
     while waiting:
         for node in postorder([waiting.pop()]):
@@ -165,7 +165,7 @@ def asks_if_finite(condition: Expr) -> bool:
                 return True
             if isinstance(node, Binary) and node.op in ("==", "!=") and same(node.a, node.b):
                 return True
-            if isinstance(node, Read) and node.dtype == "bool" and node.tensor not in seen:
-                seen.add(node.tensor)
+            if isinstance(node, Read) and node.dtype == "bool" and node.tensor not in visited:
+                visited.add(node.tensor)
                 waiting += getattr(node.tensor.op, "body", ())
     return False

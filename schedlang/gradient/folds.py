@@ -23,8 +23,8 @@ from schedlang.expr.visit import rewrite
 from schedlang.gradient.adjoint import Adjoint
 from schedlang.gradient.algebra import chosen, number
 from schedlang.gradient.derivative import TRACED, Flow, Traced, pullback
-from schedlang.gradient.ragged import numbered, range_conditions, replaced
-from schedlang.gradient.simplify import scope, substituted
+from schedlang.gradient.ragged import number_rows, range_conditions, replace_axes
+from schedlang.gradient.simplify import scope, substitute
 from schedlang.gradient.stages import Found, Head, Walk, sites
 from schedlang.index.linear import Lin, to_expr
 from schedlang.index.rules import floordiv, mod
@@ -56,7 +56,7 @@ def fold_sites(walk: Walk, op: ComputeOp, heads: Sequence[Head]) -> Found:
             by_element.append((body, TRACED))
             continue
         by_element.append((body, _in_step(op, by, by.rhs[part], part, before, op.body, later)))
-    found = sites(walk, op, by_element, op.reduce_axis, held, ())
+    element_sites = sites(walk, op, by_element, op.reduce_axis, held, ())
     if op.init is not None:
         first, empty = fold.ends()
         starts: list[tuple[Expr, Flow]] = []
@@ -66,8 +66,8 @@ def fold_sites(walk: Walk, op: ComputeOp, heads: Sequence[Head]) -> Found:
                 own = _head_at(head, flow.dtype, (*op.axis, *walk.batch))
                 flow = chosen(empty, own, flow, True)
             starts.append((start, flow))
-        found += sites(walk, op, starts, (), (), ())
-    return found
+        element_sites += sites(walk, op, starts, (), (), ())
+    return element_sites
 
 
 def _head_at(head: Head, dtype: str, indices: Sequence[Expr]) -> Expr:
@@ -96,16 +96,16 @@ class _Fold:
         self.inside: Expr | None = None
         if len(op.reduce_axis) == 1:
             ranges = range_conditions(op.reduce_axis)
-            found = numbered(walk.rows, self.data, ranges, op.reduce_axis)
-            if found is not None:
-                axis, row, tests = found
+            numbering = number_rows(walk.rows, self.data, ranges, op.reduce_axis)
+            if numbering is not None:
+                axis, row, tests = numbering
                 self.data.remove(axis)
                 self.row = axis, to_expr(row)
                 self.inside = reduce(both, tests)
                 self.kept = without_ranges(op.where, len(op.limits))
 
     def axes(self, batch: Sequence[Axis] = ()) -> tuple[Axis, ...]:
-        """Return new axes: that of the recurrence, and those of the data."""
+        """Return new axes: the axis of the recurrence, then the axes of the data."""
         return (Axis("t", self.rows), *(Axis(a.name, a.extent) for a in (*self.data, *batch)))
 
     def ends(self) -> tuple[Lin, Expr | None]:
@@ -143,8 +143,8 @@ class _Fold:
         at[outer] = rest + to_lin(outer.lo)
         if self.row is not None:
             axis, row = self.row
-            at[axis] = to_lin(substituted(row, at, ranges))
-        return self.here().moved(lambda value: substituted(value, at, ranges))
+            at[axis] = to_lin(substitute(row, at, ranges))
+        return self.here().moved(lambda value: substitute(value, at, ranges))
 
 
 def _bounds(axis: Axis) -> tuple[Expr, Expr]:
@@ -175,16 +175,21 @@ class _Step:
             return None if value is None else move(value)
 
         data, elements, starts = (
-            [move(value) for value in values]
-            for values in (self.data, self.elements, self.starts)
+            [move(value) for value in values] for values in (self.data, self.elements, self.starts)
         )
         return _Step(
-            data, elements, starts, one(self.kept), one(self.inside), one(self.first),
+            data,
+            elements,
+            starts,
+            one(self.kept),
+            one(self.inside),
+            one(self.first),
             one(self.last),
-        )  # fmt: skip
+        )
 
     def before(self, stored: Sequence[Expr]) -> list[Expr]:
-        """Return the partial results before the element, of which ``stored`` has the last ones."""
+        """Return the partial results before the element; ``stored`` has the last ones that are
+        stored."""
         if self.first is None:
             return list(stored)
         return [chosen(self.first, a, b, True) for a, b in zip(self.starts, stored)]
@@ -201,23 +206,24 @@ class _Step:
             for b, head in zip(stored, heads)
         ]
 
-    def counted(self, new: Sequence[Expr], old: Sequence[Expr], stored: Sequence[Expr]
-    ) -> list[Expr]:  # fmt: skip
+    def counted(
+        self, new: Sequence[Expr], old: Sequence[Expr], stored: Sequence[Expr]
+    ) -> list[Expr]:
         """Return ``new`` if the element counts, ``old`` if not, ``stored`` if it is in no range."""
-        made = list(new)
+        results = list(new)
         if self.kept is not None:
-            made = [Select(self.kept, a, b, a.dtype, True) for a, b in zip(made, old)]
+            results = [Select(self.kept, a, b, a.dtype, True) for a, b in zip(results, old)]
         if self.inside is not None:
-            made = [Select(self.inside, a, b, a.dtype, True) for a, b in zip(made, stored)]
-        return made
+            results = [Select(self.inside, a, b, a.dtype, True) for a, b in zip(results, stored)]
+        return results
 
 
 def _position(op: ComputeOp) -> Lin:
     """Return the number of an element in the order of the recurrence, over the reduction axes."""
-    found = Lin.of(0)
+    position = Lin.of(0)
     for axis in op.reduce_axis:
-        found = found * to_lin(axis.extent) + Lin.of(axis) - to_lin(axis.lo)
-    return found
+        position = position * to_lin(axis.extent) + Lin.of(axis) - to_lin(axis.lo)
+    return position
 
 
 def _partial_results(fold: _Fold) -> list[Tensor]:
@@ -231,7 +237,7 @@ def _partial_results(fold: _Fold) -> list[Tensor]:
     begun: Sequence[Expr] = reducer.identity
     if op.init is not None and fold.row is None:
         at: dict[Axis, Expr] = dict(zip(op.axis, first[1:]))
-        begun = [replaced(start, at) for start in op.init]
+        begun = [replace_axes(start, at) for start in op.init]
     init = _tensors(f"{name}.start", first, begun)
     t, *data = axes = fold.axes()
     # the row before the first is not computed, but its index must be in bounds
@@ -241,8 +247,8 @@ def _partial_results(fold: _Fold) -> list[Tensor]:
     swap: dict[Expr, Expr] = dict(zip((*reducer.lhs, *reducer.rhs), (*previous, *step.elements)))
     combined = [_filled(result, swap) for result in reducer.result]
     update = _tensors(f"{name}.step", axes, step.counted(combined, previous, stored))
-    found = scan(init, update, states, name=f"{name}.partials")
-    return list(found) if isinstance(found, list) else [found]
+    partials = scan(init, update, states, name=f"{name}.partials")
+    return list(partials) if isinstance(partials, list) else [partials]
 
 
 @dataclass(frozen=True)
@@ -263,17 +269,22 @@ def _combiner_derivatives(op: ComputeOp) -> _Derivatives:
     ]
     operands = {*reducer.lhs, *reducer.rhs}
     flows = pullback(op.name, roots, lambda leaf: isinstance(leaf, Var) and leaf in operands)
-    known: dict[object, Expr] = {
+    adjoints: dict[object, Expr] = {
         leaf: flow for leaf, flow in flows if not isinstance(flow, Traced)
     }
-    left, right = (tuple(known.get(v) for v in side) for side in (reducer.lhs, reducer.rhs))
+    left, right = (tuple(adjoints.get(v) for v in side) for side in (reducer.lhs, reducer.rhs))
     return _Derivatives(heads, left, right)
 
 
 def _in_step(
-    op: ComputeOp, by: _Derivatives, derivative: Expr | None, part: int,
-    before: Sequence[Expr], element: Sequence[Expr], after: Sequence[Expr | None],
-) -> Expr:  # fmt: skip
+    op: ComputeOp,
+    by: _Derivatives,
+    derivative: Expr | None,
+    part: int,
+    before: Sequence[Expr],
+    element: Sequence[Expr],
+    after: Sequence[Expr | None],
+) -> Expr:
     """Return a derivative of the combiner in one step.
 
     ``before`` is the partial result before it, and ``after`` the adjoint of the one after it.
@@ -301,11 +312,15 @@ def _adjoints(
     shape = (fold.rows, *(a.extent for a in (*fold.data, *batch)))
     states = {k: placeholder(shape, by.heads[k].dtype, f"{name}.back{k}") for k in parts}
     first = tuple(Axis(a.name, a.extent) for a in (Axis("t", 1), *fold.data, *batch))
-    init = _tensors(f"{name}.last", first, [
-        # each range ends with the adjoint of its result
-        _head_at(heads[k] if fold.row is None else None, by.heads[k].dtype, first[1:])
-        for k in parts
-    ])  # fmt: skip
+    init = _tensors(
+        f"{name}.last",
+        first,
+        [
+            # each range ends with the adjoint of its result
+            _head_at(heads[k] if fold.row is None else None, by.heads[k].dtype, first[1:])
+            for k in parts
+        ],
+    )
     t, *rest = axes = fold.axes(batch)
     data, own_batch = rest[: len(fold.data)], rest[len(fold.data) :]
     # step t goes back over element count - t, whose row of partial results has that number;
@@ -316,17 +331,16 @@ def _adjoints(
     after = step.after(stored, heads, own_batch)
     before = step.before([p(q, *data) for p in partial])
     combined = [_in_step(op, by, by.lhs[k], k, before, step.elements, after) for k in parts]
-    kept, old = (
+    added, old = (
         [value for k in parts if (value := values[k]) is not None] for values in (after, stored)
     )
-    update = _tensors(f"{name}.backstep", axes, step.counted(combined, kept, old))
-    found: Any = scan(init, update, list(states.values()), name=f"{name}.partials_grad")
-    made = dict(zip(parts, found if isinstance(found, list) else [found]))
-    return [made.get(k) for k in range(len(by.heads))]
+    update = _tensors(f"{name}.backstep", axes, step.counted(combined, added, old))
+    scanned: Any = scan(init, update, list(states.values()), name=f"{name}.partials_grad")
+    by_part = dict(zip(parts, scanned if isinstance(scanned, list) else [scanned]))
+    return [by_part.get(k) for k in range(len(by.heads))]
 
 
 def _tensors(name: str, axes: tuple[Axis, ...], values: Sequence[Expr]) -> list[Tensor]:
     """Return the tensors of ``values`` over ``axes``, computed together."""
-    made = defined(name, axes, tuple(values))
-    return list(made)
-
+    tensors = defined(name, axes, tuple(values))
+    return list(tensors)

@@ -12,7 +12,7 @@ from typing import Any
 
 from schedlang.expr.functions import FUNCTIONS
 from schedlang.expr.nodes import Binary, Expr
-from schedlang.gradient.algebra import divided, negative, number, plus, times
+from schedlang.gradient.algebra import divide, negative, number, plus, times
 from schedlang.language.calls import call
 
 # functions whose derivative is 0 wherever they have one
@@ -43,14 +43,14 @@ def _formula(fn: str, place: int) -> Any:
 
     row = FUNCTIONS[fn]
     names: dict[str, Any] = {n: sympy.Symbol(n, real=True) for n in ("x0", "x1", "y")}
-    found = sympy.diff(sympy.sympify(row.sympy, names), names[f"x{place}"])
+    derivative = sympy.diff(sympy.sympify(row.sympy, names), names[f"x{place}"])
     if row.known is None:
-        return sympy.simplify(found)
+        return sympy.simplify(derivative)
     # roots are positive
     positive = sympy.Symbol("y", positive=True)
     part, value = (sympy.sympify(text, names) for text in row.known)
-    found = found.subs(part, value).subs(names["y"], positive)
-    return sympy.simplify(found).subs(positive, names["y"])
+    derivative = derivative.subs(part, value).subs(names["y"], positive)
+    return sympy.simplify(derivative).subs(positive, names["y"])
 
 
 def _expression(formula: Any, leaves: dict[str, Expr], dtype: str) -> Expr:
@@ -90,7 +90,7 @@ def _product(formula: Any, made: Any, dtype: str) -> Expr:
             below = times(below, made(1 / part))
         else:
             above = times(above, made(part))
-    scaled = divided(times(above, number(abs(factor), dtype)), below)
+    scaled = divide(times(above, number(abs(factor), dtype)), below)
     return negative(scaled) if factor < 0 else scaled
 
 
@@ -101,7 +101,7 @@ def _power(formula: Any, made: Any, dtype: str) -> Expr:
         total = factor
         for _ in range(abs(int(power)) - 1):
             total = times(total, factor)
-        return total if power > 0 else divided(number(1, dtype), total)
+        return total if power > 0 else divide(number(1, dtype), total)
     if float(power) not in (0.5, -0.5):
         return Binary("**", made(base), number(float(power), dtype), dtype)
     return call("sqrt" if power > 0 else "rsqrt", made(base))

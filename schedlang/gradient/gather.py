@@ -24,12 +24,12 @@ from schedlang.expr.nodes import Axis, Binary, Const, Expr
 from schedlang.expr.visit import axes_in, rewrite
 from schedlang.gradient.adjoint import Adjoint
 from schedlang.gradient.algebra import guarded, number, plus
-from schedlang.gradient.drafts import Draft, drafts_of, unused
+from schedlang.gradient.drafts import Draft, drafts_of, unused_name
 from schedlang.gradient.invert import NotInvertible
-from schedlang.gradient.pieces import Piece, assembled, whole
-from schedlang.gradient.ragged import transposed
-from schedlang.gradient.scattered import scattered
-from schedlang.gradient.simplify import scope, substituted
+from schedlang.gradient.pieces import Piece, assemble, whole
+from schedlang.gradient.ragged import transpose_ranges
+from schedlang.gradient.scattered import scatter_sites
+from schedlang.gradient.simplify import scope, substitute
 from schedlang.gradient.site import Site, cases
 from schedlang.gradient.stages import Walk
 from schedlang.gradient.support import support_of
@@ -37,7 +37,7 @@ from schedlang.index.linear import Lin, to_expr
 from schedlang.index.simplify import to_lin
 
 
-def gathered(walk: Walk, tensor: Tensor, sites: Sequence[Site], name: str) -> Adjoint:
+def gather(walk: Walk, tensor: Tensor, sites: Sequence[Site], name: str) -> Adjoint:
     """Return the adjoint of ``tensor``, whose elements are read at ``sites``.
 
     The last stage is called ``name``, and the names of others begin with it.
@@ -51,19 +51,21 @@ def gathered(walk: Walk, tensor: Tensor, sites: Sequence[Site], name: str) -> Ad
     names = _axis_names(tensor, walk.batch, sites)
     for site in sites:
         try:
-            made = [drafts_of(walk, _of(walk, case), names, shape) for case in cases(site)]
+            drafts_by_case = [
+                drafts_of(walk, _of(walk, case), names, shape) for case in cases(site)
+            ]
         except NotInvertible as unknown:
             if walk.by_row:
                 _refuse_scatter(tensor, site, unknown.dim)
             adding.append(site)
             continue
-        if not walk.by_row and any(draft.searches for drafts in made for draft in drafts):
+        if not walk.by_row and any(draft.searches for drafts in drafts_by_case for draft in drafts):
             adding.append(site)
         else:
-            every += [(site, drafts) for drafts in made]
+            every += [(site, drafts) for drafts in drafts_by_case]
     every = [(site, drafts) for site, drafts in every if drafts]
     if adding and not every:
-        return Adjoint(tensor=scattered(adding, shape, name))
+        return Adjoint(tensor=scatter_sites(adding, shape, name))
     element = whole(names, shape)
     at = list(element.axes)
     zero = number(0, tensor.dtype)
@@ -73,7 +75,7 @@ def gathered(walk: Walk, tensor: Tensor, sites: Sequence[Site], name: str) -> Ad
     pads = _paddings(all_drafts)
     support = None if adding else support_of(all_drafts, name, at)
     if adding:
-        total = scattered(adding, shape, f"{name}.scattered")[tuple(at)]
+        total = scatter_sites(adding, shape, f"{name}.scattered")[tuple(at)]
     for site, drafts in every:
         parts: list[tuple[Piece, Expr]] = []
         for draft in drafts:
@@ -84,13 +86,13 @@ def gathered(walk: Walk, tensor: Tensor, sites: Sequence[Site], name: str) -> Ad
                 value = summed[tuple(draft.piece.position(at))]
             else:
                 moved = dict(zip(draft.piece.axes, map(to_lin, draft.piece.position(at))))
-                value = substituted(_guarded(draft.conditions, draft.value), moved, scope(at))
+                value = substitute(_guarded(draft.conditions, draft.value), moved, scope(at))
             parts.append((draft.piece, value))
         if drafts[0].piece.is_whole:
             for _, value in parts:
                 total = plus(total, value)
         else:
-            total = plus(total, assembled(parts, at, zero))
+            total = plus(total, assemble(parts, at, zero))
     if _is_copy(total, at, shape):
         assert isinstance(total, Read)
         return Adjoint(tensor=total.tensor, support=support)
@@ -120,17 +122,17 @@ class _Labels:
 
     def of(self, site: Site, piece: Piece) -> str:
         parts = [self.name, *([] if self.only else [site.stage]), *filter(None, [piece.label])]
-        stem = found = ".".join(parts)
+        stem = label = ".".join(parts)
         count = 1
-        while found in self.used:
+        while label in self.used:
             count += 1
-            found = f"{stem}_{count}"
-        self.used.add(found)
-        return found
+            label = f"{stem}_{count}"
+        self.used.add(label)
+        return label
 
 
 def _axis_names(tensor: Tensor, batch: Sequence[Axis], sites: Sequence[Site]) -> list[str]:
-    """Return names for the axes of an adjoint: its tensor's own, or those of a read of it."""
+    """Return names for the axes of an adjoint: those of its tensor, or of a read of the tensor."""
     rest = [axis.name for axis in batch]
     names = [axis.name for axis in _own_axes(tensor)]
     if not names and sites:
@@ -140,10 +142,10 @@ def _axis_names(tensor: Tensor, batch: Sequence[Axis], sites: Sequence[Site]) ->
             axes.sort(key=lambda axis: axis.is_reduce)
             names.append(axes[0].name if axes else "")
     names = names if len(names) == tensor.ndim else [""] * tensor.ndim
-    made: list[str] = []
+    unique: list[str] = []
     for k, name in enumerate([*names, *rest]):
-        made.append(unused(name or f"i{k}", made))
-    return made
+        unique.append(unused_name(name or f"i{k}", unique))
+    return unique
 
 
 def _own_axes(tensor: Tensor) -> tuple[Axis, ...]:
@@ -168,18 +170,20 @@ def _paddings(drafts: Sequence[Draft]) -> Paddings:
         if head is None or not draft.free:
             continue
         for dim, (before, after) in draft.shifts.items():
-            known = widths.setdefault(head, {}).get(dim, (0, 0))
-            widths[head][dim] = max(known[0], before), max(known[1], after)
-    found: Paddings = {}
+            width = widths.setdefault(head, {}).get(dim, (0, 0))
+            widths[head][dim] = max(width[0], before), max(width[1], after)
+    paddings: Paddings = {}
     for head, sides in widths.items():
         widest = [sides.get(dim, (0, 0)) for dim in range(head.ndim)]
         if any(any(pair) for pair in widest):
             padded = pad(
-                head, [low for low, _ in widest], [high for _, high in widest],
+                head,
+                [low for low, _ in widest],
+                [high for _, high in widest],
                 name=f"{head.name}.padded",
-            )  # fmt: skip
-            found[head] = padded, {dim: low for dim, (low, _) in enumerate(widest)}
-    return found
+            )
+            paddings[head] = padded, {dim: low for dim, (low, _) in enumerate(widest)}
+    return paddings
 
 
 def _reduction(draft: Draft, pads: Paddings, name: str) -> Tensor:
@@ -197,14 +201,14 @@ def _reduction(draft: Draft, pads: Paddings, name: str) -> Tensor:
         value = rewrite(value, shifted)
     axes, conditions = draft.free, draft.conditions
     if draft.ranges:
-        swap, conditions = transposed(axes, conditions, draft.ranges)
+        swap, conditions = transpose_ranges(axes, conditions, draft.ranges)
         axes = tuple(swap.values())
         # shorter ranges may decide choices
         at, points = {a: Lin.of(b) for a, b in swap.items()}, scope((*draft.piece.axes, *axes))
-        value = substituted(value, at, points)
-        conditions = tuple(substituted(cond, at, points) for cond in conditions)
-    made = reduce_sum(value, axis=axes, where=_joined(conditions))
-    return defined(name, draft.piece.axes, made)
+        value = substitute(value, at, points)
+        conditions = tuple(substitute(cond, at, points) for cond in conditions)
+    total = reduce_sum(value, axis=axes, where=_joined(conditions))
+    return defined(name, draft.piece.axes, total)
 
 
 def _joined(conditions: Sequence[Expr]) -> Expr | None:

@@ -28,7 +28,7 @@ from schedlang.index.relax import lower, upper
 from schedlang.index.rules import floordiv, mod
 from schedlang.index.simplify import ceildiv, to_lin
 
-# the extent by which loops of a symbolic extent are compared with others
+# where an extent is symbolic, loops count as this long when they are compared
 _SYMBOLIC = 2**20
 
 
@@ -59,14 +59,17 @@ class Inverse:
 
 
 def invert(
-    axes: Sequence[Axis], indices: Sequence[Expr], element: Sequence[Lin],
-    held: Sequence[Expr] = (), row: Axis | None = None,
-) -> Inverse | None:  # fmt: skip
+    axes: Sequence[Axis],
+    indices: Sequence[Expr],
+    element: Sequence[Lin],
+    held: Sequence[Expr] = (),
+    row: Axis | None = None,
+) -> Inverse | None:
     """Return the iterations over ``axes`` at which ``indices`` are ``element``.
 
     ``element`` is in terms of other axes. ``held`` are conditions that hold at all iterations of
     interest; they narrow the ranges of axes. The axis ``row`` stays one in the equations, even if
-    it has a single value. Return ``None`` if there is no such iteration.
+    it has a single value. Return ``None`` if no iteration has these indices.
 
     Raises :class:`NotInvertible` if an index depends on data that vary between the iterations.
 
@@ -79,15 +82,15 @@ def invert(
     if solver.empty:
         return None
     solver.assume_points([leaf for lin in element for leaf in lin.leaves()])
-    for dim, (index, wanted) in enumerate(zip(indices, element)):
-        solver.equations.append((dim, to_lin(index, ranges=solver.ranges) - wanted))
+    for dim, (index, target) in enumerate(zip(indices, element)):
+        solver.equations.append((dim, to_lin(index, ranges=solver.ranges) - target))
     for cond in conjuncts(held):
         if isinstance(cond, Binary) and cond.op == "==" and cond.a.dtype == cond.b.dtype == "int64":
             sides = [to_lin(side, ranges=solver.ranges) for side in cond.children]
             solver.equations.append((_HELD, sides[0] - sides[1]))
     solver.run()
-    found = None if solver.empty else solver.inverse()
-    return None if solver.empty else found
+    inverse = None if solver.empty else solver.inverse()
+    return None if solver.empty else inverse
 
 
 # an equation comes with the dimension of its index, or None
@@ -153,24 +156,24 @@ class _Solver:
         while self.equations and not self.empty:
             self._split_into_digits()
             plans = [self._plan(lin) for _, lin in self.equations]
-            known = [k for k, plan in enumerate(plans) if plan is not None]
-            if not known:
+            solvable = [k for k, plan in enumerate(plans) if plan is not None]
+            if not solvable:
                 dims = [d for d, _ in self.equations if d != _HELD]
                 if dims:
                     raise NotInvertible(next((d for d in dims if d is not None), None))
                 return
-            best = min(known, key=lambda k: (plans[k] or _DONE).cost)
+            best = min(solvable, key=lambda k: (plans[k] or _DONE).cost)
             dim, lin = self.equations.pop(best)
             self._solve(dim, lin, plans[best] or _DONE)
 
     def _unknown_in(self, lin: Lin) -> list[Axis]:
-        found: dict[Axis, None] = {}
+        unknowns: dict[Axis, None] = {}
         for leaf in lin.leaves():
             if isinstance(leaf, Axis) and leaf in self.unknown:
-                found.setdefault(leaf)
+                unknowns.setdefault(leaf)
             elif isinstance(leaf, Opaque):
-                found.update(dict.fromkeys(a for a in self.unknown if lin.depends_on({a})))
-        return list(found)
+                unknowns.update(dict.fromkeys(a for a in self.unknown if lin.depends_on({a})))
+        return list(unknowns)
 
     def _terms(self, lin: Lin) -> tuple[dict[Axis, Lin], Lin] | None:
         """Return the factors of unknown axes and the rest, ``None`` if ``lin`` is not linear."""
@@ -189,10 +192,10 @@ class _Solver:
 
     def _plan(self, lin: Lin) -> _Pivot | None:
         """Return how to solve an equation with the fewest iterations; ``None`` if it cannot be."""
-        found = self._terms(lin)
-        if found is None:
+        terms = self._terms(lin)
+        if terms is None:
             return None
-        factors, _ = found
+        factors, _ = terms
         if not factors:
             return _DONE
         if len(factors) == 1 or self._radix(factors) is not None:
@@ -209,10 +212,15 @@ class _Solver:
                 options = [_Pivot(prod(map(self._extent, others)), axis)]
             else:
                 options = [
-                    _Pivot(prod(self._extent(a) for a in others if a is not partner)
-                           * -(-self._extent(partner) // step), axis, partner)
-                    for partner in others if gcd((sizes[partner] or 0) // common, step) == 1
-                ]  # fmt: skip
+                    _Pivot(
+                        prod(self._extent(a) for a in others if a is not partner)
+                        * -(-self._extent(partner) // step),
+                        axis,
+                        partner,
+                    )
+                    for partner in others
+                    if gcd((sizes[partner] or 0) // common, step) == 1
+                ]
             for option in options:
                 # of equal costs, an axis without remainders is the simpler one
                 if best is None or option.cost < best.cost:
@@ -222,9 +230,9 @@ class _Solver:
         return best
 
     def _solve(self, dim: int | None, lin: Lin, plan: _Pivot) -> None:
-        found = self._terms(lin)
-        assert found is not None
-        factors, rest = found
+        terms = self._terms(lin)
+        assert terms is not None
+        factors, rest = terms
         if not factors:
             self._require_zero(lin)
             return
@@ -253,12 +261,12 @@ class _Solver:
             self._solve_strided(dim, plan.axis, plan.partner, factors, lin)
 
     def _divided(self, dim: int | None, rest: Lin, by: int) -> Lin:
-        """Return ``rest / by``, and require that there is no remainder."""
+        """Return ``rest / by``, and require that the remainder is 0."""
         # of -rest, whose terms in the element are positive
-        left = mod(-rest, Lin.of(by), self.ranges)
-        if left.terms:
-            self._require_zero(left)
-            self._differs(dim, by, left)
+        remainder = mod(-rest, Lin.of(by), self.ranges)
+        if remainder.terms:
+            self._require_zero(remainder)
+            self._differs(dim, by, remainder)
         return -floordiv(-rest, Lin.of(by), self.ranges)
 
     def _differs(self, dim: int | None, by: int, left: Lin) -> None:
@@ -300,9 +308,9 @@ class _Solver:
         others = ZERO
         for other, times in factors.items():
             others = others if other is axis else others + Lin.of(other) * times
-        wanted = -rest - low
-        self._set(axis, floordiv(wanted, factor, self.ranges))
-        self.equations.append((dim, others - low - mod(wanted, factor, self.ranges)))
+        target = -rest - low
+        self._set(axis, floordiv(target, factor, self.ranges))
+        self.equations.append((dim, others - low - mod(target, factor, self.ranges)))
 
     def _solve_strided(
         self, dim: int | None, axis: Axis, partner: Axis, factors: Mapping[Axis, Lin], lin: Lin
@@ -311,14 +319,14 @@ class _Solver:
         size, other = factors[axis].const or 0, factors[partner].const or 0
         step = abs(size)
         target = -(lin - Lin.of(axis) * size - Lin.of(partner) * other)
-        for left in self._unknown_in(target):
+        for axis_left in self._unknown_in(target):
             # its remainder is part of the solution, so that no other equation may solve for it
-            self.unknown.pop(left)
-            self.fixed[left] = None
+            self.unknown.pop(axis_left)
+            self.fixed[axis_left] = None
         low, high = self.ranges.of(partner)
         assert high is not None
-        wanted = target * pow(other % step, -1, step) - low
-        start = mod(wanted, Lin.of(step), self.ranges)
+        total = target * pow(other % step, -1, step) - low
+        start = mod(total, Lin.of(step), self.ranges)
         self._differs(dim, step, start)
         extent = high - low + 1
         count = ceildiv(extent - start if start.const is not None else extent, Lin.of(step))
@@ -328,9 +336,9 @@ class _Solver:
         free = self._new(partner.name, ZERO, count - 1)
         if abs(other) == 1:
             # target - other*partner is a multiple of step, other*step*(wanted//step - free)
-            wanted = target * other - low
-            start = mod(wanted, Lin.of(step), self.ranges)
-            quotient = floordiv(wanted, Lin.of(step), self.ranges) - free
+            total = target * other - low
+            start = mod(total, Lin.of(step), self.ranges)
+            quotient = floordiv(total, Lin.of(step), self.ranges) - free
             value = quotient * (other * (1 if size > 0 else -1))
         else:
             at = low + start + free * step
@@ -345,12 +353,12 @@ class _Solver:
         """Return a new unknown between ``low`` and ``high``, or its only value."""
         if low == high:
             return low
-        made = Axis(name, number_or_expr(high - low + 1), "reduce", number_or_expr(low))
-        self.unknown[made] = None
-        self.ranges.learn(made, low, high)
+        axis = Axis(name, number_or_expr(high - low + 1), "reduce", number_or_expr(low))
+        self.unknown[axis] = None
+        self.ranges.learn(axis, low, high)
         if digit:
-            self.digits.add(made)
-        return Lin.of(made)
+            self.digits.add(axis)
+        return Lin.of(axis)
 
     def _set(self, axis: Axis, value: Lin) -> None:
         self.unknown.pop(axis, None)
@@ -362,8 +370,8 @@ class _Solver:
         swap: dict = {axis: value}
         self.equations = [(dim, self._swapped(lin, swap)) for dim, lin in self.equations]
         self.zeros = [self._swapped(lin, swap) for lin in self.zeros]
-        for other, known in self.values.items():
-            self.values[other] = self._swapped(known, swap)
+        for other, solution in self.values.items():
+            self.values[other] = self._swapped(solution, swap)
 
     def _swapped(self, lin: Lin, swap: dict) -> Lin:
         return self._simplified(lin.substitute(swap)) if lin.depends_on(swap) else lin
@@ -394,8 +402,9 @@ class _Solver:
                 dims = [d for d, lin in self.equations if atom in self._innermost(lin)]
                 if any(d != _HELD for d in dims):
                     raise NotInvertible(next((d for d in dims if d is not None), None))
-                self.equations = [(d, lin) for d, lin in self.equations
-                                  if atom not in self._innermost(lin)]  # fmt: skip
+                self.equations = [
+                    (d, lin) for d, lin in self.equations if atom not in self._innermost(lin)
+                ]
                 continue
             first, last = (floordiv(end, den, self.ranges) for end in (low, high))
             name = axes[0].name
@@ -412,16 +421,16 @@ class _Solver:
 
     def _innermost(self, lin: Lin) -> list[Div | Mod]:
         """Return the quotients and remainders of unknown axes that contain no other."""
-        found: list[Div | Mod] = []
+        atoms: list[Div | Mod] = []
         for atom in lin.atoms():
             if isinstance(atom, (Div, Mod)):
                 inner = [*self._innermost(atom.num), *self._innermost(atom.den)]
                 if inner:
-                    found += inner
+                    atoms += inner
                 elif self._unknown_in(atom.num) and self._terms(atom.num) is not None:
                     if not self._unknown_in(atom.den):
-                        found.append(atom)
-        return found
+                        atoms.append(atom)
+        return atoms
 
     # the result
 
@@ -435,12 +444,12 @@ class _Solver:
             if count.const is not None and count.const < 1:
                 self.empty = True
                 continue
-            made = Axis(axis.name, number_or_expr(count), "reduce", number_or_expr(low))
-            self.ranges.learn(made, low, high)
-            free.append(made)
+            free_axis = Axis(axis.name, number_or_expr(count), "reduce", number_or_expr(low))
+            self.ranges.learn(free_axis, low, high)
+            free.append(free_axis)
             if axis in self.digits:
-                digits.add(made)
-            self._set(axis, Lin.of(made))
+                digits.add(free_axis)
+            self._set(axis, Lin.of(free_axis))
         declared = Ranges()
         bounds = []
         for axis, value in self.values.items():
@@ -449,9 +458,13 @@ class _Solver:
                 bounds.append(axis)
         conditions = [equal(lin) for lin in self.zeros if lin.terms]
         return Inverse(
-            self.values, tuple(free), tuple(bounds), tuple(conditions), frozenset(digits),
+            self.values,
+            tuple(free),
+            tuple(bounds),
+            tuple(conditions),
+            frozenset(digits),
             self.splits,
-        )  # fmt: skip
+        )
 
 
 _DONE = _Pivot(-1, Axis("none", 1))

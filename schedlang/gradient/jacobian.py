@@ -10,7 +10,7 @@ from schedlang.expr.nodes import Axis, Binary, Expr
 from schedlang.gradient.adjoint import Adjoint
 from schedlang.gradient.algebra import chosen, conjunction, number
 from schedlang.gradient.arguments import check_result, check_sources
-from schedlang.gradient.reverse import adjoints, made_result
+from schedlang.gradient.reverse import adjoints, result_stage
 from schedlang.index.simplify import to_lin
 
 
@@ -22,7 +22,7 @@ def jacobian(y: Tensor, xs: Any, head: Tensor | None = None) -> list[Tensor]:
 
     Source: ``te.gradient`` of TVM 0.8 to 0.19.
     """
-    wanted = check_sources(xs)
+    sources = check_sources(xs)
     check_result(y)
     if head is None:
         batch = tuple(Axis(f"y{k}", n) for k, n in enumerate(y.shape))
@@ -35,13 +35,13 @@ def jacobian(y: Tensor, xs: Any, head: Tensor | None = None) -> list[Tensor]:
         batch = _prefix(y, head)
         own = tuple(Axis(f"i{k}", n) for k, n in enumerate(y.shape))
         seed = Adjoint(axes=(*own, *batch), value=head(*batch, *own))
-    made = adjoints(y, wanted, seed, batch, {})
+    by_source = adjoints(y, sources, seed, batch, {})
     of = (y, *([] if head is None else [head]))
-    return [made_result(x, made[x], batch, of) for x in wanted]
+    return [result_stage(x, by_source[x], batch, of) for x in sources]
 
 
 def _prefix(y: Tensor, head: Any) -> tuple[Axis, ...]:
-    """Return axes for the dimensions of ``head`` before those of ``y``."""
+    """Return axes for the dimensions of ``head`` before the dimensions of ``y``."""
     if not isinstance(head, Tensor):
         raise ComputeTypeError(f"te.gradient({y.name}, ..., head={head!r}): give a tensor")
     rest = head.shape[head.ndim - y.ndim :] if head.ndim >= y.ndim else ()

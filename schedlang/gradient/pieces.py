@@ -46,8 +46,8 @@ class Part:
         if self.axis is None:
             return Binary("==", index, start, "bool")
         if self.step > 1:
-            left = to_expr(mod(to_lin(index), Lin.of(self.step), Ranges()))
-            return Binary("==", left, start, "bool")
+            remainder = to_expr(mod(to_lin(index), Lin.of(self.step), Ranges()))
+            return Binary("==", remainder, start, "bool")
         ends = [] if self.lower is None else [Binary(">=", index, to_expr(self.lower), "bool")]
         if self.upper is not None:
             ends.append(Binary("<", index, to_expr(self.upper), "bool"))
@@ -89,8 +89,11 @@ class Piece:
 
     def position(self, indices: Sequence[Expr]) -> list[Expr]:
         """Return the values of the axes of the piece at the element at ``indices``."""
-        return [part.position(index) for part, index in zip(self.parts, indices)
-                if part.axis is not None]  # fmt: skip
+        return [
+            part.position(index)
+            for part, index in zip(self.parts, indices)
+            if part.axis is not None
+        ]
 
 
 def whole(names: Sequence[str], shape: Shape) -> Piece:
@@ -105,9 +108,9 @@ def cut(
     points: Mapping[int, Lin],
     spans: Mapping[int, tuple[Lin, Lin]],
 ) -> Iterator[Piece]:
-    """Yield pieces by dimension: those of equal residues, at a point, or between two ends.
+    """Yield pieces by dimension: of equal residues, at a point, or between two ends.
 
-    If the residues were too many, those of the last dimensions are not told apart.
+    If there were too many residues, the last dimensions are not split by them.
 
     >>> pieces = list(cut(["y", "x"], (5, 4), {0: 2}, {}, {}))
     >>> [(piece.element, piece.axes[0].extent) for piece in pieces]
@@ -143,7 +146,7 @@ def _between(name: str, extent: Lin, low: Lin, high: Lin) -> Part:
     return Part(axis, 1, low, low if low.terms else None, upper)
 
 
-def assembled(pieces: Sequence[tuple[Piece, Expr]], indices: Sequence[Expr], zero: Expr) -> Expr:
+def assemble(pieces: Sequence[tuple[Piece, Expr]], indices: Sequence[Expr], zero: Expr) -> Expr:
     """Return the value at ``indices`` of the pieces of one cut; ``zero`` where there is none.
 
     Each piece comes with its value there, which only its own elements have.
@@ -162,14 +165,14 @@ def _assembled(
     groups: dict[Lin, list[tuple[Piece, Expr]]] = {}
     for piece, value in pieces:
         groups.setdefault(piece.parts[dim].start, []).append((piece, value))
-    made = [
+    cases = [
         (group[0][0].parts[dim], _assembled(group, indices, zero, dim + 1))
         for group in groups.values()
     ]
     # the last of all residues needs no test
-    covered = made[0][0].step > 1 and len(made) == made[0][0].step
-    total = made.pop()[1] if covered else zero
-    for part, value in reversed(made):
+    covered = cases[0][0].step > 1 and len(cases) == cases[0][0].step
+    total = cases.pop()[1] if covered else zero
+    for part, value in reversed(cases):
         cond = part.contains(indices[dim])
         total = value if cond is None else chosen(cond, value, total, True)
     return total

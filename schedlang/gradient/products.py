@@ -1,4 +1,4 @@
-"""The sites of a product reduction: a factor counts as much as the product of the others is.
+"""The sites of a product reduction: the adjoint of a factor is the product of the others.
 
 That product is computed without a division, so that it is right where factors are 0, and so are its
 own derivatives. Of few factors, each leaves out one. More of them are multiplied from both ends, by
@@ -20,13 +20,13 @@ from schedlang.expr.lazy import both
 from schedlang.expr.nodes import Axis, Binary, Expr
 from schedlang.gradient.algebra import times
 from schedlang.gradient.folds import fold_sites
-from schedlang.gradient.ragged import copies, replaced
+from schedlang.gradient.ragged import copies, replace_axes
 from schedlang.gradient.stages import Found, Head, Walk
 from schedlang.gradient.weighted import weighted_sites
 from schedlang.index.linear import Lin, to_expr
 from schedlang.index.simplify import to_lin
 
-# the most factors of which each product of the others is computed on its own
+# the most factors for which the product of the others is computed factor by factor
 _MOST_FACTORS = 8
 
 
@@ -55,8 +55,8 @@ def _others(op: ComputeOp) -> Expr:
         where = test if where is None else Binary("|", where, test, "bool")
     rest = without_ranges(op.where, len(op.limits))
     if rest is not None:
-        where = replaced(rest, at) if where is None else both(where, replaced(rest, at))
+        where = replace_axes(rest, at) if where is None else both(where, replace_axes(rest, at))
     axes = [at[axis] for axis in op.reduce_axis]
-    made = reduce_prod(replaced(op.body[0], at), axis=axes, where=where)
-    tensor = defined(f"{op.outputs[0].name}.others", (*data, *left_out), made)
+    total = reduce_prod(replace_axes(op.body[0], at), axis=axes, where=where)
+    tensor = defined(f"{op.outputs[0].name}.others", (*data, *left_out), total)
     return tensor(*op.axis, *(axis - low for axis, low in zip(op.reduce_axis, lows)))

@@ -33,7 +33,7 @@ from schedlang.language.construct import binary
 
 def conjuncts(conditions: Sequence[Expr]) -> list[Expr]:
     """Return the conditions that ``conditions`` join by ``&`` or one after the other."""
-    found: list[Expr] = []
+    parts: list[Expr] = []
     stack = list(conditions)[::-1]
     while stack:
         node = stack.pop()
@@ -42,8 +42,8 @@ def conjuncts(conditions: Sequence[Expr]) -> list[Expr]:
         elif is_both(node):
             stack += [node.a, node.cond]
         else:
-            found.append(node)
-    return found
+            parts.append(node)
+    return parts
 
 
 def range_conditions(axes: Sequence[Axis]) -> list[Expr]:
@@ -56,83 +56,83 @@ def copies(axes: Sequence[Axis], at: Mapping[Axis, Expr] | None = None) -> dict[
 
     ``at`` are the values of other axes, on which ranges may depend.
     """
-    found: dict[Axis, Expr] = dict(at or {})
+    values: dict[Axis, Expr] = dict(at or {})
     for axis in axes:
-        made = Axis(axis.name, axis.extent, "reduce", axis.lo)
+        copy = Axis(axis.name, axis.extent, "reduce", axis.lo)
         if axis.bounds is not None:
-            ends = tuple(b if isinstance(b, int) else replaced(b, found) for b in axis.bounds)
-            made = ranged(axis, ends[0], ends[1])
-        found[axis] = made
-    return found
+            ends = tuple(b if isinstance(b, int) else replace_axes(b, values) for b in axis.bounds)
+            copy = clip_range(axis, ends[0], ends[1])
+        values[axis] = copy
+    return values
 
 
-def replaced(value: Expr, at: Mapping[Axis, Expr]) -> Expr:
+def replace_axes(value: Expr, at: Mapping[Axis, Expr]) -> Expr:
     """Return ``value`` with axes replaced."""
     return rewrite(value, lambda node: at.get(node) if isinstance(node, Axis) else None)
 
 
-def ranged(box: Axis, low: int | Expr, high: int | Expr) -> Axis:
+def clip_range(box: Axis, low: int | Expr, high: int | Expr) -> Axis:
     """Return a reduction axis over ``low..high``, as far as that lies in the range of ``box``.
 
     >>> i, k = Axis("i", 4), Axis("k", 4, "reduce")
-    >>> ranged(k, 0, i + 1).bounds, ranged(k, 0, i + 2).bounds
+    >>> clip_range(k, 0, i + 1).bounds, clip_range(k, 0, i + 2).bounds
     ((0, i + 1), (0, min(4, i + 2)))
     """
-    known = Ranges()
+    facts = Ranges()
     first = to_lin(box.lo)
     last = first + to_lin(box.extent)
     if not (is_ragged(low) or is_ragged(high)):
-        start = extreme("max", (first, to_lin(low)), known)
-        count = extreme("min", (last, to_lin(high)), known) - start
-        count = extreme("max", (count, Lin.of(0)), known)
+        start = extreme("max", (first, to_lin(low)), facts)
+        count = extreme("min", (last, to_lin(high)), facts) - start
+        count = extreme("max", (count, Lin.of(0)), facts)
         return Axis(box.name, number_or_expr(count), "reduce", number_or_expr(start))
-    made = ragged_axis(low, high, box.name)
-    if has_box(made):
-        start = to_lin(made.lo)
-        if known.le(first, start) and known.le(start + to_lin(made.extent), last):
-            return made
+    ragged = ragged_axis(low, high, box.name)
+    if has_box(ragged):
+        start = to_lin(ragged.lo)
+        if facts.le(first, start) and facts.le(start + to_lin(ragged.extent), last):
+            return ragged
     names = elements()
     low, high = (
-        names.expr(extreme(fn, (end, names.lin(own)), names.within(known)))
+        names.expr(extreme(fn, (end, names.lin(own)), names.within(facts)))
         for fn, end, own in (("max", first, low), ("min", last, high))
-    )  # fmt: skip
+    )
     return ragged_axis(low, high, box.name)
 
 
-def transposed(
+def transpose_ranges(
     free: Sequence[Axis], conditions: Sequence[Expr], ranges: Sequence[Expr]
 ) -> tuple[dict[Axis, Axis], tuple[Expr, ...]]:
     """Return what replaces ``free`` reduction axes, and the conditions that are not their ranges.
 
-    ``ranges`` are those of the ``conditions`` that are ranges of axes. The range of an axis may
-    depend on those before it. What is left is still over the old axes.
+    ``ranges`` are the ``conditions`` that are ranges of axes. The range of an axis may depend on
+    the axes before it. The remaining conditions are still over the old axes.
 
     >>> i, k = Axis("i", 4, "reduce"), Axis("k", 4)
-    >>> swap, left = transposed([i], [k < i + 1, i != 2], [k < i + 1])
+    >>> swap, left = transpose_ranges([i], [k < i + 1, i != 2], [k < i + 1])
     >>> swap[i].bounds, left
     ((k, 4), (i != 2,))
     """
     ends: dict[Axis, tuple[list[Expr], list[Expr]]] = {axis: ([], []) for axis in free}
-    left: list[Expr] = []
+    rest: list[Expr] = []
     late: list[Expr] = []
     for cond in conjuncts(conditions):
         if any(True for _ in reads([cond])):
             late.append(cond)
-        elif not (_is_one_of(cond, ranges) and _noted(cond, ends)):
-            left.append(cond)
+        elif not (_is_one_of(cond, ranges) and _note_range(cond, ends)):
+            rest.append(cond)
     # what is left may keep the reads of later conditions in bounds
-    guarded = set(axes_in(left))
+    guarded = set(axes_in(rest))
     for cond in late:
         is_range = _is_one_of(cond, ranges) and guarded.isdisjoint(axes_in([cond]))
-        if not (is_range and _noted(cond, ends)):
-            left.append(cond)
+        if not (is_range and _note_range(cond, ends)):
+            rest.append(cond)
     swap: dict[Axis, Axis] = {}
     for axis, sides in ends.items():
-        lows, highs = ([replaced(end, swap) for end in side] for side in sides)
+        lows, highs = ([replace_axes(end, swap) for end in side] for side in sides)
         low = _outermost("max", lows) if lows else axis.lo
         high = _outermost("min", highs) if highs else axis.lo + axis.extent
-        swap[axis] = ranged(axis, low, high) if lows or highs else axis
-    return swap, tuple(left)
+        swap[axis] = clip_range(axis, low, high) if lows or highs else axis
+    return swap, tuple(rest)
 
 
 def _is_one_of(cond: Expr, known: Sequence[Expr]) -> bool:
@@ -143,7 +143,7 @@ def _outermost(fn: str, ends: Sequence[Expr]) -> Expr:
     return ends[0] if len(ends) == 1 else call(fn, *ends)
 
 
-def _noted(cond: Expr, ends: Mapping[Axis, tuple[list[Expr], list[Expr]]]) -> bool:
+def _note_range(cond: Expr, ends: Mapping[Axis, tuple[list[Expr], list[Expr]]]) -> bool:
     """Add the end of a range to ``ends`` if ``cond`` is one for the last of its axes."""
     if not isinstance(cond, Binary) or cond.op not in ("<", "<=", ">", ">="):
         return False
@@ -151,18 +151,18 @@ def _noted(cond: Expr, ends: Mapping[Axis, tuple[list[Expr], list[Expr]]]) -> bo
     axis = next((a for a in reversed(list(ends)) if a in inside), None)
     if axis is None or not all(dtypes.is_integer(side.dtype) for side in cond.children):
         return False
-    known = elements()
-    small, large = map(known.lin, cond.children[:: 1 if cond.op[0] == "<" else -1])
+    names = elements()
+    small, large = map(names.lin, cond.children[:: 1 if cond.op[0] == "<" else -1])
     # the condition is: factor*axis + rest >= 0
     lin = large - small - (1 if cond.op in ("<", ">") else 0)
     step, rest = coefficient(lin, axis)
     factor = None if step is None else step.const
-    if not factor or known.depend(rest, {axis}):
+    if not factor or names.depend(rest, {axis}):
         return False
     if factor > 0:
-        ends[axis][0].append(known.expr(ceildiv(-rest, Lin.of(factor))))
+        ends[axis][0].append(names.expr(ceildiv(-rest, Lin.of(factor))))
     else:
-        ends[axis][1].append(known.expr(floordiv(rest, Lin.of(-factor), Ranges()) + 1))
+        ends[axis][1].append(names.expr(floordiv(rest, Lin.of(-factor), Ranges()) + 1))
     return True
 
 
@@ -173,7 +173,7 @@ class Rows:
     made: dict[tuple[Tensor, Lin, Lin], Tensor] = field(default_factory=dict)
 
     def number(self, starts: Tensor, index: Expr, box: Axis) -> Expr:
-        """Return the number of the range of ``starts`` in which ``index`` lies; -1 for none.
+        """Return the number of the range of ``starts`` in which ``index`` lies, or -1.
 
         ``index`` lies in the range of ``box``.
         """
@@ -182,18 +182,23 @@ class Rows:
         if key not in self.made:
             rows = to_lin(starts.shape[0]) - 1
             i = Axis("i", number_or_expr(rows), "reduce")
-            k = ranged(box, starts[i], starts[i + 1])
+            k = clip_range(box, starts[i], starts[i + 1])
             self.made[key] = scatter(
-                (box.extent,), (i, k), lambda i, k: (k - box.lo, i), "last", init=-1,
+                (box.extent,),
+                (i, k),
+                lambda i, k: (k - box.lo, i),
+                "last",
+                init=-1,
                 name=f"{starts.name}.row",
-            )  # fmt: skip
+            )
         return self.made[key][index - box.lo]
 
 
-def numbered(
+def number_rows(
     rows: Rows, free: Sequence[Axis], conditions: Sequence[Expr], boxes: Sequence[Axis]
 ) -> tuple[Axis, Lin, tuple[Expr, ...]] | None:
-    """Return one of ``free`` that tells in which range of a monotonic tensor an index lies.
+    """Return one of the ``free`` axes that tells in which range of a monotonic tensor an index
+    lies.
 
     The others are its value by ``rows``, and what is left of ``conditions``. ``boxes`` are the
     ragged axes of the reader.
@@ -228,18 +233,18 @@ def _is_range(axis: Axis, starts: Tensor) -> bool:
 
 def _inside_box(index: Expr, box: Axis) -> list[Expr]:
     """Return the conditions that ``index`` is in the range of ``box``, if that is not certain."""
-    known, lin = Ranges(), to_lin(index)
+    facts, lin = Ranges(), to_lin(index)
     low, high = to_lin(box.lo), to_lin(box.lo) + to_lin(box.extent)
-    found = [] if known.le(low, lin) else [binary(">=", index, to_expr(low))]
-    return found if known.le(lin, high - 1) else [*found, binary("<", index, to_expr(high))]
+    tests = [] if facts.le(low, lin) else [binary(">=", index, to_expr(low))]
+    return tests if facts.le(lin, high - 1) else [*tests, binary("<", index, to_expr(high))]
 
 
 def _inside(axis: Axis, value: Lin, rest: Lin, starts: Tensor) -> list[Expr]:
     """Return the conditions that ``value``, a number of a range, is in the range of ``axis``."""
-    known = Ranges()
+    facts = Ranges()
     low, high = to_lin(axis.lo), to_lin(axis.lo) + to_lin(axis.extent)
     # a number is in 0..rows
-    found = [] if known.le(low, -rest) else [binary(">=", to_expr(value), to_expr(low))]
-    if not known.le(to_lin(starts.shape[0]) - 1 - rest, high):
-        found.append(binary("<", to_expr(value), to_expr(high)))
-    return found
+    tests = [] if facts.le(low, -rest) else [binary(">=", to_expr(value), to_expr(low))]
+    if not facts.le(to_lin(starts.shape[0]) - 1 - rest, high):
+        tests.append(binary("<", to_expr(value), to_expr(high)))
+    return tests

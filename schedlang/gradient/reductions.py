@@ -19,12 +19,12 @@ from schedlang.errors import ComputeError, explain
 from schedlang.expr.lazy import both
 from schedlang.expr.nodes import Axis, Binary, Call, Expr
 from schedlang.gradient.adjoint import Adjoint
-from schedlang.gradient.algebra import chosen, divided, guarded, number
+from schedlang.gradient.algebra import chosen, divide, guarded, number
 from schedlang.gradient.derivative import TRACED, Flow, Traced, value_children
 from schedlang.gradient.folds import fold_sites
 from schedlang.gradient.products import product_sites
-from schedlang.gradient.ragged import conjuncts, numbered, replaced
-from schedlang.gradient.simplify import scope, substituted
+from schedlang.gradient.ragged import conjuncts, number_rows, replace_axes
+from schedlang.gradient.simplify import scope, substitute
 from schedlang.gradient.stages import Found, Head, Walk, sites, sites_of
 from schedlang.gradient.weighted import beside, weighted_sites
 from schedlang.index.linear import to_expr
@@ -63,14 +63,14 @@ def _scattered(walk: Walk, op: ComputeOp, heads: Sequence[Head]) -> Found:
     held = () if op.where is None else (op.where,)
     flow = head.at((*op.destination, *walk.batch))
     axes = (*op.domain, *walk.batch)
-    found: Found = []
+    all_sites: Found = []
     for tensor, site in sites(walk, op, [(op.body[0], flow)], op.reduce_axis, held, ()):
         moved = site if isinstance(site, Traced) else replace(site, axes=axes)
-        found.append((tensor, moved))
+        all_sites.append((tensor, moved))
     if op.init is not None:
         start = head.at((*op.axis, *walk.batch))
-        found += sites(walk, op, [(op.init[0], start)], (), (), heads)
-    return found
+        all_sites += sites(walk, op, [(op.init[0], start)], (), (), heads)
+    return all_sites
 
 
 def _reduced(walk: Walk, op: ComputeOp, heads: Sequence[Head]) -> Found:
@@ -101,13 +101,13 @@ def _reduced(walk: Walk, op: ComputeOp, heads: Sequence[Head]) -> Found:
 
 
 def _joint(walk: Walk, op: ComputeOp, heads: Sequence[Head]) -> Found:
-    """Return the sites of several reductions in one loop: those of each that counts."""
-    found: Found = []
+    """Return the sites of several reductions in one loop: the sites of each that has an adjoint."""
+    all_sites: Found = []
     for part in op.combiner.parts:
         own = [heads[place] for place in part.places]
         if any(head is not None for head in own):
-            found += _reduced(walk, alone(op, part), own)
-    return found
+            all_sites += _reduced(walk, alone(op, part), own)
+    return all_sites
 
 
 def _traced(walk: Walk, op: ComputeOp) -> Found:
@@ -147,7 +147,7 @@ def _extreme_rule(walk: Walk, op: ComputeOp) -> Callable[[Expr, Expr], Expr]:
     ties = beside(op, "ties", reduce_sum, counted(body), None if init is None else counted(init))
 
     def rule(flow: Expr, element: Expr) -> Expr:
-        return chosen(wins(element), divided(flow, ties[tuple(op.axis)]), zero, False)
+        return chosen(wins(element), divide(flow, ties[tuple(op.axis)]), zero, False)
 
     return rule
 
@@ -159,19 +159,19 @@ def _stored(walk: Walk, op: ComputeOp) -> Expr:
     """
     body, held, data = op.body[0], conjuncts([] if op.where is None else [op.where]), list(op.axis)
     ragged = [axis for axis in op.reduce_axis if axis.bounds is not None]
-    found = numbered(walk.rows, data, held, ragged) if ragged else None
-    if found is not None:
-        axis, row, left = found
+    numbering = number_rows(walk.rows, data, held, ragged) if ragged else None
+    if numbering is not None:
+        axis, row, rest = numbering
         points = scope((*op.axis, *op.reduce_axis))
         data.remove(axis)
-        body, *held = (substituted(v, {axis: row}, points) for v in (body, *left))
+        body, *held = (substitute(v, {axis: row}, points) for v in (body, *rest))
     lows = [to_expr(to_lin(axis.lo)) for axis in op.reduce_axis]
     axes = [Axis(axis.name, axis.extent) for axis in (*data, *op.reduce_axis)]
     at: dict[Axis, Expr] = dict(zip(data, axes))
     for axis, low, own in zip(op.reduce_axis, lows, axes[len(data) :]):
         at[axis] = own + low
     body = guarded([reduce(both, held)], body) if held else body
-    tensor = defined(f"{op.outputs[0].name}.elements", tuple(axes), replaced(body, at))
+    tensor = defined(f"{op.outputs[0].name}.elements", tuple(axes), replace_axes(body, at))
     return tensor(*data, *(axis - low for axis, low in zip(op.reduce_axis, lows)))
 
 

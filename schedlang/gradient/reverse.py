@@ -26,9 +26,7 @@ from schedlang.gradient.scans import scan_sites
 from schedlang.gradient.stages import Found, Head, Walk
 
 
-def gradient(
-    y: Tensor, xs: Any, head: Tensor | None = None, *, rules: Rules | None = None
-) -> Any:
+def gradient(y: Tensor, xs: Any, head: Tensor | None = None, *, rules: Rules | None = None) -> Any:
     """Return the gradient of ``y`` by each of ``xs``, as tensors to schedule like any other.
 
     ``xs`` is a tensor or a list of tensors of float dtypes, and the result has the same form. The
@@ -59,26 +57,28 @@ def gradient(
     array([2., 4., 6.])
     """
     several = isinstance(xs, (list, tuple))
-    wanted = check_sources(xs)
+    sources = check_sources(xs)
     check_result(y)
-    given = check_rules(rules)
+    checked_rules = check_rules(rules)
     check_head(y, head)
     seed = Adjoint(value=number(1, y.dtype)) if head is None else Adjoint(tensor=head)
-    made = adjoints(y, wanted, seed, (), given)
-    results = [made_result(x, made[x], (), (y, *([] if head is None else [head]))) for x in wanted]
+    by_source = adjoints(y, sources, seed, (), checked_rules)
+    results = [
+        result_stage(x, by_source[x], (), (y, *([] if head is None else [head]))) for x in sources
+    ]
     return results if several else results[0]
 
 
 def adjoints(
     y: Tensor, xs: Sequence[Tensor], seed: Adjoint, batch: tuple[Axis, ...], rules: Rules
 ) -> dict[Tensor, Head]:
-    """Return the adjoint of each of ``xs``, given that of ``y``."""
+    """Return the adjoint of each of ``xs``, given the adjoint of ``y``."""
     order = operations([y])
     differentiated = operations(_differentiated(order))
     scans = [op for op in order if isinstance(op, ScanOp)]
     check_reached(y, xs, rules, order, scans, differentiated)
     active = _depending(order, xs, rules)
-    stored = {init: made for scan in scans for init, made in zip(scan.init, scan.outputs)}
+    stored = {init: output for scan in scans for init, output in zip(scan.init, scan.outputs)}
     walk = Walk(active.__contains__, batch, stored=stored)
 
     def sites_of(walk: Walk, op: Operation, heads: Sequence[Head]) -> Found:
@@ -97,32 +97,30 @@ def adjoints(
 
 
 def _differentiated(order: Sequence[Operation]) -> list[Tensor]:
-    """Return the tensors of which operations in ``order`` are derivatives, of any degree."""
-    found: dict[Tensor, None] = {}
+    """Return the tensors whose derivatives, of any degree, are in ``order``."""
+    originals: dict[Tensor, None] = {}
     waiting = list(order)
     while waiting:
         op = waiting.pop()
-        fresh = [t for t in getattr(op, "gradient_of", ()) if t not in found]
-        found.update(dict.fromkeys(fresh))
+        fresh = [t for t in getattr(op, "gradient_of", ()) if t not in originals]
+        originals.update(dict.fromkeys(fresh))
         waiting += operations(fresh)
-    return list(found)
+    return list(originals)
 
 
-def made_result(
-    x: Tensor, head: Head, batch: Sequence[Axis], of: tuple[Tensor, ...]
-) -> Tensor:
+def result_stage(x: Tensor, head: Head, batch: Sequence[Axis], of: tuple[Tensor, ...]) -> Tensor:
     """Return the gradient by ``x`` as a stage of its own, with the batch axes first.
 
     It is a derivative of the tensors ``of``.
     """
     name = f"{x.name}_grad"
-    made = head.tensor if isinstance(head, Adjoint) else None
-    if made is not None and made.name == name and not batch and made not in of:
-        if isinstance(made.op, ComputeOp):
-            return _derived(made, of)
+    tensor = head.tensor if isinstance(head, Adjoint) else None
+    if tensor is not None and tensor.name == name and not batch and tensor not in of:
+        if isinstance(tensor.op, ComputeOp):
+            return _derived(tensor, of)
     own = tuple(Axis(f"i{k}", n) for k, n in enumerate(x.shape))
-    if made is not None and not isinstance(made.op, (PlaceholderOp, ScanOp)):
-        names = [axis.name for axis in made.op.axis][: x.ndim]
+    if tensor is not None and not isinstance(tensor.op, (PlaceholderOp, ScanOp)):
+        names = [axis.name for axis in tensor.op.axis][: x.ndim]
         own = tuple(Axis(n, e) for n, e in zip(names, x.shape))
     lead = tuple(Axis(axis.name, axis.extent) for axis in batch)
     adjoint = head if isinstance(head, Adjoint) else Adjoint.zero(x.dtype)
@@ -137,11 +135,11 @@ def _derived(tensor: Tensor, of: tuple[Tensor, ...]) -> Tensor:
 
 def _depending(order: Sequence[Operation], xs: Sequence[Tensor], rules: Rules) -> set[Tensor]:
     """Return ``xs`` and the tensors that depend on them, not counting constants by a rule."""
-    found = set(xs)
+    dependent = set(xs)
     for op in order:
         if isinstance(op, PlaceholderOp):
             continue
         reads = [*op.input_tensors, *(op.state if isinstance(op, ScanOp) else ())]
-        if any(t in found for t in reads):
-            found.update(t for t in op.outputs if rules.get(t, True) is not None or t in xs)
-    return found
+        if any(t in dependent for t in reads):
+            dependent.update(t for t in op.outputs if rules.get(t, True) is not None or t in xs)
+    return dependent

@@ -27,21 +27,22 @@ def rule_sites(rule: Rule, tensor: Tensor, op: Operation, heads: Sequence[Head])
     if rule is None:
         return []
     assert not isinstance(op, PlaceholderOp)
-    given = [_as_tensor(t, h) for t, h in zip(op.outputs, heads)]
-    made = rule(*given)
+    adjoints = [_as_tensor(t, h) for t, h in zip(op.outputs, heads)]
+    contributions = rule(*adjoints)
     asked = f"sl.gradient(..., rules={{{tensor.name}: ...}})"
-    if not isinstance(made, Mapping):
+    if not isinstance(contributions, Mapping):
         raise ComputeTypeError(
-            f"{asked}: the rule returns {type(made).__name__}; return a dict from each tensor that "
+            f"{asked}: the rule returns {type(contributions).__name__}; return a dict from each "
+            "tensor that "
             f"{tensor.name} reads to its gradient, such as {{X: dX}}"
         )
-    found: Found = []
-    for source, by in made.items():
+    flows: Found = []
+    for source, by in contributions.items():
         _check(asked, tensor, source, by)
         axes = tuple(Axis(f"i{k}", n) for k, n in enumerate(source.shape))
         site = Site(op.name, source.name, axes, axes, (), by[axes], by)
-        found.append((source, site))
-    return found
+        flows.append((source, site))
+    return flows
 
 
 def _as_tensor(tensor: Tensor, head: Head) -> Tensor:

@@ -27,9 +27,9 @@ from schedlang.expr.visit import rewrite
 from schedlang.gradient.adjoint import Adjoint
 from schedlang.gradient.algebra import conjunction, guarded, plus
 from schedlang.gradient.backward import Backward
-from schedlang.gradient.ragged import ranged
+from schedlang.gradient.ragged import clip_range
 from schedlang.gradient.reductions import compute_sites
-from schedlang.gradient.simplify import substituted
+from schedlang.gradient.simplify import substitute
 from schedlang.gradient.site import Site
 from schedlang.gradient.stages import Found, Head, Walk
 from schedlang.index.linear import Lin, to_expr
@@ -46,17 +46,17 @@ def scan_sites(walk: Walk, op: ScanOp, heads: Sequence[Head]) -> Found:
     """
     rows = _all_rows(op)
     adjoints = _state_adjoints(walk, op, rows, heads)
-    found: Found = []
+    reads_of_scan: Found = []
     for init, adjoint in zip(op.init, adjoints):
         if adjoint is not None and walk.active(init):
             own = tuple(Axis(a.name, a.extent) for a in init.op.axis)
             axes = (*own, *walk.batch)
-            found.append((init, Site(op.name, init.name, axes, axes, (), adjoint.at(axes))))
+            reads_of_scan.append((init, Site(op.name, init.name, axes, axes, (), adjoint.at(axes))))
     backward = _through_steps(walk, op, rows, adjoints)
     for source in backward.sources():
         if source not in op.outputs and source not in rows.made:
-            found += [(source, site) for site in backward.sites(source)]
-    return found
+            reads_of_scan += [(source, site) for site in backward.sites(source)]
+    return reads_of_scan
 
 
 @dataclass(frozen=True)
@@ -97,55 +97,63 @@ def _all_rows(op: ScanOp) -> _Rows:
                 return tensors[read.tensor](own, *indices[1:])
             return stored.get(read.tensor, read.tensor)[indices]
 
-        made = _copy(step, f"{step.name}.rows", (row, *rest), at, moved)
-        tensors.update(zip(step.outputs, made))
-        order.append(made[0].op)
+        outputs = _copy(step, f"{step.name}.rows", (row, *rest), at, moved)
+        tensors.update(zip(step.outputs, outputs))
+        order.append(outputs[0].op)
     return _Rows(tensors, tuple(order), start)
 
 
 def _copy(
-    op: ComputeOp, name: str, axes: tuple[Axis, ...], at: Mapping[Axis, Lin], moved: Any,
-    held: Sequence[Expr] = (), ranges: Ranges | None = None,
-) -> list[Tensor]:  # fmt: skip
+    op: ComputeOp,
+    name: str,
+    axes: tuple[Axis, ...],
+    at: Mapping[Axis, Lin],
+    moved: Any,
+    held: Sequence[Expr] = (),
+    ranges: Ranges | None = None,
+) -> list[Tensor]:
     """Return the outputs of a copy of ``op`` over other axes.
 
     ``at`` gives the value of its data axes. ``moved`` returns what stands in place of a read at new
-    indices. Where ``held`` do not hold, its value is 0, or that of an empty reduction.
+    indices. Where ``held`` do not hold, its value is 0, or the value of an empty reduction.
     """
     values = dict(at)
-    known = Ranges() if ranges is None else ranges
+    facts = Ranges() if ranges is None else ranges
 
     def value(root: Expr) -> Expr:
-        done = substituted(root, values, known)
-        return rewrite(done, lambda n: moved(n, n.indices) if isinstance(n, Read) else None)
+        moved_root = substitute(root, values, facts)
+        return rewrite(moved_root, lambda n: moved(n, n.indices) if isinstance(n, Read) else None)
 
-    kept = conjunction(held)
+    condition = conjunction(held)
     reduced = []
     for axis in op.reduce_axis:
         own = Axis(axis.name, axis.extent, "reduce", axis.lo)
-        if axis.bounds is not None and kept is None:
+        if axis.bounds is not None and condition is None:
             low, high = (value(b) if isinstance(b, Expr) else b for b in axis.bounds)
-            own = ranged(axis, low, high)
+            own = clip_range(axis, low, high)
         reduced.append(own)
         values[axis] = Lin.of(own)
     if op.reducer is None:
         bodies = [value(root) for root in op.body]
-        made = defined(name, axes, tuple(b if kept is None else guarded([kept], b) for b in bodies))
+        outputs = defined(
+            name, axes, tuple(b if condition is None else guarded([condition], b) for b in bodies)
+        )
     else:
         # under conditions, the ends of ranges may be out of bounds: they are tested afterwards
-        count = 0 if kept is not None else len(op.limits)
+        count = 0 if condition is not None else len(op.limits)
         rest = without_ranges(op.where, count)
         where = None if rest is None else value(rest)
-        if kept is not None:
-            where = kept if where is None else both(kept, where)
+        if condition is not None:
+            where = condition if where is None else both(condition, where)
         where, limits = with_ranges(reduced, where)
         init = None if op.init is None else tuple(value(root) for root in op.init)
         sources = tuple(value(root) for root in op.body)
-        made = defined(
-            name, axes,
+        outputs = defined(
+            name,
+            axes,
             Reduction(op.reducer, sources, tuple(reduced), where, init, len(op.outputs), limits),
-        )  # fmt: skip
-    return list(made) if isinstance(made, tuple) else [made]
+        )
+    return list(outputs) if isinstance(outputs, tuple) else [outputs]
 
 
 def _through_steps(
@@ -179,7 +187,7 @@ def _through_steps(
 
     def sites_of(inner: Walk, step: Operation, heads: Sequence[Head]) -> Found:
         assert isinstance(step, ComputeOp)
-        found: Found = []
+        flows: Found = []
         for source, site in compute_sites(inner, step, heads):
             if isinstance(site, Site):
                 held, chosen = (
@@ -188,8 +196,8 @@ def _through_steps(
                 )
                 value = rewrite(site.value, in_state)
                 site = replace(site, held=held, value=value, chosen=chosen)
-            found.append((source, site))
-        return found
+            flows.append((source, site))
+        return flows
 
     backward = Backward(replace(walk, active=is_active), seeds, sites_of)
     backward.run(rows.order)
@@ -205,8 +213,10 @@ def _state_adjoints(
     floats = [dtypes.is_float(state.dtype) for state in op.state]
     later = [
         placeholder((*s.shape, *(a.extent for a in batch)), s.dtype, f"{s.name}_later")
-        if is_float else None for s, is_float in zip(op.state, floats)
-    ]  # fmt: skip
+        if is_float
+        else None
+        for s, is_float in zip(op.state, floats)
+    ]
     template = [None if t is None else Adjoint(tensor=t) for t in later]
     inner = replace(walk, by_row=True)
     backward = _through_steps(inner, op, rows, template)
@@ -216,16 +226,18 @@ def _state_adjoints(
     if not any(feeds):
         return own
     reverse = _Reverse(op, rows, [t for t in later if t is not None], batch)
-    kept = [k for k in range(count) if floats[k]]
+    float_states = [k for k in range(count) if floats[k]]
     updates, inits = [], []
-    for k in kept:
+    for k in float_states:
         head, feed = own[k], back[k] if feeds[k] else None
         updates.append(reverse.update(k, head, feed if isinstance(feed, Adjoint) else None))
         inits.append(reverse.first(k, head))
-    made = scan(inits, updates, [reverse.states[k] for k in kept], name=f"{op.name}_grad.back")
-    listed = made if isinstance(made, list) else [made]
+    scanned = scan(
+        inits, updates, [reverse.states[k] for k in float_states], name=f"{op.name}_grad.back"
+    )
+    listed = scanned if isinstance(scanned, list) else [scanned]
     results: list[Adjoint | None] = [None] * count
-    for k, tensor in zip(kept, listed):
+    for k, tensor in zip(float_states, listed):
         axes = tuple(Axis(f"i{n}", e) for n, e in enumerate(tensor.shape))
         last = to_expr(to_lin(tensor.shape[0]) - 1 - Lin.of(axes[0]))
         results[k] = Adjoint(axes=axes, value=tensor(last, *axes[1:]))
@@ -258,8 +270,8 @@ class _Reverse:
             if dtypes.is_float(dtype):
                 next(floats)
             self.states.append(placeholder(shape, dtype, f"{state.name}_grad.back"))
-        kept = [s for s in self.states if dtypes.is_float(s.dtype)]
-        self._state_of = dict(zip(self.later, kept))
+        float_states = [s for s in self.states if dtypes.is_float(s.dtype)]
+        self._state_of = dict(zip(self.later, float_states))
 
     def first(self, k: int, head: Adjoint | None) -> Tensor:
         """Return the first row: the adjoint of the last row of the state."""
@@ -296,7 +308,7 @@ class _Reverse:
             return back.at((to_expr(row), *rest))
         ranges = Ranges({time: (Lin.of(1), self.length - 1)})
         at = dict(zip(op.axis, (row, *map(Lin.of, rest))))
-        return substituted(op.body[0], at, ranges)
+        return substitute(op.body[0], at, ranges)
 
     def _moved(self, read: Read, indices: tuple[Expr, ...], time: Axis) -> Expr:
         """Return what a stage of the step reads in place of ``read``, in row ``time``."""
@@ -304,10 +316,12 @@ class _Reverse:
             row = self.length - 1 - to_lin(indices[0])
             return self._state_of[read.tensor](to_expr(row), *indices[1:])
         if not self._depends(read.tensor):
-            return read.tensor[tuple(
-                _clamped(index, extent) if to_lin(index).depends_on({time}) else index
-                for index, extent in zip(indices, read.tensor.shape)
-            )]  # fmt: skip
+            return read.tensor[
+                tuple(
+                    _clamped(index, extent) if to_lin(index).depends_on({time}) else index
+                    for index, extent in zip(indices, read.tensor.shape)
+                )
+            ]
         row = to_lin(indices[0])
         offset = row + Lin.of(time)
         if offset.depends_on({time}) or any(isinstance(a, Axis) for a in offset.leaves()):
@@ -318,8 +332,8 @@ class _Reverse:
                     "Make the stage in between a state of the scan.",
                 )
             )
-        made = self._copied(read.tensor, offset)
-        return made(time, *indices[1:])
+        copy = self._copied(read.tensor, offset)
+        return copy(time, *indices[1:])
 
     def _copied(self, tensor: Tensor, offset: Lin) -> Tensor:
         """Return a stage whose row ``t`` is row ``offset - t`` of ``tensor``."""
@@ -332,19 +346,24 @@ class _Reverse:
             row = offset - Lin.of(time)
             # row 0 is not computed by the step
             ranges = Ranges({time: (Lin.of(1), self.length - 1)})
-            held = []
+            tests = []
             if not ranges.nonneg(row):
-                held.append(Binary(">=", to_expr(row), to_expr(Lin.of(0)), "bool"))
+                tests.append(Binary(">=", to_expr(row), to_expr(Lin.of(0)), "bool"))
             if not ranges.nonneg(to_lin(op.axis[0].extent) - 1 - row):
                 extent = to_expr(to_lin(op.axis[0].extent))
-                held.append(Binary("<", to_expr(row), extent, "bool"))
+                tests.append(Binary("<", to_expr(row), extent, "bool"))
             at = {op.axis[0]: row, **dict(zip(op.axis[1:], map(Lin.of, rest)))}
-            number = sum(1 for known, _ in self.copies if known is op)
+            number = sum(1 for source, _ in self.copies if source is op)
             suffix = str(number + 1) if number else ""
             self.copies[key] = _copy(
-                op, f"{op.name}.back{suffix}", (time, *rest), at,
-                lambda read, indices: self._moved(read, indices, time), held, ranges,
-            )  # fmt: skip
+                op,
+                f"{op.name}.back{suffix}",
+                (time, *rest),
+                at,
+                lambda read, indices: self._moved(read, indices, time),
+                tests,
+                ranges,
+            )
         return self.copies[key][tensor.value_index]
 
     def _depends(self, tensor: Tensor) -> bool:

@@ -15,7 +15,7 @@ from schedlang.gradient.ragged import conjuncts, copies, range_conditions
 from schedlang.gradient.site import Site
 
 
-def scattered(sites: Sequence[Site], shape: Shape, name: str) -> Tensor:
+def scatter_sites(sites: Sequence[Site], shape: Shape, name: str) -> Tensor:
     """Return what ``sites`` add to the elements that they read, as a tensor of ``shape``.
 
     The points of a site are the iterations of a scatter. Each starts from the result of the one
@@ -35,12 +35,12 @@ def scattered(sites: Sequence[Site], shape: Shape, name: str) -> Tensor:
       for j in 0..2:
         T_grad[int64(I[i]), j] += head[i, j] * 2
     """
-    made: Tensor | None = None
+    total: Tensor | None = None
     for number, site in enumerate(sites):
         last = number == len(sites) - 1
-        made = _added(site, shape, name if last else f"{name}.{site.stage}", made)
-    assert made is not None
-    return made
+        total = _added(site, shape, name if last else f"{name}.{site.stage}", total)
+    assert total is not None
+    return total
 
 
 def _added(site: Site, shape: Shape, name: str, start: Tensor | None) -> Tensor:
@@ -55,9 +55,10 @@ def _added(site: Site, shape: Shape, name: str, start: Tensor | None) -> Tensor:
 
     index, value = tuple(map(moved, site.indices)), moved(site.value)
     # the domain has the ranges of ragged axes
-    held = [moved(cond) for cond in conjuncts(site.held)
-            if not any(same(cond, known) for known in ranges)]  # fmt: skip
-    where = (lambda *_: reduce(both, held)) if held else None
-    return scatter(
-        shape, axes, lambda *_: (index, value), init=start, where=where, name=name
-    )  # fmt: skip
+    tests = [
+        moved(cond)
+        for cond in conjuncts(site.held)
+        if not any(same(cond, cond_of_range) for cond_of_range in ranges)
+    ]
+    where = (lambda *_: reduce(both, tests)) if tests else None
+    return scatter(shape, axes, lambda *_: (index, value), init=start, where=where, name=name)

@@ -19,15 +19,15 @@ from schedlang.language.construct import binary, unary
 
 
 def scope(axes: Iterable[Axis]) -> Ranges:
-    """Return the ranges at a point of ``axes``, none of which is empty there."""
+    """Return the ranges at a point of ``axes``, where none of them is empty."""
     return Ranges(facts=tuple(fact for a in axes for fact in occupied(to_lin(a.extent))))
 
 
-def substituted(value: Expr, values: Mapping[Any, Lin], ranges: Ranges) -> Expr:
+def substitute(value: Expr, values: Mapping[Any, Lin], ranges: Ranges) -> Expr:
     """Return ``value`` with axes replaced by ``values``, simplified under ``ranges``.
 
     >>> i, j = Axis("i", 8), Axis("j", 4)
-    >>> substituted((i // 2 < 4) & (i < 5), {i: Lin.of(j) * 2}, Ranges())
+    >>> substitute((i // 2 < 4) & (i < 5), {i: Lin.of(j) * 2}, Ranges())
     j < 3
     """
 
@@ -40,16 +40,16 @@ def substituted(value: Expr, values: Mapping[Any, Lin], ranges: Ranges) -> Expr:
         # what is opaque has axes that are not replaced yet
         return index_of(lin) if node in values else None
 
-    return rewrite(value, lambda node: _decided(typed(node), ranges), before=index)
+    return rewrite(value, lambda node: _decided(retype(node), ranges), before=index)
 
 
 def index_of(lin: Lin) -> Expr:
     """Return an index, which has the dtype of the elements that it is computed from, if any."""
-    return rewrite(to_expr(lin), typed)
+    return rewrite(to_expr(lin), retype)
 
 
-def typed(node: Expr) -> Expr:
-    """Return an index of which a part became an element of a tensor, with the dtype of that."""
+def retype(node: Expr) -> Expr:
+    """Return an index in the dtype of its part that became an element of a tensor."""
     if node.weak and not all(child.weak for child in node.children):
         if isinstance(node, Binary):
             return binary(node.op, node.a, node.b)
@@ -88,8 +88,8 @@ def _decided(node: Expr, ranges: Ranges) -> Expr:
             if isinstance(one, Const):
                 return other if bool(one.value) == (node.op == "&") else one
     if isinstance(node, Binary) and compares_indices(node):
-        known = truth(node, ranges)
-        return _compared(node) if known is None else Const(known, "bool")
+        decision = truth(node, ranges)
+        return _compared(node) if decision is None else Const(decision, "bool")
     return node
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis, Binary, Expr
 from schedlang.gradient.invert import NotInvertible, invert
-from schedlang.gradient.simplify import scope, substituted
+from schedlang.gradient.simplify import scope, substitute
 from schedlang.index.linear import Extreme, Lin, to_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.rules import extreme
@@ -42,11 +42,11 @@ class Site:
 def through(site: Site, axes: Sequence[Axis], copy: Site) -> Site:
     """Return the site of what a copy reads, given a ``site`` that reads the copy.
 
-    ``axes`` are those of the copy, and ``copy`` is its read. The copy then needs no gradient.
+    ``axes`` are the axes of the copy, and ``copy`` is its read. The copy then needs no gradient.
     """
     points = scope(site.axes)
     at = {axis: to_lin(index, ranges=points) for axis, index in zip(axes, site.indices)}
-    moved = [substituted(v, at, points) for v in (*copy.indices, *copy.held)]
+    moved = [substitute(v, at, points) for v in (*copy.indices, *copy.held)]
     indices, held = moved[: len(copy.indices)], moved[len(copy.indices) :]
     return replace(site, text=copy.text, indices=tuple(indices), held=(*site.held, *held))
 
@@ -55,16 +55,16 @@ def is_injective(site: Site) -> bool:
     """Return whether a site reads each element at one point at most, which the element tells."""
     element = [Lin.of(Axis("e", 2**40)) for _ in site.indices]
     try:
-        found = invert(site.axes, site.indices, element, site.held)
+        inverse = invert(site.axes, site.indices, element, site.held)
     except NotInvertible:
         return False
-    return found is None or not found.free
+    return inverse is None or not inverse.free
 
 
 def cases(site: Site) -> Iterator[Site]:
     """Yield sites without ``min`` and ``max`` in their indices: one for each argument.
 
-    The conditions under which an argument is the smallest or largest become those of the site.
+    The conditions under which an argument is the smallest or largest become the site's own.
 
     Raises :class:`~schedlang.gradient.invert.NotInvertible` if there are too many.
 
@@ -79,18 +79,22 @@ def cases(site: Site) -> Iterator[Site]:
         current = waiting.pop()
         points = scope(current.axes)
         lins = [to_lin(index, ranges=points) for index in current.indices]
-        found = next((a for lin in lins for a in _innermost(lin)), None)
-        if found is None:
+        extreme = next((a for lin in lins for a in _innermost(lin)), None)
+        if extreme is None:
             yield current
             continue
-        count += len(found.args)
+        count += len(extreme.args)
         if count > _MOST_CASES:
             raise NotInvertible(None)
-        for k in reversed(range(len(found.args))):
-            held = tuple(_wins(found, k, other) for other in range(len(found.args)) if other != k)
-            kept = tuple(substituted(cond, {}, points) for cond in held)
-            indices = tuple(to_expr(_replaced(lin, found, found.args[k], points)) for lin in lins)
-            waiting.append(replace(current, indices=indices, held=(*current.held, *kept)))
+        for k in reversed(range(len(extreme.args))):
+            held = tuple(
+                _wins(extreme, k, other) for other in range(len(extreme.args)) if other != k
+            )
+            own = tuple(substitute(cond, {}, points) for cond in held)
+            indices = tuple(
+                to_expr(_replaced(lin, extreme, extreme.args[k], points)) for lin in lins
+            )
+            waiting.append(replace(current, indices=indices, held=(*current.held, *own)))
 
 
 def _wins(found: Extreme, k: int, other: int) -> Expr:

@@ -15,7 +15,7 @@ from schedlang.gradient.derivative import TRACED, Flow, Traced, pullback
 from schedlang.gradient.finite import Finite
 from schedlang.gradient.ragged import Rows
 from schedlang.gradient.site import Site
-from schedlang.gradient.support import is_sum_of, joined, may_be_infinite, on_data
+from schedlang.gradient.support import is_sum_of, join, may_be_infinite, on_data
 
 # the adjoint of an output: none if nothing that counts reads it
 Head = Union[Adjoint, Traced, None]
@@ -26,7 +26,7 @@ Found = list[tuple[Tensor, Union[Site, Traced]]]
 class Walk:
     """The facts of all stages of one gradient: its ``active`` tensors and its ``batch`` axes.
 
-    Every adjoint has the batch axes after those of its tensor. With ``by_row``, adjoints are
+    Every adjoint has the batch axes after the axes of its tensor. With ``by_row``, adjoints are
     computed row by row in the step of a scan: their first dimension is not cut, and there are no
     zeros around them in place of conditions. ``rows`` are the stages that number ragged ranges.
     ``stored`` maps the first rows of scans, which no other stage may read, to the results that
@@ -51,15 +51,15 @@ class Walk:
 
 def sites_of(walk: Walk, op: ComputeOp, heads: Sequence[Head]) -> Found:
     """Return the reads of a stage without a reducer, each with its site."""
-    known: dict[int, Expr] = {}
+    stored: dict[int, Expr] = {}
     roots: list[tuple[Expr, Flow]] = []
     for root, tensor, head in zip(op.body, op.outputs, heads):
         flow = walk.flow(head, op)
         if flow is not None:
             roots.append((root, flow))
             # what is stored need not be computed again
-            known[id(root)] = walk.element(tensor, op.axis)
-    return sites(walk, op, roots, (), (), heads, known)
+            stored[id(root)] = walk.element(tensor, op.axis)
+    return sites(walk, op, roots, (), (), heads, stored)
 
 
 def sites(
@@ -69,9 +69,9 @@ def sites(
     reduced: Sequence[Axis],
     held: Sequence[Expr],
     heads: Sequence[Head],
-    known: Mapping[int, Expr] | None = None,
+    stored: Mapping[int, Expr] | None = None,
 ) -> Found:
-    """Return the sites of the active reads in ``roots``, each of which comes with its adjoint.
+    """Return the sites of the active reads in ``roots``, where each root has its adjoint.
 
     The expressions are evaluated at all points of the axes of ``op`` and of ``reduced`` where
     ``held`` hold.
@@ -80,14 +80,14 @@ def sites(
     def active(leaf: Read | Var) -> bool:
         return isinstance(leaf, Read) and walk.active(leaf.tensor)
 
-    found: Found = []
+    all_sites: Found = []
     tensors = [h.tensor for h in heads if isinstance(h, Adjoint) and h.tensor is not None]
     supports = [h.support if isinstance(h, Adjoint) else None for h in heads if h is not None]
-    outside, costly = joined(supports, (*op.axis, *walk.batch))
-    for read, flow in pullback(op.name, roots, active, known):
+    outside, costly = join(supports, (*op.axis, *walk.batch))
+    for read, flow in pullback(op.name, roots, active, stored):
         assert isinstance(read, Read)
         if isinstance(flow, Traced):
-            found.append((read.tensor, TRACED))
+            all_sites.append((read.tensor, TRACED))
             continue
         conditions, value = unguarded(flow)
         chosen = on_data((*held, *conditions))
@@ -100,8 +100,15 @@ def sites(
             chosen = ()
         axes = (*op.axis, *reduced, *walk.batch)
         site = Site(
-            op.name, str(read), axes, (*read.indices, *walk.batch), (*held, *conditions), value,
-            tensors[0] if len(tensors) == 1 else None, chosen, costly,
-        )  # fmt: skip
-        found.append((read.tensor, site))
-    return found
+            op.name,
+            str(read),
+            axes,
+            (*read.indices, *walk.batch),
+            (*held, *conditions),
+            value,
+            tensors[0] if len(tensors) == 1 else None,
+            chosen,
+            costly,
+        )
+        all_sites.append((read.tensor, site))
+    return all_sites

@@ -23,7 +23,7 @@ from schedlang.expr.nodes import Axis, Binary, Cast, Const, Expr, Unary
 from schedlang.expr.visit import postorder
 from schedlang.gradient.algebra import same
 from schedlang.gradient.finite import Finite, asks_if_finite
-from schedlang.gradient.simplify import scope, substituted
+from schedlang.gradient.simplify import scope, substitute
 from schedlang.index.simplify import to_lin
 
 if TYPE_CHECKING:
@@ -54,13 +54,13 @@ class Support:
                 self._stored = defined(f"{self.name}.chosen", self.axes, self.cond)
             return self._stored[tuple(indices)]
         lins = {axis: to_lin(index) for axis, index in zip(self.axes, indices)}
-        return substituted(self.cond, lins, scope(()))
+        return substitute(self.cond, lins, scope(()))
 
 
 def support_of(drafts: Iterable[Draft], name: str, axes: Sequence[Axis]) -> Support | None:
-    """Return where the sum of ``drafts`` may differ from 0; ``None`` if that is not known.
+    """Return where the sum of ``drafts`` may differ from 0, or ``None`` if that is not known.
 
-    ``axes`` are those of the adjoint ``name``.
+    ``axes`` are the axes of the adjoint ``name``.
     """
     parts: list[Expr] = []
     costly = False
@@ -76,7 +76,7 @@ def support_of(drafts: Iterable[Draft], name: str, axes: Sequence[Axis]) -> Supp
             at_all = truth("any", cond, free, None)
             cond = defined(f"{name}.{suffix}", draft.piece.axes, at_all)[tuple(axes)]
         else:
-            cond = substituted(cond, at, scope(axes))
+            cond = substitute(cond, at, scope(axes))
         parts.append(cond)
     some = _any_of(parts)
     return None if some is None else Support(name, tuple(axes), some, costly)
@@ -87,18 +87,16 @@ def on_data(conditions: Iterable[Expr]) -> tuple[Expr, ...]:
     return tuple(cond for cond in conditions if any(True for _ in reads([cond])))
 
 
-def joined(
-    supports: Sequence[Support | None], indices: Sequence[Expr]
-) -> tuple[Expr | None, bool]:
+def join(supports: Sequence[Support | None], indices: Sequence[Expr]) -> tuple[Expr | None, bool]:
     """Return the condition that any of ``supports`` has at ``indices``, and whether it is costly.
 
     Without one, nothing is known.
     """
-    known = [support for support in supports if support is not None]
-    if not known or len(known) < len(supports):
+    certain = [support for support in supports if support is not None]
+    if not certain or len(certain) < len(supports):
         return None, False
-    some = _any_of([support.at(indices) for support in known])
-    return some, any(support.costly for support in known)
+    some = _any_of([support.at(indices) for support in certain])
+    return some, any(support.costly for support in certain)
 
 
 def _any_of(conditions: Sequence[Expr]) -> Expr | None:
@@ -120,9 +118,13 @@ def _are_opposite(a: Expr, b: Expr) -> bool:
 
 
 def may_be_infinite(
-    op: ComputeOp, value: Expr, heads: Collection[Tensor], outside: Expr, costly: bool,
+    op: ComputeOp,
+    value: Expr,
+    heads: Collection[Tensor],
+    outside: Expr,
+    costly: bool,
     finite: Finite,
-) -> bool:  # fmt: skip
+) -> bool:
     """Return whether what flows back through ``op``, if ``heads`` are 0, may not be 0.
 
     ``value`` is what flows back through a read, and ``outside`` is the condition of ``heads``. In a

@@ -10,7 +10,7 @@ from schedlang.compute.ragged import without_ranges
 from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.gradient.derivative import Traced
-from schedlang.gradient.ragged import copies, replaced
+from schedlang.gradient.ragged import copies, replace_axes
 from schedlang.gradient.stages import Found, Head, Walk, sites
 
 
@@ -19,17 +19,17 @@ def weighted_sites(
 ) -> Found:
     """Return the sites of a reduction of single values.
 
-    ``rule`` gives the adjoint of an element, given that of the result and the element. The initial
-    value is an element, too.
+    ``rule`` gives the adjoint of an element from the adjoint of the result and the element. The
+    initial value is an element, too.
     """
     flow = walk.flow(heads[0], op)
     assert flow is not None and not isinstance(flow, Traced)
     held = () if op.where is None else (op.where,)
     body = op.body[0]
-    found = sites(walk, op, [(body, rule(flow, body))], op.reduce_axis, held, heads)
+    all_sites = sites(walk, op, [(body, rule(flow, body))], op.reduce_axis, held, heads)
     if op.init is not None:
-        found += sites(walk, op, [(op.init[0], rule(flow, op.init[0]))], (), (), heads)
-    return found
+        all_sites += sites(walk, op, [(op.init[0], rule(flow, op.init[0]))], (), (), heads)
+    return all_sites
 
 
 def beside(
@@ -39,8 +39,8 @@ def beside(
     axes = tuple(Axis(axis.name, axis.extent) for axis in op.axis)
     fresh = copies(op.reduce_axis, dict(zip(op.axis, axes)))
     own = without_ranges(op.where, len(op.limits))
-    where = None if own is None else replaced(own, fresh)
-    start = None if init is None else replaced(init, fresh)
+    where = None if own is None else replace_axes(own, fresh)
+    start = None if init is None else replace_axes(init, fresh)
     axis = [fresh[axis] for axis in op.reduce_axis]
-    made = reduction(replaced(element, fresh), axis=axis, where=where, init=start)
-    return defined(f"{op.outputs[0].name}.{label}", axes, made)
+    total = reduction(replace_axes(element, fresh), axis=axis, where=where, init=start)
+    return defined(f"{op.outputs[0].name}.{label}", axes, total)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from schedlang.compute.read import Read
 from schedlang.expr.nodes import Axis, Binary, Cast, Expr, Unary, Var
 from schedlang.expr.visit import postorder, rewrite
-from schedlang.gradient.algebra import divided, negative, number, plus, times
+from schedlang.gradient.algebra import divide, negative, number, plus, times
 from schedlang.index.linear import Div, Lin, Mod
 from schedlang.index.simplify import to_lin
 
@@ -79,7 +79,7 @@ def _combined(node: Expr, known: Mapping[int, Affine | None]) -> Affine | None:
     if node.op == "*":
         factor, of_x = (node.b, left) if id(node.a) in known else (node.a, right)
         return _changed(of_x, lambda value: times(value, factor))
-    return _changed(left, lambda value: divided(value, node.b)) if id(node.a) in known else None
+    return _changed(left, lambda value: divide(value, node.b)) if id(node.a) in known else None
 
 
 def _changed(affine: Affine, change: Callable[[Expr], Expr]) -> Affine:

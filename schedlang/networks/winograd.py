@@ -30,7 +30,7 @@ from schedlang.networks.folding import is_sum
 from schedlang.networks.model import FORMS
 from schedlang.networks.reading import reading
 from schedlang.state.initial import stage_names
-from schedlang.tvm.topi.nn.winograd import Matrix, mixed, transposed, winograd_matrices
+from schedlang.tvm.topi.nn.winograd import Matrix, mix_rows, transpose, winograd_matrices
 
 # the fewest tiles of 4 by 4, and channels of either side, with which Winograd's filtering is faster
 # than a direct convolution: with fewer tiles, reading more weights takes longer than the products
@@ -311,13 +311,13 @@ def _by_winograd(found: Convolution, m: int) -> tuple[Tensor, Tensor]:
     u, v = Axis("u", edge), Axis("v", edge)
     rows = stage(
         "rows", [u], {found.y: ty, found.x: column}, dims,
-        lambda own: mixed(u, transposed(b), lambda k: read_source(
+        lambda own: mix_rows(u, transpose(b), lambda k: read_source(
             {**own, found.y: own[found.y] * m + k}), dtype),
     )  # fmt: skip
     u, v = Axis("u", edge), Axis("v", edge)
     data = stage(
         "data", [u, v], {found.y: ty, found.x: tx}, dims,
-        lambda own: mixed(v, transposed(b), lambda k: rows.element(
+        lambda own: mix_rows(v, transpose(b), lambda k: rows.element(
             (u, *({**own, found.x: own[found.x] * m + k}[d] for d in dims))), dtype),
     )  # fmt: skip
     steps = {
@@ -339,15 +339,15 @@ def _by_winograd(found: Convolution, m: int) -> tuple[Tensor, Tensor]:
     y, v = Axis("y", m), Axis("v", edge)
     columns = stage(
         "columns", [y, v], tiled, op.axis,
-        lambda own: mixed(
-            y, transposed(a), lambda k: products.element((k, v, *own.values())), dtype
+        lambda own: mix_rows(
+            y, transpose(a), lambda k: products.element((k, v, *own.values())), dtype
         ),
     )  # fmt: skip
     y, x = Axis("y", m), Axis("x", m)
     tiles = stage(
         "tiles", [y, x], tiled, op.axis,
-        lambda own: mixed(
-            x, transposed(a), lambda k: columns.element((y, k, *own.values())), dtype
+        lambda own: mix_rows(
+            x, transpose(a), lambda k: columns.element((y, k, *own.values())), dtype
         ),
     )  # fmt: skip
     last = {axis: Axis(axis.name, axis.extent) for axis in op.axis}
@@ -386,12 +386,12 @@ def _weights(found: Convolution, g: Matrix, dtype: str, edge: int) -> Tensor:
     own = {axis: Axis(axis.name, axis.extent) for axis in dims}
     rows = defined(
         f"{name}_rows", (u, column, *own.values()),
-        mixed(u, g, lambda k: read({**own, found.ry: as_expr(k), found.rx: column}), dtype),
+        mix_rows(u, g, lambda k: read({**own, found.ry: as_expr(k), found.rx: column}), dtype),
     )  # fmt: skip
     u, v = Axis("u", edge), Axis("v", edge)
     last = tuple(Axis(axis.name, axis.extent) for axis in dims)
     return defined(
-        name, (u, v, *last), mixed(v, g, lambda k: rows.element((u, k, *last)), dtype)
+        name, (u, v, *last), mix_rows(v, g, lambda k: rows.element((u, k, *last)), dtype)
     )
 
 

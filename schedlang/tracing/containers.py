@@ -83,9 +83,11 @@ def _refuse(container: Any, asked: str, where: str | None = None) -> NoReturn:
 
 def _refusal_of(method: str) -> Callable[..., NoReturn]:
     form = {
-        "__delitem__": "del {}[...]", "__iadd__": "{} += ...", "__imul__": "{} *= ...",
+        "__delitem__": "del {}[...]",
+        "__iadd__": "{} += ...",
+        "__imul__": "{} *= ...",
         "__ior__": "{} |= ...",
-    }.get(method, "{}." + method + "(...)")  # fmt: skip
+    }.get(method, "{}." + method + "(...)")
 
     def refuse(self: Any, *_: Any, **__: Any) -> NoReturn:
         _refuse(self, form.format(self.name))

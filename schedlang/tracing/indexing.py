@@ -12,7 +12,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from schedlang.arrays.gathering import gathered, is_array, places
+from schedlang.arrays.gathering import gather, is_array, places
 from schedlang.arrays.naming import automatic_name, mark_automatic
 from schedlang.arrays.slices import items_text
 from schedlang.arrays.stages import each, tensor_of
@@ -51,7 +51,7 @@ def select(base: Any, item: Any) -> Any:
         base = tensor_of(base, "an index of a 0-d array")
     if any(is_array(i) for i in items):
         title = f"{base.name}[{items_text(items)}]"
-        return gathered(base, items, title, lambda k, i: _index(base, k, i))
+        return gather(base, items, title, lambda k, i: _index(base, k, i))
     if not any(isinstance(i, Expr) for i in items):
         return base[item]
     parts = _parts(base, items)

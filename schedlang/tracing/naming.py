@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedlang.arrays.naming import renamed
+from schedlang.arrays.naming import rename
 from schedlang.compute.tensor import PlaceholderOp
 from schedlang.tracing.trace import Trace
 
@@ -17,6 +17,6 @@ def name_stages(trace: Trace) -> None:
         target = trace.targets[key]
         own = [t for t in tensors if not isinstance(t.op, PlaceholderOp)]
         if target and own:
-            renamed(own[-1], target)
+            rename(own[-1], target)
     for loop in trace.loops:
         name_stages(loop.body)

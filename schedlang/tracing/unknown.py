@@ -179,15 +179,15 @@ _METHODS = {
 UNKNOWN = {
     "__bool__": _refusing("the truth value", _instead_of_test),
     "__float__": _refusing(
-        "float()", "Convert with .astype(np.float32); use np.sqrt for math.sqrt.", True),
+        "float()", "Convert with .astype(np.float32); use np.sqrt for math.sqrt.", True
+    ),
     "__complex__": _refusing("complex()", "Convert with .astype(np.complex128).", True),
     "__round__": _refusing("round()", "Write np.round."),
     "__trunc__": _refusing("math.trunc()", "Write np.trunc."),
     "__int__": _refusing("int()", "Convert with .astype(np.int64).", True),
     "__index__": _refusing("an integer", KNOWN, True),
     "item": _refusing(".item()", "Leave .item() out: a 0-d array is used like a number."),
-    "tolist": _refusing(
-        ".tolist()", "Return the array, and convert what the function returned."),
+    "tolist": _refusing(".tolist()", "Return the array, and convert what the function returned."),
     "__array__": _refusing("a NumPy array", _instead_of_array),
-}  # fmt: skip
+}
 refuse_format = _refusing("the text", "Return the value, and format what the function returned.")

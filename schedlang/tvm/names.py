@@ -20,8 +20,9 @@ _DEVICE = (
     'Use tvm.cpu() or tvm.cuda(), and build for "llvm" or "cuda".',
 )
 _PACKED = (
-    "packed functions are not part of schedlang", "A kernel is called from Python: f(a, b, c)."
-)  # fmt: skip
+    "packed functions are not part of schedlang",
+    "A kernel is called from Python: f(a, b, c).",
+)
 _NEURAL = "schedlang has no graphs of models: build the network from operators of topi."
 REFUSED: dict[str, tuple[str, str]] = {
     "autotvm": ("templates and logs of AutoTVM are not supported", _TUNE),
@@ -41,14 +42,12 @@ REFUSED: dict[str, tuple[str, str]] = {
     "rpc": ("remote devices are not part of schedlang", "Copy f.save('k.py') there and import it."),
     "register_func": _PACKED,
     "get_global_func": _PACKED,
-    **dict.fromkeys(
-        ("opencl", "metal", "vulkan", "rocm", "webgpu", "hexagon", "ext_dev"), _DEVICE
-    ),
+    **dict.fromkeys(("opencl", "metal", "vulkan", "rocm", "webgpu", "hexagon", "ext_dev"), _DEVICE),
     "arith": (
         "TVM's simplifier is not part of schedlang",
         "Index arithmetic is simplified when the nest is made; sympy.sympify takes expressions.",
     ),
-}  # fmt: skip
+}
 # names from NumPy and other libraries, with what to write instead
 ELSEWHERE = {
     "compile": "sl.build(s, args)",
@@ -67,9 +66,9 @@ ELSEWHERE = {
     "power": "sl.pow(a, b)",
     "absolute": "sl.abs(x)",
     "mean": "the sum as a stage of its own, S = sl.compute(shape, lambda i: sl.sum(A[i, k], "
-            "axis=k)), and S[i] / extent in its reader",
+    "axis=k)), and S[i] / extent in its reader",
     "matmul": "sl.compute((M, N), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k))",
-}  # fmt: skip
+}
 
 
 def lookup(name: str) -> Any:

@@ -23,7 +23,6 @@ if not TYPE_CHECKING:
         raise missing_name(__name__, name, REFUSED, "tvm.nd")
 
 
-
 class NDArray:
     """An array of ``shape`` and ``dtype`` on ``device``; it holds a NumPy array.
 

@@ -74,11 +74,11 @@ from schedlang.tvm.tir import (
     tan,
     tanh,
     te_dtype,
+    te_typed,
     trunc,
     truncdiv,
     truncmod,
-    typed,
-)  # fmt: skip
+)
 
 
 def whole(value: Any, what: str) -> Any:
@@ -103,9 +103,13 @@ def placeholder(shape: Any, dtype: object = None, name: str = "placeholder") -> 
 
 
 def compute(
-    shape: Any, fcompute: Callable[..., Any], name: str = "compute", tag: str = "",
-    attrs: Any = None, varargs_names: Any = None,
-) -> Any:  # fmt: skip
+    shape: Any,
+    fcompute: Callable[..., Any],
+    name: str = "compute",
+    tag: str = "",
+    attrs: Any = None,
+    varargs_names: Any = None,
+) -> Any:
     """Return the tensor of a function of its axes; several tensors if it returns a tuple.
 
     ``tag`` and ``attrs`` have no effect. A value computed without a tensor has te's dtype: int32
@@ -136,7 +140,7 @@ def _te_values(fcompute: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _te_value(result: Any) -> Any:
-    return result if result is None or isinstance(result, Reduction) else typed(result)
+    return result if result is None or isinstance(result, Reduction) else te_typed(result)
 
 
 def reduce_axis(dom: Any, name: str = "rv", thread_tag: str = "") -> Axis:
@@ -217,10 +221,13 @@ REFUSED = {
         "te.create_schedule(C.op) makes a schedule, sl.graph(C) the graph of reads, and "
         "tvm.lower(s, args) infers the bounds: nest.loops.",
     ),
-    **dict.fromkeys(("operation", "PlaceholderOp", "ComputeOp", "ScanOp", "ExternOp"), (
-        "classes of operations are not part of te here",
-        "C.op has axis, reduce_axis, body and input_tensors, which is empty for a placeholder.",
-    )),
+    **dict.fromkeys(
+        ("operation", "PlaceholderOp", "ComputeOp", "ScanOp", "ExternOp"),
+        (
+            "classes of operations are not part of te here",
+            "C.op has axis, reduce_axis, body and input_tensors, which is empty for a placeholder.",
+        ),
+    ),
     "ceildiv": ("a quotient rounded up is written out", "Write (a + b - 1) // b."),
     "AutoInlineElemWise": _INLINE,
     "AutoInlineInjective": _INLINE,

@@ -1,4 +1,4 @@
-"""te's ``tvm.testing``, by which te programs check results, and ``check`` for exercises."""
+"""te's ``tvm.testing``, which te programs check results with, and ``check`` for exercises."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from schedlang.errors import missing_name
 
 def assert_allclose(actual: Any, desired: Any, rtol: float = 1e-7, atol: float = 1e-7) -> None:
     """Raise :class:`AssertionError` unless shapes are equal and values close, as in te."""
-    got, expected = np.asarray(actual), np.asarray(desired)
-    assert got.shape == expected.shape, f"shapes differ: {got.shape} and {expected.shape}"
-    np.testing.assert_allclose(got, expected, rtol=rtol, atol=atol)
+    result, expected = np.asarray(actual), np.asarray(desired)
+    assert result.shape == expected.shape, f"shapes differ: {result.shape} and {expected.shape}"
+    np.testing.assert_allclose(result, expected, rtol=rtol, atol=atol)
 
 
 def __getattr__(name: str) -> Any:

@@ -44,7 +44,7 @@ from schedlang.compute.math import (
     tan,
     tanh,
     trunc,
-)  # fmt: skip
+)
 from schedlang.compute.math import pow as power
 from schedlang.compute.math import round as nearbyint
 from schedlang.compute.reduce import Reduction
@@ -72,7 +72,7 @@ def te_dtype(dtype: object) -> str:
     return dtypes.canonical(_BITS.get(dtype, dtype) if isinstance(dtype, str) else dtype)
 
 
-def typed(value: ExprLike) -> Expr:
+def te_typed(value: ExprLike) -> Expr:
     """Return ``value``; if it has no dtype of its own, in te's dtype, int32 or float32."""
     expr = as_expr(value)
     if not expr.weak:
@@ -189,7 +189,7 @@ def _integers(name: str, a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
                     f"te.{name}({x}, {y})",
                     f"{value} is {value.dtype}, not an integer",
                     "Cast it first." if value.dtype == "bool" else "Use / or te.fmod.",
-                )  # fmt: skip
+                )
             )
     return x, y
 
@@ -225,7 +225,7 @@ def reinterpret(dtype: object, x: ExprLike) -> Expr:
     >>> reinterpret("int32", const(1, "float32")).dtype
     'int32'
     """
-    value, kind = typed(x), te_dtype(dtype)
+    value, kind = te_typed(x), te_dtype(dtype)
     asked = f'te.reinterpret("{kind}", {value})'
     bits = 8 * dtypes.itemsize(value.dtype)
     if 8 * dtypes.itemsize(kind) != bits:
@@ -239,7 +239,7 @@ def reinterpret(dtype: object, x: ExprLike) -> Expr:
                     asked,
                     f"reinterpreting the bits of a {side} is not supported in a kernel",
                     "Make the array an input of the other dtype: x.view(...) in NumPy.",
-                )  # fmt: skip
+                )
             )
     if dtypes.is_float(value.dtype):
         return construct.cast(call(f"bits_int{bits}", value), kind)
@@ -254,7 +254,7 @@ def clz(x: ExprLike) -> Expr:
     >>> clz(const(1, "uint8")).dtype
     'int32'
     """
-    value = typed(x)
+    value = te_typed(x)
     if not dtypes.is_integer(value.dtype):
         raise ComputeTypeError(
             f"te.clz({value}): {value} is {value.dtype}, not an integer; cast it first"
@@ -271,7 +271,7 @@ def clz(x: ExprLike) -> Expr:
 
 def popcount(x: ExprLike) -> Expr:
     """Return the number of bits set in integer ``x``, in its dtype."""
-    value = typed(x)
+    value = te_typed(x)
     if not dtypes.is_integer(value.dtype):
         raise ComputeTypeError(
             f"te.popcount({value}): {value} is {value.dtype}, not an integer; cast it first"
@@ -315,7 +315,7 @@ def _reducer(
             for operand in (axis, where, init, *more):
                 result = result if operand is None else pair(result, operand)
             return result
-        source = tuple(map(typed, expr)) if isinstance(expr, (tuple, list)) else typed(expr)
+        source = tuple(map(te_typed, expr)) if isinstance(expr, (tuple, list)) else te_typed(expr)
         return over(source, tuple(axes), where, init)
 
     reducer.__name__ = reducer.__qualname__ = name

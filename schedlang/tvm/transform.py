@@ -22,7 +22,6 @@ if not TYPE_CHECKING:
         raise missing_name(__name__, name, REFUSED, "tvm.transform")
 
 
-
 class PassContext:
     """TVM's pass options, which are accepted so that programs run, and have no effect.
 
@@ -34,10 +33,13 @@ class PassContext:
     """
 
     def __init__(
-        self, opt_level: int = 2, required_pass: Sequence[str] | None = None,
-        disabled_pass: Sequence[str] | None = None, instruments: Sequence[Any] | None = None,
+        self,
+        opt_level: int = 2,
+        required_pass: Sequence[str] | None = None,
+        disabled_pass: Sequence[str] | None = None,
+        instruments: Sequence[Any] | None = None,
         config: Mapping[str, Any] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.opt_level = opt_level
         self.required_pass = list(required_pass or ())
         self.disabled_pass = list(disabled_pass or ())
@@ -48,9 +50,11 @@ class PassContext:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
         trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         return None
 
 

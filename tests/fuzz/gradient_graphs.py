@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import schedlang as sl
-from schedlang.gradient.ragged import replaced
+from schedlang.gradient.ragged import replace_axes
 
 DTYPE = "float64"
 SIZES = (1, 1, 2, 2, 3, 3, 4, 5, 7)
@@ -380,7 +380,7 @@ class RandomGraph:
 
         def moved(root: Any, axes: Sequence[sl.Axis]) -> Any:
             at.update(zip(domain, axes))
-            return replaced(root, at)
+            return replace_axes(root, at)
 
         return sl.scatter(
             tuple(shape), tuple(domain),

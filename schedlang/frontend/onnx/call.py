@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from schedlang.arrays.elementwise import array
-from schedlang.arrays.naming import renamed
+from schedlang.arrays.naming import rename
 from schedlang.compute.tensor import Extent, Tensor, declared
 from schedlang.errors import FrontendError, nearest
 from schedlang.expr import dtypes
@@ -74,7 +74,7 @@ class Call:
 
         Stages after it, such as that of a bias, are named after what they do.
         """
-        return renamed(made, self.title)
+        return rename(made, self.title)
 
     def biased(self, made: Tensor, bias: Tensor | None, dtype: str) -> Tensor:
         """Return the main stage ``made`` with ``bias``, which broadcasts, added if there is one.

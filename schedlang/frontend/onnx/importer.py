@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schedlang.arrays.naming import prefixed, unviewed
+from schedlang.arrays.naming import as_stage, name_prefix
 from schedlang.arrays.stages import tensor_of
 from schedlang.compute.graph import placeholders
 from schedlang.compute.tensor import Tensor, declared, placeholder
@@ -100,7 +100,7 @@ def _evaluated(
             return [Known(n, v.array, v.dtype) for n, v in zip(node.outputs, found)]
         title = params.names.new(node.name)
         call = Call(node, params, title)
-        with prefixed(title):
+        with name_prefix(title):
             made = function(call, *converted(call, function, values), **attributes)
             results = list(made) if isinstance(made, (list, tuple)) else [made]
             results = [tensor_of(v, title) if isinstance(v, Expr) else v for v in results]
@@ -156,6 +156,6 @@ def _outputs(
             )
         tensor = params.tensor(value)
         if tensor not in found:
-            found[tensor] = unviewed(stages.rename(tensor, title))
+            found[tensor] = as_stage(stages.rename(tensor, title))
         places.append(list(found).index(tensor))
     return tuple(found.values()), tuple(places) if len(places) > 1 else places[0]

@@ -8,7 +8,7 @@ from typing import Any
 
 from schedlang import topi
 from schedlang.arrays.elementwise import array
-from schedlang.arrays.naming import renamed
+from schedlang.arrays.naming import rename
 from schedlang.arrays.stages import tensor_of
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import FrontendError, explain
@@ -55,14 +55,14 @@ class Call:
 
         Views of it are then named after what they do.
         """
-        return renamed(made, self.name)
+        return rename(made, self.name)
 
     def product(self, made: Tensor) -> Tensor:
         """Return ``made``, a sum of products of this call, named so.
 
         If it is the result of the call, it gets the name of that in the end.
         """
-        return renamed(made, f"{self.name}.product")
+        return rename(made, f"{self.name}.product")
 
     def biased(self, made: Tensor, bias: Tensor | None) -> Tensor:
         """Return the sum of products ``made``, with ``bias``, which broadcasts, if there is one.

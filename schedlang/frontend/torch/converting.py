@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from schedlang.arrays.naming import prefixed
+from schedlang.arrays.naming import name_prefix
 from schedlang.arrays.shapes import extent
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import FrontendError, SchedlangError, explain
@@ -75,7 +75,7 @@ class Conversion:
         name = self._names.new(layer.title)
         call = _call(node, name, layer)
         try:
-            with prefixed(name):
+            with name_prefix(name):
                 made = apply(call, _operator_name(node), self._arguments(node))
             _check_results(call, made)
         except FrontendError:

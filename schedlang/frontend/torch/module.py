@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from schedlang import topi
-from schedlang.arrays.naming import renamed, unviewed
+from schedlang.arrays.naming import as_stage, rename
 from schedlang.compute.graph import placeholders
 from schedlang.compute.tensor import PlaceholderOp, Tensor, placeholder
 from schedlang.errors import FrontendError, explain, missing_extra
@@ -125,9 +125,9 @@ def _outputs(program: Any, conversion: Conversion, names: Names) -> tuple[list[T
                 # an output of its own, since a kernel writes it
                 if tensor not in copies:
                     name = names.new(f"{tensor.name}_copy")
-                    copies[tensor] = renamed(topi.identity(tensor), name)
+                    copies[tensor] = rename(topi.identity(tensor), name)
                 tensor = copies[tensor]
-            unviewed(tensor)
+            as_stage(tensor)
             if tensor not in outputs:
                 outputs.append(tensor)
             positions.append(outputs.index(tensor))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from schedlang import topi
-from schedlang.arrays.naming import prefixed
+from schedlang.arrays.naming import name_prefix
 from schedlang.arrays.rearranging import flip
 from schedlang.arrays.shaping import swapaxes
 from schedlang.compute.tensor import Tensor
@@ -78,13 +78,13 @@ def _layers(
             at = number * ways + way
             weights = params[at * each : (at + 1) * each]
             starts = [_state(state, at) for state in first]
-            with prefixed(f"l{number}{'r' * way}"):
+            with name_prefix(f"l{number}{'r' * way}"):
                 states = layer(x, weights, starts, bool(way))
             # of the reversed sequence, element t is the state after t + 1 steps from the end
             found.append(flip(states[0], 0) if way else states[0])
             for kept, state in zip(last, states):
                 kept.append(state[-1])
-        with prefixed(f"l{number}"):
+        with name_prefix(f"l{number}"):
             x = topi.concatenate(found, 2) if ways > 1 else found[0]
     ends = [topi.stack(kept, 0) if used else None for kept, used in zip(last, call.used[1:])]
     return (swapaxes(x, 0, 1) if batch_first else x, *ends)

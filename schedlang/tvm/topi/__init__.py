@@ -106,9 +106,7 @@ from schedlang.tvm.topi.transform import (
     where,
 )
 
-_FAST = (
-    "approximations are not part of topi here", "Use topi.exp, topi.tanh, topi.erf."
-)  # fmt: skip
+_FAST = ("approximations are not part of topi here", "Use topi.exp, topi.tanh, topi.erf.")
 _SORT = (
     "sorting is not a computation of loops",
     "Sort with NumPy, and give the indices as an input.",

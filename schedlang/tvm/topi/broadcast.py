@@ -42,8 +42,8 @@ def _quotient(x: Any, y: Any) -> Any:
 
 
 def _truth(value: Any) -> Any:
-    found = as_expr(value)
-    return found if found.dtype == "bool" else found != 0
+    expr = as_expr(value)
+    return expr if expr.dtype == "bool" else expr != 0
 
 
 add = _binary("add", "+", "the sum")

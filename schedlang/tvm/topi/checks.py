@@ -74,10 +74,10 @@ def dims_of(asked: str, data: Any, layout: Any, letters: str) -> list[str]:
     Raises :class:`ComputeError` if one of the spatial ``letters`` is missing or in blocks, or if
     another one is there.
     """
-    found = re.findall(r"[A-Z]|\d+[a-z]", layout) if isinstance(layout, str) else []
-    dims = [d[-1] for d in found]
+    parts = re.findall(r"[A-Z]|\d+[a-z]", layout) if isinstance(layout, str) else []
+    dims = [d[-1] for d in parts]
     spatial = [c for c in dims if c.upper() in SPATIAL]
-    if "".join(found) != layout or len(set(dims)) < len(dims) or sorted(spatial) != sorted(letters):
+    if "".join(parts) != layout or len(set(dims)) < len(dims) or sorted(spatial) != sorted(letters):
         named = ", ".join(f"{c} {MEANINGS[c]}" for c in letters)
         raise ComputeError(
             f"{asked}: layout={layout!r} is not a layout with {named}, such as 'NC{letters}', "
@@ -129,13 +129,13 @@ def check_whole(asked: str, value: Extent, what: str) -> int:
 def check_divides(asked: str, value: Extent, number: int, what: str, parts: str) -> None:
     """Raise :class:`ComputeError` unless an extent is provably a multiple of ``number``."""
     if mod(to_lin(value), to_lin(number), Ranges()).const != 0:
-        known = isinstance(value, int)
+        is_static = isinstance(value, int)
         raise ComputeError(
             explain(
                 asked,
-                f"{what} is {value}, which does not {'' if known else 'provably '}divide into "
+                f"{what} is {value}, which does not {'' if is_static else 'provably '}divide into "
                 f"{parts}",
-                "" if known else f'Declare it as a multiple: {number} * sl.var("n").',
+                "" if is_static else f'Declare it as a multiple: {number} * sl.var("n").',
             )
         )
 
@@ -143,13 +143,13 @@ def check_divides(asked: str, value: Extent, number: int, what: str, parts: str)
 def check_same(asked: str, a: Extent, what_a: str, b: Extent, what_b: str) -> None:
     """Raise :class:`ComputeError` unless two extents are the same."""
     if not same(a, b):
-        known = isinstance(a, int) and isinstance(b, int)
+        is_static = isinstance(a, int) and isinstance(b, int)
         raise ComputeError(
             explain(
                 asked,
                 f"{what_a} is {a}, but {what_b} is {b}"
-                + ("" if known else ", and they are not known to be equal"),
-                "" if known else 'Declare both by one size, n = sl.var("n").',
+                + ("" if is_static else ", and they are not known to be equal"),
+                "" if is_static else 'Declare both by one size, n = sl.var("n").',
             )
         )
 
@@ -185,8 +185,8 @@ def check_scalar(asked: str, value: Any, what: str) -> None:
 def check_list(asked: str, value: Any, what: str) -> None:
     """Raise :class:`ComputeTypeError` unless ``value`` is a list or tuple."""
     if not isinstance(value, (list, tuple)):
-        shown = value.name if isinstance(value, Tensor) else _shown(value)
-        raise ComputeTypeError(f"{asked}({shown}): {what} must be a list of tensors")
+        title = value.name if isinstance(value, Tensor) else _shown(value)
+        raise ComputeTypeError(f"{asked}({title}): {what} must be a list of tensors")
 
 
 def check_index(asked: str, value: Tensor, what: str) -> None:

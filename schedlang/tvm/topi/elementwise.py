@@ -38,8 +38,8 @@ bitwise_not = function("bitwise_not", lambda v: unary("~", v), "the integer of i
 
 def _sign(value: Any) -> Any:
     one = select(value > 0, 1, 0) - select(value < 0, 1, 0)
-    found = converted(one, value.dtype)
-    return select(call("isnan", value), value, found) if dtypes.is_float(value.dtype) else found
+    sign = converted(one, value.dtype)
+    return select(call("isnan", value), value, sign) if dtypes.is_float(value.dtype) else sign
 
 
 @operator(x=tensor())
@@ -130,10 +130,10 @@ def elemwise_sum(xs: Sequence[Any]) -> Tensor:
             )
 
     def total(*values: Any) -> Any:
-        found = values[0]
+        result = values[0]
         for value in values[1:]:
-            found = binary("+", found, value)
-        return found
+            result = binary("+", result, value)
+        return result
 
     return array("elemwise_sum", total, *xs)
 

@@ -34,7 +34,8 @@ def _of_row(name: str) -> Callable[[Any], Tensor]:
 
 # te's round is another one, with ties away from zero
 __all__ = [
-    f.name for f in FUNCTIONS.values()
+    f.name
+    for f in FUNCTIONS.values()
     if f.returns and f.arity == 1 and f.name not in ("round", "conj", "real", "imag")
-]  # fmt: skip
+]
 globals().update({name: _of_row(name) for name in __all__})

@@ -53,8 +53,13 @@ def take(
             f"dimensions of indices {indices.name}"
         )
     for k in range(batch):
-        check_same(asked, a.shape[k], f"dimension {k} of {a.name}",
-                   indices.shape[k], f"that of indices {indices.name}")  # fmt: skip
+        check_same(
+            asked,
+            a.shape[k],
+            f"dimension {k} of {a.name}",
+            indices.shape[k],
+            f"that of indices {indices.name}",
+        )
     inner = indices.ndim - batch
     if _is_empty(source.shape[along]) and not any(map(_is_empty, indices.shape)):
         raise ComputeError(
@@ -105,12 +110,18 @@ def gather(data: Any, axis: int, indices: Any) -> Tensor:
         )
     for k in range(data.ndim):
         if k != along:
-            check_same(asked, data.shape[k], f"dimension {k} of {data.name}",
-                       indices.shape[k], f"that of indices {indices.name}")  # fmt: skip
+            check_same(
+                asked,
+                data.shape[k],
+                f"dimension {k} of {data.name}",
+                indices.shape[k],
+                f"that of indices {indices.name}",
+            )
     return compute(
-        "gather", indices.shape,
+        "gather",
+        indices.shape,
         lambda *i: data.element((*i[:along], cast(indices[i], "int64"), *i[along + 1 :])),
-    )  # fmt: skip
+    )
 
 
 @operator(a=tensor(), indices=integers())
@@ -137,9 +148,12 @@ def gather_nd(a: Any, indices: Any, batch_dims: int = 0) -> Tensor:
         )
     for k in range(batch):
         check_same(
-            asked, a.shape[k], f"dimension {k} of {a.name}", indices.shape[k + 1],
+            asked,
+            a.shape[k],
+            f"dimension {k} of {a.name}",
+            indices.shape[k + 1],
             f"dimension {k + 1} of indices {indices.name}",
-        )  # fmt: skip
+        )
     places = indices.ndim - 1
     rest = a.shape[batch + count :]
 
@@ -185,7 +199,7 @@ def adv_index(data: Any, indices: Any) -> Tensor:
 def one_hot(
     indices: Any, on_value: Any, off_value: Any, depth: int, axis: int, dtype: Any
 ) -> Tensor:
-    """Return ``on_value`` where the index along the new dimension ``axis`` is that of ``indices``.
+    """Return ``on_value`` where the index along the new dimension ``axis`` is in ``indices``.
 
     Elsewhere it is ``off_value``, also for an index that is not in ``0..depth``. Both are numbers
     or 0-d tensors, cast to ``dtype``; ``axis=-1`` is a new last dimension.
@@ -233,12 +247,12 @@ def unravel_index(indices: Any, shape: Any) -> Tensor:
 
     def element(k: Axis, *i: Axis) -> Expr:
         rest: Expr = cast(indices[i] if i else indices.as_scalar(), "int64")
-        found: Expr = as_expr(0)
+        coordinate: Expr = as_expr(0)
         for number in range(len(sizes) - 1, -1, -1):
             part = rest % sizes[number] if number else rest
-            found = select(k.equal(number), part, found)
+            coordinate = select(k.equal(number), part, coordinate)
             rest = rest // sizes[number]
-        return cast(found, indices.dtype)
+        return cast(coordinate, indices.dtype)
 
     return compute("unravel_index", (len(sizes), *indices.shape), element)
 
@@ -260,7 +274,8 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = "float32") 
 def cumsum(data: Any, axis: Any = None, dtype: Any = None, exclusive: Any = None) -> Tensor:
     """Return running sums along ``axis``, or of all elements in a row.
 
-    The dtype is that of ``data`` unless ``dtype`` is given. With ``exclusive`` an element does not
+    The dtype is the dtype of ``data`` unless ``dtype`` is given. With ``exclusive`` an element does
+    not
     count in its own sum. It is a scan, whose axis is not parallel.
 
     >>> import numpy as np, schedlang as sl
@@ -290,14 +305,14 @@ def _running(
     kind = te_dtype(dtype) if dtype is not None else data.dtype
     if kind == "bool":
         raise ComputeTypeError(f"{asked} of {data.name}: give dtype=, since it is of bools")
-    made = scans.running(form, data, axis, kind, asked)
+    folded = scans.running_fold(form, data, axis, kind, asked)
     if not exclusive:
-        return stage_of(made)
-    along = axis_number(0 if axis is None else axis, made.ndim, asked)
+        return stage_of(folded)
+    along = axis_number(0 if axis is None else axis, folded.ndim, asked)
     start = const(first, kind)
 
     def element(*i: Axis) -> Expr:
-        before = made.element((*i[:along], i[along] - 1, *i[along + 1 :]))
+        before = folded.element((*i[:along], i[along] - 1, *i[along + 1 :]))
         return if_then_else(i[along] >= 1, before, start)
 
-    return compute(f"{name}_exclusive", made.shape, element)
+    return compute(f"{name}_exclusive", folded.shape, element)

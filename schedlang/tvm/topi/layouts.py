@@ -28,8 +28,9 @@ def layout_transform(
     Tensor(layout_transform: float32[1, 2, 8, 8, 16])
     """
     asked = "topi.layout_transform"
-    source, result = (_parsed(asked, v, w) for v, w in ((src_layout, "src_layout"),
-                                                       (dst_layout, "dst_layout")))  # fmt: skip
+    source, result = (
+        _parse(asked, v, w) for v, w in ((src_layout, "src_layout"), (dst_layout, "dst_layout"))
+    )
     if {c for c, _ in source if c.isupper()} != {c for c, _ in result if c.isupper()}:
         raise ComputeError(
             f"{asked}: src_layout={src_layout!r} and dst_layout={dst_layout!r} have different "
@@ -44,14 +45,18 @@ def layout_transform(
     # the whole extent of each dimension
     whole: dict[str, Extent] = {
         c: extent(as_expr(e) * dict(source).get(c.lower(), 1))
-        for c, e in size.items() if c.isupper()
-    }  # fmt: skip
+        for c, e in size.items()
+        if c.isupper()
+    }
     blocks = {c: block for c, block in result if block}
     for c, block in blocks.items():
         check_divides(
-            f"{asked} to {dst_layout!r}", whole[c.upper()], block,
-            f"the extent of dimension {c.upper()} of {array.name}", f"blocks of {block}",
-        )  # fmt: skip
+            f"{asked} to {dst_layout!r}",
+            whole[c.upper()],
+            block,
+            f"the extent of dimension {c.upper()} of {array.name}",
+            f"blocks of {block}",
+        )
 
     def shape_of(c: str) -> Extent:
         if c.islower():
@@ -77,13 +82,13 @@ def layout_transform(
     return compute("layout_transform", tuple(shape_of(c) for c, _ in result), element)
 
 
-def _parsed(asked: str, layout: Any, what: str) -> list[tuple[str, int]]:
+def _parse(asked: str, layout: Any, what: str) -> list[tuple[str, int]]:
     """Return the dimensions of a layout and their blocks, 0 for a whole dimension."""
-    found = re.findall(r"(\d*)([A-Za-z])", layout) if isinstance(layout, str) else []
-    dims = [(c, int(number) if number else 0) for number, c in found]
+    parts = re.findall(r"(\d*)([A-Za-z])", layout) if isinstance(layout, str) else []
+    dims = [(c, int(number) if number else 0) for number, c in parts]
     letters = [c for c, _ in dims]
     sound = (
-        "".join(number + c for number, c in found) == layout
+        "".join(number + c for number, c in parts) == layout
         and len(set(letters)) == len(letters)
         and all((block > 0) == c.islower() for c, block in dims)
         and all(c.upper() in letters for c in letters)

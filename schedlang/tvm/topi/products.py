@@ -15,7 +15,7 @@ from schedlang.tvm.topi.stages import names_of_user
 def matmul(a: Any, b: Any, transp_a: bool = False, transp_b: bool = False) -> Tensor:
     """Return the matrix product of ``a`` and ``b``; dimensions before the last two broadcast.
 
-    ``transp_a`` and ``transp_b`` say that the last two dimensions are those of the transpose.
+    ``transp_a`` and ``transp_b`` say that the last two dimensions are transposed.
 
     >>> import schedlang as sl
     >>> A, B = sl.placeholder((4, 8), name="A"), sl.placeholder((5, 8), name="B")
@@ -28,7 +28,7 @@ def matmul(a: Any, b: Any, transp_a: bool = False, transp_b: bool = False) -> Te
 
 @operator(a=tensor(), b=tensor())
 def tensordot(a: Any, b: Any, axes: Any) -> Tensor:
-    """Return the sum of products over ``axes``: a number of dimensions, or those of each operand.
+    """Return the sum of products over ``axes``: a number of dimensions, or a list for each operand.
 
     >>> import schedlang as sl
     >>> A, B = sl.placeholder((2, 3, 4), name="A"), sl.placeholder((3, 4, 5), name="B")

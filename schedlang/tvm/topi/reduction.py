@@ -1,4 +1,4 @@
-"""Reductions of tensors over dimensions, which keep the dtype as those of te do."""
+"""Reductions of tensors over dimensions. They keep the dtype, as te's reductions do."""
 
 from __future__ import annotations
 
@@ -149,8 +149,8 @@ def _index_of(name: str, data: Any, axis: Any, keepdims: bool, last: bool) -> Te
     along = axes[0] if len(axes) == 1 else 0
     length = source.shape[along]
     with names_of_user(f"np.{name}", f"topi.{name}"):
-        found = reductions.index_of(name, _reversed(source, along) if last else source, along)
-    shape = list(found.shape)
+        indices = reductions.index_of(name, _reversed(source, along) if last else source, along)
+    shape = list(indices.shape)
     if keepdims:
         shape = [1 if k in axes else e for k, e in enumerate(data.shape)]
 
@@ -158,7 +158,7 @@ def _index_of(name: str, data: Any, axis: Any, keepdims: bool, last: bool) -> Te
         own = at
         if keepdims:
             own = tuple(i for k, i in enumerate(at) if k not in axes)
-        value = found[own] if own else found.as_scalar()
+        value = indices[own] if own else indices.as_scalar()
         return cast(as_expr(length) - 1 - value if last else value, "int32")
 
     return compute(name, tuple(shape), index)

@@ -47,10 +47,10 @@ def operator(**rules: Rule) -> Callable[[Function], Function]:
 
         @wraps(function)
         def checked(*args: Any, **kwargs: Any) -> Any:
-            given = {**dict(zip(names, args)), **kwargs}
+            arguments = {**dict(zip(names, args)), **kwargs}
             for name, rule in rules.items():
-                if name in given:
-                    rule(asked, given[name], name)
+                if name in arguments:
+                    rule(asked, arguments[name], name)
             return function(*args, **kwargs)
 
         return cast(Function, checked)
@@ -60,8 +60,8 @@ def operator(**rules: Rule) -> Callable[[Function], Function]:
 
 def _place(module: str) -> str:
     """Return the package of topi whose module defines an operator: ``topi``, ``topi.nn``."""
-    _, found, package = module.rpartition(".")[0].partition(".topi")
-    return f"topi{package}" if found else "topi"
+    _, separator, package = module.rpartition(".")[0].partition(".topi")
+    return f"topi{package}" if separator else "topi"
 
 
 def tensor(*dims: str) -> Rule:

@@ -1,4 +1,4 @@
-"""TVM's schedules of operators by name, each of which is a call of the automatic scheduler.
+"""TVM's schedules of operators by name; each of them calls the automatic scheduler.
 
 An operator of ``topi`` is a computation alone. TVM's programs ask for its schedule by a name such
 as ``topi.cuda.schedule_conv2d_nchw(outs)``; here all of these are ``sl.autoschedule`` for the
@@ -43,7 +43,7 @@ def schedule_of(place: str, name: str, kind: str | None) -> Callable[..., Schedu
                 raise ComputeTypeError(
                     f"topi.{place}.{name}({tensor!r}): give a tensor, or a list of them"
                 )
-        # operators are computations, for which nobody needs the tactics
+        # imported late: operators are computations, which do not need the tactics
         from schedlang.autotune.at_once.scheduler import autoschedule
 
         return autoschedule(tensors, target=_target(kind))
@@ -58,7 +58,7 @@ def schedule_of(place: str, name: str, kind: str | None) -> Callable[..., Schedu
 
 
 def _target(kind: str | None) -> Target | None:
-    """Return the target of the innermost ``with`` statement if it is scheduled as ``kind`` is."""
+    """Return the target of the innermost ``with`` statement if it is scheduled like ``kind``."""
     around = Target.current(allow_none=True)
     if kind is None or (around is not None and around.facts.tactics == kind):
         return around
@@ -81,9 +81,9 @@ def names_of(place: str, kind: str | None) -> tuple[Callable[[str], Any], Callab
         hint = ""
         if name.startswith("schedule_"):
             hint = "; sl.autoschedule(outs) schedules any operator"
-        known = nearest(name, [*schedules, *nn.__all__])
+        suggestion = nearest(name, [*schedules, *nn.__all__])
         raise MissingNameError(
-            f"module 'schedlang.topi.{place}' has no attribute {name!r}{known}{hint}"
+            f"module 'schedlang.topi.{place}' has no attribute {name!r}{suggestion}{hint}"
         )
 
     return found, lambda: sorted({*schedules, *nn.__all__})

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from schedlang.arrays.choices import copy
-from schedlang.arrays.naming import automatic_name, mark_automatic, unviewed
+from schedlang.arrays.naming import as_stage, automatic_name, mark_automatic
 from schedlang.arrays.stages import data_axes
 from schedlang.compute.define import defined
 from schedlang.compute.tensor import Shape, Tensor
@@ -20,22 +20,22 @@ def compute(
 ) -> Any:
     """Return the tensor of ``shape`` whose element at its axes is ``element(*axes)``.
 
-    The stage is called ``word``, unless ``sl.named`` names it. ``names`` are those of the axes.
+    The stage is called ``word``, unless ``sl.named`` names it. ``names`` are the names of the axes.
     """
     axes = data_axes(shape, names)
-    made = defined(automatic_name(word), axes, element(*axes))
-    mark_automatic(made[0] if isinstance(made, tuple) else made)
-    return made
+    result = defined(automatic_name(word), axes, element(*axes))
+    mark_automatic(result[0] if isinstance(result, tuple) else result)
+    return result
 
 
-def stage_of(made: Tensor, *sources: Any) -> Tensor:
-    """Return ``made`` as a stage to schedule; a copy of it if it is one of ``sources`` itself.
+def stage_of(result: Tensor, *sources: Any) -> Tensor:
+    """Return ``result`` as a stage to schedule, or a copy if it is one of ``sources`` itself.
 
-    Functions of arrays return views, through which others read, or an array that fits as it is.
+    Functions of arrays return views, which their readers read through, or an argument that fits.
     """
-    if any(made is source for source in sources):
-        made = copy(made)
-    return unviewed(made)
+    if any(result is source for source in sources):
+        result = copy(result)
+    return as_stage(result)
 
 
 @contextmanager
@@ -58,14 +58,14 @@ def result_dtype(out_dtype: Any, *operands: Tensor) -> str:
     """Return ``out_dtype``, or that to which the operands promote if it is ``None``."""
     if out_dtype is not None and out_dtype != "":
         return dtypes.canonical(out_dtype)
-    found = operands[0].dtype
+    common = operands[0].dtype
     for other in operands[1:]:
-        found, _ = dtypes.promote(found, False, other.dtype, False)
-    return found
+        common, _ = dtypes.promote(common, False, other.dtype, False)
+    return common
 
 
 def wide_dtype(dtype: str) -> str:
-    """Return the dtype in which sums of ``dtype`` are accumulated, of 32 bits or more."""
+    """Return the dtype that accumulates sums of ``dtype``, of 32 bits or more."""
     if dtype in dtypes.SHORT_FLOATS:
         return "float32"
     if dtype != "bool" and dtypes.is_integer(dtype) and dtypes.itemsize(dtype) < 4:

@@ -89,8 +89,13 @@ def reverse_sequence(a: Any, seq_lengths: Any, seq_axis: int = 1, batch_axis: in
         raise ComputeError(
             f"{asked}: seq_axis and batch_axis are both {along}; give two dimensions"
         )
-    check_same(asked, seq_lengths.shape[0], "the number of seq_lengths",
-               a.shape[batch], f"dimension {batch} of {a.name}")  # fmt: skip
+    check_same(
+        asked,
+        seq_lengths.shape[0],
+        "the number of seq_lengths",
+        a.shape[batch],
+        f"dimension {batch} of {a.name}",
+    )
     size = a.shape[along]
 
     def element(*i: Axis) -> Expr:
@@ -105,7 +110,7 @@ def reverse_sequence(a: Any, seq_lengths: Any, seq_axis: int = 1, batch_axis: in
 
 
 def reshape(a: Any, newshape: Any) -> Tensor:
-    """Return ``a`` in row-major order with shape ``newshape``, of which one extent may be -1.
+    """Return ``a`` in row-major order with shape ``newshape``; one extent may be -1.
 
     >>> import schedlang as sl
     >>> reshape(sl.placeholder((3, 4), name="A"), (2, -1))
@@ -163,8 +168,9 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
     if isinstance(indices_or_sections, np.ndarray):
         indices_or_sections = indices_or_sections.tolist()
     if isinstance(indices_or_sections, (list, tuple)):
-        places = check_numbers(asked, indices_or_sections, "indices_or_sections",
-                               (len(indices_or_sections),), 0)  # fmt: skip
+        places = check_numbers(
+            asked, indices_or_sections, "indices_or_sections", (len(indices_or_sections),), 0
+        )
         size = ary.shape[axis_number(axis, ary.ndim, asked)]
         beyond = isinstance(size, int) and any(place > size for place in places)
         if beyond or list(places) != sorted(places):
@@ -172,21 +178,27 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
                 f"{asked}: indices_or_sections={indices_or_sections} must ascend, up to {size}"
             )
     with (
-        names_of_user("np.split", asked), names_of_user("np.array_split", asked),
+        names_of_user("np.split", asked),
+        names_of_user("np.array_split", asked),
         names_of_user("np.array_split makes", "a list of indices makes"),
-    ):  # fmt: skip
+    ):
         parts = joining.split(ary, indices_or_sections, axis)
     return [stage_of(part, ary) for part in parts]
 
 
 @operator(a=tensor(), slice_mode=one_of("end", "size"))
 def strided_slice(
-    a: Any, begin: Sequence[Any], end: Sequence[Any], strides: Any = None, axes: Any = None,
-    slice_mode: str = "end", assume_inbound: bool = True,
-) -> Tensor:  # fmt: skip
+    a: Any,
+    begin: Sequence[Any],
+    end: Sequence[Any],
+    strides: Any = None,
+    axes: Any = None,
+    slice_mode: str = "end",
+    assume_inbound: bool = True,
+) -> Tensor:
     """Return ``a[begin:end:strides]`` of the first dimensions, or of those that ``axes`` names.
 
-    The numbers are those of Python's slices: negative ones count from the end, ends beyond a
+    The numbers are as in Python's slices: negative ones count from the end, ends beyond a
     dimension are cut. ``None`` is the default end, ``strides`` are 1 by default. With
     ``slice_mode="size"``, ``end`` is the number of elements, -1 for all that are left, and strides
     have no effect. ``assume_inbound`` has none.
@@ -196,8 +208,8 @@ def strided_slice(
     Tensor(slice: float32[4, 4])
     """
     asked = "topi.strided_slice"
-    for given, what in ((begin, "begin"), (end, "end")):
-        if not isinstance(given, (list, tuple)):
+    for ends, what in ((begin, "begin"), (end, "end")):
+        if not isinstance(ends, (list, tuple)):
             raise ComputeTypeError(
                 f"{asked}: {what} must be a list with a number for each dimension, since the shape "
                 "of the result may not depend on data"
@@ -212,7 +224,7 @@ def strided_slice(
             f"{asked}: begin={list(begin)}, end={list(end)}, strides={steps} and axes must have "
             f"the same length, of at most the {a.ndim} dimensions of {a.name}"
         )
-    taken = [slice(None)] * a.ndim
+    items = [slice(None)] * a.ndim
     for k, first, last, step in zip(dims, begin, end, steps):
         if slice_mode == "size":
             if isinstance(last, int) and last < -1:
@@ -222,12 +234,12 @@ def strided_slice(
             # a start that counts from the end, with a stop at the end or beyond it
             if isinstance(first, int) and isinstance(last, int) and first < 0 <= first + last:
                 rest = True
-            taken[k] = slice(first, None if rest else as_expr(first) + last)
+            items[k] = slice(first, None if rest else as_expr(first) + last)
         else:
-            taken[k] = slice(first, last, step)
+            items[k] = slice(first, last, step)
     with names_of_user(a.name + "[", f"{asked} as {a.name}["):
-        found: Any = a[tuple(taken)]
-    return stage_of(found, a)
+        part: Any = a[tuple(items)]
+    return stage_of(part, a)
 
 
 def repeat(a: Any, repeats: int, axis: int) -> Tensor:
@@ -261,8 +273,8 @@ def meshgrid(a_tuple: Any, indexing: str) -> list[Tensor]:
     """
     for k, vector in enumerate(a_tuple):
         check_tensor("topi.meshgrid", vector, f"a_tuple[{k}]")
-    found = shaping.meshgrid(*a_tuple, indexing=indexing)
-    return [stage_of(grid, *a_tuple) for grid in found]
+    grids = shaping.meshgrid(*a_tuple, indexing=indexing)
+    return [stage_of(grid, *a_tuple) for grid in grids]
 
 
 @operator(data=tensor())
@@ -304,11 +316,12 @@ def sliding_window(
             )
         counts.append(extent((as_expr(length) - size) // step + 1))
     return compute(
-        "sliding_window", (*data.shape[:first], *counts, *sizes),
-        lambda *i: data.element((*i[:first], *(
-            i[first + k] * step + i[data.ndim + k] for k, step in enumerate(steps)
-        ))),
-    )  # fmt: skip
+        "sliding_window",
+        (*data.shape[:first], *counts, *sizes),
+        lambda *i: data.element(
+            (*i[:first], *(i[first + k] * step + i[data.ndim + k] for k, step in enumerate(steps)))
+        ),
+    )
 
 
 @operator(array=tensor())
@@ -322,10 +335,10 @@ def shape(array: Any, dtype: str = "int32") -> Tensor:
     kind = te_dtype(dtype)
 
     def element(i: Axis) -> Expr:
-        found: Expr = const(0, kind)
+        extent: Expr = const(0, kind)
         for k, size in reversed(list(enumerate(array.shape))):
-            found = select(i.equal(k), cast(size, kind), found)
-        return found
+            extent = select(i.equal(k), cast(size, kind), extent)
+        return extent
 
     return compute("shape", (array.ndim,), element)
 
@@ -358,13 +371,19 @@ def sequence_mask(data: Any, valid_length: Any, mask_value: Any = 0, axis: int =
             f"{asked}: axis={axis} must be 0 or 1 of a tensor of two dimensions or more; "
             f"{data.name} has shape {shape_text(data.shape)}"
         )
-    check_same(asked, valid_length.shape[0], "the number of valid_length",
-               data.shape[1 - axis], f"dimension {1 - axis} of {data.name}")  # fmt: skip
+    check_same(
+        asked,
+        valid_length.shape[0],
+        "the number of valid_length",
+        data.shape[1 - axis],
+        f"dimension {1 - axis} of {data.name}",
+    )
     filler = cast(as_expr(mask_value), data.dtype)
     return compute(
-        "sequence_mask", data.shape,
+        "sequence_mask",
+        data.shape,
         lambda *i: select(i[axis] < valid_length[i[1 - axis]], data[i], filler),
-    )  # fmt: skip
+    )
 
 
 def where(condition: Any, x: Any, y: Any) -> Tensor:

@@ -28,17 +28,17 @@ def get_const_int(expr: Any) -> int:
 
 
 def get_const_tuple(in_tuple: Iterable[Any]) -> tuple[Any, ...]:
-    """Return a shape with its numbers as integers; sizes stay as they are.
+    """Return a shape with its numbers as integers; symbolic sizes are unchanged.
 
     >>> import schedlang as sl
     >>> get_const_tuple(sl.placeholder((2, sl.var("n")), name="A").shape)
     (2, n)
     """
-    found = []
+    extents = []
     for extent in in_tuple:
         symbolic = isinstance(extent, Expr) and not isinstance(extent, Const)
-        found.append(extent if symbolic else get_const_int(extent))
-    return tuple(found)
+        extents.append(extent if symbolic else get_const_int(extent))
+    return tuple(extents)
 
 
 def __getattr__(name: str) -> Any:

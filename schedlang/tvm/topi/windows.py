@@ -70,7 +70,7 @@ def paddings(asked: str, given: Any, spans: Sequence[int]) -> list[tuple[int, in
 
     ``given`` is an integer, one for each dimension, or those before all dimensions and then those
     after: ``(top, left, bottom, right)``. ``"VALID"`` is none. ``"SAME"`` is one element less than
-    the span, of which the larger half comes first, as in TVM.
+    the span, and the larger half comes first, as in TVM.
     """
     count = len(spans)
     if isinstance(given, str):
@@ -96,15 +96,19 @@ def paddings(asked: str, given: Any, spans: Sequence[int]) -> list[tuple[int, in
 
 
 def output_count(
-    asked: str, source: Tensor, letter: str, size: Extent, window: Window,
+    asked: str,
+    source: Tensor,
+    letter: str,
+    size: Extent,
+    window: Window,
     count: Extent | None = None,
-) -> Extent:  # fmt: skip
+) -> Extent:
     """Return the number of windows along dimension ``letter``; none fits in a short dimension.
 
     It is ``count``, by default the number of those that lie in the dimension with its padding.
     """
-    found = window.count(size) if count is None else count
-    if isinstance(found, int) and found < 1:
+    number = window.count(size) if count is None else count
+    if isinstance(number, int) and number < 1:
         padding = f" and {window.before} + {window.after} of padding"
         span = f"{window.span} elements"
         if window.dilation > 1:
@@ -117,13 +121,19 @@ def output_count(
                 "Pad it more, or use a smaller kernel.",
             )
         )
-    return found
+    return number
 
 
 def slide(
-    asked: str, data: Tensor, layout: str, kernel: Tensor, kernel_layout: str, stride: Any,
-    padding: Any, dilation: Any,
-) -> tuple[dict[str, Window], dict[str, Extent], Tensor]:  # fmt: skip
+    asked: str,
+    data: Tensor,
+    layout: str,
+    kernel: Tensor,
+    kernel_layout: str,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+) -> tuple[dict[str, Window], dict[str, Extent], Tensor]:
     """Return the windows of ``kernel`` over ``data``, how many there are, and the padded data.
 
     Windows and their numbers are by the spatial letter of the layouts.
@@ -133,10 +143,14 @@ def slide(
     extents = [check_whole(asked, weights[c], f"dimension {c} of {kernel.name}") for c in letters]
     slid = dict(zip(letters, windows(asked, extents, stride, padding, dilation)))
     counts = {c: output_count(asked, data, c, size[c], w) for c, w in slid.items()}
-    return slid, counts, padded(data, layout, {c: (w.before, w.after) for c, w in slid.items()})
+    return (
+        slid,
+        counts,
+        pad_windows(data, layout, {c: (w.before, w.after) for c, w in slid.items()}),
+    )
 
 
-def padded(
+def pad_windows(
     source: Tensor, layout: str, along: dict[str, tuple[int, int]], value: Any = None
 ) -> Tensor:
     """Return ``source`` with the padding ``along`` letters of its ``layout``, of ``value``.
@@ -146,6 +160,6 @@ def padded(
     before, after = ([along.get(c, (0, 0))[side] for c in layout] for side in (0, 1))
     if not any(before) and not any(after):
         return source
-    made = pad(source, before, after, value=value, name=automatic_name("pad_temp"))
-    mark_automatic(made)
-    return made
+    result = pad(source, before, after, value=value, name=automatic_name("pad_temp"))
+    mark_automatic(result)
+    return result

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from schedlang import topi
-from schedlang.arrays.naming import prefixed
+from schedlang.arrays.naming import name_prefix
 from schedlang.arrays.rearranging import flip
 from schedlang.arrays.shapes import same
 from schedlang.arrays.shaping import swapaxes, transpose
@@ -233,7 +233,7 @@ def _results(
     found: list[Tensor] = []
     last: list[list[Tensor]] = [[] for _ in range(count)]
     for k, back in enumerate(ways):
-        with prefixed("reverse" if back else "forward"):
+        with name_prefix("reverse" if back else "forward"):
             states = layer(k, back)
         # of the reversed sequence, element t is the state after t + 1 steps from the end
         found.append(flip(states[0], 0) if back else states[0])

@@ -23,8 +23,12 @@ from schedlang.tvm.topi.stages import compute
 
 METHODS = ("nearest_neighbor", "linear", "cubic")
 TRANSFORMS = (
-    "half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel", "tf_half_pixel_for_nn"
-)  # fmt: skip
+    "half_pixel",
+    "align_corners",
+    "asymmetric",
+    "pytorch_half_pixel",
+    "tf_half_pixel_for_nn",
+)
 ROUNDINGS = ("", "round", "round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 AXES = {"N": "n", "C": "c", "D": "z", "H": "y", "W": "x"}
 
@@ -53,42 +57,73 @@ class Sampling:
         """Return the pixel to which the coordinate is rounded."""
         place, unit = self.numerator(out), self.unit
         if rounding == "floor":
-            found = place // unit
+            pixel = place // unit
         elif rounding == "ceil":
-            found = (place + (unit - 1)) // unit
+            pixel = (place + (unit - 1)) // unit
         elif rounding == "round_prefer_floor":
-            found = (place * 2 + (unit - 1)) // (2 * unit)
+            pixel = (place * 2 + (unit - 1)) // (2 * unit)
         else:
             # coordinates are -1/2 or more, so that ties away from 0 go up or out of the image
-            found = (place * 2 + unit) // (2 * unit)
-        return self.clamped(found)
+            pixel = (place * 2 + unit) // (2 * unit)
+        return self.clamped(pixel)
 
     def clamped(self, pixel: Expr) -> Expr:
         return call("max", call("min", pixel, self.size - 1), 0)
 
 
 def resize1d(
-    data: Any, roi: Any, size: Any, layout: str = "NCW", method: str = "linear",
-    coordinate_transformation_mode: str = "half_pixel", rounding_method: str = "",
-    bicubic_alpha: float = -0.5, bicubic_exclude: int = 0, extrapolation_value: float = 0.0,
-    out_dtype: Any = None, output_shape: Any = None, scales: Sequence[Any] | None = None,
-) -> Tensor:  # fmt: skip
+    data: Any,
+    roi: Any,
+    size: Any,
+    layout: str = "NCW",
+    method: str = "linear",
+    coordinate_transformation_mode: str = "half_pixel",
+    rounding_method: str = "",
+    bicubic_alpha: float = -0.5,
+    bicubic_exclude: int = 0,
+    extrapolation_value: float = 0.0,
+    out_dtype: Any = None,
+    output_shape: Any = None,
+    scales: Sequence[Any] | None = None,
+) -> Tensor:
     """Return ``data`` with its width resized to ``size``; see :func:`resize2d`.
 
     >>> import schedlang as sl
     >>> resize1d(sl.placeholder((1, 3, 10), name="A"), None, 15)
     Tensor(resize1d: float32[1, 3, 15])
     """
-    return _resize("resize1d", "W", data, roi, size, layout, method, coordinate_transformation_mode,
-                   rounding_method, bicubic_alpha, bicubic_exclude, out_dtype, scales)  # fmt: skip
+    return _resize(
+        "resize1d",
+        "W",
+        data,
+        roi,
+        size,
+        layout,
+        method,
+        coordinate_transformation_mode,
+        rounding_method,
+        bicubic_alpha,
+        bicubic_exclude,
+        out_dtype,
+        scales,
+    )
 
 
 def resize2d(
-    data: Any, roi: Any, size: Any, layout: str = "NCHW", method: str = "linear",
-    coordinate_transformation_mode: str = "half_pixel", rounding_method: str = "",
-    bicubic_alpha: float = -0.5, bicubic_exclude: int = 0, extrapolation_value: float = 0.0,
-    out_dtype: Any = None, output_shape: Any = None, scales: Sequence[Any] | None = None,
-) -> Tensor:  # fmt: skip
+    data: Any,
+    roi: Any,
+    size: Any,
+    layout: str = "NCHW",
+    method: str = "linear",
+    coordinate_transformation_mode: str = "half_pixel",
+    rounding_method: str = "",
+    bicubic_alpha: float = -0.5,
+    bicubic_exclude: int = 0,
+    extrapolation_value: float = 0.0,
+    out_dtype: Any = None,
+    output_shape: Any = None,
+    scales: Sequence[Any] | None = None,
+) -> Tensor:
     """Return ``data`` with height and width resized to ``size``, an integer or two.
 
     ``method`` is ``"nearest_neighbor"``, ``"linear"`` or ``"cubic"``. Output x of ``out`` samples
@@ -103,11 +138,12 @@ def resize2d(
     The nearest pixel is by ``rounding_method``: ``"round"``, ``"round_prefer_floor"``,
     ``"round_prefer_ceil"``, ``"floor"`` or ``"ceil"``; by default ``"round"`` with aligned corners,
     else ``"floor"``. Pixels outside are those at the edge. Cubic weights have the parameter
-    ``bicubic_alpha`` (Keys, 1981); with ``bicubic_exclude`` those of pixels outside are 0, and the
+    ``bicubic_alpha`` (Keys, 1981); with ``bicubic_exclude`` the weights of pixels outside are 0 and
+    the
     others sum to 1. ``layout`` has ``H`` and ``W``, such as ``"NHWC"`` or ``"NCHW16c"``.
 
     Interpolation is in float32, or float64 for float64, along one dimension after the other, in a
-    stage each. The result has ``out_dtype``, by default that of ``data``, to which it is cast.
+    stage each. The result is cast to ``out_dtype``, by default the dtype of ``data``.
     ``roi``, for ``"tf_crop_and_resize"``, is refused; ``extrapolation_value`` and ``output_shape``
     have no effect. ``scales`` has a number, or a :class:`~fractions.Fraction`, for each dimension:
     with these, ``out`` above is ``n * scale``, which may be no integer, as in ONNX's Resize.
@@ -117,32 +153,76 @@ def resize2d(
     >>> resize2d(A, None, (15, 20), method="nearest_neighbor")
     Tensor(resize2d: float32[1, 3, 15, 20])
     """
-    return _resize("resize2d", "HW", data, roi, size, layout, method,
-                   coordinate_transformation_mode, rounding_method, bicubic_alpha, bicubic_exclude,
-                   out_dtype, scales)  # fmt: skip
+    return _resize(
+        "resize2d",
+        "HW",
+        data,
+        roi,
+        size,
+        layout,
+        method,
+        coordinate_transformation_mode,
+        rounding_method,
+        bicubic_alpha,
+        bicubic_exclude,
+        out_dtype,
+        scales,
+    )
 
 
 def resize3d(
-    data: Any, roi: Any, size: Any, layout: str = "NCDHW", method: str = "linear",
-    coordinate_transformation_mode: str = "half_pixel", rounding_method: str = "",
-    bicubic_alpha: float = -0.5, bicubic_exclude: int = 0, extrapolation_value: float = 0.0,
-    out_dtype: Any = None, output_shape: Any = None, scales: Sequence[Any] | None = None,
-) -> Tensor:  # fmt: skip
+    data: Any,
+    roi: Any,
+    size: Any,
+    layout: str = "NCDHW",
+    method: str = "linear",
+    coordinate_transformation_mode: str = "half_pixel",
+    rounding_method: str = "",
+    bicubic_alpha: float = -0.5,
+    bicubic_exclude: int = 0,
+    extrapolation_value: float = 0.0,
+    out_dtype: Any = None,
+    output_shape: Any = None,
+    scales: Sequence[Any] | None = None,
+) -> Tensor:
     """Return ``data`` with depth, height and width resized to ``size``; see :func:`resize2d`.
 
     >>> import schedlang as sl
     >>> resize3d(sl.placeholder((1, 3, 4, 5, 6), name="A"), None, (8, 5, 3))
     Tensor(resize3d: float32[1, 3, 8, 5, 3])
     """
-    return _resize("resize3d", "DHW", data, roi, size, layout, method,
-                   coordinate_transformation_mode, rounding_method, bicubic_alpha, bicubic_exclude,
-                   out_dtype, scales)  # fmt: skip
+    return _resize(
+        "resize3d",
+        "DHW",
+        data,
+        roi,
+        size,
+        layout,
+        method,
+        coordinate_transformation_mode,
+        rounding_method,
+        bicubic_alpha,
+        bicubic_exclude,
+        out_dtype,
+        scales,
+    )
 
 
 def _resize(
-    name: str, letters: str, data: Any, roi: Any, size: Any, layout: str, method: str, mode: str,
-    rounding: str, alpha: float, exclude: Any, out_dtype: Any, scales: Any,
-) -> Tensor:  # fmt: skip
+    name: str,
+    letters: str,
+    data: Any,
+    roi: Any,
+    size: Any,
+    layout: str,
+    method: str,
+    mode: str,
+    rounding: str,
+    alpha: float,
+    exclude: Any,
+    out_dtype: Any,
+    scales: Any,
+) -> Tensor:
     asked = f"topi.image.{name}"
     dims = dims_of(asked, data, layout, letters)
     check_choice(asked, method, "method", METHODS)
@@ -156,16 +236,16 @@ def _resize(
         )
     check_choice(asked, mode, "coordinate_transformation_mode", TRANSFORMS)
     check_choice(asked, rounding, "rounding_method", ROUNDINGS)
-    wanted = dict(zip(letters, check_numbers(asked, size, "size", (len(letters),), 1)))
+    target = dict(zip(letters, check_numbers(asked, size, "size", (len(letters),), 1)))
     own = dict(zip(dims, data.shape))
     factors = _factors(asked, scales, len(letters))
     along = {
-        c: _sampling(asked, f"the {MEANINGS[c]} of {data.name}", own[c], wanted[c], mode, factor)
+        c: _sampling(asked, f"the {MEANINGS[c]} of {data.name}", own[c], target[c], mode, factor)
         for c, factor in zip(letters, factors)
     }
     kind = data.dtype if out_dtype is None else te_dtype(out_dtype)
     names = [AXES.get(c, "b") for c in dims]
-    shape = tuple(wanted.get(c, own[c]) for c in dims)
+    shape = tuple(target.get(c, own[c]) for c in dims)
     if method == "nearest_neighbor":
         way = rounding or ("round" if mode == "align_corners" else "floor")
 
@@ -182,27 +262,29 @@ def _resize(
     for c in letters:
         last = c == letters[-1]
         step = _interpolated(source, dims, c, along[c], method, alpha, bool(exclude), wide)
-        now = dict(zip(dims, source.shape)) | {c: wanted[c]}
+        now = dict(zip(dims, source.shape)) | {c: target[c]}
         source = compute(
-            name if last else f"{name}_{MEANINGS[c]}", tuple(now[d] for d in dims),
-            lambda *i, value=step, end=last: cast(value(*i), kind) if end else value(*i), names,
-        )  # fmt: skip
+            name if last else f"{name}_{MEANINGS[c]}",
+            tuple(now[d] for d in dims),
+            lambda *i, value=step, end=last: cast(value(*i), kind) if end else value(*i),
+            names,
+        )
     return source
 
 
 def _factors(asked: str, scales: Any, count: int) -> list[Fraction | None]:
-    """Return the factor of each dimension; ``None`` is that of its extents."""
+    """Return the factor of each dimension; ``None`` stands for the quotient of its extents."""
     if scales is None:
         return [None] * count
     if not isinstance(scales, (list, tuple)) or len(scales) != count:
         raise ComputeError(f"{asked}: scales={scales} must have {count} numbers")
     try:
-        found = [Fraction(s) for s in scales]
+        factors = [Fraction(s) for s in scales]
     except (TypeError, ValueError, OverflowError):
         raise ComputeError(f"{asked}: scales={scales} must be made of numbers") from None
-    if min(found) <= 0:
+    if min(factors) <= 0:
         raise ComputeError(f"{asked}: scales={scales} must be more than 0")
-    return list(found)
+    return list(factors)
 
 
 def _sampling(
@@ -229,9 +311,15 @@ def _sampling(
 
 
 def _interpolated(
-    source: Tensor, dims: list[str], c: str, sampling: Sampling, method: str, alpha: float,
-    exclude: bool, wide: str,
-) -> Any:  # fmt: skip
+    source: Tensor,
+    dims: list[str],
+    c: str,
+    sampling: Sampling,
+    method: str,
+    alpha: float,
+    exclude: bool,
+    wide: str,
+) -> Any:
     """Return the function of an element of ``source``, interpolated along dimension ``c``."""
     at = dims.index(c)
 

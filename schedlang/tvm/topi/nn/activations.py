@@ -53,8 +53,13 @@ def prelu(x: Any, slope: Any, axis: int = 1) -> Tensor:
     array([[-2., -3.]], dtype=float32)
     """
     along = axis_number(axis, x.ndim, "topi.nn.prelu")
-    check_same("topi.nn.prelu", slope.shape[0], f"the number of elements of slope {slope.name}",
-               x.shape[along], f"dimension {along} of {x.name}")  # fmt: skip
+    check_same(
+        "topi.nn.prelu",
+        slope.shape[0],
+        f"the number of elements of slope {slope.name}",
+        x.shape[along],
+        f"dimension {along} of {x.name}",
+    )
 
     def element(*at: Axis) -> Expr:
         value = x[at]
@@ -98,8 +103,9 @@ def gelu_tanh(x: Any) -> Tensor:
     scale = math.sqrt(2 / math.pi)
     return array(
         "gelu_tanh",
-        lambda v: v * 0.5 * (call("tanh", (v + v * v * v * 0.044715) * scale) + 1), x,
-    )  # fmt: skip
+        lambda v: v * 0.5 * (call("tanh", (v + v * v * v * 0.044715) * scale) + 1),
+        x,
+    )
 
 
 @operator(x=floats())

@@ -33,12 +33,17 @@ NAMES = ["b", "h", "i", "j"]
     causal_mask=one_of(None, "TopLeft", "BottomRight"),
 )
 def attention(
-    query: Any, key: Any, value: Any, bias: Any = None, scale: float | None = None,
-    causal_mask: str | None = None, online: bool = True,
-) -> Tensor:  # fmt: skip
+    query: Any,
+    key: Any,
+    value: Any,
+    bias: Any = None,
+    scale: float | None = None,
+    causal_mask: str | None = None,
+    online: bool = True,
+) -> Tensor:
     """Return ``softmax(query @ key.T * scale + bias) @ value`` for each batch and head.
 
-    The arguments are those of TVM's ``R.nn.attention``. ``query`` is ``[batch, i, heads, width]``,
+    The arguments are those of TVM's ``R.nn.attention``: ``query`` is ``[batch, i, heads, width]``,
     ``key`` is ``[batch, j, heads, width]``, ``value`` is ``[batch, j, heads, columns]``, and the
     result ``[batch, i, heads, columns]``. ``key`` and ``value`` may have fewer heads, each for a
     group of equally many heads of the query. ``scale`` is ``1 / sqrt(width)`` by default. ``bias``
@@ -85,10 +90,10 @@ def attention(
     extra = None if bias is None else _bias(asked, bias, shape)
 
     def score(b: Axis, h: Axis, i: Axis, j: Axis) -> Expr:
-        found = scores[b, h, i, j] * const(scale, wide)
+        scaled = scores[b, h, i, j] * const(scale, wide)
         if extra is not None:
-            found = found + cast(extra(b, h, i, j), wide)
-        return found if visible is None else select(visible(i, j), found, -infinity(wide))
+            scaled = scaled + cast(extra(b, h, i, j), wide)
+        return scaled if visible is None else select(visible(i, j), scaled, -infinity(wide))
 
     masked = compute("attention_masked", shape, score, NAMES)
     softmax = _online if online or same(length, 0) else _stored
@@ -100,9 +105,11 @@ def attention(
     result = (batch, rows, heads, columns)
     out = compute("attention_sum", result, weighted, ["b", "i", "h", "c"])
     return compute(
-        "attention", result,
-        lambda b, i, h, c: cast(out[b, i, h, c] / sums[b, h, i], dtype), ["b", "i", "h", "c"],
-    )  # fmt: skip
+        "attention",
+        result,
+        lambda b, i, h, c: cast(out[b, i, h, c] / sums[b, h, i], dtype),
+        ["b", "i", "h", "c"],
+    )
 
 
 def _online(masked: Tensor, wide: str) -> tuple[Callable[..., Expr], Tensor]:
@@ -110,9 +117,11 @@ def _online(masked: Tensor, wide: str) -> tuple[Callable[..., Expr], Tensor]:
     shape, length = masked.shape[:-1], masked.shape[-1]
     j = reduce_axis(length, "j")
     top, sums = compute(
-        "attention_rows", shape,
-        lambda *i: ONLINE((masked[i + (j,)], const(1, wide)), axis=j), NAMES[:-1],
-    )  # fmt: skip
+        "attention_rows",
+        shape,
+        lambda *i: ONLINE((masked[i + (j,)], const(1, wide)), axis=j),
+        NAMES[:-1],
+    )
     return lambda *i: call("exp", masked[i] - top[i[:-1]]), sums
 
 
@@ -142,20 +151,33 @@ def _joined(a: Any, b: Any) -> tuple[Expr, Expr]:
 
 
 ONLINE = comm_reducer(
-    _joined, lambda top, sums: (-infinity(top), const(0, sums)), name="online_softmax",
-    gradient="fold", trusted=True,
-)  # fmt: skip
+    _joined,
+    lambda top, sums: (-infinity(top), const(0, sums)),
+    name="online_softmax",
+    gradient="fold",
+    trusted=True,
+)
 
 
 def _check_shapes(asked: str, query: Tensor, key: Tensor, value: Tensor) -> int:
-    """Return how many heads of the query share one of the keys."""
+    """Return how many heads of the query share a head of the keys."""
     for what, other, dims in (("key", key, (0, 3)), ("value", value, (0,))):
         for k in dims:
-            check_same(asked, query.shape[k], f"the {DIMS[k]} of query {query.name}",
-                       other.shape[k], f"that of {what} {other.name}")  # fmt: skip
+            check_same(
+                asked,
+                query.shape[k],
+                f"the {DIMS[k]} of query {query.name}",
+                other.shape[k],
+                f"that of {what} {other.name}",
+            )
     for k in (1, 2):
-        check_same(asked, key.shape[k], f"the {DIMS[k]} of key {key.name}",
-                   value.shape[k], f"that of value {value.name}")  # fmt: skip
+        check_same(
+            asked,
+            key.shape[k],
+            f"the {DIMS[k]} of key {key.name}",
+            value.shape[k],
+            f"that of value {value.name}",
+        )
     heads, shared = query.shape[2], key.shape[2]
     if same(heads, shared):
         return 1
@@ -188,8 +210,10 @@ def _bias(asked: str, bias: Any, shape: tuple[Extent, ...]) -> Callable[..., Exp
         )
 
     def element(*at: Axis) -> Expr:
-        place = [0 if is_one(own) and not is_one(full) else i
-                 for i, own, full in zip(at, bias.shape, shape)]  # fmt: skip
+        place = [
+            0 if is_one(own) and not is_one(full) else i
+            for i, own, full in zip(at, bias.shape, shape)
+        ]
         return bias[tuple(place)]
 
     return element

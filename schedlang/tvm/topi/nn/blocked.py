@@ -1,4 +1,4 @@
-"""Convolutions of blocked layouts, in which a vector of channels is contiguous: NCHW16c."""
+"""Convolutions of blocked layouts such as NCHW16c, where a vector of channels is contiguous."""
 
 from __future__ import annotations
 
@@ -22,9 +22,15 @@ OUTPUTS = ("n", "fo", "y", "x", "fi")
 
 
 def conv2d_NCHWc(
-    data: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, layout: str,
-    out_layout: str, out_dtype: Any = None,
-) -> Tensor:  # fmt: skip
+    data: Any,
+    kernel: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    layout: str,
+    out_layout: str,
+    out_dtype: Any = None,
+) -> Tensor:
     """Return the convolution of ``data`` in blocks of channels, of layout such as ``"NCHW16c"``.
 
     ``data`` is ``[n, c/16, h, w, 16]``. ``kernel`` is ``[o/8, i/16, h, w, 16, 8]`` for
@@ -46,10 +52,20 @@ def conv2d_NCHWc(
     check_block(asked, layout, "layout", block, data)
     check_block(asked, out_layout, "out_layout", out_block, kernel)
     channels = "the number of {} of {}".format
-    check_same(asked, blocks, channels("blocks of channels", data.name),
-               in_blocks, channels("blocks of input channels", kernel.name))  # fmt: skip
-    check_same(asked, block, channels("channels in a block", data.name),
-               in_block, channels("input channels in a block", kernel.name))  # fmt: skip
+    check_same(
+        asked,
+        blocks,
+        channels("blocks of channels", data.name),
+        in_blocks,
+        channels("blocks of input channels", kernel.name),
+    )
+    check_same(
+        asked,
+        block,
+        channels("channels in a block", data.name),
+        in_block,
+        channels("input channels in a block", kernel.name),
+    )
     slid, counts, source = slide(asked, data, "NCHWc", kernel, "OIHWio", stride, padding, dilation)
     dtype = result_dtype(out_dtype, data, kernel)
     rco, rci = reduce_axis(in_blocks, "rco"), reduce_axis(in_block, "rci")
@@ -64,9 +80,15 @@ def conv2d_NCHWc(
 
 
 def depthwise_conv2d_NCHWc(
-    Input: Any, Filter: Any, stride: Any, padding: Any, dilation: Any, layout: str,
-    out_layout: str, out_dtype: Any = None,
-) -> Tensor:  # fmt: skip
+    Input: Any,
+    Filter: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    layout: str,
+    out_layout: str,
+    out_dtype: Any = None,
+) -> Tensor:
     """Return the depthwise convolution of ``Input[n, c/16, h, w, 16]`` in blocks of channels.
 
     ``Filter`` is ``[c/16, 1, h, w, 1, 16]``; ``layout`` and ``out_layout`` are ``"NCHW16c"`` both.
@@ -81,13 +103,15 @@ def depthwise_conv2d_NCHWc(
     laid_out(asked, Input, "Input", "NCHWc")
     laid_out(asked, Filter, "Filter", "OIHWio")
     n, blocks, _, _, block = Input.shape
-    for given, what in ((layout, "layout"), (out_layout, "out_layout")):
-        check_block(asked, given, what, block, Input)
+    for layout_of, what in ((layout, "layout"), (out_layout, "out_layout")):
+        check_block(asked, layout_of, what, block, Input)
     own, one = f"that of Input {Input.name}", "that of one filter"
     for at, value, meaning, other in (
-        (0, blocks, "blocks of channels", own), (1, 1, "input channels", one),
-        (4, 1, "input channels in a block", one), (5, block, "channels in a block", own),
-    ):  # fmt: skip
+        (0, blocks, "blocks of channels", own),
+        (1, 1, "input channels", one),
+        (4, 1, "input channels in a block", one),
+        (5, block, "channels in a block", own),
+    ):
         what = f"the number of {meaning} of Filter {Filter.name}"
         check_same(asked, Filter.shape[at], what, value, other)
     slid, counts, source = slide(asked, Input, "NCHWc", Filter, "OIHWio", stride, padding, dilation)
@@ -103,14 +127,14 @@ def depthwise_conv2d_NCHWc(
 
 def check_block(asked: str, layout: Any, what: str, block: Extent, tensor: Tensor) -> None:
     """Raise :class:`ComputeError` unless ``layout`` is ``NCHW`` in blocks of ``block``."""
-    found = re.fullmatch(r"NCHW([1-9]\d*)c", layout) if isinstance(layout, str) else None
-    if found is None:
+    match = re.fullmatch(r"NCHW([1-9]\d*)c", layout) if isinstance(layout, str) else None
+    if match is None:
         raise ComputeError(f"{asked}: {what}={layout!r} is not a layout such as 'NCHW16c'")
-    if not same(int(found[1]), block):
+    if not same(int(match[1]), block):
         raise ComputeError(
             explain(
                 f"{asked} with {what}={layout!r}",
-                f"blocks of {tensor.name} have {block} channels, not {found[1]}",
+                f"blocks of {tensor.name} have {block} channels, not {match[1]}",
                 f'Write {what}="NCHW{block}c".',
             )
         )

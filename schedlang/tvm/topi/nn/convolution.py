@@ -27,9 +27,16 @@ REDUCE_AXES = {"C": "rc", "D": "rz", "H": "ry", "W": "rx"}
 
 
 def conv(
-    inp: Any, filt: Any, stride: Any, padding: Any, dilation: Any, groups: int,
-    data_layout: str, kernel_layout: str = "", out_dtype: Any = None,
-) -> Tensor:  # fmt: skip
+    inp: Any,
+    filt: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+    data_layout: str,
+    kernel_layout: str = "",
+    out_dtype: Any = None,
+) -> Tensor:
     """Return the convolution of ``inp`` with ``filt``, of one to three dimensions, in any layout.
 
     ``data_layout`` is an order of ``N``, ``C`` and of ``D``, ``H``, ``W`` as far as they are there,
@@ -71,8 +78,9 @@ def conv(
     dtype = result_dtype(out_dtype, data, kernel)
     reduced = {
         c: reduce_axis(slid[c].kernel if c in slid else weights["I"], REDUCE_AXES[c])
-        for c in layout if c != "N"
-    }  # fmt: skip
+        for c in layout
+        if c != "N"
+    }
 
     def element(*axes: Axis) -> Reduction:
         at = dict(zip(layout, axes))
@@ -80,8 +88,7 @@ def conv(
         if groups > 1:
             group = at["C"] // max(weights["O"] // groups, 1)
             channel = group * weights["I"] + channel
-        read = {"N": at["N"], "C": channel,
-                **{c: w.at(at[c], reduced[c]) for c, w in slid.items()}}  # fmt: skip
+        read = {"N": at["N"], "C": channel, **{c: w.at(at[c], reduced[c]) for c, w in slid.items()}}
         weight = {**reduced, "O": at["C"], "I": reduced["C"]}
         product = cast(source[tuple(read[c] for c in layout)], dtype) * cast(
             kernel[tuple(weight[c] for c in kernel_layout)], dtype
@@ -98,15 +105,30 @@ def _check_groups(
     (count,) = check_numbers(asked, groups, "groups", (1,), 1)
     if count == 1:
         check_same(
-            asked, channels, f"the number of channels of data {data.name}", weights["I"],
+            asked,
+            channels,
+            f"the number of channels of data {data.name}",
+            weights["I"],
             f"the number of input channels of kernel {kernel.name}",
-        )  # fmt: skip
+        )
         return
     channels = check_whole(asked, channels, f"the number of channels of {data.name}")
     outputs = check_whole(asked, weights["O"], f"the number of output channels of {kernel.name}")
-    for number, what in ((channels, f"channels of data {data.name}"),
-                         (outputs, f"output channels of kernel {kernel.name}")):  # fmt: skip
-        check_divides(f"{asked} with groups={count}", number, count, f"the number of {what}",
-                      f"{count} equal groups")  # fmt: skip
-    check_same(asked, channels // count, f"the number of channels of data {data.name} in a group",
-               weights["I"], f"the number of input channels of kernel {kernel.name}")  # fmt: skip
+    for number, what in (
+        (channels, f"channels of data {data.name}"),
+        (outputs, f"output channels of kernel {kernel.name}"),
+    ):
+        check_divides(
+            f"{asked} with groups={count}",
+            number,
+            count,
+            f"the number of {what}",
+            f"{count} equal groups",
+        )
+    check_same(
+        asked,
+        channels // count,
+        f"the number of channels of data {data.name} in a group",
+        weights["I"],
+        f"the number of input channels of kernel {kernel.name}",
+    )

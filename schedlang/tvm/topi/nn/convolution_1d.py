@@ -10,9 +10,15 @@ from schedlang.tvm.topi.nn.convolution import conv
 
 
 def conv1d(
-    data: Any, kernel: Any, strides: Any = 1, padding: Any = "VALID", dilation: Any = 1,
-    data_layout: str = "NCW", kernel_layout: str = "", out_dtype: Any = None,
-) -> Tensor:  # fmt: skip
+    data: Any,
+    kernel: Any,
+    strides: Any = 1,
+    padding: Any = "VALID",
+    dilation: Any = 1,
+    data_layout: str = "NCW",
+    kernel_layout: str = "",
+    out_dtype: Any = None,
+) -> Tensor:
     """Return the convolution of ``data`` in ``data_layout``, ``"NCW"`` or ``"NWC"``.
 
     ``padding`` is an integer, ``(left, right)``, ``"VALID"`` or ``"SAME"``. See
@@ -28,9 +34,13 @@ def conv1d(
 
 
 def conv1d_ncw(
-    data: Any, kernel: Any, strides: Any = 1, padding: Any = "VALID", dilation: Any = 1,
+    data: Any,
+    kernel: Any,
+    strides: Any = 1,
+    padding: Any = "VALID",
+    dilation: Any = 1,
     out_dtype: Any = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Return the convolution of ``data[n, c, w]`` with ``kernel[o, i, w]``, as ``[n, o, w]``.
 
     >>> import schedlang as sl
@@ -42,9 +52,13 @@ def conv1d_ncw(
 
 
 def conv1d_nwc(
-    data: Any, kernel: Any, strides: Any = 1, padding: Any = "VALID", dilation: Any = 1,
+    data: Any,
+    kernel: Any,
+    strides: Any = 1,
+    padding: Any = "VALID",
+    dilation: Any = 1,
     out_dtype: Any = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Return the convolution of ``data[n, w, c]`` with ``kernel[w, i, o]``, as ``[n, w, o]``.
 
     >>> import schedlang as sl
@@ -56,9 +70,14 @@ def conv1d_nwc(
 
 
 def group_conv1d_ncw(
-    data: Any, kernel: Any, strides: Any = 1, padding: Any = "VALID", dilation: Any = 1,
-    groups: int = 1, out_dtype: Any = None,
-) -> Tensor:  # fmt: skip
+    data: Any,
+    kernel: Any,
+    strides: Any = 1,
+    padding: Any = "VALID",
+    dilation: Any = 1,
+    groups: int = 1,
+    out_dtype: Any = None,
+) -> Tensor:
     """Return the convolution of ``data[n, c, w]`` with ``kernel[o, c // groups, w]``.
 
     >>> import schedlang as sl
@@ -70,9 +89,14 @@ def group_conv1d_ncw(
 
 
 def group_conv1d_nwc(
-    data: Any, kernel: Any, strides: Any = 1, padding: Any = "VALID", dilation: Any = 1,
-    groups: int = 1, out_dtype: Any = None,
-) -> Tensor:  # fmt: skip
+    data: Any,
+    kernel: Any,
+    strides: Any = 1,
+    padding: Any = "VALID",
+    dilation: Any = 1,
+    groups: int = 1,
+    out_dtype: Any = None,
+) -> Tensor:
     """Return the convolution of ``data[n, w, c]`` with ``kernel[w, c // groups, o]``.
 
     >>> import schedlang as sl

@@ -10,9 +10,15 @@ from schedlang.tvm.topi.nn.convolution import conv
 
 
 def conv2d(
-    data: Any, kernel: Any, strides: Any, padding: Any, dilation: Any, data_layout: str = "NCHW",
-    kernel_layout: str = "", out_dtype: Any = None,
-) -> Tensor:  # fmt: skip
+    data: Any,
+    kernel: Any,
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    data_layout: str = "NCHW",
+    kernel_layout: str = "",
+    out_dtype: Any = None,
+) -> Tensor:
     """Return the convolution of ``data`` in ``data_layout``: ``"NCHW"``, ``"NHWC"``, ``"HWCN"``.
 
     See :func:`~schedlang.tvm.topi.nn.conv` for strides, padding, the kernel's layout, dtypes and
@@ -74,9 +80,14 @@ def conv2d_hwcn(
 
 
 def group_conv2d_nchw(
-    Input: Any, Filter: Any, stride: Any, padding: Any, dilation: Any, groups: int,
+    Input: Any,
+    Filter: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
     out_dtype: Any = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Return the convolution of ``Input[n, c, h, w]`` with ``Filter[o, c // groups, h, w]``.
 
     >>> import schedlang as sl
@@ -88,9 +99,14 @@ def group_conv2d_nchw(
 
 
 def group_conv2d_nhwc(
-    Input: Any, Filter: Any, stride: Any, padding: Any, dilation: Any, groups: int,
+    Input: Any,
+    Filter: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
     out_dtype: Any = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Return the convolution of ``Input[n, h, w, c]`` with ``Filter[h, w, c // groups, o]``.
 
     >>> import schedlang as sl

@@ -10,9 +10,16 @@ from schedlang.tvm.topi.nn.convolution import conv
 
 
 def conv3d(
-    data: Any, kernel: Any, strides: Any, padding: Any, dilation: Any, data_layout: str = "NCDHW",
-    kernel_layout: str = "", out_dtype: Any = None, groups: int = 1,
-) -> Tensor:  # fmt: skip
+    data: Any,
+    kernel: Any,
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    data_layout: str = "NCDHW",
+    kernel_layout: str = "",
+    out_dtype: Any = None,
+    groups: int = 1,
+) -> Tensor:
     """Return the convolution of ``data`` in ``data_layout``, ``"NCDHW"`` or ``"NDHWC"``.
 
     ``padding`` is as in :func:`conv3d_ncdhw`. See :func:`~schedlang.tvm.topi.nn.conv` for the
@@ -31,9 +38,14 @@ def conv3d(
 
 
 def conv3d_ncdhw(
-    Input: Any, Filter: Any, stride: Any, padding: Any, dilation: Any, groups: int = 1,
+    Input: Any,
+    Filter: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int = 1,
     out_dtype: Any = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Return the convolution of ``Input[n, c, d, h, w]`` with ``Filter[o, c // groups, d, h, w]``.
 
     ``padding`` is an integer, ``(depth, height, width)``, or
@@ -50,9 +62,14 @@ def conv3d_ncdhw(
 
 
 def conv3d_ndhwc(
-    Input: Any, Filter: Any, stride: Any, padding: Any, dilation: Any, groups: int = 1,
+    Input: Any,
+    Filter: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int = 1,
     out_dtype: Any = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Return the convolution of ``Input[n, d, h, w, c]`` with ``Filter[d, h, w, c // groups, o]``.
 
     >>> import schedlang as sl

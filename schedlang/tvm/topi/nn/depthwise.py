@@ -35,9 +35,14 @@ def depthwise_conv2d_nchw(
 
 @operator(kernel_layout=one_of("HWOI", "HWIO"))
 def depthwise_conv2d_nhwc(
-    Input: Any, Filter: Any, stride: Any, padding: Any, dilation: Any,
-    kernel_layout: str = "HWOI", out_dtype: Any = None,
-) -> Tensor:  # fmt: skip
+    Input: Any,
+    Filter: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    kernel_layout: str = "HWOI",
+    out_dtype: Any = None,
+) -> Tensor:
     """Return the depthwise convolution of ``Input[n, h, w, c]`` with ``Filter[h, w, c, m]``.
 
     With ``kernel_layout="HWIO"`` the filter is ``[h, w, m, c]``. The result is
@@ -53,16 +58,27 @@ def depthwise_conv2d_nhwc(
 
 
 def _depthwise(
-    data: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, out_dtype: Any,
-    layout: str, filters: str,
-) -> Tensor:  # fmt: skip
+    data: Any,
+    kernel: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    out_dtype: Any,
+    layout: str,
+    filters: str,
+) -> Tensor:
     name = f"depthwise_conv2d_{layout.lower()}"
     asked = f"topi.nn.{name}"
     laid_out(asked, data, "Input", layout)
     laid_out(asked, kernel, "Filter", filters)
     size, weights = dict(zip(layout, data.shape)), dict(zip(filters, kernel.shape))
-    check_same(asked, size["C"], f"the number of channels of Input {data.name}",
-               weights["C"], f"that of Filter {kernel.name}")  # fmt: skip
+    check_same(
+        asked,
+        size["C"],
+        f"the number of channels of Input {data.name}",
+        weights["C"],
+        f"that of Filter {kernel.name}",
+    )
     slid, counts, source = slide(asked, data, layout, kernel, filters, stride, padding, dilation)
     shape = {"N": size["N"], "C": extent(as_expr(size["C"]) * weights["M"]), **counts}
     dtype = result_dtype(out_dtype, data, kernel)
@@ -72,8 +88,7 @@ def _depthwise(
         at = dict(zip(layout, axes))
         times = weights["M"]
         channel, copy = (at["C"], 0) if times == 1 else (at["C"] // times, at["C"] % times)
-        read = {"N": at["N"], "C": channel,
-                **{c: w.at(at[c], reduced[c]) for c, w in slid.items()}}  # fmt: skip
+        read = {"N": at["N"], "C": channel, **{c: w.at(at[c], reduced[c]) for c, w in slid.items()}}
         weight = {**reduced, "C": channel, "M": copy}
         product = cast(source[tuple(read[c] for c in layout)], dtype) * cast(
             kernel[tuple(weight[c] for c in filters)], dtype

@@ -68,9 +68,9 @@ def _scale_shift(data: Any, scale: Any, shift: Any, layout: str) -> Tensor:
     asked = f"topi.nn.{name}"
     laid_out(asked, data, "Input", layout)
     channels = [place for place, letter in enumerate(layout) if letter in "Cc"]
-    for given, what in ((scale, "Scale"), (shift, "Shift")):
-        check_tensor(asked, given, what, *(MEANINGS[layout[place]] for place in channels))
-        check_shape(asked, given, what, [data.shape[place] for place in channels])
+    for operand, what in ((scale, "Scale"), (shift, "Shift")):
+        check_tensor(asked, operand, what, *(MEANINGS[layout[place]] for place in channels))
+        check_shape(asked, operand, what, [data.shape[place] for place in channels])
 
     def element(*axes: Axis) -> Expr:
         channel = tuple(axes[place] for place in channels)

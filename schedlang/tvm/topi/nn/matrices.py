@@ -35,28 +35,45 @@ def dense(data: Any, weight: Any, bias: Any = None, out_dtype: Any = None) -> Te
 
 
 def matmul(
-    tensor_a: Any, tensor_b: Any, bias: Any = None, out_dtype: Any = None,
-    transpose_a: bool = False, transpose_b: bool = False,
-) -> Tensor:  # fmt: skip
+    tensor_a: Any,
+    tensor_b: Any,
+    bias: Any = None,
+    out_dtype: Any = None,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+) -> Tensor:
     """Return the matrix product ``[..., i, k]`` by ``[..., k, j]``; dimensions before broadcast.
 
     ``transpose_a`` says that the last two dimensions of ``tensor_a`` are ``[k, i]``,
-    ``transpose_b`` that those of ``tensor_b`` are ``[j, k]``. ``bias`` is ``[j]``.
+    ``transpose_b`` that the last two of ``tensor_b`` are ``[j, k]``. ``bias`` is ``[j]``.
 
     >>> import schedlang as sl
     >>> A, B = sl.placeholder((8, 4), name="A"), sl.placeholder((8, 5), name="B")
     >>> matmul(A, B, transpose_a=True)
     Tensor(matmul: float32[4, 5])
     """
-    return _product("matmul", tensor_a, "tensor_a", tensor_b, "tensor_b", transpose_a, transpose_b,
-                    bias, out_dtype)  # fmt: skip
+    return _product(
+        "matmul",
+        tensor_a,
+        "tensor_a",
+        tensor_b,
+        "tensor_b",
+        transpose_a,
+        transpose_b,
+        bias,
+        out_dtype,
+    )
 
 
 @operator(tensor_a=tensor(*MATRICES), tensor_b=tensor(*MATRICES))
 def batch_matmul(
-    tensor_a: Any, tensor_b: Any, oshape: Any = None, out_dtype: Any = None,
-    transpose_a: bool = False, transpose_b: bool = True,
-) -> Tensor:  # fmt: skip
+    tensor_a: Any,
+    tensor_b: Any,
+    oshape: Any = None,
+    out_dtype: Any = None,
+    transpose_a: bool = False,
+    transpose_b: bool = True,
+) -> Tensor:
     """Return the product of each matrix ``[b, i, k]`` with ``[b, j, k]``; a batch of 1 broadcasts.
 
     As in TVM, ``tensor_b`` is transposed unless ``transpose_b=False``. ``oshape`` is the shape of
@@ -67,23 +84,39 @@ def batch_matmul(
     >>> batch_matmul(A, B)
     Tensor(batch_matmul: float32[3, 4, 5])
     """
-    made = _product("batch_matmul", tensor_a, "tensor_a", tensor_b, "tensor_b", transpose_a,
-                    transpose_b, None, out_dtype)  # fmt: skip
+    product = _product(
+        "batch_matmul",
+        tensor_a,
+        "tensor_a",
+        tensor_b,
+        "tensor_b",
+        transpose_a,
+        transpose_b,
+        None,
+        out_dtype,
+    )
     if oshape is not None:
-        check_shape("topi.nn.batch_matmul with oshape", made, "the result", tuple(oshape))
-    return made
+        check_shape("topi.nn.batch_matmul with oshape", product, "the result", tuple(oshape))
+    return product
 
 
 def _product(
-    name: str, a: Any, what_a: str, b: Any, what_b: str, transpose_a: bool, transpose_b: bool,
-    bias: Any, out_dtype: Any,
-) -> Tensor:  # fmt: skip
+    name: str,
+    a: Any,
+    what_a: str,
+    b: Any,
+    what_b: str,
+    transpose_a: bool,
+    transpose_b: bool,
+    bias: Any,
+    out_dtype: Any,
+) -> Tensor:
     asked = f"topi.nn.{name}"
-    for given, what in ((a, what_a), (b, what_b)):
-        check_tensor(asked, given, what)
-        if given.ndim < 2:
+    for matrix, what in ((a, what_a), (b, what_b)):
+        check_tensor(asked, matrix, what)
+        if matrix.ndim < 2:
             raise ComputeError(
-                f"{asked} with {what} {given.name} of shape {shape_text(given.shape)}: a matrix "
+                f"{asked} with {what} {matrix.name} of shape {shape_text(matrix.shape)}: a matrix "
                 "has two dimensions or more; topi.expand_dims adds one"
             )
     (rows, inner), (other, columns) = a.shape[-2:], b.shape[-2:]
@@ -107,13 +140,20 @@ def _product(
         return total(cast(a[tuple(left)], dtype) * cast(b[tuple(right)], dtype), axis=k)
 
     names = ["b"] if len(batch) == 1 else [f"b{n}" for n in range(len(batch))]
-    made: Tensor = compute(name, (*batch, rows, columns), element, [*names, "i", "j"])
+    product: Tensor = compute(name, (*batch, rows, columns), element, [*names, "i", "j"])
     if bias is None:
-        return made
+        return product
     check_tensor(asked, bias, "bias", "outputs")
-    check_same(asked, bias.shape[0], f"the number of elements of bias {bias.name}",
-               columns, "the number of outputs")  # fmt: skip
+    check_same(
+        asked,
+        bias.shape[0],
+        f"the number of elements of bias {bias.name}",
+        columns,
+        "the number of outputs",
+    )
     return compute(
-        f"{name}_bias", made.shape, lambda *at: made[at] + cast(bias[at[-1]], dtype),
+        f"{name}_bias",
+        product.shape,
+        lambda *at: product[at] + cast(bias[at[-1]], dtype),
         [*names, "i", "j"],
-    )  # fmt: skip
+    )

@@ -28,10 +28,18 @@ from schedlang.tvm.topi.stages import compute, wide_dtype
 
 @operator(data=floats())
 def batch_norm(
-    data: Any, gamma: Any, beta: Any, moving_mean: Any, moving_var: Any, axis: int | None = None,
-    epsilon: float | None = None, center: bool | None = None, scale: bool | None = None,
-    training: bool | None = None, momentum: float | None = None,
-) -> list[Tensor]:  # fmt: skip
+    data: Any,
+    gamma: Any,
+    beta: Any,
+    moving_mean: Any,
+    moving_var: Any,
+    axis: int | None = None,
+    epsilon: float | None = None,
+    center: bool | None = None,
+    scale: bool | None = None,
+    training: bool | None = None,
+    momentum: float | None = None,
+) -> list[Tensor]:
     """Return ``[out, moving_mean, moving_var]``, with ``data`` normalized by given statistics.
 
     ``out`` is ``data * a[c] + b[c]``, where c is the index of dimension ``axis`` (1),
@@ -58,13 +66,15 @@ def batch_norm(
     along = axis_number(1 if axis is None else axis, data.ndim, asked)
     channels = data.shape[along]
     scaled, centered = scale is None or scale, center is None or center
-    for given, what, used in (
-        (gamma, "gamma", scaled), (beta, "beta", centered),
-        (moving_mean, "moving_mean", True), (moving_var, "moving_var", True),
-    ):  # fmt: skip
+    for parameter, what, used in (
+        (gamma, "gamma", scaled),
+        (beta, "beta", centered),
+        (moving_mean, "moving_mean", True),
+        (moving_var, "moving_var", True),
+    ):
         if used:
-            check_tensor(asked, given, what, "channels")
-            check_shape(asked, given, what, (channels,))
+            check_tensor(asked, parameter, what, "channels")
+            check_shape(asked, parameter, what, (channels,))
     small = 1e-5 if epsilon is None else epsilon
     check_scalar(asked, small, "epsilon")
 
@@ -79,9 +89,10 @@ def batch_norm(
     a = compute("batch_norm_scale", (channels,), factor, ["c"])
     b = compute("batch_norm_shift", (channels,), offset, ["c"])
     out = compute(
-        "batch_norm", data.shape,
+        "batch_norm",
+        data.shape,
         lambda *i: cast(cast(data[i], a.dtype) * a[i[along]] + b[i[along]], data.dtype),
-    )  # fmt: skip
+    )
     return [out, moving_mean, moving_var]
 
 
@@ -98,8 +109,8 @@ def layer_norm(data: Any, gamma: Any, beta: Any, axis: Any, epsilon: float = 1e-
     Tensor(layer_norm: float32[4, 8])
     """
     asked = "topi.nn.layer_norm"
-    axes = _sorted(axis, data, asked)
-    return _normalized_over("layer_norm", data, axes, gamma, beta, axes, epsilon)
+    axes = _sorted_axes(axis, data, asked)
+    return _normalize_over("layer_norm", data, axes, gamma, beta, axes, epsilon)
 
 
 @operator(data=tensor())
@@ -118,16 +129,21 @@ def instance_norm(
     """
     asked = "topi.nn.instance_norm"
     channel = axis_number(channel_axis, data.ndim, asked, "channel_axis")
-    axes = _sorted(axis, data, asked)
+    axes = _sorted_axes(axis, data, asked)
     _check_apart(asked, channel, axes)
-    return _normalized_over("instance_norm", data, axes, gamma, beta, [channel], epsilon)
+    return _normalize_over("instance_norm", data, axes, gamma, beta, [channel], epsilon)
 
 
 @operator(data=tensor())
 def group_norm(
-    data: Any, gamma: Any, beta: Any, num_groups: int, channel_axis: int, axes: Any,
+    data: Any,
+    gamma: Any,
+    beta: Any,
+    num_groups: int,
+    channel_axis: int,
+    axes: Any,
     epsilon: float = 1e-5,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Return ``data`` normalized over the channels of each group and over the dimensions ``axes``.
 
     ``gamma`` and ``beta`` have an element for each channel; either may be ``None``. See
@@ -140,25 +156,37 @@ def group_norm(
     """
     asked = "topi.nn.group_norm"
     channel = axis_number(channel_axis, data.ndim, asked, "channel_axis")
-    over = _sorted(axes, data, asked)
+    over = _sorted_axes(axes, data, asked)
     _check_apart(asked, channel, over)
     (count,) = check_numbers(asked, num_groups, "num_groups", (1,), 1)
     channels = check_whole(asked, data.shape[channel], f"the number of channels of {data.name}")
-    check_divides(asked, channels, count, f"the number of channels of {data.name}",
-                  f"num_groups={count} equal groups")  # fmt: skip
+    check_divides(
+        asked,
+        channels,
+        count,
+        f"the number of channels of {data.name}",
+        f"num_groups={count} equal groups",
+    )
     size = channels // count
-    kept = [k for k in range(data.ndim) if k not in over]
+    others = [k for k in range(data.ndim) if k not in over]
 
     def read(own: Sequence[Any], r: Sequence[Axis]) -> tuple[Any, ...]:
-        at = dict(zip(kept, own)) | dict(zip(over, r[1:]))
+        at = dict(zip(others, own)) | dict(zip(over, r[1:]))
         at[channel] = at[channel] * size + r[0]
         return _placed(at)
 
-    return _normalized(
-        "group_norm", data, [count if k == channel else data.shape[k] for k in kept],
-        lambda *i: [i[k] // size if k == channel else i[k] for k in kept],
-        [size, *(data.shape[k] for k in over)], read, gamma, beta, [channel], epsilon,
-    )  # fmt: skip
+    return _normalize(
+        "group_norm",
+        data,
+        [count if k == channel else data.shape[k] for k in others],
+        lambda *i: [i[k] // size if k == channel else i[k] for k in others],
+        [size, *(data.shape[k] for k in over)],
+        read,
+        gamma,
+        beta,
+        [channel],
+        epsilon,
+    )
 
 
 @operator(data=floats())
@@ -174,15 +202,15 @@ def rms_norm(data: Any, weight: Any, axis: Any, epsilon: float = 1e-5) -> Tensor
     Tensor(rms_norm: float32[4, 8])
     """
     asked = "topi.nn.rms_norm"
-    axes = _sorted(axis, data, asked)
-    kept = [k for k in range(data.ndim) if k not in axes]
-    squares = _squares("rms_norm", data, axes, kept)
+    axes = _sorted_axes(axis, data, asked)
+    others = [k for k in range(data.ndim) if k not in axes]
+    squares = _squares("rms_norm", data, axes, others)
     wide = squares.dtype
     roots = _roots("rms_norm", squares, size_of([data.shape[k] for k in axes]), epsilon)
     factor = _affine(asked, weight, "weight", data, axes, wide)
 
     def element(*i: Axis) -> Expr:
-        value = cast(data[i], wide) * roots[tuple(i[k] for k in kept)]
+        value = cast(data[i], wide) * roots[tuple(i[k] for k in others)]
         return cast(value if factor is None else value * factor(i), data.dtype)
 
     return compute("rms_norm", data.shape, element)
@@ -197,13 +225,13 @@ def l2_normalize(data: Any, eps: float, axis: Any = None) -> Tensor:
     Tensor(l2_normalize: float32[4, 8])
     """
     asked = "topi.nn.l2_normalize"
-    axes = _sorted(axis, data, asked)
-    kept = [k for k in range(data.ndim) if k not in axes]
-    squares = _squares("l2_normalize", data, axes, kept)
+    axes = _sorted_axes(axis, data, asked)
+    others = [k for k in range(data.ndim) if k not in axes]
+    squares = _squares("l2_normalize", data, axes, others)
     wide = squares.dtype
 
     def element(*i: Axis) -> Expr:
-        total = call("max", squares[tuple(i[k] for k in kept)], eps)
+        total = call("max", squares[tuple(i[k] for k in others)], eps)
         return cast(cast(data[i], wide) / call("sqrt", total), data.dtype)
 
     return compute("l2_normalize", data.shape, element)
@@ -211,9 +239,13 @@ def l2_normalize(data: Any, eps: float, axis: Any = None) -> Tensor:
 
 @operator(data=floats())
 def lrn(
-    data: Any, size: int, axis: int = 1, alpha: float = 0.0001, beta: float = 0.75,
+    data: Any,
+    size: int,
+    axis: int = 1,
+    alpha: float = 0.0001,
+    beta: float = 0.75,
     bias: float = 2,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Return ``data / (bias + alpha / size * s)**beta``, with s the sum of ``size`` squares.
 
     They are those around each element along ``axis``; beyond the ends they are 0. ``size`` is odd
@@ -249,11 +281,11 @@ def _placed(at: dict[int, Any]) -> tuple[Any, ...]:
     return tuple(at[k] for k in range(len(at)))
 
 
-def _sorted(axis: Any, data: Tensor, asked: str) -> list[int]:
-    found = sorted(axis_numbers(axis, data.ndim, asked))
-    if not found:
+def _sorted_axes(axis: Any, data: Tensor, asked: str) -> list[int]:
+    numbers = sorted(axis_numbers(axis, data.ndim, asked))
+    if not numbers:
         raise ComputeError(f"{asked}: axis={axis} names no dimension to normalize over")
-    return found
+    return numbers
 
 
 def _check_apart(asked: str, channel: int, axes: Sequence[int]) -> None:
@@ -295,24 +327,43 @@ def _roots(name: str, squares: Tensor, count: Extent, epsilon: float) -> Tensor:
     )
 
 
-def _normalized_over(
-    name: str, data: Tensor, axes: Sequence[int], gamma: Any, beta: Any, affine: Sequence[int],
+def _normalize_over(
+    name: str,
+    data: Tensor,
+    axes: Sequence[int],
+    gamma: Any,
+    beta: Any,
+    affine: Sequence[int],
     epsilon: float,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Return ``data`` normalized over whole dimensions ``axes``, for each index of the others."""
-    kept = [k for k in range(data.ndim) if k not in axes]
-    return _normalized(
-        name, data, [data.shape[k] for k in kept], lambda *i: [i[k] for k in kept],
+    others = [k for k in range(data.ndim) if k not in axes]
+    return _normalize(
+        name,
+        data,
+        [data.shape[k] for k in others],
+        lambda *i: [i[k] for k in others],
         [data.shape[k] for k in axes],
-        lambda own, r: _placed(dict(zip(kept, own)) | dict(zip(axes, r))),
-        gamma, beta, affine, epsilon,
-    )  # fmt: skip
+        lambda own, r: _placed(dict(zip(others, own)) | dict(zip(axes, r))),
+        gamma,
+        beta,
+        affine,
+        epsilon,
+    )
 
 
-def _normalized(
-    name: str, data: Tensor, own_shape: Sequence[Extent], own: Any, sizes: Sequence[Extent],
-    read: Any, gamma: Any, beta: Any, affine: Sequence[int], epsilon: float,
-) -> Tensor:  # fmt: skip
+def _normalize(
+    name: str,
+    data: Tensor,
+    own_shape: Sequence[Extent],
+    own: Any,
+    sizes: Sequence[Extent],
+    read: Any,
+    gamma: Any,
+    beta: Any,
+    affine: Sequence[int],
+    epsilon: float,
+) -> Tensor:
     """Return ``data`` less its mean, over its deviation, in stages of sums over ``sizes``.
 
     ``own(*i)`` is the index of the moments of element ``i``, and ``read(own, r)`` the index of
@@ -331,9 +382,10 @@ def _normalized(
 
     first, second = over(), over()
     sums = compute(
-        f"{name}_sum", shape,
+        f"{name}_sum",
+        shape,
         lambda *i: reduce.sum(cast(data[read(i, first)], wide), axis=first),
-    )  # fmt: skip
+    )
     means = compute(f"{name}_mean", shape, lambda *i: sums[i] / number)
 
     def square(*i: Axis) -> Any:

@@ -27,10 +27,14 @@ from schedlang.tvm.topi.stages import compute, names_of_user
 
 @operator(data=tensor())
 def pad(
-    data: Any, pad_before: Any, pad_after: Any = None, pad_value: Any = 0.0,
-    name: str = "PadInput", attrs: Any = None,
-) -> Tensor:  # fmt: skip
-    """Return ``data`` with elements ``pad_value`` before and after those of each dimension.
+    data: Any,
+    pad_before: Any,
+    pad_after: Any = None,
+    pad_value: Any = 0.0,
+    name: str = "PadInput",
+    attrs: Any = None,
+) -> Tensor:
+    """Return ``data`` with ``pad_value`` before and after the elements of each dimension.
 
     ``pad_before`` and ``pad_after`` (by default the same) have a width of 0 or more for each
     dimension, which may be a size. ``attrs`` has no effect.
@@ -40,16 +44,19 @@ def pad(
     Tensor(PadInput: float32[4, 8])
     """
     with names_of_user("pad(", "topi.nn.pad("):
-        made = boundary.pad(data, pad_before, pad_after, value=pad_value, name=name)
-    mark_automatic(made)
-    return made
+        result = boundary.pad(data, pad_before, pad_after, value=pad_value, name=name)
+    mark_automatic(result)
+    return result
 
 
 @operator(data=tensor(), mode=one_of("SYMMETRIC", "REFLECT"))
 def mirror_pad(
-    data: Any, pad_before: Any, pad_after: Any = None, mode: str = "SYMMETRIC",
+    data: Any,
+    pad_before: Any,
+    pad_after: Any = None,
+    mode: str = "SYMMETRIC",
     name: str = "MirrorPadInput",
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Return ``data`` with its own elements in reverse order before and after each dimension.
 
     ``mode="SYMMETRIC"`` repeats the elements at the ends, ``"REFLECT"`` does not. The widths must
@@ -67,9 +74,9 @@ def mirror_pad(
     )
     if mode == "REFLECT":
         with names_of_user("pad(", "topi.nn.mirror_pad("):
-            made = boundary.pad(data, before, after, mode="reflect", name=name)
-        mark_automatic(made)
-        return made
+            result = boundary.pad(data, before, after, mode="reflect", name=name)
+        mark_automatic(result)
+        return result
     for k, (size, widths) in enumerate(zip(data.shape, zip(before, after))):
         if isinstance(size, int) and max(widths) > size:
             raise ComputeError(
@@ -80,15 +87,16 @@ def mirror_pad(
     def source(i: Axis, b: int, size: Extent, a: int) -> Expr:
         place: Expr = i - b if b else i
         low = call("max", place, -1 - place) if b else place
-        found = call("min", low, as_expr(size) * 2 - 1 - place) if a else low
+        index = call("min", low, as_expr(size) * 2 - 1 - place) if a else low
         # provably within the tensor, also for a symbolic size
-        return call("max", call("min", found, as_expr(size) - 1), 0) if a or b else found
+        return call("max", call("min", index, as_expr(size) - 1), 0) if a or b else index
 
     shape = tuple(extent(as_expr(e) + b + a) for b, e, a in zip(before, data.shape, after))
     return compute(
-        name, shape,
+        name,
+        shape,
         lambda *i: data[tuple(source(*part) for part in zip(i, before, data.shape, after))],
-    )  # fmt: skip
+    )
 
 
 @operator(data=tensor())
@@ -132,16 +140,21 @@ def space_to_depth(data: Any, block_size: int, layout: str = "NCHW") -> Tensor:
     for c in "HW":
         what = f"the {MEANINGS[c]} of {data.name}"
         check_divides(asked, size[c], block, what, f"blocks of {block}")
-    shape = {"N": size["N"], "C": extent(as_expr(size["C"]) * block * block),
-             **{c: extent(as_expr(size[c]) // block) for c in "HW"}}  # fmt: skip
+    shape = {
+        "N": size["N"],
+        "C": extent(as_expr(size["C"]) * block * block),
+        **{c: extent(as_expr(size[c]) // block) for c in "HW"},
+    }
 
     def element(*axes: Axis) -> Expr:
         at = dict(zip(layout, axes))
         place = at["C"] // size["C"]
         read = {
-            "N": at["N"], "C": at["C"] % size["C"], "H": at["H"] * block + place // block,
+            "N": at["N"],
+            "C": at["C"] % size["C"],
+            "H": at["H"] * block + place // block,
             "W": at["W"] * block + place % block,
-        }  # fmt: skip
+        }
         return data[tuple(read[c] for c in layout)]
 
     return compute("space_to_depth", tuple(shape[c] for c in layout), element)
@@ -160,11 +173,15 @@ def depth_to_space(data: Any, block_size: int, layout: str = "NCHW", mode: str =
     """
     asked = "topi.nn.depth_to_space"
     block, size = _blocks(asked, data, block_size, layout)
-    check_divides(asked, size["C"], block * block, f"the number of channels of {data.name}",
-                  f"blocks of {block} by {block}")  # fmt: skip
+    check_divides(
+        asked,
+        size["C"],
+        block * block,
+        f"the number of channels of {data.name}",
+        f"blocks of {block} by {block}",
+    )
     channels = extent(as_expr(size["C"]) // (block * block))
-    shape = {"N": size["N"], "C": channels,
-             **{c: extent(as_expr(size[c]) * block) for c in "HW"}}  # fmt: skip
+    shape = {"N": size["N"], "C": channels, **{c: extent(as_expr(size[c]) * block) for c in "HW"}}
 
     def element(*axes: Axis) -> Expr:
         at = dict(zip(layout, axes))

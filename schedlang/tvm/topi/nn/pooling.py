@@ -24,16 +24,23 @@ from schedlang.tvm.topi.checks import (
     dims_of,
 )
 from schedlang.tvm.topi.stages import compute, wide_dtype
-from schedlang.tvm.topi.windows import Window, output_count, padded, windows
+from schedlang.tvm.topi.windows import Window, output_count, pad_windows, windows
 
 AXES = {"N": "n", "C": "c", "D": "z", "H": "y", "W": "x"}
 REDUCE_AXES = {"D": "rz", "H": "ry", "W": "rx"}
 
 
 def pool1d(
-    data: Any, kernel: Any, stride: Any, dilation: Any, padding: Any, pool_type: str,
-    ceil_mode: bool = False, layout: str = "NCW", count_include_pad: bool = True,
-) -> Tensor:  # fmt: skip
+    data: Any,
+    kernel: Any,
+    stride: Any,
+    dilation: Any,
+    padding: Any,
+    pool_type: str,
+    ceil_mode: bool = False,
+    layout: str = "NCW",
+    count_include_pad: bool = True,
+) -> Tensor:
     """Return the pooling of ``data`` over its width; see :func:`pool2d`.
 
     >>> import schedlang as sl
@@ -41,14 +48,31 @@ def pool1d(
     >>> pool1d(A, 3, 2, 1, (1, 1), "max")
     Tensor(pool1d_max: float32[1, 3, 5])
     """
-    return _pool("W", data, kernel, stride, dilation, padding, pool_type, ceil_mode, layout,
-                 count_include_pad)  # fmt: skip
+    return _pool(
+        "W",
+        data,
+        kernel,
+        stride,
+        dilation,
+        padding,
+        pool_type,
+        ceil_mode,
+        layout,
+        count_include_pad,
+    )
 
 
 def pool2d(
-    data: Any, kernel: Any, stride: Any, dilation: Any, padding: Any, pool_type: str,
-    ceil_mode: bool = False, layout: str = "NCHW", count_include_pad: bool = True,
-) -> Tensor:  # fmt: skip
+    data: Any,
+    kernel: Any,
+    stride: Any,
+    dilation: Any,
+    padding: Any,
+    pool_type: str,
+    ceil_mode: bool = False,
+    layout: str = "NCHW",
+    count_include_pad: bool = True,
+) -> Tensor:
     """Return the largest (``pool_type="max"``) or mean (``"avg"``) element of each window.
 
     ``kernel``, ``stride`` and ``dilation`` are an integer or one for height and width, ``padding``
@@ -72,14 +96,31 @@ def pool2d(
     >>> pool2d(A, (3, 3), (2, 2), (1, 1), (1, 1, 1, 1), "avg", count_include_pad=False)
     Tensor(pool2d_avg: float32[1, 3, 4, 4])
     """
-    return _pool("HW", data, kernel, stride, dilation, padding, pool_type, ceil_mode, layout,
-                 count_include_pad)  # fmt: skip
+    return _pool(
+        "HW",
+        data,
+        kernel,
+        stride,
+        dilation,
+        padding,
+        pool_type,
+        ceil_mode,
+        layout,
+        count_include_pad,
+    )
 
 
 def pool3d(
-    data: Any, kernel: Any, stride: Any, dilation: Any, padding: Any, pool_type: str,
-    ceil_mode: bool = False, layout: str = "NCDHW", count_include_pad: bool = True,
-) -> Tensor:  # fmt: skip
+    data: Any,
+    kernel: Any,
+    stride: Any,
+    dilation: Any,
+    padding: Any,
+    pool_type: str,
+    ceil_mode: bool = False,
+    layout: str = "NCDHW",
+    count_include_pad: bool = True,
+) -> Tensor:
     """Return the pooling of ``data`` over depth, height and width; see :func:`pool2d`.
 
     >>> import schedlang as sl
@@ -87,8 +128,18 @@ def pool3d(
     >>> pool3d(A, 2, 2, 1, 0, "max")
     Tensor(pool3d_max: float32[1, 3, 2, 4, 4])
     """
-    return _pool("DHW", data, kernel, stride, dilation, padding, pool_type, ceil_mode, layout,
-                 count_include_pad)  # fmt: skip
+    return _pool(
+        "DHW",
+        data,
+        kernel,
+        stride,
+        dilation,
+        padding,
+        pool_type,
+        ceil_mode,
+        layout,
+        count_include_pad,
+    )
 
 
 def global_pool(data: Any, pool_type: str, layout: str = "NCHW") -> Tensor:
@@ -108,8 +159,16 @@ def global_pool(data: Any, pool_type: str, layout: str = "NCHW") -> Tensor:
 
     shape = tuple(1 if c in reduced else e for c, e in size.items())
     _check_filled(asked, data, "HW", [size[c] for c in "HW"])
-    return _pooled("global_pool", pool_type, dims, shape, data.dtype, lambda at: reduced,
-                   lambda at, taps: read(at), lambda at: [size["H"], size["W"]])  # fmt: skip
+    return _pooled(
+        "global_pool",
+        pool_type,
+        dims,
+        shape,
+        data.dtype,
+        lambda at: reduced,
+        lambda at, taps: read(at),
+        lambda at: [size["H"], size["W"]],
+    )
 
 
 def adaptive_pool(data: Any, output_size: Any, pool_type: str, layout: str = "NCHW") -> Tensor:
@@ -157,9 +216,17 @@ def _dims(asked: str, data: Any, pool_type: Any, layout: Any, letters: str) -> l
 
 
 def _pool(
-    letters: str, data: Any, kernel: Any, stride: Any, dilation: Any, padding: Any,
-    pool_type: str, ceil_mode: bool, layout: str, count_include_pad: bool,
-) -> Tensor:  # fmt: skip
+    letters: str,
+    data: Any,
+    kernel: Any,
+    stride: Any,
+    dilation: Any,
+    padding: Any,
+    pool_type: str,
+    ceil_mode: bool,
+    layout: str,
+    count_include_pad: bool,
+) -> Tensor:
     name = f"pool{len(letters)}d"
     asked = f"topi.nn.{name}"
     dims = _dims(asked, data, pool_type, layout, letters)
@@ -178,7 +245,7 @@ def _pool(
     if pool_type == "max":
         least = -infinity(data.dtype) if dtypes.is_float(data.dtype) else min_value(data.dtype)
         filler = least
-    source = padded(data, "".join(dims), along, filler)
+    source = pad_windows(data, "".join(dims), along, filler)
     reduced = {c: reduce_axis(w.kernel, REDUCE_AXES[c]) for c, w in slid.items()}
 
     def read(at: dict[str, Any], taps: dict[str, Axis]) -> Expr:
@@ -194,7 +261,7 @@ def _pool(
 
 
 def _rounded_up(window: Window, size: Extent) -> Extent:
-    """Return the number of windows, the last of which may leave the padded dimension."""
+    """Return the number of windows; the last one may leave the padded dimension."""
     room = as_expr(size) + (window.before + window.after - window.span)
     most = (room + (window.stride - 1)) // window.stride
     # the last window starts before the padding after the end
@@ -238,21 +305,21 @@ def _adaptive(
 ) -> Tensor:
     asked = f"topi.nn.{name}"
     dims = _dims(asked, data, pool_type, layout, letters)
-    wanted = dict(
+    target = dict(
         zip(letters, check_numbers(asked, output_size, "output_size", (len(letters),), 1))
     )
     size = dict(zip(dims, data.shape))
     # the extent of windows of one size, whose axis starts at 0, so that schedules can split it
     even: dict[str, Extent] = {}
     for c in letters:
-        if wanted[c] == 1:
+        if target[c] == 1:
             even[c] = size[c]
-        elif check_whole(asked, size[c], f"the {MEANINGS[c]} of {data.name}") % wanted[c] == 0:
-            even[c] = size[c] // wanted[c]
+        elif check_whole(asked, size[c], f"the {MEANINGS[c]} of {data.name}") % target[c] == 0:
+            even[c] = size[c] // target[c]
     _check_filled(asked, data, letters, [size[c] for c in letters])
 
     def ends(c: str, i: Any) -> tuple[Any, Any]:
-        return i * size[c] // wanted[c], ((i + 1) * size[c] + (wanted[c] - 1)) // wanted[c]
+        return i * size[c] // target[c], ((i + 1) * size[c] + (target[c] - 1)) // target[c]
 
     def taps(at: dict[str, Any]) -> dict[str, Axis]:
         return {
@@ -267,7 +334,7 @@ def _adaptive(
     def elements(at: dict[str, Any]) -> list[Any]:
         return [even[c] if c in even else ends(c, at[c])[1] - ends(c, at[c])[0] for c in letters]
 
-    shape = tuple(wanted.get(c, size[c]) for c in dims)
+    shape = tuple(target.get(c, size[c]) for c in dims)
     return _pooled(name, pool_type, dims, shape, data.dtype, taps, read, elements)
 
 
@@ -280,9 +347,15 @@ def _check_filled(asked: str, data: Tensor, letters: str, sizes: Sequence[Extent
 
 
 def _pooled(
-    name: str, pool_type: str, dims: Sequence[str], shape: Sequence[Extent], dtype: str,
-    taps: Any, read: Any, counts: Any,
-) -> Tensor:  # fmt: skip
+    name: str,
+    pool_type: str,
+    dims: Sequence[str],
+    shape: Sequence[Extent],
+    dtype: str,
+    taps: Any,
+    read: Any,
+    counts: Any,
+) -> Tensor:
     """Return the maximum, or the sum and then the mean, of what ``read(at, taps(at))`` reads.
 
     ``at`` are the axes by the letters of ``dims``; the product of ``counts(at)`` is the number of
@@ -306,12 +379,12 @@ def _pooled(
 
     def mean(*axes: Axis) -> Expr:
         factors = counts(dict(zip(dims, axes)))
-        known = math.prod(f for f in factors if isinstance(f, int))
-        number = cast(known, wide)
+        static = math.prod(f for f in factors if isinstance(f, int))
+        number = cast(static, wide)
         for factor in factors:
             if not isinstance(factor, int):
-                number = cast(factor, wide) if known == 1 else number * cast(factor, wide)
-                known = 0
+                number = cast(factor, wide) if static == 1 else number * cast(factor, wide)
+                static = 0
         return cast(div(sums[axes], number), dtype)
 
     return compute(f"{name}_avg", shape, mean, names)

@@ -22,11 +22,23 @@ Activation = Callable[[Any], Any]
 
 
 def lstm(
-    Xs: Any, Wi: Any, Wh: Any, Bi: Any = None, Bh: Any = None, h_init: Any = None,
-    c_init: Any = None, proj: Any = None, p_i: Any = None, p_f: Any = None, p_o: Any = None,
-    f_act: Activation = math.sigmoid, g_act: Activation = math.tanh,
-    h_act: Activation = math.tanh, reverse: bool = False, weight_layout: str = "IFGO",
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+    Xs: Any,
+    Wi: Any,
+    Wh: Any,
+    Bi: Any = None,
+    Bh: Any = None,
+    h_init: Any = None,
+    c_init: Any = None,
+    proj: Any = None,
+    p_i: Any = None,
+    p_f: Any = None,
+    p_o: Any = None,
+    f_act: Activation = math.sigmoid,
+    g_act: Activation = math.tanh,
+    h_act: Activation = math.tanh,
+    reverse: bool = False,
+    weight_layout: str = "IFGO",
+) -> tuple[Tensor, Tensor]:
     """Return the hidden and the cell states of an LSTM after each step of a sequence.
 
     ``Xs`` is ``[steps, batch, inputs]``. ``Wi[4 * hidden, inputs]`` and ``Wh[4 * hidden, outputs]``
@@ -56,13 +68,13 @@ def lstm(
         outputs = proj.shape[0]
         check_shape(asked, proj, "proj", (outputs, hidden))
     _check_weights(asked, 4, hidden, outputs, Wh, Bi, Bh)
-    for given, what, shape in (
+    for state, what, shape in (
         (h_init, "h_init", (batch, outputs)), (c_init, "c_init", (batch, hidden)),
         (p_i, "p_i", (batch, hidden)), (p_f, "p_f", (batch, hidden)), (p_o, "p_o", (batch, hidden)),
     ):  # fmt: skip
-        if given is not None:
-            check_tensor(asked, given, what)
-            check_shape(asked, given, what, shape)
+        if state is not None:
+            check_tensor(asked, state, what)
+            check_shape(asked, state, what, shape)
     _check_dtypes(asked, Xs, Wi, Wh, Bi, Bh, h_init, c_init, proj, p_i, p_f, p_o)
     rows = extent(as_expr(steps) + 1)
     x = _inputs("lstm", Xs, Wi, Bi)
@@ -78,32 +90,46 @@ def lstm(
 
     def cell_at(t: Axis, b: Axis, j: Axis) -> Expr:
         before = c[t - 1, b, j]
-        kept = gate("F", t, b, j, p_f, before) * before
-        return kept + gate("I", t, b, j, p_i, before) * gate("G", t, b, j, None, None)
+        rest = gate("F", t, b, j, p_f, before) * before
+        return rest + gate("I", t, b, j, p_i, before) * gate("G", t, b, j, None, None)
 
     names = ["t", "b", "j"]
     next_c = compute("lstm_next_c", (rows, batch, hidden), cell_at, names)
     next_h = compute(
-        "lstm_next_h", (rows, batch, hidden),
-        lambda t, b, j: gate("O", t, b, j, p_o, next_c[t, b, j]) * h_act(next_c[t, b, j]), names,
-    )  # fmt: skip
+        "lstm_next_h",
+        (rows, batch, hidden),
+        lambda t, b, j: gate("O", t, b, j, p_o, next_c[t, b, j]) * h_act(next_c[t, b, j]),
+        names,
+    )
     if proj is not None:
         k, wide = reduce_axis(hidden, "k"), next_h
         next_h = compute(
-            "lstm_projected", (rows, batch, outputs),
-            lambda t, b, j: total(wide[t, b, k] * proj[j, k], axis=k), names,
-        )  # fmt: skip
-    firsts = [_first(n, s, given) for n, s, given in (("lstm_first_h", h, h_init),
-                                                     ("lstm_first_c", c, c_init))]  # fmt: skip
+            "lstm_projected",
+            (rows, batch, outputs),
+            lambda t, b, j: total(wide[t, b, k] * proj[j, k], axis=k),
+            names,
+        )
+    firsts = [
+        _first(n, s, state)
+        for n, s, state in (("lstm_first_h", h, h_init), ("lstm_first_c", c, c_init))
+    ]
     states = scan(firsts, [next_h, next_c], [h, c], name=automatic_name("lstm"))
-    return (_after_first("lstm_hidden", states[0], steps),
-            _after_first("lstm_cell", states[1], steps))  # fmt: skip
+    return (
+        _after_first("lstm_hidden", states[0], steps),
+        _after_first("lstm_cell", states[1], steps),
+    )
 
 
 def lstm_cell(
-    x: Any, h: Any, c: Any, Wi: Any, Wh: Any, Bi: Any = None, Bh: Any = None,
+    x: Any,
+    h: Any,
+    c: Any,
+    Wi: Any,
+    Wh: Any,
+    Bi: Any = None,
+    Bh: Any = None,
     weight_layout: str = "IFGO",
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+) -> tuple[Tensor, Tensor]:
     """Return the hidden and the cell state after one step of an LSTM.
 
     ``x`` is ``[batch, inputs]``, ``h`` and ``c`` are ``[batch, hidden]``; see :func:`lstm` for the
@@ -127,20 +153,31 @@ def lstm_cell(
         return math.tanh(value) if letter == "G" else math.sigmoid(value)
 
     next_c = compute(
-        "lstm_cell_c", (batch, hidden),
-        lambda b, j: gate("F", b, j) * c[b, j] + gate("I", b, j) * gate("G", b, j), ["b", "j"],
-    )  # fmt: skip
+        "lstm_cell_c",
+        (batch, hidden),
+        lambda b, j: gate("F", b, j) * c[b, j] + gate("I", b, j) * gate("G", b, j),
+        ["b", "j"],
+    )
     next_h = compute(
-        "lstm_cell_h", (batch, hidden),
-        lambda b, j: gate("O", b, j) * math.tanh(next_c[b, j]), ["b", "j"],
-    )  # fmt: skip
+        "lstm_cell_h",
+        (batch, hidden),
+        lambda b, j: gate("O", b, j) * math.tanh(next_c[b, j]),
+        ["b", "j"],
+    )
     return next_h, next_c
 
 
 def gru(
-    Xs: Any, Wi: Any, Wh: Any, Bi: Any = None, Bh: Any = None, h_init: Any = None,
-    reverse: bool = False, weight_layout: str = "RZN", reset_after: bool = True,
-) -> Tensor:  # fmt: skip
+    Xs: Any,
+    Wi: Any,
+    Wh: Any,
+    Bi: Any = None,
+    Bh: Any = None,
+    h_init: Any = None,
+    reverse: bool = False,
+    weight_layout: str = "RZN",
+    reset_after: bool = True,
+) -> Tensor:
     """Return the hidden states of a GRU after each step of a sequence, ``[steps, batch, hidden]``.
 
     ``Xs`` is ``[steps, batch, inputs]``. ``Wi[3 * hidden, inputs]`` and ``Wh[3 * hidden, hidden]``
@@ -179,8 +216,12 @@ def gru(
         return math.sigmoid(by_input + by_state) * h[t - 1, b, j]
 
     names = ["t", "b", "j"]
-    kept = None if reset_after else compute("gru_reset", (rows, batch, hidden), reset, names)
-    new = None if kept is None else _new_products(kept, Wh, Bh, weight_layout.index("N") * hidden)
+    reset_state = None if reset_after else compute("gru_reset", (rows, batch, hidden), reset, names)
+    new = (
+        None
+        if reset_state is None
+        else _new_products(reset_state, Wh, Bh, weight_layout.index("N") * hidden)
+    )
 
     def state(t: Axis, b: Axis, j: Axis) -> Expr:
         r, z, n = (pair(gate, t, b, j) for gate in "RZN")
@@ -243,8 +284,9 @@ def _sizes(asked: str, xs: Any, wi: Any, gates: int) -> tuple[Extent, Extent, Ex
 
 def _hidden(asked: str, wi: Any, inputs: Extent, source: str, gates: int) -> Extent:
     check_tensor(asked, wi, "Wi", f"{gates} * hidden", "inputs")
-    check_same(asked, inputs, f"the number of inputs of {source}",
-               wi.shape[1], f"that of Wi {wi.name}")  # fmt: skip
+    check_same(
+        asked, inputs, f"the number of inputs of {source}", wi.shape[1], f"that of Wi {wi.name}"
+    )
     rows = wi.shape[0]
     if isinstance(rows, int) and (rows % gates or not rows):
         raise ComputeError(
@@ -290,29 +332,40 @@ def _biased(name: str, made: Tensor, bias: Any) -> Tensor:
 
 def _inputs(name: str, xs: Tensor, wi: Tensor, bias: Any) -> Tensor:
     """Return the products of all steps with the weights of inputs."""
-    made = _product(f"{name}_inputs", (*xs.shape[:2], wi.shape[0]), lambda t, b, k: xs[t, b, k],
-                    wi.shape[1], wi)  # fmt: skip
-    return _biased(f"{name}_inputs_bias", made, bias)
+    products = _product(
+        f"{name}_inputs", (*xs.shape[:2], wi.shape[0]), lambda t, b, k: xs[t, b, k], wi.shape[1], wi
+    )
+    return _biased(f"{name}_inputs_bias", products, bias)
 
 
 def _recurrent(name: str, h: Tensor, wh: Tensor, bias: Any, rows: Extent, batch: Extent) -> Tensor:
     """Return the products of the state before each step with the weights of the state."""
-    made = _product(f"{name}_recurrent", (rows, batch, wh.shape[0]),
-                    lambda t, b, k: h[t - 1, b, k], wh.shape[1], wh)  # fmt: skip
-    return _biased(f"{name}_recurrent_bias", made, bias)
+    products = _product(
+        f"{name}_recurrent",
+        (rows, batch, wh.shape[0]),
+        lambda t, b, k: h[t - 1, b, k],
+        wh.shape[1],
+        wh,
+    )
+    return _biased(f"{name}_recurrent_bias", products, bias)
 
 
-def _new_products(kept: Tensor, wh: Any, bias: Any, first: Extent) -> Tensor:
+def _new_products(reset_state: Tensor, wh: Any, bias: Any, first: Extent) -> Tensor:
     """Return the products of a state that is reset with rows ``first`` and on of the weights."""
-    k, names = reduce_axis(kept.shape[2], "k"), ["t", "b", "j"]
-    made: Tensor = compute(
-        "gru_new", kept.shape,
-        lambda t, b, j: total(kept[t, b, k] * wh[first + j, k], axis=k), names,
-    )  # fmt: skip
+    k, names = reduce_axis(reset_state.shape[2], "k"), ["t", "b", "j"]
+    products: Tensor = compute(
+        "gru_new",
+        reset_state.shape,
+        lambda t, b, j: total(reset_state[t, b, k] * wh[first + j, k], axis=k),
+        names,
+    )
     if bias is None:
-        return made
+        return products
     return compute(
-        "gru_new_bias", kept.shape, lambda t, b, j: made[t, b, j] + bias[first + j], names
+        "gru_new_bias",
+        reset_state.shape,
+        lambda t, b, j: products[t, b, j] + bias[first + j],
+        names,
     )
 
 
@@ -329,9 +382,11 @@ def _read_step(x: Tensor, t: Axis, reverse: bool, *rest: Any) -> Expr:
 def _first(name: str, state: Tensor, given: Any) -> Tensor:
     zero = const(0, state.dtype)
     return compute(
-        name, (1, *state.shape[1:]),
-        lambda t, b, j: zero if given is None else given[b, j], ["t", "b", "j"],
-    )  # fmt: skip
+        name,
+        (1, *state.shape[1:]),
+        lambda t, b, j: zero if given is None else given[b, j],
+        ["t", "b", "j"],
+    )
 
 
 def _after_first(name: str, states: Tensor, steps: Extent) -> Tensor:
@@ -354,5 +409,8 @@ def _cell(
     _check_dtypes(asked, x, h, wi, wh, bi, bh)
     left = _product(f"{name}_inputs", (batch, wi.shape[0]), lambda b, k: x[b, k], wi.shape[1], wi)
     right = _product(f"{name}_recurrent", (batch, wi.shape[0]), lambda b, k: h[b, k], hidden, wh)
-    return batch, hidden, (_biased(f"{name}_inputs_bias", left, bi),
-                           _biased(f"{name}_recurrent_bias", right, bh))  # fmt: skip
+    return (
+        batch,
+        hidden,
+        (_biased(f"{name}_inputs_bias", left, bi), _biased(f"{name}_recurrent_bias", right, bh)),
+    )

@@ -33,9 +33,10 @@ def softmax(x: Any, axis: int = -1) -> Tensor:
     exps = compute("softmax_exp", x.shape, lambda *i: call("exp", x[i] - top[_without(i, along)]))
     sums = _summed("softmax", exps, along, lambda *i: exps[i])
     return compute(
-        "softmax", x.shape,
+        "softmax",
+        x.shape,
         lambda *i: cast(cast(exps[i], sums.dtype) / sums[_without(i, along)], x.dtype),
-    )  # fmt: skip
+    )
 
 
 def log_softmax(x: Any, axis: int = -1) -> Tensor:
@@ -51,11 +52,12 @@ def log_softmax(x: Any, axis: int = -1) -> Tensor:
     sums = _summed("log_softmax", x, along, lambda *i: call("exp", x[i] - top[_without(i, along)]))
     logs = compute("log_softmax_log", sums.shape, lambda *i: call("log", sums[i]))
     return compute(
-        "log_softmax", x.shape,
+        "log_softmax",
+        x.shape,
         lambda *i: cast(
             cast(x[i] - top[_without(i, along)], sums.dtype) - logs[_without(i, along)], x.dtype
         ),
-    )  # fmt: skip
+    )
 
 
 def _axis(name: str, x: Any, axis: Any) -> int:
@@ -77,9 +79,10 @@ def _without(at: tuple[Any, ...], along: int) -> tuple[Any, ...]:
 def _largest(name: str, x: Tensor, along: int) -> Tensor:
     k = reduce_axis(x.shape[along], "k")
     return compute(
-        f"{name}_maxelem", _without(x.shape, along),
+        f"{name}_maxelem",
+        _without(x.shape, along),
         lambda *i: reduce.max(x.element((*i[:along], k, *i[along:])), axis=k),
-    )  # fmt: skip
+    )
 
 
 def _summed(name: str, x: Tensor, along: int, value: Any) -> Tensor:

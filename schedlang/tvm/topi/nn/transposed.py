@@ -23,13 +23,17 @@ from schedlang.tvm.topi.checks import (
 )
 from schedlang.tvm.topi.nn.convolution import OUTPUT_AXES, REDUCE_AXES
 from schedlang.tvm.topi.stages import compute, result_dtype
-from schedlang.tvm.topi.windows import padded, paddings
+from schedlang.tvm.topi.windows import pad_windows, paddings
 
 
 def conv1d_transpose_ncw(
-    data: Any, kernel: Any, stride: Any, padding: Any, out_dtype: Any = None,
+    data: Any,
+    kernel: Any,
+    stride: Any,
+    padding: Any,
+    out_dtype: Any = None,
     output_padding: Any = 0,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Return the transposed convolution of ``data[n, c, w]`` with ``kernel[c, o, w]``.
 
     See :func:`conv2d_transpose_nchw`.
@@ -43,9 +47,14 @@ def conv1d_transpose_ncw(
 
 
 def group_conv1d_transpose_ncw(
-    data: Any, kernel: Any, stride: Any, padding: Any, out_dtype: Any = None,
-    output_padding: Any = 0, groups: int = 1,
-) -> Tensor:  # fmt: skip
+    data: Any,
+    kernel: Any,
+    stride: Any,
+    padding: Any,
+    out_dtype: Any = None,
+    output_padding: Any = 0,
+    groups: int = 1,
+) -> Tensor:
     """Return the transposed convolution with ``kernel[c, o // groups, w]``.
 
     See :func:`conv2d_transpose_nchw`.
@@ -61,9 +70,13 @@ def group_conv1d_transpose_ncw(
 
 
 def conv2d_transpose_nchw(
-    Input: Any, Filter: Any, strides: Any, padding: Any, out_dtype: Any = None,
+    Input: Any,
+    Filter: Any,
+    strides: Any,
+    padding: Any,
+    out_dtype: Any = None,
     output_padding: Any = 0,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Return the transposed convolution of ``Input[n, c, h, w]`` with ``Filter[c, o, h, w]``.
 
     It is the gradient of a convolution by its input: ``Input[n, c, q, ...]`` times
@@ -83,9 +96,14 @@ def conv2d_transpose_nchw(
 
 
 def group_conv2d_transpose_nchw(
-    data: Any, kernel: Any, stride: Any, padding: Any, out_dtype: Any = None,
-    output_padding: Any = 0, groups: int = 1,
-) -> Tensor:  # fmt: skip
+    data: Any,
+    kernel: Any,
+    stride: Any,
+    padding: Any,
+    out_dtype: Any = None,
+    output_padding: Any = 0,
+    groups: int = 1,
+) -> Tensor:
     """Return the transposed convolution with ``kernel[c, o // groups, h, w]``.
 
     See :func:`conv2d_transpose_nchw`.
@@ -101,9 +119,13 @@ def group_conv2d_transpose_nchw(
 
 
 def conv3d_transpose_ncdhw(
-    Input: Any, Filter: Any, strides: Any, padding: Any, out_dtype: Any = None,
+    Input: Any,
+    Filter: Any,
+    strides: Any,
+    padding: Any,
+    out_dtype: Any = None,
     output_padding: Any = 0,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Return the transposed convolution of ``Input[n, c, d, h, w]`` with ``Filter[c, o, d, h, w]``.
 
     See :func:`conv2d_transpose_nchw`.
@@ -118,9 +140,15 @@ def conv3d_transpose_ncdhw(
 
 
 def transposed_convolution(
-    data: Any, kernel: Any, stride: Any, padding: Any, out_dtype: Any, output_padding: Any,
-    groups: Any, count: int,
-) -> Tensor:  # fmt: skip
+    data: Any,
+    kernel: Any,
+    stride: Any,
+    padding: Any,
+    out_dtype: Any,
+    output_padding: Any,
+    groups: Any,
+    count: int,
+) -> Tensor:
     letters = SPATIAL[-count:]
     layout = f"NC{letters}"
     name = f"{'group_' * (groups != 1)}conv{count}d_transpose_{layout.lower()}"
@@ -130,16 +158,26 @@ def transposed_convolution(
     (groups,) = check_numbers(asked, groups, "groups", (1,), 1)
     batch, channels = data.shape[:2]
     inputs, outputs = kernel.shape[:2]
-    check_same(asked, channels, f"the number of channels of data {data.name}",
-               inputs, f"the number of input channels of kernel {kernel.name}")  # fmt: skip
+    check_same(
+        asked,
+        channels,
+        f"the number of channels of data {data.name}",
+        inputs,
+        f"the number of input channels of kernel {kernel.name}",
+    )
     check_divides(
-        f"{asked} with groups={groups}", channels, groups,
-        f"the number of channels of data {data.name}", f"{groups} equal groups",
-    )  # fmt: skip
+        f"{asked} with groups={groups}",
+        channels,
+        groups,
+        f"the number of channels of data {data.name}",
+        f"{groups} equal groups",
+    )
     strides = check_numbers(asked, stride, "stride", (count,), 1)
     extra = check_numbers(asked, output_padding, "output_padding", (count,), 0)
-    kernels = [check_whole(asked, e, f"dimension {c} of {kernel.name}")
-               for c, e in zip(letters, kernel.shape[2:])]  # fmt: skip
+    kernels = [
+        check_whole(asked, e, f"dimension {c} of {kernel.name}")
+        for c, e in zip(letters, kernel.shape[2:])
+    ]
     check_numbers(asked, kernels, "kernel", (count,), 1)
     widths = paddings(asked, padding, kernels)
     shape, along = [batch, extent(as_expr(outputs) * groups)], {}
@@ -151,19 +189,19 @@ def transposed_convolution(
                 f"{asked}: output_padding={more} must be smaller than the stride {s}, since it "
                 "chooses one of the sizes that a strided convolution makes equal"
             )
-        found = extent((as_expr(size) - 1) * s + (k + more - before - after))
-        if isinstance(found, int) and found < 1:
+        size_of_result = extent((as_expr(size) - 1) * s + (k + more - before - after))
+        if isinstance(size_of_result, int) and size_of_result < 1:
             raise ComputeError(
                 explain(
                     f"{asked} of {data.name}",
-                    f"the {MEANINGS[c]} of the result would be {found}",
+                    f"the {MEANINGS[c]} of the result would be {size_of_result}",
                     "Use less padding.",
                 )
             )
-        shape.append(found)
+        shape.append(size_of_result)
         # an output at the edge meets inputs before the first and after the last one, which are 0
         along[c] = (max(0, -(-k // s) - 1 - before // s), max(0, (k + more - 1 - after) // s))
-    source = padded(data, layout, along)
+    source = pad_windows(data, layout, along)
     dtype = result_dtype(out_dtype, data, kernel)
     per_group = extent(as_expr(channels) // groups) if groups > 1 else channels
     rc = reduce_axis(per_group, "rc")

@@ -14,9 +14,14 @@ METHODS = {"nearest_neighbor": "nearest_neighbor", "bilinear": "linear", "bicubi
 
 
 def upsampling(
-    data: Any, scale_h: float, scale_w: float, layout: str = "NCHW",
-    method: str = "nearest_neighbor", align_corners: bool = False, output_shape: Any = None,
-) -> Tensor:  # fmt: skip
+    data: Any,
+    scale_h: float,
+    scale_w: float,
+    layout: str = "NCHW",
+    method: str = "nearest_neighbor",
+    align_corners: bool = False,
+    output_shape: Any = None,
+) -> Tensor:
     """Return ``data`` with height and width times ``scale_h`` and ``scale_w``, rounded.
 
     ``method`` is ``"nearest_neighbor"``, ``"bilinear"`` or ``"bicubic"``. Corners are aligned, or

@@ -32,7 +32,7 @@ from schedlang.tvm.topi.checks import (
 )
 from schedlang.tvm.topi.rules import one_of, operator
 from schedlang.tvm.topi.stages import compute, result_dtype
-from schedlang.tvm.topi.windows import output_count, padded, windows
+from schedlang.tvm.topi.windows import output_count, pad_windows, windows
 
 # the points at which F(m, 3) evaluates polynomials, besides infinity; 1/2 and -2 round less than
 # the paper's 2 and -2 (B. Barabasz et al., "Error Analysis and Improving the Accuracy of Winograd
@@ -73,11 +73,14 @@ def winograd_matrices(tile_size: int) -> tuple[Matrix, Matrix, Matrix]:
 
 def _product_of(points: Sequence[Fraction]) -> list[Fraction]:
     """Return the coefficients of the product of ``x - p``, the constant first."""
-    found = [Fraction(1)]
+    coefficients = [Fraction(1)]
     for p in points:
-        shifted, scaled = [Fraction(0), *found], [*(c * -p for c in found), Fraction(0)]
-        found = [s + t for s, t in zip(shifted, scaled)]
-    return found
+        shifted, scaled = (
+            [Fraction(0), *coefficients],
+            [*(c * -p for c in coefficients), Fraction(0)],
+        )
+        coefficients = [s + t for s, t in zip(shifted, scaled)]
+    return coefficients
 
 
 @operator(layout=one_of("NHWC", "NCHW"))
@@ -103,9 +106,15 @@ def conv2d_winograd_weight_transform(
 
 
 def conv2d_winograd_nchw(
-    data: Any, weight: Any, strides: Any, padding: Any, dilation: Any, out_dtype: Any = None,
-    pre_computed: bool = False, tile_size: int = 4,
-) -> Tensor:  # fmt: skip
+    data: Any,
+    weight: Any,
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    out_dtype: Any = None,
+    pre_computed: bool = False,
+    tile_size: int = 4,
+) -> Tensor:
     """Return the convolution of ``data[n, c, h, w]`` with ``weight[o, i, 3, 3]`` by Winograd.
 
     ``tile_size`` is m of F(m x m, 3 x 3): 4, or 2, which rounds less. Strides and dilation must be
@@ -123,14 +132,21 @@ def conv2d_winograd_nchw(
     >>> conv2d_winograd_nchw(A, W, 1, 1, 1)
     Tensor(conv2d_winograd_nchw: float32[1, 16, 7, 7])
     """
-    return _winograd("NCHW", data, weight, strides, padding, dilation, out_dtype,
-                     pre_computed, tile_size)  # fmt: skip
+    return _winograd(
+        "NCHW", data, weight, strides, padding, dilation, out_dtype, pre_computed, tile_size
+    )
 
 
 def conv2d_winograd_nhwc(
-    data: Any, weight: Any, strides: Any, padding: Any, dilation: Any, out_dtype: Any = None,
-    pre_computed: bool = False, tile_size: int = 4,
-) -> Tensor:  # fmt: skip
+    data: Any,
+    weight: Any,
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    out_dtype: Any = None,
+    pre_computed: bool = False,
+    tile_size: int = 4,
+) -> Tensor:
     """Return the convolution of ``data[n, h, w, c]`` with ``weight[3, 3, i, o]`` by Winograd.
 
     With ``pre_computed``, ``weight`` is ``[m + 2, m + 2, o, i]``, as in TVM. See
@@ -141,8 +157,9 @@ def conv2d_winograd_nhwc(
     >>> conv2d_winograd_nhwc(A, W, 1, 1, 1, tile_size=2)
     Tensor(conv2d_winograd_nhwc: float32[1, 7, 7, 16])
     """
-    return _winograd("NHWC", data, weight, strides, padding, dilation, out_dtype,
-                     pre_computed, tile_size)  # fmt: skip
+    return _winograd(
+        "NHWC", data, weight, strides, padding, dilation, out_dtype, pre_computed, tile_size
+    )
 
 
 def conv2d_winograd_nchw_without_weight_transform(
@@ -155,8 +172,9 @@ def conv2d_winograd_nchw_without_weight_transform(
     >>> conv2d_winograd_nchw_without_weight_transform(A, U, 1, 1, 1)
     Tensor(conv2d_winograd_nchw: float32[1, 16, 7, 7])
     """
-    return conv2d_winograd_nchw(data, weight, strides, padding, dilation, out_dtype, True,
-                                _tile_of("nchw", weight))  # fmt: skip
+    return conv2d_winograd_nchw(
+        data, weight, strides, padding, dilation, out_dtype, True, _tile_of("nchw", weight)
+    )
 
 
 def conv2d_winograd_nhwc_without_weight_transform(
@@ -169,8 +187,9 @@ def conv2d_winograd_nhwc_without_weight_transform(
     >>> conv2d_winograd_nhwc_without_weight_transform(A, U, 1, 1, 1)
     Tensor(conv2d_winograd_nhwc: float32[1, 7, 7, 16])
     """
-    return conv2d_winograd_nhwc(data, weight, strides, padding, dilation, out_dtype, True,
-                                _tile_of("nhwc", weight))  # fmt: skip
+    return conv2d_winograd_nhwc(
+        data, weight, strides, padding, dilation, out_dtype, True, _tile_of("nhwc", weight)
+    )
 
 
 def _tile_of(layout: str, weight: Any) -> int:
@@ -219,53 +238,61 @@ def _weights(
             place = {**dict(zip(order, at)), "H": ry, "W": x}
             return cast(kernel[tuple(place[c] for c in kernel_layout)], dtype)
 
-        return mixed(u, g, value, dtype)
+        return mix_rows(u, g, value, dtype)
 
     names = list(order.lower())
     rows = compute("winograd_weight_rows", (m + 2, 3, *channels), along_rows, ["u", "x", *names])
     return compute(
-        "winograd_weight", (m + 2, m + 2, *channels),
-        lambda u, v, *at: mixed(v, g, lambda rx: rows.element((u, rx, *at)), dtype),
+        "winograd_weight",
+        (m + 2, m + 2, *channels),
+        lambda u, v, *at: mix_rows(v, g, lambda rx: rows.element((u, rx, *at)), dtype),
         ["u", "v", *names],
-    )  # fmt: skip
+    )
 
 
-def mixed(index: Axis, rows: Matrix, read: Callable[[int], Expr], dtype: str) -> Expr:
+def mix_rows(index: Axis, rows: Matrix, read: Callable[[int], Expr], dtype: str) -> Expr:
     """Return row ``index`` of the matrix ``rows`` times the vector ``read(0), read(1), ...``.
 
     It is a choice of sums without zeros. A schedule that unrolls ``index`` settles the choice.
     """
     values = [read(k) for k in range(len(rows[0]))]
-    sums = [_combined(row, values, dtype) for row in rows]
-    found = sums[-1]
+    sums = [_combine(row, values, dtype) for row in rows]
+    chosen = sums[-1]
     for k in range(len(sums) - 2, -1, -1):
-        found = select(binary("==", index, k), sums[k], found)
-    return found
+        chosen = select(binary("==", index, k), sums[k], chosen)
+    return chosen
 
 
-def _combined(row: Sequence[Fraction], values: Sequence[Expr], dtype: str) -> Expr:
-    found: Expr | None = None
+def _combine(row: Sequence[Fraction], values: Sequence[Expr], dtype: str) -> Expr:
+    total: Expr | None = None
     for factor, value in zip(row, values):
         if not factor:
             continue
         size = abs(factor)
         term = value if size == 1 else value * const(float(size), dtype)
-        if found is None:
-            found = -term if factor < 0 else term
+        if total is None:
+            total = -term if factor < 0 else term
         else:
-            found = found - term if factor < 0 else found + term
-    assert found is not None
-    return found
+            total = total - term if factor < 0 else total + term
+    assert total is not None
+    return total
 
 
-def transposed(matrix: Matrix) -> Matrix:
+def transpose(matrix: Matrix) -> Matrix:
     return tuple(zip(*matrix))
 
 
 def _winograd(
-    layout: str, data: Any, weight: Any, strides: Any, padding: Any, dilation: Any,
-    out_dtype: Any, pre_computed: bool, tile_size: Any,
-) -> Tensor:  # fmt: skip
+    layout: str,
+    data: Any,
+    weight: Any,
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    out_dtype: Any,
+    pre_computed: bool,
+    tile_size: Any,
+) -> Tensor:
     name = f"conv2d_winograd_{layout.lower()}"
     asked = f"topi.nn.{name}"
     m = _check_tile(asked, tile_size)
@@ -288,8 +315,13 @@ def _winograd(
         dtype = _dtype_of(asked, out_dtype, data, weight)
         u_weight = _weights(asked, weight, kernel_layout, m, layout, dtype)
     size, channels = dict(zip(layout, data.shape)), dict(zip(order, u_weight.shape[2:]))
-    check_same(asked, size["C"], f"the number of channels of data {data.name}",
-               channels["I"], f"the number of input channels of weight {weight.name}")  # fmt: skip
+    check_same(
+        asked,
+        size["C"],
+        f"the number of channels of data {data.name}",
+        channels["I"],
+        f"the number of input channels of weight {weight.name}",
+    )
     for c in "HW":
         check_whole(asked, size[c], f"the {MEANINGS[c]} of {data.name}")
     height, width = (
@@ -298,11 +330,15 @@ def _winograd(
     )
     th, tw = -(-height // m), -(-width // m)
     # whole tiles: rows and columns after the last ones count as 0
-    source = padded(data, layout, {
-        "H": (high.before, th * m + 2 - size["H"] - high.before),
-        "W": (wide.before, tw * m + 2 - size["W"] - wide.before),
-    })  # fmt: skip
-    a, b = (transposed(matrix) for matrix in winograd_matrices(m)[:2])
+    source = pad_windows(
+        data,
+        layout,
+        {
+            "H": (high.before, th * m + 2 - size["H"] - high.before),
+            "W": (wide.before, tw * m + 2 - size["W"] - wide.before),
+        },
+    )
+    a, b = (transpose(matrix) for matrix in winograd_matrices(m)[:2])
     count = extent(as_expr(size["N"]) * (th * tw))
     first = layout == "NCHW"
 
@@ -316,7 +352,7 @@ def _winograd(
             read = {**place, "H": place["H"] * m + k}
             return cast(source[tuple(read[c] for c in layout)], dtype)
 
-        return mixed(u, b, value, dtype)
+        return mix_rows(u, b, value, dtype)
 
     sizes = {**size, "H": th, "W": tw * m + 2}
     rows = compute(
@@ -330,10 +366,14 @@ def _winograd(
             read = {"N": p // (th * tw), "C": c, "H": p // tw % th, "W": p % tw * m + k}
             return rows.element((u, *(read[letter] for letter in layout)))
 
-        return mixed(v, b, value, dtype)
+        return mix_rows(v, b, value, dtype)
 
-    v_data = compute("winograd_data", (m + 2, m + 2, *ordered(size["C"], count)), data_of,
-                     ["u", "v", *ordered("c", "p")])  # fmt: skip
+    v_data = compute(
+        "winograd_data",
+        (m + 2, m + 2, *ordered(size["C"], count)),
+        data_of,
+        ["u", "v", *ordered("c", "p")],
+    )
     rc = reduce_axis(size["C"], "rc")
 
     def product(u: Axis, v: Axis, *at: Axis) -> Any:
@@ -345,15 +385,17 @@ def _winograd(
     outputs, names = ordered(channels["O"], count), ordered("f", "p")
     products = compute("winograd_products", (m + 2, m + 2, *outputs), product, ["u", "v", *names])
     columns = compute(
-        "winograd_columns", (m, m + 2, *outputs),
-        lambda y, v, *at: mixed(y, a, lambda u: products.element((u, v, *at)), dtype),
+        "winograd_columns",
+        (m, m + 2, *outputs),
+        lambda y, v, *at: mix_rows(y, a, lambda u: products.element((u, v, *at)), dtype),
         ["y", "v", *names],
-    )  # fmt: skip
+    )
     tiles = compute(
-        "winograd_tiles", (m, m, *outputs),
-        lambda y, x, *at: mixed(x, a, lambda v: columns.element((y, v, *at)), dtype),
+        "winograd_tiles",
+        (m, m, *outputs),
+        lambda y, x, *at: mix_rows(x, a, lambda v: columns.element((y, v, *at)), dtype),
         ["y", "x", *names],
-    )  # fmt: skip
+    )
 
     def element(*axes: Axis) -> Expr:
         at = dict(zip(layout, axes))

@@ -87,13 +87,18 @@ def csrmv(a: Any, x: Any, y: Any = None) -> Tensor:
     if not flat:
         check_tensor(asked, x, "x", "columns", "1")
         check_same(asked, x.shape[1], f"the number of columns of x {x.name}", 1, "that of a vector")
-    check_same(asked, matrix.shape[1], "the number of columns of a",
-               x.shape[0], f"the number of elements of x {x.name}")  # fmt: skip
-    made = _product("csrmv", matrix, x, flat)
+    check_same(
+        asked,
+        matrix.shape[1],
+        "the number of columns of a",
+        x.shape[0],
+        f"the number of elements of x {x.name}",
+    )
+    product = _product("csrmv", matrix, x, flat)
     if y is None:
-        return made
+        return product
     check_tensor(asked, y, "y", "rows")
-    return _biased("csrmv", made, y, "y", is_one(y.shape[0]))
+    return _biased("csrmv", product, y, "y", is_one(y.shape[0]))
 
 
 def csrmm(a: Any, b: Any, c: Any = None) -> Tensor:
@@ -109,35 +114,48 @@ def csrmm(a: Any, b: Any, c: Any = None) -> Tensor:
     asked = "topi.sparse.csrmm"
     matrix = _checked(asked, a)
     check_tensor(asked, b, "b", "rows", "columns")
-    check_same(asked, matrix.shape[1], "the number of columns of a",
-               b.shape[0], f"the number of rows of b {b.name}")  # fmt: skip
-    made = _product("csrmm", matrix, b, False)
+    check_same(
+        asked,
+        matrix.shape[1],
+        "the number of columns of a",
+        b.shape[0],
+        f"the number of rows of b {b.name}",
+    )
+    product = _product("csrmm", matrix, b, False)
     if c is None:
-        return made
+        return product
     check_tensor(asked, c, "c", "rows")
-    return _biased("csrmm", made, c, "c", False)
+    return _biased("csrmm", product, c, "c", False)
 
 
 def _biased(name: str, made: Tensor, bias: Tensor, what: str, single: bool) -> Tensor:
     """Return ``made`` plus the element of ``bias`` for each row, or its ``single`` one."""
     if not single:
-        check_same(f"topi.sparse.{name}", bias.shape[0],
-                   f"the number of elements of {what} {bias.name}",
-                   made.shape[0], "the number of rows of a")  # fmt: skip
+        check_same(
+            f"topi.sparse.{name}",
+            bias.shape[0],
+            f"the number of elements of {what} {bias.name}",
+            made.shape[0],
+            "the number of rows of a",
+        )
     return compute(
-        f"{name}_bias", made.shape,
+        f"{name}_bias",
+        made.shape,
         lambda *at: made[at] + cast(bias[0 if single else at[0]], made.dtype),
-    )  # fmt: skip
+    )
 
 
 def sparse_dense(
-    dense_data: Any, sparse_data: Any, sparse_indices: Any, sparse_indptr: Any,
+    dense_data: Any,
+    sparse_data: Any,
+    sparse_indices: Any,
+    sparse_indptr: Any,
     sparse_lhs: bool = False,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Return ``dense_data[m, k]`` by the transpose of a sparse matrix ``[n, k]``, as ``[m, n]``.
 
     The sparse matrix is given by its elements, their columns, and the ends of its rows. With
-    ``sparse_lhs`` the product is that of the sparse ``[n, k]`` with the transpose of
+    ``sparse_lhs``, the sparse ``[n, k]`` is multiplied by the transpose of
     ``dense_data[m, k]``, ``[n, m]``. Columns must lie in ``0..k``; ``sl.assume`` has them checked.
 
     >>> import schedlang as sl
@@ -185,12 +203,17 @@ def _checked(asked: str, a: Any) -> CSR:
 
 def _check_parts(asked: str, data: Any, indices: Any, indptr: Any) -> Extent:
     """Return the number of rows of a sparse matrix, given by its parts."""
-    for given, what in ((data, "data"), (indices, "indices"), (indptr, "indptr")):
-        check_tensor(asked, given, what, "elements")
+    for part, what in ((data, "data"), (indices, "indices"), (indptr, "indptr")):
+        check_tensor(asked, part, what, "elements")
     check_index(asked, indices, "indices")
     check_index(asked, indptr, "indptr")
-    check_same(asked, data.shape[0], f"the number of elements of {data.name}",
-               indices.shape[0], f"that of {indices.name}")  # fmt: skip
+    check_same(
+        asked,
+        data.shape[0],
+        f"the number of elements of {data.name}",
+        indices.shape[0],
+        f"that of {indices.name}",
+    )
     ends = indptr.shape[0]
     if isinstance(ends, int) and ends < 1:
         raise ComputeError(
