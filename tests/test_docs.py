@@ -10,6 +10,7 @@ refused torch`` only where that library is installed. ``pytest tests/test_docs.p
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import importlib.util
 import io
@@ -23,6 +24,7 @@ from schedlang.errors import SchedlangError
 from tests.marks import slow_but
 
 ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "schedlang"
 # porting-from-te.md shows programs for TVM too, and has a test of its own
 FILES = [
     ROOT / "README.md",
@@ -148,6 +150,19 @@ def test_links(path: Path) -> None:
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", prose):
         if not target.startswith(("http:", "https:", "mailto:")):
             assert (path.parent / target).exists(), f"{path.name} links to {target}"
+
+
+def test_files_that_docstrings_of_packages_name_exist() -> None:
+    """A file is named by its path in the package, in schedlang, or in the clone."""
+    named = re.compile(r"``([\w./*]+\.(?:py|pyi|h|js|md))``")
+    missing, count = [], 0
+    for path in PACKAGE.rglob("__init__.py"):
+        for name in named.findall(ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""):
+            count += 1
+            if not any(any(folder.glob(name)) for folder in (path.parent, PACKAGE, ROOT)):
+                missing.append(f"{path.relative_to(ROOT)} names {name}")
+    assert not missing
+    assert count > 300
 
 
 def test_every_primitive_is_documented() -> None:

@@ -1,4 +1,25 @@
-"""Search for schedules: ``schedlang.autotune(C)``."""
+"""Search for schedules: ``schedlang.autotune(C)``.
+
+A *template* is a function that applies steps to a schedule and asks ``Knobs`` for each decision.
+Decisions are data, so a candidate can be drawn, replayed, mutated and crossed with another
+(``knobs.py``, ``search.py``). The tactics in ``tactics/`` make a template for any computation. The
+life of a candidate:
+
+1. ``search.py`` proposes decisions. The first proposal is the schedule of ``sl.autoschedule``.
+2. ``space.py`` turns them into a schedule, a verified nest and an estimate (``costs/``), or rejects
+   them.
+3. ``runner/measure.py`` builds, checks and times the kernel of a ``runner/task.py``, in a child
+   process of this machine (``runner/local.py``) or on the workers of an executor
+   (``runner/remote.py``).
+4. ``database.py`` stores the trial as a line that ``records/`` writes and reads. ``best.py`` finds
+   it again.
+
+``tuner.py`` checks the arguments, ``run.py`` is the loop, and ``state.py`` holds what the search
+knows. ``resume.py`` resumes from the database, and ``final_race.py`` measures the fastest
+candidates again at the end. ``result.py`` holds the result, and ``report/`` shows it, during the
+search and afterwards. ``model/`` makes the schedule that the cost model prefers, without measuring;
+``at_once/`` is ``sl.autoschedule``.
+"""
 
 from __future__ import annotations
 

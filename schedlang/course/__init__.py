@@ -1,3 +1,7 @@
-"""The course: notebooks that are copied, solved and shown as slides, and exercises that check
-themselves (docs/teaching.md).
+"""The course: notebooks that are copied, solved and shown as slides (docs/teaching.md).
+
+``notebooks`` links to ``examples/notebooks``, so that the lessons are package data. ``lessons.py``
+finds them, ``forms.py`` makes the open and the solved copy, ``copies.py`` writes files, and
+``execute.py`` runs a notebook. ``slides.py`` makes pages of ``markdown.py`` and ``outputs.py``, by
+the template in ``slide_page.py``. ``exercises/`` is ``sl.testing.check``.
 """

@@ -1,7 +1,26 @@
 """The verifier, which checks every nest that is built.
 
 A nest must be well-formed. Every access must be in bounds. Each output element must be finalised
-once. Loops whose iterations run concurrently must be free of races.
+once. Loops whose iterations run concurrently must be free of races: if an iteration of a
+``parallel``, ``vectorize``, ``vthread`` or thread loop writes an element, no other iteration of
+that loop accesses it. Atomic updates of one element are no race with each other.
+
+The verifier first looks for a proof from the structure of the nest (``ir/cover.py``,
+``ir/races.py``). Such a proof costs the same at any size and covers symbolic sizes.
+
+* It reads an index as a mixed-radix number whose digits are the loops around it. A guard restricts
+  the range of a digit, or combines several digits into one. The two parts of a cut loop are joined.
+  A loop of fused axes is one digit of the element's position, if the dimensions are taken in the
+  order of the axes. Otherwise it is several digits, which ``f // n`` and ``f % n`` select; each
+  divisor must be a multiple of the one before, and the loop's extent of all. Both may be symbolic.
+  If such a loop is split, its parts become one number first.
+* For races, it compares one index in two different iterations. The difference is
+  ``step*(v - v') + rest``, which is not 0 if ``rest`` is smaller than ``step``. Two equal indices
+  have equal digits, and a fused loop whose quotients and remainders are all equal is in the same
+  iteration.
+
+If there is no such proof, the verifier enumerates, up to the limits of ``index/enumeration.py``. In
+the end each rule is proven, refuted (a :class:`~schedlang.errors.VerifyError`), or open.
 """
 
 from __future__ import annotations

@@ -1,1 +1,73 @@
-"""Whole networks: from a graph of many stages to fused parts; see docs/networks.md."""
+"""Whole networks: from a graph of many stages to fused parts; see docs/networks.md.
+
+A network is a graph of stages with arrays for some of its placeholders, the weights. Each step
+below returns new, frozen data:
+
+1. ``folding.py`` looks for stages that alone read a sum and are affine in it; ``affine.py`` splits
+   an expression into scale and shift. A scale of known values that changes only along whole
+   dimensions of the weights is multiplied into them, in a new stage.
+2. ``ahead.py`` says which tensors depend on weights alone, and ``prepare.py`` puts placeholders in
+   place of the largest such stages. From here on all stages have names of their own.
+3. The form of the graph follows. ``padding.py`` leaves out the taps of convolutions that meet
+   padding alone. ``layouts.py`` chooses blocks of channels, until each blocked tensor has a reader
+   of blocks (``blocks.py`` splits axes, ``reading.py`` copies an operation with other operands).
+   ``packing.py`` and ``scan_weights.py`` order weights. ``winograd.py`` replaces convolutions, by a
+   rule or in the forms that ``forms.py`` chooses by the times in a database. All of them add stages
+   that depend on weights alone, and a second ``prepare`` puts these ahead.
+4. ``dataflow.py`` makes ``Node``s of the stages (a scan with its steps is one) and says what each
+   does: a ``product`` reads an operand again and again, a ``copy`` only moves elements.
+5. ``grouping.py`` visits the nodes once, producers first. A node joins the part of the operand that
+   comes last, so that parts never wait for each other, if the kinds fit and the results that it
+   reads may stay inside. They may if all readers up to the post-dominator can be in the part.
+   Copies are computed where they are read.
+6. ``overrides.py`` applies the user's cuts and fusions, and ``ordering.py`` sorts the parts.
+   ``partition.py`` holds the result, with each part as a computation of its own.
+7. ``kernels.py`` schedules the first of all parts that are equal but for names; ``origins.py`` says
+   where each schedule comes from.
+8. ``linking.py`` makes a call of a kernel for each part, and ``program.py`` one module of the
+   calls, as below.
+
+**Values.** ``network.py`` is the public face, and runs these steps when they are first asked for. A
+network is two values and a lock. A ``Plan`` (``plan.py``) has the choices: the forms of
+convolutions, the schedules that were given or saved, and the database of all others. A ``Compiled``
+(``compiled.py``) has the source, the target, the plan, and what is made of these so far. Its
+functions return it with more, and the network swaps the whole value under its lock, so an error or
+Ctrl-C in a step leaves the network as it was. ``rescheduling.py`` and ``tuning.py`` make another
+plan.
+
+**Starts.** Before any step, ``sources.py`` looks for the network by what it is made from: a model
+with its options, or the manifest of a folder. ``cache.py`` keeps the data of a linked module in the
+cache folder, under a hash of the graph, the options, the machine, schedlang's source and the
+databases that schedules come from. A *start* (``starts.py``) has the key of such a module, and for
+a model its packed weights in a file that is mapped into memory. If there is one, ``dividing.py``,
+which makes the parts, runs only when the parts are asked for. So ``data.py``, ``memory.py`` and
+``module.py``, which a call needs, import neither passes nor the tuner.
+
+**Modules.** The kernels of a network become one module; nothing here schedules.
+
+1. ``program.py`` asks ``roles.py`` what each tensor is: an argument, a parameter, or stored between
+   calls. The target decides how kernels are called: linked to one machine nest
+   (``linked_calls.py``), or launched by the host (``launched_calls.py``). ``assembly.py`` has what
+   both do.
+2. ``memory.py`` places the tensors between calls, and the scratch of each call, in one arena, by
+   the planner in ``codegen/arena.py``. If their sizes are symbolic, ``sized_memory.py`` does so at
+   the sizes of each call, and ``size_checks.py`` checks the kernels that are not proven for all
+   sizes.
+3. ``machine/link.py`` makes one machine nest: kernels that are equal but for names are the same
+   functions, and the entry is a list of views (an array in an array of bytes) and calls. It is
+   verified and printed as any other. ``codegen/network_file.py`` prints the file around it.
+4. ``module.py`` checks arguments as kernels do (``runtime/checked.py``), and runs the entry;
+   ``call.py`` has the memory of running calls and packs parameters. ``data.py`` writes all but the
+   text and the parameters as JSON values.
+
+For ``target="cuda"`` the calls stay launches. ``launched_calls.py`` prints each program once, with
+names that no other one has, and ``codegen/network_cuda_file.py`` prints the functions ``launch``
+and ``views``. ``device_module.py`` checks arguments as kernels of a GPU do
+(``runtime/device_call.py``), and ``device_launch.py`` runs these two functions with loaded kernels
+and addresses in place of numba's kernels and arrays. ``device_graph.py`` is a call that a stream
+recorded. The emulator's kernels are CPU nests, and take the way of a CPU.
+
+Machine code comes from the cache folder as one object. ``runtime/numba_cache.py`` loads it without
+preparing numba's compiler, which takes most of the time and the memory of loading. No caller
+inlines a kernel, so that the entry stays short for LLVM.
+"""

@@ -1,4 +1,30 @@
-"""Kernels: compiled, checked, called, timed; as ``tvm.runtime``, the names of te programs."""
+"""Kernels: compiled, checked, called, timed; as ``tvm.runtime``, the names of te programs.
+
+``kernel.py`` is the ``Kernel`` that users hold, made from the data in ``built.py``. Its properties
+at each level, from the nest to machine code, are in ``levels.py``.
+
+* **A call.** ``parameters.py`` and ``checked.py`` check the arguments by the rules of
+  ``ir/arguments.py``; ``fast_call.py`` is the way of arrays that need no conversion, and
+  ``advice.py`` helps after a refusal. ``starts.py`` is what a call starts: the function of the
+  file, in a lock where it launches threads (``thread_safety.py``).
+* **numba.** ``numba_compiler.py`` compiles the functions of an emitted file by a pipeline of
+  numba's passes that suits them. It makes machine code only of the function that Python calls.
+  ``numba_parallel.py`` launches parallel loops, and ``numba_team.py`` shares the loops of a scan's
+  steps among threads that start once. ``numba_cache.py`` loads machine code without the compiler.
+  All of them take what they need of numba's inside from ``numba_internals.py``, into which no other
+  module reaches.
+* **GPUs.** ``device_file.py`` compiles the emitted file when it is needed. ``gpu.py`` and
+  ``emulated.py`` are the kernels, ``nvidia.py`` has PTX and resources, ``device_call.py`` and
+  ``device_fast_call.py`` do what the CPU's files do for a call, and ``simulator.py`` runs the
+  emitted source.
+* **Times and counts.** ``evaluate.py`` and ``timing.py`` time a kernel beside the ceilings of the
+  machine (``ceilings.py``). ``cpu_profile.py`` stamps loops of the machine nest
+  (``machine/passes/stamps.py``), and ``gpu_profile.py`` uses events of the GPU; both give a
+  ``Profile`` (``profile.py``), which ``markup/flame.py`` draws. ``counted.py`` runs the nests of
+  ``counting/``.
+* **Files.** ``files.py`` and ``cache_files.py`` write and check the cache folder,
+  ``environment.py`` says what its files hold for, and ``bundle.py`` makes self-contained files.
+"""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,1 +1,16 @@
-"""Traced functions: ``sl.jit``, ``sl.trace`` and ``sl.fori_loop``."""
+"""Traced functions: ``sl.jit``, ``sl.trace`` and ``sl.fori_loop``.
+
+``jit.py`` makes a specialization (``specialization.py``) for each kind of arguments that a function
+is called with; ``arguments.py`` classifies them. ``run.py`` runs the user's function once, on
+arrays that stand for any values (``array.py``). A trace (``trace.py``) holds the present value of
+each array: views and assignments change it (``indexing.py``, ``masked.py``, ``updates.py``), and
+equal calls share a stage (``calls.py``). What a function would do once, and not in later calls, is
+refused: changes of the caller's containers (``containers.py``) and random numbers (``varying.py``).
+``unknown.py`` refuses what needs the values of elements.
+
+The result is a program (``program.py``) of kernels and loops, scheduled by ``scheduling.py``. A
+loop of little work becomes a scan (``recurrence.py``); any other runs on the host. ``repeated.py``
+shortens a loop over one kernel, and ``direct.py`` a call with plain arrays. Names come from the
+user's source: ``statements.py`` finds what it assigns, and ``naming.py`` gives these names to
+stages.
+"""

@@ -1,7 +1,19 @@
 """ONNX models as computations: a table from ONNX's operators to calls of topi.
 
-``checked`` turns a file into the records of ``graph``, and refuses what is damaged or absurd before
-anything is made. ``operators`` has a function for each operator, one family a file, which ``call``
-matches with a node. ``folding`` and ``symbolic`` do the arithmetic on shapes, and ``importer`` the
-whole. The package ``onnx`` is imported when a model is read.
+The package ``onnx`` is imported in ``files.py`` alone, when a model is read.
+
+1. ``files.py`` parses a file, whose size is bounded.
+2. ``checked.py`` makes the records of ``graph.py`` of it, and refuses what is damaged or absurd
+   (``limits.py``). ``weights.py`` says of each array whether its data fit its shape, and reads them
+   when they are first used; ``elements.py`` has the dtypes.
+3. ``sizes.py`` finds the shapes of inputs, with what the caller gives for open extents.
+4. ``importer.py`` goes through the nodes that the outputs need. A value (``values.py``) is a
+   tensor, or an array that is known at import and becomes a parameter when a stage reads it.
+   ``folding.py`` computes small known arrays with NumPy, and ``symbolic.py`` those with symbolic
+   sizes in them.
+
+All else is a call of an operator's function in ``operators/``, one family a file, with a function
+for each opset in which the operator changed. Its signature is that of the operator, and ``call.py``
+matches it with the node: ``Tensor``, ``Floats``, ``Known`` or ``Value`` says what an input must be.
+``operators/refused.py`` says why other operators have no function.
 """
