@@ -11,7 +11,7 @@ from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import Load, Store
 
 # cycles of a division and of a math function, per vector
-# no run has decided them
+# nobody has measured these values
 DIVISION, MATH = 10, 14
 CHEAP = frozenset(f.name for f in FUNCTIONS.values() if f.cheap)
 

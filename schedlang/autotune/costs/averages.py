@@ -19,7 +19,8 @@ from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, For, Load, Stmt, block_of, with_held
 from schedlang.ir.trimmed import Trimmed, trimmed
 
-# samples of the loops around a trimmed one: no run has decided it
+# samples of the loops around a trimmed one
+# nobody has measured this value
 SAMPLES = 256
 
 

@@ -31,17 +31,17 @@ from schedlang.machine.loops.sums import keep_sums
 from schedlang.target import Target
 
 # latency of a multiply-add in cycles
-# no run has decided it
+# nobody has measured this value
 LATENCY = 4
 # bytes per cycle that a miss in the first, the second and the last level of caches brings
-# no run has decided it
+# nobody has measured this value
 RATES = (32.0, 16.0, 8.0)
 # the part of the shorter of instructions and traffic that does not overlap with the other
-# no run has decided it
+# nobody has measured this value
 OVERLAP = 0.3
 # cycles to start a parallel loop, and to start it again soon, when threads still wait for work (see
 # runtime/numba_team.py); the seconds of a cycle
-# the second was measured, in a run that is not kept; no run has decided the others
+# the second was measured, in a run that is not kept; nobody has measured the others
 LAUNCH, AGAIN, CYCLE = 6000.0, 3500.0, 3e-10
 
 

@@ -35,7 +35,7 @@ ISSUE, ISSUING = 4, 5
 # fitted on an H100
 FETCH = 2.3
 # seconds to launch a kernel
-# no run has decided it
+# nobody has measured this value
 LAUNCH = 3e-6
 
 

@@ -18,10 +18,10 @@ from schedlang.ir.nodes import Buffer, For
 from schedlang.ir.offsets import flat, lane_step, strides
 
 # bytes of a step that a prefetcher follows
-# no run has decided it
+# nobody has measured this value
 NEAR = 2 * LINE
 # streams that the prefetchers of a core follow side by side
-# no run has decided it
+# nobody has measured this value
 STREAMS = 16
 # bytes of a page, inside of which virtual and physical addresses agree
 # by definition of x86-64

@@ -41,7 +41,7 @@ from schedlang.machine.loops.sums import keep_sums
 from schedlang.target import Target
 
 # instructions that a barrier stands for
-# no run has decided it
+# nobody has measured this value
 BARRIER = 30
 # the instructions of a loop that the instruction cache holds (fitted on an H100)
 CODE = 2048

@@ -28,10 +28,10 @@ from schedlang.schedule.schedule import Schedule, empty_schedule
 # the origin of the schedule of the cost model, among candidates
 MODEL = "model"
 # evaluations of one stage for a whole computation, and for one group of it
-# no run has decided them
+# nobody has measured these values
 BUDGET, MOST = 48, 28
 # the fewest evaluations of a group: its starting point and some changes
-# no run has decided it
+# nobody has measured this value
 LEAST = 4
 
 

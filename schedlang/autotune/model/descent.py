@@ -13,23 +13,23 @@ from schedlang.compute.tensor import ComputeOp
 from schedlang.target import Target
 
 # a decision is changed only for a gain of more than this part: the first options are the safest
-# no run has decided it
+# nobody has measured this value
 LEAST_GAIN = 1e-3
 # random draws, if the decisions to start from are rejected
-# no run has decided it
+# nobody has measured this value
 MOST_DRAWS = 8
 # how many structures are refined, each with this part of the evaluations
-# no run has decided them
+# nobody has measured these values
 REFINED, PART = 2, 0.3
 # more evaluations, as a part, of candidates that compute stages in the loops of their readers, and
 # the rows of a block that goes through these stages
-# no run has decided them
+# nobody has measured these values
 INSIDE, ROWS = 0.5, 4
 # the fewest stages of a chain
-# no run has decided it
+# nobody has measured this value
 CHAIN = 3
 # the estimate at which these are still faster: it sees little of what passes over memory cost
-# no run has decided it
+# nobody has measured this value
 SLOWER = 1.05
 
 

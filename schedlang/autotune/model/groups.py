@@ -20,10 +20,10 @@ from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
 from schedlang.schedule.schedule import empty_schedule
 
 # the most stages with loops of their own in a group, and the most of a graph that is one group
-# no run has decided it
+# nobody has measured this value
 MOST_STAGES = 5
 # a reduction with more operations for each element that it reads reuses them, as a product does
-# no run has decided it
+# nobody has measured this value
 REUSED = 8
 
 

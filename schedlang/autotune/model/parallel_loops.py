@@ -22,13 +22,13 @@ from schedlang.schedule.schedule import Schedule
 
 # threads must save so many times what their first start costs, about 60 microseconds: a machine
 # that has other work starts one of them some milliseconds late
-# no run has decided it
+# nobody has measured this value
 MARGIN = 32.0
 # so many times, if threads wait for work, as they do between the kernels of a network
-# no run has decided it
+# nobody has measured this value
 TEAM_MARGIN = 2.0
 # the operations and the bytes of a cycle of one core, at most
-# no run has decided them
+# nobody has measured these values
 FLOPS, BYTES = 64, 16
 
 

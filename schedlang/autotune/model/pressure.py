@@ -14,7 +14,7 @@ from schedlang.ir.offsets import flat, lane_step
 from schedlang.target import Target
 
 # LLVM unrolls serial loops of so few iterations; more copies than these are not examined
-# no run has decided them
+# nobody has measured these values
 SHORT, MOST_COPIES = 4, 512
 # the factor on the time of a tile whose sums spill (measured for two convolutions)
 SPILLED = 1.6

@@ -17,7 +17,7 @@ from schedlang.index.simplify import to_lin
 from schedlang.schedule.schedule import Schedule
 
 # the most times that the same elements may be computed, as by each of a few threads
-# no run has decided it
+# nobody has measured this value
 MOST_COPIES = 2
 KNOBS = (
     Knob(

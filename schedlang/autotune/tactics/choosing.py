@@ -10,7 +10,7 @@ from schedlang.index.linear import Lin, Mod
 from schedlang.index.simplify import to_lin
 
 # the longest axis of which each index may have a value of its own
-# no run has decided it
+# nobody has measured this value
 LONGEST = 8
 
 

@@ -11,7 +11,7 @@ from schedlang.compute.read import Read
 from schedlang.schedule.schedule import Schedule
 
 # the most times that an inlined element is computed, without and with math functions
-# no run has decided them
+# nobody has measured these values
 MOST, MOST_CALLS = 16, 4
 KNOBS = (
     Knob(

@@ -18,7 +18,7 @@ UNLIKE = 64.0
 # by definition: the greatest
 LAST_RANK = 99
 # the most values of a knob that are tried
-# no run has decided it
+# nobody has measured this value
 MOST_VALUES = 4
 
 

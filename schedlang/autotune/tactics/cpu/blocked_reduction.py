@@ -44,16 +44,16 @@ BLOCKS = (8, 16, 32, 64)
 # a search decides among them
 GROUPS = (1, 2, 4, 8, 16)
 # the most steps of a block, where none of the numbers above divides
-# no run has decided it
+# nobody has measured this value
 MOST_STEPS = 64
 # numbers of groups of tiles that none of them divides: the last group has fewer tiles
 # a search decides among them
 UNEVEN = (1, 2, 4)
 # bytes of an operand that is too large for the caches of a core
-# no run has decided it
+# nobody has measured this value
 LARGE = 2 << 20
 # the most copies of a multiply-add where taps are unrolled
-# no run has decided it
+# nobody has measured this value
 MOST_TAPS = 512
 # by position of a data axis: the reduction axis and the modulus of a test on both
 Phases = dict[int, tuple[Axis, int]]

@@ -17,7 +17,7 @@ from schedlang.schedule.schedule import Schedule
 # a search decides among them
 VECTORS = (1, 2, 4, 8)
 # the most vectors in a row that is vectorized as a whole
-# no run has decided it
+# nobody has measured this value
 ROW = 4
 LANES = Knob(
     "C.lanes", "whole vectors, or all elements", "the number of neighbouring elements in lanes",

@@ -16,10 +16,10 @@ from schedlang.expr.nodes import Axis
 from schedlang.schedule.schedule import Schedule
 
 # the fewest evaluations of a body that are worth starting threads for
-# no run has decided it
+# nobody has measured this value
 LEAST_STEPS = 1 << 13
 # the most time of the busiest thread, as a multiple of what it is if all have as much work
-# no run has decided it
+# nobody has measured this value
 UNEVEN = 1.25
 PARALLEL = Knob(
     "C.parallel", "0 to the number of loops",

@@ -19,11 +19,11 @@ from schedlang.expr.nodes import Axis
 from schedlang.schedule.schedule import Schedule
 
 # rows that are transposed in registers at once
-# no run has decided it
+# nobody has measured this value
 SQUARE = 16
 # the most adjacent panels that are filled together, to read each cache line once, and the most
 # bytes of a row of them: the streams to more panels would share cache sets
-# no run has decided them
+# nobody has measured these values
 MOST_PANELS, ROW_BYTES = 4, 256
 KNOBS = (
     Knob(

@@ -30,13 +30,13 @@ from schedlang.schedule.schedule import Schedule
 # a search decides among them
 PARTS = (1, 4)
 # results are few if each thread has at most so many vectors of them
-# no run has decided it
+# nobody has measured this value
 FEW_VECTORS = 4
 # parts take their steps in about so many rounds, if the steps do not divide evenly
-# no run has decided it
+# nobody has measured this value
 ROUNDS = 128
 # the most vectors of partial results side by side
-# no run has decided it
+# nobody has measured this value
 MOST_VECTORS = 8
 PARTS_PER_THREAD = Knob(
     "C.parts", PARTS, "the number of partial sums per thread", Moves(rank=20)

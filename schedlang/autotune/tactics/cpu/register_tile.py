@@ -36,13 +36,13 @@ from schedlang.expr.visit import postorder
 from schedlang.schedule.schedule import Schedule
 
 # the most steps of a reduction loop that may be unrolled, and the most multiply-adds then
-# no run has decided them
+# nobody has measured these values
 SHORT, MOST_UPDATES = 8, 128
 # the most unrolled steps with a condition: one that is false costs nothing there
-# no run has decided it
+# nobody has measured this value
 MOST_TESTED = 512
 # steps ahead of its use that an operand is prefetched
-# no run has decided it
+# nobody has measured this value
 AHEAD = 16
 
 

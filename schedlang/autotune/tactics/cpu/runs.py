@@ -9,7 +9,7 @@ from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.expr.nodes import Axis
 
 # the fewest vectors of a contiguous run that are worth partial results in lanes
-# no run has decided it
+# nobody has measured this value
 LEAST_RUN = 2
 
 

@@ -25,10 +25,10 @@ from schedlang.state.scattered import overwrites
 # a search decides among them
 COPIES = (1, 4, 8)
 # the most bytes of these copies, which should stay in the first-level cache
-# no run has decided it
+# nobody has measured this value
 MOST_BYTES = 1 << 15
 # the fewest updates of each copy
-# no run has decided it
+# nobody has measured this value
 LEAST_UPDATES = 16
 COPIES_IN_TURN = Knob("C.copies", COPIES, "the number of copies that a thread updates in turn")
 

@@ -25,11 +25,11 @@ from schedlang.expr.nodes import Axis
 from schedlang.schedule.schedule import Schedule
 
 # the fewest bytes of a panel in a block: for less, a tile loads and stores its sums too often
-# no run has decided it
+# nobody has measured this value
 LEAST_PANEL = 1 << 10
 # the most of the first cache that the panel of a tile may fill, to stay there beside other data,
 # and the most that the sums of a group may fill
-# no run has decided them
+# nobody has measured these values
 MOST_PANEL, MOST_SUMS = 0.5, 0.5
 # the most of the second cache that the tensors of panels may fill, to stay there
 # measured: conv1 of ResNet-50 at batch 8 took 0.4 of its time without such a prefetch

@@ -18,27 +18,27 @@ from schedlang.host import LINE
 from schedlang.index.simplify import to_lin
 
 # the most vectors along the lanes: of a tile with rows, and of one without
-# no run has decided them
+# nobody has measured these values
 MOST_VECTORS, MOST_ALONE = 4, 8
 # the fewest tiles along an axis whose last tile may be smaller: that one needs a copy of the code
-# no run has decided it
+# nobody has measured this value
 LEAST_TILES = 16
 # of a tile that is stored transposed: the most vectors, as each lane is compiled, and the fewest
 # rows, which are the contiguous elements of a store
-# no run has decided them
+# nobody has measured these values
 MOST_TRANSPOSED, LEAST_TRANSPOSED = 2, 4
 # the fewest sums that keep a core's multiply-adds busy: their latency times their rate
 # by definition: 4 cycles times 2 a cycle
 LEAST_SUMS = 8
 # of tiles that are larger than whole ones: how many are tried, and the most that the last one may
 # lack of a whole one, as a part of all points
-# no run has decided them
+# nobody has measured these values
 MOST_LARGER, MOST_WASTE = 2, 0.15
 # the cost of loading a vector that no step reads again, in loads of an element
-# no run has decided it
+# nobody has measured this value
 VECTOR_LOAD = 3
 # the most tiles that a descent tries
-# no run has decided it
+# nobody has measured this value
 MOST_TILES = 8
 
 

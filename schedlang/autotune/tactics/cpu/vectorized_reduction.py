@@ -25,7 +25,7 @@ from schedlang.autotune.tactics.tactic import Applicable, Tactic
 from schedlang.schedule.schedule import Schedule
 
 # the most results computed together
-# no run has decided it
+# nobody has measured this value
 MOST_ROWS = 4
 
 

@@ -22,10 +22,10 @@ from schedlang.schedule.schedule import Schedule
 # steps of the longest reduction axis that are fetched at once: a search decides among them
 DEPTHS = (4, 8, 16, 32)
 # the most unrolled multiply-adds of a thread in one step of the outer reduction loop
-# no run has decided it
+# nobody has measured this value
 MOST_UNROLLED = 1024
 # how many times a tile is among the options if all operands are reused
-# no run has decided it
+# nobody has measured this value
 WEIGHT = 3
 
 

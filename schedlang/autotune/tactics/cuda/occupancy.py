@@ -12,10 +12,10 @@ from schedlang.autotune.tactics.tactic import Applicable
 # a search decides among them
 THREADS = (64, 128, 256, 512)
 # fewer results than this do not fill a GPU with one thread each
-# no run has decided it
+# nobody has measured this value
 FEW = 1 << 14
 # fewer results than this leave multiprocessors idle with one block each
-# no run has decided it
+# nobody has measured this value
 FEW_BLOCKS = 128
 # a descent starts from up to so many threads along an axis of a tile
 THREADS_MOVE = Moves(rank=15, start=at_most(16))

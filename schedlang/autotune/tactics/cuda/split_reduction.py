@@ -20,9 +20,9 @@ from schedlang.schedule.schedule import Schedule
 COUNTS = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
 # the fewest and the most partial results in all, and the fewest steps of each: with a block per
 # partial result, and with a thread per partial result
-# no run has decided it
+# nobody has measured this value
 BLOCKS = (128, 1 << 12, 256)
-# no run has decided it
+# nobody has measured this value
 COLUMNS = (1 << 13, 1 << 18, 16)
 
 

@@ -16,7 +16,7 @@ from schedlang.autotune.tactics.knob import Knob, Moves, at_most
 from schedlang.diagnostics.spills import registers_of
 
 # elements of a thread along an axis; the most registers for its sums, and those for everything else
-# a search decides among the elements; no run has decided the registers
+# a search decides among the elements; nobody has measured the registers
 EACH, MOST_SUMS, OTHERS = (2, 4, 8), 128, 32
 # threads of a block along an axis, and more if there is only one axis
 # a search decides among them
@@ -24,13 +24,13 @@ ALONG, ALONE = (4, 8, 16, 32, 64), (128, 256)
 # virtual threads along an axis: a search decides among them
 VIRTUAL = (1, 2)
 # the longest axis along which a thread may have one element, and all elements
-# no run has decided them
+# nobody has measured these values
 SHORT, WHOLE = 16, 8
 # two axes with at most so many points together leave threads for a third axis
-# no run has decided it
+# nobody has measured this value
 FEW_POINTS = 1024
 # the most points of all tiles, those beyond the edge included, for each point of the result
-# no run has decided it
+# nobody has measured this value
 MOST_PADDED = 1.5
 KNOBS = (
     Knob(

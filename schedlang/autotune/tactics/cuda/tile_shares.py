@@ -17,13 +17,13 @@ from schedlang.compute.tensor import Tensor
 from schedlang.schedule.schedule import Schedule
 
 # numbers of blocks that share the sums of a tile, and the fewest terms along the split axis of each
-# a search decides among the shares; no run has decided the fewest terms
+# a search decides among the shares; nobody has measured the fewest terms
 SHARES, LEAST = (1, 2, 4, 8, 16), 16
 # with more results than this, whole sums are taken to make enough blocks
-# no run has decided it
+# nobody has measured this value
 MANY = 1 << 18
 # threads of a block that adds the sums of parts
-# no run has decided it
+# nobody has measured this value
 ADDING = 128
 KNOB = Knob(
     "C.shares", SHARES,
