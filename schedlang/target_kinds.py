@@ -57,7 +57,8 @@ class Facts:
 
     Schedules:
 
-    * ``tactics``: the registry of tactics that search for its schedules.
+    * ``tactics``: the :class:`~schedlang.autotune.tactics.Registry` of tactics that search for its
+      schedules, or its name: one of schedlang's, or an entry point in ``schedlang.tactics``.
     * ``measured_as``: the kind whose measured schedules are also good ones here.
     * ``compared_estimates``: the estimates of its cost model were compared with times on several
       machines.
@@ -87,7 +88,7 @@ class Facts:
     emulated: str = ""
     compiles_at_launch: bool = False
     timing: Literal["host", "events", "none"] = "host"
-    tactics: str = "cpu"
+    tactics: Any = "cpu"
     measured_as: str = "cpu"
     compared_estimates: bool = True
     rewrites_networks: bool = True
@@ -156,17 +157,38 @@ def checked(target: Any, asked: str) -> HasFacts:
     return target
 
 
-def _entries(**asked: Any) -> Iterable[Any]:
-    """Return the entry points of targets, by name if one is ``asked`` for."""
+def _entries(group: str, **asked: Any) -> Iterable[Any]:
+    """Return the entry points of a group, by name if one is ``asked`` for."""
     # it would take 5 percent of the time of `import schedlang`
     from importlib.metadata import entry_points
 
-    return entry_points(group=GROUP, **asked)
+    return entry_points(group=group, **asked)
 
 
 def installed() -> Iterator[str]:
     """Yield the names of targets that packages have as entry points."""
-    yield from sorted({entry.name for entry in _entries()} - {*SPELLINGS})
+    yield from sorted({entry.name for entry in _entries(GROUP)} - {*SPELLINGS})
+
+
+def installed_object(group: str, kind: str, name: str) -> tuple[Any, str] | None:
+    """Return the object that an installed package has under ``name`` in a group of entry points.
+
+    With it comes its description for messages, as ``kind`` with the name and the entry point. The
+    result is ``None`` if no package has that name. Raise :class:`~schedlang.errors.BuildError` for
+    an entry point that cannot be loaded.
+    """
+    entry = next(iter(_entries(group, name=name)), None)
+    if entry is None:
+        return None
+    asked = f"{kind} {name!r}, the entry point {entry.value}"
+    try:
+        loaded = entry.load()
+        return loaded() if isinstance(loaded, type) else loaded, asked
+    except Exception as error:
+        # the package may raise anything when it is imported, or when its class is called
+        why = f"it cannot be loaded: {type(error).__name__}: {error}"
+        fix = "Install the package that it belongs to again, or remove it."
+        raise BuildError(explain(asked, why, fix)) from error
 
 
 def installed_target(name: str) -> HasFacts | None:
@@ -174,25 +196,18 @@ def installed_target(name: str) -> HasFacts | None:
 
     Raise :class:`~schedlang.errors.BuildError` if what the entry point names is no target.
     """
-    for entry in _entries(name=name):
-        asked = f"target {name!r}, the entry point {entry.value}"
-        try:
-            loaded = entry.load()
-            target = loaded() if isinstance(loaded, type) else loaded
-        except Exception as error:
-            # the package may raise anything when it is imported, or when its class is called
-            why = f"it cannot be loaded: {type(error).__name__}: {error}"
-            fix = "Install the package that it belongs to again, or remove it."
-            raise BuildError(explain(asked, why, fix)) from error
-        target = checked(target, asked)
-        if target.facts.name != name:
-            why = f"its facts have the name {target.facts.name!r}"
-            raise BuildError(explain(asked, why, "Give the entry point and the facts one name."))
-        return target
-    return None
+    entry = installed_object(GROUP, "target", name)
+    if entry is None:
+        return None
+    loaded, asked = entry
+    target = checked(loaded, asked)
+    if target.facts.name != name:
+        why = f"its facts have the name {target.facts.name!r}"
+        raise BuildError(explain(asked, why, "Give the entry point and the facts one name."))
+    return target
 
 
 __all__ = [
     "CPU", "CUDA", "KINDS", "SPELLINGS", "Facts", "HasFacts", "checked", "installed",
-    "installed_target",
+    "installed_object", "installed_target",
 ]  # fmt: skip

@@ -1,7 +1,8 @@
-"""An example of a new tactic: its file, and the test that draws it and searches with it."""
+"""A new tactic: its file, its door for packages, and tests that draw it and search with it."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 from random import Random
@@ -20,7 +21,10 @@ from schedlang.autotune.tactics.knob import Knob, Moves, last
 from schedlang.autotune.tactics.registries import CPU, CUDA, registry_for
 from schedlang.autotune.tactics.scheduled import Scheduled
 from schedlang.autotune.tactics.tactic import Applicable, Registry, Tactic
+from schedlang.errors import BuildError, TuningError
 from schedlang.schedule.schedule import Schedule
+from schedlang.targets.cpu.backend import CpuBackend
+from schedlang.tvm.topi import x86 as te_schedules
 from tests.cpu_candidates import AVX2
 from tests.graphs import product
 
@@ -100,6 +104,93 @@ def test_a_search_uses_a_new_tactic(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.kernel(a), a + 1)
 
 
+class Stripped(CpuBackend):
+    """The target of a package that brings its tactics as an object."""
+
+    facts = replace(CpuBackend.facts, name="stripped", backend="", tactics=WITH_STRIPS)
+
+
+ONLY_STRIPS = replace(CPU, kind="strips", tactics=(TACTIC,))
+
+
+class OnlyStripped(CpuBackend):
+    """The target of a package whose tactics are an entry point."""
+
+    facts = replace(CpuBackend.facts, name="only-stripped", backend="", tactics="strips")
+
+
+class Mistaken(CpuBackend):
+    facts = replace(CpuBackend.facts, name="mistaken", backend="", tactics=TACTIC)
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the file of the entry points of an installed package: tactics, and a target."""
+    folder = tmp_path / "strips-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: strips\nVersion: 1.0\n")
+    points = folder / "entry_points.txt"
+    module = "tests.test_tuning_new_tactic"
+    points.write_text(
+        f"[schedlang.tactics]\nstrips = {module}:ONLY_STRIPS\n"
+        f"[schedlang.targets]\nstripped = {module}:Stripped\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    # for processes that this one starts
+    root = Path(__file__).parents[1]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, (tmp_path, root))))
+    return points
+
+
+def test_a_target_may_have_tactics_of_its_own() -> None:
+    *_, B = plus_one()
+    space, rng = space_of(Problem((B,), sl.Target.of(Stripped()), 2)), Random(0)
+    found = [space.draw(rng) for _ in range(10)]
+    assert {c.decisions["B.how"] for c in found} == {"points", "strips"}
+    # a model of all tactics is free to choose another one, and no other target has it
+    assert sl.autoschedule(B, target=Stripped()).steps
+    assert registry_for(sl.Target("cpu")) is CPU
+
+
+def test_tactics_of_a_package_by_their_entry_point(installed: Path) -> None:
+    A, B = plus_one()
+    s, why = by_model(Problem((B,), sl.Target.of(OnlyStripped()), 2))
+    assert s is not None and "unroll" in {step.primitive for step in s.steps}, why
+    a = np.random.default_rng(0).random(A.shape, "float32")
+    np.testing.assert_array_equal(sl.build(s, target="python")(a), a + 1)
+    # a schedule of a te program is that of the target around it
+    with sl.Target.of(OnlyStripped()):
+        planned = te_schedules.schedule_injective([B])
+    assert "unroll" in {step.primitive for step in planned.steps}
+
+
+@pytest.mark.slow
+def test_a_search_for_a_target_uses_its_tactics(installed: Path, tmp_path: Path) -> None:
+    A, B = plus_one()
+    found = sl.autotune(B, target="stripped", trials=6, database=tmp_path / "tuning.jsonl")
+    assert {"points", "strips"} == {t.decisions["B.how"] for t in found.trials if t.decisions}
+    a = np.random.default_rng(0).random(A.shape, "float32")
+    np.testing.assert_array_equal(found.kernel(a), a + 1)
+
+
+@pytest.mark.parametrize(
+    ("point", "target", "message"),
+    [("other = nowhere:STRIPS", OnlyStripped(), "the entry point strips in schedlang.tactics"),
+     ("strips = nowhere:STRIPS", OnlyStripped(), "cannot be loaded: ModuleNotFoundError"),
+     ("strips = tests.test_tuning_new_tactic:TACTIC", OnlyStripped(), "tactics are a registry"),
+     ("", Mistaken(), "tactics are a registry")],
+)  # fmt: skip
+def test_what_is_no_registry_is_refused(
+    installed: Path, point: str, target: CpuBackend, message: str, tmp_path: Path
+) -> None:
+    installed.write_text(f"[schedlang.tactics]\n{point}\n")
+    *_, B = plus_one()
+    with pytest.raises(BuildError, match=message):
+        sl.autotune(B, target=target, trials=1, database=tmp_path / "tuning.jsonl")
+    with pytest.raises(BuildError, match=message):
+        sl.autoschedule(B, target=target)
+
+
 def test_a_stage_to_which_no_tactic_applies_is_named() -> None:
     *_, C = product(64, 64, 64)
     with pytest.raises(Rejected, match="^no tactic for cpu applies to C$"):
@@ -127,7 +218,7 @@ def test_a_tactic_may_ask_for_others_but_not_for_itself() -> None:
     assert [t.name for t in Registry("cpu", tactics).options(stage)] == ["tile", "alone"]
     assert asked == [["tile"]]
     circular = replace(TACTIC, applies=lambda stage, others: "strips" in others)
-    with pytest.raises(AssertionError, match="strips depends on itself"):
+    with pytest.raises(TuningError, match="strips depends on itself"):
         Registry("cpu", (circular,)).options(stage)
 
 
@@ -145,5 +236,5 @@ def test_facts_do_not_change_with_the_schedule() -> None:
 
 
 def test_names_of_tactics_are_unique() -> None:
-    with pytest.raises(AssertionError, match="not unique"):
+    with pytest.raises(TuningError, match="not unique"):
         Registry("cuda", (*CUDA.tactics, *CUDA.tactics))

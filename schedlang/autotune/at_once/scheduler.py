@@ -17,6 +17,7 @@ from schedlang.autotune.record import NEAR_SIZE
 from schedlang.autotune.records.warn import warn
 from schedlang.autotune.sizes import checked_sizes
 from schedlang.autotune.tactics.facts import Problem
+from schedlang.autotune.tactics.registries import registry_for
 from schedlang.compute.precision import warn_of_float64
 from schedlang.errors import ComputeTypeError, PlainScheduleWarning, first_line
 from schedlang.schedule.schedule import Schedule, empty_schedule
@@ -76,7 +77,8 @@ def autoschedule(
 
     Raises :class:`~schedlang.errors.ComputeTypeError` and :class:`~schedlang.errors.ComputeError`
     for what :func:`schedlang.schedule` refuses, :class:`~schedlang.errors.TuningError` for a size
-    or a database that does not fit, :class:`~schedlang.errors.BuildError` for an unknown target.
+    or a database that does not fit, :class:`~schedlang.errors.BuildError` for an unknown target,
+    and for one whose tactics are not a registry.
 
     >>> import schedlang as sl
     >>> A, B = sl.placeholder((512, 512), name="A"), sl.placeholder((512, 512), name="B")
@@ -122,6 +124,8 @@ def choose(
     tensors = empty_schedule(outputs, "autoschedule").outputs
     warn_of_float64(tensors)
     device = Target.of(target)
+    # a mistake in a package's tactics is no reason for a plain schedule
+    registry_for(device)
     given = checked_sizes("autoschedule", tensors, sizes)
     problem = replace(problem_of(tensors, device, given), cold=frozenset(cold), team=team)
     guessed = assumed(problem, given)

@@ -33,4 +33,20 @@ of functions (``tactic.py``), defined in a file of its own under ``cpu/`` or ``c
 What a step decides is joined with what was decided before, and the next stage sees both. Databases
 record the names of tactics and knobs, so these names must not change. ``docs/knobs.md`` lists them
 all; ``tests/test_tuning_knob_table.py`` writes its tables.
+
+A package may bring tactics of its own: see ``docs/targets.md``.
 """
+
+from __future__ import annotations
+
+from schedlang.autotune.knobs import Knobs
+from schedlang.autotune.tactics.facts import StageFacts
+from schedlang.autotune.tactics.knob import Knob, Moves
+from schedlang.autotune.tactics.registries import CPU, CUDA
+from schedlang.autotune.tactics.scheduled import Scheduled
+from schedlang.autotune.tactics.tactic import Applicable, Fusion, Registry, Tactic
+
+__all__ = [
+    "CPU", "CUDA", "Applicable", "Fusion", "Knob", "Knobs", "Moves", "Registry", "Scheduled",
+    "StageFacts", "Tactic",
+]  # fmt: skip

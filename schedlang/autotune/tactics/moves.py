@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from schedlang.autotune.knobs import Decision, Decisions, Pick
 from schedlang.autotune.tactics.knob import Knob, Moves
+from schedlang.errors import TuningError, explain
 
 
 class KnobMoves:
@@ -28,7 +29,10 @@ class KnobMoves:
         self._known: dict[str, Moves] = {}
         for knob in knobs:
             moves = self._known.setdefault(knob.key, knob.moves)
-            assert moves == knob.moves, f"two knobs {knob.name} move in different ways"
+            if moves != knob.moves:
+                why = f"two knobs {knob.name} move in different ways"
+                fix = f"Give one of them a name that does not end with {knob.key}."
+                raise TuningError(explain(f"the knob {knob.name}", why, fix))
             # the knobs of ``C.local`` are those of ``C`` if the sum has no stage of its own
             self._known.setdefault(knob.key.rpartition(".")[2] or knob.key, knob.moves)
 

@@ -23,7 +23,9 @@ from schedlang.autotune.tactics.cuda import (
 )
 from schedlang.autotune.tactics.cuda import fused_tile as cuda_fused_tile
 from schedlang.autotune.tactics.tactic import Registry
+from schedlang.errors import BuildError, explain
 from schedlang.target import Target
+from schedlang.target_kinds import installed_object
 
 CPU = Registry(
     "cpu",
@@ -52,8 +54,32 @@ CUDA = Registry(
     cuda_fused_tile.FUSION,
 )
 REGISTRIES = {registry.kind: registry for registry in (CPU, CUDA)}
+# where packages name their registries
+GROUP = "schedlang.tactics"
 
 
 def registry_for(target: Target) -> Registry:
-    """Return the tactics for a target."""
-    return REGISTRIES[target.facts.tactics]
+    """Return the tactics for a target, which its facts have or name.
+
+    Raise :class:`~schedlang.errors.BuildError` if they name none, or something else.
+    """
+    given, asked = target.facts.tactics, f"the tactics of the target {str(target.kind)!r}"
+    if not isinstance(given, str):
+        return _checked(given, asked)
+    if given in REGISTRIES:
+        return REGISTRIES[given]
+    entry = installed_object(GROUP, "tactics", given)
+    if entry is None:
+        names = " and ".join(map(repr, REGISTRIES))
+        why = f"schedlang has {names}, and no installed package has {given!r}"
+        fix = f"Install the package with the entry point {given} in {GROUP}."
+        raise BuildError(explain(asked, why, fix))
+    return _checked(*entry)
+
+
+def _checked(registry: object, asked: str) -> Registry:
+    if not isinstance(registry, Registry):
+        why = f"tactics are a registry or the name of one, not {type(registry).__name__}"
+        fix = "Give a schedlang.autotune.tactics.Registry, such as replace(CPU, tactics=(...))."
+        raise BuildError(explain(asked, why, fix))
+    return registry

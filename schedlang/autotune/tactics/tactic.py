@@ -10,6 +10,7 @@ from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.autotune.tactics.knob import Knob
 from schedlang.autotune.tactics.scheduled import Scheduled
+from schedlang.errors import TuningError, explain
 from schedlang.schedule.schedule import Schedule
 
 
@@ -56,7 +57,8 @@ class Fusion:
 class Registry:
     """The tactics for a kind of target, in the order of the options of ``C.how``.
 
-    ``fusion`` is offered first, to stages that are no reductions.
+    ``fusion`` is offered first, to stages that are no reductions. Raise
+    :class:`~schedlang.errors.TuningError` for two tactics of one name.
     """
 
     kind: str
@@ -65,7 +67,13 @@ class Registry:
 
     def __post_init__(self) -> None:
         names = [tactic.name for tactic in self.tactics]
-        assert len(set(names)) == len(names), f"names of tactics are not unique: {names}"
+        if len(set(names)) < len(names):
+            raise TuningError(
+                explain(
+                    f"Registry({self.kind!r}, ...)", f"names of tactics are not unique: {names}",
+                    "Give each tactic a name of its own.",
+                )
+            )
 
     @property
     def knobs(self) -> dict[Knob, list[str]]:
@@ -105,7 +113,10 @@ class Applicable:
             self._known[name] = None
             self._known[name] = tactic is not None and tactic.applies(self._stage, self)
         answer = self._known[name]
-        assert answer is not None, f"tactic {name} depends on itself through another one"
+        if answer is None:
+            why = f"tactic {name} depends on itself through another one"
+            fix = "Let one of the two apply without asking for the other."
+            raise TuningError(explain(f"{name!r} in others", why, fix))
         return answer
 
     def before(self, name: str) -> list[str]:

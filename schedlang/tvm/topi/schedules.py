@@ -58,11 +58,16 @@ def schedule_of(place: str, name: str, kind: str | None) -> Callable[..., Schedu
 
 
 def _target(kind: str | None) -> Target | None:
-    """Return the target of the innermost ``with`` statement if it is scheduled like ``kind``."""
+    """Return the target of the innermost ``with`` statement if its loops run as those of ``kind``.
+
+    They run on a CPU, or on the blocks and threads of a GPU.
+    """
     around = Target.current(allow_none=True)
-    if kind is None or (around is not None and around.facts.tactics == kind):
+    if kind is None:
         return around
-    return Target(kind)
+    own = Target(kind)
+    alike = around is not None and around.facts.binds_threads == own.facts.binds_threads
+    return around if alike else own
 
 
 def names_of(place: str, kind: str | None) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
