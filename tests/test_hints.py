@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,11 @@ import pytest
 import schedlang as sl
 from schedlang.errors import CallTypeError
 from schedlang.hints.findings import findings
-from schedlang.hints.predicted import predicted, with_vectors_of_llvm
+from schedlang.hints.predicted import predict, with_vectors_of_llvm
+from schedlang.ir.nest import Nest
+from schedlang.lowering.lower import lower_state
 from schedlang.runtime import environment
+from schedlang.state.state import State
 from tests import graphs
 
 TARGET = sl.Target("cpu", vector_bytes=32)
@@ -234,8 +238,8 @@ def test_cores_share_memory(threads: int, faster: float) -> None:
     B = sl.compute((2**14, 2**14), lambda i, j: A[i, j] * 2, name="B")
     alone, shared = sl.schedule(B), sl.schedule(B)
     shared[B].parallel(B.op.axis[0])
-    one = predicted(alone.nest(), TARGET, threads)
-    found = predicted(shared.nest(), TARGET, threads)
+    one = predict(alone.nest(), TARGET, threads)
+    found = predict(shared.nest(), TARGET, threads)
     # 2**28 float32 are read, and as many written, at 8 bytes a cycle of 0.3 ns
     assert one.memory == pytest.approx(2 * 2**28 * 4 / 8 * 3e-10)
     assert found.memory == pytest.approx(one.memory / faster)
@@ -303,6 +307,27 @@ def test_steps_are_ranked_and_the_schedule_is_left_alone() -> None:
     assert not s.steps
     assert [x.speedup for x in steps] == sorted((x.speedup for x in steps), reverse=True)
     assert len({str(x.nest) for x in steps}) == len(steps)
+
+
+def test_warnings_of_lowering_reach_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step whose nest warns is left out, and one of a schedule that warns already stays."""
+    *_, C = product(64)
+
+    def lower(state: State) -> Nest:
+        if "unroll" in {kind for stage in state.stages.values() for kind in stage.kinds.values()}:
+            warnings.warn("an unrolled loop", stacklevel=2)
+        return lower_state(state)
+
+    for place in ("autotune.steps", "hints.next_steps"):
+        monkeypatch.setattr(f"schedlang.{place}.lower_state", lower)
+    warned = sl.schedule(C)
+    warned[C].unroll(warned[C].split(C.op.axis[1], factor=4)[1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        steps = sl.next_steps(sl.schedule(C), TARGET)
+        sl.explain(warned, target=TARGET)
+    assert {step.primitive for step in steps} >= {"vectorize", "parallel", "tile"}
+    assert not {step.primitive for step in steps} & {"unroll", "register tile"}
 
 
 def test_a_kernel_is_measured_with_its_arrays() -> None:

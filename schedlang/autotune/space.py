@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from random import Random
 from time import monotonic
-from typing import Literal
 
 from schedlang.autotune.costs.averages import averaged
 from schedlang.autotune.costs.estimate import Estimate, estimate
@@ -22,7 +21,7 @@ from schedlang.autotune.knobs import (
     Rejected,
     refusal,
 )  # fmt: skip
-from schedlang.autotune.steps import taken
+from schedlang.autotune.steps import Filter, try_and_lower
 from schedlang.autotune.tactics.driver import moves_of, schedule_stages
 from schedlang.autotune.tactics.facts import Problem
 from schedlang.autotune.tactics.moves import KnobMoves
@@ -97,7 +96,8 @@ class Space:
 
     def __post_init__(self) -> None:
         self.target = self.problem.target
-        self.tactics = self.registry or registry_for(self.target)
+        # copies of this space need not look for it again
+        self.registry = self.tactics = self.registry or registry_for(self.target)
 
     def _apply(self, s: Schedule, knobs: Knobs) -> None:
         """Apply the steps of a candidate to the schedule without any."""
@@ -105,6 +105,8 @@ class Space:
             schedule_stages(self.tactics, s, self.problem, knobs)
         else:
             self.template(s, knobs)
+        if self.made:
+            _move_to_stack(s)
 
     @cached_property
     def moves(self) -> KnobMoves:
@@ -168,12 +170,10 @@ class Space:
         knobs = Knobs(given, rng, self.pick)
         untouched = empty_schedule(list(self.problem.outputs))
         # only a user's template may reorder with a warning
-        warned: Literal["error", "default"] = "error" if self.made else "default"
+        warned: Filter = "error" if self.made else "default"
         try:
-            s = taken(untouched, partial(self._apply, knobs=knobs), warned, OrderWarning)
-            if self.made:
-                _move_to_stack(s)
-            nest = lower_state(s.state)
+            apply = partial(self._apply, knobs=knobs)
+            s, nest = try_and_lower(untouched, apply, warned, OrderWarning)
             known, program = self._at_sizes(nest)
             found = self._estimate(known, program)
         except (ScheduleError, LoweringError, BuildError) as error:

@@ -1,40 +1,65 @@
 """Steps to try on a copy of a schedule, which may be refused.
 
-What the tuner draws, the plain schedule of ``sl.autoschedule``, the candidates of ``sl.next_steps``
-and the refusals are all tried in this way: the primitives themselves know what is legal.
+Every candidate is made here: what the tuner draws, each stage of the plain schedule of
+``sl.autoschedule``, and each of ``sl.next_steps``. The primitives and lowering know what is legal.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from schedlang.ir.nest import Nest
+from schedlang.lowering.lower import lower_state
 from schedlang.schedule.schedule import Schedule
 
 # a function that takes a step, or a few that belong together
 Take = Callable[[Schedule], object]
 
 
-def taken(
-    s: Schedule, take: Take, warned: Literal["error", "ignore", "default"],
-    category: type[Warning] = Warning,
-) -> Schedule:  # fmt: skip
+# what happens to a warning: it is raised, dropped, or left alone
+Filter = Literal["error", "ignore", "default"]
+
+
+def try_steps(
+    s: Schedule, take: Take, warned: Filter, category: type[Warning] = Warning
+) -> Schedule:
     """Return a copy of ``s`` that has taken some steps; raise why one of them is refused.
 
-    With ``"error"``, a step that gives a warning of ``category`` is refused, too: the warning is
-    raised. ``"ignore"`` drops such warnings, and ``"default"`` leaves them alone.
+    With ``"error"``, a step that gives a warning of ``category`` is refused, too.
     """
     copy = s.copy()
-    if warned == "default":
-        # all threads share the filters: they are left alone, too
-        take(copy)
-        return copy
-    with warnings.catch_warnings():
-        warnings.simplefilter(warned, category)
+    with filter_warnings(warned, category):
         take(copy)
     return copy
+
+
+def try_and_lower(
+    s: Schedule, take: Take, warned: Filter, category: type[Warning] = Warning
+) -> tuple[Schedule, Nest]:
+    """Return the copy that :func:`try_steps` returns, and its loop nest; raise why there is none.
+
+    What happens to warnings of the steps also happens to those of lowering.
+    """
+    copy = s.copy()
+    with filter_warnings(warned, category):
+        take(copy)
+        return copy, lower_state(copy.state)
+
+
+@contextmanager
+def filter_warnings(warned: Filter, category: type[Warning] = Warning) -> Iterator[None]:
+    """Raise, drop, or leave alone the warnings of ``category`` in a ``with`` block."""
+    if warned == "default":
+        # all threads share the filters, which are left alone, too
+        yield
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter(warned, category)
+        yield
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,8 @@ from typing import Any
 from schedlang.errors import CallTypeError
 from schedlang.errors import explain as message
 from schedlang.hints.findings import Finding, findings
-from schedlang.hints.next_steps import NextStep, estimated, next_steps
+from schedlang.hints.next_steps import NextStep, lower_quietly, next_steps, predict_here
 from schedlang.hints.predicted import Prediction
-from schedlang.lowering.lower import lower_state
 from schedlang.markup.elements import facts
 from schedlang.markup.fragment import fragment
 from schedlang.runtime.evaluate import Evaluation, evaluate
@@ -118,10 +117,10 @@ its own
         )  # fmt: skip
     measured = evaluate(kernel, *arrays) if kernel is not None and arrays else None
     steps = next_steps(s, where)
-    nest = lower_state(s.state)
-    made = [_advice(finding, steps) for finding in findings(nest, where)]
-    advice = _ranked([a for a in made if a is not None])
-    return Explanation(s.outputs[0].op.name, advice, measured, _bound(estimated(nest, where)))
+    nest = lower_quietly(s)
+    advice = [_advice(finding, steps) for finding in findings(nest, where)]
+    ranked = _rank([one for one in advice if one is not None])
+    return Explanation(s.outputs[0].op.name, ranked, measured, _bound(predict_here(nest, where)))
 
 
 def _bound(now: Prediction) -> str:
@@ -151,7 +150,7 @@ def _advice(finding: Finding, steps: Sequence[NextStep]) -> Advice | None:
     return Advice(finding.text, (vectors or about_as_good)[0])
 
 
-def _ranked(advice: Sequence[Advice]) -> tuple[Advice, ...]:
+def _rank(advice: Sequence[Advice]) -> tuple[Advice, ...]:
     """Return the advice by its effect; of several with one step, only the first."""
     best: dict[str, Advice] = {}
     for one in sorted(advice, key=lambda a: -a.step.speedup):

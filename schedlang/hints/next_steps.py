@@ -6,13 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schedlang.autotune import steps
-from schedlang.autotune.steps import Steps
+from schedlang.autotune.steps import Steps, filter_warnings, try_and_lower
 from schedlang.diagnostics.spills import guarded, spills
 from schedlang.diagnostics.strides import strided
 from schedlang.errors import CallTypeError, SchedlangError, explain
 from schedlang.hints.candidates import candidates
-from schedlang.hints.predicted import Prediction, predicted
+from schedlang.hints.predicted import Prediction, predict
 from schedlang.ir.nest import Nest
 from schedlang.ir.verify import report
 from schedlang.lowering.lower import lower_state
@@ -50,6 +49,7 @@ def next_steps(s: Any, target: Any = None) -> list[NextStep]:
     does not pass the verifier, or that :func:`~schedlang.build` would warn of are left out. Of
     vectors along one axis, the best width is listed. The effects are predictions: the tuner's
     estimate, with the loops that LLVM vectorizes by itself, and with one memory for all cores.
+    Nothing warns here, neither of a step nor of ``s`` itself.
 
     Raise :class:`~schedlang.errors.CallTypeError` if ``s`` is no schedule, and
     :class:`~schedlang.errors.LoweringError` if it cannot be lowered.
@@ -78,64 +78,70 @@ def next_steps(s: Any, target: Any = None) -> list[NextStep]:
                 "Leave out the target, or search with sl.autotune(C, target=...).",
             )
         )  # fmt: skip
-    found = [pair for pair in tried(s, where) if pair is not None]
-    return ranked(found)
+    return rank([pair for pair in try_candidates(s, where) if pair is not None])
 
 
-def tried(s: Schedule, target: Target) -> Iterator[tuple[Steps, NextStep] | None]:
-    """Yield each candidate that was tried with its step, or ``None``.
+def try_candidates(s: Schedule, target: Target) -> Iterator[tuple[Steps, NextStep] | None]:
+    """Yield each legal candidate with its step, and ``None`` for each of the others.
 
-    A step is legal and has a nest of its own.
+    So a caller can stop after any number of candidates. A candidate whose nest is that of ``s`` or
+    of a candidate before it counts as one of the others.
     """
-    nest = lower_state(s.state)
-    now, seen = estimated(nest, target).seconds, {str(nest)}
+    nest = lower_quietly(s)
+    seconds, known = predict_here(nest, target).seconds, {str(nest)}
     unproven = len(report(nest).open)
     for candidate in candidates(s, target):
-        step = taken(s, candidate, target, now, unproven)
-        if step is not None and str(step.nest) not in seen:
-            seen.add(str(step.nest))
+        step = try_candidate(s, candidate, target, seconds, unproven)
+        if step is not None and str(step.nest) not in known:
+            known.add(str(step.nest))
             yield candidate, step
         else:
             yield None
 
 
-def ranked(found: Sequence[tuple[Steps, NextStep]]) -> list[NextStep]:
+def rank(steps: Sequence[tuple[Steps, NextStep]]) -> list[NextStep]:
     """Return the steps that promise most first; of vectors along one axis, the best width alone."""
     best: dict[object, NextStep] = {}
-    for candidate, step in sorted(found, key=lambda pair: -pair[1].speedup):
+    for candidate, step in sorted(steps, key=lambda pair: -pair[1].speedup):
         best.setdefault(candidate.vectors or str(step.nest), step)
     return list(best.values())
 
 
-def estimated(nest: Nest, target: Target) -> Prediction:
+def lower_quietly(s: Schedule) -> Nest:
+    """Return the nest of ``s``. What lowering warns of is said when a person lowers it."""
+    with filter_warnings("ignore"):
+        return lower_state(s.state)
+
+
+def predict_here(nest: Nest, target: Target) -> Prediction:
     """Return the predicted time of a nest on the threads that a kernel has here."""
-    return predicted(nest, target, threads_of(target))
+    return predict(nest, target, threads_of(target))
 
 
-def taken(
-    s: Schedule, candidate: Steps, target: Target, now: float, unproven: int = 0
+def try_candidate(
+    s: Schedule, candidate: Steps, target: Target, seconds: float, unproven: int = 0
 ) -> NextStep | None:
-    """Return a candidate that a copy of ``s`` has taken; ``None`` if it is not legal.
+    """Return the step of ``s`` that a candidate is; ``None`` if it is not legal.
 
-    ``unproven`` is how many rules the verifier left open before, which a step may not add to.
+    ``seconds`` is the predicted time of ``s``. ``unproven`` is how many rules the verifier leaves
+    open for ``s``, and a step must not leave more open.
     """
     try:
         # a step that warns is a step that a person should not be led to
-        copy = steps.taken(s, candidate.take, "error")
-        nest = lower_state(copy.state)
-        found = report(nest)
-        after = estimated(nest, target).seconds
+        copy, nest = try_and_lower(s, candidate.take, "error")
+        checks = report(nest)
+        after = predict_here(nest, target).seconds
     except (SchedlangError, Warning):
         return None
-    refused = any(access.exact and not access.needs_sizes for access in found.accesses)
-    if refused or len(found.open) > unproven:
+    refused = any(access.exact and not access.needs_sizes for access in checks.accesses)
+    if refused or len(checks.open) > unproven:
         return None
     if spills(nest, target) or guarded(nest, target) or strided(nest, target):
         return None
     code = copy.code_since(len(s.steps))
     # a nest without an element takes no time before the step nor after it
-    speedup = now / after if after else 1.0
+    speedup = seconds / after if after else 1.0
     return NextStep(candidate.primitive, candidate.stage, code, copy, nest, speedup)
 
 
-__all__ = ["NextStep", "estimated", "next_steps", "ranked", "taken", "tried"]
+__all__ = ["NextStep", "next_steps"]

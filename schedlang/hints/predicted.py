@@ -42,7 +42,7 @@ class Prediction:
     memory: float
 
 
-def predicted(nest: Nest, target: Target, threads: int) -> Prediction:
+def predict(nest: Nest, target: Target, threads: int) -> Prediction:
     """Return the predicted time of ``nest`` on ``threads`` cores of ``target``, a CPU.
 
     The caches of a core are its own, but all cores together read memory no faster than
@@ -73,17 +73,17 @@ def _starts(loops: Sequence[For]) -> float:
 
 def with_vectors_of_llvm(nest: Nest) -> Nest:
     """Return ``nest`` with the plain loops that LLVM vectorizes by itself as vectorized loops."""
-    body = with_held(nest.body, _vectorized)
+    body = with_held(nest.body, _vectorize_loops)
     assert isinstance(body, Block)
     return replace(nest, body=body)
 
 
-def _vectorized(stmt: Stmt) -> Stmt:
+def _vectorize_loops(stmt: Stmt) -> Stmt:
     if isinstance(stmt, For) and _is_vectorized(stmt):
         pragmas = (*stmt.pragmas, (BY_LLVM, None))
         # the passes take vectors of a known length: a size counts as what estimates assume
         return replace(stmt, kind="vectorize", extent=extent_of(stmt), pragmas=pragmas)
-    return with_held(stmt, _vectorized)
+    return with_held(stmt, _vectorize_loops)
 
 
 def _is_vectorized(loop: For) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from schedlang.autotune.steps import Steps, of_schedule, step, taken
+from schedlang.autotune.steps import Steps, of_schedule, step, try_steps
 from schedlang.compute.tensor import ComputeOp
 from schedlang.errors import SchedlangError
 from schedlang.schedule.schedule import Schedule
@@ -44,7 +44,7 @@ def refusals(s: Schedule) -> list[Refused]:
     found: dict[tuple[str, str, str], Refused] = {}
     for asked in _asked(s):
         try:
-            taken(s, asked.take, "ignore")
+            try_steps(s, asked.take, "ignore")
         except SchedlangError as error:
             made = Refused(asked.primitive, asked.stage, str(error))
             # the reason, without the call that was refused

@@ -14,7 +14,7 @@ from schedlang.autotune.steps import Steps
 from schedlang.counting.records import Counts
 from schedlang.errors import SchedlangError, first_line
 from schedlang.hints.meanings import MEANINGS
-from schedlang.hints.next_steps import NextStep, estimated, tried
+from schedlang.hints.next_steps import NextStep, predict_here, try_candidates
 from schedlang.hints.refusals import refusals
 from schedlang.ir.accesses import stores
 from schedlang.ir.html import nest_html, nest_lines
@@ -65,7 +65,7 @@ def nest_part(
         "lines": [line for _, line in lines], "notes": list(notes),
     }  # fmt: skip
     try:
-        data["estimate"] = estimated(nest, target).seconds
+        data["estimate"] = predict_here(nest, target).seconds
     except SchedlangError as error:
         data["estimate"] = None
         data["notes"].append(first_line(error))
@@ -173,7 +173,7 @@ def _row(name: str, counts: Counts) -> list[Any]:
 def steps_tried(state: State, target: Target) -> Iterator[tuple[Steps, NextStep] | None]:
     """Yield each candidate of a state as it was tried, none if the state cannot be lowered."""
     try:
-        yield from tried(state.schedule, target)
+        yield from try_candidates(state.schedule, target)
     except SchedlangError:
         return
 

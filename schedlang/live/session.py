@@ -19,7 +19,7 @@ from schedlang.autotune.steps import Steps
 from schedlang.compute.graph import variables
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import LiveError, explain, first_line
-from schedlang.hints.next_steps import NextStep, ranked
+from schedlang.hints.next_steps import NextStep, rank
 from schedlang.live import page
 from schedlang.live.definition import definition
 from schedlang.live.edits import edited
@@ -308,7 +308,7 @@ class Session:
             step = next(trying)
         except StopIteration:
             self._trying = None
-            steps = self._steps[state.number] = ranked(found)
+            steps = self._steps[state.number] = rank(found)
             self._learn(state, page.steps_part(steps))
             for n, one in enumerate(steps):
                 self._noted(one.schedule.to_json(), {"of": state.number, "step": n})

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from schedlang.autotune.steps import taken
+from schedlang.autotune.steps import try_and_lower
 from schedlang.autotune.tactics.cpu.nest import LEAST_STEPS
 from schedlang.autotune.tactics.facts import Dataflow, Problem, StageFacts
 from schedlang.autotune.tactics.loops import in_blocks
 from schedlang.autotune.tactics.scan_stages import scan_stages
 from schedlang.errors import SchedlangError
 from schedlang.ir.verify import verify
-from schedlang.lowering.lower import lower_state
 from schedlang.schedule.schedule import Schedule, empty_schedule
 
 # threads of a block
@@ -31,8 +30,8 @@ def plain(problem: Problem) -> Schedule:
     apply = _bound if problem.target.facts.binds_threads else _parallel
     for tensor in flow.stages:
         try:
-            tried = taken(s, partial(apply, stage=flow.stage(tensor)), "default")
-            verify(lower_state(tried.state))
+            tried, nest = try_and_lower(s, partial(apply, stage=flow.stage(tensor)), "default")
+            verify(nest)
         except SchedlangError:
             continue
         s = tried
