@@ -243,6 +243,28 @@ def test_a_gather_is_counted_by_running_it() -> None:
     assert f.counters(a, near * 0)["B"].global_load_sectors == 1 + 8
 
 
+@pytest.mark.parametrize("by_data", [False, True])
+def test_a_load_that_a_condition_and_its_branch_share_is_counted_once(by_data: bool) -> None:
+    """As the kernel does, which keeps the element in a register."""
+    A, B = (sl.placeholder((32,), name=name) for name in "AB")
+    C = sl.compute(
+        (32,), lambda i: sl.if_then_else((A[i] > 0) & (i < 20) if by_data else i < 20,
+                                         A[i] * B[i], A[i] - B[i]) + A[i], name="C",
+    )  # fmt: skip
+    s = sl.schedule(C)
+    s[C].bind(C.op.axis[0], "threadIdx.x")
+    f = sl.build(s, [A, B, C], target="cuda")
+    a, b = numbers(32) - np.float32(0.5), numbers(32)
+    np.testing.assert_allclose(
+        f.simulate(a, b), np.where((np.arange(32) < 20) & (a > 0 if by_data else True),
+                                   a * b, a - b) + a, rtol=1e-6,
+    )  # fmt: skip
+    found = f.counters(a, b)["C"]
+    # B in each branch, as some lanes of the warp take either; A once, or in each branch and behind
+    loads = f.source.partition("def C_kernel")[2].count("load(")
+    assert found.global_loads == loads == (3 if by_data else 5)
+
+
 def test_threads_of_two_blocks_race() -> None:
     """Threads of equal number in two blocks race on an element, despite barriers in each block."""
     case = scaled(64, threads=32)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from schedlang.analysis.evaluated_nodes import evaluations
 from schedlang.analysis.points import Counter, Loops
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp, Extent, Tensor
 from schedlang.compute.work import of_point, of_start
+from schedlang.expr.evaluation_order import along, evaluations
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.visit import rewrite
 from schedlang.index.conjunctions import Held
@@ -56,14 +56,14 @@ def stage_reads(op: ComputeOp, counter: Counter, first: Extent = 0) -> dict[Tens
     body = [next(rest) for _ in op.updates]
     where = [] if op.where is None else [next(rest)]
     inner = _updating(op, loops)
-    parts: list[tuple[Sequence[Expr], Loops, list[Held]]] = [
-        (body, inner, [(cond, True) for cond in where]), (where, inner, []),
-        (list(rest), loops[: len(op.axis)], []),
+    parts: list[tuple[Sequence[Expr], Loops, tuple[Held, ...]]] = [
+        (body, inner, tuple((cond, True) for cond in where)), (where, inner, ()),
+        (list(rest), loops[: len(op.axis)], ()),
     ]  # fmt: skip
     found: dict[Tensor, Any] = {}
     for roots, around, held in parts:
-        for read, path in _reads(roots):
-            times = counter.count(around, [*held, *path])
+        for read, path in _reads(roots, held):
+            times = counter.count(around, path)
             found[read.tensor] = found.get(read.tensor, 0) + times
     return found
 
@@ -72,14 +72,16 @@ def guarded_reads(op: ComputeOp) -> Iterator[tuple[Read, tuple[Held, ...]]]:
     """Yield each read of a stage, with the conditions under which it is evaluated."""
     where = () if op.where is None else ((op.where, True),)
     for roots, held in ((op.updates, where), (op.roots[len(op.updates) :], ())):
-        for read, path in _reads(roots):
+        for read, path in _reads(roots, held):
             assert isinstance(read, Read)
-            yield read, (*held, *path)
+            yield read, path
 
 
-def _reads(roots: Sequence[Expr]) -> Iterator[tuple[Read | DraftRead, tuple[Held, ...]]]:
+def _reads(
+    roots: Sequence[Expr], held: tuple[Held, ...]
+) -> Iterator[tuple[Read | DraftRead, tuple[Held, ...]]]:
     for root in roots:
-        for node, path in evaluations(root):
+        for node, path in evaluations(root, held, along):
             if isinstance(node, (Read, DraftRead)):
                 yield node, path
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from schedlang.analysis.closed_forms import bytes_of, where_positive
-from schedlang.analysis.evaluated_nodes import evaluations
 from schedlang.analysis.points import Counter, Loops, largest_rows
 from schedlang.compute.work import of_step, operations_of
+from schedlang.expr.evaluation_order import along, evaluations
 from schedlang.expr.nodes import Expr
 from schedlang.index.conjunctions import Held
 from schedlang.index.simplify import to_lin
@@ -86,12 +86,12 @@ def _evaluate(found: Traffic, counter: Counter, context: _Context, roots: Sequen
     """Add the loads and operations of evaluating ``roots``."""
     for root in roots:
         indices = _in_indices(root)
-        for node, path in evaluations(root):
+        for node, tests in evaluations(root, context.held, along):
             is_load = isinstance(node, Load)
             count = 0 if id(node) in indices else operations_of(node)
             if not (is_load or count):
                 continue
-            times = counter.count(context.loops, (*context.held, *path))
+            times = counter.count(context.loops, tests)
             if isinstance(node, Load):
                 _add(found.loads, node.buffer.name, times)
             found.operations += times * count

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from schedlang.expr.evaluate import value_of
-from schedlang.expr.nodes import Expr, Select
+from schedlang.expr.evaluation_order import evaluation_order
+from schedlang.expr.nodes import Axis, Const, Expr, Select, Var
 from schedlang.expr.visit import postorder
 from schedlang.index.linear import ZERO
 from schedlang.ir.accesses import accesses
@@ -21,39 +22,31 @@ Reader = Callable[[Load, "list[np.ndarray]", np.ndarray], np.ndarray]
 
 def on_lanes(root: Expr, values: Mapping[Any, Any], active: np.ndarray, read: Reader) -> Any:
     """Evaluate ``root`` on the lanes ``active``; a lazy branch only on the lanes that take it."""
+    root, steps = evaluation_order(root)
     masks = [active]
-    done: dict[tuple[int, int], Any] = {}
-    stack: list[tuple[str, Expr, int]] = [("visit", root, 0)]
-    while stack:
-        what, node, mask = stack.pop()
-        key = (id(node), mask)
-        if what == "visit":
-            if key in done:
-                continue
-            if isinstance(node, Select) and node.lazy:
-                stack += [("split", node, mask), ("visit", node.cond, mask)]
-            else:
-                stack.append(("make", node, mask))
-                stack += [("visit", child, mask) for child in reversed(node.children)]
-        elif what == "split":
-            assert isinstance(node, Select)
-            cond = done[id(node.cond), mask]
-            masks += [masks[mask] & cond, masks[mask] & ~np.asarray(cond)]
-            taken, other = len(masks) - 2, len(masks) - 1
-            done[id(node), -1 - mask] = (taken, other)
-            stack += [("join", node, mask), ("visit", node.b, other), ("visit", node.a, taken)]
-        elif what == "join":
-            assert isinstance(node, Select)
-            taken, other = done[id(node), -1 - mask]
-            sides = done[id(node.a), taken], done[id(node.b), other]
-            done[key] = np.where(done[id(node.cond), mask], *sides)
+    done: dict[int, Any] = {}
+    taken: list[Any] = []
+
+    def value(node: Expr) -> Any:
+        leaf = isinstance(node, (Const, Axis, Var))
+        return value_of(node, done, values, None) if leaf else done[id(node)]
+
+    for what, node in steps:
+        if what == "if":
+            masks.append(masks[-1] & value(node.cond))
+        elif what == "else":
+            taken.append(value(node.a))
+            masks[-1] = masks[-2] & ~np.asarray(value(node.cond))
+        elif what == "end":
+            masks.pop()
+            done[id(node)] = np.where(value(node.cond), taken.pop(), value(node.b))
         elif isinstance(node, Load):
-            at = [np.broadcast_to(done[id(i), mask], active.shape) for i in node.indices]
-            done[key] = read(node, at, masks[mask])
+            at = [np.broadcast_to(value(i), active.shape) for i in node.indices]
+            done[id(node)] = read(node, at, masks[-1])
         else:
-            given = {id(child): done[id(child), mask] for child in node.children}
-            done[key] = value_of(node, given, values, None)
-    return done[id(root), 0]
+            given = {id(child): value(child) for child in node.children}
+            done[id(node)] = value_of(node, given, values, None)
+    return value(root)
 
 
 def lanes_differ(loop: For) -> bool:

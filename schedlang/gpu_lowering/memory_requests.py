@@ -7,7 +7,7 @@ Addresses and conditions must not depend on data; otherwise :func:`counted` rais
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
@@ -17,7 +17,7 @@ import numpy as np
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.evaluate import Program as Evaluation
 from schedlang.expr.evaluate import plan
-from schedlang.expr.nodes import Expr, Select
+from schedlang.expr.nodes import Expr
 from schedlang.expr.visit import postorder
 from schedlang.gpu_lowering.ledger import Ledger
 from schedlang.gpu_lowering.lockstep import Lockstep, batches, performed
@@ -48,19 +48,18 @@ def decided_by_data(program: Program) -> bool:
     """Return whether an address, a condition or the extent of a loop depends on data."""
     for launch in program.launches:
         for stmt, _ in walk(launch.body):
-            deciding: list[Expr] = []
-            if isinstance(stmt, Store):
-                deciding += stmt.indices
-            elif stmt.HELD:
-                deciding += expressions(stmt)
-            for node in postorder(expressions(stmt)):
-                if isinstance(node, Load):
-                    deciding += node.indices
-                elif isinstance(node, Select) and node.lazy:
-                    deciding.append(node.cond)
-            if any(isinstance(n, Load) for n in postorder(deciding)):
+            if any(isinstance(n, Load) for n in postorder(_deciding(stmt, accesses(stmt, True)))):
                 return True
     return False
+
+
+def _deciding(stmt: Stmt, accessed: Iterable[Access]) -> list[Expr]:
+    """Return the expressions that decide which elements a statement accesses, and whether it runs.
+
+    ``accessed`` are its accesses.
+    """
+    around = expressions(stmt) if stmt.HELD else ()
+    return [*around, *(e for a in accessed for e in (*a.indices, *a.tests))]
 
 
 def counted(program: Program, scalars: Mapping[Any, Any]) -> dict[str, Ledger]:
@@ -143,10 +142,7 @@ class _Needed:
         if id(loop) not in self.moving:
             roots: list[Expr] = []
             for stmt, _ in walk(loop.body):
-                if stmt.HELD:
-                    roots += expressions(stmt)
-                for access, _ in self.accesses[id(stmt)]:
-                    roots += [*access.indices, *access.tests]
+                roots += _deciding(stmt, (access for access, _ in self.accesses[id(stmt)]))
             self.moving[id(loop)] = any(node is loop.axis for node in postorder(roots))
         return self.moving[id(loop)]
 

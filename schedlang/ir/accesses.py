@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
-from schedlang.expr.nodes import Axis, Expr, Select, Unary
+from schedlang.expr.evaluation_order import evaluations, under
+from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
 from schedlang.index.linear import ZERO, Lin
 from schedlang.index.ranges import Ranges
@@ -125,10 +126,15 @@ def accesses(stmt: Stmt, tested: bool = False) -> list[Access]:
     """Return the accesses of a statement itself: loads first, then its own reads and writes.
 
     A load of several places is one access, and the element of a prefetch is none. If ``tested``,
-    loads have the conditions under which they run, and those of different conditions differ.
+    each evaluation of a load is an access, with the conditions of the lazy branches around it.
     """
+    around: tuple[Expr, ...] = ()
     if tested:
-        found = [a for root in expressions(stmt) for a in _tested(root)]
+        found = [
+            Access(node.buffer, node.indices, tests=tests)
+            for root in expressions(stmt) for node, tests in evaluations(root, around, under)
+            if isinstance(node, Load)
+        ]  # fmt: skip
     else:
         found = [Access(load.buffer, load.indices) for load in loads(expressions(stmt))]
     if isinstance(stmt, (Store, Exchange)):
@@ -152,22 +158,3 @@ def loaded(root: Stmt) -> set[Buffer]:
 def stored(root: Stmt) -> set[Buffer]:
     """Return the buffers that ``root`` writes."""
     return {buffer for stmt, _ in walk(root) for buffer in written_by(stmt)}
-
-
-def _tested(root: Expr) -> Iterator[Access]:
-    """Yield the loads of an expression, left to right, with the conditions of lazy branches."""
-    stack: list[tuple[Expr, tuple[Expr, ...]]] = [(root, ())]
-    seen: set[tuple[int, tuple[int, ...]]] = set()
-    while stack:
-        node, tests = stack.pop()
-        key = (id(node), tuple(map(id, tests)))
-        if key in seen:
-            continue
-        seen.add(key)
-        if isinstance(node, Load):
-            yield Access(node.buffer, node.indices, tests=tests)
-        if isinstance(node, Select) and node.lazy:
-            other = Unary("~", node.cond, "bool")
-            stack += [(node.b, (*tests, other)), (node.a, (*tests, node.cond)), (node.cond, tests)]
-        else:
-            stack += [(child, tests) for child in reversed(node.children)]

@@ -6,14 +6,13 @@ deeper than Python allows move to a function of their own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Union
 
 from schedlang.errors import VerifyError
 from schedlang.expr.bfloat import converted, rounded
-from schedlang.expr.choices import in_parts
-from schedlang.expr.lazy import regions_of
+from schedlang.expr.evaluation_order import evaluation_order
 from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
 from schedlang.index.linear import to_expr
 from schedlang.ir.nest import Nest
@@ -89,59 +88,33 @@ class _Writer:
 
     def value(self, root: Expr, given: dict[Expr, str] | None = None) -> str:
         """Emit the assignments that compute ``root``; return its name or its literal."""
-        scopes: list[dict[int, str]] = [{}]
-        regions = regions_of(root)
-        root, named = in_parts(root, regions) if regions.shared else (root, [])
-        ahead = regions.hoisted
-        if named:
-            known: set[int] = set()
-            ahead = {}
-            for part in (*named, root):
-                ahead |= regions_of(part, known).hoisted
-                known.add(id(part))
-        stack: list[tuple[str, Expr, str]] = [("visit", root, "")]
-        stack += [("visit", part, "") for part in reversed(named)]
-        result = ""
-        while stack:
-            what, node, name = stack.pop()
-            if what == "visit":
-                found = self._known(node, scopes, given)
-                if found is not None:
-                    result = found
-                elif isinstance(node, Select) and node.lazy:
-                    name = self.fresh("t")
-                    stack += [("end", node, name), ("visit", node.b, ""), ("else", node, name)]
-                    stack += [("visit", node.a, ""), ("if", node, name), ("visit", node.cond, "")]
-                    stack += [("visit", part, "") for part in reversed(ahead.get(id(node), ()))]
-                else:
-                    stack.append(("make", node, ""))
-                    stack += [("visit", child, "") for child in reversed(node.children)]
-                continue
+        root, steps = evaluation_order(root)
+        named: dict[int, str] = {}
+        chosen: list[str] = []
+        for what, node in steps:
             if what == "make":
-                parts = [self._known(c, scopes, given) or "" for c in node.children]
-                result = self.fresh("t")
-                self.line(f"{result} = {self._operation(node, parts)}")
-                scopes[-1][id(node)] = result
+                parts = [self._known(c, named, given) for c in node.children]
+                made = self.fresh("t")
+                self.line(f"{made} = {self._operation(node, parts)}")
+                named[id(node)] = made
             elif what == "if":
-                self.line(f"if {result}:")
+                chosen.append(self.fresh("t"))
+                self.line(f"if {self._known(node.cond, named, given)}:")
                 self.current.indent += 1
-                scopes.append({})
             elif what == "else":
-                self.line(f"{name} = {result}")
+                self.line(f"{chosen[-1]} = {self._known(node.a, named, given)}")
                 self.current.indent -= 1
                 self.line("else:")
                 self.current.indent += 1
-                scopes[-1] = {}
             else:
-                self.line(f"{name} = {result}")
+                self.line(f"{chosen[-1]} = {self._known(node.b, named, given)}")
                 self.current.indent -= 1
-                scopes.pop()
-                scopes[-1][id(node)] = result = name
-        return result
+                named[id(node)] = chosen.pop()
+        return self._known(root, named, given)
 
     def _known(
-        self, node: Expr, scopes: Sequence[dict[int, str]], given: dict[Expr, str] | None
-    ) -> str | None:
+        self, node: Expr, named: Mapping[int, str], given: dict[Expr, str] | None
+    ) -> str:
         if isinstance(node, Const):
             return self._number(node)
         if isinstance(node, (Axis, Var)):
@@ -150,10 +123,7 @@ class _Writer:
             if node not in self.names:
                 raise VerifyError(f"{node.name} is used outside its loop")
             return self.names[node]
-        for scope in reversed(scopes):
-            if id(node) in scope:
-                return scope[id(node)]
-        return None
+        return named[id(node)]
 
     def _number(self, node: Const) -> str:
         if node.dtype == "bool":

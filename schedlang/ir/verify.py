@@ -25,16 +25,15 @@ the end each rule is proven, refuted (a :class:`~schedlang.errors.VerifyError`),
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from schedlang.compute.read import Read
 from schedlang.errors import OutOfBoundsError, VerifyError, explain
-from schedlang.expr.choices import in_parts
 from schedlang.expr.dtypes import LARGEST_BYTES
-from schedlang.expr.lazy import regions_of
-from schedlang.expr.nodes import Axis, Const, Expr, Select, Unary, Var
+from schedlang.expr.evaluation_order import evaluations, under
+from schedlang.expr.nodes import Axis, Const, Expr, Select, Var
 from schedlang.expr.visit import postorder
 from schedlang.index.conditions import facts_of, occupied
 from schedlang.index.intervals import inside, of_expression
@@ -374,60 +373,22 @@ class _Walker:
         raise kind(explain(self.nest.name, f"{why} (in stage {stage})", hint))
 
 
+# facts about sizes, and conditions, in a branch of a lazy choice
+_Guards = tuple[tuple[Lin, ...], tuple[Expr, ...]]
+
+
 def _guarded(
     root: Expr, base: tuple[Lin, ...], ranges: Ranges
 ) -> Iterator[tuple[Load, tuple[Lin, ...], tuple[Expr, ...]]]:
     """Yield each load of ``root`` with the facts and conditions under which it is evaluated."""
-    regions = regions_of(root)
-    if not regions.shared:
-        yield from _guarded_loads(root, base, ranges, regions.hoisted, set())
-        return
-    root, parts = in_parts(root, regions)
-    named: set[int] = set()
-    for part in (*parts, root):
-        yield from _guarded_loads(part, base, ranges, regions_of(part, named).hoisted, named)
-        named.add(id(part))
 
+    def inside(around: _Guards, cond: Expr, holds: bool) -> _Guards:
+        return around[0] + facts_of(cond, holds, ranges), under(around[1], cond, holds)
 
-def _guarded_loads(
-    root: Expr,
-    base: tuple[Lin, ...],
-    ranges: Ranges,
-    ahead: Mapping[int, Sequence[Expr]],
-    named: Container[int],
-) -> Iterator[tuple[Load, tuple[Lin, ...], tuple[Expr, ...]]]:
-    """Yield the loads of ``root``, without those in the parts ``named``, already checked."""
-    seen: set[tuple[int, int]] = set()
-    stack: list[tuple[Expr, tuple[Lin, ...], tuple[Expr, ...]]] = [(root, base, ())]
-    kept: list[Any] = []
-    settled: dict[int, list[tuple[Expr, ...]]] = {id(n): [] for s in ahead.values() for n in s}
-    while stack:
-        node, facts, conds = stack.pop()
-        if (id(node), id(conds)) in seen or id(node) in named:
-            continue
-        if id(node) in settled:
-            # a part that both branches of a select need is checked once, ahead of the select
-            if any(_starts_with(conds, weaker) for weaker in settled[id(node)]):
-                continue
-            settled[id(node)].append(conds)
-        seen.add((id(node), id(conds)))
-        kept.append(conds)
+    around: _Guards = base, ()
+    for node, (facts, conds) in evaluations(root, around, inside):
         if isinstance(node, Load):
             yield node, facts, conds
-        if isinstance(node, Select) and node.lazy:
-            for side, holds in ((node.b, False), (node.a, True)):
-                cond = node.cond if holds else Unary("~", node.cond, "bool")
-                known = facts + facts_of(node.cond, holds, ranges)
-                stack.append((side, known, (*conds, cond)))
-            stack.append((node.cond, facts, conds))
-            stack += [(part, facts, conds) for part in ahead.get(id(node), ())]
-            continue
-        stack.extend((child, facts, conds) for child in node.children)
-
-
-def _starts_with(conds: tuple[Expr, ...], weaker: tuple[Expr, ...]) -> bool:
-    """Return whether ``conds`` start with all conditions of ``weaker``."""
-    return len(conds) >= len(weaker) and all(a is b for a, b in zip(conds, weaker))
 
 
 def by_data(lin: Lin) -> bool:
