@@ -20,6 +20,12 @@ from schedlang.callable_module import CallableModule
 from schedlang.compute import functions
 from schedlang.tvm.aliases import FACES
 
+# a package imports only those to its left
+ORDER = ("errors", "signatures", "parsing", "host", "target_kinds", "target_options", "target",
+         "markup", "expr", "index", "language", "compute", "arrays", "gradient", "state", "ir",
+         "lowering", "analysis", "schedule", "gpu_lowering", "intrinsics", "machine", "diagnostics",
+         "codegen", "counting", "runtime", "targets", "autotune", "hints", "course", "tvm",
+         "networks", "frontend", "tracing", "plot", "live")  # fmt: skip
 # imports by name that go against the order of the packages, and why each one does
 DOORS = {
     ("schedlang.schedule.schedule", "schedlang.live.widget"):
@@ -224,20 +230,15 @@ def test_doors_are_imports_by_name_against_the_order() -> None:
 
 def test_packages_import_in_one_direction() -> None:
     """A package imports only the packages to its left, also for types; see docs/architecture.md."""
-    order = ["errors", "signatures", "parsing", "host", "target_kinds", "target_options", "target",
-             "markup", "expr", "index", "language", "compute", "arrays", "gradient", "state", "ir",
-             "lowering", "analysis", "schedule", "gpu_lowering", "intrinsics", "machine",
-             "diagnostics", "codegen", "counting", "runtime", "targets", "autotune", "hints",
-             "course", "tvm", "networks", "frontend", "tracing", "plot", "live"]  # fmt: skip
     free = {"version", "callable_module"}
     for module, needed in imported_modules(for_types=True, doors=DOORS).items():
         own = module.partition(".")[2].partition(".")[0]
-        if own not in order:
+        if own not in ORDER:
             continue
         others = {m.split(".")[1] for m in needed if "." in m}
         for other in others - free - {own}:
-            assert other in order, f"{module}: unknown package {other}"
-            assert order.index(other) < order.index(own), f"{module} imports {other}"
+            assert other in ORDER, f"{module}: unknown package {other}"
+            assert ORDER.index(other) < ORDER.index(own), f"{module} imports {other}"
 
 
 def test_files_are_short() -> None:

@@ -1,6 +1,13 @@
 """The math functions of the language: a row says what each one is, and each layer derives its part.
 
-A new function is one row and its tests. ``docs/architecture.md`` lists who reads which field.
+A new function is one row and its tests, which ``docs/architecture.md`` lists. These files read the
+row: ``language/calls.py`` (dtypes), ``compute/functions.py`` and ``tvm/topi/functions.py`` (the
+functions of users), ``language/ufuncs.py`` (NumPy's name), ``expr/evaluate.py`` (values),
+``compute/latex_text.py``, ``expr/symbolic.py`` and ``gradient/functions.py`` (sympy),
+``gradient/finite.py``, ``machine/select/expressions.py`` (the intrinsic's name),
+``intrinsics/dialect.py`` (the names), ``intrinsics/twins/math.py`` and the modules of
+``intrinsics/`` that end with ``definitions(...)``, ``codegen/c_values.py`` (C), and
+``autotune/costs/arithmetic.py``.
 """
 
 from __future__ import annotations
