@@ -46,13 +46,13 @@ def add_live(commands: Any) -> None:
 
 def run_live(chosen: argparse.Namespace) -> int:
     """Serve the page until Ctrl-C, and return the exit status."""
-    from schedlang.live.server import TOKEN, missing, serve
+    from schedlang.live.server import TOKEN, missing_library, serve
     from schedlang.live.session import Session
 
     try:
         import aiohttp  # noqa: F401 - before the script runs, which may take long
     except ImportError:
-        raise missing() from None
+        raise missing_library() from None
     # fail now, not at the end, if the history cannot be written
     check_written("--save", chosen.save)
     found, title = scheduled(chosen.what)

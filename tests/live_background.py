@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from schedlang.live.server import Server, bound, new_token
+from schedlang.live.server import Server, listen, new_token
 from schedlang.live.session import Session
 
 
@@ -14,7 +14,7 @@ class Background:
 
     def __init__(self, session: Session, port: int = 0, token: str | None = None) -> None:
         self.session = session
-        self._socket = bound(port)
+        self._socket = listen(port)
         self._token = new_token(token)
         self._ready = threading.Event()
         self._server: Server | None = None

@@ -9,7 +9,7 @@ from typing import Any
 import schedlang as sl
 from schedlang.expr.evaluate import evaluate
 from schedlang.index.linear import Lin
-from schedlang.ir.accesses import accesses, loaded, loads, sites, stored, stores
+from schedlang.ir.accesses import accesses, loads, read_buffers, sites, stores, written_buffers
 from schedlang.ir.nodes import For, If, Kept, Store
 from schedlang.machine.loops.job import LoopJob
 from schedlang.machine.loops.sums import keep_sums
@@ -80,8 +80,8 @@ def test_an_index_that_is_read_comes_before_what_it_selects() -> None:
     nest = sl.lower(sl.schedule(sl.compute((4,), lambda i: A[rows[i]], name="B")))
     (site,) = stores(nest.body)
     assert [load.buffer.name for load in loads(site.stmt.values)] == ["rows", "A"]
-    assert {b.name for b in loaded(nest.body)} == {"A", "rows"}
-    assert {b.name for b in stored(nest.body)} == {"B"}
+    assert {b.name for b in read_buffers(nest.body)} == {"A", "rows"}
+    assert {b.name for b in written_buffers(nest.body)} == {"B"}
 
 
 def test_sites_are_in_program_order_with_what_is_around() -> None:

@@ -13,7 +13,7 @@ import schedlang as sl
 from schedlang.errors import BoundsError
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Axis, Var
-from schedlang.index.conditions import occupied
+from schedlang.index.conditions import facts_of_extent
 from schedlang.index.linear import to_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
@@ -135,5 +135,5 @@ def test_facts_that_an_iteration_implies_hold(den: int, shift: int, more: int, s
 
 def check_occupied(v: Any, extent: Any, size: int) -> None:
     if int(evaluate(extent, {v: size})) >= 1:
-        for fact in occupied(to_lin(extent)):
+        for fact in facts_of_extent(to_lin(extent)):
             assert int(evaluate(to_expr(fact), {v: size})) <= 0

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.counting.caches import cache_model, moved
+from schedlang.counting.caches import cache_model, moved_lines
 from schedlang.counting.source import probe_source
 from schedlang.errors import CallError
 from schedlang.runtime import files
@@ -97,7 +97,7 @@ def test_the_probe_equals_the_model() -> None:
     model = cache_model(TINY, sites=1)
     for address, size, kind in events:
         report(model, address, size, kind, 0)
-    found = moved(model, 1)
+    found = moved_lines(model, 1)
     misses, written = simulated(TINY, events)
     assert [sum(level) for level in found.into] == misses
     assert list(found.written) == written
@@ -109,7 +109,7 @@ def test_a_direct_mapped_cache_by_hand() -> None:
     model = cache_model([Cache(128, 1)], sites=2)
     for line in (0, 1, 2, 0, 1):
         report(model, line * 64, 4, LOAD, line % 2)
-    assert moved(model, 2).into == ((3, 1),)
+    assert moved_lines(model, 2).into == ((3, 1),)
 
 
 @pytest.mark.slow

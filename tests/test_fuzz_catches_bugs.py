@@ -118,7 +118,7 @@ def rfactor_guard_lost(patch: Patch) -> None:
 
 
 def rfactor_keeps_init(patch: Patch) -> None:
-    right = dataflow._factored
+    right = dataflow._factor
 
     def wrong(state: Any, stage: Any, op: Any, axis: Any, place: int) -> Any:
         defines = dataflow._new_operation

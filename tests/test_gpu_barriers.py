@@ -97,14 +97,14 @@ def test_a_double_buffer_is_proven_by_remainders(
 ) -> None:
     """The proof tries the two remainders of a double buffer, not every iteration."""
     tried = []
-    reached = accesses.reached
+    reached = accesses.reach
 
     def counted(*given: Any) -> Any:
         found = reached(*given)
         tried.append(None if found is None else found.columns.shape[1])
         return found
 
-    monkeypatch.setattr(accesses, "reached", counted)
+    monkeypatch.setattr(accesses, "reach", counted)
     device_program(sl.lower(gemm(64, 64, 4096, double=True).schedule), sl.Target("cuda"))
     # 16 threads, 8 steps per tile, 4 elements per thread, 2 tiles; not each of 512 steps
     assert tried and all(count is not None and count <= 16 * 8 * 4 * 2 for count in tried)

@@ -141,7 +141,7 @@ def test_random_functions_at_their_seams(first: int) -> None:
 
 
 def forgotten_support(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(stages, "joined", lambda supports, indices: (None, False))
+    patch.setattr(stages, "join", lambda supports, indices: (None, False))
 
 
 def larger_of_equal_operands(patch: pytest.MonkeyPatch) -> None:

@@ -18,13 +18,13 @@ from schedlang.index.conditions import (
     NEGATED,
     at_most,
     conjuncts,
-    decided,
+    decide,
     facts_of,
-    occupied,
+    facts_of_extent,
     truth,
 )
-from schedlang.index.conjunctions import AtLeast, Either, Never, Other, items_of, narrowed
-from schedlang.index.intervals import Interval, both, compared, inside
+from schedlang.index.conjunctions import AtLeast, Either, Never, Other, items_of, narrow
+from schedlang.index.intervals import Interval, both, compare, inside
 from schedlang.index.linear import Lin, to_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
@@ -65,12 +65,12 @@ def members(interval: Interval) -> set[int]:
 @quick
 @given(intervals(), intervals(), st.sampled_from(COMPARISONS))
 def test_intervals_of_comparisons(a: Interval, b: Interval, op: str) -> None:
-    compare = {"<": int.__lt__, "<=": int.__le__, ">": int.__gt__, ">=": int.__ge__,
-               "==": int.__eq__, "!=": int.__ne__}  # fmt: skip
-    true = {x for x in members((None, None)) if any(compare[op](x, y) for y in members(b))}
-    assert true <= members(compared(op, b))
-    assert true == {x for x in members((None, None))
-                    if any(compare[OPERATORS[op].mirrored](y, x) for y in members(b))}  # fmt: skip
+    functions = {"<": int.__lt__, "<=": int.__le__, ">": int.__gt__, ">=": int.__ge__,
+                 "==": int.__eq__, "!=": int.__ne__}  # fmt: skip
+    true = {x for x in members((None, None)) if any(functions[op](x, y) for y in members(b))}
+    assert true <= members(compare(op, b))
+    mirrored = functions[OPERATORS[op].mirrored]
+    assert true == {x for x in members((None, None)) if any(mirrored(y, x) for y in members(b))}
     assert members(both(a, b)) == (members(a) & members(b) or members(a))
     # an end of 20 stands for none
     assert inside(a, b) == (members(a) <= members(b))
@@ -92,7 +92,7 @@ def test_comparisons_of_one_linear_index_are_decided(index: Expr, op: str, end: 
     at = everywhere()
     lin = to_lin(index)
     found = np.broadcast_to(values(Binary(op, index, sl.const(end), "bool"), at), (at.count,))
-    known = decided(op, [lin - end], Ranges())
+    known = decide(op, [lin - end], Ranges())
     if known is not None:
         assert (found == known).all()
     elif op in ("==", "!="):
@@ -155,7 +155,7 @@ N = sl.var("n")
 def test_facts_of_an_occupied_loop_hold(extent: Callable[[Expr], Expr]) -> None:
     sizes = {N: np.arange(50)}
     runs = evaluate(extent(N), sizes) >= 1
-    for fact in occupied(to_lin(extent(N))):
+    for fact in facts_of_extent(to_lin(extent(N))):
         assert (np.broadcast_to(evaluate(to_expr(fact), sizes), runs.shape)[runs] <= 0).all()
 
 
@@ -173,7 +173,7 @@ def test_a_condition_is_decided_with_the_facts_around_it() -> None:
 def test_narrowed_ranges_hold_every_point(held: list[tuple[Expr, bool]]) -> None:
     at = everywhere()
     kept = np.logical_and.reduce([values(cond, at) == truth_ for cond, truth_ in held])
-    inside = narrowed(Ranges(), held)
+    inside = narrow(Ranges(), held)
     if inside is None:
         assert not kept.any()
         return

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import schedlang as sl
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Axis, Expr
-from schedlang.index.boxes import Piece, covered, piece_of
-from schedlang.index.digits import coefficient, continued, radix
+from schedlang.index.boxes import Piece, covered_box, piece_of
+from schedlang.index.digits import coefficient, continue_number, radix
 from schedlang.index.linear import ONE, Lin, to_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
@@ -56,7 +56,7 @@ def piece(loops: Loops, at: Sequence[Expr], conds: Sequence[Expr]) -> Piece:
 
 def check(pieces: Sequence[tuple[Loops, Sequence[Expr], Sequence[Expr]]]) -> bool:
     """Check a claim that a box is covered once; return whether there is one."""
-    box = covered([piece(*given) for given in pieces])
+    box = covered_box([piece(*given) for given in pieces])
     if box is None:
         return False
     spans = [range(*(int(evaluate(to_expr(end), {})) for end in span)) for span in box]
@@ -118,8 +118,8 @@ def test_splits_with_tails_cover_their_axis(count: int, size: int, rest: int, cu
     assert check(parts)
     if rest > 1:
         # one element of the tail is left out
-        assert covered([piece(*parts[0]), piece(((tail, rest - 1),), [tail + whole - rest + 1], [])
-                        ]) is None  # fmt: skip
+        last = piece(((tail, rest - 1),), [tail + whole - rest + 1], [])
+        assert covered_box([piece(*parts[0]), last]) is None
 
 
 def test_conditions_that_exclude_each_other_cover_nothing() -> None:
@@ -131,7 +131,7 @@ def test_conditions_that_exclude_each_other_cover_nothing() -> None:
 def test_digits_that_do_not_follow_are_kept() -> None:
     i, j = Axis("i", 3), Axis("j", 4)
     left = {i: Lin.of(5), j: ONE}
-    assert continued(left, {i: Lin.of(3), j: Lin.of(4)}, ONE) == Lin.of(4)
+    assert continue_number(left, {i: Lin.of(3), j: Lin.of(4)}, ONE) == Lin.of(4)
     assert left == {i: Lin.of(5)}
     n = sl.var("n")
     number = to_lin(i * n + j)

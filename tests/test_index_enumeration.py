@@ -14,7 +14,7 @@ import schedlang as sl
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.index import enumeration
 from schedlang.index.conjunctions import items_of
-from schedlang.index.counting import enumerated
+from schedlang.index.counting import count_by_enumeration
 from schedlang.index.enumeration import blocks, count, first_outside, spans_of, table, value_range
 from schedlang.index.ranges import Ranges
 from tests.indices import AXES, EXTENTS, conditions, everywhere, indices, values
@@ -75,7 +75,7 @@ def test_answers_are_those_of_loops(index: Expr, held: Held) -> None:
 @given(some)
 def test_counts_that_solve_for_an_axis_are_those_of_loops(held: Held) -> None:
     extents = dict(zip(AXES, EXTENTS))
-    assert enumerated(extents, items_of(held, Ranges())) == kept(held).sum()
+    assert count_by_enumeration(extents, items_of(held, Ranges())) == kept(held).sum()
 
 
 def test_more_points_than_the_limit_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +84,8 @@ def test_more_points_than_the_limit_are_not_tried(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(enumeration, "MOST_POINTS", 99)
     answers: list[Any] = [
         count([], spans), value_range(i + j, [], spans), first_outside(i + j, 5, [], spans),
-        table([i], [], spans), enumerated({i: 10, j: 10}, items_of([(i * j > 4, True)], Ranges())),
+        table([i], [], spans),
+        count_by_enumeration({i: 10, j: 10}, items_of([(i * j > 4, True)], Ranges())),
     ]  # fmt: skip
     assert answers == [None] * 5
     monkeypatch.setattr(enumeration, "MOST_POINTS", 100)

@@ -18,7 +18,7 @@ import schedlang as sl
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.index.accesses import Access
-from schedlang.index.boxes import covered, piece_of
+from schedlang.index.boxes import covered_box, piece_of
 from schedlang.index.division import exact_quotient
 from schedlang.index.fused import places
 from schedlang.index.iterations import SecondIteration, always_differ, implied_pairs
@@ -166,7 +166,7 @@ def test_the_digits_of_a_loop_have_its_values(extents: list[Any], data: st.DataO
 
 def is_covered(store: Stored) -> None:
     loops = [(axis, axis, to_lin(extent)) for axis, extent in store.loops]
-    box = covered([piece_of(store.lins, loops, store.conds, store.ranges)])
+    box = covered_box([piece_of(store.lins, loops, store.conds, store.ranges)])
     for sizes in SIZES if box is not None else ():
         try:
             written = Counter(element for _, element in store.points(sizes))
@@ -263,7 +263,7 @@ def test_fused_loops_are_proven_whole_and_split() -> None:
         for split in (False, True):
             store = right(extents, split)
             loops = [(axis, axis, to_lin(extent)) for axis, extent in store.loops]
-            box = covered([piece_of(store.lins, loops, store.conds, store.ranges)])
+            box = covered_box([piece_of(store.lins, loops, store.conds, store.ranges)])
             assert box == [(Lin.of(0), to_lin(extent)) for extent in reversed(extents)]
             assert differ(store, store.loops[0][0], 0)
 
@@ -283,7 +283,7 @@ def test_a_loop_inside_of_a_number_that_stays_is_no_digit() -> None:
     """Both digits are used, but the number of elements is no multiple of 5."""
     f, count = Axis("f", N * 3), N * 3
     store = Stored(((f, count),), [f // 5, f % 5], [])
-    assert covered([piece_of(store.lins, [(f, f, to_lin(count))], [], store.ranges)]) is None
+    assert covered_box([piece_of(store.lins, [(f, f, to_lin(count))], [], store.ranges)]) is None
     assert isinstance(N, Var)
 
 
@@ -313,10 +313,10 @@ def test_two_loops_that_may_be_empty_cover_no_box() -> None:
     """Without sizes, both loops are empty, but (n - 3)*(m - 3) is 9."""
     x, y = Axis("x", N - 3), Axis("y", M - 3)
     loops = [(axis, axis, to_lin(axis.extent)) for axis in (x, y)]
-    assert covered([piece_of([to_lin(x * (M - 3) + y)], loops, [], Ranges())]) is None
+    assert covered_box([piece_of([to_lin(x * (M - 3) + y)], loops, [], Ranges())]) is None
     x, y = Axis("x", N + 3), Axis("y", M - 3)
     loops = [(axis, axis, to_lin(axis.extent)) for axis in (x, y)]
-    assert covered([piece_of([to_lin(x * (M - 3) + y)], loops, [], Ranges())]) is not None
+    assert covered_box([piece_of([to_lin(x * (M - 3) + y)], loops, [], Ranges())]) is not None
 
 
 def test_division_by_an_atom_that_prints_like_another_ends() -> None:

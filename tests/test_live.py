@@ -27,7 +27,7 @@ from schedlang.hints.candidates import candidates
 from schedlang.hints.meanings import MEANINGS
 from schedlang.hints.refusals import refusals
 from schedlang.live.definition import definition
-from schedlang.live.edits import edited
+from schedlang.live.edits import edit
 from schedlang.live.history import History
 from schedlang.live.measure import FAILED, OK, RUNNING, WAITING, Measurer, Timing, better
 from schedlang.live.session import Session
@@ -110,7 +110,7 @@ def test_a_state_is_not_changed_from_outside() -> None:
 @pytest.mark.parametrize("name", shown_schedules.TEN)
 def test_printed_code_is_read_again(name: str) -> None:
     s = shown_schedules.TEN[name]()
-    assert edited(s.as_python(), s).schedule.to_json() == s.to_json()
+    assert edit(s.as_python(), s).schedule.to_json() == s.to_json()
 
 
 @settings(max_examples=40, deadline=None)
@@ -123,16 +123,16 @@ def test_random_steps_round_trip_through_code(choices: list[int]) -> None:
         with suppress(SchedlangError), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found[choice % len(found)].take(s)
-    made = edited(s.as_python(), start).schedule
+    made = edit(s.as_python(), start).schedule
     assert made.to_json() == s.to_json() and str(made) == str(s)
 
 
 def test_the_code_of_a_long_predicate_is_read_again() -> None:
     text = "i, j = s[C].op.axis\ne = i + 3 * j\n" + "e = e * e\n" * 12
-    made = edited(f"{text}s[C].set_store_predicate(e < 3)", product(8)).schedule
+    made = edit(f"{text}s[C].set_store_predicate(e < 3)", product(8)).schedule
     # as text it would have 2**12 factors
     assert len(made.as_python()) < 2000
-    assert edited(made.as_python(), product(8)).schedule.to_json() == made.to_json()
+    assert edit(made.as_python(), product(8)).schedule.to_json() == made.to_json()
 
 
 def test_code_as_a_person_writes_it() -> None:
@@ -145,7 +145,7 @@ s[C].vectorize(s[C].leaf_axes[-1]); s[C].unroll(ii)
 BB = s.cache_read(B, "global", [C])
 s[BB].transform_layout(lambda k, j: (j // 16, k, j % 16))
 """
-    made = edited(text, s).schedule
+    made = edit(text, s).schedule
     assert [x.primitive for x in made.steps] == [
         "tile", "reorder", "vectorize", "unroll", "cache_read", "transform_layout",
     ]  # fmt: skip
@@ -201,14 +201,14 @@ s[BB].transform_layout(lambda k, j: (j // 16, k, j % 16))
 )  # fmt: skip
 def test_what_is_no_step_is_refused_at_its_line(text: str, line: int, what: str) -> None:
     with pytest.raises(LiveError, match=what) as caught:
-        edited(text, product())
+        edit(text, product())
     assert caught.value.line == line and str(caught.value).startswith(f"line {line}: ")
 
 
 def test_long_and_deep_texts_are_refused() -> None:
     for text in ("#" * 60_000, "(" * 5000 + ")" * 5000, "x\0"):
         with pytest.raises(LiveError):
-            edited(text, product())
+            edit(text, product())
 
 
 def test_warnings_of_an_edit_are_notes() -> None:
@@ -219,7 +219,7 @@ def test_warnings_of_an_edit_are_notes() -> None:
     C = sl.compute((8,), lambda i: pick(A[i, k], axis=k), name="C")
     s = sl.schedule(C)
     text = "ko, ki = s[C].split(s[C].op.reduce_axis[0], factor=4)\ns[C].reorder(ki, ko)"
-    (note,) = edited(text, s).notes
+    (note,) = edit(text, s).notes
     assert "where values tie the result depends on that order" in note
     page = Heard(s)
     page.ask(do="edit", base=0, text=text)
@@ -457,7 +457,7 @@ def test_a_mistake_of_ours_is_named_and_the_page_lives_on(monkeypatch: Any) -> N
             assert "KeyError: 'no such thing'" in json.dumps(view)
             assert {"picture", "counters", "steps", "refused"} <= set(view)
     page = Heard(product(8))
-    monkeypatch.setattr("schedlang.live.session.edited", broken)
+    monkeypatch.setattr("schedlang.live.session.edit", broken)
     (found,) = page.ask(do="edit", base=0, text="")
     assert "a mistake of schedlang itself: KeyError" in found["text"]
 

@@ -26,7 +26,7 @@ from tests.graphs import product
 
 aiohttp = pytest.importorskip("aiohttp", reason='needs aiohttp: pip install "schedlang[live]"')
 from schedlang.live.server import Client as Open  # noqa: E402
-from schedlang.live.server import bound, new_token  # noqa: E402
+from schedlang.live.server import listen, new_token  # noqa: E402
 from tests.live_background import Background  # noqa: E402
 
 TITLE = '</title><script>alert(1)</script>"'
@@ -93,9 +93,9 @@ def test_it_listens_on_the_loopback_address_alone(page: Background) -> None:
 
 def test_a_port_in_use_is_a_sentence(page: Background) -> None:
     with pytest.raises(LiveError, match=f"--port {page.port}: the server cannot listen there: A"):
-        bound(page.port)
+        listen(page.port)
     with pytest.raises(LiveError, match="a port is a number from 0 to 65535"):
-        bound(-1)
+        listen(-1)
 
 
 def test_the_command_names_a_port_in_use(page: Background, tmp_path: Path, capsys: Any) -> None:

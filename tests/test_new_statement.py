@@ -20,12 +20,19 @@ from schedlang.gpu_lowering.threads import shared_first
 from schedlang.gpu_lowering.vthread import without_vthreads
 from schedlang.index.linear import Lin
 from schedlang.ir import nodes
-from schedlang.ir.accesses import accesses, loaded, sites, stored
+from schedlang.ir.accesses import accesses, read_buffers, sites, written_buffers
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, Buffer, For, If, Load, Stmt, Store, block_of, bound, walk
 from schedlang.ir.numbers import numbered
 from schedlang.ir.printer import nest_text
-from schedlang.ir.rewrite import deep, relocated, replaced, storage, substituted, with_buffers
+from schedlang.ir.rewrite import (
+    deep,
+    relocate,
+    replace_statements,
+    storage,
+    substitute,
+    with_buffers,
+)
 from schedlang.ir.specialize import at_sizes
 from schedlang.ir.verify import verify
 from schedlang.lowering import lower
@@ -158,7 +165,7 @@ def complex_values() -> sl.Schedule:
     [
         (lambda nest: numbered(nest).body, products),
         (lambda nest: at_sizes(nest, {"n": 30}).body, lambda: products(sl.var("n"))),
-        (lambda nest: replaced(nest.body, Splitter().statement), complex_values),
+        (lambda nest: replace_statements(nest.body, Splitter().statement), complex_values),
     ],
     ids=["numbered", "at_sizes", "split_complex"],
 )
@@ -262,15 +269,16 @@ def test_rewriting() -> None:
     (loop,) = watched(nest).body.stmts
     assert isinstance(loop, For)
     three = Const(3, "int64", True)
-    (moved,) = cast(Any, substituted(loop.body, {loop.axis: three})).stmts
+    (moved,) = cast(Any, substitute(loop.body, {loop.axis: three})).stmts
     assert moved.first == Lin.of(3) and bound(loop) == (loop.axis,)
     assert loop.axis not in {n for s, _ in walk(moved) for n in nodes.expressions(s)}
 
     other = Buffer("other", A.dtype, A.shape)
     (again,) = cast(Any, with_buffers(loop.body, {A: other})).stmts
-    assert again.buffer is other and loaded(again) == {other} and stored(again) == {C}
+    assert again.buffer is other
+    assert read_buffers(again) == {other} and written_buffers(again) == {C}
     first = (*again.indices[1:], three)
-    shifted = cast(Any, relocated(again, lambda b, at: (b, first) if b is other else None))
+    shifted = cast(Any, relocate(again, lambda b, at: (b, first) if b is other else None))
     assert shifted.indices == first
     assert [a.indices for a in accesses(shifted)] == []
     assert storage(shifted) == []

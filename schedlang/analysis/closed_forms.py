@@ -11,7 +11,7 @@ from typing import Any
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.nodes import Axis, Var
 from schedlang.expr.symbolic import to_sympy
-from schedlang.index.digits import continued
+from schedlang.index.digits import continue_number
 from schedlang.index.linear import ONE, ZERO, Lin, to_expr
 from schedlang.index.quotients import at_least
 from schedlang.index.ranges import Ranges
@@ -30,7 +30,7 @@ def length_of(extent: Lin) -> Any:
     """Return how often a loop of ``extent`` runs: an ``int`` or a sympy expression."""
     if extent.const is not None:
         return max(0, extent.const)
-    if proven(extent):
+    if is_proven(extent):
         return as_sympy(extent)
     import sympy
 
@@ -38,7 +38,7 @@ def length_of(extent: Lin) -> Any:
 
 
 @lru_cache(maxsize=1024)
-def proven(lin: Lin, least: int = 0) -> bool:
+def is_proven(lin: Lin, least: int = 0) -> bool:
     """Return whether ``lin >= least`` is proven at all sizes of 1 or more."""
     if Ranges().nonneg(lin - least):
         return True
@@ -57,7 +57,7 @@ def where_positive(value: Any, lins: Iterable[Lin], least: int = 1) -> Any:
     Those that are proven to be ``least`` or more are not compared.
     """
     for lin in lins:
-        if value != 0 and not proven(lin, least):
+        if value != 0 and not is_proven(lin, least):
             import sympy
 
             value = sympy.Piecewise((value, as_sympy(lin) > 0), (0, True))
@@ -102,16 +102,18 @@ def closed_count(extents: Extents, rows: Sequence[Lin], ranges: Ranges) -> Formu
     if any(form is None for form in forms):
         return None
     form, lows, highs = None, [], []
-    for row, found in zip(rows, forms):
-        assert found is not None
+    for row, coefficients in zip(rows, forms):
+        assert coefficients is not None
         bound = Lin({p: c for p, c in row.terms.items() if not _has_axis(p)})
         if form is None:
             # most conditions are upper bounds of a loop: negate them to form < bound
-            negative = all(ranges.nonneg(-coef) for coef in found.values())
-            form = {axis: -coef for axis, coef in found.items()} if negative else found
-        if found == form:
+            negative = all(ranges.nonneg(-coef) for coef in coefficients.values())
+            form = (
+                {axis: -coef for axis, coef in coefficients.items()} if negative else coefficients
+            )
+        if coefficients == form:
             lows.append(-bound)
-        elif found == {axis: -coef for axis, coef in form.items()}:
+        elif coefficients == {axis: -coef for axis, coef in form.items()}:
             highs.append(bound + 1)
         else:
             return None
@@ -142,7 +144,7 @@ def closed_count(extents: Extents, rows: Sequence[Lin], ranges: Ranges) -> Formu
     least = sympy.Max(*below) if below else sympy.Integer(0)
     ordered = all(ranges.nonneg(high - low) for high in highs for low in lows)
     value = most - least if ordered else sympy.Max(0, most - least)
-    if parts.count == ONE or proven(parts.step, 1):
+    if parts.count == ONE or is_proven(parts.step, 1):
         return Formula(value)
     return Formula(value, parts.step, parts.stepped)
 
@@ -153,30 +155,30 @@ def without_axes(row: Lin, axes: Sequence[Axis]) -> Lin:
 
 
 def largest(extents: Extents, rows: Sequence[Lin]) -> list[Lin] | None:
-    """Return linear ``rows`` at the point where all are largest; ``None`` if there is no such."""
+    """Return linear ``rows`` at the point where all are largest; ``None`` if no point has that."""
     at: dict[Axis, Lin] = {}
     for row in rows:
         form = _form(row)
         if form is None:
             return None
         for axis, coef in form.items():
-            if not (proven(coef) or proven(-coef)):
+            if not (is_proven(coef) or is_proven(-coef)):
                 return None
-            end = extents[axis] - 1 if proven(coef) else ZERO
+            end = extents[axis] - 1 if is_proven(coef) else ZERO
             if at.setdefault(axis, end) != end:
                 return None
     return [to_lin(to_expr(row), at) for row in rows]
 
 
-def needed(rows: Sequence[Lin], ranges: Ranges) -> list[Lin]:
+def without_implied(rows: Sequence[Lin], ranges: Ranges) -> list[Lin]:
     """Return ``rows``, which must be 0 or more, without those implied by others."""
-    kept = list(rows)
+    remaining = list(rows)
     for row in rows:
-        others = [other for other in kept if other is not row]
+        others = [other for other in remaining if other is not row]
         facts = ranges.assuming(tuple(-other for other in others))
         if others and (at_least(row, ZERO, facts)):
-            kept = others
-    return kept
+            remaining = others
+    return remaining
 
 
 def _has_axis(product: Any) -> bool:
@@ -185,7 +187,7 @@ def _has_axis(product: Any) -> bool:
 
 def _form(row: Lin) -> dict[Axis, Lin] | None:
     """Return the coefficient of each axis, over sizes only; ``None`` if ``row`` is not linear."""
-    found: dict[Axis, Lin] = {}
+    coefficients: dict[Axis, Lin] = {}
     for product, coef in row.terms.items():
         if not _has_axis(product):
             continue
@@ -193,8 +195,8 @@ def _form(row: Lin) -> dict[Axis, Lin] | None:
         rest = tuple(atom for atom in product if not isinstance(atom, Axis))
         if len(axes) != 1 or _has_axis(rest):
             return None
-        found[axes[0]] = found.get(axes[0], ZERO) + Lin({rest: coef})
-    return found
+        coefficients[axes[0]] = coefficients.get(axes[0], ZERO) + Lin({rest: coef})
+    return coefficients
 
 
 def _sign(coef: Lin, ranges: Ranges) -> int:
@@ -213,12 +215,12 @@ def _scale(form: Mapping[Axis, Lin], extents: Extents) -> tuple[Scale, int] | No
     for number in numbers:
         unit = gcd(unit, 1 if number is None else number)
     left = {a: c if unit == 1 else Lin.of((c.const or 0) // unit) for a, c in form.items()}
-    width = continued(left, extents, ONE)
+    width = continue_number(left, extents, ONE)
     if not left:
         return Scale(width, width, ONE), unit
     smallest = min(left, key=lambda a: _magnitude(left[a]))
     step, stepped = left[smallest], tuple(left)
-    top = continued(left, extents, step)
+    top = continue_number(left, extents, step)
     if left:
         return None
     count = _quotient(top, step)
@@ -252,7 +254,7 @@ def _below(scale: Scale, unit: int, end: Lin, ranges: Ranges) -> Any:
     if unit != 1:
         end = _rounded_up(end, Lin.of(unit), ranges)
     if scale.count == ONE:
-        return _clipped(end, scale.width, ranges)
+        return _clip(end, scale.width, ranges)
     import sympy
 
     return sympy.expand(_ramp(scale, end, ranges) - _ramp(scale, end - scale.width, ranges))
@@ -260,12 +262,12 @@ def _below(scale: Scale, unit: int, end: Lin, ranges: Ranges) -> Any:
 
 def _ramp(scale: Scale, end: Lin, ranges: Ranges) -> Any:
     """Return the sum of ``max(0, end - step*j)`` over ``j`` in ``0..count``."""
-    terms = _clipped(_rounded_up(end, scale.step, ranges), scale.count, ranges)
+    terms = _clip(_rounded_up(end, scale.step, ranges), scale.count, ranges)
     step = as_sympy(scale.step)
     return terms * as_sympy(end) - step * terms * (terms - 1) / 2
 
 
-def _clipped(value: Lin, most: Lin, ranges: Ranges) -> Any:
+def _clip(value: Lin, most: Lin, ranges: Ranges) -> Any:
     """Return ``value`` clamped to ``0..most``."""
     import sympy
 
@@ -273,10 +275,10 @@ def _clipped(value: Lin, most: Lin, ranges: Ranges) -> Any:
         return as_sympy(most)
     if ranges.nonneg(-value):
         return sympy.Integer(0)
-    found = as_sympy(value)
+    clamped = as_sympy(value)
     if not at_least(most, value, ranges):
-        found = sympy.Min(found, as_sympy(most))
-    return found if ranges.nonneg(value) else sympy.Max(0, found)
+        clamped = sympy.Min(clamped, as_sympy(most))
+    return clamped if ranges.nonneg(value) else sympy.Max(0, clamped)
 
 
 def _rounded_up(num: Lin, den: Lin, ranges: Ranges) -> Lin:

@@ -58,7 +58,7 @@ class Cost:
     def at(self, sizes: Mapping[Size, Any] | None = None, **named: Any) -> Any:
         """Return this record with sizes replaced; a key is an ``sl.var``, a symbol or a name.
 
-        Raise :class:`~schedlang.errors.ComputeError` if a name is no size of the computation, or
+        Raise :class:`~schedlang.errors.ComputeError` if a name is not a size of the computation, or
         if a value is 0: the formulas hold for positive sizes, and ``sl.cost(..., sizes={n: 0})``
         counts for 0. Raise :class:`~schedlang.errors.ComputeTypeError` if ``sizes`` is no mapping.
 
@@ -68,16 +68,16 @@ class Cost:
         >>> sl.cost(sl.compute((n,), lambda i: A[i] * 2, name="B")).at(n=1000).bytes
         8000
         """
-        known = {s.name: s for s in self.symbols}
+        symbols = {s.name: s for s in self.symbols}
         values: dict[Any, Any] = {}
-        given = _mapping(sizes, "at({})" + f" of the cost of {self.name}", "at({})", known)
-        for size, value in [*given.items(), *named.items()]:
+        numbers = _mapping(sizes, "at({})" + f" of the cost of {self.name}", "at({})", symbols)
+        for size, value in [*numbers.items(), *named.items()]:
             name = str(size)
-            if name not in known:
-                listed = f"its sizes are {', '.join(known)}" if known else "it has no sizes"
+            if name not in symbols:
+                listed = f"its sizes are {', '.join(symbols)}" if symbols else "it has no sizes"
                 raise ComputeError(f"at({name}={value}) of the cost of {self.name}: {listed}")
-            values[known[name]] = _size(name, value, self.name)
-        left = tuple(s for s in self.symbols if s not in values)
+            values[symbols[name]] = _size(name, value, self.name)
+        rest = tuple(s for s in self.symbols if s not in values)
 
         def put(value: Any) -> Any:
             return value.subs(values) if hasattr(value, "subs") else value
@@ -90,7 +90,7 @@ class Cost:
                 replace(b, bytes=put(b.bytes), loads=put(b.loads), stores=put(b.stores))
                 for b in changes["buffers"]
             )
-        return replace(self, symbols=left, **changes)
+        return replace(self, symbols=rest, **changes)
 
     def _rows(self) -> list[tuple[str, Any]]:
         return [("flops", self.flops), ("bytes", self.bytes), ("intensity", self.intensity)]
@@ -151,9 +151,12 @@ class ScheduleCost(Cost):
 
     def _rows(self) -> list[tuple[str, Any]]:
         return [
-            *super()._rows(), ("loads", self.loads), ("stores", self.stores),
-            ("allocated", self.allocated), ("executed", self.executed),
-        ]  # fmt: skip
+            *super()._rows(),
+            ("loads", self.loads),
+            ("stores", self.stores),
+            ("allocated", self.allocated),
+            ("executed", self.executed),
+        ]
 
     def __str__(self) -> str:
         cells = [("", "loads", "stores", "bytes")]
@@ -191,7 +194,7 @@ def cost(what: Any, sizes: Mapping[Size, Any] | None = None) -> Cost:
     Counts with numbers are exact even if a guard on symbolic sizes has no formula.
 
     Raise :class:`~schedlang.errors.ComputeTypeError` for any other argument,
-    :class:`~schedlang.errors.ComputeError` for a name that is no size, and
+    :class:`~schedlang.errors.ComputeError` for a name that is not a size, and
     :class:`~schedlang.errors.LoweringError` for a schedule that cannot be lowered.
 
     >>> import schedlang as sl
@@ -205,14 +208,14 @@ def cost(what: Any, sizes: Mapping[Size, Any] | None = None) -> Cost:
     1536
     """
     subject = subject_of(what, "sl.cost")
-    known = _sizes(subject.outputs, sizes)
-    found = _of_outputs(subject.outputs, known)
+    numbers = _sizes(subject.outputs, sizes)
+    counts = _of_outputs(subject.outputs, numbers)
     if subject.state is None:
-        return found
+        return counts
     nest = lower_state(subject.state)
-    if known:
-        nest = at_sizes(nest, {v.name: n for v, n in known.items()})
-    return _of_nest(found, traffic(nest))
+    if numbers:
+        nest = at_sizes(nest, {v.name: n for v, n in numbers.items()})
+    return _of_nest(counts, traffic(nest))
 
 
 def _of_outputs(outputs: Sequence[Tensor], known: Mapping[Var, int]) -> Cost:
@@ -238,18 +241,28 @@ def _of_nest(found: Cost, counts: Traffic) -> ScheduleCost:
 
     buffers = tuple(
         BufferCost(
-            b.name, b.scope, b.dtype, sympy.sympify(storage_bytes(b)),
-            sympy.sympify(counts.loads.get(b.name, 0)), sympy.sympify(counts.stores.get(b.name, 0)),
+            b.name,
+            b.scope,
+            b.dtype,
+            sympy.sympify(storage_bytes(b)),
+            sympy.sympify(counts.loads.get(b.name, 0)),
+            sympy.sympify(counts.stores.get(b.name, 0)),
         )
         for b in counts.buffers.values()
-    )  # fmt: skip
+    )
     zero = sympy.Integer(0)
     return ScheduleCost(
-        found.name, found.flops, found.bytes, found.symbols,
+        found.name,
+        found.flops,
+        found.bytes,
+        found.symbols,
         tuple(dict.fromkeys((*found.notes, *counts.bounds))),
-        sum((b.loads for b in buffers), zero), sum((b.stores for b in buffers), zero),
-        sympy.sympify(counts.allocated), sympy.sympify(counts.operations), buffers,
-    )  # fmt: skip
+        sum((b.loads for b in buffers), zero),
+        sum((b.stores for b in buffers), zero),
+        sympy.sympify(counts.allocated),
+        sympy.sympify(counts.operations),
+        buffers,
+    )
 
 
 def _size(name: str, value: Any, cost_of: str = "") -> Any:
@@ -263,10 +276,11 @@ def _size(name: str, value: Any, cost_of: str = "") -> Any:
         if int(value) == 0:
             raise ComputeError(
                 explain(
-                    f"at({name}=0) of the cost of {cost_of}", "its formulas hold for sizes above 0",
+                    f"at({name}=0) of the cost of {cost_of}",
+                    "its formulas hold for sizes above 0",
                     f"Call sl.cost(..., sizes={{{name}: 0}}), which counts at that size.",
                 )
-            )  # fmt: skip
+            )
     elif cost_of and hasattr(value, "subs"):
         return value
     raise ComputeError(f"{name} = {value!r}: a size must be an integer, 0 or more")
@@ -279,24 +293,25 @@ def _mapping(sizes: Any, asked: str, call: str, known: Mapping[str, Any]) -> Map
     example = ", ".join(f"{name}: 8" for name in known) or "n: 8"
     raise ComputeTypeError(
         explain(
-            asked.format(repr(sizes)[:100]), "the sizes are not a mapping from size to number",
+            asked.format(repr(sizes)[:100]),
+            "the sizes are not a mapping from size to number",
             f"Call {call.format('{' + example + '}')}.",
         )
-    )  # fmt: skip
+    )
 
 
 def _sizes(outputs: Sequence[Tensor], sizes: Mapping[Size, Any] | None) -> dict[Var, int]:
     """Return ``sizes`` with the computation's own variables as keys."""
-    known = {v.name: v for v in variables(outputs) if v.is_size}
-    found: dict[Var, int] = {}
-    given = _mapping(sizes, "sl.cost(..., sizes={})", "sl.cost(..., sizes={})", known)
-    for size, value in given.items():
+    own = {v.name: v for v in variables(outputs) if v.is_size}
+    numbers: dict[Var, int] = {}
+    named = _mapping(sizes, "sl.cost(..., sizes={})", "sl.cost(..., sizes={})", own)
+    for size, value in named.items():
         name = str(size)
-        if name not in known:
-            listed = f"its sizes are {', '.join(known)}" if known else "it has no symbolic sizes"
+        if name not in own:
+            listed = f"its sizes are {', '.join(own)}" if own else "it has no symbolic sizes"
             raise ComputeError(f"sl.cost(..., sizes={{{name}: {value}}}): {listed}")
-        found[known[name]] = int(_size(name, value))
-    return found
+        numbers[own[name]] = int(_size(name, value))
+    return numbers
 
 
 __all__ = ["BufferCost", "Cost", "ScheduleCost", "cost"]

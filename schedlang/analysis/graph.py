@@ -11,7 +11,7 @@ import networkx as nx
 from schedlang.analysis.closed_forms import bytes_of
 from schedlang.analysis.points import Counter
 from schedlang.analysis.points_of_stage import (
-    guarded_reads,
+    reads_with_conditions,
     stage_flops,
     stage_reads,
 )
@@ -20,7 +20,7 @@ from schedlang.compute.graph import first_rows, operations
 from schedlang.compute.read import Read, reads
 from schedlang.compute.tensor import ComputeOp, Extent, PlaceholderOp, ScanOp, Tensor
 from schedlang.expr.nodes import Expr
-from schedlang.index.conjunctions import narrowed
+from schedlang.index.conjunctions import narrow
 from schedlang.index.linear import ZERO, Lin, Opaque
 from schedlang.index.ranges import Ranges
 from schedlang.index.relax import lower, upper
@@ -38,7 +38,7 @@ def graph(what: Any) -> Any:
     stage is its printed name, so that ``s[key]`` finds it. The key of an input is its name, with
     ``_1`` appended if a stage has that name. Node attributes:
 
-    * ``tensor``, ``name``, ``shape``, ``dtype``: those of the first output; ``tensors`` holds all
+    * ``tensor``, ``name``, ``shape``, ``dtype`` of the first output; ``tensors`` holds all
       outputs,
     * ``bytes``: the bytes of all outputs,
     * ``work``: the flops of computing the stage once, as ``sl.cost`` counts them,
@@ -72,13 +72,13 @@ def graph(what: Any) -> Any:
     subject = subject_of(what, "sl.graph")
     inputs = [t for t in subject.outputs if isinstance(t.op, PlaceholderOp)]
     state = subject.state or initial_state(subject.outputs)
-    made = _Graph(state, subject)
+    builder = _Graph(state, subject)
     for tensor in inputs:
-        made.key(tensor)
+        builder.key(tensor)
     for stage in state.stages.values():
-        made.stage(stage)
-    made.finish()
-    return made.graph
+        builder.stage(stage)
+    builder.finish()
+    return builder.graph
 
 
 @dataclass(eq=False)
@@ -136,9 +136,9 @@ class _Graph:
         distinct: dict[Any, Read] = {}
         for read in reads(op.roots):
             distinct.setdefault((read.tensor, *map(to_lin, read.indices)), read)
-        found: dict[str, list[Read]] = {}
+        reads_by_source: dict[str, list[Read]] = {}
         for read in distinct.values():
-            found.setdefault(self.key(read.tensor), []).append(read)
+            reads_by_source.setdefault(self.key(read.tensor), []).append(read)
         ranges = Ranges()
         for axis in (*op.axis, *op.reduce_axis):
             low = to_lin(axis.lo)
@@ -146,11 +146,11 @@ class _Graph:
                 low = low + to_lin(first)
             ranges.known[axis] = (low, to_lin(axis.lo) + to_lin(axis.extent) - 1)
         within: dict[Tensor, list[tuple[Read, Ranges]]] = {}
-        for read, held in guarded_reads(op):
-            inside = narrowed(ranges, held) if held else ranges
+        for read, conditions in reads_with_conditions(op):
+            inside = narrow(ranges, conditions) if conditions else ranges
             if inside is not None:
                 within.setdefault(read.tensor, []).append((read, inside))
-        for accesses in found.values():
+        for accesses in reads_by_source.values():
             tensors = dict.fromkeys(read.tensor for read in accesses)
             moved = sum(_box_bytes(t, within.get(t, []), ranges) for t in tensors)
             count = sum(counts.get(t, 0) for t in tensors)
@@ -163,19 +163,26 @@ class _Graph:
         computed = "at" if isinstance(location, At) else "root"
         computed = "inline" if isinstance(location, Inline) else computed
         at = (location.stage, location.axis.name) if isinstance(location, At) else None
-        made = not any(t in self.own for t in stage.outputs)
-        return {"scope": stage.scope, "made": made, "computed": computed, "at": at}
+        added = not any(t in self.own for t in stage.outputs)
+        return {"scope": stage.scope, "made": added, "computed": computed, "at": at}
 
     def _node(
         self, key: str, tensors: Sequence[Tensor], kind: str, work: Any, place_: dict[str, Any]
     ) -> None:
         first = tensors[0]
         self.graph.add_node(
-            key, tensor=first, tensors=tuple(tensors), name=key, shape=first.shape,
-            dtype=first.dtype, bytes=_plain(sum(_bytes(t) for t in tensors)), work=work,
-            kind=kind, output=any(t in self.subject.outputs for t in tensors),
+            key,
+            tensor=first,
+            tensors=tuple(tensors),
+            name=key,
+            shape=first.shape,
+            dtype=first.dtype,
+            bytes=_plain(sum(_bytes(t) for t in tensors)),
+            work=work,
+            kind=kind,
+            output=any(t in self.subject.outputs for t in tensors),
             **(place_ if self.attach is not None else {}),
-        )  # fmt: skip
+        )
         if kind == "state":
             self.graph.nodes[key]["scan"] = self.states[first]
 
@@ -183,9 +190,13 @@ class _Graph:
         self, source: Tensor, reader: str, accesses: tuple[Read, ...], count: Any, moved: Any
     ) -> None:
         self.graph.add_edge(
-            self.key(source), reader, accesses=accesses, text=tuple(str(r) for r in accesses),
-            reads=_plain(count), bytes=_plain(moved),
-        )  # fmt: skip
+            self.key(source),
+            reader,
+            accesses=accesses,
+            text=tuple(str(r) for r in accesses),
+            reads=_plain(count),
+            bytes=_plain(moved),
+        )
 
     def finish(self) -> None:
         nodes = self.graph.nodes

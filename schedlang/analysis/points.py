@@ -13,9 +13,9 @@ from schedlang.analysis.closed_forms import (
     closed_count,
     largest,
     length_of,
-    needed,
     where_positive,
     without_axes,
+    without_implied,
 )
 from schedlang.compute.facts import facts_of
 from schedlang.compute.segments import Segments, find_segments
@@ -31,9 +31,9 @@ from schedlang.index.conjunctions import (
     expressions_of,
     items_of,
     leaves_of,
-    negated,
+    negate,
 )
-from schedlang.index.counting import enumerated
+from schedlang.index.counting import count_by_enumeration
 from schedlang.index.linear import ZERO, Div, Extreme, Lin, Mod, to_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.rules import floordiv
@@ -41,7 +41,7 @@ from schedlang.index.simplify import to_lin
 from schedlang.ir.nodes import Load
 from schedlang.ir.printer import expr_text
 
-# the most values of short axes for which a formula is evaluated one by one
+# the most values of short axes when a formula is evaluated value by value
 MOST_FIXED = 64
 # the most disjunctions in one count; each doubles the work
 MOST_EITHER = 6
@@ -89,13 +89,13 @@ class Counter:
         if any(isinstance(item, Never) for item in items):
             return 0
         unknown = [item for item in items if isinstance(item, Unknown)]
-        for found in find_segments([item.cond for item in unknown], is_monotonic):
+        for segment in find_segments([item.cond for item in unknown], is_monotonic):
             # all segments together have the points of the box around them
-            used = {id(cond) for cond in found.conditions}
+            used = {id(cond) for cond in segment.conditions}
             unknown = [item for item in unknown if id(item.cond) not in used]
-            extents = {a: e for a, e in extents.items() if a not in found.rows}
-            items = [i for i in items if found.rows.isdisjoint(leaves_of(i))]
-            self._note_segments(found)
+            extents = {a: e for a, e in extents.items() if a not in segment.rows}
+            items = [i for i in items if segment.rows.isdisjoint(leaves_of(i))]
+            self._note_segments(segment)
         for item in unknown:
             self._note_bound(item)
         result: Any = 1
@@ -112,13 +112,13 @@ class Counter:
     ) -> Any:
         key = (tuple(extents.items()), frozenset(items))
         if key not in self.known:
-            found = self._exact_count(extents, items, ranges, depth)
-            if found is None:
+            number = self._exact_count(extents, items, ranges, depth)
+            if number is None:
                 self.known[key] = prod(length_of(e) for e in extents.values()), False
                 for item in items:
                     self._note_bound(item)
             else:
-                self.known[key] = found, True
+                self.known[key] = number, True
         value, exact = self.known[key]
         self.exact &= exact
         return value
@@ -131,9 +131,9 @@ class Counter:
             isinstance(leaf, Var) for item in items for leaf in leaves_of(item)
         )
         if not symbolic:
-            found = enumerated(numbers, items)
-            if found is not None:
-                return found
+            number = count_by_enumeration(numbers, items)
+            if number is not None:
+                return number
         either = next((item for item in items if isinstance(item, Either)), None)
         if either is not None:
             return self._count_either(extents, items, either, ranges, depth)
@@ -142,14 +142,18 @@ class Counter:
         return self._formula(extents, items, ranges, MOST_FIXED)
 
     def _count_either(
-        self, extents: Mapping[Axis, Lin], items: Sequence[Item], either: Either, ranges: Ranges,
+        self,
+        extents: Mapping[Axis, Lin],
+        items: Sequence[Item],
+        either: Either,
+        ranges: Ranges,
         depth: int,
-    ) -> Any | None:  # fmt: skip
+    ) -> Any | None:
         """Count the points of the other items, minus those where neither alternative holds."""
         if not depth:
             return None
         rest = [item for item in items if item is not either]
-        neither = items_of((*negated(either.first), *negated(either.second)), ranges)
+        neither = items_of((*negate(either.first), *negate(either.second)), ranges)
         merged = list(dict.fromkeys((*rest, *neither)))
         every = self._count(extents, rest, ranges, depth - 1)
         before, self.exact = self.exact, True
@@ -162,16 +166,16 @@ class Counter:
         self, extents: Mapping[Axis, Lin], items: Sequence[Item], ranges: Ranges, most: int
     ) -> Any | None:
         """Count by formula, for up to ``most`` values of short axes one by one."""
-        rows = needed([item.lin for item in items if isinstance(item, AtLeast)], ranges)
+        rows = without_implied([item.lin for item in items if isinstance(item, AtLeast)], ranges)
         result: Any = 1
         free = dict(extents)
         # without the rows that are implied, some axes may be free or apart
         for axes, part in _components([AtLeast(row, _ALWAYS) for row in rows], extents):
             inside = {axis: free.pop(axis) for axis in axes}
-            found = self._connected(inside, [row.lin for row in part], ranges, most)
-            if found is None:
+            number = self._connected(inside, [row.lin for row in part], ranges, most)
+            if number is None:
                 return None
-            result = result * found
+            result = result * number
         return result * prod(length_of(extent) for extent in free.values())
 
     def _connected(
@@ -180,9 +184,9 @@ class Counter:
         """Count by formula the points at which ``rows`` hold, which connect all ``extents``."""
         if not extents:
             return _condition(rows)
-        found = closed_count(extents, rows, ranges)
-        if found is not None:
-            value = self._with_zero_step(found, extents, rows, most)
+        formula = closed_count(extents, rows, ranges)
+        if formula is not None:
+            value = self._with_zero_step(formula, extents, rows, most)
             return None if value is None else where_positive(value, extents.values(), 0)
         spaces = _split_space(extents, rows, most)
         total: Any = 0
@@ -209,9 +213,12 @@ class Counter:
         return sympy.Piecewise((at_zero, sympy.Eq(as_sympy(found.step), 0)), (found.value, True))
 
     def _parts(
-        self, extents: Mapping[Axis, Lin], rows: Sequence[Lin], values: Mapping[Axis, Lin],
+        self,
+        extents: Mapping[Axis, Lin],
+        rows: Sequence[Lin],
+        values: Mapping[Axis, Lin],
         most: int,
-    ) -> Any | None:  # fmt: skip
+    ) -> Any | None:
         """Count by formula the points at which ``rows`` hold with ``values`` put in."""
         ranges = Ranges({axis: (ZERO, extent - 1) for axis, extent in extents.items()})
         rows = [to_lin(to_expr(row), values, ranges) for row in rows]
@@ -265,16 +272,19 @@ def _split_space(extents: Mapping[Axis, Lin], rows: Sequence[Lin], most: int) ->
         numbers = {d for row in rows for d in _divisors(row, axis)}
         period = lcm(*numbers) if numbers else 0
         if 1 < period <= most:
-            made = Axis(f"{axis.name}.each", to_expr(extent))
+            part = Axis(f"{axis.name}.each", to_expr(extent))
             return [
                 (
-                    {made if a is axis else a:
-                     _with_remainder(e, rest, period) if a is axis else e
-                     for a, e in extents.items()},
-                    {axis: Lin.of(made) * period + rest},
+                    {
+                        part if a is axis else a: _with_remainder(e, rest, period)
+                        if a is axis
+                        else e
+                        for a, e in extents.items()
+                    },
+                    {axis: Lin.of(part) * period + rest},
                 )
                 for rest in range(period)
-            ]  # fmt: skip
+            ]
     short = [a for a, e in extents.items() if e.const is not None and e.const <= most]
     if not short:
         return []
@@ -290,17 +300,17 @@ def _with_remainder(extent: Lin, rest: int, period: int) -> Lin:
 
 def _divisors(lin: Lin, axis: Axis) -> set[int]:
     """Return the constant divisors of terms with ``axis``."""
-    found: set[int] = set()
+    divisors: set[int] = set()
     stack = list(lin.atoms())
     while stack:
         atom = stack.pop()
         if isinstance(atom, (Div, Mod)):
             if atom.den.const and any(leaf is axis for leaf in atom.num.leaves()):
-                found.add(abs(atom.den.const))
+                divisors.add(abs(atom.den.const))
             stack += [*atom.num.atoms(), *atom.den.atoms()]
         elif isinstance(atom, Extreme):
             stack += [inner for arg in atom.args for inner in arg.atoms()]
-    return found
+    return divisors
 
 
 def _condition(rows: Sequence[Lin]) -> Any:
@@ -327,4 +337,4 @@ def _components(
             else:
                 rest.append(group)
         groups = [*rest, (axes, joined)]
-    return [([a for a in extents if a in axes], found) for axes, found in groups]
+    return [([a for a in extents if a in axes], members) for axes, members in groups]

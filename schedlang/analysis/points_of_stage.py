@@ -37,7 +37,7 @@ def stage_flops(
 
 
 def _updating(op: ComputeOp, loops: Loops) -> Loops:
-    """Return those of ``loops`` that run around the body, without a scatter's scattered axes."""
+    """Return the ``loops`` that run around the body: all but a scatter's scattered axes."""
     return tuple(loop for loop in loops if not any(loop[0] is a for a in op.scattered))
 
 
@@ -68,7 +68,7 @@ def stage_reads(op: ComputeOp, counter: Counter, first: Extent = 0) -> dict[Tens
     return found
 
 
-def guarded_reads(op: ComputeOp) -> Iterator[tuple[Read, tuple[Held, ...]]]:
+def reads_with_conditions(op: ComputeOp) -> Iterator[tuple[Read, tuple[Held, ...]]]:
     """Yield each read of a stage, with the conditions under which it is evaluated."""
     where = () if op.where is None else ((op.where, True),)
     for roots, held in ((op.updates, where), (op.roots[len(op.updates) :], ())):
@@ -104,15 +104,16 @@ def _space(
     loops, starts = _loops(op, first, sizes)
     moved: dict[Expr, Expr] = {
         axis: to_expr(Lin.of(axis) + start)
-        for (axis, _), start in zip(loops, starts) if start.terms
-    }  # fmt: skip
+        for (axis, _), start in zip(loops, starts)
+        if start.terms
+    }
     moved |= {size: to_expr(lin) for size, lin in (sizes or {}).items()}
-    done: dict[int, Expr] = {}
+    memo: dict[int, Expr] = {}
 
     def swap(node: Expr) -> Expr | None:
         return moved.get(node) if isinstance(node, (Axis, Var)) else None
 
     def shifted(cond: Expr) -> Expr:
-        return rewrite(cond, swap, done) if moved else cond
+        return rewrite(cond, swap, memo) if moved else cond
 
     return loops, shifted

@@ -27,8 +27,10 @@ def subject_of(what: Any, call: str) -> Subject:
     """
     scheduled = what if isinstance(getattr(what, "state", None), State) else None
     if scheduled is None and not isinstance(what, (Tensor, ComputeOp, ScanOp, list, tuple)):
-        made = getattr(what, "schedule", None)
-        scheduled = made if isinstance(getattr(made, "state", None), State) else None
+        own_schedule = getattr(what, "schedule", None)
+        scheduled = (
+            own_schedule if isinstance(getattr(own_schedule, "state", None), State) else None
+        )
     if scheduled is not None:
         state: State = scheduled.state
         return Subject(state.outputs, state)

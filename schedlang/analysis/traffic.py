@@ -53,7 +53,7 @@ def traffic(nest: Nest) -> Traffic:
     Counts under a guard are exact if the loops have constant extents, or if there is a formula.
     ``bounds`` lists the conditions that are counted as if they always held.
     """
-    found = Traffic(buffers={b.name: b for b in nest.buffers})
+    totals = Traffic(buffers={b.name: b for b in nest.buffers})
     counter = Counter(names=nest.names)
     ends: set[Stmt] = set()
     for stmt, context in contexts(nest.body, _Context(), lambda s, c: c.within(s)):
@@ -61,14 +61,14 @@ def traffic(nest: Nest) -> Traffic:
             # the ends of the range are evaluated once for all iterations
             tests = trimmed(stmt).tests
             ends.update(tests)
-            _evaluate(found, counter, context, [test.cond for test in tests])
+            _evaluate(totals, counter, context, [test.cond for test in tests])
         elif isinstance(stmt, Store):
-            _store(found, counter, context, stmt)
+            _store(totals, counter, context, stmt)
         elif stmt not in ends:
-            _evaluate(found, counter, context, expressions(stmt))
-    found.allocated = _peak(nest.body, counter)
-    found.bounds = tuple(counter.bounds)
-    return found
+            _evaluate(totals, counter, context, expressions(stmt))
+    totals.allocated = _peak(nest.body, counter)
+    totals.bounds = tuple(counter.bounds)
+    return totals
 
 
 def _store(found: Traffic, counter: Counter, context: _Context, store: Store) -> None:
@@ -104,10 +104,10 @@ def _in_indices(root: Expr) -> set[int]:
     stack: list[tuple[Expr, bool]] = [(root, True)]
     while stack:
         node, is_value = stack.pop()
-        seen = values if is_value else indices
-        if id(node) in seen:
+        visited = values if is_value else indices
+        if id(node) in visited:
             continue
-        seen.add(id(node))
+        visited.add(id(node))
         inside = is_value and not isinstance(node, Load) and not node.weak
         stack.extend((child, inside) for child in node.children)
     return indices - values
@@ -143,14 +143,14 @@ def _peak(body: Block, counter: Counter) -> Any:
 
 def _peak_of(stmts: Sequence[Stmt], peaks: dict[int, Any]) -> Any:
     """Return the peak of statements that run one after the other."""
-    taken: Any = 0
+    live: Any = 0
     most: Any = 0
     for stmt in stmts:
         if isinstance(stmt, Alloc):
-            taken = taken + storage_bytes(stmt.buffer)
+            live = live + storage_bytes(stmt.buffer)
         else:
-            most = _larger(most, taken + peaks[id(stmt)])
-    return _larger(most, taken)
+            most = _larger(most, live + peaks[id(stmt)])
+    return _larger(most, live)
 
 
 def _if_reached(peak: Any, stmt: Stmt, context: _Context, counter: Counter) -> Any:

@@ -18,7 +18,7 @@ from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Var
 from schedlang.index.linear import Lin, to_expr
 from schedlang.index.simplify import to_lin
-from schedlang.index.solving import determined_by, solve
+from schedlang.index.solving import determined_size, solve
 
 
 def bind(
@@ -177,7 +177,7 @@ def single_unknown(
     """Return the only unknown size of ``extent`` and its value; ``None`` if not determined."""
     sizes = {v: Lin.of(int(n)) for v, n in values.items() if v.is_size}
     lin = to_lin(extent, sizes)
-    size = determined_by(lin, ())
+    size = determined_size(lin, ())
     if size is None:
         return None
     root = solve(lambda n: int(evaluate(to_expr(lin), {size: n})), actual)

@@ -12,7 +12,7 @@ from schedlang.compute.tensor import ComputeOp, PlaceholderOp, shape_text
 from schedlang.errors import BoundsError, explain
 from schedlang.expr.nodes import Axis, Expr, Select, Var
 from schedlang.expr.visit import postorder
-from schedlang.index.conditions import Held, facts_of, occupied
+from schedlang.index.conditions import Held, facts_of, facts_of_extent
 from schedlang.index.enumeration import leaves_of, value_range
 from schedlang.index.linear import Lin, Opaque, to_expr
 from schedlang.index.ranges import Ranges
@@ -55,7 +55,7 @@ def check_reads(op: ComputeOp, first: Mapping[Axis, int] | None = None, late: bo
         f
         for a in (*op.axis, *op.reduce_axis)
         if not _is_zero(a.extent)
-        for f in occupied(to_lin(a.extent) - starts.get(a, 0))
+        for f in facts_of_extent(to_lin(a.extent) - starts.get(a, 0))
     )
     ranges = ranges.assuming(tuple(facts))
     order = postorder(op.roots)

@@ -10,7 +10,7 @@ from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp, Operation, ScanOp, Tensor
 from schedlang.errors import ComputeError, UnprovenWarning, explain, warn_user
 from schedlang.expr.visit import postorder
-from schedlang.index.conditions import occupied
+from schedlang.index.conditions import facts_of_extent
 from schedlang.index.intervals import UNBOUNDED, Interval, plus, union
 from schedlang.index.linear import Lin
 from schedlang.index.ranges import Ranges
@@ -105,7 +105,7 @@ def _ranges(scan: ScanOp, op: ComputeOp) -> Ranges:
         ranges.known[op.axis[0]] = (start, to_lin(op.axis[0].extent) - 1)
     extents = [to_lin(a.extent) for a in (*op.axis[1:], *op.reduce_axis)]
     extents += [to_lin(a.extent) - start for a in op.axis[:1]]
-    return ranges.assuming(tuple(fact for extent in extents for fact in occupied(extent)))
+    return ranges.assuming(tuple(fact for extent in extents for fact in facts_of_extent(extent)))
 
 
 def _report(scan: ScanOp, op: ComputeOp, read: Read, certain: bool) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from schedlang.counting.probes import layout
 from schedlang.host import LINE, Cache
 
-# the most neighbouring lines of which one is simulated
+# at most one line in this many neighbouring lines is simulated
 MOST_LEFT_OUT = 32
 
 
@@ -53,16 +53,16 @@ def cache_model(caches: Sequence[Cache], sites: int, sampled: int = 1) -> np.nda
     return model
 
 
-def moved(model: np.ndarray, sites: int) -> Moved:
+def moved_lines(model: np.ndarray, sites: int) -> Moved:
     """Return what a simulation left in ``model``."""
     each = 1 << int(model[layout.SHIFT])
-    into, written = [], []
+    into, written_back = [], []
     for level in range(int(model[layout.LEVELS])):
         at = layout.FIRST + layout.FIELDS * level
         first = int(model[at + layout.MISSES])
         into.append(tuple((model[first : first + sites] * each).tolist()))
-        written.append(int(model[at + layout.WRITTEN]) * each)
-    return Moved(tuple(into), tuple(written), int(model[layout.STREAMED]), each)
+        written_back.append(int(model[at + layout.WRITTEN]) * each)
+    return Moved(tuple(into), tuple(written_back), int(model[layout.STREAMED]), each)
 
 
 def share(requests: int, most: int) -> int:
@@ -71,10 +71,10 @@ def share(requests: int, most: int) -> int:
     >>> share(1000, most=1000), share(1001, most=1000), share(10**12, most=1000)
     (1, 2, 32)
     """
-    found = 1
-    while requests > most * found and found < MOST_LEFT_OUT:
-        found *= 2
-    return found
+    every = 1
+    while requests > most * every and every < MOST_LEFT_OUT:
+        every *= 2
+    return every
 
 
 def addresses(sizes: Sequence[tuple[int, bool]]) -> list[int]:
@@ -86,10 +86,10 @@ def addresses(sizes: Sequence[tuple[int, bool]]) -> list[int]:
     [0, 4096, 4160]
     """
     # well above 0, so that a prefetch before an array has an address, too
-    found, free = [], 1 << 40
+    places, free = [], 1 << 40
     for size, argument in sizes:
         step = 4096 if argument else LINE
         free = -(-free // step) * step
-        found.append(free)
+        places.append(free)
         free += max(size, 1)
-    return found
+    return places

@@ -174,26 +174,33 @@ class _Instrument:
         self.counts = False
 
     def run(self) -> Instrumented:
-        made: list[Function] = []
+        functions: list[Function] = []
         places: dict[str, tuple[int, int]] = {}
-        given = (self.tally, *([self.model] if self.model else []))
+        counters = (self.tally, *([self.model] if self.model else []))
         for function in self.nest.functions:
             start = len(self.rows)
             body = self.body(function.body, Region(function=function.name))
-            parameters = (*function.parameters, *given)
-            made.append(replace(function, parameters=parameters, body=tuple(body)))
+            parameters = (*function.parameters, *counters)
+            functions.append(replace(function, parameters=parameters, body=tuple(body)))
             places[function.name] = start, len(self.rows)
         for array in self.nest.entry.parameters:
             if isinstance(array, Array):
                 self.base(array)
         if self.model is not None:
             numbers = [Reg(self.names.fresh(name)) for name in PARAMETERS]
-            made.insert(0, Function(self.probe, (self.model, *numbers), ()))
+            functions.insert(0, Function(self.probe, (self.model, *numbers), ()))
         return Instrumented(
-            MachineNest(tuple(made)), self.nest, tuple(map(_frozen, self.rows)), places,
-            {name: tuple(regions) for name, regions in self.calls.items()}, self.bases, self.cells,
-            tuple(self.sites), self.counts, self.probe,
-        )  # fmt: skip
+            MachineNest(tuple(functions)),
+            self.nest,
+            tuple(map(_frozen, self.rows)),
+            places,
+            {name: tuple(regions) for name, regions in self.calls.items()},
+            self.bases,
+            self.cells,
+            tuple(self.sites),
+            self.counts,
+            self.probe,
+        )
 
     def slot(self) -> int:
         self.cells += 1
@@ -205,13 +212,13 @@ class _Instrument:
         return self.bases[array]
 
     def body(self, body: Body, region: Region) -> list[Stmt]:
-        found: list[Stmt] = []
+        counted: list[Stmt] = []
         for stmt in body:
             row = _Row(stmt, region, self.stage.get(stmt, ""))
             self.rows.append(row)
-            found += self.statement(stmt, region, row)
+            counted += self.statement(stmt, region, row)
             row.end = len(self.rows)
-        return found
+        return counted
 
     def statement(self, stmt: Stmt, region: Region, row: _Row) -> list[Stmt]:
         """Return ``stmt`` after the statements that count and report it."""
@@ -242,8 +249,8 @@ class _Instrument:
             self.base(stmt.array)
         elif isinstance(stmt, Run):
             self.calls.setdefault(stmt.function, []).append(region)
-            given = (self.tally, *([self.model] if self.model else []))
-            return [replace(stmt, args=(*stmt.args, *given))]
+            counters = (self.tally, *([self.model] if self.model else []))
+            return [replace(stmt, args=(*stmt.args, *counters))]
         return [*out, stmt]
 
     def loop(self, stmt: For, region: Region, row: _Row) -> list[Stmt]:
@@ -284,7 +291,7 @@ class _Instrument:
         return Load("load", self.tally, at, INDEX)
 
     def value(self, value: Value, region: Region, row: _Row, out: list[Stmt]) -> None:
-        """Count the operations and loads of ``value`` in the order in which they run."""
+        """Count the operations and loads of ``value``, in the order of evaluation."""
         if isinstance(value, Choice):
             self.value(value.cond, region, row, out)
             self.lazy(value.cond, (value.a, value.b), region, row, out)
@@ -295,9 +302,9 @@ class _Instrument:
             return
         for child in children(value):
             self.value(child, region, row, out)
-        done = operation(value)
-        if done is not None and not self.of_indices(value):
-            row.work[region, done] += 1
+        work = operation(value)
+        if work is not None and not self.of_indices(value):
+            row.work[region, work] += 1
         if isinstance(value, Load):
             if value.how == "vload_if":
                 assert value.mask is not None
@@ -322,10 +329,10 @@ class _Instrument:
         for k, side in enumerate(sides):
             before, counts = row.busy(), self.counts
             counter: list[Stmt] = []
-            found: list[Stmt] = []
-            self.value(side, self.counted(counter), row, found)
+            counted: list[Stmt] = []
+            self.value(side, self.counted(counter), row, counted)
             if row.busy() > before:
-                bodies[k] = (*counter, *found)
+                bodies[k] = (*counter, *counted)
             else:
                 self.counts = counts
         if any(bodies):
@@ -333,20 +340,18 @@ class _Instrument:
             empty = self.add(self.slot(), Num(0))
             out.append(If(cond, bodies[0] or (empty,), bodies[1]))
 
-    def load_if(
-        self, value: Load, cond: Value, region: Region, row: _Row, out: list[Stmt]
-    ) -> None:
+    def load_if(self, value: Load, cond: Value, region: Region, row: _Row, out: list[Stmt]) -> None:
         counter: list[Stmt] = []
         inside = self.counted(counter)
-        found: list[Stmt] = []
-        self.access(replace(value, how="vload", mask=None, other=None), inside, row, found)
-        out.append(If(cond, (*counter, *found)))
+        counted: list[Stmt] = []
+        self.access(replace(value, how="vload", mask=None, other=None), inside, row, counted)
+        out.append(If(cond, (*counter, *counted)))
 
     def active(self, mask: Value, region: Region, row: _Row, out: list[Stmt]) -> int:
         """Return the slot that counts the lanes of ``mask``, which is now in the tally."""
-        known = row.masks.get((id(mask), region))
-        if known is not None:
-            return known
+        slot_of_mask = row.masks.get((id(mask), region))
+        if slot_of_mask is not None:
+            return slot_of_mask
         slot = row.masks[id(mask), region] = self.slot()
         self.counts = True
         lanes = mask.type.lanes
@@ -365,12 +370,12 @@ class _Instrument:
         mask = None if isinstance(node, Prefetch) else node.mask
         active = -1 if mask is None else self.active(mask, region, row, out)
         kind = _kind(node)
-        made = Access(kind, node.array, count, lanes, region, len(self.sites), active)
-        self.sites.append(made)
-        row.accesses.append(made)
+        record = Access(kind, node.array, count, lanes, region, len(self.sites), active)
+        self.sites.append(record)
+        row.accesses.append(record)
         if self.model is not None:
-            self.report(node, made, mask, out)
-        return made
+            self.report(node, record, mask, out)
+        return record
 
     def report(
         self, node: Load | Store | Prefetch, access: Access, mask: Value | None, out: list[Stmt]
@@ -452,24 +457,30 @@ def _array(name: str) -> Array:
 
 def _widest(nest: MachineNest) -> int:
     """Return the greatest number of lanes of a value in ``nest``."""
-    found = 0
+    lanes = 0
     for function in nest.functions:
         for stmt, _ in walk(function.body):
             for root in values(stmt):
-                found = max(found, root.type.lanes, *(v.type.lanes for v in operations(root)))
-    return found
+                lanes = max(lanes, root.type.lanes, *(v.type.lanes for v in operations(root)))
+    return lanes
 
 
 def _indices(nest: MachineNest) -> set[str]:
     """Return the names of the indices of loops, and of the sizes that the entry is given."""
-    found = {p.name for p in nest.entry.parameters if isinstance(p, Reg) and p.type == INDEX}
+    names = {p.name for p in nest.entry.parameters if isinstance(p, Reg) and p.type == INDEX}
     for function in nest.functions:
-        found |= {s.index.name for s, _ in walk(function.body) if isinstance(s, For)}
-    return found
+        names |= {s.index.name for s, _ in walk(function.body) if isinstance(s, For)}
+    return names
 
 
 def _frozen(row: _Row) -> Row:
     return Row(
-        row.stmt, row.region, row.stage, row.inside, tuple(row.accesses), dict(row.work), row.made,
+        row.stmt,
+        row.region,
+        row.stage,
+        row.inside,
+        tuple(row.accesses),
+        dict(row.work),
+        row.made,
         row.end,
-    )  # fmt: skip
+    )

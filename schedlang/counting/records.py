@@ -65,19 +65,19 @@ class Counts:
     @property
     def arithmetic(self) -> dict[str, int]:
         """Operations by type: ``float32`` of scalars, ``float32x8`` of vectors of 8 lanes."""
-        found: Counter[str] = Counter()
+        by_type: Counter[str] = Counter()
         for work, times in self.operations.items():
-            found[str(work.type)] += times
-        return dict(sorted(found.items()))
+            by_type[str(work.type)] += times
+        return dict(sorted(by_type.items()))
 
     @property
     def calls(self) -> dict[str, int]:
         """Elements that each function was computed for, such as ``sin``; operators are none."""
-        found: Counter[str] = Counter()
+        by_name: Counter[str] = Counter()
         for work, times in self.operations.items():
             if work.name.isidentifier():
-                found[work.name] += times * max(work.lanes, 1)
-        return dict(sorted(found.items()))
+                by_name[work.name] += times * max(work.lanes, 1)
+        return dict(sorted(by_name.items()))
 
     def __add__(self, other: Counts) -> Counts:
         """Return the work of both; runs do not add up, and their storage lives at one time."""

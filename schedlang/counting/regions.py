@@ -26,7 +26,7 @@ class Region:
 class Runs:
     """The runs of each region, from the counters that a kernel leaves in its tally.
 
-    ``calls`` are the regions that call each function; that of the entry has none.
+    ``calls`` are the regions that call each function; the entry has none.
     """
 
     def __init__(self, calls: Mapping[str, Sequence[Region]], tally: np.ndarray) -> None:
@@ -36,10 +36,10 @@ class Runs:
 
     def __call__(self, region: Region) -> int:
         """Return how often ``region`` runs."""
-        found = self._known.get(region)
-        if found is None:
-            found = self._known[region] = self._counted(region)
-        return found
+        runs = self._known.get(region)
+        if runs is None:
+            runs = self._known[region] = self._counted(region)
+        return runs
 
     def at(self, slot: int) -> int:
         """Return what the kernel counted in ``slot``."""

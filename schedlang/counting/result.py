@@ -31,7 +31,7 @@ class KernelCounts(Mapping[str, Counts]):
     ``total``
         the counts of the whole kernel
     ``loops``
-        those of each loop, in the order of the nest
+        the counts of each loop, in the order of the nest
     ``nest``
         the lines of the machine nest, each with its counts; ``None`` at lines without
     ``caches``
@@ -79,34 +79,34 @@ class KernelCounts(Mapping[str, Counts]):
     def notes(self) -> tuple[str, ...]:
         """Sentences about the arithmetic and the simulated caches."""
         total = self.total
-        found = []
+        sentences = []
         if total.operations:
-            found.append("operations: " + _listed(total.arithmetic))
+            sentences.append("operations: " + _listed(total.arithmetic))
         if total.calls:
-            found.append("calls, by element: " + _listed(total.calls))
+            sentences.append("calls, by element: " + _listed(total.calls))
         if total.prefetches:
-            found.append(f"prefetches: {total.prefetches:,}")
+            sentences.append(f"prefetches: {total.prefetches:,}")
         if self.not_simulated:
-            found.append(
+            sentences.append(
                 f"caches were not simulated: {self.not_simulated:,} accesses would take minutes; "
                 "count smaller arrays, or give a larger most="
             )
         if not self.caches:
-            return tuple(found)
-        shown = ", ".join(
+            return tuple(sentences)
+        sizes = ", ".join(
             f"L{k} {c.size // 1024:,} KiB, {c.ways} ways" for k, c in enumerate(self.caches, 1)
         )
-        found.append(f"lines of 64 bytes into simulated caches of one core: {shown}")
+        sentences.append(f"lines of 64 bytes into simulated caches of one core: {sizes}")
         back = ", ".join(f"L{k} {n:,}" for k, n in enumerate(self.written, 1))
-        found.append(f"changed lines that a level wrote to the next: {back}")
+        sentences.append(f"changed lines that a level wrote to the next: {back}")
         if self.streamed_bytes:
-            found.append(f"stored past the caches: {self.streamed_bytes:,} bytes")
+            sentences.append(f"stored past the caches: {self.streamed_bytes:,} bytes")
         if self.sampled > 1:
-            found.append(
+            sentences.append(
                 f"estimated: one line in {self.sampled} was simulated, and lines are multiplied by "
                 f"{self.sampled}; all other counts are exact"
             )
-        return tuple(found)
+        return tuple(sentences)
 
 
 def _listed(counts: Mapping[str, int]) -> str:

@@ -16,16 +16,16 @@ OPTIONS = 'cache=True, nogil=True, error_model="numpy", fastmath={"contract"}'
 PROBES = Path(probes.__file__).parent
 
 
-def counting_source(made: Instrumented, module: str = "") -> str:
+def counting_source(instrumented: Instrumented, module: str = "") -> str:
     """Return the file of a nest that counts; ``module`` has the ``report`` that it calls.
 
     The entry takes flat arrays as the kernel's does, then the tally, then the model of the probe.
     """
-    functions = [f for f in made.nest.functions if f.name != made.probe]
+    functions = [f for f in instrumented.nest.functions if f.name != instrumented.probe]
     source = source_of(MachineNest(tuple(functions)), "")
     parts = [f"{imports(source, True)}\n"]
-    if made.probe:
-        parts.append(f"from {module} import report as {made.probe}\n")
+    if instrumented.probe:
+        parts.append(f"from {module} import report as {instrumented.probe}\n")
     parts.append(f"OPTIONS = dict({OPTIONS})")
     head = [line for part in parts for line in plain(part)]
     return Listing(tuple(apart([head, *source.functions], 2))).text
@@ -34,8 +34,8 @@ def counting_source(made: Instrumented, module: str = "") -> str:
 def probe_source(probe: str) -> str:
     """Return the text of the probe ``"caches"`` or ``"log"``, and a hash of what it imports.
 
-    A copy of it is compiled once. Its name changes with its text, and with it that of the kernels
-    that numba compiles it into.
+    A copy of it is compiled once. Its name changes with its text, and so does the name of the
+    kernels that numba compiles it into.
     """
     texts = [(PROBES / f"{name}.py").read_bytes() for name in (probe, "layout", "apart")]
     key = hashlib.sha256(b"".join(texts)).hexdigest()[:12]

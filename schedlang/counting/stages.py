@@ -1,4 +1,4 @@
-"""The stage of each statement: that of the first element which needs what it computes."""
+"""The stage of each statement: the stage of the first element that needs what it computes."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ def stages(nest: MachineNest) -> dict[Stmt, str]:
     statement that uses it first; storage has the stage that is stored there.
     """
     stored = _stored(nest)
-    found: dict[Stmt, str] = {}
+    stage_of: dict[Stmt, str] = {}
     for function in nest.functions:
-        _backwards(function.body, {}, stored, found)
-    return found
+        _backwards(function.body, {}, stored, stage_of)
+    return stage_of
 
 
 def _stored(nest: MachineNest) -> dict[str, str]:
     """Return the stage that each array's elements are computed by, by the array's name."""
-    found: dict[str, str] = {}
+    stage_of: dict[str, str] = {}
     for function in nest.functions:
         for stmt, _ in walk(function.body):
             if isinstance(stmt, Store):
                 stage = stmt.stage or _name(stmt)
-                if stmt.stage or stmt.array.name not in found:
-                    found[stmt.array.name] = stage
-    return found
+                if stmt.stage or stmt.array.name not in stage_of:
+                    stage_of[stmt.array.name] = stage
+    return stage_of
 
 
 def _name(stmt: Store) -> str:
@@ -41,9 +41,9 @@ def _name(stmt: Store) -> str:
 
 
 def _backwards(
-    body: Body, uses: dict[str, str], stored: Mapping[str, str], found: dict[Stmt, str]
+    body: Body, uses: dict[str, str], stored: Mapping[str, str], stage_of: dict[Stmt, str]
 ) -> str:
-    """Note the stages of ``body``, last statement first; return that of its first statement.
+    """Note the stages of ``body``, last statement first; return the stage of its first statement.
 
     ``uses`` maps a register to the stage of its first use so far.
     """
@@ -52,7 +52,7 @@ def _backwards(
         if bodies(stmt):
             stage = ""
             for side in reversed(bodies(stmt)):
-                stage = _backwards(side, uses, stored, found) or stage
+                stage = _backwards(side, uses, stored, stage_of) or stage
             for result in defined(stmt):
                 stage = uses.get(result.name, stage)
         elif isinstance(stmt, Store):
@@ -65,7 +65,7 @@ def _backwards(
             stage = first
         else:
             continue
-        found[stmt] = stage
+        stage_of[stmt] = stage
         first = stage or first
         for root in values(stmt):
             for value in parts(root):

@@ -13,7 +13,7 @@ Nest = Sequence[tuple[Line, Optional[Counts]]]
 
 
 def columns(levels: int) -> tuple[list[str], list[str]]:
-    """Return the heads of the columns of a nest, and of those of the stages."""
+    """Return the headings of the columns of a nest, and of the columns of the stages."""
     lines = [f"L{level} lines" for level in range(1, levels + 1)]
     shared = ["loads", "stores", "scalar", "vector"]
     return ["runs", *shared, *lines], ["evaluations", *shared, "peak bytes", *lines]
@@ -24,15 +24,15 @@ def line_cells(counts: Counts | None, levels: int) -> list[str]:
     if counts is None:
         return [""] * (5 + levels)
     lines = counts.lines or (0,) * levels
-    found = [counts.runs, counts.loads, counts.stores, counts.scalar, counts.vector, *lines]
-    return [f"{n:,}" if n else "" for n in found]
+    numbers = [counts.runs, counts.loads, counts.stores, counts.scalar, counts.vector, *lines]
+    return [f"{n:,}" if n else "" for n in numbers]
 
 
 def stage_cells(counts: Counts) -> list[str]:
     """Return the cells of a stage."""
-    found = (counts.evaluations, counts.loads, counts.stores, counts.scalar, counts.vector,
+    numbers = (counts.evaluations, counts.loads, counts.stores, counts.scalar, counts.vector,
              counts.peak_bytes, *counts.lines)  # fmt: skip
-    return [f"{n:,}" for n in found]
+    return [f"{n:,}" for n in numbers]
 
 
 def counts_text(

@@ -33,7 +33,7 @@ class Totals:
         self._sums: dict[int, Counts] = {}
 
     def rows(self) -> tuple[Counts, ...]:
-        """Return the counts of each row: a statement's own, or those of all that a loop does."""
+        """Return the counts of each row: of the statement itself, or of all that a loop does."""
         return tuple(self._row(at) for at in range(len(self._rows)))
 
     def total(self) -> Counts:
@@ -41,18 +41,18 @@ class Totals:
         return self._block(*self._entry)
 
     def stages(self) -> dict[str, Counts]:
-        """Return the counts of each stage, in the order in which the nest first reaches them."""
+        """Return the counts of each stage, in the order of the nest."""
         parts: dict[str, list[Counts]] = {}
         for at in self._reached(*self._entry):
             if self._rows[at].stage:
                 parts.setdefault(self._rows[at].stage, []).append(self._own[at])
-        found: dict[str, Counts] = {}
+        by_stage: dict[str, Counts] = {}
         for stage, counts in parts.items():
             added = sum(counts, self._none)
             if added.evaluations or added.loads or added.stores or added.operations:
                 live = self._peak(*self._entry, stage)
-                found[stage] = replace(added, peak_bytes=live)
-        return found
+                by_stage[stage] = replace(added, peak_bytes=live)
+        return by_stage
 
     @property
     def _entry(self) -> tuple[int, int]:
@@ -68,10 +68,10 @@ class Totals:
         return self._sums[at]
 
     def _block(self, start: int, end: int) -> Counts:
-        found = self._none
+        total = self._none
         for at in self._statements(start, end):
-            found = found + self._row(at)
-        return replace(found, peak_bytes=self._peak(start, end))
+            total = total + self._row(at)
+        return replace(total, peak_bytes=self._peak(start, end))
 
     def _statements(self, start: int, end: int) -> Iterator[int]:
         """Yield the rows of the statements of a block, without those in them."""
@@ -87,7 +87,8 @@ class Totals:
         return (at + 1, row.end) if row.end > at + 1 else None
 
     def _peak(self, start: int, end: int, stage: str | None = None) -> int:
-        """Return the most bytes of storage, or of that of ``stage``, live at one time in a block.
+        """Return the most bytes of storage, or of storage of ``stage``, live at one time in a
+        block.
 
         Storage lives to the end of its block.
         """
@@ -101,7 +102,7 @@ class Totals:
         return most
 
     def _reached(self, start: int, end: int) -> Iterator[int]:
-        """Yield rows in the order in which they first run."""
+        """Yield rows in the order of their first run."""
         for at in range(start, end):
             yield at
             stmt = self._rows[at].stmt
@@ -110,7 +111,7 @@ class Totals:
 
 
 def _own(row: Row, runs: Runs, bytes_of: Callable[[Array], int], lines: Lines) -> Counts:
-    """Return the counts of a statement without those of the statements in it."""
+    """Return the counts of a statement itself, without the statements in it."""
     times = runs(row.region)
     operations: Counter[Work] = Counter()
     for (region, work), each in row.work.items():
@@ -118,11 +119,15 @@ def _own(row: Row, runs: Runs, bytes_of: Callable[[Array], int], lines: Lines) -
     loads = [a for a in row.accesses if a.kind == "load"]
     stores = [a for a in row.accesses if a.kind in ("store", "stream")]
     allocated = bytes_of(row.stmt.array) if isinstance(row.stmt, Alloc) and times else 0
-    shown = row.inside if isinstance(row.stmt, For) and row.inside is not None else row.region
-    made = row.made
+    counted_region = (
+        row.inside if isinstance(row.stmt, For) and row.inside is not None else row.region
+    )
+    assignment = row.made
     return Counts(
-        runs=runs(shown),
-        evaluations=0 if made is None else _elements(made.elements, made.active, row.region, runs),
+        runs=runs(counted_region),
+        evaluations=0
+        if assignment is None
+        else _elements(assignment.elements, assignment.active, row.region, runs),
         loads=sum(_of(a, runs) for a in loads),
         stores=sum(_of(a, runs) for a in stores),
         load_requests=sum(runs(a.region) for a in loads),

@@ -15,7 +15,7 @@ RUN = 256
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """The accesses of one call, in the order in which one core makes them.
+    """The accesses of one call, in the order of one core.
 
     All arrays have one entry for each access that was kept. ``buffer`` and ``line`` are indices.
 
@@ -56,8 +56,8 @@ class Trace:
         return len(self.address)
 
     def __repr__(self) -> str:
-        kept = "" if self.every == 1 else f", one run of {RUN} in {self.every} kept"
-        return f"<Trace of {self.total:,} accesses to {', '.join(self.buffers)}{kept}>"
+        sampling = "" if self.every == 1 else f", one run of {RUN} in {self.every} kept"
+        return f"<Trace of {self.total:,} accesses to {', '.join(self.buffers)}{sampling}>"
 
 
 def log_model(total: int, every: int) -> np.ndarray:
@@ -69,20 +69,31 @@ def log_model(total: int, every: int) -> np.ndarray:
     return model
 
 
-def traced(
-    model: np.ndarray, made: Instrumented, tally: np.ndarray, lines: list[int],
-    nest: tuple[str, ...], every: int,
-) -> Trace:  # fmt: skip
+def trace_of(
+    model: np.ndarray,
+    instrumented: Instrumented,
+    tally: np.ndarray,
+    lines: list[int],
+    nest: tuple[str, ...],
+    every: int,
+) -> Trace:
     """Return the trace that a run left in ``model``; ``lines`` are the lines of each site."""
-    written = int(model[layout.LOGGED])
-    events = model[layout.EVENTS : layout.EVENTS + 3 * written].reshape(-1, 3)
+    logged = int(model[layout.LOGGED])
+    events = model[layout.EVENTS : layout.EVENTS + 3 * logged].reshape(-1, 3)
     address, packed, site = (np.ascontiguousarray(column) for column in events.T)
-    arrays = list(made.bases)
-    buffer = np.array([arrays.index(a.array) for a in made.sites], np.int32)
-    starts = np.array([tally[made.bases[a.array]] for a in made.sites], np.int64)
+    arrays = list(instrumented.bases)
+    buffer = np.array([arrays.index(a.array) for a in instrumented.sites], np.int32)
+    starts = np.array([tally[instrumented.bases[a.array]] for a in instrumented.sites], np.int64)
     where = np.array(lines, np.int32)
     return Trace(
-        address, address - starts[site], (packed // 4).astype(np.int32),
-        (packed % 4).astype(np.uint8), buffer[site], where[site], tuple(a.name for a in arrays),
-        nest, int(model[layout.SEEN]), every,
-    )  # fmt: skip
+        address,
+        address - starts[site],
+        (packed // 4).astype(np.int32),
+        (packed % 4).astype(np.uint8),
+        buffer[site],
+        where[site],
+        tuple(a.name for a in arrays),
+        nest,
+        int(model[layout.SEEN]),
+        every,
+    )

@@ -12,7 +12,7 @@ from schedlang.expr.visit import postorder
 from schedlang.gpu_lowering.program import Program
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import For, If, Stmt, Store, walk, with_held
-from schedlang.ir.rewrite import replaced, with_each
+from schedlang.ir.rewrite import replace_statements, with_each
 from schedlang.machine.loops.job import LoopJob
 from schedlang.machine.loops.sums import kept_buffers, steps_of
 from schedlang.target import Target
@@ -79,7 +79,7 @@ def _kept_out(update: Update, nest: Nest, target: Target) -> str | None:
         return None
     if sum(need(update, LoopJob(nest, target))) > target.vector_registers:
         return None
-    untested = replace(update.step, body=replaced(update.step.body, _untested))
+    untested = replace(update.step, body=replace_statements(update.step.body, _untested))
     steps = steps_of(update.step, nest)
     if not kept_buffers(untested, target.vector_width, target.vector_registers, steps):
         return None

@@ -23,16 +23,16 @@ def held(dtype: str) -> str:
 
 
 def converted(x: Any, dtype: str) -> Any:
-    """Return ``x`` as values of ``dtype``, by the rules of casts; those of bfloat16 are float32."""
+    """Return ``x`` as values of ``dtype``, by the rules of casts; bfloat16 is held as float32."""
     if dtype == "bfloat16":
-        return rounded(x)
+        return round_to_bfloat16(x)
     return special_values.converted(x, dtype)
 
 
-def rounded(x: Any) -> Any:
+def round_to_bfloat16(x: Any) -> Any:
     """Return numbers rounded once to the nearest bfloat16, ties to even, as float32.
 
-    >>> rounded(np.array([1.0, 1.00390625, 1.01171875], "float32")).tolist()
+    >>> round_to_bfloat16(np.array([1.0, 1.00390625, 1.01171875], "float32")).tolist()
     [1.0, 1.0, 1.015625]
     """
     single = _single(np.asarray(x))
@@ -44,12 +44,12 @@ def rounded(x: Any) -> Any:
 
 
 def _single(x: np.ndarray) -> np.ndarray:
-    """Return ``x`` as float32 from which rounding to bfloat16 is right: toward odd if inexact."""
+    """Return ``x`` as float32 that rounds correctly to bfloat16: toward odd if inexact."""
     if x.dtype in (np.float32, np.float16, np.bool_) or x.dtype.name == "bfloat16":
         return x.astype(np.float32)
     if x.dtype.kind in "iu" and x.dtype.itemsize == 8:
         low = (x & x.dtype.type(_LOW)) != 0
-        # set the bit below those of float64, if any bit that it drops is set
+        # set the bit below the bits of float64, if any bit that it drops is set
         odd = (x & ~x.dtype.type(_LOW)) | np.where(low, x.dtype.type(0x8000), x.dtype.type(0))
         large = (x >= _EXACT) | (x <= -_EXACT) if x.dtype.kind == "i" else x >= _EXACT
         x = np.where(large, odd, x)
@@ -64,7 +64,7 @@ def _single(x: np.ndarray) -> np.ndarray:
 
 
 def as_float32(x: Any) -> Any:
-    """Return a scalar of ml_dtypes' bfloat16 as float32, and any other value as it is."""
+    """Return a scalar of ml_dtypes' bfloat16 as float32, and any other value unchanged."""
     return np.float32(x) if isinstance(x, np.generic) and x.dtype.name == "bfloat16" else x
 
 

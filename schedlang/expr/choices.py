@@ -18,7 +18,7 @@ def in_parts(root: Expr, regions: Regions, known: Container[int] = ()) -> tuple[
     A part that several branches need, and a choice at every 16th level of nesting, is cut out of
     ``root``. It becomes a flag, which is true where evaluation reaches the part, and a value, which
     is evaluated only if the flag is true. So no value is written twice, and the nesting of choices
-    is bounded. ``regions`` are those of ``root``. Nodes whose ``id`` is ``known`` have a name
+    is bounded. ``regions`` are the regions of ``root``. Nodes whose ``id`` is ``known`` have a name
     already.
 
     >>> from schedlang.language.construct import select
@@ -38,9 +38,9 @@ def in_parts(root: Expr, regions: Regions, known: Container[int] = ()) -> tuple[
         rewriter = _Rewriter({id(n): n for n in order}, regions, cuts, known)
         cyclic = rewriter.run(root)
         if cyclic is None:
-            made = rewriter.made[id(root)]
+            rewritten = rewriter.made[id(root)]
             named = {id(n) for n in (*rewriter.flags.values(), *rewriter.values)}
-            return made, [n for n in postorder([made], known) if id(n) in named]
+            return rewritten, [n for n in postorder([rewritten], known) if id(n) in named]
         # the flag of this cut depends on its own value, so leave the part where it is used
         del cuts[cyclic]
     return root, []
@@ -55,15 +55,15 @@ Task = tuple[str, int]
 def _deep_choices(order: list[Expr], regions: Regions) -> Cuts:
     """Return the choices at every 16th level of nesting, each with its region."""
     level: dict[int, int] = {}
-    found: Cuts = {}
+    cuts: Cuts = {}
     for node in reversed(order):
         if not is_choice(node) or id(node) not in regions.place:
             continue
         region = regions.place[id(node)]
         level[id(node)] = above = level[region[0]] + 1 if region[1] else 0
         if above and above % DEEPEST_CHOICES == 0:
-            found[id(node)] = (region,)
-    return found
+            cuts[id(node)] = (region,)
+    return cuts
 
 
 @dataclass
@@ -100,11 +100,11 @@ class _Rewriter:
 
     def _needs(self, what: str, key: int) -> list[Task]:
         if what == "flag":
-            found: list[Task] = []
+            tasks: list[Task] = []
             for steps, last in self._paths(key):
-                found += [] if last is None else [("flag", last)]
-                found += [("node", id(self._choice(c).cond)) for c, _ in steps]
-            return found
+                tasks += [] if last is None else [("flag", last)]
+                tasks += [("node", id(self._choice(c).cond)) for c, _ in steps]
+            return tasks
         if key in self.known:
             return []
         children: list[Task] = [("node", id(c)) for c in self.nodes[key].children]
@@ -136,7 +136,7 @@ class _Rewriter:
         Each goes up to a cut, which comes with it, or to the whole expression (``None``). A part
         that several regions need, and that is left where it is used, is reached from each of them.
         """
-        found: list[tuple[tuple[Region, ...], int | None]] = []
+        paths: list[tuple[tuple[Region, ...], int | None]] = []
         waiting: list[tuple[tuple[Region, ...], Region]] = [
             ((), region) for region in reversed(self.cuts[key])
         ]
@@ -145,14 +145,14 @@ class _Rewriter:
             part, side = region
             steps = (*steps, region) if side else steps
             if part in self.cuts:
-                found.append((steps, part))
+                paths.append((steps, part))
             elif side:
                 waiting.append((steps, self.regions.place[part]))
             elif part in self.regions.shared:
                 waiting += [(steps, use) for use in reversed(self.regions.shared[part])]
             else:
-                found.append((steps, None))
-        return found
+                paths.append((steps, None))
+        return paths
 
     def _flag(self, key: int) -> Expr:
         """Return the flag of a cut: true where evaluation reaches it from one of its regions."""

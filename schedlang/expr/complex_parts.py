@@ -51,21 +51,21 @@ def split(
     >>> isinstance(found, Parts), found.re.op, found.im.op
     (True, '-', '+')
     """
-    done: dict[int, Value] = {}
+    values: dict[int, Value] = {}
     for node in postorder(roots):
-        parts = [done[id(child)] for child in node.children]
+        parts = [values[id(child)] for child in node.children]
         if isinstance(node, ArrayRead) and is_complex(node.dtype):
-            done[id(node)] = read(node, tuple(_real(p) for p in parts))
+            values[id(node)] = read(node, tuple(_real(p) for p in parts))
         elif isinstance(node, Var) and is_complex(node.dtype):
             assert scalars is not None, f"{node.name} is a complex scalar"
-            done[id(node)] = scalars[node]
+            values[id(node)] = scalars[node]
         elif is_complex(node.dtype):
-            done[id(node)] = _complex(node, parts)
+            values[id(node)] = _complex(node, parts)
         elif any(isinstance(p, Parts) for p in parts):
-            done[id(node)] = _of_complex(node, parts)
+            values[id(node)] = _of_complex(node, parts)
         else:
-            done[id(node)] = with_children(node, tuple(_real(p) for p in parts))
-    return tuple(done[id(root)] for root in roots)
+            values[id(node)] = with_children(node, tuple(_real(p) for p in parts))
+    return tuple(values[id(root)] for root in roots)
 
 
 def whole(parts: Parts, dtype: str) -> tuple[Expr, Expr]:
@@ -167,9 +167,7 @@ def _product(a: Expr | None, b: Expr | None) -> Expr | None:
     return Binary("*", a, b, a.dtype)
 
 
-def _selected(
-    cond: Expr, a: Expr | None, b: Expr | None, dtype: str, lazy: bool
-) -> Expr | None:
+def _selected(cond: Expr, a: Expr | None, b: Expr | None, dtype: str, lazy: bool) -> Expr | None:
     if a is None and b is None:
         return None
     zero = Const(0.0, dtype)
@@ -202,8 +200,10 @@ def _quotient(a: Parts, b: Parts, dtype: str) -> Parts:
     x, y = Select(first, ar, ai, dtype), Select(first, ai, ar, dtype)
     re = Binary("+", x, Binary("*", y, ratio, dtype), dtype)
     # (ai - ar*r) where |br| is larger, else (ai*r - ar)
-    u, v = Select(first, ai, Unary("-", ar, dtype), dtype), Select(first, ar, Unary("-", ai, dtype),
-                                                                  dtype)  # fmt: skip
+    u, v = (
+        Select(first, ai, Unary("-", ar, dtype), dtype),
+        Select(first, ar, Unary("-", ai, dtype), dtype),
+    )
     im = Binary("-", u, Binary("*", v, ratio, dtype), dtype)
     return Parts(Binary("/", re, scale, dtype), Binary("/", im, scale, dtype))
 
@@ -216,8 +216,9 @@ def _hypotenuse(re: Expr, im: Expr, dtype: str) -> Expr:
     one = Const(1.0, dtype)
     root = Call("sqrt", (Binary("+", one, Binary("*", ratio, ratio, dtype), dtype),), dtype)
     # 0/0 and inf/inf are NaN
-    plain = Binary("&", Binary(">", most, Const(0.0, dtype), "bool"),
-                   Call("isfinite", (most,), "bool"), "bool")  # fmt: skip
+    plain = Binary(
+        "&", Binary(">", most, Const(0.0, dtype), "bool"), Call("isfinite", (most,), "bool"), "bool"
+    )
     infinite = Binary("|", Call("isinf", (a,), "bool"), Call("isinf", (b,), "bool"), "bool")
     bound = Select(infinite, Const(float("inf"), dtype), most, dtype)
     return Select(plain, Binary("*", most, root, dtype), bound, dtype)

@@ -89,20 +89,20 @@ def largest(dtype: str) -> float:
 
 
 def computed(dtype: str) -> str:
-    """Return the dtype in which kernels hold values of ``dtype``: float32 for short floats."""
+    """Return the dtype of registers for ``dtype``: float32 for short floats."""
     return "float32" if dtype in SHORT_FLOATS else dtype
 
 
 def stored(dtype: str) -> str:
     """Return the dtype of the elements of arrays in kernels.
 
-    Those of short floats are their bits, uint16, and those of complex numbers are their parts.
+    Short floats are stored as their bits, uint16, and complex numbers as their parts.
     """
     return "uint16" if dtype in SHORT_FLOATS else _PART.get(dtype, dtype)
 
 
 def array_dtype(dtype: str) -> Any:
-    """Return the NumPy dtype of arrays of ``dtype``; that of bfloat16 is of ml_dtypes.
+    """Return the NumPy dtype of arrays of ``dtype``; for bfloat16 it comes from ml_dtypes.
 
     Raises :class:`~schedlang.errors.MissingExtraError` if ml_dtypes is not installed.
     """
@@ -146,7 +146,7 @@ def _common(a: str, b: str) -> str:
 
 
 def limits(dtype: str) -> tuple[int, int]:
-    """Return the smallest and largest value of an integer dtype; those of bool are 0 and 1."""
+    """Return the smallest and largest value of an integer dtype; for bool, 0 and 1."""
     if dtype == "bool":
         return 0, 1
     info = np.iinfo(dtype)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.expr.bfloat import converted, rounded
+from schedlang.expr.bfloat import converted, round_to_bfloat16
 from schedlang.expr.functions import FUNCTIONS
 from schedlang.expr.nodes import (
     ArrayRead,
@@ -33,6 +33,7 @@ Reader = Callable[[Any, "tuple[Any, ...]"], Any]
 
 _BINARY = {symbol: row.of_numpy for symbol, row in OPERATORS.items()}
 
+
 @dataclass(frozen=True)
 class Program:
     """Expressions in evaluation order; each step lists the values that are dead after it.
@@ -46,18 +47,18 @@ class Program:
 
     def run(self, values: Mapping[Any, Any], read: Reader | None = None) -> tuple[Any, ...]:
         """Return the value of each root; see :func:`evaluate`."""
-        done: dict[int, Any] = {}
+        results: dict[int, Any] = {}
         for node, dead in self.steps:
-            done[id(node)] = value_of(node, done, values, read)
+            results[id(node)] = value_of(node, results, values, read)
             for key in dead:
-                del done[key]
-        return tuple(done[id(root)] for root in self.roots)
+                del results[key]
+        return tuple(results[id(root)] for root in self.roots)
 
 
 def plan(roots: Sequence[Expr], is_leaf: Callable[[Expr], bool] | None = None) -> Program:
     """Return the program that evaluates ``roots``.
 
-    The children of a node for which ``is_leaf`` holds are not evaluated. If the node is a read, the
+    The children of a node that ``is_leaf`` accepts are not evaluated. If the node is a read, the
     reader gets ``None`` for each index.
     """
     leaf = is_leaf or _no_leaf
@@ -87,14 +88,14 @@ def _order(roots: Sequence[Expr], leaf: Callable[[Expr], bool]) -> list[Expr]:
     if leaf is _no_leaf:
         return postorder(roots)
     order: list[Expr] = []
-    seen: set[int] = set()
+    visited: set[int] = set()
     stack = [(root, False) for root in reversed(roots)]
     while stack:
         node, ready = stack.pop()
         if ready:
             order.append(node)
-        elif id(node) not in seen:
-            seen.add(id(node))
+        elif id(node) not in visited:
+            visited.add(id(node))
             stack.append((node, True))
             if not leaf(node):
                 stack.extend((child, False) for child in reversed(node.children))
@@ -122,7 +123,7 @@ def value_of(
     if isinstance(node, Const):
         return converted(node.value, node.dtype)
     if isinstance(node, (Binary, Call)) and node.dtype == "bfloat16":
-        return rounded(_operation(node, done))
+        return round_to_bfloat16(_operation(node, done))
     if isinstance(node, (Binary, Call)):
         return _operation(node, done)
     if isinstance(node, Unary):

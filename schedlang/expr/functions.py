@@ -103,8 +103,8 @@ class Function:
 
 def _in_float64(f: Callable[..., Any], x: Any) -> Any:
     """Return ``f(x)``, computed in float64 and rounded to the dtype of ``x``."""
-    given = np.asarray(x)
-    return f(given.astype(np.float64)).astype(given.dtype)[()]
+    array = np.asarray(x)
+    return f(array.astype(np.float64)).astype(array.dtype)[()]
 
 
 def _each(f: Callable[[float], float], x: np.ndarray) -> np.ndarray:
@@ -313,8 +313,9 @@ def definitions(module: str) -> dict[str, str]:
     if module == "cpu/libm":
         rules = {f: f"libm, math.{f.library}" for f in _ROWS if f.library and not f.own_cpu}
     elif module == "gpu/libdevice":
-        rules = {f: f"libdevice, {name!r}, {f.close}" for f in _ROWS
-                 if (name := f.device or f.library)}  # fmt: skip
+        rules = {
+            f: f"libdevice, {name!r}, {f.close}" for f in _ROWS if (name := f.device or f.library)
+        }
     else:
         start = f"{module}: "
         rules = {f: f.llvm.removeprefix(start) for f in _ROWS if f.llvm.startswith(start)}

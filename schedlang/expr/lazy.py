@@ -24,13 +24,13 @@ def eager(roots: Iterable[Expr]) -> Iterator[Expr]:
     >>> [str(v) for v in eager([select(x > 0, y, 0.0, lazy=True)]) if isinstance(v, Var)]
     ['x']
     """
-    seen: set[int] = set()
+    visited: set[int] = set()
     stack = list(roots)
     while stack:
         node = stack.pop()
-        if id(node) in seen:
+        if id(node) in visited:
             continue
-        seen.add(id(node))
+        visited.add(id(node))
         yield node
         lazy = isinstance(node, Select) and node.lazy
         stack.extend(node.children[:1] if lazy else node.children)
@@ -112,11 +112,11 @@ def is_both(node: Expr) -> TypeGuard[Select]:
 
 def conditions(where: Expr | None) -> list[Expr]:
     """Return the conditions that ``where`` joins; each is evaluated only if those before hold."""
-    found: list[Expr] = []
+    joined: list[Expr] = []
     while where is not None and is_both(where):
-        found.append(where.cond)
+        joined.append(where.cond)
         where = where.a
-    return found if where is None else [*found, where]
+    return joined if where is None else [*joined, where]
 
 
 def _merge(regions: dict[Region, None], places: dict[int, Region]) -> list[int]:

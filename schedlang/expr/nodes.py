@@ -97,9 +97,7 @@ class Expr:
         if isinstance(self, Binary) and self.op in ("<", ">"):
             pair = f"{self.a}, {self.b}"
             pair = pair if len(pair) <= LONGEST_QUOTED else "a, b"
-            hint += (
-                f"\nInstead of Python's max and min, write sl.max({pair}) and sl.min({pair})."
-            )
+            hint += f"\nInstead of Python's max and min, write sl.max({pair}) and sl.min({pair})."
         why = "an expression describes a computation and has no value yet"
         raise ComputeTypeError(explain(f"the truth value of {self}", why, hint))
 
@@ -159,9 +157,9 @@ class Domain(tuple[Union[int, Expr], Union[int, Expr]]):
 
     def __new__(cls, lo: Union[int, Expr], extent: Union[int, Expr]) -> Domain:
         hi = extent if isinstance(lo, int) and lo == 0 else lo + extent
-        made = super().__new__(cls, (lo, hi))
-        made.min, made.extent = lo, extent
-        return made
+        domain = super().__new__(cls, (lo, hi))
+        domain.min, domain.extent = lo, extent
+        return domain
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -58,13 +58,13 @@ def called_function(frame: FrameType) -> str:
 
     "" if that cannot be told, as before Python 3.11, and for other code than a call.
     """
-    written = _written_call(frame)
-    if written is None:
+    call = _written_call(frame)
+    if call is None:
         return ""
-    function = _value_of(written, frame)
+    function = _value_of(call, frame)
     module, name = getattr(function, "__module__", None), getattr(function, "__name__", None)
     if not isinstance(name, str) or not name.isidentifier() or not isinstance(module, str):
-        return ast.unparse(written)
+        return ast.unparse(call)
     return name if module == "builtins" else f"{module}.{name}"
 
 

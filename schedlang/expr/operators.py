@@ -24,7 +24,7 @@ class Operator:
 
     LLVM computes vectors by the rule ``llvm``: the dtypes, whether the result is a mask, and what
     writes the code. Kernels call the intrinsic ``called`` where numba's operator differs from
-    NumPy's, and ``wrapping`` for int64, of which numba assumes that it does not overflow.
+    NumPy's, and ``wrapping`` for int64, which numba assumes not to overflow.
 
     ``latex`` is the sign in LaTeX, and ``logic`` that between bools. A comparison holds where its
     ``negated`` one does not, and where its ``mirrored`` one holds for exchanged operands.
@@ -67,9 +67,17 @@ def _comparison(
 ) -> Operator:
     rule = f"is_any, True, comparing({symbol!r})"
     return Operator(
-        symbol, method, ufunc, COMPARISON, 3, in_c, rule, latex=latex, negated=negated,
+        symbol,
+        method,
+        ufunc,
+        COMPARISON,
+        3,
+        in_c,
+        rule,
+        latex=latex,
+        negated=negated,
         mirrored=mirrored,
-    )  # fmt: skip
+    )
 
 
 _ROWS = (
@@ -133,7 +141,9 @@ def registrations() -> dict[str, str]:
     'vec_operator(operator.iadd, is_number, False, emit_add)'
     """
     names = {
-        name: row.llvm for row in _ROWS if row.llvm
+        name: row.llvm
+        for row in _ROWS
+        if row.llvm
         for name in (row.named, *((f"i{row.method}",) if row.kind != COMPARISON else ()))
-    }  # fmt: skip
+    }
     return {name: f"vec_operator(operator.{name}, {rule})" for name, rule in names.items()}

@@ -90,23 +90,21 @@ def text(
     ``name`` prints axes and variables. ``named`` may replace the text of a part, such as by the
     name of a temporary.
     """
-    done: dict[int, tuple[str, int]] = {}
+    printed: dict[int, tuple[str, int]] = {}
     if named is shortened:
         short = _shallow(root, name, SHALLOW)
         if short is not None and len(short[0]) <= LONGEST:
             return short[0]
     for node in postorder([root]):
-        done[id(node)] = _print(node, done, name)
+        printed[id(node)] = _print(node, printed, name)
         if node is not root:
-            other = named(node, done[id(node)][0])
+            other = named(node, printed[id(node)][0])
             if other is not None:
-                done[id(node)] = other, ATOM
-    return done[id(root)][0]
+                printed[id(node)] = other, ATOM
+    return printed[id(root)][0]
 
 
-def _shallow(
-    node: Expr, name: Callable[[Expr], str] | None, depth: int
-) -> tuple[str, int] | None:
+def _shallow(node: Expr, name: Callable[[Expr], str] | None, depth: int) -> tuple[str, int] | None:
     """Return the text of arithmetic that is nested at most ``depth`` deep, as most indices are.
 
     Return ``None`` for any other expression.

@@ -38,11 +38,11 @@ def truncated(x: Any, dtype: str) -> Any:
 
 def converted(x: Any, dtype: str) -> Any:
     """Return ``x`` as values of a dtype of NumPy: as by ``astype``, and :func:`truncated`."""
-    given = np.asarray(x)
-    if given.dtype.kind == "f" and is_integer(dtype):
-        return truncated(given, dtype)
+    array = np.asarray(x)
+    if array.dtype.kind == "f" and is_integer(dtype):
+        return truncated(array, dtype)
     with np.errstate(over="ignore", invalid="ignore"):
-        return given.astype(dtype, copy=False)[()]
+        return array.astype(dtype, copy=False)[()]
 
 
 def minimum(a: Any, b: Any) -> Any:
@@ -70,7 +70,7 @@ def _first(ufunc: np.ufunc, a: Any, b: Any) -> Any:
 def power(a: Any, b: Any) -> Any:
     """Return ``a ** b``.
 
-    An integer to a negative power, for which NumPy raises, is truncated toward zero: 1 and -1 have
+    An integer to a negative power, where NumPy raises, is truncated toward zero: 1 and -1 have
     powers, and others, 0 too, are 0.
 
     >>> power(np.array([1, -1, 2, 0]), np.array([-3, -3, -3, -3])).tolist()
@@ -99,8 +99,8 @@ def float_power(a: Any, b: Any) -> Any:
     root = np.equal(b, 0.5)
     if not np.any(root):
         return result
-    known = np.where(np.equal(a, -np.inf), np.inf, np.add(result, 0.0))
-    return np.where(root, known, result).astype(result.dtype)[()]
+    root_value = np.where(np.equal(a, -np.inf), np.inf, np.add(result, 0.0))
+    return np.where(root, root_value, result).astype(result.dtype)[()]
 
 
 def saturated(x: Any, dtype: str) -> Any:
@@ -109,12 +109,12 @@ def saturated(x: Any, dtype: str) -> Any:
     >>> saturated(np.array([-1.0, 2.9, 300.0, np.nan]), "uint8")
     array([  0,   2, 255,   0], dtype=uint8)
     """
-    given, info = np.asarray(x), np.iinfo(dtype)
-    if given.dtype.kind != "f":
-        own = np.iinfo(given.dtype) if given.dtype.kind in "iu" else np.iinfo(np.uint8)
-        limited = np.clip(given, max(info.min, own.min), min(info.max, own.max))
+    array, info = np.asarray(x), np.iinfo(dtype)
+    if array.dtype.kind != "f":
+        own = np.iinfo(array.dtype) if array.dtype.kind in "iu" else np.iinfo(np.uint8)
+        limited = np.clip(array, max(info.min, own.min), min(info.max, own.max))
         return limited.astype(dtype)[()]
-    wide = given.astype(np.float64)
+    wide = array.astype(np.float64)
     # the integer after the largest is a float, which the largest may not be
     low, high = wide <= float(info.min), wide >= float(info.max + 1)
     inside = np.where(low | high | np.isnan(wide), 0.0, wide).astype(dtype)

@@ -24,9 +24,10 @@ from schedlang.expr.visit import postorder
 
 # functions that sympy has, and their names there
 _KNOWN = {
-    f.name: f.sympy.partition("(")[0] for f in FUNCTIONS.values()
+    f.name: f.sympy.partition("(")[0]
+    for f in FUNCTIONS.values()
     if re.fullmatch(r"\w+\(x0(, x1)?\)", f.sympy)
-}  # fmt: skip
+}
 
 
 def symbol(node: Var | Axis) -> Any:
@@ -56,10 +57,10 @@ def to_sympy(value: Expr | int) -> Any:
 
     if isinstance(value, int):
         return sympy.Integer(value)
-    done: dict[int, Any] = {}
+    converted: dict[int, Any] = {}
     for node in postorder([value]):
-        done[id(node)] = _converted(node, [done[id(c)] for c in node.children])
-    return done[id(value)]
+        converted[id(node)] = _converted(node, [converted[id(c)] for c in node.children])
+    return converted[id(value)]
 
 
 def _converted(node: Expr, parts: list[Any]) -> Any:

@@ -13,8 +13,8 @@ def postorder(roots: Iterable[Expr], known: Container[int] = ()) -> list[Expr]:
 
     Children of nodes whose ``id`` is ``known`` are skipped.
     """
-    seen: set[int] = set()
-    found: list[Expr] = []
+    visited: set[int] = set()
+    order: list[Expr] = []
     for root in roots:
         # None stands above a node whose children come before it
         stack: list[Expr | None] = [root]
@@ -23,18 +23,18 @@ def postorder(roots: Iterable[Expr], known: Container[int] = ()) -> list[Expr]:
             if node is None:
                 last = stack.pop()
                 assert last is not None
-                found.append(last)
+                order.append(last)
                 continue
-            if id(node) in seen:
+            if id(node) in visited:
                 continue
-            seen.add(id(node))
+            visited.add(id(node))
             children = node.children
             if children and id(node) not in known:
                 stack += (node, None)
                 stack += children[::-1]
             else:
-                found.append(node)
-    return found
+                order.append(node)
+    return order
 
 
 def axes_in(roots: Iterable[Expr]) -> list[Axis]:
@@ -73,16 +73,16 @@ def rewrite(
     replaces the original without a visit of the children. ``memo`` (by ``id`` of the original node)
     may be shared between calls on one graph.
     """
-    done: dict[int, Expr] = {} if memo is None else memo
+    results: dict[int, Expr] = {} if memo is None else memo
     stack: list[tuple[Expr, bool]] = [(root, False)]
     while stack:
         node, ready = stack.pop()
-        if id(node) in done:
+        if id(node) in results:
             continue
         if not ready:
             early = before(node) if before is not None else None
             if early is not None:
-                done[id(node)] = early
+                results[id(node)] = early
                 continue
             children = node.children
             if children:
@@ -91,20 +91,20 @@ def rewrite(
                 continue
         rebuilt = node
         if ready:
-            rebuilt = with_children(node, tuple([done[id(child)] for child in node.children]))
+            rebuilt = with_children(node, tuple([results[id(child)] for child in node.children]))
         changed = fn(rebuilt)
-        done[id(node)] = rebuilt if changed is None else changed
-    return done[id(root)]
+        results[id(node)] = rebuilt if changed is None else changed
+    return results[id(root)]
 
 
 def preorder(roots: Iterable[Expr]) -> Iterator[Expr]:
     """Yield each distinct node once, parents before children, left to right."""
-    seen: set[int] = set()
+    visited: set[int] = set()
     for root in roots:
         stack = [root]
         while stack:
             node = stack.pop()
-            if id(node) not in seen:
-                seen.add(id(node))
+            if id(node) not in visited:
+                visited.add(id(node))
                 yield node
                 stack += node.children[::-1]

@@ -15,7 +15,7 @@ from schedlang.expr.nodes import Expr
 from schedlang.gpu_lowering.collisions import Access, Between, collide
 from schedlang.gpu_lowering.program import Launch
 from schedlang.gpu_lowering.threads import uniform
-from schedlang.ir.accesses import accesses, sites, stored
+from schedlang.ir.accesses import accesses, sites, written_buffers
 from schedlang.ir.nodes import Barrier, Block, For, If, Stmt, Store, walk
 from schedlang.ir.trimmed import Trimmed, trimmed, within
 
@@ -48,7 +48,7 @@ class _Placer:
     def __init__(self, launch: Launch) -> None:
         self.launch = launch
         self.threads = {i.axis: int(i.extent) for i in launch.block}
-        self.shared = {b for b in stored(launch.body) if b.scope != "local"}
+        self.shared = {b for b in written_buffers(launch.body) if b.scope != "local"}
         self.made: dict[tuple[int, ...], Piece] = {}
 
     def block(self, block: Block, loops: tuple[For, ...], tests: tuple[Expr, ...],

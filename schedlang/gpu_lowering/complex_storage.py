@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from schedlang.expr.dtypes import is_complex
 from schedlang.gpu_lowering.program import Launch, Program, Scratch, Step
-from schedlang.ir.rewrite import replaced, storage
+from schedlang.ir.rewrite import replace_statements, storage
 from schedlang.lowering.complex_storage import Splitter, split_with
 
 
@@ -27,7 +27,7 @@ def _steps(steps: tuple[Step, ...], made: Splitter) -> tuple[Step, ...]:
     found: list[Step] = []
     for step in steps:
         if isinstance(step, Launch):
-            found.append(replace(step, body=replaced(step.body, made.statement)))
+            found.append(replace(step, body=replace_statements(step.body, made.statement)))
         elif isinstance(step, Scratch):
             found += [replace(step, buffer=b) for b in made.storage(step.buffer)]
         else:

@@ -15,7 +15,7 @@ from schedlang.expr.nodes import Axis, Binary, Const, Expr
 from schedlang.gpu_lowering.register_staging import staged_fills
 from schedlang.index.linear import Lin, to_expr
 from schedlang.index.simplify import to_lin
-from schedlang.ir.accesses import accesses, loaded, stored
+from schedlang.ir.accesses import accesses, read_buffers, written_buffers
 from schedlang.ir.nodes import (
     Alloc,
     Block,
@@ -28,9 +28,9 @@ from schedlang.ir.nodes import (
 )
 from schedlang.ir.rewrite import (
     deep,
-    relocated,
-    replaced,
-    substituted,
+    relocate,
+    replace_statements,
+    substitute,
     with_buffers,
     with_each,
     with_rows,
@@ -98,7 +98,7 @@ def _doubled(
             return _loop(stmt, doubled, uses, used)
         return [with_each(stmt, change)]
 
-    return replaced(block, change)
+    return replace_statements(block, change)
 
 
 def _uses(stmt: Stmt) -> Uses:
@@ -114,7 +114,7 @@ def _uses(stmt: Stmt) -> Uses:
 
 def _fills(stmt: Stmt, doubled: Mapping[Buffer, Buffer]) -> set[Buffer]:
     """Return the double buffers that ``stmt`` writes; empty if it writes others too."""
-    written = stored(stmt)
+    written = written_buffers(stmt)
     return written if written and written <= set(doubled) else set()
 
 
@@ -125,7 +125,7 @@ def _separate_fills(
     fills: list[Stmt] = []
     rest: list[Stmt] = []
     # a fill one iteration ahead must not read what the other statements write
-    written = {b for s in stmts if not _fills(s, doubled) for b in stored(s)}
+    written = {b for s in stmts if not _fills(s, doubled) for b in written_buffers(s)}
     touched: set[Buffer] = set()
     for stmt in stmts:
         filled = _fills(stmt, doubled)
@@ -133,7 +133,7 @@ def _separate_fills(
             fills.append(stmt)
             continue
         rest.append(stmt)
-        written |= stored(stmt)
+        written |= written_buffers(stmt)
         touched |= _uses(stmt).keys()
     return fills, rest
 
@@ -146,7 +146,7 @@ def _loop(
     fills, rest = _separate_fills(found.body.stmts, doubled)
     filled = {b for s in fills for b in _fills(s, doubled)}
     inside = _uses(loop.body)
-    later = loaded(Block((*rest, *fills)))
+    later = read_buffers(Block((*rest, *fills)))
     # the buffer must be used in this loop only, and be read in it
     if not all(inside[b] == uses[b] and b in later for b in filled):
         filled = set()
@@ -193,8 +193,8 @@ def _filling(
         # simplify the indices, in which 0 replaces the loop variable
         return buffer, tuple(to_expr(to_lin(i)) for i in at)
 
-    made = [substituted(s, {axis: to_expr(iteration)}) for s in stmts]
-    made = [relocated(s, plain) for s in made] if iteration.const is not None else made
+    made = [substitute(s, {axis: to_expr(iteration)}) for s in stmts]
+    made = [relocate(s, plain) for s in made] if iteration.const is not None else made
     return [_with_copy_index(s, doubled, rows) for s in made]
 
 
@@ -204,4 +204,4 @@ def _with_copy_index(
     def moved_to(buffer: Buffer, at: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]] | None:
         return (doubled[buffer], (rows[buffer], *at)) if buffer in rows else None
 
-    return relocated(stmt, moved_to)
+    return relocate(stmt, moved_to)

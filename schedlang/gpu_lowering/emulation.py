@@ -29,7 +29,7 @@ from schedlang.ir.nodes import (
     walk,
     with_held,
 )
-from schedlang.ir.rewrite import deep, relocated, with_rows
+from schedlang.ir.rewrite import deep, relocate, with_rows
 from schedlang.state.state import SERPENTINE
 
 
@@ -172,7 +172,7 @@ class _Threads:
                 return None
             return self.rows[buffer], (*(i.axis for i in self.threads), *at)
 
-        return relocated(stmt, moved_to)
+        return relocate(stmt, moved_to)
 
     def in_thread_loops(self, stmts: Sequence[Stmt]) -> list[Stmt]:
         """Return ``stmts`` inside loops over the threads."""

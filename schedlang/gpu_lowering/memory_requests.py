@@ -38,7 +38,7 @@ from schedlang.ir.nodes import (
     walk,
 )
 from schedlang.ir.offsets import flat
-from schedlang.ir.updates import combined
+from schedlang.ir.updates import as_plain_store
 
 # the most lanes whose addresses are computed at once
 MOST_LANES = 2**16
@@ -130,7 +130,7 @@ class _Needed:
     def _wanted(self, stmt: Stmt) -> list[tuple[Access, Evaluation]]:
         only = self.stores_to
         if isinstance(stmt, Store) and stmt.reducer is not None:
-            stmt = combined(stmt)
+            stmt = as_plain_store(stmt)
         return [
             (a, plan((to_expr(flat(a.buffer, a.indices)),)))
             for a in accesses(stmt, tested=True)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from schedlang.expr.visit import postorder
-from schedlang.ir.accesses import loaded, sites, stored
+from schedlang.ir.accesses import read_buffers, sites, written_buffers
 from schedlang.ir.nodes import Block, Buffer, Fetch, For, Load, Stmt, Store, expressions
 from schedlang.ir.rewrite import deep
 
@@ -60,8 +60,11 @@ def staged_fills(fills: Sequence[Stmt]) -> StagedFills:
 
 def _is_alone(fill: Stmt, others: Sequence[Stmt]) -> bool:
     """Return whether ``fill`` reads global memory and shares no tile with ``others``."""
-    read = loaded(fill)
-    shared = any(stored(fill) & loaded(f) or stored(f) & read for f in (fill, *others))
+    read = read_buffers(fill)
+    shared = any(
+        written_buffers(fill) & read_buffers(f) or written_buffers(f) & read
+        for f in (fill, *others)
+    )
     return not shared and any(b.scope == "global" for b in read)
 
 

@@ -35,7 +35,7 @@ from schedlang.ir.nodes import (
     Store,
     walk,
 )
-from schedlang.ir.updates import combined
+from schedlang.ir.updates import as_plain_store
 
 ORDERS = ("forward", "reverse", "shuffle")
 # the most lanes that run a statement at once
@@ -237,7 +237,7 @@ class _Blocks(Lockstep):
         if stmt.atomic:
             self.update(stmt)
             return
-        plain = stmt if stmt.reducer is None else combined(stmt)
+        plain = stmt if stmt.reducer is None else as_plain_store(stmt)
         at = [self.known(i) for i in plain.indices]
         self.unset = np.zeros(self.shape, bool)
         values = [self.value(v) for v in plain.values]

@@ -28,7 +28,7 @@ from schedlang.ir.nodes import (
 from schedlang.ir.predicate_threads import free_threads
 from schedlang.ir.rewrite import (
     deep,
-    replaced,
+    replace_statements,
     storage,
     with_buffers,
     with_each,
@@ -98,7 +98,7 @@ def shared_first(block: Block) -> Block:
     def flat(stmt: Stmt) -> list[Stmt]:
         return [with_each(stmt, flat)]
 
-    rest = replaced(deep(block, without), flat)
+    rest = replace_statements(deep(block, without), flat)
     return _named_apart(Block((*shared, *rest.stmts)))
 
 

@@ -25,12 +25,12 @@ from schedlang.ir.nodes import (
     walk,
     written_by,
 )
-from schedlang.ir.rewrite import deep, relocated, replaced, storage, with_each, with_rows
+from schedlang.ir.rewrite import deep, relocate, replace_statements, storage, with_each, with_rows
 
 
 def without_vthreads(block: Block) -> Block:
     """Return ``block`` with virtual threads as unrolled loops around dependent statements."""
-    return replaced(block, _without)
+    return replace_statements(block, _without)
 
 
 def _without(stmt: Stmt) -> list[Stmt]:
@@ -61,10 +61,10 @@ def _spread(loop: For) -> list[Stmt]:
     def without(stmt: Stmt) -> Stmt:
         return Block() if isinstance(stmt, Alloc) and stmt.buffer in copies else stmt
 
-    body = deep(relocated(loop.body, moved_to), without)
+    body = deep(relocate(loop.body, moved_to), without)
     spreader = _Spreader(replace(loop, kind="unroll", body=Block()), frozenset(copies.values()))
     allocs = (Alloc(copy, number=numbers[b]) for b, copy in copies.items())
-    return [*allocs, *replaced(body, spreader.stmts).stmts]
+    return [*allocs, *replace_statements(body, spreader.stmts).stmts]
 
 
 def _differing(loop: For) -> set[Buffer]:

@@ -20,7 +20,7 @@ from schedlang.gradient.simplify import index_of, scope, substitute
 from schedlang.gradient.site import Site
 from schedlang.gradient.stages import Walk
 from schedlang.gradient.support import on_data
-from schedlang.index.conjunctions import narrowed
+from schedlang.index.conjunctions import narrow
 from schedlang.index.linear import Extreme, Lin, Opaque
 from schedlang.index.ranges import Ranges
 from schedlang.index.relax import lower, upper
@@ -101,7 +101,7 @@ def drafts_of(walk: Walk, site: Site, names: Sequence[str], shape: Shape) -> lis
 def _spans(draft: Draft) -> dict[int, tuple[Lin, Lin]]:
     """Return the ranges of dimensions in which only some elements have iterations."""
     held = [(cond, True) for cond in draft.conditions if not any(True for _ in reads([cond]))]
-    inside = narrowed(Ranges(), held)
+    inside = narrow(Ranges(), held)
     spans: dict[int, tuple[Lin, Lin]] = {}
     for dim, axis in enumerate(draft.piece.axes):
         if inside is None or dim in draft.inverse.splits:

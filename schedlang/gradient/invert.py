@@ -19,8 +19,8 @@ from math import gcd, prod
 from schedlang.expr.nodes import Axis, Binary, Expr
 from schedlang.gradient.ragged import conjuncts
 from schedlang.gradient.simplify import equal
-from schedlang.index.conditions import occupied
-from schedlang.index.conjunctions import narrowed
+from schedlang.index.conditions import facts_of_extent
+from schedlang.index.conjunctions import narrow
 from schedlang.index.digits import coefficient
 from schedlang.index.linear import ONE, ZERO, Div, Lin, Mod, Opaque, number_or_expr, to_expr
 from schedlang.index.ranges import Ranges
@@ -129,7 +129,7 @@ class _Solver:
     empty: bool = False
 
     def __post_init__(self) -> None:
-        inside = narrowed(Ranges(), [(cond, True) for cond in self.held])
+        inside = narrow(Ranges(), [(cond, True) for cond in self.held])
         self.empty = inside is None
         self.ranges = inside or Ranges()
         for axis in self.axes:
@@ -144,7 +144,7 @@ class _Solver:
     def assume_points(self, leaves: Sequence[object]) -> None:
         """Assume that no axis is empty: there are an element and an iteration."""
         axes = {a: None for a in (*leaves, *self.axes) if isinstance(a, Axis)}
-        facts = [fact for axis in axes for fact in occupied(to_lin(axis.extent))]
+        facts = [fact for axis in axes for fact in facts_of_extent(to_lin(axis.extent))]
         self.ranges = self.ranges.assuming(tuple(facts))
 
     # the equations

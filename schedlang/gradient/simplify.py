@@ -10,7 +10,7 @@ from schedlang.expr.lazy import is_both
 from schedlang.expr.nodes import Axis, Binary, Call, Const, Expr, Select, Unary
 from schedlang.expr.operators import OPERATORS
 from schedlang.expr.visit import rewrite
-from schedlang.index.conditions import compares_indices, occupied, truth
+from schedlang.index.conditions import compares_indices, facts_of_extent, truth
 from schedlang.index.linear import Lin, Opaque, to_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
@@ -20,7 +20,7 @@ from schedlang.language.construct import binary, unary
 
 def scope(axes: Iterable[Axis]) -> Ranges:
     """Return the ranges at a point of ``axes``, where none of them is empty."""
-    return Ranges(facts=tuple(fact for a in axes for fact in occupied(to_lin(a.extent))))
+    return Ranges(facts=tuple(fact for a in axes for fact in facts_of_extent(to_lin(a.extent))))
 
 
 def substitute(value: Expr, values: Mapping[Any, Lin], ranges: Ranges) -> Expr:

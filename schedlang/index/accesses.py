@@ -53,7 +53,7 @@ class Reached:
     exact: bool
 
 
-def reached(
+def reach(
     access: Access, indices: Sequence[Lin], together: Sequence[Axis], who: Mapping[Axis, int]
 ) -> Reached | None:
     """Return the elements at ``indices`` that ``access`` reaches, by the values of ``who``.
@@ -65,10 +65,10 @@ def reached(
     rows = len(together) + len(indices) + 1
     if 0 in access.counts.values() or 0 in who.values():
         return Reached(np.zeros((rows, 0), np.int64), True)
-    known = {axis: (0, n) for axis, n in (*who.items(), *counts.items())}
+    spans_known = {axis: (0, n) for axis, n in (*who.items(), *counts.items())}
     roots = [to_expr(lin) for lin in indices]
-    tests = [cond for cond in access.conds if spans_of([cond], known) is not None]
-    if spans_of(roots, known) is None or any(axis not in counts for axis in together):
+    tests = [cond for cond in access.conds if spans_of([cond], spans_known) is not None]
+    if spans_of(roots, spans_known) is None or any(axis not in counts for axis in together):
         return None
     exact = len(tests) == len(access.conds)
     shared = {*who, *together}
@@ -89,9 +89,11 @@ def reached(
             total = total * extent + values[axis]
         return total
 
-    wanted = [lambda values, n=n, root=root: value(n, root, values) for n, root in enumerate(roots)]
-    found = table([*together, *wanted, number], [(test, True) for test in tests], spans)
-    return None if found is None else Reached(found, exact)
+    columns = [
+        lambda values, n=n, root=root: value(n, root, values) for n, root in enumerate(roots)
+    ]
+    elements = table([*together, *columns, number], [(test, True) for test in tests], spans)
+    return None if elements is None else Reached(elements, exact)
 
 
 def _separable(
@@ -103,24 +105,24 @@ def _separable(
     ``k``. Return also the remaining tests: a test that only concerns the loops of such an index
     is applied here, and a test that shares no loop with anything and can hold is dropped.
     """
-    found: dict[int, np.ndarray] = {}
-    left = list(tests)
+    values_by_index: dict[int, np.ndarray] = {}
+    remaining = list(tests)
     leaves = [set(leaves_of([root])) for root in roots]
     for n, (root, mine) in enumerate(zip(roots, leaves)):
-        within = [test for test in left if mine.issuperset(leaves_of([test]))]
-        without = [test for test in left if not mine.issuperset(leaves_of([test]))]
+        within = [test for test in remaining if mine.issuperset(leaves_of([test]))]
+        without = [test for test in remaining if not mine.issuperset(leaves_of([test]))]
         rest = _union(shared, leaves[:n], leaves[n + 1 :], (leaves_of([t]) for t in without))
         values = None if mine & rest else _values(root, within, mine, counts)
         if values is not None:
-            found[n], left = np.unique(values), without
-    kept = []
-    for n, test in enumerate(left):
+            values_by_index[n], remaining = np.unique(values), without
+    coupled = []
+    for n, test in enumerate(remaining):
         mine = set(leaves_of([test]))
-        others = (leaves_of([t]) for t in (*left[:n], *left[n + 1 :]))
+        others = (leaves_of([t]) for t in (*remaining[:n], *remaining[n + 1 :]))
         values = None if mine & _union(shared, leaves, others) else _values(test, [], mine, counts)
         if values is None or not values.any():
-            kept.append(test)
-    return found, kept
+            coupled.append(test)
+    return values_by_index, coupled
 
 
 def _union(*groups: Any) -> set[Expr]:
@@ -134,11 +136,11 @@ def _values(
 ) -> np.ndarray | None:
     """Return the values of ``root`` where ``tests`` hold, over all iterations of its loops.
 
-    Return ``None`` if there are no such loops or too many iterations.
+    Return ``None`` if it has no such loops, or if there are too many iterations.
     """
     spans = {axis: (0, n) for axis, n in counts.items() if axis in axes}
-    found = table([root], [(test, True) for test in tests], spans) if spans else None
-    return None if found is None else found[0]
+    columns = table([root], [(test, True) for test in tests], spans) if spans else None
+    return None if columns is None else columns[0]
 
 
 def meet(a: Reached, b: Reached) -> bool:
@@ -172,10 +174,13 @@ def meet(a: Reached, b: Reached) -> bool:
     return bool((shared & ((low != least) | (high != most) | (low != high))).any())
 
 
-def enumerated(
-    a: Access, b: Access, pairs: Iterable[tuple[Lin, Lin]], together: Sequence[Axis],
+def meet_by_enumeration(
+    a: Access,
+    b: Access,
+    pairs: Iterable[tuple[Lin, Lin]],
+    together: Sequence[Axis],
     who: Mapping[Axis, int],
-) -> bool | None:  # fmt: skip
+) -> bool | None:
     """Return whether the accesses reach one element for different ``who``, by enumeration.
 
     ``pairs`` are equal if the elements are. Both accesses are in one iteration of the loops
@@ -184,28 +189,28 @@ def enumerated(
     >>> i, j = Axis("i", 4), Axis("j", 2)
     >>> loops = ((i, Lin.of(4)), (j, Lin.of(2)))
     >>> at = Access((Lin.of(i) * 2 + Lin.of(j),), loops, (), Ranges())
-    >>> enumerated(at, at, [(at.indices[0], at.indices[0])], [], {i: 4})
+    >>> meet_by_enumeration(at, at, [(at.indices[0], at.indices[0])], [], {i: 4})
     False
-    >>> enumerated(at, at, [(at.indices[0], at.indices[0] + 1)], [], {i: 4})
+    >>> meet_by_enumeration(at, at, [(at.indices[0], at.indices[0] + 1)], [], {i: 4})
     True
     """
     pairs = list(pairs)
-    one = reached(a, [x for x, _ in pairs], together, who)
-    two = None if one is None else reached(b, [y for _, y in pairs], together, who)
+    one = reach(a, [x for x, _ in pairs], together, who)
+    two = None if one is None else reach(b, [y for _, y in pairs], together, who)
     if one is None or two is None:
         return None
-    found = meet(one, two)
-    return found if not found or (one.exact and two.exact) else None
+    is_met = meet(one, two)
+    return is_met if not is_met or (one.exact and two.exact) else None
 
 
-def related(axes: Sequence[Axis], pairs: Iterable[tuple[Lin, Lin]]) -> list[Axis]:
-    """Return those of ``axes`` that ``pairs`` depend on."""
+def related_axes(axes: Sequence[Axis], pairs: Iterable[tuple[Lin, Lin]]) -> list[Axis]:
+    """Return the ``axes`` that ``pairs`` depend on."""
     leaves = {leaf for pair in pairs for lin in pair for leaf in lin.leaves()}
     inside = leaves_of(leaf.expr for leaf in leaves if isinstance(leaf, Opaque))
     return [axis for axis in axes if axis in leaves or axis in inside]
 
 
 def tests_of(axes: Sequence[Axis], accesses: Iterable[Access]) -> list[Axis]:
-    """Return those of ``axes`` that the conditions of ``accesses`` depend on."""
+    """Return the ``axes`` that the conditions of ``accesses`` depend on."""
     leaves = leaves_of(cond for access in accesses for cond in access.conds)
     return [axis for axis in axes if axis in leaves]

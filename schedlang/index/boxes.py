@@ -76,23 +76,23 @@ def _own_range(
     return (axis, cond.op, bound) if fits else None
 
 
-def covered(pieces: Sequence[Piece]) -> list[Span] | None:
+def covered_box(pieces: Sequence[Piece]) -> list[Span] | None:
     """Return the box that ``pieces`` cover once together; ``None`` if that is not proven.
 
     Each piece must cover a box, and the boxes must touch.
 
     >>> i, j = Axis("i", 3), Axis("j", 4)
     >>> loops = [(i, i, Lin.of(3)), (j, j, Lin.of(4))]
-    >>> covered([piece_of([Lin.of(i) * 4 + Lin.of(j)], loops, [i * 4 + j < 10], Ranges())])
+    >>> covered_box([piece_of([Lin.of(i) * 4 + Lin.of(j)], loops, [i * 4 + j < 10], Ranges())])
     [(0, 10)]
     """
     boxes = [_box(p, 0) for p in pieces]
-    known = [box for box in boxes if box is not None]
-    found = _one_box(known) if len(known) == len(boxes) else None
-    if found is None and len(pieces) > 1:
-        found = _covered_from(pieces, 0)
+    certain = [box for box in boxes if box is not None]
+    whole = _one_box(certain) if len(certain) == len(boxes) else None
+    if whole is None and len(pieces) > 1:
+        whole = _covered_from(pieces, 0)
     # an end that depends on a loop bounds no box
-    return None if found is None or any(map(_depends_on_a_loop, found)) else found
+    return None if whole is None or any(map(_depends_on_a_loop, whole)) else whole
 
 
 def _depends_on_a_loop(span: Span) -> bool:
@@ -123,9 +123,10 @@ def _join_pieces(group: Sequence[Piece], depth: int) -> Piece | None:
     first = group[0]
     inner = {axis for p in group for _, axis, _ in p.loops[depth + 1 :]}
     shared = [
-        cond for cond in first.conds
+        cond
+        for cond in first.conds
         if all(any(c is cond for c in p.conds) for p in group) and inner.isdisjoint(axes_in([cond]))
-    ]  # fmt: skip
+    ]
     inside = [
         replace(p, conds=tuple(c for c in p.conds if not any(c is s for s in shared)))
         for p in group
@@ -162,11 +163,11 @@ def _box(piece: Piece, depth: int) -> list[Span] | None:
     used: set[Axis] = set()
     spans: list[Span] = []
     for lin in digits.indices:
-        found = radix(lin, digits.extents, ranges)
-        if found is None or used & found[1]:
+        number = radix(lin, digits.extents, ranges)
+        if number is None or used & number[1]:
             return None
-        spans.append((found[0], found[0] + found[2]))
-        used |= found[1]
+        spans.append((number[0], number[0] + number[2]))
+        used |= number[1]
     if any(axis not in used and extent.const != 1 for axis, extent in digits.extents.items()):
         return None
     for fact in digits.facts:
@@ -186,9 +187,9 @@ def _empty_without(cond: Expr, spans: list[Span], ranges: Ranges) -> bool:
     if _conjuncts(cond) != 1:
         return False
     facts = facts_of(cond, False, ranges)
-    known = ranges.assuming(facts)
+    narrowed = ranges.assuming(facts)
     return any(
-        known.le(merge_div_mod(hi), lo)
+        narrowed.le(merge_div_mod(hi), lo)
         or any(ranges.nonneg(-merge_div_mod(hi - lo - fact)) for fact in facts)
         for lo, hi in spans
     )
@@ -233,15 +234,15 @@ def _conjuncts(cond: Expr) -> int:
 
 def _one_box(boxes: list[list[Span]]) -> list[Span] | None:
     """Join boxes that touch along one dimension until one is left."""
-    left = list(boxes)
-    while len(left) > 1:
-        pairs = ((a, b, _join(left[a], left[b])) for a, b in permutations(range(len(left)), 2))
-        found = next(((a, b, box) for a, b, box in pairs if box is not None), None)
-        if found is None:
+    rest = list(boxes)
+    while len(rest) > 1:
+        pairs = ((a, b, _join(rest[a], rest[b])) for a, b in permutations(range(len(rest)), 2))
+        joined = next(((a, b, box) for a, b, box in pairs if box is not None), None)
+        if joined is None:
             return None
-        a, b, box = found
-        left = [x for k, x in enumerate(left) if k not in (a, b)] + [box]
-    return left[0] if left else None
+        a, b, box = joined
+        rest = [x for k, x in enumerate(rest) if k not in (a, b)] + [box]
+    return rest[0] if rest else None
 
 
 def _join(a: list[Span], b: list[Span]) -> list[Span] | None:

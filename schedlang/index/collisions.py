@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import gcd
 
 from schedlang.expr.nodes import Axis, Expr, Var
-from schedlang.index.accesses import Access, enumerated, related
+from schedlang.index.accesses import Access, meet_by_enumeration, related_axes
 from schedlang.index.digits import equal_digits, is_common, varies
 from schedlang.index.iterations import SecondIteration, differ_modulo
 from schedlang.index.linear import Lin, Mod
@@ -57,10 +57,10 @@ def never_meet(a: Access, b: Access, between: Between) -> bool:
             return True
     pairs = _modulo_uncounted(_without_common_terms(digits, free), uncounted - fixed)
     threads = list(between.threads)
-    of_threads = [pair for pair in pairs if related(threads, [pair])]
+    of_threads = [pair for pair in pairs if related_axes(threads, [pair])]
     tries = [of_threads, pairs] if len(of_threads) < len(pairs) else [pairs]
     return any(
-        enumerated(a, b, some, related(between.same, some), between.threads) is False
+        meet_by_enumeration(a, b, some, related_axes(between.same, some), between.threads) is False
         for some in tries
     )
 
@@ -73,14 +73,14 @@ def _without_common_terms(
     A term without ``free`` axes is the same number for both: it depends on the block, on sizes or
     on loops of the host. A pair whose sides differ in such terms is dropped.
     """
-    found = []
+    reduced = []
     for x, y in pairs:
         first, second = (
             Lin({p: c for p, c in lin.terms.items() if p and is_common(p, free)}) for lin in (x, y)
         )
         if first == second:
-            found.append((x - first, y - second))
-    return found
+            reduced.append((x - first, y - second))
+    return reduced
 
 
 def _modulo_uncounted(
@@ -91,13 +91,13 @@ def _modulo_uncounted(
     ``c*i + x`` equals ``c*j + y`` only if ``x`` and ``y`` have the same remainder modulo ``c``.
     Pairs without that form are dropped.
     """
-    found = []
+    reduced = []
     for x, y in pairs:
         steps = [
             (p, c) for lin in (x, y) for p, c in lin.terms.items() if varies(Lin({p: 1}), uncounted)
-        ]  # fmt: skip
+        ]
         if not steps:
-            found.append((x, y))
+            reduced.append((x, y))
             continue
         size = gcd(*(c for _, c in steps))
         if size == 1 or not all(len(p) == 1 and isinstance(p[0], Axis) for p, _ in steps):
@@ -107,8 +107,8 @@ def _modulo_uncounted(
             for lin in (x, y)
         ]
         one, other = (Lin.of(Mod(rest, Lin.of(size))) for rest in rests)
-        found.append((one, other))
-    return found
+        reduced.append((one, other))
+    return reduced
 
 
 def _differ(x: Lin, y: Lin, loose: Container[Expr]) -> bool:

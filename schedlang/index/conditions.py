@@ -26,9 +26,13 @@ _DEEPEST_OR = 4
 def compares_indices(node: Expr) -> bool:
     """Return whether ``node`` is a comparison of two index expressions."""
     return (
-        isinstance(node, Binary) and node.op in COMPARISONS and node.a.weak and node.b.weak
-        and node.a.dtype == "int64" and node.b.dtype == "int64"
-    )  # fmt: skip
+        isinstance(node, Binary)
+        and node.op in COMPARISONS
+        and node.a.weak
+        and node.b.weak
+        and node.a.dtype == "int64"
+        and node.b.dtype == "int64"
+    )
 
 
 def at_most(op: str, difference: Lin) -> tuple[Lin, ...]:
@@ -55,25 +59,25 @@ def facts_of(cond: Expr, holds: bool, ranges: Ranges, depth: int = 0) -> tuple[L
     >>> facts_of((i < 5) & (j >= i), True, Ranges())
     (i - 4, i - j)
     """
-    found: list[Lin] = []
+    facts: list[Lin] = []
     for node, truth in conjuncts([(cond, holds)]):
         if truth and isinstance(node, Binary) and node.op == "|" and depth < _DEEPEST_OR:
             either = facts_of(node.b, True, ranges, depth + 1)
-            found += [f for f in facts_of(node.a, True, ranges, depth + 1) if f in either]
+            facts += [f for f in facts_of(node.a, True, ranges, depth + 1) if f in either]
         elif isinstance(node, Binary) and compares_indices(node):
             op = node.op if truth else NEGATED[node.op]
-            found += at_most(op, _difference(node, ranges))
-    return tuple(found)
+            facts += at_most(op, _difference(node, ranges))
+    return tuple(facts)
 
 
 def conjuncts(held: Iterable[Held]) -> Iterator[Held]:
     """Yield the conditions that hold where all of ``held`` do, without those that join others."""
-    stack, seen = list(held), set[tuple[int, bool]]()
+    stack, visited = list(held), set[tuple[int, bool]]()
     while stack:
         node, truth = stack.pop()
-        if (id(node), truth) in seen:
+        if (id(node), truth) in visited:
             continue
-        seen.add((id(node), truth))
+        visited.add((id(node), truth))
         joined = joined_by(node, truth)
         stack += joined
         if not joined:
@@ -81,7 +85,7 @@ def conjuncts(held: Iterable[Held]) -> Iterator[Held]:
 
 
 def joined_by(node: Expr, holds: bool) -> tuple[tuple[Expr, bool], ...]:
-    """Return the conditions, with their truth values, that all follow from that of ``node``.
+    """Return the conditions, with their truth values, that follow from the truth of ``node``.
 
     There are none if ``node`` joins no conditions, or if only one of them need hold.
     """
@@ -98,11 +102,11 @@ def _difference(node: Binary, ranges: Ranges) -> Lin:
     return to_lin(node.a, ranges=ranges) - to_lin(node.b, ranges=ranges)
 
 
-def occupied(extent: Lin) -> tuple[Lin, ...]:
+def facts_of_extent(extent: Lin) -> tuple[Lin, ...]:
     """Return polynomials that are at most 0 if ``extent`` is at least 1, as inside its loop."""
     if extent.const is not None:
         return ()
-    found = [Lin.of(1) - extent]
+    facts = [Lin.of(1) - extent]
     rounded = extent - extent.offset
     if len(rounded.terms) == 1:
         ((product, coef),) = rounded.terms.items()
@@ -111,22 +115,22 @@ def occupied(extent: Lin) -> tuple[Lin, ...]:
         if coef == 1 and len(product) == 1 and isinstance(atom, (Div, Mod)):
             # a lower bound of a quotient, or of a size's remainder, bounds the dividend
             if isinstance(atom, Div) and atom.den.const is not None and atom.den.const > 0:
-                found.append(atom.den * least - atom.num)
+                facts.append(atom.den * least - atom.num)
             elif isinstance(atom, Mod) and Ranges().nonneg(atom.num) and Ranges().nonneg(atom.den):
-                found.append(Lin.of(least) - atom.num)
-    return tuple(found)
+                facts.append(Lin.of(least) - atom.num)
+    return tuple(facts)
 
 
-def decided(op: str, ends: Sequence[Lin], ranges: Known) -> bool | None:
+def decide(op: str, ends: Sequence[Lin], ranges: Known) -> bool | None:
     """Return the truth of ``x op 0`` if it is the same for all ``x`` between ``ends``, else None.
 
     ``ends`` are one value, or the least and the largest in any order.
 
     >>> from schedlang.expr.nodes import Axis
     >>> i = Lin.of(Axis("i", 8))
-    >>> decided("<", [i - 8], Ranges()), decided("==", [i + 1], Ranges())
+    >>> decide("<", [i - 8], Ranges()), decide("==", [i + 1], Ranges())
     (True, False)
-    >>> decided("<", [i - 4], Ranges())
+    >>> decide("<", [i - 4], Ranges())
     """
 
     def proven(sign: int, shift: int) -> bool:
@@ -156,11 +160,11 @@ def truth(cond: Expr, ranges: Ranges) -> bool | None:
     """
     if compares_indices(cond):
         assert isinstance(cond, Binary)
-        return decided(cond.op, [_difference(cond, ranges)], ranges)
-    done: dict[int, bool | None] = {}
+        return decide(cond.op, [_difference(cond, ranges)], ranges)
+    truths: dict[int, bool | None] = {}
     for node in postorder([cond]):
-        done[id(node)] = _truth(node, done, ranges) if node.dtype == "bool" else None
-    return done[id(cond)]
+        truths[id(node)] = _truth(node, truths, ranges) if node.dtype == "bool" else None
+    return truths[id(cond)]
 
 
 def _truth(node: Expr, done: dict[int, bool | None], ranges: Ranges) -> bool | None:
@@ -182,5 +186,5 @@ def _truth(node: Expr, done: dict[int, bool | None], ranges: Ranges) -> bool | N
         return None if None in sides else not ends
     if compares_indices(node):
         assert isinstance(node, Binary)
-        return decided(node.op, [_difference(node, ranges)], ranges)
+        return decide(node.op, [_difference(node, ranges)], ranges)
     return None

@@ -34,7 +34,7 @@ class Either:
 
 @dataclass(frozen=True)
 class Other:
-    """A condition that is no inequality of indices, but can be evaluated at each point."""
+    """A condition besides inequalities of indices, which can be evaluated at each point."""
 
     cond: Expr
     holds: bool
@@ -66,7 +66,7 @@ def items_of(held: Iterable[Held], ranges: Ranges) -> list[Item]:
     >>> items_of([(i + j > 14, True)], Ranges())
     [Never()]
     """
-    found: dict[Item, None] = {}
+    items: dict[Item, None] = {}
     stack = list(reversed(list(held)))
     while stack:
         node, truth = stack.pop()
@@ -78,14 +78,14 @@ def items_of(held: Iterable[Held], ranges: Ranges) -> list[Item]:
                 return [Never()]
         elif both is None:
             for item in _simple(node, truth, ranges):
-                found.setdefault(item)
+                items.setdefault(item)
         elif truth == both[2]:
             stack += [(both[1], truth), (both[0], truth)]
         elif _on_data(node):
-            found.setdefault(Unknown(node))
+            items.setdefault(Unknown(node))
         else:
-            found.setdefault(Either(((both[0], truth),), ((both[1], truth),)))
-    return list(found)
+            items.setdefault(Either(((both[0], truth),), ((both[1], truth),)))
+    return list(items)
 
 
 def _operands(node: Expr) -> tuple[Expr, Expr, bool] | None:
@@ -145,7 +145,7 @@ def leaves_of(item: Item) -> set[Axis | Var]:
     return {x for x in postorder(expressions_of(item)) if isinstance(x, (Axis, Var))}
 
 
-def negated(held: Sequence[Held]) -> tuple[Held, ...]:
+def negate(held: Sequence[Held]) -> tuple[Held, ...]:
     """Return the negation of the conjunction ``held``."""
     cond: Expr | None = None
     for node, truth in held:
@@ -155,15 +155,15 @@ def negated(held: Sequence[Held]) -> tuple[Held, ...]:
     return ((cond, False),)
 
 
-def narrowed(ranges: Ranges, held: Sequence[Held]) -> Ranges | None:
+def narrow(ranges: Ranges, held: Sequence[Held]) -> Ranges | None:
     """Return ``ranges`` narrowed by the conditions on one axis in ``held``; ``None`` if empty.
 
     >>> i, n = Axis("i", 100), Var("n")
-    >>> inside = narrowed(Ranges(), [(i >= 3, True), (i < n, True)])
+    >>> inside = narrow(Ranges(), [(i >= 3, True), (i < n, True)])
     >>> inside and inside.of(i)
     (3, min(99, n - 1))
     """
-    found = Ranges(ranges.known)
+    narrower = Ranges(ranges.known)
     for item in items_of(held, ranges):
         if isinstance(item, Never):
             return None
@@ -173,13 +173,13 @@ def narrowed(ranges: Ranges, held: Sequence[Held]) -> Ranges | None:
         (axis,) = axes
         factor = item.lin.terms.get((axis,), 0)
         rest = item.lin - Lin.of(axis) * factor
-        low, high = found.of(axis)
+        low, high = narrower.of(axis)
         if not factor or high is None or axis in rest.leaves():
             continue
-        quotient = floordiv(rest, Lin.of(abs(factor)), found)
+        quotient = floordiv(rest, Lin.of(abs(factor)), narrower)
         if factor > 0:
-            low = extreme("max", [low, -quotient], found)
+            low = extreme("max", [low, -quotient], narrower)
         else:
-            high = extreme("min", [high, quotient], found)
-        found.learn(axis, low, high)
-    return found
+            high = extreme("min", [high, quotient], narrower)
+        narrower.learn(axis, low, high)
+    return narrower

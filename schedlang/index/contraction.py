@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from schedlang.expr.nodes import Axis, Var
 from schedlang.index.digits import coefficient, radix, varies
-from schedlang.index.fused import digit, divisions, rebuilt, separated
+from schedlang.index.fused import digit, divisions, rebuilt, separate
 from schedlang.index.linear import ONE, ZERO, Lin
 from schedlang.index.ranges import Ranges
 from schedlang.index.rules import floordiv, mod
@@ -15,7 +15,8 @@ from schedlang.index.rules import floordiv, mod
 
 @dataclass(frozen=True)
 class Bounded:
-    """A mixed-radix ``number`` over ``axes``, of ``count`` values, of which ``limit`` are taken."""
+    """A mixed-radix ``number`` over ``axes`` with ``count`` values; it takes the first ``limit``.
+    """
 
     number: Lin
     axes: set[Axis]
@@ -39,9 +40,9 @@ class Digits:
     def contract(self) -> None:
         """Replace digits that one fact bounds together by a single digit.
 
-        For ``i = 4*outer + inner`` with ``i < n``, the two digits become one of extent ``n``.
-        A fused loop ``i``, of which the indices have ``i // m`` and ``i % m``, becomes several
-        digits. The parts of a split of such a loop become one first.
+        For ``i = 4*outer + inner`` with ``i < n``, the two digits become one of extent ``n``. A
+        fused loop ``i`` becomes several digits if the indices have ``i // m`` and ``i % m``. The
+        parts of a split of such a loop become one first.
         """
         self._contract_sums()
         while inside := self._inside_atoms():
@@ -63,41 +64,53 @@ class Digits:
         return sorted(self.facts, key=lambda fact: len(set(fact.leaves())))
 
     def _bounded(self, fact: Lin) -> Bounded | None:
-        """Return the number whose values are those below a limit where ``fact`` holds."""
+        """Return the number whose values are all below a limit where ``fact`` holds."""
         rest = Lin({p: c for p, c in fact.terms.items() if not varies(Lin({p: c}), self.extents)})
         number, limit = fact - rest, Lin.of(1) - rest
-        found = radix(number, self.extents, self.ranges)
-        if found is None or found[0] != ZERO or not found[1] or not self.ranges.nonneg(limit):
+        number_form = radix(number, self.extents, self.ranges)
+        if (
+            number_form is None
+            or number_form[0] != ZERO
+            or not number_form[1]
+            or not self.ranges.nonneg(limit)
+        ):
             return None
-        if not self.ranges.le(limit, found[2]):
+        if not self.ranges.le(limit, number_form[2]):
             return None
-        return Bounded(number, found[1], found[2], limit)
+        return Bounded(number, number_form[1], number_form[2], limit)
 
     def _contracted(self, fact: Lin) -> bool:
         """Replace the digits that ``fact`` bounds, if they stand in sums alone."""
-        found = self._bounded(fact)
-        if found is None:
+        bounded = self._bounded(fact)
+        if bounded is None:
             return False
-        unit = next((a for a in found.axes if coefficient(found.number, a)[0] == ONE), None)
+        unit = next((a for a in bounded.axes if coefficient(bounded.number, a)[0] == ONE), None)
         if unit is None:
             return False
-        whole = digit(found.limit)
-        swapped = [_swapped(lin, found, unit, whole) for lin in self._without(fact)]
-        return self._replace(swapped, found.axes, {whole: found.limit})
+        whole = digit(bounded.limit)
+        swapped = [_swapped(lin, bounded, unit, whole) for lin in self._without(fact)]
+        return self._replace(swapped, bounded.axes, {whole: bounded.limit})
 
     def _joined(self, fact: Lin) -> bool:
         """Replace the digits that ``fact`` bounds by quotients and remainders of one digit."""
-        found = self._bounded(fact)
-        if found is None or not found.axes & set(self._inside_atoms()):
+        bounded = self._bounded(fact)
+        if bounded is None or not bounded.axes & set(self._inside_atoms()):
             return False
-        return self._unite(found, self._without(fact))
+        return self._unite(bounded, self._without(fact))
 
     def _united(self, number: Lin) -> bool:
         """Replace the digits of ``number`` by quotients and remainders of one digit."""
-        found = radix(number, self.extents, self.ranges)
-        if found is None or found[0] != ZERO or len(found[1]) < 2 or found[1] & self.parts:
+        number_form = radix(number, self.extents, self.ranges)
+        if (
+            number_form is None
+            or number_form[0] != ZERO
+            or len(number_form[1]) < 2
+            or number_form[1] & self.parts
+        ):
             return False
-        return self._unite(Bounded(number, found[1], found[2], found[2]), self._without(None))
+        return self._unite(
+            Bounded(number, number_form[1], number_form[2], number_form[2]), self._without(None)
+        )
 
     def _unite(self, found: Bounded, lins: Sequence[Lin]) -> bool:
         whole = digit(found.limit)
@@ -119,22 +132,25 @@ class Digits:
     def _inside_atoms(self) -> list[Axis]:
         """Return the loops that stand inside of quotients, remainders or other atoms."""
         inside = {
-            leaf for lin in (*self.indices, *self.facts) for atom in lin.atoms()
-            if not isinstance(atom, (Axis, Var)) for leaf in Lin.of(atom).leaves()
-        }  # fmt: skip
+            leaf
+            for lin in (*self.indices, *self.facts)
+            for atom in lin.atoms()
+            if not isinstance(atom, (Axis, Var))
+            for leaf in Lin.of(atom).leaves()
+        }
         return [axis for axis in self.extents if axis in inside]
 
     def _separated(self, axis: Axis) -> bool:
         """Replace a loop of fused axes by a digit for each of them."""
         lins = self._without(None)
-        found = separated(axis, self.extents[axis], lins, self.ranges)
-        if found is None:
+        parts = separate(axis, self.extents[axis], lins, self.ranges)
+        if parts is None:
             return False
-        extents = {own: size for own, (_, size) in zip(found.axes, found.places)}
-        swapped = [rebuilt(lin, found.swap, self.ranges) for lin in lins]
+        extents = {own: size for own, (_, size) in zip(parts.axes, parts.places)}
+        swapped = [rebuilt(lin, parts.swap, self.ranges) for lin in lins]
         if not self._replace(swapped, {axis}, extents):
             return False
-        self.parts |= set(found.axes)
+        self.parts |= set(parts.axes)
         return True
 
     def _without(self, fact: Lin | None) -> list[Lin]:
@@ -148,13 +164,13 @@ class Digits:
 
         Return ``False`` if that is unknown, or if something still depends on ``axes``.
         """
-        left = {axis: size for axis, size in self.extents.items() if axis not in axes}
-        known = [lin for lin in swapped if lin is not None]
-        sizes = (*left.values(), *extents.values())
-        if len(known) < len(swapped) or any(varies(lin, axes) for lin in (*known, *sizes)):
+        rest = {axis: size for axis, size in self.extents.items() if axis not in axes}
+        certain = [lin for lin in swapped if lin is not None]
+        sizes = (*rest.values(), *extents.values())
+        if len(certain) < len(swapped) or any(varies(lin, axes) for lin in (*certain, *sizes)):
             return False
-        self.indices, self.facts = known[: len(self.indices)], known[len(self.indices) :]
-        self.extents = left | dict(extents)
+        self.indices, self.facts = certain[: len(self.indices)], certain[len(self.indices) :]
+        self.extents = rest | dict(extents)
         return True
 
 

@@ -19,7 +19,7 @@ from schedlang.index.ranges import Ranges
 MOST_INT64 = 1 << 61
 
 
-def enumerated(extents: Mapping[Axis, int], items: Sequence[Item]) -> int | None:
+def count_by_enumeration(extents: Mapping[Axis, int], items: Sequence[Item]) -> int | None:
     """Return the number of points of a box at which all of ``items`` hold.
 
     Return ``None`` if the box is too large. An axis that occurs only in inequalities, with a
@@ -28,13 +28,13 @@ def enumerated(extents: Mapping[Axis, int], items: Sequence[Item]) -> int | None
 
     >>> from schedlang.index.conjunctions import items_of
     >>> i, j = Axis("i", 8), Axis("j", 1000000)
-    >>> enumerated({i: 8, j: 1000000}, items_of([(j < i, True)], Ranges()))
+    >>> count_by_enumeration({i: 8, j: 1000000}, items_of([(j < i, True)], Ranges()))
     28
     """
-    solved = _solved(extents, items)
+    solved = _axes_to_solve(extents, items)
     tried = {axis: n for axis, n in extents.items() if axis not in solved}
-    found = blocks({axis: (0, n) for axis, n in tried.items()})
-    if found is None:
+    parts = blocks({axis: (0, n) for axis, n in tried.items()})
+    if parts is None:
         return None
     ranges = Ranges({axis: (ZERO, Lin.of(n - 1)) for axis, n in extents.items()})
     largest = max((_largest(item, ranges) for item in items), default=0)
@@ -42,7 +42,7 @@ def enumerated(extents: Mapping[Axis, int], items: Sequence[Item]) -> int | None
     kind: Any = object if max(largest, prod(extents.values())) > MOST_INT64 else np.int64
     tested = [item for item in items if not any(item in of_axis for of_axis in solved.values())]
     total = 0
-    for at, shape in found:
+    for at, shape in parts:
         values = {axis: row.astype(kind, copy=False) for axis, row in at.items()}
         counts: Any = np.ones([1] * len(shape), kind)
         for axis, of_axis in solved.items():
@@ -53,19 +53,19 @@ def enumerated(extents: Mapping[Axis, int], items: Sequence[Item]) -> int | None
     return total
 
 
-def _solved(extents: Mapping[Axis, int], items: Sequence[Item]) -> dict[Axis, list[Item]]:
+def _axes_to_solve(extents: Mapping[Axis, int], items: Sequence[Item]) -> dict[Axis, list[Item]]:
     """Return the axes to solve for, longest first, each with its inequalities."""
-    found: dict[Axis, list[Item]] = {}
+    by_axis: dict[Axis, list[Item]] = {}
     for axis in sorted(extents, key=lambda a: -extents[a]):
         of_axis = [item for item in items if axis in leaves_of(item)]
-        shared = any(item in others for item in of_axis for others in found.values())
+        shared = any(item in others for item in of_axis for others in by_axis.values())
         if not shared and all(_linear(item, axis) for item in of_axis):
-            found[axis] = of_axis
-    return found
+            by_axis[axis] = of_axis
+    return by_axis
 
 
 def _linear(item: Item, axis: Axis) -> bool:
-    """Return whether ``item`` is an inequality in which ``axis`` has a constant coefficient."""
+    """Return whether ``item`` is an inequality with a constant coefficient of ``axis``."""
     if not isinstance(item, AtLeast):
         return False
     others = Lin({p: c for p, c in item.lin.terms.items() if p != (axis,)})

@@ -15,9 +15,7 @@ from schedlang.index.rules import split_multiples
 Span = tuple[Lin, Lin]
 
 
-def radix(
-    lin: Lin, extents: dict[Axis, Lin], ranges: Ranges
-) -> tuple[Lin, set[Axis], Lin] | None:
+def radix(lin: Lin, extents: dict[Axis, Lin], ranges: Ranges) -> tuple[Lin, set[Axis], Lin] | None:
     """Return ``(start, axes, count)`` for a mixed-radix number ``lin``; ``None`` for any other.
 
     Over the loops of ``axes``, it takes each value of ``start .. start + count`` once.
@@ -31,8 +29,11 @@ def radix(
     start = ZERO
     weights: dict[Axis, Lin] = {}
     for product, coef in lin.terms.items():
-        axes = [leaf for leaf in Lin({product: 1}).leaves()
-                if isinstance(leaf, Axis) and leaf in extents]  # fmt: skip
+        axes = [
+            leaf
+            for leaf in Lin({product: 1}).leaves()
+            if isinstance(leaf, Axis) and leaf in extents
+        ]
         if not axes:
             if varies(Lin({product: 1}), extents):
                 return None
@@ -43,7 +44,7 @@ def radix(
             return None
         weights[axes[0]] = weights.get(axes[0], ZERO) + Lin({rest: coef})
     left = dict(weights)
-    count = continued(left, extents, ONE)
+    count = continue_number(left, extents, ONE)
     if left or not has_product((extents[axis] for axis in weights), ranges):
         return None
     return start, set(weights), count
@@ -61,23 +62,23 @@ def has_product(extents: Iterable[Lin], ranges: Ranges) -> bool:
     return sum(not ranges.nonneg(extent) for extent in extents) <= 1
 
 
-def continued(weights: dict[Axis, Lin], extents: Mapping[Axis, Lin], unit: Lin) -> Lin:
+def continue_number(weights: dict[Axis, Lin], extents: Mapping[Axis, Lin], unit: Lin) -> Lin:
     """Return ``unit`` times the extents of the digits that follow it in a mixed-radix number.
 
     A digit follows if its weight is that product so far. It is removed from ``weights``, which
     keeps the digits of a number that is not mixed-radix.
 
     >>> i, j = Axis("i", 3), Axis("j", 8)
-    >>> continued({i: Lin.of(8), j: ONE}, {i: Lin.of(3), j: Lin.of(8)}, ONE)
+    >>> continue_number({i: Lin.of(8), j: ONE}, {i: Lin.of(3), j: Lin.of(8)}, ONE)
     24
     """
     while True:
         # a digit of extent 1 is always 0, whatever its weight
-        found = next((a for a, w in weights.items() if w == unit or extents[a].const == 1), None)
-        if found is None:
+        follower = next((a for a, w in weights.items() if w == unit or extents[a].const == 1), None)
+        if follower is None:
             return unit
-        del weights[found]
-        unit = unit * extents[found]
+        del weights[follower]
+        unit = unit * extents[follower]
 
 
 def varies(lin: Lin, axes: Container[object] | None = None) -> bool:
@@ -127,9 +128,11 @@ def step(lin: Lin, axis: Axis) -> int | None:
 
 
 def equal_digits(
-    left: Sequence[Lin], right: Sequence[Lin], ranges: tuple[Ranges, Ranges],
+    left: Sequence[Lin],
+    right: Sequence[Lin],
+    ranges: tuple[Ranges, Ranges],
     common: Callable[[Atom], bool],
-) -> list[tuple[Lin, Lin]]:  # fmt: skip
+) -> list[tuple[Lin, Lin]]:
     """Return pairs that are equal if ``left`` and ``right`` are: ``n*x + y`` yields ``x``, ``y``.
 
     ``n`` is the same number on both sides, either constant or a factor that is ``common`` to both,
@@ -139,17 +142,17 @@ def equal_digits(
     >>> equal_digits([i * 8 + j], [i * 8 + 1], (Ranges(), Ranges()), lambda _: False)
     [(i, i), (j, 1)]
     """
-    found: list[tuple[Lin, Lin]] = []
+    pairs: list[tuple[Lin, Lin]] = []
     one, other = ranges
     for x, y in zip(left, right):
         sizes = (s for s in _sizes(x, y, common) if _fits(x, s, one) and _fits(y, s, other))
         size = next(sizes, None)
         if size is None:
-            found.append((x, y))
+            pairs.append((x, y))
             continue
         (more, rest), (others, last) = _divided(x, size), _divided(y, size)
-        found += [*equal_digits([more], [others], ranges, common), (rest, last)]
-    return found
+        pairs += [*equal_digits([more], [others], ranges, common), (rest, last)]
+    return pairs
 
 
 def _sizes(x: Lin, y: Lin, common: Callable[[Atom], bool]) -> list[Lin]:
@@ -161,7 +164,7 @@ def _sizes(x: Lin, y: Lin, common: Callable[[Atom], bool]) -> list[Lin]:
 
 
 def _fits(lin: Lin, size: Lin, ranges: Ranges) -> bool:
-    """Return whether the part of ``lin`` that is no multiple of ``size`` lies in ``0..size``."""
+    """Return whether the remainder of ``lin`` by ``size``, term by term, lies in ``0..size``."""
     more, rest = _divided(lin, size)
     return bool(more.terms) and ranges.nonneg(rest) and ranges.nonneg(size - 1 - rest)
 

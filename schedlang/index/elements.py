@@ -17,7 +17,7 @@ from schedlang.index.linear import Lin, to_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
 
-# the bounds of an element of which nothing is known
+# the bounds of an element without a declared range
 LARGEST = 2**62
 LEAST, MOST = Lin.of(-LARGEST), Lin.of(LARGEST)
 
@@ -27,7 +27,7 @@ _ARITHMETIC = ("+", "-", "*", "//", "%")
 
 @dataclass(eq=False)
 class Elements:
-    """The variables that stand for reads, and the ranges in which their values lie.
+    """The variables that stand for reads, and the ranges of their values.
 
     ``array_of`` gives what a read reads, and ``span`` the known first and last value of its
     elements.
@@ -49,7 +49,7 @@ class Elements:
     def lin(self, value: Expr | int, ranges: Ranges | None = None) -> Lin:
         """Return ``value`` as a polynomial over axes, sizes and the variables of its reads.
 
-        It is that of unbounded integers: an index that overflows its dtype is out of bounds anyway.
+        Integers count as unbounded: an index that overflows its dtype is out of bounds anyway.
         """
         if isinstance(value, int):
             return Lin.of(value)
@@ -60,7 +60,7 @@ class Elements:
         return rewrite(to_expr(lin), lambda n: self.reads.get(n) if isinstance(n, Axis) else None)
 
     def within(self, ranges: Ranges) -> Ranges:
-        """Return ``ranges`` with those of all variables."""
+        """Return ``ranges`` with the ranges of all variables added."""
         return Ranges({**ranges.known, **self.known}, ranges.facts)
 
     def narrow(self, lin: Lin, low: Lin | None, high: Lin | None) -> None:
@@ -68,19 +68,22 @@ class Elements:
         variables = [a for a in lin.leaves() if a in self.known]
         if len(variables) != 1 or lin - Lin.of(variables[0]) != Lin.of(lin.offset):
             return
-        (found,) = variables
-        assert isinstance(found, Axis)
-        least, most = self.known[found]
-        self.known[found] = (
-            least if low is None else low - lin.offset, most if high is None else high - lin.offset
-        )  # fmt: skip
+        (variable,) = variables
+        assert isinstance(variable, Axis)
+        least, most = self.known[variable]
+        self.known[variable] = (
+            least if low is None else low - lin.offset,
+            most if high is None else high - lin.offset,
+        )
 
     def depend(self, lin: Lin, axes: Container[object]) -> bool:
         """Return whether ``lin`` depends on ``axes``, also through the index of a read."""
         return lin.depends_on(axes) or any(
-            node in axes for leaf in lin.leaves() if leaf in self.reads and isinstance(leaf, Axis)
+            node in axes
+            for leaf in lin.leaves()
+            if leaf in self.reads and isinstance(leaf, Axis)
             for node in postorder([self.reads[leaf]])
-        )  # fmt: skip
+        )
 
     def _swap(self, node: Expr) -> Expr | None:
         if isinstance(node, ArrayRead):
@@ -99,18 +102,18 @@ class Elements:
         return self._variable(id(node), node)
 
     def _variable(self, key: Hashable, node: Expr) -> Axis:
-        found = self._variables.get(key)
-        if found is None:
+        variable = self._variables.get(key)
+        if variable is None:
             low, high = self.span(node) if isinstance(node, ArrayRead) else (None, None)
             # the indices of a read were swapped, too
             read = rewrite(node, lambda n: self.reads.get(n) if isinstance(n, Axis) else None)
             read = read if read.dtype == dtypes.INDEX else Cast(read, dtypes.INDEX)
             # simplification relies on the declared range, which a negative element must not leave
             name = f"element{len(self.reads)}"
-            found = self._variables[key] = Axis(name, 2 * LARGEST, lo=-LARGEST)
-            self.reads[found] = read
-            self.known[found] = (LEAST if low is None else low, MOST if high is None else high)
-        return found
+            variable = self._variables[key] = Axis(name, 2 * LARGEST, lo=-LARGEST)
+            self.reads[variable] = read
+            self.known[variable] = (LEAST if low is None else low, MOST if high is None else high)
+        return variable
 
 
 def _weak(value: Expr) -> Expr:

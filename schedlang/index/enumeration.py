@@ -46,13 +46,13 @@ def spans_of(
     {j: (0, 8)}
     """
     needed = leaves_of(roots)
-    found: dict[Axis, tuple[int, int]] = {}
+    spans: dict[Axis, tuple[int, int]] = {}
     for axis, span in around.items():
         if axis in needed:
             if span is None:
                 return None
-            found[axis] = span
-    return found if len(found) == len(needed) else None
+            spans[axis] = span
+    return spans if len(spans) == len(needed) else None
 
 
 def too_many(points: int, kept: bool = False) -> bool:
@@ -103,17 +103,17 @@ def _blocks(spans: Spans, counts: Sequence[int]) -> Iterator[tuple[Values, tuple
 
 def _holds(held: Iterable[Held], values: Values, shape: tuple[int, ...]) -> Any:
     """Return the points at which all of ``held`` hold; ``None`` for all points."""
-    kept: Any = None
+    mask: Any = None
     for cond, truth in held:
-        found = np.asarray(evaluate(cond, values)).astype(bool) == truth
-        kept = found if kept is None else kept & found
-    return None if kept is None else np.broadcast_to(kept, shape)
+        truths = np.asarray(evaluate(cond, values)).astype(bool) == truth
+        mask = truths if mask is None else mask & truths
+    return None if mask is None else np.broadcast_to(mask, shape)
 
 
 def value_range(value: Expr, held: Sequence[Held], spans: Spans) -> tuple[int, int] | None:
     """Return the least and the largest ``value`` over all points where ``held`` hold.
 
-    Return ``None`` if there is no such point, or if there are too many points to try.
+    Return ``None`` if the conditions hold nowhere, or if there are too many points to try.
 
     >>> i = Axis("i", 8)
     >>> value_range(i * i % 5, [(i < 3, True)], {i: (0, 8)})
@@ -123,17 +123,15 @@ def value_range(value: Expr, held: Sequence[Held], spans: Spans) -> tuple[int, i
     for values, shape in blocks(spans) or ():
         # where a condition guards against it, the value may divide by zero
         with np.errstate(all="ignore"):
-            kept = _holds(held, values, shape)
-            found = np.asarray(evaluate(value, values))
-            found = found if kept is None else np.broadcast_to(found, shape)[kept]
-        if found.size:
-            ends.append((int(found.min()), int(found.max())))
+            mask = _holds(held, values, shape)
+            values_kept = np.asarray(evaluate(value, values))
+            values_kept = values_kept if mask is None else np.broadcast_to(values_kept, shape)[mask]
+        if values_kept.size:
+            ends.append((int(values_kept.min()), int(values_kept.max())))
     return (min(low for low, _ in ends), max(high for _, high in ends)) if ends else None
 
 
-def count(
-    held: Sequence[Held], spans: Spans, sizes: Mapping[Any, Any] | None = None
-) -> int | None:
+def count(held: Sequence[Held], spans: Spans, sizes: Mapping[Any, Any] | None = None) -> int | None:
     """Return the number of points at which ``held`` hold; ``None`` if there are too many to try.
 
     ``sizes`` are the values of sizes.
@@ -142,14 +140,14 @@ def count(
     >>> count([(i <= j, True)], {i: (0, 8), j: (0, 8)})
     36
     """
-    found = blocks(spans)
-    if found is None:
+    parts = blocks(spans)
+    if parts is None:
         return None
     total = 0
-    for values, shape in found:
+    for values, shape in parts:
         with np.errstate(all="ignore"):
-            kept = _holds(held, {**values, **(sizes or {})}, shape)
-        total += prod(shape) if kept is None else int(np.count_nonzero(kept))
+            mask = _holds(held, {**values, **(sizes or {})}, shape)
+        total += prod(shape) if mask is None else int(np.count_nonzero(mask))
     return total
 
 
@@ -164,24 +162,21 @@ def first_outside(
     >>> first_outside(i + j, 13, [(i < 7, True)], {i: (0, 8), j: (0, 8)})
     (13, {i: 6, j: 7})
     """
-    found = blocks(spans)
-    if found is None:
+    parts = blocks(spans)
+    if parts is None:
         return None
-    for values, shape in found:
+    for values, shape in parts:
         with np.errstate(all="ignore"):
-            kept = _holds(held, values, shape)
+            mask = _holds(held, values, shape)
             at = np.asarray(evaluate(value, values))
             outside = (at < 0) | (at >= extent)
-        if kept is not None:
-            outside = outside & kept
+        if mask is not None:
+            outside = outside & mask
         if outside.any():
             outside = np.broadcast_to(outside, shape)
             first = int(np.argmax(outside))
             place = np.unravel_index(first, shape)
-            point = {
-                axis: int(np.broadcast_to(row, shape)[place])
-                for axis, row in values.items()
-            }
+            point = {axis: int(np.broadcast_to(row, shape)[place]) for axis, row in values.items()}
             return int(np.broadcast_to(at, shape)[place]), point
     return ()
 
@@ -198,16 +193,16 @@ def table(
     >>> table([i, i % 2], [(i > 0, True)], {i: (0, 4)}).tolist()
     [[1, 2, 3], [1, 0, 1]]
     """
-    found = blocks(spans, kept=True)
-    if found is None:
+    all_blocks = blocks(spans, kept=True)
+    if all_blocks is None:
         return None
     parts = []
-    for values, shape in found:
+    for values, shape in all_blocks:
         with np.errstate(all="ignore"):
-            kept = _holds(held, values, shape)
+            mask = _holds(held, values, shape)
             found_at = [evaluate(r, values) if isinstance(r, Expr) else r(values) for r in roots]
         rows = [np.broadcast_to(np.asarray(row, np.int64), shape) for row in found_at]
-        flat = [row.reshape(-1) if kept is None else row[kept] for row in rows]
-        size = prod(shape) if kept is None else int(np.count_nonzero(kept))
+        flat = [row.reshape(-1) if mask is None else row[mask] for row in rows]
+        size = prod(shape) if mask is None else int(np.count_nonzero(mask))
         parts.append(np.stack(flat) if flat else np.zeros((0, size), np.int64))
     return np.concatenate(parts, axis=1) if parts else np.zeros((len(roots), 0), np.int64)

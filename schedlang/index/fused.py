@@ -1,4 +1,4 @@
-"""Fused loops, apart again: the digits of which ``i // n`` and ``i % n`` select some.
+"""Fused loops, apart again: the digits that ``i // n`` and ``i % n`` select.
 
 Extents and divisors may be symbolic.
 """
@@ -21,7 +21,7 @@ Places = list[tuple[Lin, Lin]]
 
 
 def places(extent: Lin, divisors: Iterable[Lin], ranges: Ranges) -> Places:
-    """Return the digits of the numbers in ``0..extent`` by which ``// d`` and ``% d`` select some.
+    """Return the digits of the numbers in ``0..extent`` that ``// d`` and ``% d`` can select.
 
     A divisor is left out unless it is a multiple of the earlier ones or they are multiples of it,
     and ``extent`` is a multiple of all. There is a single digit if no divisor is left. Over digits
@@ -43,22 +43,22 @@ def places(extent: Lin, divisors: Iterable[Lin], ranges: Ranges) -> Places:
         inside = 0 < below < len(weights) and divisor not in weights
         if inside and exact_quotient(weights[below], divisor) is not None:
             weights.insert(below, divisor)
-    found: Places = []
+    digits: Places = []
     for low, high in zip(weights, weights[1:]):
         size = exact_quotient(high, low)
         assert size is not None
-        found.append((low, size))
-    return found if has_product((size for _, size in found), ranges) else [(ONE, extent)]
+        digits.append((low, size))
+    return digits if has_product((size for _, size in digits), ranges) else [(ONE, extent)]
 
 
 def divisors_of(lins: Iterable[Lin], axis: Axis) -> list[Lin]:
-    """Return the divisors by which quotients and remainders in ``lins`` select digits of ``axis``.
+    """Return the divisors of quotients and remainders in ``lins`` that select digits of ``axis``.
 
     >>> i = Axis("i", 24)
     >>> divisors_of([Lin.of(Mod(Lin.of(Div(Lin.of(i), Lin.of(2))), Lin.of(3)))], i)
     [6, 2]
     """
-    found: dict[Lin, None] = {}
+    divisors: dict[Lin, None] = {}
     for lin in lins:
         for atom in divisions(lin):
             own, steps = _steps(atom)
@@ -67,8 +67,8 @@ def divisors_of(lins: Iterable[Lin], axis: Axis) -> list[Lin]:
                 *inner, (_, weight) = steps
                 for op, divisor in inner:
                     weight = weight * divisor if op is Div else weight
-                found.setdefault(weight)
-    return list(found)
+                divisors.setdefault(weight)
+    return list(divisors)
 
 
 def divisions(lin: Lin) -> Iterator[Div | Mod]:
@@ -84,7 +84,7 @@ def divisions(lin: Lin) -> Iterator[Div | Mod]:
 
 
 def _steps(atom: object) -> tuple[object, list[tuple[type, Lin]]]:
-    """Return ``i`` of ``i//4%8``, and the divisions in the order in which they are done."""
+    """Return ``i`` of ``i//4%8``, and the divisions in the order of evaluation."""
     steps: list[tuple[type, Lin]] = []
     while isinstance(atom, (Div, Mod)):
         steps.insert(0, (type(atom), atom.den))
@@ -125,12 +125,14 @@ class Separated:
         return total(parts)
 
 
-def separated(
-    axis: Axis, extent: Lin, lins: Iterable[Lin], ranges: Ranges
-) -> Separated | None:
+def separate(axis: Axis, extent: Lin, lins: Iterable[Lin], ranges: Ranges) -> Separated | None:
     """Return the loop ``axis`` as the digits that ``lins`` select; ``None`` if it has only one."""
-    found = places(extent, divisors_of(lins, axis), ranges)
-    return Separated(axis, [digit(size) for _, size in found], found) if len(found) > 1 else None
+    digit_places = places(extent, divisors_of(lins, axis), ranges)
+    return (
+        Separated(axis, [digit(size) for _, size in digit_places], digit_places)
+        if len(digit_places) > 1
+        else None
+    )
 
 
 def digit(extent: Lin) -> Axis:

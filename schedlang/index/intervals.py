@@ -45,10 +45,10 @@ def minus(a: Interval, b: Interval) -> Interval:
     )
 
 
-def scaled(a: Interval, factor: int) -> Interval:
+def scale(a: Interval, factor: int) -> Interval:
     """Return the interval of ``x * factor``.
 
-    >>> scaled((0, 3), -2)
+    >>> scale((0, 3), -2)
     (-6, 0)
     """
     low, high = a
@@ -155,10 +155,10 @@ def inside(a: Interval, bounds: Interval) -> bool:
     return above and (most is None or (high is not None and high <= most))
 
 
-def compared(op: str, other: Interval) -> Interval:
+def compare(op: str, other: Interval) -> Interval:
     """Return the interval of an integer ``x`` where ``x op other`` holds.
 
-    >>> compared("<", (0, 8)), compared(">=", (2, None)), compared("!=", (2, 2))
+    >>> compare("<", (0, 8)), compare(">=", (2, None)), compare("!=", (2, 2))
     ((None, 7), (2, None), (None, None))
     """
     low, high = other
@@ -173,13 +173,13 @@ _Pick = Callable[[Iterable[int]], int]
 
 
 def _all(pick: _Pick, values: Sequence[int | None]) -> int | None:
-    known = [v for v in values if v is not None]
-    return pick(known) if len(known) == len(values) else None
+    bounded = [v for v in values if v is not None]
+    return pick(bounded) if len(bounded) == len(values) else None
 
 
 def _any(pick: _Pick, values: Sequence[int | None]) -> int | None:
-    known = [v for v in values if v is not None]
-    return pick(known) if known else None
+    bounded = [v for v in values if v is not None]
+    return pick(bounded) if bounded else None
 
 
 def of_expression(root: Expr, of_leaf: Callable[[Union[Axis, Var]], Interval]) -> Interval:
@@ -193,15 +193,15 @@ def of_expression(root: Expr, of_leaf: Callable[[Union[Axis, Var]], Interval]) -
     """
     if isinstance(root, Axis):
         return of_leaf(root)
-    done: dict[int, Interval] = {}
+    intervals: dict[int, Interval] = {}
     for node in postorder([root]):
         if not node.weak or node.dtype != "int64":
-            done[id(node)] = UNBOUNDED
+            intervals[id(node)] = UNBOUNDED
         elif isinstance(node, (Axis, Var)):
-            done[id(node)] = of_leaf(node)
+            intervals[id(node)] = of_leaf(node)
         else:
-            done[id(node)] = of_node(node, [done[id(child)] for child in node.children])
-    return done[id(root)]
+            intervals[id(node)] = of_node(node, [intervals[id(child)] for child in node.children])
+    return intervals[id(root)]
 
 
 def of_node(node: Expr, parts: Sequence[Interval]) -> Interval:
@@ -256,7 +256,7 @@ def _shifted_left(a: Interval, b: Interval) -> Interval:
         return UNBOUNDED
     if low is None or high is None or max(abs(low), abs(high)) >= 1 << 31:
         return UNBOUNDED
-    return scaled(a, 1 << count)
+    return scale(a, 1 << count)
 
 
 _RULES: dict[str, Callable[[Interval, Interval], Interval]] = {

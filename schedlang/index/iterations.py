@@ -9,9 +9,9 @@ from functools import cached_property
 from typing import Optional
 
 from schedlang.expr.nodes import Axis, Var
-from schedlang.index.accesses import Access, enumerated, related, tests_of
+from schedlang.index.accesses import Access, meet_by_enumeration, related_axes, tests_of
 from schedlang.index.digits import coefficient, equal_digits, is_common, varies
-from schedlang.index.fused import rebuilt, separated
+from schedlang.index.fused import rebuilt, separate
 from schedlang.index.linear import ZERO, Div, Lin, Mod
 from schedlang.index.ranges import Ranges
 from schedlang.index.rules import floordiv, single_atom
@@ -39,21 +39,21 @@ def implied_pairs(
     >>> implied_pairs([(outer, outer), (inner, inner)], Ranges(), Ranges())
     [(i, i)]
     """
-    known, made = list(pairs), list(pairs)
-    while made:
-        found = []
-        quotients = [(_canonical(x, ranges), _canonical(y, others)) for x, y in known]
-        for x, y in known:
+    all_pairs, fresh = list(pairs), list(pairs)
+    while fresh:
+        new_pairs = []
+        quotients = [(_canonical(x, ranges), _canonical(y, others)) for x, y in all_pairs]
+        for x, y in all_pairs:
             one, two = only_remainder(x), only_remainder(y)
-            if one is None or two is None or one.den != two.den or (one.num, two.num) in known:
+            if one is None or two is None or one.den != two.den or (one.num, two.num) in all_pairs:
                 continue
             if not all(is_common(product, free) for product in one.den.terms):
                 continue
             if (_quotient(one, ranges), _quotient(two, others)) in quotients:
-                found.append((one.num, two.num))
-        known += found
-        made = found
-    return known[len(pairs) :]
+                new_pairs.append((one.num, two.num))
+        all_pairs += new_pairs
+        fresh = new_pairs
+    return all_pairs[len(pairs) :]
 
 
 def _canonical(lin: Lin, ranges: Ranges) -> Lin:
@@ -97,12 +97,12 @@ class SecondIteration:
 
     @cached_property
     def ranges(self) -> Ranges:
-        known = dict(self.a.ranges.known)
-        known |= {
+        ranges_of_loops = dict(self.a.ranges.known)
+        ranges_of_loops |= {
             self.twins.get(x, x): (lo.substitute(self.swap), hi.substitute(self.swap))
             for x, (lo, hi) in self.b.ranges.known.items()
         }
-        return Ranges(known)
+        return Ranges(ranges_of_loops)
 
     @cached_property
     def known(self) -> Ranges:
@@ -138,7 +138,7 @@ class SecondIteration:
     def differ_in_rolling_row(self, x: Lin, y: Lin) -> bool:
         """Return whether ``x`` and ``y`` are different rows of a rolling buffer.
 
-        They are ``t % n`` and ``(t + d) % n``, where ``d`` is no multiple of ``n``.
+        They are ``t % n`` and ``(t + d) % n``, where ``d`` is not a multiple of ``n``.
         """
         return differ_modulo(x, y.substitute(self.swap))
 
@@ -178,12 +178,12 @@ class SecondIteration:
     def _without_periods(self, rest: Lin, step: Lin) -> Lin:
         """Return ``rest`` without terms of free loops that are multiples of ``step*extent``."""
         whole = (step * self.extent).const
-        kept = {}
+        terms = {}
         for product, coef in rest.terms.items():
             free = varies(Lin({product: 1}), self.loose)
             if not free or not whole or coef % whole:
-                kept[product] = coef
-        return Lin(kept)
+                terms[product] = coef
+        return Lin(terms)
 
 
 def differ_modulo(x: Lin, y: Lin) -> bool:
@@ -201,9 +201,10 @@ def differ_modulo(x: Lin, y: Lin) -> bool:
 
 
 def always_differ(
-    second: SecondIteration, places: Iterator[tuple[Lin, Lin]] | None = None,
+    second: SecondIteration,
+    places: Iterator[tuple[Lin, Lin]] | None = None,
     counting: bool = True,
-) -> bool | None:  # fmt: skip
+) -> bool | None:
     """Return whether two accesses reach different elements in all pairs of different iterations.
 
     ``places`` are the flat positions of both, in several orders of the dimensions; they are asked
@@ -248,24 +249,24 @@ def _has_unused_digit(second: SecondIteration) -> bool:
     ``i // 4`` leaves out a digit of four values, so that four iterations access each element.
     """
     a, b = second.a, second.b
-    found = separated(second.axis, second.extent, a.indices, a.ranges)
-    if found is None or a.indices != b.indices:
+    parts = separate(second.axis, second.extent, a.indices, a.ranges)
+    if parts is None or a.indices != b.indices:
         return False
     # a loop inside may be empty in one of the iterations
     if any(extent.depends_on({second.axis}) for _, extent in (*a.loops, *b.loops)):
         return False
-    lins = [rebuilt(lin, found.swap, a.ranges) for lin in a.indices]
+    lins = [rebuilt(lin, parts.swap, a.ranges) for lin in a.indices]
     return any(
         (size.const or 0) > 1 and not any(lin.depends_on({axis, second.axis}) for lin in lins)
-        for axis, (_, size) in zip(found.axes, found.places)
+        for axis, (_, size) in zip(parts.axes, parts.places)
     )
 
 
 def _equal_if_met(second: SecondIteration) -> list[tuple[Lin, Lin]]:
     """Return pairs of numbers that are equal if both accesses are to one element.
 
-    They are the digits of the indices, and the numbers of which all digits are equal: a loop of
-    fused axes is the same if its quotient in one index and its remainder in another one are.
+    They are the digits of the indices, and the numbers with all digits equal: a loop of fused axes
+    is the same if its quotient in one index and its remainder in another one are.
     """
     a, b = second.a, second.b
     ranges = a.ranges.assuming(a.facts), b.ranges.assuming(b.facts)
@@ -281,6 +282,6 @@ def _by_enumeration(second: SecondIteration, pairs: Sequence[tuple[Lin, Lin]]) -
     if extent is None:
         return None
     around = [axis for axis, _ in a.loops if axis not in second.free]
-    together = dict.fromkeys((*related(around, pairs), *tests_of(around, (a, b))))
-    found = enumerated(a, b, pairs, [*together], {second.axis: extent})
-    return None if found is None else not found
+    together = dict.fromkeys((*related_axes(around, pairs), *tests_of(around, (a, b))))
+    is_met = meet_by_enumeration(a, b, pairs, [*together], {second.axis: extent})
+    return None if is_met is None else not is_met

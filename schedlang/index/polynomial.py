@@ -23,8 +23,8 @@ def quick(value: Expr, values: Mapping[Any, Lin] | None = None) -> Lin | None:
     if isinstance(value, Const):
         return Lin.of(int(value.value))
     if isinstance(value, (Axis, Var)) and value.weak:
-        found = values.get(value) if values else None
-        return Lin.of(value) if found is None else found
+        value_of_leaf = values.get(value) if values else None
+        return Lin.of(value) if value_of_leaf is None else value_of_leaf
     return _affine(value, values, MOST_QUICK)
 
 
@@ -33,10 +33,10 @@ def polynomial(value: Expr, values: Mapping[Any, Lin], ranges: Known) -> Lin:
 
     Axes and sizes are replaced by ``values``.
     """
-    done: dict[int, Lin] = {}
+    polynomials: dict[int, Lin] = {}
     for node in postorder([value]):
-        done[id(node)] = _convert(node, done, values, ranges)
-    return done[id(value)]
+        polynomials[id(node)] = _convert(node, polynomials, values, ranges)
+    return polynomials[id(value)]
 
 
 def _affine(value: Expr, values: Mapping[Axis | Var, Lin] | None, depth: int) -> Lin | None:
@@ -45,19 +45,22 @@ def _affine(value: Expr, values: Mapping[Axis | Var, Lin] | None, depth: int) ->
 
 
 def _add_terms(
-    terms: dict[Product, int], value: Expr, times: int, values: Mapping[Axis | Var, Lin] | None,
+    terms: dict[Product, int],
+    value: Expr,
+    times: int,
+    values: Mapping[Axis | Var, Lin] | None,
     depth: int,
-) -> bool:  # fmt: skip
+) -> bool:
     """Add ``value * times`` to ``terms``; return whether it is a small sum or product.
 
     One dictionary for all of it is faster than a polynomial for each part.
     """
     if isinstance(value, Axis):
-        found = values.get(value) if values else None
-        if found is None:
+        value_of_leaf = values.get(value) if values else None
+        if value_of_leaf is None:
             add_term(terms, (value,), times)
         else:
-            add_terms(terms, found, times)
+            add_terms(terms, value_of_leaf, times)
         return True
     if not value.weak:
         return False
@@ -81,15 +84,17 @@ def _add_terms(
     return _add_terms(terms, b, times if op == "+" else -times, values, depth - 1)
 
 
-def _convert(node: Expr, done: dict[int, Lin], values: Mapping[Any, Lin], ranges: Known) -> Lin:
+def _convert(
+    node: Expr, polynomials: dict[int, Lin], values: Mapping[Any, Lin], ranges: Known
+) -> Lin:
     if isinstance(node, (Axis, Var)) and node.weak:
-        found = values.get(node)
-        return Lin.of(node) if found is None else found
+        value_of_leaf = values.get(node)
+        return Lin.of(node) if value_of_leaf is None else value_of_leaf
     if isinstance(node, Const) and isinstance(node.value, (int, bool)):
         return Lin.of(int(node.value))
     if node.dtype == "int64" and node.weak:
         if isinstance(node, Binary) and node.op in ("+", "-", "*", "//", "%"):
-            a, b = done[id(node.a)], done[id(node.b)]
+            a, b = polynomials[id(node.a)], polynomials[id(node.b)]
             if node.op == "+":
                 return a + b
             if node.op == "-":
@@ -98,14 +103,14 @@ def _convert(node: Expr, done: dict[int, Lin], values: Mapping[Any, Lin], ranges
                 return a * b
             return floordiv(a, b, ranges) if node.op == "//" else mod(a, b, ranges)
         if isinstance(node, Binary) and node.op in ("<<", ">>", "&"):
-            found = _by_bits(node.op, done[id(node.a)], done[id(node.b)], ranges)
-            return Lin.of(Opaque(node)) if found is None else found
+            bits = _by_bits(node.op, polynomials[id(node.a)], polynomials[id(node.b)], ranges)
+            return Lin.of(Opaque(node)) if bits is None else bits
         if isinstance(node, Unary) and node.op == "-":
-            return -done[id(node.a)]
+            return -polynomials[id(node.a)]
         if isinstance(node, Call) and node.fn in ("min", "max"):
-            return extreme(node.fn, [done[id(a)] for a in node.args], ranges)
+            return extreme(node.fn, [polynomials[id(a)] for a in node.args], ranges)
     if isinstance(node, Cast) and node.dtype == "int64" and node.a.weak and node.a.dtype == "int64":
-        return done[id(node.a)]
+        return polynomials[id(node.a)]
     return Lin.of(Opaque(node))
 
 

@@ -43,7 +43,7 @@ def _has_factors(fact: Lin, factors: tuple[Atom, ...], ranges: Ranges) -> bool:
 
 
 def divisors(lin: Lin) -> Iterator[Lin]:
-    """Yield each divisor in ``lin`` that is no number.
+    """Yield each divisor in ``lin`` that is not a number.
 
     >>> from schedlang.expr.nodes import Axis, Var
     >>> i, n = Lin.of(Axis("i", 8)), Lin.of(Var("n"))

@@ -45,7 +45,7 @@ def lower_bound(lin: Lin, ranges: Known) -> Lin:
 def dividend(lin: Lin, ranges: Known) -> tuple[Lin, Lin] | None:
     """Return ``(x, d)`` with ``lin == x // d`` and ``d >= 0``, if ``lin`` has that form.
 
-    Facts may bound ``x``, as the guard of a fused loop does.
+    Facts may bound ``x``; the guard of a fused loop is such a fact.
 
     >>> from schedlang.expr.nodes import Axis
     >>> from schedlang.index.ranges import Ranges
@@ -132,12 +132,13 @@ def without_quotients(lin: Lin, ranges: Known) -> Lin:
     """
     result = lin
     while True:
-        found = [
+        quotients = [
             (_depth(atom), product, position, atom)
             for product in result.terms
-            for position, atom in enumerate(product) if isinstance(atom, Div)
-        ]  # fmt: skip
-        for _, product, position, quotient in sorted(found, key=lambda x: -x[0]):
+            for position, atom in enumerate(product)
+            if isinstance(atom, Div)
+        ]
+        for _, product, position, quotient in sorted(quotients, key=lambda x: -x[0]):
             coef = result.terms[product]
             rest = Lin({product[:position] + product[position + 1 :]: coef})
             whole = _replaced(quotient, rest, result, ranges)

@@ -7,7 +7,7 @@ from itertools import combinations
 from math import gcd
 
 from schedlang.expr.nodes import Axis, Expr, Var
-from schedlang.index.intervals import UNBOUNDED, Interval, plus, quotient, remainder, scaled, times
+from schedlang.index.intervals import UNBOUNDED, Interval, plus, quotient, remainder, scale, times
 from schedlang.index.intervals import extreme as bounds_of_extreme
 from schedlang.index.linear import ZERO, Atom, Div, Extreme, Lin, Opaque, Product
 from schedlang.index.polynomial import polynomial, quick
@@ -69,14 +69,14 @@ class Ranges:
         return self._bare
 
     def of(self, var: Axis | Var) -> tuple[Lin, Lin | None]:
-        found = self.known.get(var)
-        if found is not None:
-            return found
+        ends = self.known.get(var)
+        if ends is not None:
+            return ends
         if isinstance(var, Axis):
             lo = _declared(var.lo)
-            found = (lo, lo + _declared(var.extent) - 1)
-            self.known[var] = found
-            return found
+            ends = (lo, lo + _declared(var.extent) - 1)
+            self.known[var] = ends
+            return ends
         return ZERO, None
 
     def interval(self, lin: Lin) -> Interval:
@@ -85,7 +85,7 @@ class Ranges:
         for product, coef in lin.terms.items():
             part = self._product(product) if product else (coef, coef)
             if product and coef != 1:
-                part = scaled(part, coef)
+                part = scale(part, coef)
             total = part if total is None else plus(total, part)
         return (0, 0) if total is None else total
 
@@ -161,13 +161,13 @@ class Ranges:
 
 
 def _multiples(lin: Lin, fact: Lin) -> list[int]:
-    """Return factors by which to add ``fact`` to ``lin``: 1, and those that cancel a term."""
-    found = {1}
+    """Return factors to add ``fact`` to ``lin`` with: 1, and the factors that cancel a term."""
+    factors = {1}
     for product, coef in fact.terms.items():
-        times, left = divmod(-lin.terms.get(product, 0), coef)
-        if product and times > 0 and not left:
-            found.add(times)
-    return sorted(found)
+        times, remainder = divmod(-lin.terms.get(product, 0), coef)
+        if product and times > 0 and not remainder:
+            factors.add(times)
+    return sorted(factors)
 
 
 def _mixtures(args: Sequence[Lin]) -> Iterator[Lin]:
@@ -208,5 +208,5 @@ def _declared(value: Expr | int) -> Lin:
     """Return ``value`` as a polynomial, simplified under the declared ranges of its axes."""
     if isinstance(value, int):
         return Lin.of(value)
-    found = quick(value)
-    return polynomial(value, {}, Ranges()) if found is None else found
+    polynomial_ = quick(value)
+    return polynomial(value, {}, Ranges()) if polynomial_ is None else polynomial_

@@ -109,11 +109,11 @@ def _relax_atom(
         return None
     if isinstance(atom, Extreme):
         args = [relax(a, var, lo, hi, ranges, up) for a in atom.args]
-        known = [a for a in args if a is not None]
+        relaxed = [a for a in args if a is not None]
         # any argument is an upper bound of min, and a lower bound of max
-        if len(known) < len(args) and (atom.op == "min") != up:
+        if len(relaxed) < len(args) and (atom.op == "min") != up:
             return None
-        return extreme(atom.op, known, ranges) if known else None
+        return extreme(atom.op, relaxed, ranges) if relaxed else None
     if isinstance(atom, (Axis, Var)) or _mentions_lin(atom.den, var):
         return None
     least = ranges.interval(atom.den)[0]
@@ -140,17 +140,18 @@ def without_extreme(lin: Lin) -> tuple[bool, tuple[Lin, ...]] | None:
     """Return ``lin`` with one ``min`` or ``max`` replaced by each of its arguments.
 
     The flag says whether ``lin`` is the smallest of these polynomials, so that a lower bound must
-    hold for all, or the largest, so that it must hold for one. If there are several ``min`` and
-    ``max``, one for which it must hold for all is replaced first: which argument of the others
-    suffices may depend on the case.
+    hold for all, or the largest, so that it must hold for one. Of several ``min`` and ``max``, one
+    where it must hold for all is replaced first: which argument of the others suffices may depend
+    on the case.
     """
-    found = [
+    extremes = [
         ((p[0].op == "min") == (coef > 0), p, coef, p[0])
-        for p, coef in lin.terms.items() if len(p) == 1 and isinstance(p[0], Extreme)
-    ]  # fmt: skip
-    if not found:
+        for p, coef in lin.terms.items()
+        if len(p) == 1 and isinstance(p[0], Extreme)
+    ]
+    if not extremes:
         return None
-    smallest, product, coef, atom = next((f for f in found if f[0]), found[0])
+    smallest, product, coef, atom = next((f for f in extremes if f[0]), extremes[0])
     rest = lin - Lin({product: coef})
     return smallest, tuple(rest + arg * coef for arg in atom.args)
 
@@ -176,7 +177,7 @@ def _largest(lin: Lin, ranges: Scope, depth: int) -> Lin | None:
         return Lin.of(high) if high is not None else upper(paired, ranges)
     smallest, args = cases
     bounds = [_largest(arg, ranges, depth - 1) for arg in args]
-    known = [b for b in bounds if b is not None]
-    if not known or (len(known) < len(bounds) and not smallest):
+    bounded = [b for b in bounds if b is not None]
+    if not bounded or (len(bounded) < len(bounds) and not smallest):
         return None
-    return extreme("min" if smallest else "max", known, ranges)
+    return extreme("min" if smallest else "max", bounded, ranges)

@@ -72,9 +72,9 @@ def floordiv(num: Lin, den: Lin, ranges: Known) -> Lin:
     low, high = ranges.interval(rest)
     if low is not None and high is not None and low // d == high // d:
         return quotient + low // d
-    found = _coarse(rest, d, ranges)
-    if found is not None:
-        coarse, grain, _ = found
+    grid = _coarse(rest, d, ranges)
+    if grid is not None:
+        coarse, grain, _ = grid
         return quotient + floordiv(coarse, Lin.of(d // grain), ranges)
     inner = single_atom(rest)
     if isinstance(inner, Div) and inner.den.const:
@@ -100,9 +100,9 @@ def mod(num: Lin, den: Lin, ranges: Known) -> Lin:
     low, high = ranges.interval(rest)
     if low is not None and high is not None and low // d == high // d:
         return rest - (low // d) * d
-    found = _coarse(rest, d, ranges)
-    if found is not None:
-        coarse, grain, fine = found
+    grid = _coarse(rest, d, ranges)
+    if grid is not None:
+        coarse, grain, fine = grid
         return mod(coarse, Lin.of(d // grain), ranges) * grain + fine
     inner = single_atom(rest)
     if isinstance(inner, Mod) and inner.den.const and inner.den.const % d == 0:
@@ -170,29 +170,29 @@ def extreme(op: str, args: Iterable[Lin], ranges: Known) -> Lin:
     for arg in args:
         atom = single_atom(arg)
         flat.extend(atom.args if isinstance(atom, Extreme) and atom.op == op else (arg,))
-    kept = _pruned(op, flat, ranges)
-    if len(kept) > 1:
-        parts = [_shifted_parts(op, arg) for arg in kept]
+    needed = _prune(op, flat, ranges)
+    if len(needed) > 1:
+        parts = [_shifted_parts(op, arg) for arg in needed]
         count = sum(map(len, parts))
-        if count > len(kept):
+        if count > len(needed):
             # for example, max(max(a, 0) - 2, 0) becomes max(a - 2, 0)
-            flattened = _pruned(op, [part for found in parts for part in found], ranges)
-            kept = flattened if len(flattened) < count else kept
-    kept = _pruned_by_all(op, kept, ranges)
-    return kept[0] if len(kept) == 1 else Lin.of(Extreme(op, tuple(kept)))
+            flattened = _prune(op, [part for inner in parts for part in inner], ranges)
+            needed = flattened if len(flattened) < count else needed
+    needed = _prune_by_all(op, needed, ranges)
+    return needed[0] if len(needed) == 1 else Lin.of(Extreme(op, tuple(needed)))
 
 
-def _pruned_by_all(op: str, args: list[Lin], ranges: Known) -> list[Lin]:
+def _prune_by_all(op: str, args: list[Lin], ranges: Known) -> list[Lin]:
     """Return ``args`` without those that all others together make redundant.
 
     An example is the 0 in ``max(i - 1, 1 - i, 0)``.
     """
-    kept = list(args)
+    needed = list(args)
     for arg in args:
-        others = [other for other in kept if other is not arg]
+        others = [other for other in needed if other is not arg]
         if len(others) > 1 and _beats(op, Lin.of(Extreme(op, tuple(others))), arg, ranges):
-            kept = others
-    return kept
+            needed = others
+    return needed
 
 
 def _shifted_parts(op: str, arg: Lin) -> list[Lin]:
@@ -204,15 +204,15 @@ def _shifted_parts(op: str, arg: Lin) -> list[Lin]:
     return [arg]
 
 
-def _pruned(op: str, args: list[Lin], ranges: Known) -> list[Lin]:
+def _prune(op: str, args: list[Lin], ranges: Known) -> list[Lin]:
     """Return ``args`` without those that another one makes redundant."""
-    kept: list[Lin] = []
+    needed: list[Lin] = []
     for arg in args:
-        if any(_beats(op, other, arg, ranges) for other in kept):
+        if any(_beats(op, other, arg, ranges) for other in needed):
             continue
-        kept = [other for other in kept if not _beats(op, arg, other, ranges)]
-        kept.append(arg)
-    return kept
+        needed = [other for other in needed if not _beats(op, arg, other, ranges)]
+        needed.append(arg)
+    return needed
 
 
 def _beats(op: str, a: Lin, b: Lin, ranges: Known) -> bool:

@@ -23,8 +23,8 @@ def to_lin(
     """
     if isinstance(value, int):
         return Lin.of(value)
-    found = quick(value, values)
-    return polynomial(value, values or {}, ranges or Ranges()) if found is None else found
+    simple = quick(value, values)
+    return polynomial(value, values or {}, ranges or Ranges()) if simple is None else simple
 
 
 def simplify(value: Expr, ranges: Ranges | None = None) -> Expr:
@@ -67,7 +67,7 @@ def merge_div_mod(lin: Lin) -> Lin:
 
 
 def _remainders(modulo: Mod, lin: Lin) -> Iterator[Lin]:
-    """Yield each dividend ``x`` of a quotient in ``lin`` of which ``modulo`` is ``x % den``."""
+    """Yield each dividend ``x`` of a quotient in ``lin`` such that ``modulo`` is ``x % den``."""
     for atom in lin.atoms():
         if isinstance(atom, Div) and atom.den == modulo.den:
             if mod(atom.num, atom.den, Ranges()) == Lin.of(modulo) != atom.num:

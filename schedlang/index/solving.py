@@ -1,4 +1,4 @@
-"""Sizes from shapes: the extents that determine sizes, and the order in which to solve them."""
+"""Sizes from shapes: the extents that determine sizes, and the order to solve them in."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Equation:
     extent: Lin
 
 
-def determined_by(extent: Lin, known: Collection[Var]) -> Var | None:
+def determined_size(extent: Lin, known: Collection[Var]) -> Var | None:
     """Return the only unknown size in ``extent``, if the value of ``extent`` determines it.
 
     It does if ``extent`` is linear in the size, such as ``n + w - 1`` for a known ``w``, or an
@@ -58,7 +58,7 @@ def equations(
     >>> [e.size.name for e in equations([[(0, (n + w - 1,)), (1, (w,))]])]
     ['w', 'n']
     """
-    found: list[Equation] = []
+    solvable: list[Equation] = []
     have = set(known)
     extents: list[tuple[int, int, Lin]] = []
     for group in groups:
@@ -70,12 +70,12 @@ def equations(
         while progress:
             progress = False
             for arg, dim, extent in extents:
-                size = determined_by(extent, have)
+                size = determined_size(extent, have)
                 if size is not None:
-                    found.append(Equation(size, arg, dim, extent))
+                    solvable.append(Equation(size, arg, dim, extent))
                     have.add(size)
                     progress = True
-    return found
+    return solvable
 
 
 def solve(extent: Callable[[int], int], length: int) -> int | None:

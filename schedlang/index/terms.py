@@ -58,10 +58,10 @@ def value_of(terms: Sum, sizes: Mapping[str, int]) -> int:
     return total
 
 
-def multiplied(a: Sum, b: Sum) -> Sum:
+def multiply(a: Sum, b: Sum) -> Sum:
     """Return the product of two polynomials.
 
-    >>> multiplied(((2, ("n",)),), ((1, ("m",)), (3, ())))
+    >>> multiply(((2, ("n",)),), ((1, ("m",)), (3, ())))
     ((2, ('n', 'm')), (6, ('n',)))
     """
     return tuple((x * y, f + g) for x, f in a for y, g in b)
@@ -79,9 +79,9 @@ def source_of(terms: Sum, names: Mapping[str, str]) -> str:
     text = ""
     for coef, product in terms:
         factors = [_factor_source(factor, names) for factor in product]
-        shown = "*".join(factors if abs(coef) == 1 and factors else [str(abs(coef)), *factors])
+        term = "*".join(factors if abs(coef) == 1 and factors else [str(abs(coef)), *factors])
         sign = "-" if coef < 0 else "+"
-        text = f"{text} {sign} {shown}" if text else f"{'-' * (coef < 0)}{shown}"
+        text = f"{text} {sign} {term}" if text else f"{'-' * (coef < 0)}{term}"
     return text or "0"
 
 

@@ -130,19 +130,19 @@ def accesses(stmt: Stmt, tested: bool = False) -> list[Access]:
     """
     around: tuple[Expr, ...] = ()
     if tested:
-        found = [
+        own = [
             Access(node.buffer, node.indices, tests=tests)
             for root in expressions(stmt) for node, tests in evaluations(root, around, under)
             if isinstance(node, Load)
         ]  # fmt: skip
     else:
-        found = [Access(load.buffer, load.indices) for load in loads(expressions(stmt))]
+        own = [Access(load.buffer, load.indices) for load in loads(expressions(stmt))]
     if isinstance(stmt, (Store, Exchange)):
         updates = isinstance(stmt, Store) and stmt.reducer is not None
         read = written_by(stmt) if updates else read_by(stmt)
-        found += [Access(b, stmt.indices, False, updates) for b in read]
-        found += [Access(b, stmt.indices, True, updates) for b in written_by(stmt)]
-    return found
+        own += [Access(b, stmt.indices, False, updates) for b in read]
+        own += [Access(b, stmt.indices, True, updates) for b in written_by(stmt)]
+    return own
 
 
 def loads(roots: Sequence[Expr]) -> list[Load]:
@@ -150,11 +150,11 @@ def loads(roots: Sequence[Expr]) -> list[Load]:
     return [node for node in postorder(roots) if isinstance(node, Load)]
 
 
-def loaded(root: Stmt) -> set[Buffer]:
+def read_buffers(root: Stmt) -> set[Buffer]:
     """Return the buffers that ``root`` reads: an update reads its target, a prefetch nothing."""
     return {a.buffer for stmt, _ in walk(root) for a in accesses(stmt) if not a.stores}
 
 
-def stored(root: Stmt) -> set[Buffer]:
+def written_buffers(root: Stmt) -> set[Buffer]:
     """Return the buffers that ``root`` writes."""
     return {buffer for stmt, _ in walk(root) for buffer in written_by(stmt)}

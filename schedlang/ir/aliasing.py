@@ -21,23 +21,25 @@ def in_place_pairs(nest: Nest) -> frozenset[tuple[int, int]]:
     """
     arrays = [(k, a) for k, a in enumerate(nest.args) if isinstance(a, Buffer)]
     pairs = [
-        (out, given) for out in arrays for given in arrays
-        if out[1] in nest.outputs and given[1] not in nest.outputs and _is_alike(out[1], given[1])
-    ]  # fmt: skip
+        (out, source)
+        for out in arrays
+        for source in arrays
+        if out[1] in nest.outputs and source[1] not in nest.outputs and _is_alike(out[1], source[1])
+    ]
     if pairs:
         # the sums of a reduction are read again after the first store: most pairs end here
         updated = _updated(nest)
         pairs = [pair for pair in pairs if pair[0][1] not in updated]
     reads = [(s, loads(expressions(s))) for s, _ in walk(nest.body)] if pairs else []
     return frozenset(
-        (i, k) for (i, out), (k, given) in pairs if _reads_in_place(reads, out, given)
+        (i, k) for (i, out), (k, source) in pairs if _reads_in_place(reads, out, source)
     )
 
 
 def unaliased_arrays(nest: Nest) -> frozenset[Buffer]:
     """Return the arrays that share memory with no other array.
 
-    An output and an input for which a caller may pass the same array are not among them.
+    An output and an input that may be the same array in a call are not among them.
     """
     shared = {position for pair in in_place_pairs(nest) for position in pair}
     arguments = {a: k in shared for k, a in enumerate(nest.args)}
@@ -53,7 +55,7 @@ def _is_alike(out: Buffer, given: Buffer) -> bool:
 
 
 def _updated(nest: Nest) -> set[Buffer]:
-    """Return the buffers of stores that are neither plain nor those of a scatter."""
+    """Return the buffers of stores that are neither plain nor a scatter's."""
     return {
         buffer
         for stmt, _ in walk(nest.body)

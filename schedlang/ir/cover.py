@@ -12,7 +12,7 @@ from math import prod
 import numpy as np
 
 from schedlang.errors import VerifyError
-from schedlang.index.boxes import Piece, covered, piece_of
+from schedlang.index.boxes import Piece, covered_box, piece_of
 from schedlang.index.enumeration import spans_of, table, too_many
 from schedlang.index.linear import ZERO, Lin
 from schedlang.index.simplify import to_lin
@@ -47,12 +47,13 @@ def check_finalised(buffer: Buffer, sites: Sequence[Site], counting: bool = True
 def covers(buffer: Buffer, plain: Sequence[Site]) -> bool:
     """Return whether a structural proof shows that ``plain`` stores write each element once."""
     whole = [(ZERO, to_lin(e)) for e in buffer.shape]
-    if covered([_piece_of(s, s.indices) for s in plain]) == whole:
+    if covered_box([_piece_of(s, s.indices) for s in plain]) == whole:
         return True
     size = prod((to_lin(e) for e in buffer.shape), start=Lin.of(1))
     # a loop of fused axes is one digit of the position, if the dimensions are in the axes' order
     return any(
-        covered([_piece_of(s, [flat(buffer, s.indices, order)]) for s in plain]) == [(ZERO, size)]
+        covered_box([_piece_of(s, [flat(buffer, s.indices, order)]) for s in plain])
+        == [(ZERO, size)]
         for order in orders(buffer, [index for s in plain for index in s.indices])
     )
 
@@ -69,13 +70,13 @@ def _counts(buffer: Buffer, sites: Sequence[Site]) -> np.ndarray | None:
     counts = np.zeros(tuple(buffer.shape), int)
     for site in sites:
         spans = {x.axis: (0, x.extent) for x in site.loops if isinstance(x.extent, int)}
-        held = [(g.cond, True) for g in site.guards]
-        roots = [*site.stmt.indices, *(cond for cond, _ in held)]
+        conditions = [(g.cond, True) for g in site.guards]
+        roots = [*site.stmt.indices, *(cond for cond, _ in conditions)]
         if len(spans) < len(site.loops) or spans_of(roots, spans) is None:
             return None
-        found = table(site.stmt.indices, held, spans)
-        if found is None:
+        places = table(site.stmt.indices, conditions, spans)
+        if places is None:
             return None
         # a store to a 0-dimensional buffer has no index to broadcast: add the count instead
-        np.add.at(counts, tuple(found) or (), 1 if len(found) else found.shape[1])
+        np.add.at(counts, tuple(places) or (), 1 if len(places) else places.shape[1])
     return counts

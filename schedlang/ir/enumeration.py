@@ -20,27 +20,27 @@ def leaves_bounds(
         return ()
     if not isinstance(extent, int):
         return None
-    known = {loop.axis for loop in loops}
-    decided = [t for t in tests if known.issuperset(leaves_of([t]))]
-    near = _related(index, decided)
-    found = _first_outside(index, extent, loops, near)
-    if found and len(near) < len(tests):
+    axes = {loop.axis for loop in loops}
+    decided = [t for t in tests if axes.issuperset(leaves_of([t]))]
+    near = _related_tests(index, decided)
+    outside = _first_outside(index, extent, loops, near)
+    if outside and len(near) < len(tests):
         # the remaining tests may exclude the iteration that was found
         return _first_outside(index, extent, loops, tests)
-    return found
+    return outside
 
 
-def _related(index: Expr, tests: Sequence[Expr]) -> list[Expr]:
+def _related_tests(index: Expr, tests: Sequence[Expr]) -> list[Expr]:
     """Return the tests that share loop variables with ``index``, directly or through each other."""
     axes = set(leaves_of([index]))
-    left = [(t, set(leaves_of([t]))) for t in tests]
+    rest = [(t, set(leaves_of([t]))) for t in tests]
     near: list[Expr] = []
     while True:
-        found = [(t, own) for t, own in left if own & axes]
-        if not found:
+        linked = [(t, own) for t, own in rest if own & axes]
+        if not linked:
             return near
-        left = [(t, own) for t, own in left if not own & axes]
-        for test, own in found:
+        rest = [(t, own) for t, own in rest if not own & axes]
+        for test, own in linked:
             near.append(test)
             axes |= own
 
@@ -49,11 +49,14 @@ def _first_outside(
     index: Expr, extent: int, loops: Sequence[For], tests: Sequence[Expr]
 ) -> tuple[int, str] | tuple[()] | None:
     spans = spans_of([*tests, index], _spans(loops))
-    found = None if spans is None else first_outside(
-        index, extent, [(test, True) for test in tests], spans)  # fmt: skip
-    if not found:
-        return found
-    value, point = found
+    outside = (
+        None
+        if spans is None
+        else first_outside(index, extent, [(test, True) for test in tests], spans)
+    )
+    if not outside:
+        return outside
+    value, point = outside
     where = ", ".join(f"{axis.name} = {at}" for axis, at in point.items())
     return value, where and f" where {where}"
 

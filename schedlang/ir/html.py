@@ -71,11 +71,11 @@ class Row:
     @property
     def marked(self) -> list[str]:
         """The lines as HTML; the word that begins a loop or a guard is of the class of its kind."""
-        names = {name: found.name for name, found in self.scope.items()}
-        found = [marked(line, names, KEYWORDS, (self.defined,)) for line in self.lines]
+        names = {name: lines.name for name, lines in self.scope.items()}
+        lines = [marked(line, names, KEYWORDS, (self.defined,)) for line in self.lines]
         if self.kind:
-            found[0] = found[0].replace("<b>", f'<b class="{self.kind}">', 1)
-        return found
+            lines[0] = lines[0].replace("<b>", f'<b class="{self.kind}">', 1)
+        return lines
 
     @property
     def kind(self) -> str:
@@ -93,32 +93,32 @@ def nest_html(nest: Nest, names: NameTable, linked: bool = False) -> str:
     rows = nest_rows(nest, names)
     margins = [_margin(row) for row in rows]
     width = max((len(text) for text, _ in margins), default=0)
-    found: list[str] = []
+    parts: list[str] = []
     open_: list[int] = []
     for number, (row, (text, title)) in enumerate(zip(rows, margins)):
         while open_ and open_[-1] >= row.depth:
             open_.pop()
-            found.append("</details>")
+            parts.append("</details>")
         code = "\n".join(row.marked)
         if text:
             code = f'<i title="{escape(title)}">{escape(text)}</i>{code}'
         link = f" n{number}" if linked else ""
         if row.kind:
             classes = f' class="{link.strip()}"' if link else ""
-            found.append(f"<details open><summary{classes}>{code}</summary>")
+            parts.append(f"<details open><summary{classes}>{code}</summary>")
             open_.append(row.depth)
         else:
             focus = ' tabindex="0"' if linked else ""
-            found.append(f'<div class="leaf{link}"{focus}>{code}</div>')
-    found += ["</details>"] * len(open_)
+            parts.append(f'<div class="leaf{link}"{focus}>{code}</div>')
+    parts += ["</details>"] * len(open_)
     style = f' style="--margin: {width}ch"' if width else ""
-    return f'{_head(nest, names)}<div class="nest block"{style}>{"".join(found)}</div>'
+    return f'{_head(nest, names)}<div class="nest block"{style}>{"".join(parts)}</div>'
 
 
 def _head(nest: Nest, names: NameTable) -> str:
     """Return the header: the signature, and the bytes of the arrays."""
     scope = top_scope(nest, names)
-    every = {name: found.name for name, found in scope.items()}
+    every = {name: named.name for name, named in scope.items()}
     signature = marked(header(nest), every, (), every)
     arrays = [a for a in nest.args if isinstance(a, Buffer) and a.bytes is not None]
     sizes = ", ".join(marked(f"{a.name} {bytes_text(a.bytes)}", every) for a in arrays)
@@ -128,29 +128,30 @@ def _head(nest: Nest, names: NameTable) -> str:
 def nest_lines(nest: Nest, names: NameTable) -> list[tuple[str, str]]:
     """Return each line of the printed nest with its HTML; add its names to ``names``.
 
-    Names are told apart by their stage alone, so that those of two nests light each other.
+    Names are told apart by their stage alone, so that the same names in two nests light up
+    together.
     """
-    every = {name: found.name for name, found in top_scope(nest, names).items()}
+    every = {name: lines.name for name, lines in top_scope(nest, names).items()}
     first = header(nest)
-    found = [(first, marked(first, every, (), every)), ("", "")]
+    lines = [(first, marked(first, every, (), every)), ("", "")]
     for row in _rows(nest, names, by_stage=True):
         margin = INDENT * row.depth
-        found += [(margin + line, margin + html) for line, html in zip(row.lines, row.marked)]
-    return found
+        lines += [(margin + line, margin + html) for line, html in zip(row.lines, row.marked)]
+    return lines
 
 
 def top_scope(nest: Nest, names: NameTable) -> dict[str, Named]:
     """Return the arguments and sizes of a nest by name."""
-    found: dict[str, Named] = {}
+    scope: dict[str, Named] = {}
     for arg in nest.args:
         role = "an output" if arg in nest.outputs else "an input"
         title = f"{argument_text(arg)}, {role}"
         if isinstance(arg, Buffer):
             title += f", {bytes_text(arg.bytes)}"
-        found[arg.name] = Named(arg, names.name(arg.name, title))
+        scope[arg.name] = Named(arg, names.name(arg.name, title))
     for size in nest.sizes:
-        found[size.name] = Named(size, names.name(size.name, f"{size.name}: a size"))
-    return found
+        scope[size.name] = Named(size, names.name(size.name, f"{size.name}: a size"))
+    return scope
 
 
 def nest_rows(nest: Nest, names: NameTable) -> list[Row]:
@@ -162,7 +163,7 @@ def nest_rows(nest: Nest, names: NameTable) -> list[Row]:
 
 
 def _rows(nest: Nest, names: NameTable, by_stage: bool) -> Iterator[Row]:
-    taken = printed_names(nest)
+    names_printed = printed_names(nest)
     # the names in the block at each depth, and the loops around it
     scopes: list[dict[str, Named]] = [top_scope(nest, names)]
     around: list[tuple[For, ...]] = [()]
@@ -180,7 +181,7 @@ def _rows(nest: Nest, names: NameTable, by_stage: bool) -> Iterator[Row]:
             loops = (*loops, stmt)
         scopes.append(scope)
         around.append(loops)
-        lines = tuple(statement_lines(stmt, nest.names, taken))
+        lines = tuple(statement_lines(stmt, nest.names, names_printed))
         yield Row(stmt, depth, lines, loops, scope, defined)
 
 
@@ -189,7 +190,7 @@ def _definition(
 ) -> tuple[str, Named] | None:
     """Return the name that ``stmt`` defines, and what it stands for.
 
-    ``number`` is that of the statement, if this tells the name apart.
+    ``number`` is the number of the statement, if this tells the name apart.
     """
     if isinstance(stmt, Alloc):
         buffer = stmt.buffer
@@ -200,10 +201,10 @@ def _definition(
     name = nest.names.get(stmt.axis, stmt.axis.name)
     if isinstance(stmt, For):
         kind = stmt.tag or f"{stmt.kind} loop"
-        found = trimmed(stmt)
+        trim = trimmed(stmt)
         extent = expr_text(stmt.extent, nest.names)
-        if found.tests:
-            ends = (expr_text(end, nest.names) for end in (found.start, found.stop))
+        if trim.tests:
+            ends = (expr_text(end, nest.names) for end in (trim.start, trim.stop))
             extent = f"{'..'.join(ends)}, at most {extent}"
         key = (name, number, stmt.stage)
         title = f"{name}: {kind} of stage {stmt.stage}, {extent} iterations"
@@ -225,9 +226,9 @@ def _margin(row: Row) -> tuple[str, str]:
     if not isinstance(stmt, (For, Store)):
         return "", ""
     extents = [loop.extent for loop in row.loops]
-    known = [extent for extent in extents if isinstance(extent, int)]
-    if len(known) < len(extents) or not known or any(trimmed(x).tests for x in row.loops):
+    numbers = [extent for extent in extents if isinstance(extent, int)]
+    if len(numbers) < len(extents) or not numbers or any(trimmed(x).tests for x in row.loops):
         return "", ""
-    times = f"{prod(known):,}"
+    times = f"{prod(numbers):,}"
     what = "The body" if isinstance(stmt, For) else "The statement"
     return f"{times}×", f"{what} runs {times} times, without guards"

@@ -70,10 +70,10 @@ def interpret(
     seed: int = 0,
     complete: bool = True,
 ) -> Run:
-    """Run ``nest`` on ``args``: one value for each argument that is no output, in order.
+    """Run ``nest`` on ``args``: one value for each argument besides the outputs, in order.
 
-    ``order`` is the order in which parallel, vectorized and thread loops run. With ``complete``,
-    every element of every output must be finalised exactly once.
+    ``order`` is the order of parallel, vectorized and thread loops. With ``complete``, every
+    element of every output must be finalised exactly once.
 
     Raise :class:`~schedlang.errors.VerifyError` if the nest breaks a rule, and
     :class:`~schedlang.errors.CallError` if ``args`` do not fit the nest.
@@ -89,12 +89,12 @@ def interpret(
             'interpreter does not have; use sl.build(..., target="cuda-emulator") instead'
         )
     program = transcribe(nest)
-    given = [a for a in nest.args if isinstance(a, Var) or a not in nest.outputs]
-    if len(given) != len(args):
-        raise CallError(f"{nest.name} takes {len(given)} arguments, got {len(args)}")
+    inputs = [a for a in nest.args if isinstance(a, Var) or a not in nest.outputs]
+    if len(inputs) != len(args):
+        raise CallError(f"{nest.name} takes {len(inputs)} arguments, got {len(args)}")
     values: dict[Var, Any] = {}
     shapes: list[tuple[int | Expr, int]] = []
-    for arg, value in zip(given, args):
+    for arg, value in zip(inputs, args):
         if isinstance(arg, Buffer):
             shapes += _extents(arg, np.asarray(value))
         else:
@@ -106,7 +106,7 @@ def interpret(
         if isinstance(arg, Buffer):
             count = counts.setdefault(arg.name, [0, 0])
             memories[arg] = Memory(arg, _shape(arg, values), count)
-    for arg, value in zip(given, args):
+    for arg, value in zip(inputs, args):
         if isinstance(arg, Buffer):
             _fill(memories[arg], arg, np.asarray(value))
     for output in nest.outputs:
@@ -141,8 +141,8 @@ def cooperative(nest: Nest) -> bool:
 
 
 def _shares(loop: For) -> bool:
-    seen = ("shared", "global") if loop.tag.startswith("threadIdx") else ("global",)
-    return any(isinstance(s, Alloc) and s.buffer.scope in seen for s, _ in walk(loop.body))
+    scopes = ("shared", "global") if loop.tag.startswith("threadIdx") else ("global",)
+    return any(isinstance(s, Alloc) and s.buffer.scope in scopes for s, _ in walk(loop.body))
 
 
 def _shape(buffer: Buffer, values: Mapping[Var, Any]) -> tuple[int, ...]:
@@ -164,9 +164,9 @@ def _solve(extents: Sequence[tuple[int | Expr, int]], values: dict[Var, Any]) ->
     while progress:
         progress = False
         for extent, actual in extents:
-            found = None if isinstance(extent, int) else single_unknown(extent, actual, values)
-            if found is not None:
-                values[found[0]], progress = found[1], True
+            solution = None if isinstance(extent, int) else single_unknown(extent, actual, values)
+            if solution is not None:
+                values[solution[0]], progress = solution[1], True
 
 
 def _fill(memory: Memory, buffer: Buffer, array: np.ndarray) -> None:

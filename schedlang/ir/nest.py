@@ -52,8 +52,8 @@ class Nest(InNotebooks):
     @cached_property
     def buffers(self) -> tuple[Buffer, ...]:
         """All buffers: arguments first, then allocations in program order."""
-        given = tuple(a for a in self.args if isinstance(a, Buffer))
-        return (*given, *storage(self.body))
+        arguments = tuple(a for a in self.args if isinstance(a, Buffer))
+        return (*arguments, *storage(self.body))
 
     @cached_property
     def loops(self) -> tuple[For, ...]:

@@ -1,13 +1,13 @@
 """Statements of a loop nest, whose values are expressions over loop variables and loads.
 
-The ``number`` of a statement is its place among those of the scheduled nest
-(:mod:`schedlang.ir.numbers`). What a pass makes of a statement keeps its number.
+The ``number`` of a statement is its place among the statements of the scheduled nest
+(:mod:`schedlang.ir.numbers`). The statements that a pass makes of one keep its number.
 
 A statement declares what its fields hold: ``HELD`` the statements in it, ``EXPRESSIONS`` what it
-evaluates itself, ``POLYNOMIALS`` those of them that are in normal form, ``READ`` and ``WRITTEN``
-the buffers that it accesses at its indices, ``DEFINES`` those that it allocates, and ``BINDS`` the
-axes that have a value in it. Walks, rewriting and substitution derive from this. A declared field
-may be a tuple, or a number.
+evaluates itself, ``POLYNOMIALS`` the ones among these in normal form, ``READ`` and ``WRITTEN`` the
+buffers that it accesses at its indices, ``DEFINES`` the buffers that it allocates, and ``BINDS``
+the axes that have a value in it. Walks, rewriting and substitution derive from this. A declared
+field may be a tuple, or a number.
 
 The last six statements are made by the passes of ``machine/loops``. They print and run in the
 interpreter, but the passes of lowering and the verifier of nests do not know them.
@@ -100,7 +100,7 @@ class Statement:
 
 @dataclass(frozen=True, eq=False)
 class For(Statement):
-    """A loop in which ``axis`` runs over ``0..extent``.
+    """A loop over ``axis``, which runs over ``0..extent``.
 
     ``tag`` names the thread index of a loop of kind ``"thread"``.
     """
@@ -289,7 +289,7 @@ class Columns:
 
 @dataclass(frozen=True, eq=False)
 class Copy(Statement):
-    """Statements in which ``axis`` is the number ``at``."""
+    """Statements with the number ``at`` in place of ``axis``."""
 
     HELD = ("body",)
     POLYNOMIALS = ("at",)
@@ -306,7 +306,7 @@ class Copies(Statement):
 
     ``share`` says that they consist of stores alone, so that they may share loads; ``shared`` are
     the loads and conditions that they share, and ``blocks`` the transposed blocks whose columns
-    they read. The outermost of nested copies lists those of all.
+    they read. The outermost of nested copies lists what all of them share and read.
     """
 
     HELD = ("copies",)
@@ -345,9 +345,22 @@ class Masked(Statement):
 
 
 Stmt = Union[
-    For, If, Store, Alloc, Fetch, Barrier, Exchange, Note, Block, Lanes, Strips, Copies, Copy, Kept,
+    For,
+    If,
+    Store,
+    Alloc,
+    Fetch,
+    Barrier,
+    Exchange,
+    Note,
+    Block,
+    Lanes,
+    Strips,
+    Copies,
+    Copy,
+    Kept,
     Masked,
-]  # fmt: skip
+]
 # statements that hold one block
 Around = (For, If, Lanes, Strips, Copy, Kept, Masked)
 
@@ -359,29 +372,29 @@ def buffers_of(stmt: Stmt) -> tuple[Buffer, ...]:
 
 def written_by(stmt: Stmt) -> tuple[Buffer, ...]:
     """Return the buffers that a statement itself writes."""
-    return _listed(stmt, stmt.WRITTEN)
+    return _items_of(stmt, stmt.WRITTEN)
 
 
 def read_by(stmt: Stmt) -> tuple[Buffer, ...]:
     """Return the buffers that a statement itself reads, without those that its values read."""
-    return _listed(stmt, stmt.READ)
+    return _items_of(stmt, stmt.READ)
 
 
-def _listed(stmt: Stmt, names: tuple[str, ...]) -> tuple[Any, ...]:
+def _items_of(stmt: Stmt, names: tuple[str, ...]) -> tuple[Any, ...]:
     """Return what the fields ``names`` hold; a tuple counts with each of its parts."""
-    found: list[Any] = []
+    items: list[Any] = []
     for name in names:
         field = getattr(stmt, name)
         if type(field) is tuple:
-            found += field
+            items += field
         else:
-            found.append(field)
-    return tuple(found)
+            items.append(field)
+    return tuple(items)
 
 
 def walk(root: Stmt) -> list[tuple[Stmt, int]]:
     """Return every statement with its depth in loops and guards, in program order."""
-    found: list[tuple[Stmt, int]] = []
+    entries: list[tuple[Stmt, int]] = []
     stack: list[tuple[Stmt, int]] = [(root, 0)]
     while stack:
         entry = stack.pop()
@@ -389,29 +402,29 @@ def walk(root: Stmt) -> list[tuple[Stmt, int]]:
         if isinstance(stmt, Block):
             stack += [(s, depth) for s in reversed(stmt.stmts)]
             continue
-        found.append(entry)
+        entries.append(entry)
         for name in reversed(stmt.HELD):
             inner = getattr(stmt, name)
             if type(inner) is tuple:
                 stack += [(s, depth + 1) for s in reversed(inner)]
             else:
                 stack.append((inner, depth + 1))
-    return found
+    return entries
 
 
 def defined_by(stmt: Stmt) -> tuple[Buffer, ...]:
     """Return the buffers that a statement itself allocates."""
-    return _listed(stmt, stmt.DEFINES)
+    return _items_of(stmt, stmt.DEFINES)
 
 
 def bound(stmt: Stmt) -> tuple[Axis, ...]:
     """Return the axes that have a value in the statements of ``stmt``."""
-    return _listed(stmt, stmt.BINDS)
+    return _items_of(stmt, stmt.BINDS)
 
 
 def held(stmt: Stmt) -> tuple[Stmt, ...]:
     """Return the statements that ``stmt`` directly holds, in program order."""
-    return _listed(stmt, stmt.HELD)
+    return _items_of(stmt, stmt.HELD)
 
 
 Node = TypeVar("Node")
@@ -434,13 +447,13 @@ def _names_of(kind: Any) -> tuple[str, ...]:
 def with_held(stmt: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
     """Return ``stmt`` with ``change`` applied to the statements that it directly holds.
 
-    The result is ``stmt`` itself if ``change`` returns each of them as it is.
+    The result is ``stmt`` itself if ``change`` returns each of them unchanged.
     """
     if isinstance(stmt, Block):
         stmts = tuple([change(s) for s in stmt.stmts])
         return stmt if all(map(is_, stmts, stmt.stmts)) else Block(stmts)
     if isinstance(stmt, Copies):
-        # a copy is no statement by itself
+        # a copy is not a statement by itself
         copies = tuple([with_held(copy, change) for copy in stmt.copies])
         return stmt if all(map(is_, copies, stmt.copies)) else changed(stmt, copies=copies)
     for name in stmt.HELD:
@@ -457,7 +470,8 @@ def block_of(stmt: Stmt) -> Block:
 
 
 def expressions(stmt: Stmt) -> tuple[Expr, ...]:
-    """Return the expressions that ``stmt`` evaluates itself, without those of its body."""
+    """Return the expressions that ``stmt`` evaluates itself, without the expressions of its body.
+    """
     if not stmt.EXPRESSIONS:
         return ()
-    return tuple([e for e in _listed(stmt, stmt.EXPRESSIONS) if isinstance(e, Expr)])
+    return tuple([e for e in _items_of(stmt, stmt.EXPRESSIONS) if isinstance(e, Expr)])

@@ -46,13 +46,13 @@ def flat(buffer: Buffer, indices: Sequence[Expr], values: Mapping[Any, Lin] | No
 
 def offset_of(buffer: Buffer, indices: tuple[Expr, ...], values: Mapping[Any, Lin]) -> Lin:
     """Return the offset of ``buffer[indices]`` in its shortest form, as code computes it."""
-    found = merge_div_mod(flat(buffer, indices, values))
-    if values and has_mod(found):
+    offset = merge_div_mod(flat(buffer, indices, values))
+    if values and has_mod(offset):
         # merge quotients and remainders before the values of unrolled axes make them differ
         joined = merge_div_mod(flat(buffer, indices))
         if not has_mod(joined):
             return joined.substitute(dict(values))
-    return found
+    return offset
 
 
 def lane_step(offset: Lin, axis: Axis) -> int | None:

@@ -16,7 +16,7 @@ BOUND = ("thread", "vthread")
 
 
 def free_threads(cond: Expr, around: set[Axis]) -> list[Axis]:
-    """Return the thread axes in ``cond`` that are no variable of an enclosing loop."""
+    """Return the thread axes in ``cond`` that are not variables of enclosing loops."""
     return [n for n in postorder([cond]) if isinstance(n, Axis) and n.tag and n not in around]
 
 

@@ -46,9 +46,11 @@ WIDEST_LINE = 100
 
 def nest_text(nest: Nest) -> str:
     """Return the whole nest: a header with the arguments, a blank line, the statements."""
-    lines, taken = [header(nest), ""], printed_names(nest)
+    lines, names_printed = [header(nest), ""], printed_names(nest)
     for stmt, depth in printed(nest.body):
-        lines += [INDENT * depth + line for line in statement_lines(stmt, nest.names, taken)]
+        lines += [
+            INDENT * depth + line for line in statement_lines(stmt, nest.names, names_printed)
+        ]
     return "\n".join(lines)
 
 
@@ -139,7 +141,7 @@ class Temporaries:
 
     @cached_property
     def _always(self) -> set[int]:
-        return _evaluated(self._values)
+        return _evaluated_nodes(self._values)
 
     def _index_name(self, printed: str) -> str | None:
         if printed in self._indices and printed not in self._index_names:
@@ -155,22 +157,20 @@ class Temporaries:
         return f"t{count}"
 
 
-def _evaluated(values: Sequence[Expr]) -> set[int]:
+def _evaluated_nodes(values: Sequence[Expr]) -> set[int]:
     """Return the nodes that are evaluated unconditionally, outside lazy branches."""
-    found: set[int] = set()
+    evaluated: set[int] = set()
     stack = list(values)
     while stack:
         node = stack.pop()
-        if id(node) not in found:
-            found.add(id(node))
+        if id(node) not in evaluated:
+            evaluated.add(id(node))
             stack += [node.cond] if isinstance(node, Select) and node.lazy else node.children
-    return found
+    return evaluated
 
 
-def statement_lines(
-    stmt: Stmt, names: dict[Axis, str], taken: frozenset[str]
-) -> list[str]:
-    """Return the lines of one statement, without those of its body.
+def statement_lines(stmt: Stmt, names: dict[Axis, str], taken: frozenset[str]) -> list[str]:
+    """Return the lines of one statement, without the lines of its body.
 
     ``taken`` are the :func:`printed_names` of its nest, which no temporary gets.
     """
@@ -244,8 +244,8 @@ def loop_text(loop: For, names: dict[Axis, str]) -> str:
     notes = [f"pragma {n}" + ("" if v is None else f" = {v}") for n, v in loop.pragmas]
     if loop.kind == "thread" and loop.axis.is_reduce and not _scatters(loop):
         notes.append(f"{loop.stage} is reduced across these threads")
-    name, found = names.get(loop.axis, loop.axis.name), trimmed(loop)
-    ends = f"{_end(found.start, names)}..{_end(found.stop, names)}"
+    name, trim = names.get(loop.axis, loop.axis.name), trimmed(loop)
+    ends = f"{_end(trim.start, names)}..{_end(trim.stop, names)}"
     return f"{word} {name} in {ends}:" + (f"   # {', '.join(notes)}" if notes else "")
 
 
@@ -255,8 +255,8 @@ def _end(value: Expr | int, names: dict[Axis, str]) -> str:
     if isinstance(plain, Cast) and isinstance(plain.a, Load):
         # the conversion of an element to an index
         plain = plain.a
-    shown = expr_text(plain, names)
-    return f"({shown})" if isinstance(value, Binary) and value.op in "+-" else shown
+    text = expr_text(plain, names)
+    return f"({text})" if isinstance(value, Binary) and value.op in "+-" else text
 
 
 def _scatters(loop: For) -> bool:
@@ -344,7 +344,7 @@ def _update(
 def _choices(value: Expr, names: dict[Axis, str]) -> list[str]:
     """Return the lines of a chain ``a if p else (b if q else c)``, one choice a line.
 
-    Return ``[]`` if ``value`` is no such chain.
+    Return ``[]`` if ``value`` is not such a chain.
     """
     lines: list[str] = []
     lazy, current = isinstance(value, Select) and value.lazy, value

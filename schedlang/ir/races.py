@@ -34,8 +34,11 @@ class Access:
     @cached_property
     def index(self) -> accesses.Access:
         """The access as its indices, loops and conditions."""
-        indices = self.site.indices if self.writes else (
-            to_lin(i, ranges=self.site.ranges) for i in self.at)  # fmt: skip
+        indices = (
+            self.site.indices
+            if self.writes
+            else (to_lin(i, ranges=self.site.ranges) for i in self.at)
+        )
         conds = tuple(guard.cond for guard in self.site.guards)
         merged = tuple(map(merge_div_mod, indices))
         return accesses.Access(merged, self.site.extents, conds, self.site.ranges)
@@ -46,22 +49,25 @@ class Access:
 
 
 def check_races(
-    loop: For, position: int, stores: Sequence[Site], loads: Sequence[tuple[Load, Site | None]],
+    loop: For,
+    position: int,
+    stores: Sequence[Site],
+    loads: Sequence[tuple[Load, Site | None]],
     counting: bool = True,
-) -> list[str]:  # fmt: skip
+) -> list[str]:
     """Raise if two iterations of ``loop`` access one element and one of them writes it.
 
     Return a sentence for each buffer whose accesses are not proven free of races. ``counting``
     tries all iterations where no proof applies.
     """
-    written: dict[Buffer, list[Access]] = {}
+    writes: dict[Buffer, list[Access]] = {}
     for site in stores:
         for buffer in site.stmt.buffers:
             if not _shared_by_threads(loop, buffer):
-                made = Access(buffer, site, site.stmt.indices, True)
-                written.setdefault(buffer, []).append(made)
+                write = Access(buffer, site, site.stmt.indices, True)
+                writes.setdefault(buffer, []).append(write)
     unproven: dict[str, None] = {}
-    for a, b in _pairs(written, loads):
+    for a, b in _pairs(writes, loads):
         apart = _differ_always(loop, position, a, b, counting)
         if apart is False:
             raise VerifyError(_race_message(loop, a, b))
@@ -74,24 +80,24 @@ def check_races(
 
 
 def _pairs(
-    written: dict[Buffer, list[Access]], loads: Sequence[tuple[Load, Site | None]]
+    writes: dict[Buffer, list[Access]], loads: Sequence[tuple[Load, Site | None]]
 ) -> Iterator[tuple[Access, Access]]:
     """Yield each pair of accesses to one buffer, once; the first access writes."""
-    for stores in written.values():
+    for stores in writes.values():
         for k, store in enumerate(stores):
             for other in stores[k:]:
                 # atomic updates of one element follow each other
                 if not (store.site.stmt.atomic and other.site.stmt.atomic):
                     yield store, other
-    seen: set[tuple[int, Any]] = set()
+    visited: set[tuple[int, Any]] = set()
     for load, reader in loads:
         assert reader is not None
-        for store in written.get(load.buffer, ()):
+        for store in writes.get(load.buffer, ()):
             read = Access(load.buffer, reader, load.indices, False)
             # a loop body with many loads of one element yields the same pair many times
             key = (id(store), (id(reader), read.index.indices))
-            if key not in seen:
-                seen.add(key)
+            if key not in visited:
+                visited.add(key)
                 yield store, read
 
 
@@ -101,8 +107,8 @@ def _race_message(loop: For, a: Access, b: Access) -> str:
     stage = f"(stage {a.site.stmt.stage})"
     if not b.writes:
         return f"{what} read by one iteration {by} and written by another {stage}"
-    done = "combined into" if a.site.stmt.reducer is not None else "written"
-    return f"{what} {done} by several iterations {by} at the same element {stage}"
+    how = "combined into" if a.site.stmt.reducer is not None else "written"
+    return f"{what} {how} by several iterations {by} at the same element {stage}"
 
 
 def _shared_by_threads(loop: For, buffer: Buffer) -> bool:
@@ -110,9 +116,7 @@ def _shared_by_threads(loop: For, buffer: Buffer) -> bool:
     return loop.tag.startswith("threadIdx") and buffer.scope in ("shared", "global")
 
 
-def _differ_always(
-    loop: For, position: int, a: Access, b: Access, counting: bool
-) -> bool | None:
+def _differ_always(loop: For, position: int, a: Access, b: Access, counting: bool) -> bool | None:
     """Return whether different iterations of ``loop`` access different elements.
 
     Return ``None`` if that is unknown.

@@ -44,9 +44,7 @@ def with_own_buffers(stmt: Stmt, names: Sequence[str], new: Callable[[Buffer], B
     return _with_fields(stmt, names, Buffer, new)
 
 
-def _with_fields(
-    stmt: Stmt, names: Sequence[str], kind: type, new: Callable[[Any], Any]
-) -> Stmt:
+def _with_fields(stmt: Stmt, names: Sequence[str], kind: type, new: Callable[[Any], Any]) -> Stmt:
     """Return ``stmt`` with ``new`` applied to what its fields ``names`` hold of a kind."""
     fields: dict[str, Any] = {}
     for name in names:
@@ -60,7 +58,7 @@ def _with_fields(
     return changed(stmt, **fields) if fields else stmt
 
 
-def substituted(stmt: Stmt, swap: Mapping[Expr, Expr]) -> Stmt:
+def substitute(stmt: Stmt, swap: Mapping[Expr, Expr]) -> Stmt:
     """Return ``stmt``, its body included, with some leaves replaced."""
     if not swap:
         return stmt
@@ -86,7 +84,7 @@ def deep(stmt: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
 
 
 def without_blocks(stmt: Stmt) -> Iterator[Stmt]:
-    """Yield the statements of nested blocks; one that is no block alone."""
+    """Yield the statements of nested blocks, or ``stmt`` alone if it is not a block."""
     if isinstance(stmt, Block):
         for inner in stmt.stmts:
             yield from without_blocks(inner)
@@ -94,17 +92,18 @@ def without_blocks(stmt: Stmt) -> Iterator[Stmt]:
         yield stmt
 
 
-def replaced(stmt: Stmt, change: Callable[[Stmt], Sequence[Stmt]]) -> Block:
-    """Return the statements that ``change`` returns for those of a block, or for one, in order."""
-    found: list[Stmt] = []
+def replace_statements(stmt: Stmt, change: Callable[[Stmt], Sequence[Stmt]]) -> Block:
+    """Return the results of ``change`` for the statements of a block, or for one statement, in
+    order."""
+    stmts: list[Stmt] = []
     stack = [stmt]
     while stack:
         old = stack.pop()
         if isinstance(old, Block):
             stack += reversed(old.stmts)
         else:
-            found += change(old)
-    return Block(tuple(found))
+            stmts += change(old)
+    return Block(tuple(stmts))
 
 
 def with_each(stmt: Stmt, change: Callable[[Stmt], Sequence[Stmt]]) -> Stmt:
@@ -112,8 +111,8 @@ def with_each(stmt: Stmt, change: Callable[[Stmt], Sequence[Stmt]]) -> Stmt:
     if not stmt.HELD:
         return stmt
     if isinstance(stmt, Block):
-        return replaced(stmt, change)
-    return with_held(stmt, lambda inner: replaced(inner, change))
+        return replace_statements(stmt, change)
+    return with_held(stmt, lambda inner: replace_statements(inner, change))
 
 
 Relocation = Callable[[Buffer, tuple[Expr, ...]], "tuple[Buffer, tuple[Expr, ...]] | None"]
@@ -128,12 +127,12 @@ def with_buffers(block: Block, new: Mapping[Buffer, Buffer]) -> Block:
     def defines(stmt: Stmt) -> Stmt:
         return with_own_buffers(stmt, stmt.DEFINES, lambda buffer: new.get(buffer, buffer))
 
-    made = deep(relocated(block, moved_to), defines)
-    assert isinstance(made, Block)
-    return made
+    rewritten = deep(relocate(block, moved_to), defines)
+    assert isinstance(rewritten, Block)
+    return rewritten
 
 
-def relocated(stmt: Stmt, moved_to: Relocation) -> Stmt:
+def relocate(stmt: Stmt, moved_to: Relocation) -> Stmt:
     """Return ``stmt``, its body included, with accesses moved to other buffers or indices.
 
     ``moved_to`` maps a buffer and indices to the new ones, or to ``None`` to keep them.
@@ -142,8 +141,8 @@ def relocated(stmt: Stmt, moved_to: Relocation) -> Stmt:
     def load(node: Expr) -> Expr | None:
         if not isinstance(node, Load):
             return None
-        found = moved_to(node.buffer, node.indices)
-        return None if found is None else Load(found[0], found[1], node.dtype)
+        new_place = moved_to(node.buffer, node.indices)
+        return None if new_place is None else Load(new_place[0], new_place[1], node.dtype)
 
     memo: dict[int, Expr] = {}
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from schedlang.errors import VerifyError
-from schedlang.expr.bfloat import rounded
+from schedlang.expr.bfloat import round_to_bfloat16
 from schedlang.expr.evaluate import apply_function
 from schedlang.expr.special_values import converted, power
 
@@ -22,7 +22,7 @@ def outside(memory: Any, index: tuple[Any, ...], what: str) -> None:
     )
 
 
-def unwritten(memory: Any, index: tuple[Any, ...]) -> None:
+def refuse_unwritten(memory: Any, index: tuple[Any, ...]) -> None:
     raise VerifyError(f"{memory.name}{[int(i) for i in index]} is read before it is written")
 
 
@@ -56,7 +56,11 @@ def touch{ndim}(m{listed}):
     if not m.data: return{start.replace("WHAT", "'prefetches'")}
 """
     # messages leave out the lines of modules of schedlang
-    space: dict[str, Any] = {"__name__": __name__, "outside": outside, "unwritten": unwritten}
+    space: dict[str, Any] = {
+        "__name__": __name__,
+        "outside": outside,
+        "unwritten": refuse_unwritten,
+    }
     exec(text, space)
     return {n: space[n] for n in (f"{w}{ndim}" for w in ("load", "store", "final", "touch"))}
 
@@ -71,7 +75,7 @@ def larger(a: Any, b: Any) -> Any:
 
 
 def index_div(a: int, b: int) -> int:
-    """Return ``a // b``, or 0 for a division by zero, as NumPy does."""
+    """Return ``a // b``, or 0 for a division by zero, which is NumPy's result."""
     return a // b if b else 0
 
 
@@ -81,11 +85,11 @@ def index_mod(a: int, b: int) -> int:
 
 @cache
 def caster(dtype: str) -> Callable[[Any], Any]:
-    """Return a function that converts a scalar to ``dtype`` as ``astype`` does."""
+    """Return a function that converts a scalar to ``dtype`` by the rules of ``astype``."""
     if dtype == "bool":
         return bool
     if dtype == "bfloat16":
-        return rounded
+        return round_to_bfloat16
     kind = np.dtype(dtype)
     if kind.kind in "fc":
         return kind.type
@@ -114,11 +118,11 @@ def caller(fn: str) -> Callable[..., Any]:
 @cache
 def powers(dtype: str) -> Callable[[Any, Any], Any]:
     """Return the power of scalars of ``dtype``."""
-    return rounded_power if dtype == "bfloat16" else power
+    return power_in_bfloat16 if dtype == "bfloat16" else power
 
 
-def rounded_power(a: Any, b: Any) -> Any:
-    return rounded(power(a, b))
+def power_in_bfloat16(a: Any, b: Any) -> Any:
+    return round_to_bfloat16(power(a, b))
 
 
 HELPERS: dict[str, Any] = {"index_div": index_div, "index_mod": index_mod}

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Optional, Union
 
 from schedlang.expr.nodes import Axis, Expr, Unary, Var
-from schedlang.index.conditions import NEGATED, at_most, compares_indices, joined_by, occupied
+from schedlang.index.conditions import (
+    NEGATED,
+    at_most,
+    compares_indices,
+    facts_of_extent,
+    joined_by,
+)
 from schedlang.index.linear import Atom, Div, Extreme, Lin, to_expr
 from schedlang.index.positive import at_least_one, divisors
 from schedlang.index.quotients import within
@@ -27,7 +33,7 @@ class SizeCondition:
     """Sizes of calls that are refused: those at which each of ``where`` is at least 1.
 
     ``why`` is the reason, in pieces: texts, and polynomials whose values stand between them. It is
-    that of what ``verb`` says.
+    the reason for what ``verb`` says.
     """
 
     where: tuple[Sum, ...]
@@ -44,8 +50,8 @@ class SizeCondition:
 def size_conditions(nest: Nest) -> Optional[tuple[SizeCondition, ...]]:
     """Return the sizes at which an access of ``nest`` leaves its array.
 
-    They are exact. Return ``None`` if an access is known to have others that are no condition of
-    this form: its index is not linear, or a loop or a guard around it is not.
+    They are exact. Return ``None`` if an access has other conditions, which do not have this form:
+    its index is not linear, or a loop or a guard around it is not.
 
     >>> import schedlang as sl
     >>> A = sl.placeholder((sl.var("n"),), name="A")
@@ -54,15 +60,15 @@ def size_conditions(nest: Nest) -> Optional[tuple[SizeCondition, ...]]:
     >>> condition.refuses({"n": 0}), condition.refuses({"n": 1}), condition.reason({"n": 0})[:40]
     (True, False, 'index 0 of A, n - 1, cannot lie in 0..0 ')
     """
-    found: dict[SizeCondition, None] = {}
+    conditions: dict[SizeCondition, None] = {}
     for access in verify(nest):
         if not access.exact:
             continue
         own = _of_access(access, nest.names)
         if own is None:
             return None
-        found.update(dict.fromkeys(own))
-    return tuple(found)
+        conditions.update(dict.fromkeys(own))
+    return tuple(conditions)
 
 
 def _of_access(access: Unproven, names: dict[Axis, str]) -> list[SizeCondition] | None:
@@ -75,17 +81,17 @@ def _of_access(access: Unproven, names: dict[Axis, str]) -> list[SizeCondition] 
     if tests is None or runs is None or not _is_of_sizes(size):
         return None
     extents = (to_lin(loop.extent) for loop in access.loops)
-    facts = (*(fact for extent in extents for fact in occupied(extent)), *tests)
+    facts = (*(fact for extent in extents for fact in facts_of_extent(extent)), *tests)
     inside = ranges.assuming((*facts, -size + 1))
     lin = to_lin(access.index, ranges=ranges)
-    shown = f"index {access.position} of {access.buffer.name}, {expr_text(access.index, names)}, "
+    title = f"index {access.position} of {access.buffer.name}, {expr_text(access.index, names)}, "
     end = f" (in stage {access.stage})"
     if not access.stores:
         end += "\n  Guard the read with sl.if_then_else(cond, ..., 0)."
     whole = by_data(lin) or within(lin, size, inside)
     if whole and all(by_data(d) or at_least_one(d, inside) for d in divisors(lin)):
         # it is inside unless the dimension is empty
-        return _refused(runs, -size + 1, (f"{shown}cannot lie in 0..0{end}",))
+        return _refused(runs, -size + 1, (f"{title}cannot lie in 0..0{end}",))
     if any(_axes(fact) for fact in tests) or not _takes_its_bounds(lin):
         return None
     if any(_axes(to_lin(loop.extent)) for loop in access.loops):
@@ -97,13 +103,11 @@ def _of_access(access: Unproven, names: dict[Axis, str]) -> list[SizeCondition] 
     if first != last:
         values = (*values, "..", terms_of(last))
     takes = "is " if first == last else "takes the values "
-    why = (f"{shown}{takes}", *values, ", outside 0..", terms_of(size), end)
+    why = (f"{title}{takes}", *values, ", outside 0..", terms_of(size), end)
     return [*_refused(runs, -first, why), *_refused(runs, last - size + 1, why)]
 
 
-def _refused(
-    runs: Sequence[Lin], outside: Lin, why: tuple[Piece, ...]
-) -> list[SizeCondition]:
+def _refused(runs: Sequence[Lin], outside: Lin, why: tuple[Piece, ...]) -> list[SizeCondition]:
     """Return the condition that all of ``runs`` and ``outside`` are at least 1, if they can be."""
     where = [lin for lin in (*runs, outside) if not at_least_one(lin, Ranges())]
     if any(Ranges().nonneg(-lin) for lin in where):
@@ -118,7 +122,7 @@ def _runs(access: Unproven, tests: Sequence[Lin], ranges: Ranges) -> list[Lin] |
     is reached, so is that one.
     """
     start: dict[Axis | Var, Lin] = {loop.axis: Lin.of(0) for loop in access.loops}
-    found: list[Lin] = []
+    polynomials: list[Lin] = []
     for lin in (*(to_lin(loop.extent) for loop in access.loops), *(-fact + 1 for fact in tests)):
         first = lin
         if _axes(lin):
@@ -128,13 +132,13 @@ def _runs(access: Unproven, tests: Sequence[Lin], ranges: Ranges) -> list[Lin] |
                 return None
         if not _is_of_sizes(first) or any(True for _ in divisors(first)):
             return None
-        found.append(first)
-    return found
+        polynomials.append(first)
+    return polynomials
 
 
 def _facts(tests: Sequence[Expr], ranges: Ranges) -> tuple[Lin, ...] | None:
     """Return polynomials that are all at most 0 exactly where all tests hold."""
-    found: list[Lin] = []
+    polynomials: list[Lin] = []
     stack: list[tuple[Any, bool]] = [(test, True) for test in tests]
     while stack:
         node, holds = stack.pop()
@@ -146,8 +150,8 @@ def _facts(tests: Sequence[Expr], ranges: Ranges) -> tuple[Lin, ...] | None:
         op = node.op if holds else NEGATED[node.op]
         if op == "!=":
             return None
-        found += at_most(op, to_lin(node.a, ranges=ranges) - to_lin(node.b, ranges=ranges))
-    return tuple(found)
+        polynomials += at_most(op, to_lin(node.a, ranges=ranges) - to_lin(node.b, ranges=ranges))
+    return tuple(polynomials)
 
 
 def _is_of_sizes(lin: Lin) -> bool:

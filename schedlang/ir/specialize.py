@@ -18,10 +18,10 @@ from schedlang.ir.rewrite import with_expressions, with_own_buffers
 
 def at_sizes(nest: Nest, sizes: Mapping[str, int]) -> Nest:
     """Return ``nest`` with every size replaced by its number, for checks that need numbers."""
-    known = {v: Lin.of(sizes[v.name]) for v in nest.sizes if v.name in sizes}
+    numbers = {v: Lin.of(sizes[v.name]) for v in nest.sizes if v.name in sizes}
     scalars = [a for a in nest.args if isinstance(a, Var) and a.is_size and a.name in sizes]
-    known.update((v, Lin.of(sizes[v.name])) for v in scalars)
-    sizer = _Sizer(known)
+    numbers.update((v, Lin.of(sizes[v.name])) for v in scalars)
+    sizer = _Sizer(numbers)
     args = tuple(sizer.buffer(a) if isinstance(a, Buffer) else a for a in nest.args)
     outputs = tuple(sizer.buffer(b) for b in nest.outputs)
     return replace(nest, args=args, outputs=outputs, body=block_of(sizer.stmt(nest.body)), sizes=())

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Union
 
 from schedlang.errors import VerifyError
-from schedlang.expr.bfloat import converted, rounded
+from schedlang.expr.bfloat import converted, round_to_bfloat16
 from schedlang.expr.evaluation_order import evaluation_order
 from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
 from schedlang.index.linear import to_expr
@@ -137,7 +137,7 @@ class _Writer:
         made = self._unrounded(node, parts)
         if node.dtype != "bfloat16" or not isinstance(node, (Binary, Call)):
             return made
-        return f"{self.constant(rounded, ('rounded',))}({made})"
+        return f"{self.constant(round_to_bfloat16, ('rounded',))}({made})"
 
     def _unrounded(self, node: Expr, parts: Sequence[str]) -> str:
         if isinstance(node, Binary):

@@ -11,7 +11,7 @@ from schedlang.expr.visit import rewrite
 from schedlang.ir.nodes import Load, Store
 
 
-def combined(store: Store) -> Store:
+def as_plain_store(store: Store) -> Store:
     """Return the update ``store`` as a plain store of the combined value."""
     reducer = store.reducer
     assert reducer is not None

@@ -35,7 +35,7 @@ from schedlang.expr.dtypes import LARGEST_BYTES
 from schedlang.expr.evaluation_order import evaluations, under
 from schedlang.expr.nodes import Axis, Const, Expr, Select, Var
 from schedlang.expr.visit import postorder
-from schedlang.index.conditions import facts_of, occupied
+from schedlang.index.conditions import facts_of, facts_of_extent
 from schedlang.index.intervals import inside, of_expression
 from schedlang.index.linear import Lin, Opaque
 from schedlang.index.positive import at_least_one, divisors
@@ -125,9 +125,9 @@ def verify(nest: Nest) -> list[Unproven]:
 
 def report(nest: Nest) -> Report:
     """Check ``nest`` as :func:`verify` does; return everything that is not proven."""
-    found = _report(nest, counting=False)
+    first = _report(nest, counting=False)
     # proofs take less time than counting iterations
-    return _report(nest, counting=True) if found.open else found
+    return _report(nest, counting=True) if first.open else first
 
 
 def _report(nest: Nest, counting: bool) -> Report:
@@ -200,8 +200,10 @@ class _Walker:
             if stmt.buffer in self.depth:
                 self.fail(f"{stmt.buffer.name} has storage already")
             if (stmt.buffer.bytes or 0) >= LARGEST_BYTES:
-                self.fail(f"{stmt.buffer.name} takes {stmt.buffer.bytes} bytes of storage, more "
-                          "than an address can reach")  # fmt: skip
+                self.fail(
+                    f"{stmt.buffer.name} takes {stmt.buffer.bytes} bytes of storage, more "
+                    "than an address can reach"
+                )
             self.depth[stmt.buffer] = len(self.loops)
         elif isinstance(stmt, Fetch):
             self.access(stmt.buffer, stmt.indices, exact=False)
@@ -230,7 +232,7 @@ class _Walker:
             self.together.append((len(self.loops), [], []))
         self.loops.append(loop)
         self.around.append(loop)
-        self.facts.append(self.facts[-1] + occupied(extent))
+        self.facts.append(self.facts[-1] + facts_of_extent(extent))
         self.stage = loop.stage
 
     def leave_loop(self, loop: For) -> None:
@@ -262,18 +264,20 @@ class _Walker:
                 lazy = lazy or node.lazy
             elif isinstance(node, Read):
                 self.fail(f"{node} has no storage")
-        for found, facts, conds in _guarded(root, self.facts[-1], self.ranges) if lazy else (
-            (load, self.facts[-1], ()) for load in loads
-        ):  # fmt: skip
-            if found.dtype != found.buffer.dtype:
-                self.fail(f"{self.text(found)} is read as {found.dtype}, not {found.buffer.dtype}")
-            self.access(found.buffer, found.indices, True, facts, conds)
+        for load_, facts, conds in (
+            _guarded(root, self.facts[-1], self.ranges)
+            if lazy
+            else ((load, self.facts[-1], ()) for load in loads)
+        ):
+            if load_.dtype != load_.buffer.dtype:
+                self.fail(f"{self.text(load_)} is read as {load_.dtype}, not {load_.buffer.dtype}")
+            self.access(load_.buffer, load_.indices, True, facts, conds)
         if self.together:
             here = Site(stmt, tuple(self.around)) if loads else None
             for load in loads:
-                for position, _, seen in self.together:
+                for position, _, loads_there in self.together:
                     if self.depth[load.buffer] <= position:
-                        seen.append((load, here))
+                        loads_there.append((load, here))
 
     def is_thread_predicate(self, axis: Axis, stmt: Stmt) -> bool:
         """Return whether ``stmt`` is a predicate over a thread of the kernel around it."""
@@ -282,20 +286,25 @@ class _Walker:
         return named and region is not None and axis.tag in kernel_tags(region)
 
     def access(
-        self, buffer: Buffer, indices: tuple[Expr, ...], exact: bool,
-        facts: tuple[Lin, ...] | None = None, conds: tuple[Expr, ...] = (), stores: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        buffer: Buffer,
+        indices: tuple[Expr, ...],
+        exact: bool,
+        facts: tuple[Lin, ...] | None = None,
+        conds: tuple[Expr, ...] = (),
+        stores: bool = False,
+    ) -> None:
         if buffer not in self.depth:
             self.fail(f"{buffer.name} is used where it has no storage")
         if len(indices) != len(buffer.shape):
             self.fail(
                 f"{buffer.name} has {len(buffer.shape)} dimensions, got {len(indices)} indices"
             )
-        known = self.facts[-1] if facts is None else facts
+        facts_here = self.facts[-1] if facts is None else facts
         for position, (index, extent) in enumerate(zip(indices, buffer.shape)):
             if index.dtype != "int64":
                 self.fail(f"index {self.text(index)} of {buffer.name} is {index.dtype}")
-            if not self.inside(index, extent, known):
+            if not self.inside(index, extent, facts_here):
                 self.check_by_enumeration(buffer, position, index, extent, exact, conds, stores)
 
     def inside(self, index: Expr, extent: int | Expr, facts: tuple[Lin, ...]) -> bool:
@@ -313,9 +322,15 @@ class _Walker:
         return proven and all(at_least_one(size, ranges) for size in divisors(lin))
 
     def check_by_enumeration(
-        self, buffer: Buffer, position: int, index: Expr, extent: int | Expr, exact: bool,
-        conds: tuple[Expr, ...], stores: bool,
-    ) -> None:  # fmt: skip
+        self,
+        buffer: Buffer,
+        position: int,
+        index: Expr,
+        extent: int | Expr,
+        exact: bool,
+        conds: tuple[Expr, ...],
+        stores: bool,
+    ) -> None:
         """Check, by enumeration, an index that is not proven in bounds.
 
         Fail if the index leaves its bounds; record it as unproven if that cannot decide.
@@ -326,8 +341,8 @@ class _Walker:
         # of an index that depends on data, any value is outside of an empty dimension
         nothing = known_late and isinstance(extent, int) and extent == 0
         tried = Const(0, "int64") if nothing else index
-        found = leaves_bounds(tried, extent, self.loops, tests) if exact else None
-        if found is None:
+        outside = leaves_bounds(tried, extent, self.loops, tests) if exact else None
+        if outside is None:
             # no check before the run can decide a condition on data
             exact = exact and not any(map(_gathers, (*tests, *runs)))
             extents = [*runs, *([extent] if isinstance(extent, Expr) else [])]
@@ -336,10 +351,10 @@ class _Walker:
             self.unproven.append(
                 Unproven(buffer, position, index, self.stage, exact, sized, *around)
             )
-        elif found:
-            value = f"is {found[0]}{found[1]}, outside 0..{extent}"
+        elif outside:
+            value = f"is {outside[0]}{outside[1]}, outside 0..{extent}"
             if nothing:
-                value = f"cannot lie in 0..0{found[1]}"
+                value = f"cannot lie in 0..0{outside[1]}"
             text = f"index {position} of {buffer.name}, {self.text(index)}, {value}"
             if stores:
                 self.fail(text)

@@ -63,8 +63,10 @@ def _as_data(outputs: Sequence[Tensor], names: Mapping[Tensor, str]) -> str:
     tensors = list(dict.fromkeys([*names, *outputs]))
     bound = ", ".join(names.get(t, "_") for t in tensors)
     comma = "," if len(tensors) == 1 else ""
-    return (f"{HEAD}\nfrom schedlang.compute.data import loads\n\n"
-            f"{bound}{comma} = loads({dumps(tensors)!r})")  # fmt: skip
+    return (
+        f"{HEAD}\nfrom schedlang.compute.data import loads\n\n"
+        f"{bound}{comma} = loads({dumps(tensors)!r})"
+    )
 
 
 def _same(text: str, outputs: Sequence[Tensor], names: Mapping[Tensor, str]) -> bool:
@@ -73,19 +75,19 @@ def _same(text: str, outputs: Sequence[Tensor], names: Mapping[Tensor, str]) -> 
     try:
         exec(text, space)
         tensors = list(dict.fromkeys([*outputs, *names]))
-        made = [space[names[t]] for t in tensors]
-        alike = structure(made) == structure(tensors)
+        replayed = [space[names[t]] for t in tensors]
+        alike = structure(replayed) == structure(tensors)
     except (SchedlangError, SyntaxError, KeyError, NameError, TypeError):
         return False
-    return alike and _names(made) == _names(tensors)
+    return alike and _names(replayed) == _names(tensors)
 
 
 def _names(tensors: Sequence[Tensor]) -> list[Any]:
-    found: list[Any] = []
+    names: list[Any] = []
     for op in everything(tensors):
         outputs = [t.name for t in getattr(op, "outputs", ())]
-        found.append((op.name, outputs, [a.name for a in (*op.axis, *op.reduce_axis)]))
-    return found
+        names.append((op.name, outputs, [a.name for a in (*op.axis, *op.reduce_axis)]))
+    return names
 
 
 class _Writer:
@@ -120,11 +122,11 @@ class _Writer:
     def _fresh(self, name: str) -> str:
         if not name.isidentifier():
             raise _Unwritten
-        found, number_ = name, 1
-        while found in self._taken:
-            found, number_ = f"{name}_{number_}", number_ + 1
-        self._taken.add(found)
-        return found
+        candidate, number_ = name, 1
+        while candidate in self._taken:
+            candidate, number_ = f"{name}_{number_}", number_ + 1
+        self._taken.add(candidate)
+        return candidate
 
     def _tensor(self, tensor: Tensor) -> str:
         key = tensor.op, tensor.value_index
@@ -147,17 +149,17 @@ class _Writer:
             [self._tensor(t) for t in part] for part in (op.init, op.update, op.state, op.inputs)
         ]
         several = len(op.outputs) > 1
-        given = [f"[{', '.join(p)}]" if several else p[0] for p in parts[:3]]
+        operands = [f"[{', '.join(p)}]" if several else p[0] for p in parts[:3]]
         inputs = f", inputs=[{', '.join(parts[3])}]" if parts[3] else ""
-        return f'{self._bound(op)} = sl.scan({", ".join(given)}{inputs}, name="{op.name}")'
+        return f'{self._bound(op)} = sl.scan({", ".join(operands)}{inputs}, name="{op.name}")'
 
     def _facts(self, name: str, op: PlaceholderOp) -> Iterator[str]:
         if op.facts is None:
             return
-        given = ["monotonic=True"] if op.facts.monotonic else []
+        options = ["monotonic=True"] if op.facts.monotonic else []
         if op.facts.within is not None:
-            given.append(f"within={self._shape(op.facts.within)}")
-        yield f"sl.assume({', '.join([name, *given])})"
+            options.append(f"within={self._shape(op.facts.within)}")
+        yield f"sl.assume({', '.join([name, *options])})"
 
     def _compute(self, op: ComputeOp) -> Iterator[str]:
         ragged = any(axis.bounds is not None for axis in op.reduce_axis)
@@ -186,8 +188,8 @@ class _Writer:
             yield "\n".join([f"def {function}({parameters}):", *inside, f"    return {body}"])
             yield f'{bound} = sl.compute({self._shape(op.shape)}, {function}, name="{op.name}")'
             return
-        made = f"lambda {parameters}: {body}" if parameters else f"lambda: {body}"
-        yield f'{bound} = sl.compute({self._shape(op.shape)}, {made}, name="{op.name}")'
+        text_of_lambda = f"lambda {parameters}: {body}" if parameters else f"lambda: {body}"
+        yield f'{bound} = sl.compute({self._shape(op.shape)}, {text_of_lambda}, name="{op.name}")'
 
     def _reductions(self, op: ComputeOp, values: Sequence[str]) -> str:
         if op.reducer is None or not op.reducer.parts:
@@ -197,6 +199,7 @@ class _Writer:
             for part in op.reducer.parts
         ]
         return _tuple(each)
+
     def _ragged_axes(self, op: ComputeOp) -> Iterator[str]:
         """Yield the statements that make the reduction axes in the function of an element."""
         for axis in op.reduce_axis:
@@ -214,23 +217,26 @@ class _Writer:
         if reducer is None or reducer.name not in REDUCERS:
             raise _Unwritten
         axes = [self._others[a] for a in op.reduce_axis]
-        given = [values[-1], f"axis={axes[0]}" if len(axes) == 1 else f"axis=[{', '.join(axes)}]"]
+        operands = [
+            values[-1],
+            f"axis={axes[0]}" if len(axes) == 1 else f"axis=[{', '.join(axes)}]",
+        ]
         where = without_ranges(op.where, len(op.limits))
         if where is not None:
-            given.append(f"where={self._text(where)}")
+            operands.append(f"where={self._text(where)}")
         if op.init is not None:
             start = [self._text(v) for v in op.init]
-            given.append(f"init={start[0] if len(start) == 1 else _tuple(start)}")
-        return f"sl.{reducer.name}({', '.join(given)})"
+            operands.append(f"init={start[0] if len(start) == 1 else _tuple(start)}")
+        return f"sl.{reducer.name}({', '.join(operands)})"
 
     def _text(self, root: Expr) -> str:
-        done: dict[int, tuple[str, int]] = {}
+        pieces: dict[int, tuple[str, int]] = {}
         for node in postorder([root]):
-            done[id(node)] = self._node(node, done)
+            pieces[id(node)] = self._node(node, pieces)
             # a shared part is written at each of its uses
-            if len(done[id(node)][0]) > LONGEST:
+            if len(pieces[id(node)][0]) > LONGEST:
                 raise _Unwritten
-        return done[id(root)][0]
+        return pieces[id(root)][0]
 
     def _node(self, node: Expr, done: Mapping[int, tuple[str, int]]) -> tuple[str, int]:
         parts = [done[id(child)][0] for child in node.children]

@@ -26,7 +26,7 @@ from schedlang.state.primitives.table import PRIMITIVES
 from schedlang.state.thread_axis import thread_axis
 
 # limits on what a text may ask for: characters, nested parts, bits of a number, items of a list,
-# those of the lists in it among them
+# and the lists in it
 LONGEST, DEEPEST, BITS, ITEMS = 50_000, 40, 64, 5000
 _SCHEDULE = frozenset(
     {"tensor", "expr", "normalize"} | {n for n, p in PRIMITIVES.items() if p.makes_tensors}
@@ -48,8 +48,10 @@ _BINARY: Mapping[type, Callable[[Any, Any], Any]] = {
     ast.BitAnd: operator.and_, ast.BitOr: operator.or_,
 }  # fmt: skip
 _UNARY: Mapping[type, Callable[[Any], Any]] = {
-    ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert,
-}  # fmt: skip
+    ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
+    ast.Invert: operator.invert,
+}
 _COMPARE: Mapping[type, Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
     ast.Gt: operator.gt, ast.GtE: operator.ge,
@@ -80,7 +82,7 @@ class _Module:
     """The object behind the name ``sl``."""
 
 
-def edited(text: str, start: Schedule) -> Edited:
+def edit(text: str, start: Schedule) -> Edited:
     """Return the schedule that ``text`` makes of the computation of ``start``.
 
     The tensors have the variables of :meth:`~schedlang.Schedule.as_python`, and ``s`` is the
@@ -90,10 +92,10 @@ def edited(text: str, start: Schedule) -> Edited:
     >>> import schedlang as sl
     >>> A = sl.placeholder((8,), name="A")
     >>> C = sl.compute((8,), lambda i: A[i] + 1, name="C")
-    >>> made = edited("o, i = s[C].split(C.op.axis[0], factor=4)\\ns[C].unroll(i)", sl.schedule(C))
+    >>> made = edit("o, i = s[C].split(C.op.axis[0], factor=4)\\ns[C].unroll(i)", sl.schedule(C))
     >>> [step.primitive for step in made.schedule.steps]
     ['split', 'unroll']
-    >>> edited("s[C].unroll(C.op.axis[0])\\nopen('x')", sl.schedule(C))
+    >>> edit("s[C].unroll(C.op.axis[0])\\nopen('x')", sl.schedule(C))
     Traceback (most recent call last):
     schedlang.errors.LiveError: line 2: there is no variable open
     """
@@ -108,12 +110,12 @@ def edited(text: str, start: Schedule) -> Edited:
         raise LiveError(f"line {line}: {error.msg}", line) from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise LiveError(f"the code cannot be read: {first_line(error)}") from None
-    made = _Interpreter(start)
+    interpreter = _Interpreter(start)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for stmt in tree.body:
-            made.run(stmt)
-    return Edited(made.schedule, tuple(dict.fromkeys(str(w.message) for w in caught)))
+            interpreter.run(stmt)
+    return Edited(interpreter.schedule, tuple(dict.fromkeys(str(w.message) for w in caught)))
 
 
 class _Interpreter:
@@ -157,8 +159,8 @@ class _Interpreter:
         elif isinstance(target, (ast.Tuple, ast.List)):
             values = list(value) if isinstance(value, (tuple, list)) else None
             if values is None or len(values) != len(target.elts):
-                found = "one value" if values is None else f"{len(values)} values"
-                raise LiveError(f"{len(target.elts)} variables are given {found}")
+                count_text = "one value" if values is None else f"{len(values)} values"
+                raise LiveError(f"{len(target.elts)} variables are given {count_text}")
             for inner, one in zip(target.elts, values):
                 self._assign(inner, one)
         else:
@@ -169,10 +171,10 @@ class _Interpreter:
         try:
             if self._depth > DEEPEST:
                 raise LiveError(f"this is nested more than {DEEPEST} deep", node.lineno)
-            found = _VALUES.get(type(node))
-            if found is None:
+            evaluate = _VALUES.get(type(node))
+            if evaluate is None:
                 raise LiveError(f"this page does not run {_kind(node)}. {WHAT}", node.lineno)
-            return found(self, node)
+            return evaluate(self, node)
         finally:
             self._depth -= 1
 
@@ -193,41 +195,41 @@ class _Interpreter:
         return tuple(items) if isinstance(node, ast.Tuple) else items
 
     def _items(self, nodes: Sequence[ast.expr]) -> list[Any]:
-        found: list[Any] = []
+        items: list[Any] = []
         size = 0
         for node in nodes:
             one = self._value(node.value if isinstance(node, ast.Starred) else node)
             if not isinstance(node, ast.Starred):
-                found.append(one)
+                items.append(one)
             elif isinstance(one, (tuple, list)):
-                found += one
+                items += one
             else:
                 raise LiveError("only axes and other lists follow a *", node.lineno)
             # a list of lists of lists would be long where a message prints it
             size += _size(one)
             if size > ITEMS:
                 raise LiveError(f"a list has more than {ITEMS:,} items", node.lineno)
-        return found
+        return items
 
     def _unary(self, node: ast.UnaryOp) -> Any:
-        made, value = _UNARY.get(type(node.op)), self._value(node.operand)
-        if made is None or not _is_number(value):
+        operation, value = _UNARY.get(type(node.op)), self._value(node.operand)
+        if operation is None or not _is_number(value):
             raise LiveError(f"this page does not run {_kind(node)}", node.lineno)
-        return made(value)
+        return operation(value)
 
     def _binary(self, node: ast.BinOp) -> Any:
-        made = _BINARY.get(type(node.op))
+        operation = _BINARY.get(type(node.op))
         values = [self._value(node.left), self._value(node.right)]
-        if made is None or not all(map(_is_number, values)):
+        if operation is None or not all(map(_is_number, values)):
             raise LiveError("arithmetic takes numbers and axes, and + - * / // % & |", node.lineno)
-        return _limited(made(*values))
+        return _limited(operation(*values))
 
     def _compare(self, node: ast.Compare) -> Any:
-        made = _COMPARE.get(type(node.ops[0]))
+        operation = _COMPARE.get(type(node.ops[0]))
         values = [self._value(node.left), self._value(node.comparators[0])]
-        if made is None or len(node.ops) > 1 or not all(map(_is_number, values)):
+        if operation is None or len(node.ops) > 1 or not all(map(_is_number, values)):
             raise LiveError("compare two numbers or axes; combine comparisons by &", node.lineno)
-        return made(*values)
+        return operation(*values)
 
     def _subscript(self, node: ast.Subscript) -> Any:
         value = self._value(node.value)
@@ -244,10 +246,10 @@ class _Interpreter:
         return value[at]
 
     def _whole(self, node: ast.expr) -> int:
-        found = self._value(node)
-        if type(found) is not int:
-            raise LiveError(f"the number of an element is an integer, not {_described(found)}")
-        return found
+        number = self._value(node)
+        if type(number) is not int:
+            raise LiveError(f"the number of an element is an integer, not {_described(number)}")
+        return number
 
     def _attribute(self, node: ast.Attribute) -> Any:
         value, name = self._value(node.value), node.attr
@@ -263,8 +265,8 @@ class _Interpreter:
         if name in _READ.get(type(value), ()):
             return getattr(value, name)
         if isinstance(value, (Schedule, StageView)):
-            known = sorted(methods | _READ[type(value)])
-            raise LiveError(f"{_described(value)} has no step {name}{nearest(name, known)}")
+            steps = sorted(methods | _READ[type(value)])
+            raise LiveError(f"{_described(value)} has no step {name}{nearest(name, steps)}")
         raise LiveError(f"{_described(value)} has no attribute {name} here", node.lineno)
 
     def _call(self, node: ast.Call) -> Any:
@@ -293,10 +295,15 @@ class _Interpreter:
 
     def _lambda(self, node: ast.Lambda) -> Callable[..., Any]:
         """Return an index map, whose parameters are axes."""
-        given = node.args
-        if given.vararg or given.kwarg or given.kwonlyargs or given.defaults:
+        parameters_ = node.args
+        if (
+            parameters_.vararg
+            or parameters_.kwarg
+            or parameters_.kwonlyargs
+            or parameters_.defaults
+        ):
             raise LiveError("an index map takes one parameter for each dimension", node.lineno)
-        parameters = [a.arg for a in (*given.posonlyargs, *given.args)]
+        parameters = [a.arg for a in (*parameters_.posonlyargs, *parameters_.args)]
         if "sl" in parameters:
             raise LiveError("sl is schedlang; choose another parameter", node.lineno)
 

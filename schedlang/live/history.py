@@ -12,7 +12,7 @@ START = "start"
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """A schedule of the tree: its number, that of its parent, and what led to it."""
+    """A schedule of the tree: its number, the number of its parent, and what led to it."""
 
     number: int
     parent: int | None
@@ -26,13 +26,13 @@ class State:
 
     @property
     def key(self) -> str:
-        """The steps as JSON, by which equal schedules are found."""
+        """The steps as JSON, which equal schedules share."""
         return self.schedule.to_json()
 
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """A tree of states, in the order in which they were made, and the number of the current one.
+    """A tree of states, oldest first, and the number of the current one.
 
     ``undone`` are the states that :meth:`redo` returns to, the next one first.
 
@@ -82,12 +82,12 @@ class History:
         """
         base = self.state if parent is None else self.at(parent)
         key = schedule.to_json()
-        known = [base, *(s for s in self.states if s.parent == base.number)]
-        found = next((s for s in known if s.key == key), None)
-        if found is not None:
-            return self.go(found.number)
-        made = State(len(self.states), base.number, schedule.copy(), label)
-        return History((*self.states, made), made.number)
+        candidates = [base, *(s for s in self.states if s.parent == base.number)]
+        state = next((s for s in candidates if s.key == key), None)
+        if state is not None:
+            return self.go(state.number)
+        state_ = State(len(self.states), base.number, schedule.copy(), label)
+        return History((*self.states, state_), state_.number)
 
     def undo(self) -> History:
         """Return the history at the parent of the current state."""
@@ -109,8 +109,8 @@ class History:
 
     def path(self, number: int) -> tuple[int, ...]:
         """Return the states from the start to a state."""
-        found, at = [number], self.at(number).parent
+        numbers, at = [number], self.at(number).parent
         while at is not None:
-            found.append(at)
+            numbers.append(at)
             at = self.states[at].parent
-        return tuple(reversed(found))
+        return tuple(reversed(numbers))

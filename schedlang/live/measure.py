@@ -40,11 +40,12 @@ class Timing:
     text: str = ""
 
 
-def better(before: Timing | None, found: Timing) -> Timing:
-    """Return the better of two timings: a quiet one, or the shorter; a failure counts as it is."""
-    if before is None or before.status != OK or found.status != OK:
-        return found
-    return min(before, found, key=lambda timing: (not timing.quiet, timing.seconds))
+def better(before: Timing | None, after: Timing) -> Timing:
+    """Return the better of two timings: a quiet one, or the shorter. A failure counts as a timing.
+    """
+    if before is None or before.status != OK or after.status != OK:
+        return after
+    return min(before, after, key=lambda timing: (not timing.quiet, timing.seconds))
 
 
 class Measurer:
@@ -55,19 +56,26 @@ class Measurer:
     """
 
     def __init__(
-        self, outputs: Sequence[Tensor], target: Target, sizes: Mapping[str, int],
-        changed: Callable[[str], None], limits: Limits = LIMITS,
+        self,
+        outputs: Sequence[Tensor],
+        target: Target,
+        sizes: Mapping[str, int],
+        changed: Callable[[str], None],
+        limits: Limits = LIMITS,
         command: Sequence[str] = COMMAND,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.known: dict[str, Timing] = {}
         # the best time of each schedule that was measured, in the thread that measures
         self._best: dict[str, Timing] = {}
         self._changed = changed
         self._missing = [v.name for v in variables(outputs) if v.is_size and v.name not in sizes]
         self._task = Task(
-            tuple(outputs), target, dict(sizes), tolerance=tolerance_for(outputs),
+            tuple(outputs),
+            target,
+            dict(sizes),
+            tolerance=tolerance_for(outputs),
             limits=limits.on(this_machine(target).memory),
-        )  # fmt: skip
+        )
         self._command, self._folder = command, new_folder()
         self._queue: deque[str] = deque()
         self._more = threading.Condition()
@@ -89,13 +97,13 @@ class Measurer:
         With ``again``, one that was measured is measured again.
         """
         with self._more:
-            known = self.known.get(steps)
-            status = "" if known is None else known.status
+            timing = self.known.get(steps)
+            status = "" if timing is None else timing.status
             if status == WAITING and first and steps in self._queue:
                 self._queue.remove(steps)
                 self._queue.appendleft(steps)
-            done = status in (OK, FAILED) and not again
-            if self._closed or self._missing or done or status in (WAITING, RUNNING):
+            is_measured = status in (OK, FAILED) and not again
+            if self._closed or self._missing or is_measured or status in (WAITING, RUNNING):
                 return
             self.known[steps] = Timing(WAITING)
             (self._queue.appendleft if first else self._queue.append)(steps)
@@ -132,14 +140,14 @@ class Measurer:
             number += 1
             self._tell(steps, Timing(RUNNING))
             try:
-                found = self._timing(measure_one(box, Job(number, steps), self._task, None))
-                found = self._best[steps] = better(self._best.get(steps), found)
+                timing = self._timing(measure_one(box, Job(number, steps), self._task, None))
+                timing = self._best[steps] = better(self._best.get(steps), timing)
             except Broken as error:
-                found = Timing(FAILED, text=str(error).removeprefix("autotune: "))
+                timing = Timing(FAILED, text=str(error).removeprefix("autotune: "))
             except Exception as error:
                 # whatever it is, the thread lives on, and the page says what happened
-                found = Timing(FAILED, text=f"{type(error).__name__}: {error}")
-            self._tell(steps, found)
+                timing = Timing(FAILED, text=f"{type(error).__name__}: {error}")
+            self._tell(steps, timing)
 
     def _tell(self, steps: str, timing: Timing) -> None:
         self.known[steps] = timing

@@ -36,7 +36,7 @@ from schedlang.target import Target
 POINTS, ELEMENTS, PANELS = 2**18, 64 * 64, 3
 # copies of unrolled loops up to which the nest that runs is counted
 MOST_COPIES = 1 << 12
-# the parts of a view after the nest, in the order in which they are made
+# the parts of a view after the nest, in their order
 PARTS = ("picture", "counters", "steps", "refused")
 COLUMNS = ("loads", "stores", "scalar", "vector", "storage")
 
@@ -44,8 +44,10 @@ COLUMNS = ("loads", "stores", "scalar", "vector", "storage")
 def failed_part(key: str, text: str) -> dict[str, Any]:
     """Return a part of a view that could not be made, with the reason."""
     empty: dict[str, Any] = {
-        "picture": {"panels": [], "caption": text}, "steps": [], "refused": [],
-    }  # fmt: skip
+        "picture": {"panels": [], "caption": text},
+        "steps": [],
+        "refused": [],
+    }
     return {key: empty[key], "why": text} if key in empty else _uncounted(text)
 
 
@@ -54,7 +56,7 @@ def nest_part(
 ) -> tuple[dict[str, Any], int]:
     """Return the code and the nest of a state, and how many names light up.
 
-    ``lines`` are those of the nest, for comparisons; ``names`` has the names of all of them.
+    ``lines`` are the lines of the nest, for comparisons; ``names`` has the names of all of them.
     """
     nest = state.schedule.nest()
     own = NameTable()
@@ -77,20 +79,27 @@ def picture_part(state: State, sizes: Mapping[str, int]) -> dict[str, Any]:
     call, left_out = "the picture", ""
     try:
         (subject,) = subjects(state.schedule, call, sizes)
-        shown = _shown(subject.nest)
+        buffers = _shown(subject.nest)
         try:
-            found = _touched(subject, shown, call)
+            touched = _touched(subject, buffers, call)
         except SchedlangError as error:
             # the output alone, and why not its inputs
-            found, left_out = _touched(subject, shown[:1], call), f" Inputs: {first_line(error)}."
+            touched, left_out = (
+                _touched(subject, buffers[:1], call),
+                f" Inputs: {first_line(error)}.",
+            )
     except SchedlangError as error:
         return {"picture": {"panels": [], "caption": first_line(error)}}
     caption = "The order in which elements are touched, from dark (first) to light (last)."
-    if found[0].parallel:
+    if touched[0].parallel:
         caption += " Parallel loops are drawn as one thread runs them."
-    cut = cut_text(found[0].cut)
-    return {"picture": {"panels": [_panel(one) for one in found],
-                        "caption": f"{caption} {cut}".rstrip() + left_out}}  # fmt: skip
+    cut = cut_text(touched[0].cut)
+    return {
+        "picture": {
+            "panels": [_panel(one) for one in touched],
+            "caption": f"{caption} {cut}".rstrip() + left_out,
+        }
+    }
 
 
 def _touched(subject: Subject, buffers: list[str], call: str) -> list[Touches]:
@@ -133,25 +142,30 @@ def counters_part(state: State, target: Target) -> dict[str, Any]:
         if nest.sizes:
             return _uncounted("Counts need numbers for the sizes: sl.cost(s) has formulas.")
         machine = machine_nest(nest, target, "kernel", ())
-        found = known_counts(Call("kernel", nest, machine, (), {}))
-        if found is None:
+        counts_of_kernel = known_counts(Call("kernel", nest, machine, (), {}))
+        if counts_of_kernel is None:
             return _by_buffer(state)
     except SchedlangError as error:
         return _uncounted(first_line(error))
-    rows = [_row(stage, counts) for stage, counts in found.stages.items()]
+    rows = [_row(stage, counts) for stage, counts in counts_of_kernel.stages.items()]
     if len(rows) > 1:
-        rows.append(_row("all", found.total))
-    return {"counters": {"columns": list(COLUMNS), "rows": rows, "what": "stage",
-                         "text": "Counts of one call, exact; a vector counts once. Storage in "
-                         "bytes."}}  # fmt: skip
+        rows.append(_row("all", counts_of_kernel.total))
+    return {
+        "counters": {
+            "columns": list(COLUMNS),
+            "rows": rows,
+            "what": "stage",
+            "text": "Counts of one call, exact; a vector counts once. Storage in bytes.",
+        }
+    }
 
 
 def _by_buffer(state: State) -> dict[str, Any]:
     """Return the elements that a nest with guards loads and stores, by buffer."""
-    found = cost(state.schedule)
-    assert isinstance(found, ScheduleCost)
-    rows = [[b.name, *(int(n) for n in (b.loads, b.stores, b.bytes))] for b in found.buffers]
-    note = " Some are upper bounds." if found.notes else ""
+    nest_cost = cost(state.schedule)
+    assert isinstance(nest_cost, ScheduleCost)
+    rows = [[b.name, *(int(n) for n in (b.loads, b.stores, b.bytes))] for b in nest_cost.buffers]
+    note = " Some are upper bounds." if nest_cost.notes else ""
     columns = ["elements loaded", "elements stored", "bytes"]
     text = "From the loop nest, by sl.cost."
     return {"counters": {"columns": columns, "rows": rows, "what": "buffer", "text": text + note}}
@@ -181,8 +195,13 @@ def steps_tried(state: State, target: Target) -> Iterator[tuple[Steps, NextStep]
 def steps_part(found: Sequence[NextStep]) -> dict[str, Any]:
     """Return next steps, the most promising first, as the page lists them."""
     steps = [
-        {"primitive": s.primitive, "stage": s.stage, "code": s.code, "speedup": s.speedup,
-         "meaning": MEANINGS[s.primitive]}
+        {
+            "primitive": s.primitive,
+            "stage": s.stage,
+            "code": s.code,
+            "speedup": s.speedup,
+            "meaning": MEANINGS[s.primitive],
+        }
         for s in found
     ]
     return {"steps": steps}
@@ -190,11 +209,13 @@ def steps_part(found: Sequence[NextStep]) -> dict[str, Any]:
 
 def refused_part(state: State) -> dict[str, Any]:
     """Return the steps that a state refuses, with the reasons."""
-    found = refusals(state.schedule)
-    return {"refused": [
-        {"primitive": r.primitive, "stage": r.stage, "text": r.text, "message": r.message}
-        for r in found
-    ]}  # fmt: skip
+    refused = refusals(state.schedule)
+    return {
+        "refused": [
+            {"primitive": r.primitive, "stage": r.stage, "text": r.text, "message": r.message}
+            for r in refused
+        ]
+    }
 
 
 def cores_text() -> str:

@@ -1,9 +1,9 @@
 """The live page in a browser: a small server on this machine alone.
 
-It listens on the loopback address. Each request needs the token of the URL, and names the server
-as its host, so that neither other users of the machine nor pages of other sites reach it: a name
-that an attacker's DNS points here ("DNS rebinding") is no host of it. A page that is open in
-several browsers shows one history.
+It listens on the loopback address. Each request needs the token of the URL, and names the server as
+its host, so that neither other users of the machine nor pages of other sites reach it: the server
+does not answer to a name that an attacker's DNS points here ("DNS rebinding"). A page that is open
+in several browsers shows one history.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ def _library() -> Any:
     try:
         from aiohttp import web
     except ImportError:
-        raise missing() from None
+        raise missing_library() from None
     return web
 
 
-def missing() -> MissingExtraError:
+def missing_library() -> MissingExtraError:
     """Return the error for an installation without aiohttp."""
     return missing_extra("aiohttp", "live", "the page")
 
@@ -70,33 +70,34 @@ def new_token(given: str | None = None) -> str:
     return given
 
 
-def bound(port: int) -> socket.socket:
+def listen(port: int) -> socket.socket:
     """Return a socket on the loopback address; port 0 is any free one.
 
     Raise :class:`~schedlang.errors.LiveError` if the port is in use or not allowed.
     """
     if not 0 <= port < 1 << 16:
         raise LiveError(f"--port {port}: a port is a number from 0 to 65535; 0 is any free one")
-    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     if sys.platform == "win32":
         # there, SO_REUSEADDR would let another program take the port over
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
     else:
         # so that a server can start again at once
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        made.bind((HOST, port))
+        listener.bind((HOST, port))
         # a second server may bind the address, too, but not listen
-        made.listen(16)
+        listener.listen(16)
     except OSError as error:
-        made.close()
+        listener.close()
         raise LiveError(
             explain(
-                f"--port {port}", f"the server cannot listen there: {error.strerror}",
+                f"--port {port}",
+                f"the server cannot listen there: {error.strerror}",
                 "Give another port, or leave --port out to take any free one.",
             )
-        ) from None  # fmt: skip
-    return made
+        ) from None
+    return listener
 
 
 @dataclass(eq=False)
@@ -172,7 +173,7 @@ class Server:
         web = _library()
         hosts = {f"{name}:{self.port}" for name in NAMES}
         parts = request.path.split("/")
-        given = parts[1] if len(parts) > 1 else ""
+        token = parts[1] if len(parts) > 1 else ""
         origin = request.headers.get("Origin")
         # a browser names the page that opens a WebSocket
         asked = origin is not None or request.path.endswith("/ws")
@@ -180,17 +181,17 @@ class Server:
             return self._refused(403, "This server answers requests to 127.0.0.1 only.")
         if asked and origin not in {f"http://{host}" for host in hosts}:
             return self._refused(403, "This server answers requests of its own page only.")
-        if not secrets.compare_digest(given.encode(), self.token.encode()):
+        if not secrets.compare_digest(token.encode(), self.token.encode()):
             return self._refused(
                 403, "The token is missing or wrong: open the URL that the server printed."
             )
         try:
-            found = await handler(request)
+            response = await handler(request)
         except web.HTTPException:
             return self._refused(404, "There is no such page.")
-        if not isinstance(found, web.WebSocketResponse):
-            found.headers.update(HEADERS)
-        return found
+        if not isinstance(response, web.WebSocketResponse):
+            response.headers.update(HEADERS)
+        return response
 
     def _refused(self, status: int, text: str) -> Any:
         return _library().Response(status=status, text=text, headers=HEADERS)
@@ -215,32 +216,32 @@ class Server:
 
     async def _connect(self, request: web.Request) -> Any:
         web = _library()
-        made = web.WebSocketResponse(max_msg_size=MOST_BYTES, heartbeat=20.0)
-        await made.prepare(request)
+        stream = web.WebSocketResponse(max_msg_size=MOST_BYTES, heartbeat=20.0)
+        await stream.prepare(request)
         if len(self.clients) >= MOST_CLIENTS:
-            await made.close(code=1013)
-            return made
-        client = Client(made)
+            await stream.close(code=1013)
+            return stream
+        client = Client(stream)
         # what happens from here on is told to the client after what it learns first
         self.clients.add(client)
         writer = asyncio.create_task(client.write())
         try:
             client.greet(await self._asked({"do": "hello"}))
-            async for received in made:
+            async for received in stream:
                 if received.type != web.WSMsgType.TEXT:
                     break
                 try:
-                    asked = json.loads(received.data)
+                    request_data = json.loads(received.data)
                 except (ValueError, RecursionError):
-                    asked = None
-                answers = await self._asked(asked)
+                    request_data = None
+                answers = await self._asked(request_data)
                 for message in [*answers, {"type": "done"}]:
                     client.put(message)
                 self._wake.set()
         finally:
             self.clients.discard(client)
             writer.cancel()
-        return made
+        return stream
 
     async def _asked(self, message: object) -> list[Message]:
         loop = asyncio.get_running_loop()
@@ -298,8 +299,12 @@ class Client:
                 await self.socket.send_str(text_of(await self._waiting.get()))
 
 
-def serve(session: Session, port: int = 0, token: str | None = None,
-          ready: Callable[[str], None] | None = None) -> None:  # fmt: skip
+def serve(
+    session: Session,
+    port: int = 0,
+    token: str | None = None,
+    ready: Callable[[str], None] | None = None,
+) -> None:
     """Serve the page of a session until Ctrl-C, and close the session.
 
     ``ready`` is called with its URL. Raise :class:`~schedlang.errors.LiveError` for a port that
@@ -307,8 +312,8 @@ def serve(session: Session, port: int = 0, token: str | None = None,
     """
     _library()
     try:
-        with bound(port) as made:
-            asyncio.run(_served(session, made, new_token(token), ready))
+        with listen(port) as listener:
+            asyncio.run(_served(session, listener, new_token(token), ready))
     finally:
         session.close()
 

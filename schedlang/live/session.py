@@ -22,10 +22,10 @@ from schedlang.errors import LiveError, explain, first_line
 from schedlang.hints.next_steps import NextStep, rank
 from schedlang.live import page
 from schedlang.live.definition import definition
-from schedlang.live.edits import edited
+from schedlang.live.edits import edit
 from schedlang.live.history import History, State
 from schedlang.live.measure import LIMITS, RUNNING, WAITING, Measurer, timing_data
-from schedlang.live.share import shared
+from schedlang.live.share import shared_page
 from schedlang.markup.fragment import name_rules
 from schedlang.markup.names import NameTable
 from schedlang.markup.text import printable
@@ -37,7 +37,7 @@ from schedlang.target import Target
 Message = dict[str, Any]
 # a candidate with the step that it makes
 Found = tuple[Steps, NextStep]
-# the most states of a page, and the names for which there is a style at first
+# the most states of a page, and the most names that have a style at first
 MOST_STATES, NAMES = 1000, 64
 # states up to which a shared file compares each with each
 MOST_COMPARED = 60
@@ -50,19 +50,25 @@ class Session:
     """
 
     def __init__(
-        self, schedule: Schedule, title: str = "", target: Any = None,
-        sizes: Mapping[Any, int] | None = None, measure: bool = True,
-        tell: Callable[[Message], None] | None = None, limits: Limits = LIMITS,
+        self,
+        schedule: Schedule,
+        title: str = "",
+        target: Any = None,
+        sizes: Mapping[Any, int] | None = None,
+        measure: bool = True,
+        tell: Callable[[Message], None] | None = None,
+        limits: Limits = LIMITS,
         command: Sequence[str] = COMMAND,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.target = Target.of(target)
         if self.target.facts.binds_threads:
             raise LiveError(
                 explain(
-                    f"live(target={self.target.kind!r})", "the page knows the steps for CPUs only",
+                    f"live(target={self.target.kind!r})",
+                    "the page knows the steps for CPUs only",
                     "Leave out the target, or search with sl.autotune(C, target=...).",
                 )
-            )  # fmt: skip
+            )
         self.title = printable(title) or ", ".join(t.name for t in schedule.outputs)
         self.number = token_hex(8)
         self.history = History.of(schedule)
@@ -91,8 +97,8 @@ class Session:
     @property
     def summary(self) -> str:
         """The page in a few words."""
-        shown, states = self.history.state, len(self.history.states)
-        return f"live page of {self.title}: state {shown.number}, {shown.label}, of {states}"
+        state, states = self.history.state, len(self.history.states)
+        return f"live page of {self.title}: state {state.number}, {state.label}, of {states}"
 
     def close(self) -> None:
         """End the process that measures."""
@@ -101,15 +107,15 @@ class Session:
     # what clients are told
 
     def hello(self) -> list[Message]:
-        """Return the messages by which a new client learns all that is known."""
+        """Return the messages that tell a new client all that is known."""
         start: Message = {
             "type": "hello", "session": self.number, "title": self.title,
             "definition": self.definition, "cores": page.cores_text(),
             "impossible": self._measurer.impossible,
         }  # fmt: skip
-        found = [start, self._style(0), self._tree()]
-        found += [{"type": "view", "number": n, **view} for n, view in self._views.items()]
-        return found + [m for key in self._places for m in self._times(key)]
+        messages = [start, self._style(0), self._tree()]
+        messages += [{"type": "view", "number": n, **view} for n, view in self._views.items()]
+        return messages + [m for key in self._places for m in self._times(key)]
 
     def _tree(self) -> Message:
         history = self.history
@@ -146,7 +152,7 @@ class Session:
         except LiveError as error:
             problem = {"text": str(error), "line": error.line}
         except Exception as error:
-            problem = {"text": described(error), "line": 0}
+            problem = {"text": describe_mistake(error), "line": 0}
         about = message.get("do", "") if isinstance(message, Mapping) else ""
         return [{"type": "problem", "about": str(about), **problem}]
 
@@ -155,20 +161,20 @@ class Session:
 
     def _take(self, message: Mapping[str, Any]) -> None:
         state, number = self.history.at(message.get("number")), message.get("step")
-        found = self._steps.get(state.number, [])
-        if type(number) is not int or not 0 <= number < len(found):
+        steps = self._steps.get(state.number, [])
+        if type(number) is not int or not 0 <= number < len(steps):
             raise LiveError("this step is not known yet: wait until the steps are listed")
-        step = found[number]
+        step = steps[number]
         self._move(self._added(step.schedule, f"{step.primitive} · {step.stage}", state.number))
 
     def _edit(self, message: Mapping[str, Any]) -> list[Message]:
         base, text = self.history.at(message.get("base")), message.get("text")
         if not isinstance(text, str):
             raise LiveError("an edit is a text")
-        made = edited(text, base.schedule)
-        steps = made.schedule.steps
+        result = edit(text, base.schedule)
+        steps = result.schedule.steps
         label = f"edit · {steps[-1].primitive}" if steps else "edit"
-        self._move(self._added(made.schedule, label, base.number), made.notes)
+        self._move(self._added(result.schedule, label, base.number), result.notes)
         return [{"type": "edited", "number": self.history.current}]
 
     def _undo(self, message: Mapping[str, Any]) -> None:
@@ -192,19 +198,19 @@ class Session:
         return [{"type": "file", "name": "live.html", "text": self.html()}]
 
     def _measure(self, message: Mapping[str, Any]) -> None:
-        state, wanted = self.history.at(message.get("number")), message.get("steps")
+        state, numbers = self.history.at(message.get("number")), message.get("steps")
         if self._measurer.impossible:
             raise LiveError(self._measurer.impossible)
-        if wanted is None:
+        if numbers is None:
             self._ask(state.schedule, {"state": state.number}, True, again=True)
             return
-        known = self._steps.get(state.number, [])
-        if not isinstance(wanted, list) or not all(
-            type(n) is int and 0 <= n < len(known) for n in wanted
+        steps = self._steps.get(state.number, [])
+        if not isinstance(numbers, list) or not all(
+            type(n) is int and 0 <= n < len(steps) for n in numbers
         ):
             raise LiveError("these steps are not known yet: wait until they are listed")
-        for n in wanted:
-            self._ask(known[n].schedule, {"of": state.number, "step": n}, False)
+        for n in numbers:
+            self._ask(steps[n].schedule, {"of": state.number, "step": n}, False)
 
     def _restore(self, message: Mapping[str, Any]) -> list[Message]:
         """Add the states of a client that knew another session, such as one before a restart."""
@@ -212,20 +218,22 @@ class Session:
         if not isinstance(states, list) or len(states) > MOST_STATES:
             raise LiveError("the states to restore are not a list")
         current, lost = self.history.current, 0
-        for number, given in enumerate(states):
-            parent = given.get("parent") if isinstance(given, Mapping) else None
+        for number, saved in enumerate(states):
+            parent = saved.get("parent") if isinstance(saved, Mapping) else None
             try:
-                made = edited(str(given.get("code")), self.history.states[0].schedule)
+                result = edit(str(saved.get("code")), self.history.states[0].schedule)
             except (LiveError, AttributeError):
                 lost += 1
                 continue
             before = numbers.get(parent, 0) if type(parent) is int else 0
-            label = printable(str(given.get("label"))[:80])
-            self.history = self._added(made.schedule, label, before)
+            label = printable(str(saved.get("label"))[:80])
+            self.history = self._added(result.schedule, label, before)
             numbers[number] = self.history.current
-            self._show(made.notes)
-        shown = message.get("current")
-        self._move(self.history.go(numbers.get(shown, current) if type(shown) is int else current))
+            self._show(result.notes)
+        chosen = message.get("current")
+        self._move(
+            self.history.go(numbers.get(chosen, current) if type(chosen) is int else current)
+        )
         text = f"{lost} of {len(states)} states do not fit the schedule of the server."
         return [{"type": "problem", "about": "restore", "text": text, "line": 0}] if lost else []
 
@@ -253,9 +261,7 @@ class Session:
         if self._measures:
             self._ask(state.schedule, {"state": state.number}, True)
 
-    def _ask(
-        self, schedule: Schedule, place: Message, first: bool, again: bool = False
-    ) -> None:
+    def _ask(self, schedule: Schedule, place: Message, first: bool, again: bool = False) -> None:
         key = schedule.to_json()
         places = self._places.setdefault(key, [])
         if place not in places:
@@ -277,7 +283,7 @@ class Session:
         except Exception as error:
             # a mistake in one part must not end the page: the part says what it is
             self._trying = None
-            self._learn(state, page.failed_part(missing, described(error)))
+            self._learn(state, page.failed_part(missing, describe_mistake(error)))
         return True
 
     def _find(self, key: str, state: State) -> None:
@@ -303,18 +309,18 @@ class Session:
         """Try one more step of a state; list the steps when all have been tried."""
         if self._trying is None or self._trying[0] != state.number:
             self._trying = state.number, page.steps_tried(state, self.target), []
-        _, trying, found = self._trying
+        _, trying, steps_found = self._trying
         try:
             step = next(trying)
         except StopIteration:
             self._trying = None
-            steps = self._steps[state.number] = rank(found)
+            steps = self._steps[state.number] = rank(steps_found)
             self._learn(state, page.steps_part(steps))
             for n, one in enumerate(steps):
                 self._noted(one.schedule.to_json(), {"of": state.number, "step": n})
             return
         if step is not None:
-            found.append(step)
+            steps_found.append(step)
 
     def _noted(self, key: str, place: Message) -> None:
         """Show a time that is known already where a step leads to its schedule."""
@@ -329,17 +335,17 @@ class Session:
         while self.work():
             pass
         # nobody measures what a file shows
-        known = [m for m in self.hello() if m.get("status") not in (WAITING, RUNNING)]
-        return shared(self.title, [*known, *self._pairs()])
+        messages = [m for m in self.hello() if m.get("status") not in (WAITING, RUNNING)]
+        return shared_page(self.title, [*messages, *self._pairs()])
 
     def _pairs(self) -> list[Message]:
         """Return comparisons: of all states, or of each with its parent and the start if many."""
         states = self.history.states
         if len(states) <= MOST_COMPARED:
-            wanted = [(a, b) for b in range(len(states)) for a in range(b)]
+            pairs = [(a, b) for b in range(len(states)) for a in range(b)]
         else:
-            wanted = [(a, s.number) for s in states[1:] for a in {0, s.parent or 0}]
-        return [self._compared(a, b) for a, b in wanted]
+            pairs = [(a, s.number) for s in states[1:] for a in {0, s.parent or 0}]
+        return [self._compared(a, b) for a, b in pairs]
 
     def save(self, path: str | Path) -> Path:
         """Write :meth:`html` to a file, and return its path."""
@@ -361,19 +367,19 @@ _REQUESTS: Mapping[str, Callable[[Session, Mapping[str, Any]], list[Message] | N
 
 def _numbers(outputs: Sequence[Tensor], sizes: Mapping[Any, int] | None) -> dict[str, int]:
     """Return the numbers of symbolic sizes by name; raise for a name that is none of them."""
-    known = [v.name for v in variables(outputs) if v.is_size]
-    found = {str(getattr(size, "name", size)): number for size, number in (sizes or {}).items()}
-    for name, number in found.items():
+    names = [v.name for v in variables(outputs) if v.is_size]
+    numbers = {str(getattr(size, "name", size)): number for size, number in (sizes or {}).items()}
+    for name, number in numbers.items():
         asked = f"live(sizes={{{name!r}: {number!r}}})"
-        if name not in known:
-            listed = f"its sizes are {', '.join(known)}" if known else "it has no symbolic size"
+        if name not in names:
+            listed = f"its sizes are {', '.join(names)}" if names else "it has no symbolic size"
             raise LiveError(f"{asked}: {listed}")
         if isinstance(number, bool) or not hasattr(number, "__index__") or int(number) < 1:
             raise LiveError(f"{asked}: a size is an integer of 1 or more")
-    return {name: int(number) for name, number in found.items()}
+    return {name: int(number) for name, number in numbers.items()}
 
 
-def described(error: Exception) -> str:
+def describe_mistake(error: Exception) -> str:
     """Return an error that no request should lead to, in words."""
     return f"a mistake of schedlang itself: {type(error).__name__}: {first_line(error)}"
 

@@ -12,9 +12,7 @@ from schedlang.markup.fragment import style, theme
 from schedlang.markup.text import escape
 
 # nothing is loaded, also if the history has a mistake
-POLICY = (
-    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
-)
+POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
 PAGE_STYLE = "html { color-scheme: light dark; } body { margin: 0; }\n"
 
 
@@ -26,12 +24,12 @@ def script() -> str:
 
 @cache
 def css() -> str:
-    """Return the style of the page, with that of nests."""
+    """Return the style of the page, including the style of nests."""
     own = files("schedlang.live").joinpath("static/live.css").read_text("utf-8")
     return f"{theme('.schedlang-live')}\n{own}\n{style(0)}"
 
 
-def shared(title: str, messages: Sequence[dict[str, Any]]) -> str:
+def shared_page(title: str, messages: Sequence[dict[str, Any]]) -> str:
     """Return a page that shows the history of these messages, offline and without a server."""
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -39,12 +37,12 @@ def shared(title: str, messages: Sequence[dict[str, Any]]) -> str:
         '<meta name="viewport" content="width=device-width">'
         f"<title>{escape(title)}</title><style>{PAGE_STYLE}{css()}</style></head>"
         '<body><div id="live"></div><script type="application/json" id="messages">'
-        f"{embedded(messages)}</script>"
+        f"{embed(messages)}</script>"
         f'<script type="module">{script()}\nshared();</script></body></html>\n'
     )
 
 
-def embedded(messages: Sequence[dict[str, Any]]) -> str:
+def embed(messages: Sequence[dict[str, Any]]) -> str:
     """Return messages as JSON that can stand in a script element."""
     text = json.dumps(list(messages), allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c")

@@ -14,9 +14,11 @@ from schedlang.schedule.schedule import Schedule
 
 
 def live(
-    schedule: Schedule, target: Any = None, sizes: Mapping[Any, int] | None = None,
+    schedule: Schedule,
+    target: Any = None,
+    sizes: Mapping[Any, int] | None = None,
     measure: bool = True,
-) -> Any:  # fmt: skip
+) -> Any:
     """Return the widget for a copy of ``schedule``; see :meth:`schedlang.Schedule.live`."""
     try:
         import anywidget
@@ -48,19 +50,19 @@ def live(
 
     widget = Live()
     # the session must not keep the widget, nor measure for one that is gone
-    known = weakref.ref(widget)
+    widget_or_none = weakref.ref(widget)
     weakref.finalize(widget, session.close)
 
     def tell(message: Message) -> None:
-        shown = known()
-        if shown is not None:
-            shown.send({"messages": [message]})
+        target_widget = widget_or_none()
+        if target_widget is not None:
+            target_widget.send({"messages": [message]})
 
     def asked(_: Any, content: object, buffers: object) -> None:
         answers = session.receive(content)
-        shown = known()
-        if shown is not None:
-            shown.send({"messages": [*answers, {"type": "done"}]})
+        target_widget = widget_or_none()
+        if target_widget is not None:
+            target_widget.send({"messages": [*answers, {"type": "done"}]})
         # a notebook has one thread: what is left to find out follows the answer
         while session.work():
             pass

@@ -18,14 +18,14 @@ from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
 from schedlang.ir.nodes import For
 from schedlang.lowering.drafts import Draft, block
-from schedlang.lowering.folded_storage import folded, window_of
+from schedlang.lowering.folded_storage import fold_rows, window_of
 from schedlang.lowering.guards import (
-    guarded,
     guards_at,
     new_rows,
     row_depth,
     sliding_axes,
-    wrapped,
+    wrap,
+    wrap_in_guards,
 )
 from schedlang.lowering.nesting import Job, Loop, Made, Nesting, Scope
 from schedlang.lowering.prefetch import over_loops, prefetch, written_box
@@ -39,7 +39,7 @@ from schedlang.lowering.region import (
     relax_box,
     union,
 )
-from schedlang.lowering.rounded_tiles import rounded_up
+from schedlang.lowering.rounded_tiles import round_up
 from schedlang.lowering.scan_rows import rows_so_far
 from schedlang.lowering.scattered import blocks_in_kernel, scattered_whole, scatters
 from schedlang.lowering.serpentine import loops_that_never_turn
@@ -47,7 +47,7 @@ from schedlang.lowering.sliding_windows import Slide, find_slides
 from schedlang.lowering.statement import statement
 from schedlang.lowering.storage import box_scope, scope_of
 from schedlang.lowering.tails import cut_at, lost_cuts, rest_of_cut
-from schedlang.lowering.thread_checks import fetched, too_few_threads, wrong_threads
+from schedlang.lowering.thread_checks import threads_fetch, too_few_threads, wrong_threads
 from schedlang.lowering.trampoline import Task
 from schedlang.state.placement import Problem
 from schedlang.state.plan import Dim, Guard, Peel, make_plan, thread_tag
@@ -68,7 +68,7 @@ def nest_stage(
     few = too_few_threads(stage, plan, scope.threads)
     job.problems.extend(Problem(why, stage.name) for why in few)
     drafts, pending = yield _level(nesting, 0, scope)
-    return guarded(nesting, -1, drafts), pending
+    return wrap_in_guards(nesting, -1, drafts), pending
 
 
 def _level(n: Nesting, depth: int, scope: Scope) -> Task:
@@ -106,19 +106,21 @@ def _cut_or_loop(n: Nesting, depth: int, axis: Axis, scope: Scope) -> Task:
     pending: Pending = {}
     if cut.inside is not None:
         for peel, test in zip((cut.main, cut.tail), cut.inside):
-            made, more = yield _part_of_shared_loop(n.planned(peel), depth, axis, test, scope)
-            drafts += made
+            part_drafts, more = yield _part_of_shared_loop(
+                n.with_plan(peel), depth, axis, test, scope
+            )
+            drafts += part_drafts
             merge(pending, more, scope.ranges)
         return _as_loop(n, axis, drafts, pending, scope.ranges)
     for peel, tests in ((cut.main, []), (cut.tail, [] if cut.test is None else [cut.test])):
-        part = n.planned(peel)
-        known = replace(scope, ranges=scope.ranges.assuming(tuple(g.fact for g in tests)))
-        made, more = yield _part(part, depth, axis, known)
+        part = n.with_plan(peel)
+        inside = replace(scope, ranges=scope.ranges.assuming(tuple(g.fact for g in tests)))
+        part_drafts, more = yield _part(part, depth, axis, inside)
         for slide in n.slides:
             if row_depth(part, slide) < depth <= row_depth(n, slide):
                 # the loop that would hold the test has one iteration in this part
-                made = new_rows(part, slide, made)
-        drafts += wrapped(tests, made)
+                part_drafts = new_rows(part, slide, part_drafts)
+        drafts += wrap(tests, part_drafts)
         merge(pending, more, scope.ranges)
     return drafts, pending
 
@@ -127,9 +129,9 @@ def _part(n: Nesting, depth: int, axis: Axis, scope: Scope) -> Task:
     """Build one part of a cut loop, under the guards of outer loops that only this part needs."""
     outer = [g for k in range(-1, depth) for g in guards_at(n, k)]
     late = [g for g in outer if not scope.ranges.nonneg(-g.fact)]
-    known = replace(scope, ranges=scope.ranges.assuming(tuple(g.fact for g in late)))
-    drafts, pending = yield _loop(n, depth, axis, known)
-    return wrapped(late, drafts), pending
+    inside = replace(scope, ranges=scope.ranges.assuming(tuple(g.fact for g in late)))
+    drafts, pending = yield _loop(n, depth, axis, inside)
+    return wrap(late, drafts), pending
 
 
 def _loop(n: Nesting, depth: int, axis: Axis, scope: Scope) -> Task:
@@ -161,16 +163,21 @@ def _body(n: Nesting, depth: int, axis: Axis, inner: Scope) -> Task:
     if not n.init:
         drafts, pending = yield attach_children(n, axis, drafts, pending, inner)
         drafts = [*_prefetches(n, axis, pending, inner), *drafts]
-    return guarded(n, depth, drafts), pending
+    return wrap_in_guards(n, depth, drafts), pending
 
 
 def _as_loop(n: Nesting, axis: Axis, drafts: list[Draft], pending: Pending, ranges: Ranges) -> Made:
     """Wrap ``drafts``, which use the variable of ``axis``, in the loop over ``axis``."""
     var, extent, kind = n.plan.variables[axis], n.plan.extents[axis], n.stage.kinds.get(axis, "")
     loop = For(
-        var, number_or_expr(extent), "thread" if thread_tag(kind) else kind or "serial",
-        block(drafts), n.stage.name, kind if thread_tag(kind) else "", _pragmas(n, axis),
-    )  # fmt: skip
+        var,
+        number_or_expr(extent),
+        "thread" if thread_tag(kind) else kind or "serial",
+        block(drafts),
+        n.stage.name,
+        kind if thread_tag(kind) else "",
+        _pragmas(n, axis),
+    )
     return [loop], relax_all(pending, var, extent, ranges)
 
 
@@ -185,10 +192,10 @@ def _part_of_shared_loop(n: Nesting, depth: int, axis: Axis, test: Guard, scope:
     tests = [test, *late]
     guards = guards_at(n, depth)
     var, extent = n.plan.variables[axis], n.plan.extents[axis]
-    known = replace(scope, ranges=scope.ranges.assuming(tuple(g.fact for g in tests)))
-    inner = _enter(n, known, var, extent, n.stage.kinds.get(axis, ""), guards)
+    inside = replace(scope, ranges=scope.ranges.assuming(tuple(g.fact for g in tests)))
+    inner = _enter(n, inside, var, extent, n.stage.kinds.get(axis, ""), guards)
     drafts, pending = yield _body(n, depth, axis, inner)
-    return wrapped(tests, drafts), pending
+    return wrap(tests, drafts), pending
 
 
 def _with_pragmas(stage: Stage, pragmas: tuple[Any, ...], drafts: list[Draft]) -> list[Draft]:
@@ -199,8 +206,10 @@ def _with_pragmas(stage: Stage, pragmas: tuple[Any, ...], drafts: list[Draft]) -
         return drafts
     return [
         replace(d, pragmas=(*pragmas, *d.pragmas))
-        if isinstance(d, For) and d.stage == stage.name else d for d in drafts
-    ]  # fmt: skip
+        if isinstance(d, For) and d.stage == stage.name
+        else d
+        for d in drafts
+    ]
 
 
 def _enter(
@@ -260,9 +269,9 @@ def take(stage: Stage, pending: Pending, ranges: Ranges, keep: bool = False) -> 
     """
     box: Box | None = None
     for tensor in stage.outputs:
-        found = pending.get(tensor) if keep else pending.pop(tensor, None)
-        if found is not None:
-            box = found if box is None else union(box, found, ranges)
+        one = pending.get(tensor) if keep else pending.pop(tensor, None)
+        if one is not None:
+            box = one if box is None else union(box, one, ranges)
     return box
 
 
@@ -301,11 +310,11 @@ def place_child(
     )
     if stored_here and scope_name != "global" and not exact and not scatters(child):
         whole = job.given | job.clipped
-        boxed = partial(fetched, job.state, job.placement.attach, whole)
-        known = boxed if scope.threads.known else None
-        dims, read = rounded_up(child, dims, job.placement.inline, scope.ranges, known)
+        boxed = partial(threads_fetch, job.state, job.placement.attach, whole)
+        shared_read = boxed if scope.threads.known else None
+        dims, read = round_up(child, dims, job.placement.inline, scope.ranges, shared_read)
         job.unclipped.update(read)
-    made, more = yield nest_stage(job, child, dims, scope, slides)
+    child_drafts, more = yield nest_stage(job, child, dims, scope, slides)
     merge(pending, more, scope.ranges)
     storage: list[Draft] = []
     if stored_here:
@@ -316,7 +325,7 @@ def place_child(
         window = window_of(slides, read_at_once, dims)
         computed = Box(tuple(d.lo for d in dims), ends, frozenset({window}))
         pending.update((t, computed) for t in child.outputs)
-    return [*storage, *made, *drafts], pending
+    return [*storage, *child_drafts, *drafts], pending
 
 
 def store_child(
@@ -332,16 +341,16 @@ def store_child(
         return drafts
     dims = realize(box, [to_lin(e) for e in child.op.outputs[0].shape], scope.ranges)
     if job.folds and not scope.threads.known and job.given.isdisjoint(child.outputs):
-        child = folded(job.state, child, dims, box.windows)
+        child = fold_rows(job.state, child, dims, box.windows)
     return [*job.storage(child, dims, scope_of(child, scope.loops)), *drafts]
 
 
 def _prefetches(n: Nesting, axis: Axis, pending: Pending, scope: Scope) -> list[Draft]:
     """Return the prefetches of this loop for its later iterations.
 
-    Stages computed inside the loop are no longer in ``pending``, so they are not prefetched.
+    Stages computed inside the loop have left ``pending``, so they are not prefetched.
     """
-    made: list[Draft] = []
+    drafts: list[Draft] = []
     for hint in n.stage.prefetches:
         if hint.at is not axis:
             continue
@@ -349,7 +358,7 @@ def _prefetches(n: Nesting, axis: Axis, pending: Pending, scope: Scope) -> list[
         inside, around = n.leaf[first + 1 :], n.leaf[first + 1 : last + 1]
         far = [a for a in hint.loops if not fetches(n.job.state, n.stage, hint.tensor, a)]
         if far:
-            found: list[Draft] | str = (
+            loops: list[Draft] | str = (
                 f"{far[0].name} does not read {hint.tensor.name} from outside the loop"
             )
         elif n.plan.variables.get(hint.axis) is None:
@@ -366,14 +375,14 @@ def _prefetches(n: Nesting, axis: Axis, pending: Pending, scope: Scope) -> list[
             elif box is not None:
                 box = over_loops(box, n.plan, around, scope.ranges)
             # without a box, all reads are under conditions that never hold here
-            found = []
+            loops = []
             if box is not None:
-                found = prefetch(hint, n.stage, n.plan, box, around, scope.ranges)
-        if isinstance(found, str):
+                loops = prefetch(hint, n.stage, n.plan, box, around, scope.ranges)
+        if isinstance(loops, str):
             at = "" if hint.at is hint.axis else f", at={hint.at.name}"
             asked = f"prefetch({hint.tensor.name}, {hint.axis.name}, {hint.offset}{at})"
-            why = explain(f"{asked} on stage {n.stage.name}", found, "Prefetch at another loop.")
+            why = explain(f"{asked} on stage {n.stage.name}", loops, "Prefetch at another loop.")
             n.job.problems.append(Problem(why, n.stage.name))
         else:
-            made += found
-    return made
+            drafts += loops
+    return drafts

@@ -16,7 +16,7 @@ from schedlang.expr.dtypes import is_complex, part_of
 from schedlang.expr.nodes import ArrayRead, Const, Expr, Var
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Alloc, Buffer, Exchange, Fetch, Load, Stmt, Store
-from schedlang.ir.rewrite import replaced, with_each, with_expressions
+from schedlang.ir.rewrite import replace_statements, with_each, with_expressions
 
 Pair = tuple[Buffer, Buffer]
 
@@ -40,12 +40,14 @@ def split_complex(nest: Nest) -> Nest:
     return split_with(Splitter(), nest)
 
 
-def split_with(made: Splitter, nest: Nest) -> Nest:
+def split_with(splitter: Splitter, nest: Nest) -> Nest:
     """Return ``nest`` with the buffers that ``made`` makes."""
-    args = tuple(made.argument(a) for a in nest.args)
-    given = dict(zip(nest.args, args))
-    outputs: Any = tuple(given[b] for b in nest.outputs)
-    return replace(nest, args=args, outputs=outputs, body=replaced(nest.body, made.statement))
+    args = tuple(splitter.argument(a) for a in nest.args)
+    arg_for = dict(zip(nest.args, args))
+    outputs: Any = tuple(arg_for[b] for b in nest.outputs)
+    return replace(
+        nest, args=args, outputs=outputs, body=replace_statements(nest.body, splitter.statement)
+    )
 
 
 class Splitter:
@@ -58,8 +60,10 @@ class Splitter:
         if isinstance(arg, Var) or not is_complex(arg.dtype):
             return arg
         floats = replace(arg, dtype=part_of(arg.dtype), shape=(*arg.shape, 2))
-        views = (replace(floats, name=f"{arg.name}.{name}", shape=arg.shape, whole=floats, part=k)
-                 for k, name in enumerate(("re", "im")))  # fmt: skip
+        views = (
+            replace(floats, name=f"{arg.name}.{name}", shape=arg.shape, whole=floats, part=k)
+            for k, name in enumerate(("re", "im"))
+        )
         self.pairs[arg] = next(views), next(views)
         return floats
 
@@ -82,15 +86,17 @@ class Splitter:
         if isinstance(real, Fetch):
             return [replace(real, buffer=b) for b in self.storage(real.buffer)]
         if isinstance(real, Exchange):
-            into, source = (tuple(part for b in buffers for part in self.storage(b))
-                            for buffers in (real.into, real.source))  # fmt: skip
+            into, source = (
+                tuple(part for b in buffers for part in self.storage(b))
+                for buffers in (real.into, real.source)
+            )
             return [replace(real, into=into, source=source)]
         return [with_each(real, self.statement)]
 
     def real(self, value: Expr) -> Expr:
-        (found,) = split([value], self.load)
-        assert not isinstance(found, Parts)
-        return found
+        (value_,) = split([value], self.load)
+        assert not isinstance(value_, Parts)
+        return value_
 
     def load(self, node: ArrayRead, indices: tuple[Expr, ...]) -> Parts:
         assert isinstance(node, Load)
@@ -100,16 +106,16 @@ class Splitter:
     def store(self, store: Store) -> Store:
         buffers = tuple(part for b in store.buffers for part in self.storage(b))
         kinds = [b.dtype for b in store.buffers]
-        found = split((*store.indices, *store.values), self.load)
+        parts = split((*store.indices, *store.values), self.load)
         count = len(store.indices)
-        indices: Any = found[:count]
+        indices: Any = parts[:count]
         reducer = None if store.reducer is None else _reducer(store.reducer)
-        values = _flat(found[count:], kinds)
+        values = _flat(parts[count:], kinds)
         return replace(store, buffers=buffers, indices=indices, values=values, reducer=reducer)
 
 
 def _flat(values: tuple[Value, ...], kinds: list[str]) -> tuple[Expr, ...]:
-    """Return the values of all buffers, those of the parts of a complex one side by side."""
+    """Return the values of all buffers; the parts of a complex one stand side by side."""
     flat: list[Expr] = []
     for value, kind in zip(values, kinds):
         if is_complex(kind):
@@ -125,21 +131,27 @@ def _reducer(reducer: Reducer) -> Reducer:
     kinds = [v.dtype for v in reducer.lhs]
     if not any(map(is_complex, kinds)):
         return reducer
-    known: dict[Expr, Parts] = {}
+    operand_parts: dict[Expr, Parts] = {}
     for operand in (*reducer.lhs, *reducer.rhs):
         if is_complex(operand.dtype):
             dtype = part_of(operand.dtype)
-            known[operand] = Parts(*(Var(f"{operand.name}_{p}", dtype, weak=False)
-                                     for p in ("re", "im")))  # fmt: skip
-    sides = (tuple(known.get(v, v) for v in side) for side in (reducer.lhs, reducer.rhs))
+            operand_parts[operand] = Parts(
+                *(Var(f"{operand.name}_{p}", dtype, weak=False) for p in ("re", "im"))
+            )
+    sides = (tuple(operand_parts.get(v, v) for v in side) for side in (reducer.lhs, reducer.rhs))
     lhs, rhs = (_flat(side, kinds) for side in sides)
-    result = _flat(split(reducer.result, _no_element, known), kinds)
+    result = _flat(split(reducer.result, _no_element, operand_parts), kinds)
     identity = _flat(split(reducer.identity, _no_element), kinds)
     assert all(isinstance(v, Var) for v in (*lhs, *rhs))
     assert all(isinstance(v, Const) for v in identity)
     return replace(
-        reducer, lhs=lhs, rhs=rhs, result=result, identity=identity, parts=()  # type: ignore[arg-type]
-    )  # fmt: skip
+        reducer,
+        lhs=lhs,  # type: ignore[arg-type]
+        rhs=rhs,  # type: ignore[arg-type]
+        result=result,
+        identity=identity,  # type: ignore[arg-type]
+        parts=(),
+    )
 
 
 def _no_element(node: ArrayRead, _: tuple[Expr, ...]) -> Parts:

@@ -29,23 +29,28 @@ def window_of(slides: Sequence[Slide], box: Box, dims: Sequence[Dim]) -> Window 
     return Window(dim, rows)
 
 
-def folded(
+def fold_rows(
     state: State, stage: Stage, dims: Sequence[Dim], windows: Collection[Window | None]
 ) -> Stage:
     """Return ``stage`` with a layout that keeps row ``r`` at ``r % count``, if that needs less.
 
-    ``dims`` are the dimensions of all rows, ``windows`` those of the nests that compute them. The
-    count is a power of two, so that the modulus is cheap. The last dimension is not folded if loops
-    are vectorized, since the elements of a vector must be neighbours.
+    ``dims`` are the dimensions of all rows, ``windows`` the windows of the nests that compute them.
+    The count is a power of two, so that the modulus is cheap. The last dimension is not folded if
+    loops are vectorized, since the elements of a vector must be neighbours.
     """
-    found = [w for w in windows if w is not None]
-    if stage.layout or stage.double_buffer or not found or len(found) < len(windows):
+    known_windows = [w for w in windows if w is not None]
+    if (
+        stage.layout
+        or stage.double_buffer
+        or not known_windows
+        or len(known_windows) < len(windows)
+    ):
         return stage
-    places = {w.dim for w in found}
+    places = {w.dim for w in known_windows}
     if len(places) != 1:
         return stage
     (dim,) = places
-    count = 1 << (max(w.rows for w in found) - 1).bit_length()
+    count = 1 << (max(w.rows for w in known_windows) - 1).bit_length()
     rows = dims[dim].extent.const
     if rows is not None and rows <= count:
         return stage

@@ -20,14 +20,14 @@ def guards_at(n: Nesting, depth: int) -> list[Guard]:
     """Return the guards that depend on loop ``depth`` and on no loop inside it."""
     variables = [n.plan.variables.get(a) for a in n.leaf]
     hidden = n.hidden
-    found = []
+    guards = []
     for guard in n.plan.guards:
         if guard.axes & hidden or _must_be_innermost(n, guard):
             continue
         deepest = max((k for k, v in enumerate(variables) if v in guard.axes), default=-1)
         if deepest == depth:
-            found.append(guard)
-    return found
+            guards.append(guard)
+    return guards
 
 
 def _must_be_innermost(n: Nesting, guard: Guard) -> bool:
@@ -47,14 +47,14 @@ def late_guards(n: Nesting) -> list[Guard]:
     return [g for g in waiting if not g.axes & hidden]
 
 
-def guarded(n: Nesting, depth: int, drafts: list[Draft]) -> list[Draft]:
+def wrap_in_guards(n: Nesting, depth: int, drafts: list[Draft]) -> list[Draft]:
     """Wrap the body of loop ``depth`` in its guards; depth -1 is outside all loops."""
     if n.init and depth < 0:
         return drafts
     for slide in n.slides:
         if depth == row_depth(n, slide):
             drafts = new_rows(n, slide, drafts)
-    return wrapped(guards_at(n, depth), drafts)
+    return wrap(guards_at(n, depth), drafts)
 
 
 def _row(n: Nesting, slide: Slide) -> Lin:
@@ -74,7 +74,7 @@ def new_rows(n: Nesting, slide: Slide, drafts: list[Draft]) -> list[Draft]:
     return new_rows_only(n.stage, slide, _row(n, slide), drafts) if drafts else drafts
 
 
-def wrapped(guards: Sequence[Guard], drafts: list[Draft]) -> list[Draft]:
+def wrap(guards: Sequence[Guard], drafts: list[Draft]) -> list[Draft]:
     """Wrap ``drafts`` in ``guards``, the first outermost."""
     for guard in reversed(guards if drafts else ()):
         drafts = [If(guard.cond, block(drafts), guard.note, tail=guard.tail)]

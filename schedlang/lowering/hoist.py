@@ -27,24 +27,24 @@ def hoist(block: Block) -> Block:
 
     Nests may be deeper than Python's stack.
     """
-    done: list[list[Stmt]] = [[]]
+    blocks: list[list[Stmt]] = [[]]
     stack: list[Stmt | None] = [block]
     around: list[Stmt] = []
     # None on the stack marks the end of the innermost open statement
     while stack:
         stmt = stack.pop()
         if stmt is None:
-            body = _merged(done.pop())
-            done[-1] += _rebuilt(around.pop(), body)
+            body = _merge(blocks.pop())
+            blocks[-1] += _rebuilt(around.pop(), body)
         elif isinstance(stmt, Block):
             stack.extend(reversed(stmt.stmts))
         elif len(held(stmt)) == 1:
             around.append(stmt)
-            done.append([])
+            blocks.append([])
             stack += [None, *held(stmt)]
         else:
-            done[-1].append(with_held(stmt, lambda inner: hoist(block_of(inner))))
-    return Block(tuple(_merged(done.pop())))
+            blocks[-1].append(with_held(stmt, lambda inner: hoist(block_of(inner))))
+    return Block(tuple(_merge(blocks.pop())))
 
 
 def _rebuilt(stmt: Stmt, stmts: Sequence[Stmt]) -> list[Stmt]:
@@ -68,17 +68,17 @@ def _movable(loop: For, body: Sequence[Stmt]) -> bool:
     return not any(n is loop.axis or isinstance(n, Load) for n in postorder([body[0].cond]))
 
 
-def _merged(stmts: Sequence[Stmt]) -> list[Stmt]:
+def _merge(stmts: Sequence[Stmt]) -> list[Stmt]:
     """Merge adjacent guards with the same condition, unless the first body may change it."""
-    made: list[Stmt] = []
+    merged: list[Stmt] = []
     for stmt in stmts:
-        last = made[-1] if made else None
+        last = merged[-1] if merged else None
         if isinstance(stmt, If) and isinstance(last, If) and _same_condition(last, stmt):
-            body = _merged([*last.body.stmts, *stmt.body.stmts])
-            made[-1] = replace(last, body=Block(tuple(body)))
+            body = _merge([*last.body.stmts, *stmt.body.stmts])
+            merged[-1] = replace(last, body=Block(tuple(body)))
         else:
-            made.append(stmt)
-    return made
+            merged.append(stmt)
+    return merged
 
 
 def _same_condition(a: If, b: If) -> bool:

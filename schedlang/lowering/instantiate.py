@@ -43,33 +43,33 @@ def instantiate(
     """
     outer = _Point(values)
     points: dict[tuple[Tensor, tuple[Lin, ...]], _Point] = {}
-    done: dict[tuple[int, int], Expr] = {}
+    memo: dict[tuple[int, int], Expr] = {}
     placed: dict[tuple[Tensor, tuple[Lin, ...]], Expr] = {}
-    made: dict[int, tuple[Tensor, tuple[Lin, ...]]] = {}
+    origins: dict[int, tuple[Tensor, tuple[Lin, ...]]] = {}
     for root in roots:
         stack: list[tuple[Expr, _Point, tuple[Expr, _Point] | None]] = [(root, outer, None)]
         while stack:
             node, point, alias = stack.pop()
             key = (id(node), id(point))
             if alias is not None:
-                done[key] = done[(id(alias[0]), id(alias[1]))]
+                memo[key] = memo[(id(alias[0]), id(alias[1]))]
                 continue
-            if key in done:
+            if key in memo:
                 continue
             new = node
             index = _index(node, point.values, ranges) if isinstance(node, Read) else None
             if index is None:
                 if not node.children:
-                    done[key] = _leaf(node, point.values)
+                    memo[key] = _leaf(node, point.values)
                     continue
-                waiting = [c for c in node.children if (id(c), id(point)) not in done]
+                waiting = [c for c in node.children if (id(c), id(point)) not in memo]
                 if waiting:
                     stack.append((node, point, None))
                     stack.extend((c, point, None) for c in reversed(waiting))
                     continue
-                new = with_children(node, tuple(done[(id(c), id(point))] for c in node.children))
+                new = with_children(node, tuple(memo[(id(c), id(point))] for c in node.children))
                 if not isinstance(new, Read):
-                    done[key] = simplified(new, ranges)
+                    memo[key] = simplify_node(new, ranges)
                     continue
                 index = tuple(to_lin(i, ranges=ranges) for i in new.indices)
             assert isinstance(new, Read)
@@ -84,23 +84,26 @@ def instantiate(
                 continue
             if where not in placed:
                 gathers = any(isinstance(leaf, Opaque) for i in index for leaf in i.leaves())
-                placed[where] = found = (
-                    Read(new.tensor, tuple(map(to_expr, index)), new.dtype) if gathers
+                placed[where] = one_read = (
+                    Read(new.tensor, tuple(map(to_expr, index)), new.dtype)
+                    if gathers
                     else DraftRead(new.tensor, index, new.dtype)
-                )  # fmt: skip
-                made[id(found)] = where
-            done[key] = placed[where]
-    result = tuple(done[(id(r), id(outer))] for r in roots)
-    kept = {made[id(n)]: None for n in postorder(result) if isinstance(n, (DraftRead, Read))}
-    return Instance(result, list(kept))
+                )
+                origins[id(one_read)] = where
+            memo[key] = placed[where]
+    result = tuple(memo[(id(r), id(outer))] for r in roots)
+    reads_of_result = {
+        origins[id(n)]: None for n in postorder(result) if isinstance(n, (DraftRead, Read))
+    }
+    return Instance(result, list(reads_of_result))
 
 
 def _index(read: Read, values: Values, ranges: Ranges) -> tuple[Lin, ...] | None:
     """Return the indices of ``read``, unless they read tensors themselves."""
-    found = tuple(to_lin(i, values, ranges) for i in read.indices)
-    if any(isinstance(leaf, Opaque) for lin in found for leaf in lin.leaves()):
+    indices = tuple(to_lin(i, values, ranges) for i in read.indices)
+    if any(isinstance(leaf, Opaque) for lin in indices for leaf in lin.leaves()):
         return None
-    return found
+    return indices
 
 
 def _leaf(node: Expr, values: Values) -> Expr:
@@ -110,7 +113,7 @@ def _leaf(node: Expr, values: Values) -> Expr:
     return node
 
 
-def simplified(node: Expr, ranges: Ranges) -> Expr:
+def simplify_node(node: Expr, ranges: Ranges) -> Expr:
     """Return ``node`` simplified, given that its operands already are.
 
     Indices become linear forms. A decided comparison becomes a constant, and a select with a
@@ -130,8 +133,8 @@ def simplified(node: Expr, ranges: Ranges) -> Expr:
 
 def _compare(node: Binary, ranges: Ranges) -> Expr:
     """Return a comparison of indices; a constant if ``ranges`` decide it."""
-    known = truth(node, ranges)
-    return node if known is None else Const(known, "bool")
+    decision = truth(node, ranges)
+    return node if decision is None else Const(decision, "bool")
 
 
 def _logical(node: Binary) -> Expr:

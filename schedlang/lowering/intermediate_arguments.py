@@ -14,9 +14,7 @@ from schedlang.state.placement import Placement, Problem
 from schedlang.state.state import At, Inline, Stage, State
 
 
-def scan_rows(
-    state: State, placement: Placement, given: Container[Tensor]
-) -> Iterator[Problem]:
+def scan_rows(state: State, placement: Placement, given: Container[Tensor]) -> Iterator[Problem]:
     """Yield a problem for each argument that a scan computes without storage of its own.
 
     These are the init and update of a scan, and inlined stages between its states and updates.
@@ -27,13 +25,17 @@ def scan_rows(
             if not isinstance(scan.op, ScanOp):
                 continue
             if any(t in (*scan.op.init, *scan.op.update) for t in stage.outputs):
-                why = (f"{stage.name} is part of scan {scan.name}, and its rows are stored in "
-                       f"{scan.name}")  # fmt: skip
+                why = (
+                    f"{stage.name} is part of scan {scan.name}, and its rows are stored in "
+                    f"{scan.name}"
+                )
                 hint = f"Leave it out of the arguments and read the rows from {scan.name}."
                 yield Problem(explain(asked, why, hint), stage.name)
         if stage.name in placement.steps and isinstance(stage.attach, Inline):
-            why = (f"{stage.name} is inlined into a scan, which computes it row by row without "
-                   "storing it")  # fmt: skip
+            why = (
+                f"{stage.name} is inlined into a scan, which computes it row by row without "
+                "storing it"
+            )
             hint = (
                 "Leave it out of the arguments, or leave out "
                 f"{subscript(stage.name)}.compute_inline()."
@@ -52,18 +54,23 @@ def not_whole(
         asked = f"compute_at({loop.stage}, {loop.axis.name}) on stage {stage.name}"
         if stage.attach is not loop:
             asked = f"{stage.name} among the arguments, computed in the loop of scan {loop.stage}"
-        given = [t for t in stage.outputs if t in buffers]
+        arguments_here = [t for t in stage.outputs if t in buffers]
         others = [t.name for t in stage.outputs if t not in buffers]
         if others:
-            why = (f"the argument {given[0].name} must be computed whole, but {others[0]}, which "
-                   "is computed with it, only where that loop reads it")  # fmt: skip
+            why = (
+                f"the argument {arguments_here[0].name} must be computed whole, but {others[0]}, "
+                "which "
+                "is computed with it, only where that loop reads it"
+            )
             hint = f"Leave {stage.name} at root, or give both or neither as arguments."
             yield Problem(explain(asked, why, hint), stage.name)
             continue
-        found = _written_once(buffers[given[0]], body)
-        if found is not None:
-            why = (f"{stage.name} is an argument, so each of its elements must be computed exactly "
-                   f"once, and {found}")  # fmt: skip
+        problem = _written_once(buffers[arguments_here[0]], body)
+        if problem is not None:
+            why = (
+                f"{stage.name} is an argument, so each of its elements must be computed exactly "
+                f"once, and {problem}"
+            )
             hint = (
                 f"Leave {stage.name} out of the arguments, or compute it at root and let the loop "
                 f"read a copy:\nT = s.cache_read({stage.name}, 'local', [...]), "
@@ -73,11 +80,12 @@ def not_whole(
 
 
 def _given_stages(state: State, given: Container[Tensor]) -> list[Stage]:
-    """Return the stages with an argument among their outputs that is no output of the schedule."""
+    """Return the stages that have an argument but no output of the schedule among their outputs."""
     return [
-        s for s in state.stages.values()
+        s
+        for s in state.stages.values()
         if any(t in given for t in s.outputs) and not state.is_output(s)
-    ]  # fmt: skip
+    ]
 
 
 def _written_once(buffer: Buffer, body: Block) -> str | None:
@@ -85,8 +93,9 @@ def _written_once(buffer: Buffer, body: Block) -> str | None:
     # a store predicate leaves elements out on purpose, but does not excuse a second write
     sites = [
         replace(s, around=tuple(g for g in s.around if not (isinstance(g, If) and g.predicate)))
-        for s in stores(body) if buffer in s.stmt.buffers
-    ]  # fmt: skip
+        for s in stores(body)
+        if buffer in s.stmt.buffers
+    ]
     try:
         proven = check_finalised(buffer, sites)
     except VerifyError as error:

@@ -18,14 +18,14 @@ from schedlang.index.simplify import to_lin
 from schedlang.ir.accesses import stores
 from schedlang.ir.nodes import Block, For, If, Load, Stmt, Store, walk
 from schedlang.ir.rewrite import (
-    replaced,
+    replace_statements,
     storage,
-    substituted,
+    substitute,
     with_buffers,
     with_each,
     with_expressions,
 )
-from schedlang.lowering.instantiate import simplified
+from schedlang.lowering.instantiate import simplify_node
 
 # the most iterations of an edge
 WIDEST_EDGE = 8
@@ -54,7 +54,7 @@ def split_edges(block: Block) -> Block:
 
 
 def _block(block: Block, ranges: Ranges, copies: int) -> Block:
-    return replaced(block, lambda stmt: _stmt(stmt, ranges, copies))
+    return replace_statements(block, lambda stmt: _stmt(stmt, ranges, copies))
 
 
 def _stmt(stmt: Stmt, ranges: Ranges, copies: int) -> list[Stmt]:
@@ -66,9 +66,10 @@ def _stmt(stmt: Stmt, ranges: Ranges, copies: int) -> list[Stmt]:
         return [with_each(stmt, lambda inner: _stmt(inner, inside, copies))]
     assert isinstance(stmt, For)
     return [
-        part for k, (first, last) in enumerate(found)
+        part
+        for k, (first, last) in enumerate(found)
         for part in _part(stmt, first, last, ranges, copies * len(found), fresh=k > 0)
-    ]  # fmt: skip
+    ]
 
 
 def _inside(stmt: Stmt, ranges: Ranges) -> Ranges:
@@ -86,9 +87,9 @@ def _part(loop: For, first: int, last: int, ranges: Ranges, copies: int, fresh: 
     at: Expr = Const(first, "int64", True)
     if last > first:
         at = Binary("+", axis, at, "int64", True) if first else axis
-    moved = body if at is axis else substituted(body, {axis: at})
+    moved = body if at is axis else substitute(body, {axis: at})
     inside = ranges.extended(axis, ZERO, Lin.of(last - first))
-    known = replaced(moved, lambda stmt: _simplified_stmt(stmt, inside))
+    known = replace_statements(moved, lambda stmt: _simplify_stmt(stmt, inside))
     again = _block(known, inside, copies)
     if last == first:
         return list(again.stmts)
@@ -100,16 +101,18 @@ def _interior(loop: For, ranges: Ranges) -> list[tuple[int, int]] | None:
     if not isinstance(loop.extent, int) or loop.extent < 2:
         return None
     count = loop.extent
-    found = [a for a in _accesses(loop.body) if loop.axis in set(axes_in([a.value]))]
+    clamps = [a for a in _accesses(loop.body) if loop.axis in set(axes_in([a.value]))]
 
     def clamp_free(access: Access, first: int, last: int) -> bool:
         return _is_clamp_free(access, ranges.extended(loop.axis, Lin.of(first), Lin.of(last)))
 
     middle = count // 2
     edged = [
-        a for a in found if not clamp_free(a, 0, count - 1)
+        a
+        for a in clamps
+        if not clamp_free(a, 0, count - 1)
         and (clamp_free(a, middle, middle) or clamp_free(a, middle - 1, middle - 1))
-    ]  # fmt: skip
+    ]
     if not edged:
         return None
 
@@ -166,7 +169,7 @@ def _is_clamp_free(access: Access, ranges: Ranges) -> bool:
     return True
 
 
-def _simplified_stmt(stmt: Stmt, ranges: Ranges) -> list[Stmt]:
+def _simplify_stmt(stmt: Stmt, ranges: Ranges) -> list[Stmt]:
     """Return ``stmt`` in the simplest form that ``ranges`` allow."""
     memo: dict[int, Expr] = {}
 
@@ -175,19 +178,19 @@ def _simplified_stmt(stmt: Stmt, ranges: Ranges) -> list[Stmt]:
             return Load(root.buffer, tuple(map(index, root.indices)), root.dtype)
         if isinstance(root, Binary) and compares_indices(root):
             root = replace(root, a=index(root.a), b=index(root.b))
-            return simplified(root, ranges)
-        return None if root.weak and root.dtype == "int64" else simplified(root, ranges)
+            return simplify_node(root, ranges)
+        return None if root.weak and root.dtype == "int64" else simplify_node(root, ranges)
 
     def index(root: Expr) -> Expr:
         return to_expr(to_lin(root, ranges=ranges))
 
     def value(root: Expr) -> Expr:
-        done = rewrite(root, node, memo)
-        return index(done) if done.weak and done.dtype == "int64" else done
+        rewritten = rewrite(root, node, memo)
+        return index(rewritten) if rewritten.weak and rewritten.dtype == "int64" else rewritten
 
     new = with_expressions(stmt, value)
     inside = _inside(new, ranges)
-    simple = with_each(new, lambda inner: _simplified_stmt(inner, inside))
+    simple = with_each(new, lambda inner: _simplify_stmt(inner, inside))
     if isinstance(simple, If) and isinstance(simple.cond, Const):
         return list(simple.body.stmts) if simple.cond.value else []
     return [simple]

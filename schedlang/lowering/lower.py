@@ -37,24 +37,27 @@ Arg = Union[Tensor, Var]
 
 def default_args(state: State) -> list[Arg]:
     """Return placeholders in order of first appearance, then scalars, then outputs."""
-    given: list[Arg] = list(placeholders(state.outputs))
-    known = sizes_of(given)
-    given += [v for v in variables(state.outputs) if v not in known]
-    return [*given, *state.outputs]
+    inputs: list[Arg] = list(placeholders(state.outputs))
+    implied = sizes_of(inputs)
+    inputs += [v for v in variables(state.outputs) if v not in implied]
+    return [*inputs, *state.outputs]
 
 
 def sizes_of(args: Sequence[Arg]) -> set[Var]:
     """Return the sizes that the shapes of ``args`` determine, without those that are arguments."""
-    known = {a for a in args if isinstance(a, Var)}
+    own = {a for a in args if isinstance(a, Var)}
     shapes = [(k, a.shape) for k, a in enumerate(args) if isinstance(a, Tensor)]
-    return {found.size for found in equations([shapes], known)}
+    return {equation.size for equation in equations([shapes], own)}
 
 
 def lower_state(
-    state: State, args: Sequence[Any] | None = None, strict: bool = True, name: str | None = None,
+    state: State,
+    args: Sequence[Any] | None = None,
+    strict: bool = True,
+    name: str | None = None,
     folds: bool = True,
-) -> Nest:  # fmt: skip
-    """Return the loop nest of ``state`` for ``args`` (by default those of :func:`default_args`).
+) -> Nest:
+    """Return the loop nest of ``state`` for ``args``, by default for :func:`default_args`.
 
     If ``strict`` is false, inconsistencies of the schedule become notes instead of errors. Without
     ``folds``, the storage of sliding windows keeps all rows, in the same order of statements.
@@ -62,11 +65,12 @@ def lower_state(
     checked = default_args(state) if args is None else check_args(state, args)
     tensors = [a for a in checked if isinstance(a, Tensor)]
     for stage in state.stages.values():
-        given = next((t for t in stage.outputs if t in tensors), None)
-        if strict and stage.layout and given is not None:
+        argument = next((t for t in stage.outputs if t in tensors), None)
+        if strict and stage.layout and argument is not None:
             raise LoweringError(
-                f"{given.name} is an argument, whose layout the caller chooses, but stage "
-                f"{stage.name} has a transform_layout: leave {given.name} out of the arguments, or "
+                f"{argument.name} is an argument, whose layout the caller chooses, but stage "
+                f"{stage.name} has a transform_layout: leave {argument.name} out of the arguments, "
+                "or "
                 "leave out transform_layout"
             )
     placement = place(state, tensors)
@@ -74,16 +78,23 @@ def lower_state(
     scalars = variables(state.outputs)
     variable = {v.name for v in scalars}
     buffers = _buffers(checked, variable)
-    taken = {b.name for b in buffers.values()} | variable
-    names = _stage_names(state, taken)
+    names_taken = {b.name for b in buffers.values()} | variable
+    names = _stage_names(state, names_taken)
     ahead = frozenset(hint.tensor for s in state.stages.values() for hint in s.prefetches)
     clipped: set[Tensor] = set()
     while True:
         problems = [*placement.problems, *scan_rows(state, placement, tensors)]
         job = Job(
-            state, placement, frozenset(tensors), alias, names, ahead, problems,
-            clipped=set(clipped), folds=folds,
-        )  # fmt: skip
+            state,
+            placement,
+            frozenset(tensors),
+            alias,
+            names,
+            ahead,
+            problems,
+            clipped=set(clipped),
+            folds=folds,
+        )
         drafts = run(_roots(job))
         if job.clipped <= clipped:
             break
@@ -102,10 +113,10 @@ def lower_state(
     body = Block((*notes, *body.stmts))
     listed = tuple(buffers[a] if isinstance(a, Tensor) else a for a in checked)
     outputs = tuple(buffers[t] for t in tensors if t in state.defined)
-    found = sizes_of(checked)
-    sizes = tuple(v for v in scalars if v in found)
+    implied = sizes_of(checked)
+    sizes = tuple(v for v in scalars if v in implied)
     title = name or state.outputs[-1].op.name
-    return Nest(title, listed, outputs, body, sizes, loop_names(body, taken))
+    return Nest(title, listed, outputs, body, sizes, loop_names(body, names_taken))
 
 
 def _stage_names(state: State, taken: set[str]) -> dict[str, str]:
@@ -113,12 +124,12 @@ def _stage_names(state: State, taken: set[str]) -> dict[str, str]:
     names: dict[str, str] = {}
     used = set(taken)
     for name in state.stages:
-        made, count = name, 0
-        while made in used:
+        title, count = name, 0
+        while title in used:
             count += 1
-            made = f"{name}_{count}"
-        used.add(made)
-        names[name] = made
+            title = f"{name}_{count}"
+        used.add(title)
+        names[name] = title
     return names
 
 
@@ -129,7 +140,7 @@ def _distinct(problems: Sequence[Problem]) -> list[Problem]:
 def check_args(state: State, args: Sequence[Any]) -> list[Arg]:
     """Return ``args``, checked: tensors and sizes of this computation, complete and distinct."""
     needed = set(placeholders(state.outputs))
-    known = needed | set(state.defined)
+    tensors_known = needed | set(state.defined)
     scalars = variables(state.outputs)
     checked: list[Arg] = []
     tensors: set[Tensor] = set()
@@ -141,7 +152,7 @@ def check_args(state: State, args: Sequence[Any]) -> list[Arg]:
             raise ComputeTypeError(
                 f"argument {position} is {arg!r}, but arguments must be tensors or sizes (sl.var)"
             )
-        if arg not in known:
+        if arg not in tensors_known:
             raise LoweringError(
                 f"argument {position}, {arg.name}, is not a tensor of this computation, whose "
                 "tensors are "
@@ -182,7 +193,7 @@ def _aliases(state: State) -> dict[Any, Any]:
 
 def _buffers(args: Sequence[Arg], taken: Set[str]) -> dict[Tensor, Buffer]:
     """Return the buffers of the tensors of ``args``; their names are distinct and not ``taken``."""
-    made: dict[Tensor, Buffer] = {}
+    buffers: dict[Tensor, Buffer] = {}
     names = {a.name for a in args if isinstance(a, Var)} | taken
     for arg in args:
         if isinstance(arg, Tensor):
@@ -192,8 +203,8 @@ def _buffers(args: Sequence[Arg], taken: Set[str]) -> dict[Tensor, Buffer]:
                 name = f"{arg.name}_{count}"
             names.add(name)
             shape = tuple(number_or_expr(to_lin(e)) for e in arg.shape)
-            made[arg] = Buffer(name, arg.dtype, shape, "global", arg)
-    return made
+            buffers[arg] = Buffer(name, arg.dtype, shape, "global", arg)
+    return buffers
 
 
 def _roots(job: Job) -> Task:
@@ -210,38 +221,39 @@ def _roots(job: Job) -> Task:
         scope = Scope(Ranges())
         if isinstance(placement.store.get(name), Root):
             drafts = store_child(job, stage, drafts, pending, scope)
-        wanted = any(t in job.given for t in stage.outputs)
+        is_argument = any(t in job.given for t in stage.outputs)
         location = placement.attach[name]
         # an inlined stage that is an argument is also computed at root
-        at_root = isinstance(location, Root) or (isinstance(location, Inline) and wanted)
+        at_root = isinstance(location, Root) or (isinstance(location, Inline) and is_argument)
         if name in parts or not at_root:
             continue
         if stage.is_scan:
             box = take(stage, pending, scope.ranges)
-            if not wanted and box is None:
+            if not is_argument and box is None:
                 continue
-            made, more = yield nest_scan(job, stage, scope)
+            stage_drafts, more = yield nest_scan(job, stage, scope)
             merge(pending, more, scope.ranges)
-            kept = stage if wanted else stage.with_(layout=rolling(job.state, stage, box))
-            drafts = [*_storage_of(job, kept), *made, *drafts]
-        elif wanted:
+            rolled = stage if is_argument else stage.with_(layout=rolling(job.state, stage, box))
+            drafts = [*_storage_of(job, rolled), *stage_drafts, *drafts]
+        elif is_argument:
             take(stage, pending, scope.ranges)
-            made, more = yield nest_stage(job, stage, whole(stage.outputs[0].shape), scope)
+            stage_drafts, more = yield nest_stage(job, stage, whole(stage.outputs[0].shape), scope)
             merge(pending, more, scope.ranges)
-            drafts = [*_storage_of(job, stage), *made, *drafts]
+            drafts = [*_storage_of(job, stage), *stage_drafts, *drafts]
         else:
             drafts, pending = yield place_child(job, stage, drafts, pending, scope)
     return drafts
 
 
 def _storage_of(job: Job, stage: Stage) -> list[Any]:
-    """Return storage for the outputs of ``stage`` that are no arguments."""
+    """Return storage for the outputs of ``stage`` that are not arguments."""
     return list(job.storage(stage, whole(stage.outputs[0].shape), "global"))
 
 
 def _scan_parts(state: State) -> set[str]:
     return {
         state.defined[t]
-        for s in state.stages.values() if isinstance(s.op, ScanOp)
+        for s in state.stages.values()
+        if isinstance(s.op, ScanOp)
         for t in (*s.op.init, *s.op.update)
-    }  # fmt: skip
+    }

@@ -12,8 +12,8 @@ from schedlang.ir.rewrite import storage
 def loop_names(root: Block, given: Iterable[str] = ()) -> dict[Axis, str]:
     """Return the name of each loop variable.
 
-    A name that equals that of an enclosing loop, of an allocation or of ``given`` is extended by
-    its stage's name. ``given`` are the names of the arguments and sizes.
+    If a name is already the name of an enclosing loop, of an allocation or in ``given``, the name
+    of its stage is put before it. ``given`` are the names of the arguments and sizes.
     """
     names: dict[Axis, str] = {}
     other = {*given, *(b.name for b in storage(root))}
@@ -27,16 +27,14 @@ def loop_names(root: Block, given: Iterable[str] = ()) -> dict[Axis, str]:
     return names
 
 
-def _name(
-    names: dict[Axis, str], loop: For, around: tuple[Axis, ...], other: Set[str]
-) -> None:
-    taken = other | {names[a] for a in around if a is not loop.axis}
+def _name(names: dict[Axis, str], loop: For, around: tuple[Axis, ...], other: Set[str]) -> None:
+    others = other | {names[a] for a in around if a is not loop.axis}
     name = names.get(loop.axis, loop.axis.name)
-    if name in taken:
+    if name in others:
         name = f"{loop.stage}.{loop.axis.name}"
     count = 0
     base = name
-    while name in taken:
+    while name in others:
         count += 1
         name = f"{base}_{count}"
     names[loop.axis] = name

@@ -53,8 +53,8 @@ class Job:
 
     def storage(self, stage: Stage, dims: Sequence[Dim], scope: str) -> list[Alloc]:
         """Return the allocations for ``dims`` of ``stage``; arguments need none."""
-        made = allocate(stage, dims, scope, self.names.get(stage.name, stage.name))
-        return [a for a in made if a.buffer.tensor not in self.given]
+        allocations = allocate(stage, dims, scope, self.names.get(stage.name, stage.name))
+        return [a for a in allocations if a.buffer.tensor not in self.given]
 
 
 @dataclass(frozen=True)
@@ -95,12 +95,11 @@ class Nesting:
 
     @property
     def hidden(self) -> set[Axis | None]:
-        """The loop variables that are out of scope: of reductions at first, then of scattered axes.
-        """
+        """The loop variables out of scope: of reductions at first, then of scattered axes."""
         away = self.stage.reduce_leaves if self.init else self.stage.scattered_leaves
         return {self.plan.variables.get(a) for a in away if self.init or self.updating} - {None}
 
-    def planned(self, peel: Peel) -> Nesting:
+    def with_plan(self, peel: Peel) -> Nesting:
         plan = make_plan(self.stage, self.dims, self.scope.ranges, peel, self.scope.threads)
         return replace(self, peel=peel, plan=plan)
 

@@ -13,7 +13,7 @@ from schedlang.index.ranges import Ranges
 from schedlang.index.rules import extreme, floordiv, mod
 from schedlang.ir.nodes import For
 from schedlang.lowering.drafts import Draft, DraftPrefetch, block
-from schedlang.lowering.region import Box, defined, largest_extent, point, relax_box
+from schedlang.lowering.region import Box, avoid_zero_division, largest_extent, point, relax_box
 from schedlang.lowering.scattered import scatters
 from schedlang.state.plan import Dim, Plan
 from schedlang.state.state import Prefetch, Stage
@@ -40,14 +40,16 @@ def prefetch(
     var = plan.variables[hint.axis]
     later: dict[Axis | Var, Lin] = {var: Lin.of(var) + hint.offset}
     at = [lo.substitute(later) for lo in box.lo if lo is not None]
-    made = _whole(hint.tensor, at, steps) if not around else _shared(
-        hint.tensor, at, steps, plan, around, ranges
-    )  # fmt: skip
-    if isinstance(made, str):
-        return made
+    loops = (
+        _whole(hint.tensor, at, steps)
+        if not around
+        else _shared(hint.tensor, at, steps, plan, around, ranges)
+    )
+    if isinstance(loops, str):
+        return loops
     outside = stage.leaf[: stage.leaf.index(hint.at) + 1]
     alone = all(stage.kinds.get(axis, "") not in ("unroll", "vectorize") for axis in outside)
-    return _nest([DraftPrefetch(hint.tensor, tuple(at))], made, stage.name, alone)
+    return _nest([DraftPrefetch(hint.tensor, tuple(at))], loops, stage.name, alone)
 
 
 def over_loops(box: Box, plan: Plan, inside: Sequence[Axis], ranges: Ranges) -> Box:
@@ -75,10 +77,10 @@ def written_box(
 def _steps(tensor: Tensor, box: Box, ranges: Ranges) -> list[tuple[Lin, int]] | str:
     """Return ``(count, width)`` for each dimension: the number of steps and their width.
 
-    A step along the last dimension is a cache line wide. Return a refusal as text if a size is
+    A step along the last dimension is a cache line wide. Return the text of a refusal if a size is
     unknown.
     """
-    found = []
+    steps = []
     for dim, (lo, hi) in enumerate(zip(box.lo, box.hi)):
         assert lo is not None and hi is not None
         extent = largest_extent(lo, hi, ranges)
@@ -86,8 +88,13 @@ def _steps(tensor: Tensor, box: Box, ranges: Ranges) -> list[tuple[Lin, int]] | 
             return f"the part of {tensor.name} that an iteration reads has no known size"
         last = dim == len(box.lo) - 1
         width = max(1, LINE_BYTES // dtypes.itemsize(tensor.dtype)) if last else 1
-        found.append((floordiv(defined(extent, ranges) + width - 1, Lin.of(width), ranges), width))
-    return found
+        steps.append(
+            (
+                floordiv(avoid_zero_division(extent, ranges) + width - 1, Lin.of(width), ranges),
+                width,
+            )
+        )
+    return steps
 
 
 def _whole(
@@ -110,9 +117,13 @@ def _whole(
 
 
 def _shared(
-    tensor: Tensor, at: list[Lin], steps: Sequence[tuple[Lin, int]], plan: Plan,
-    around: Sequence[Axis], ranges: Ranges,
-) -> list[tuple[Axis, Lin]] | str:  # fmt: skip
+    tensor: Tensor,
+    at: list[Lin],
+    steps: Sequence[tuple[Lin, int]],
+    plan: Plan,
+    around: Sequence[Axis],
+    ranges: Ranges,
+) -> list[tuple[Axis, Lin]] | str:
     """Return a loop over the lines of one iteration of the loops ``around``, which share them.
 
     The iterations take the lines in order, an equal number each; those left over at the end take

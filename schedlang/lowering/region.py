@@ -108,10 +108,10 @@ def realize(
 ) -> tuple[Dim, ...]:
     """Return the dimensions that a stage must compute to cover ``box``, clipped to the tensor.
 
-    The extents do not depend on the enclosing loops, so that storage and loops have fixed sizes.
-    A dimension whose box may exceed the tensor is marked, so that it gets a guard. A box as large
-    as the tensor becomes the whole tensor, unless it is that of a stage in a scan's step, which
-    computes no first rows. Such a stage has ``rows`` rows so far.
+    The extents do not depend on the enclosing loops, so that storage and loops have fixed sizes. A
+    dimension whose box may exceed the tensor is marked, so that it gets a guard. A box as large as
+    the tensor becomes the whole tensor, except for a stage in a scan's step, which computes no
+    first rows. Such a stage has ``rows`` rows so far.
     """
     moves = rows is not None
     dims = tuple(_dim(lo, hi, size, ranges, moves) for lo, hi, size in zip(box.lo, box.hi, sizes))
@@ -126,14 +126,14 @@ def realize_past(box: Box, sizes: Sequence[Lin], ranges: Ranges) -> tuple[Dim, .
 
     Return ``None`` if the box has no fixed size.
     """
-    found = []
+    dims = []
     for lo, hi, size in zip(box.lo, box.hi, sizes):
         extent = None if lo is None or hi is None else largest_extent(lo, hi, ranges)
         if lo is None or extent is None or extent.const is None:
             return None
         past = not ranges.le(lo + extent, size)
-        found.append(Dim(lo, extent, low=not ranges.nonneg(lo), high=past, size=size))
-    return tuple(found)
+        dims.append(Dim(lo, extent, low=not ranges.nonneg(lo), high=past, size=size))
+    return tuple(dims)
 
 
 def _dim(lo: Lin | None, hi: Lin | None, size: Lin, ranges: Ranges, moves: bool) -> Dim:
@@ -154,13 +154,13 @@ def _dim(lo: Lin | None, hi: Lin | None, size: Lin, ranges: Ranges, moves: bool)
     if size.const is not None and extent.const is None:
         # keep the extent constant, since the loop may be vectorized or unrolled
         return whole
-    extent = defined(extent, ranges)
+    extent = avoid_zero_division(extent, ranges)
     return Dim(
         lo, extent, low=not ranges.nonneg(lo), high=not ranges.le(lo + extent, size), size=size
     )
 
 
-def defined(extent: Lin, ranges: Ranges) -> Lin:
+def avoid_zero_division(extent: Lin, ranges: Ranges) -> Lin:
     """Return ``extent`` with divisions by zero avoided for sizes of 0.
 
     Extents are evaluated for allocations and loops even if nothing runs.
@@ -176,10 +176,10 @@ def defined(extent: Lin, ranges: Ranges) -> Lin:
 
 def _defined_atom(atom: Atom, ranges: Ranges) -> Lin:
     if isinstance(atom, Extreme):
-        return extreme(atom.op, [defined(arg, ranges) for arg in atom.args], ranges)
+        return extreme(atom.op, [avoid_zero_division(arg, ranges) for arg in atom.args], ranges)
     if not isinstance(atom, (Div, Mod)):
         return Lin.of(atom)
-    num, den = defined(atom.num, ranges), atom.den
+    num, den = avoid_zero_division(atom.num, ranges), atom.den
     if den.const is None:
         den = extreme("max", (den, Lin.of(1)), ranges)
     return Lin.of(type(atom)(num, den))

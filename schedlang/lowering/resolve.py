@@ -61,20 +61,20 @@ def _block(
     drafts: Sequence[Any], where: Where, alias: Mapping[Tensor, Tensor], ranges: Ranges
 ) -> Block:
     scope = dict(where)
-    made: list[Stmt] = []
+    stmts: list[Stmt] = []
     for draft in drafts:
         if isinstance(draft, Alloc):
             assert draft.buffer.tensor is not None
             scope[draft.buffer.tensor] = Place(draft.buffer, draft.origin, draft.layout)
-            made.append(draft)
+            stmts.append(draft)
         elif isinstance(draft, DraftStore):
-            made.append(_store(draft, scope, alias, ranges))
+            stmts.append(_store(draft, scope, alias, ranges))
         elif isinstance(draft, DraftPrefetch):
             place = _find(draft.tensor, scope, alias)
-            made.append(Fetch(place.buffer, _clamped(draft.indices, place, ranges)))
+            stmts.append(Fetch(place.buffer, _clamped(draft.indices, place, ranges)))
         else:
-            made.append(_around(draft, scope, alias, ranges))
-    return Block(tuple(made))
+            stmts.append(_around(draft, scope, alias, ranges))
+    return Block(tuple(stmts))
 
 
 def _around(draft: Stmt, scope: Where, alias: Mapping[Tensor, Tensor], ranges: Ranges) -> Stmt:
@@ -87,8 +87,8 @@ def _around(draft: Stmt, scope: Where, alias: Mapping[Tensor, Tensor], ranges: R
         return own
     # outside of the lambda, since nests may be deep
     (body,) = held(own)
-    made = _block(block_of(body).stmts, scope, alias, inside)
-    return with_held(own, lambda _: made)
+    inner = _block(block_of(body).stmts, scope, alias, inside)
+    return with_held(own, lambda _: inner)
 
 
 def _find(tensor: Tensor, scope: Where, alias: Mapping[Tensor, Tensor]) -> Place:
@@ -97,24 +97,24 @@ def _find(tensor: Tensor, scope: Where, alias: Mapping[Tensor, Tensor]) -> Place
 
 def _clamped(indices: Sequence[Lin], place: Place, ranges: Ranges) -> tuple[Expr, ...]:
     """Return the buffer index of ``indices``, clamped to the buffer."""
-    found = []
+    clamped = []
     for at, extent in zip(place.index(indices, ranges), place.buffer.shape):
         last = to_lin(extent) - 1
         above = extreme("max", (at, Lin.of(0)), ranges)
-        found.append(to_expr(extreme("min", (above, last), ranges)))
-    return tuple(found)
+        clamped.append(to_expr(extreme("min", (above, last), ranges)))
+    return tuple(clamped)
 
 
 def _store(put: DraftStore, scope: Where, alias: Mapping[Tensor, Tensor], ranges: Ranges) -> Store:
-    found = [_find(t, scope, alias) for t in put.tensors]
-    indices = tuple(map(to_expr, found[0].index(put.indices, ranges)))
+    places = [_find(t, scope, alias) for t in put.tensors]
+    indices = tuple(map(to_expr, places[0].index(put.indices, ranges)))
     values = tuple(_loads(v, scope, alias, ranges) for v in put.values)
     if put.scatters:
         indices = tuple(_loads(i, scope, alias, ranges) for i in indices)
-    buffers = tuple(p.buffer for p in found)
+    buffers = tuple(p.buffer for p in places)
     return Store(
         buffers, indices, values, put.reducer, put.stage, scatters=put.scatters, atomic=put.atomic
-    )  # fmt: skip
+    )
 
 
 def _loads(value: Expr, scope: Where, alias: Mapping[Tensor, Tensor], ranges: Ranges) -> Expr:

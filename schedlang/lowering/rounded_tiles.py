@@ -16,27 +16,30 @@ from schedlang.state.plan import Dim
 from schedlang.state.state import Stage
 
 
-def rounded_up(
-    stage: Stage, dims: Sequence[Dim], inline: Mapping[Tensor, ComputeOp], ranges: Ranges,
+def round_up(
+    stage: Stage,
+    dims: Sequence[Dim],
+    inline: Mapping[Tensor, ComputeOp],
+    ranges: Ranges,
     boxed: Callable[[Tensor], bool] | None = None,
-) -> tuple[tuple[Dim, ...], set[Tensor]]:  # fmt: skip
+) -> tuple[tuple[Dim, ...], set[Tensor]]:
     """Return ``dims`` without guards at the tensor's ends, if no operand is read out of bounds.
 
     A guard is dropped if the operands are padded, as in a packed matrix whose last panel is filled
     up, or if the operands that are read past their ends are all ``boxed``: their storage can be
     as large as the region read. The second result is the set of those operands.
     """
-    found, past = list(dims), set[Tensor]()
+    rounded, past = list(dims), set[Tensor]()
     for k, dim in enumerate(dims):
         if dim.low or dim.high:
-            free = [*found[:k], replace(dim, low=False, high=False), *found[k + 1 :]]
+            free = [*rounded[:k], replace(dim, low=False, high=False), *rounded[k + 1 :]]
             outside = _read_outside(stage, free, inline, ranges)
             if outside is None:
                 continue
             if not outside or (boxed is not None and not dim.low and all(map(boxed, outside))):
-                found = free
+                rounded = free
                 past |= outside
-    return tuple(found), past
+    return tuple(rounded), past
 
 
 def _read_outside(
@@ -62,11 +65,11 @@ def _read_outside(
         if dim.high:
             ranges = ranges.assuming((values[axis] - dim.size + 1,))
     roots = (*op.body, *(op.init or ()), *(() if op.where is None else (op.where,)))
-    found: set[Tensor] = set()
+    tensors: set[Tensor] = set()
     for tensor, index in instantiate(roots, values, inline, ranges).reads:
         for at, extent in zip(index, tensor.shape):
             if not within(at, to_lin(extent), ranges):
                 if any(isinstance(leaf, Opaque) for leaf in at.leaves()):
                     return None
-                found.add(tensor)
-    return found
+                tensors.add(tensor)
+    return tensors

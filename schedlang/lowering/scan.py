@@ -43,9 +43,9 @@ def nest_scan(job: Job, stage: Stage, scope: Scope) -> Task:
             assert isinstance(child.op, ComputeOp)
             row = Dim(rows + Lin.of(var), Lin.of(1), size=to_lin(child.op.axis[0].extent))
             dims = (row, *whole(child.outputs[0].shape)[1:])
-            made, more = yield nest_stage(job, child, dims, inner)
+            child_drafts, more = yield nest_stage(job, child, dims, inner)
             merge(pending, more, inner.ranges)
-            drafts = [*made, *drafts]
+            drafts = [*child_drafts, *drafts]
             extra += _extra_outputs(job, child)
         elif child.name in steps:
             drafts, pending = yield attach_child(nesting, time, child, drafts, pending, inner)
@@ -57,14 +57,14 @@ def nest_scan(job: Job, stage: Stage, scope: Scope) -> Task:
     first: list[Any] = []
     for child in reversed(stages):
         if any(tensor in op.init for tensor in child.outputs):
-            made, more = yield nest_stage(job, child, whole(child.outputs[0].shape), scope)
+            child_drafts, more = yield nest_stage(job, child, whole(child.outputs[0].shape), scope)
             merge(pending, more, scope.ranges)
-            first = [*made, *first]
+            first = [*child_drafts, *first]
             extra += _extra_outputs(job, child)
     return [*extra, *first, *([] if extent.const == 0 else [loop])], pending
 
 
 def _extra_outputs(job: Job, stage: Stage) -> list[Alloc]:
-    """Return storage for the outputs of a stage that are no state, with as many rows as those."""
-    made = job.storage(stage, whole(stage.outputs[0].shape), "global")
-    return [a for a in made if a.buffer.tensor not in job.alias]
+    """Return storage for the outputs of a stage besides its states, with as many rows as these."""
+    allocations = job.storage(stage, whole(stage.outputs[0].shape), "global")
+    return [a for a in allocations if a.buffer.tensor not in job.alias]

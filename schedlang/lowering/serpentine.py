@@ -14,13 +14,13 @@ def loops_that_never_turn(stage: Stage, scope: Scope) -> list[str]:
     A serial loop of the stage may have a single iteration, as a batch of 1. ``scope`` has the loops
     around the stage.
     """
-    found = []
+    refusals = []
     for axis in serpentine_axes(stage):
         outer = stage.leaf[: stage.leaf.index(axis)]
         if scope.loops or any(a not in stage.kinds for a in outer):
             continue
         view = subscript(stage.name)
-        found.append(
+        refusals.append(
             explain(
                 f'pragma({axis.name}, "{SERPENTINE}") on stage {stage.name}',
                 f"{axis.name} goes backwards in every odd iteration of the serial loop next around "
@@ -29,4 +29,4 @@ def loops_that_never_turn(stage: Stage, scope: Scope) -> list[str]:
                 f"{axis.name}, or compute it in a loop of its reader: {view}.compute_at(...).",
             )
         )
-    return found
+    return refusals

@@ -40,15 +40,15 @@ def find_slides(
     variables = [var for var, _ in loops if var is not None]
     spans = list(enumerate(zip(box.lo, box.hi)))
     moved = {v: [k for k, (lo, hi) in spans if _moves(v, lo) or _moves(v, hi)] for v in variables}
-    found = []
+    slides = []
     for var, kind in loops:
         if var is None or kind not in ("", "unroll") or len(moved[var]) != 1:
             continue
         (dim,) = moved[var]
         if sum(dim in moved[v] for v in variables) == 1:
             slide = _slide_along(var, dim, box)
-            found += [] if slide is None else [slide]
-    return tuple(found)
+            slides += [] if slide is None else [slide]
+    return tuple(slides)
 
 
 def _slide_along(var: Axis, dim: int, box: Box) -> Slide | None:

@@ -18,7 +18,7 @@ from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
 from schedlang.ir.nodes import If
 from schedlang.lowering.drafts import Draft, DraftStore, block
-from schedlang.lowering.guards import late_guards, wrapped
+from schedlang.lowering.guards import late_guards, wrap
 from schedlang.lowering.instantiate import instantiate
 from schedlang.lowering.nesting import Job, Made, Nesting, Scope
 from schedlang.lowering.region import Pending, add, point
@@ -30,7 +30,7 @@ from schedlang.state.plan import thread_tag
 def statement(n: Nesting, scope: Scope) -> Made:
     """Return the store of one point, under the guards that must be at the statement."""
     drafts, pending = _point(n, scope)
-    return wrapped(late_guards(n), drafts), pending
+    return wrap(late_guards(n), drafts), pending
 
 
 def _point(n: Nesting, scope: Scope) -> Made:
@@ -88,8 +88,8 @@ def _predicated(n: Nesting, scope: Scope, drafts: list[Draft]) -> list[Draft]:
 
     def bound(node: Expr) -> Expr | None:
         if isinstance(node, Axis) and node.tag:
-            found = scope.threads.find(node.tag)
-            return None if found is None else found[0]
+            thread = scope.threads.find(node.tag)
+            return None if thread is None else thread[0]
         if isinstance(node, Axis) and (node in at or node in n.plan.values):
             return to_expr(at[node] if node in at else n.plan.values[node])
         return None

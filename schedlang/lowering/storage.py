@@ -56,7 +56,7 @@ def allocate(stage: Stage, dims: Sequence[Dim], scope: str, title: str) -> list[
 
     Those of a scan hold all of its states, whose shapes differ.
     """
-    made = []
+    allocations = []
     for tensor in stage.outputs:
         own = whole(tensor.shape) if stage.is_scan else dims
         layout = tuple(part for part in stage.layout if part.dim < tensor.ndim)
@@ -68,8 +68,8 @@ def allocate(stage: Stage, dims: Sequence[Dim], scope: str, title: str) -> list[
         buffer = Buffer(
             name, tensor.dtype, shape, scope, tensor, _strides(stage, shape), stage.double_buffer
         )
-        made.append(Alloc(buffer, tuple(d.lo for d in own), layout))
-    return made
+        allocations.append(Alloc(buffer, tuple(d.lo for d in own), layout))
+    return allocations
 
 
 def _strides(stage: Stage, shape: Sequence[object]) -> tuple[int, ...] | None:
@@ -79,14 +79,14 @@ def _strides(stage: Stage, shape: Sequence[object]) -> tuple[int, ...] | None:
     """
     axes = stage.op.axis
     places = whole_dims(stage.layout, len(axes)) if stage.layout else range(len(axes))
-    wanted = {k: stage.align[a] for k, a in zip(places, axes) if a in stage.align}
-    if not wanted or any(not isinstance(e, int) for e in shape):
+    alignments = {k: stage.align[a] for k, a in zip(places, axes) if a in stage.align}
+    if not alignments or any(not isinstance(e, int) for e in shape):
         return None
     strides: list[int] = []
     step = 1
     for k in reversed(range(len(shape))):
-        if k in wanted:
-            factor, offset = wanted[k]
+        if k in alignments:
+            factor, offset = alignments[k]
             step += (offset - step) % factor
         strides.insert(0, step)
         step *= shape[k]  # type: ignore[operator]

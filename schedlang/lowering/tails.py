@@ -39,9 +39,13 @@ class Cut:
 
 
 def cut_at(
-    stage: Stage, plan: Plan, peel: Peel, leaf: tuple[Axis, ...], axis: Axis,
+    stage: Stage,
+    plan: Plan,
+    peel: Peel,
+    leaf: tuple[Axis, ...],
+    axis: Axis,
     children: Mapping[tuple[str, Axis], tuple[Stage, ...]],
-) -> Cut | str | None:  # fmt: skip
+) -> Cut | str | None:
     """Return the cut of the split whose outer loop is ``axis``, or ``None`` for no cut.
 
     Return a refusal as text if a requested cut is impossible. ``tail="auto"`` cuts if the guard
@@ -106,8 +110,9 @@ def cut_at(
 
 
 def lost_cuts(stage: Stage, plan: Plan) -> list[str]:
-    """Return the refusals of requested cuts whose outer axis is no longer a loop."""
-    found = []
+    """Return the refusals of cuts that were asked for, but whose outer axis is not a loop any more.
+    """
+    refusals = []
     for split in stage.relations:
         if not isinstance(split, Split) or split.tail != "cut":
             continue
@@ -116,14 +121,14 @@ def lost_cuts(stage: Stage, plan: Plan) -> list[str]:
         if user is None or rest.const == 0:
             continue
         why = f"{split.outer.name} was turned into {' and '.join(axis_names(user))}"
-        found.append(_refused(split, stage, why))
-    return found
+        refusals.append(_refused(split, stage, why))
+    return refusals
 
 
 def rest_of_cut(stage: Stage, peel: Peel, axis: Axis, kind: str) -> str:
     """Return advice on a cut that leaves the extent of ``axis`` unknown until the call."""
-    made = (s for s in stage.relations if isinstance(s, Split) and s.inner in dict(peel.extents))
-    split = next((s for s in made if axis in axes_inside(stage, s.inner)), None)
+    splits = (s for s in stage.relations if isinstance(s, Split) and s.inner in dict(peel.extents))
+    split = next((s for s in splits if axis in axes_inside(stage, s.inner)), None)
     if split is None:
         return ""
     name = split.parent.name
@@ -144,9 +149,11 @@ def _refused(split: Split, stage: Stage, why: str) -> str:
 
 
 def _holds_tile(
-    stage: Stage, leaf: tuple[Axis, ...], axis: Axis,
+    stage: Stage,
+    leaf: tuple[Axis, ...],
+    axis: Axis,
     children: Mapping[tuple[str, Axis], tuple[Stage, ...]],
-) -> bool:  # fmt: skip
+) -> bool:
     """Return whether a stage computed inside loop ``axis`` is vectorized or unrolled."""
     start = next(k for k, a in enumerate(leaf) if a is axis)
     waiting = [c for a in leaf[start:] for c in children.get((stage.name, a), ())]

@@ -16,13 +16,13 @@ from schedlang.state.state import At, Attach, Stage, State
 
 def too_few_threads(stage: Stage, plan: Plan, threads: Threads) -> list[str]:
     """Return the refusals of axes that are longer than the thread loop in scope they use."""
-    found = []
+    refusals = []
     for axis in stage.leaf:
         around = threads.find(stage.kinds.get(axis, ""))
         extent = plan.extents[axis]
         if around is not None and not plan.ranges.le(extent, around[1]):
             kind = stage.kinds[axis]
-            found.append(
+            refusals.append(
                 explain(
                     f"bind({axis.name}, {kind!r}) on stage {stage.name}",
                     f"{axis.name} has {extent} iterations, but {stage.name} is computed inside a "
@@ -31,21 +31,21 @@ def too_few_threads(stage: Stage, plan: Plan, threads: Threads) -> list[str]:
                     f"factor={around[1]}, or the outer loop of nparts={around[1]}.",
                 )
             )
-    return found
+    return refusals
 
 
 def thread_variables(stage: Stage, plan: Plan, threads: Threads) -> set[Axis]:
     """Return the ``threadIdx`` variables of the stage's loops and of the enclosing ones."""
     bound = (a for a in stage.leaf if stage.kinds.get(a, "").startswith("threadIdx"))
-    found = {var for a in bound if (var := plan.variables.get(a)) is not None}
-    return found | {var for tag, var, _ in threads.known if tag.startswith("threadIdx")}
+    own = {var for a in bound if (var := plan.variables.get(a)) is not None}
+    return own | {var for tag, var, _ in threads.known if tag.startswith("threadIdx")}
 
 
 def no_thread(state: State, body: Block) -> list[Problem]:
     """Return a problem for each store predicate over a thread that its kernel does not have."""
     if all(s.predicate is None for s in state.stages.values()):
         return []
-    found = []
+    problems = []
     for guard, axis in unknown_threads(body):
         stage = next(s.stage for s, _ in walk(guard) if isinstance(s, Store))
         why = explain(
@@ -54,11 +54,11 @@ def no_thread(state: State, body: Block) -> list[Problem]:
             f"Bind a loop of {stage}, or of another stage of the same kernel, to {axis.tag}, or "
             "leave out the predicate.",
         )
-        found.append(Problem(why, stage))
-    return found
+        problems.append(Problem(why, stage))
+    return problems
 
 
-def fetched(
+def threads_fetch(
     state: State, attach: Mapping[str, Attach], given: Container[Tensor], tensor: Tensor
 ) -> bool:
     """Return whether threads read ``tensor`` from shared storage, directly or by local copies.
@@ -75,7 +75,7 @@ def fetched(
     return (
         stage.scope == "local"
         and bool(inputs)
-        and all(fetched(state, attach, given, t) for t in inputs)
+        and all(threads_fetch(state, attach, given, t) for t in inputs)
     )
 
 
@@ -83,7 +83,7 @@ def wrong_threads(
     child: Stage, scope_name: str, threads: Threads, shared: Container[str]
 ) -> list[str]:
     """Return refusals of loops bound to threads in scope that need storage these do not share."""
-    found = []
+    refusals = []
     for axis, kind in child.kinds.items():
         if not thread_tag(kind) or threads.find(kind) is None:
             continue
@@ -97,7 +97,7 @@ def wrong_threads(
                 f"Compute {child.name} at a loop outside {kind} and bind its own loops to {kind}, "
                 f"or leave {axis.name} unbound."
             )
-            found.append(explain(asked, why, hint))
+            refusals.append(explain(asked, why, hint))
         elif kind not in shared:
             why = (
                 f"{child.name} is computed inside a loop bound to {kind}, and each {kind} has its "
@@ -108,5 +108,5 @@ def wrong_threads(
                 '.set_scope("shared"), or leave '
                 f"{axis.name} unbound."
             )
-            found.append(explain(asked, why, hint))
-    return found
+            refusals.append(explain(asked, why, hint))
+    return refusals

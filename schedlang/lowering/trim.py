@@ -22,9 +22,9 @@ from schedlang.index.ranges import Ranges
 from schedlang.index.relax import lower, relax, upper
 from schedlang.index.rules import floordiv
 from schedlang.index.simplify import to_lin
-from schedlang.ir.accesses import accesses, loads, stored
+from schedlang.ir.accesses import accesses, loads, written_buffers
 from schedlang.ir.nodes import Block, Buffer, For, If, Load, Stmt, Store, held, walk
-from schedlang.ir.rewrite import replaced, storage, with_each
+from schedlang.ir.rewrite import replace_statements, storage, with_each
 
 Facts = frozenset[Lin]
 
@@ -58,9 +58,11 @@ class _Place:
         ranges = self.ranges.extended(loop.axis, ZERO, to_lin(loop.extent) - 1)
         bound = loop.kind == "vthread" or loop.tag.startswith("threadIdx")
         return replace(
-            self, ranges=ranges, threads=(*self.threads, loop) if bound else self.threads,
+            self,
+            ranges=ranges,
+            threads=(*self.threads, loop) if bound else self.threads,
             in_kernel=self.in_kernel or loop.kind in ("thread", "vthread"),
-        )  # fmt: skip
+        )
 
 
 @dataclass(eq=False)
@@ -84,7 +86,7 @@ class _Trimmer:
         return a - b + 1 if cond.op == "<" else b - a
 
     def block(self, block: Block, place: _Place) -> Block:
-        return replaced(block, lambda stmt: self.stmt(stmt, place))
+        return replace_statements(block, lambda stmt: self.stmt(stmt, place))
 
     def stmt(self, stmt: Stmt, place: _Place) -> Sequence[Stmt]:
         if isinstance(stmt, If):
@@ -114,8 +116,8 @@ class _Trimmer:
         inside = place.inside(loop)
         tests: list[tuple[Binary, bool]] = []
         if loop.kind == "serial" and not (_holds_kernels(loop) and not place.in_kernel):
-            found = self.necessary(loop.body, inside.ranges, set(storage(loop.body)))
-            facts: Facts | None = self.usable(loop, found)
+            needed_facts = self.necessary(loop.body, inside.ranges, set(storage(loop.body)))
+            facts: Facts | None = self.usable(loop, needed_facts)
             together = _is_shared(loop)
             for thread in place.threads:
                 # threads that wait for each other run the same iterations, and a loop over virtual
@@ -130,14 +132,14 @@ class _Trimmer:
                         inside = replace(inside, held=inside.held | {fact})
         body = self.block(loop.body, inside)
         # the start first, as in a range
-        for cond, known in sorted(tests, key=lambda test: test[0].op):
-            bounds = "inside" if known else "unknown"
+        for cond, is_inside in sorted(tests, key=lambda test: test[0].op):
+            bounds = "inside" if is_inside else "unknown"
             body = Block((If(cond, body, where=True, bounds=bounds),))
         return replace(loop, body=body)
 
     def usable(self, loop: For, facts: Facts | None) -> Facts:
         """Return the facts that can be tested before an iteration of ``loop``."""
-        changed = stored(loop.body).union(storage(loop.body))
+        changed = written_buffers(loop.body).union(storage(loop.body))
         return frozenset(f for f in facts or () if changed.isdisjoint(self.buffers(f)))
 
     def buffers(self, fact: Lin) -> set[Buffer]:
@@ -165,9 +167,9 @@ class _Trimmer:
             return frozenset(f for f in facts if not self.reads_at(f, axes))
         if isinstance(stmt, Store):
             return None if stored.issuperset(stmt.buffers) else frozenset()
-        found = [self.necessary(s, ranges, stored) for s in held(stmt)]
-        known = [f for f in found if f is not None]
-        return frozenset.intersection(*known) if known else None
+        by_part = [self.necessary(s, ranges, stored) for s in held(stmt)]
+        certain = [f for f in by_part if f is not None]
+        return frozenset.intersection(*certain) if certain else None
 
     def reads_at(self, fact: Lin, axes: set[Axis]) -> bool:
         """Return whether ``fact`` depends on an element whose index depends on ``axes``."""
@@ -179,16 +181,16 @@ class _Trimmer:
         """Return what follows from ``facts`` in some iteration of ``loop``."""
         if facts is None:
             return None
-        made = set()
+        relaxed = set()
         for fact in facts:
             if self.reads_at(fact, {loop.axis}):
                 continue
             last = to_lin(loop.extent) - 1
-            known = self.elements.within(ranges)
-            least = relax(fact, loop.axis, ZERO, last, known, up=False)
+            here = self.elements.within(ranges)
+            least = relax(fact, loop.axis, ZERO, last, here, up=False)
             if least is not None:
-                made.add(least)
-        return frozenset(made)
+                relaxed.add(least)
+        return frozenset(relaxed)
 
     def test(self, loop: For, fact: Lin, place: _Place) -> tuple[Binary, bool] | None:
         """Return the test of the variable of ``loop`` that ``fact`` demands; ``None`` if it holds.
@@ -200,15 +202,15 @@ class _Trimmer:
         rest = fact - Lin.of(axis) * step
         if not step or self.elements.depend(rest, {axis}):
             return None
-        known = self.elements.within(place.ranges)
+        here = self.elements.within(place.ranges)
         size = Lin.of(abs(step))
         if step > 0:
-            stop = floordiv(size - rest, size, known)
+            stop = floordiv(size - rest, size, here)
             if self.proven(stop - extent, place):
                 return None
             inside = self.at_most(stop, extent, place)
             return Binary("<", axis, self.elements.expr(stop), "bool"), inside
-        start = floordiv(rest + (size - 1), size, known)
+        start = floordiv(rest + (size - 1), size, here)
         if self.proven(-start, place):
             return None
         inside = self.at_most(ZERO, start, place)
@@ -222,9 +224,9 @@ class _Trimmer:
         """Return whether ``a <= b`` is proven, also by the bounds of each over sizes alone."""
         if self.proven(b - a, place):
             return True
-        known = self.elements.within(place.ranges)
-        high, low = upper(a, known), lower(b, known)
-        return high is not None and low is not None and known.nonneg(low - high)
+        here = self.elements.within(place.ranges)
+        high, low = upper(a, here), lower(b, here)
+        return high is not None and low is not None and here.nonneg(low - high)
 
 
 def _holds_kernels(loop: For) -> bool:

@@ -35,7 +35,7 @@ from schedlang.index.intervals import (
     UNBOUNDED,
     Interval,
     both,
-    compared,
+    compare,
     inside,
     of_node,
     plus,
@@ -120,7 +120,7 @@ class ElementRanges:
         for op, a, b in _comparisons(held):
             for side, other, how in ((a, b, op), (b, a, OPERATORS[op].mirrored)):
                 key = numbered(side, numbers)[id(side)]
-                limit = compared(how, self._walk(other, given, {}, {}))
+                limit = compare(how, self._walk(other, given, {}, {}))
                 limits[key] = both(limits.get(key, UNBOUNDED), limit)
         return self._walk(root, given, numbered(root, numbers), limits)
 

@@ -49,11 +49,11 @@ def runs(grid: np.ndarray) -> list[tuple[int, int, int]]:
     >>> runs(np.array([[0, 0, 1], [0, 0, 1], [0, 0, 0]]))
     [(1, 0, 2)]
     """
-    found = []
+    lines = []
     for column, changes in enumerate((np.diff(grid, axis=1) != 0).T):
         ends = np.flatnonzero(np.diff(np.concatenate([[0], changes.astype(np.int8), [0]])))
-        found += [(column, int(a), int(b)) for a, b in zip(ends[::2], ends[1::2])]
-    return found
+        lines += [(column, int(a), int(b)) for a, b in zip(ends[::2], ends[1::2])]
+    return lines
 
 
 def draw_borders(axes: Any, grid: np.ndarray, width: float) -> None:
@@ -64,5 +64,6 @@ def draw_borders(axes: Any, grid: np.ndarray, width: float) -> None:
     segments += [[(a - 0.5, at + 0.5), (b - 0.5, at + 0.5)] for at, a, b in runs(grid.T)]
     # a white edge keeps a black line visible on dark blue
     for wide, colour in ((width + 0.8, "white"), (width, BLACK)):
-        axes.add_collection(LineCollection(segments, colors=colour, linewidths=wide, zorder=4,
-                                           capstyle="butt"))  # fmt: skip
+        axes.add_collection(
+            LineCollection(segments, colors=colour, linewidths=wide, zorder=4, capstyle="butt")
+        )

@@ -20,7 +20,7 @@ class Drawn(NamedTuple):
 
 
 def drawn_box(elements: np.ndarray, shape: tuple[int, ...], part: bool, call: str) -> Drawn:
-    """Return the box in which flat ``elements`` of a buffer of some ``shape`` are drawn.
+    """Return the box that shows flat ``elements`` of a buffer of some ``shape``.
 
     It is the whole buffer, or of a picture in ``part`` and of a large buffer the smallest box
     around the elements. ``call`` names the buffer in messages. Raise
@@ -34,22 +34,24 @@ def drawn_box(elements: np.ndarray, shape: tuple[int, ...], part: bool, call: st
     if not elements.size and large:
         raise PlotError(
             explain(
-                call, "the iterations that are drawn access none of its elements",
+                call,
+                "the iterations that are drawn access none of its elements",
                 "Declare the computation at a smaller size, or draw another buffer.",
             )
-        )  # fmt: skip
+        )
     if not shape or not elements.size or not (part or large):
         return Drawn(elements, (0,) * len(shape), shape)
-    found = np.unravel_index(elements, shape)
-    origin = tuple(int(at.min()) for at in found)
-    box = tuple(int(at.max()) - low + 1 for at, low in zip(found, origin))
+    indices = np.unravel_index(elements, shape)
+    origin = tuple(int(at.min()) for at in indices)
+    box = tuple(int(at.max()) - low + 1 for at, low in zip(indices, origin))
     if prod(box) > MOST_POINTS:
         raise PlotError(
             explain(
-                call, f"the elements to draw lie in a box of {' x '.join(f'{n:,}' for n in box)}, "
+                call,
+                f"the elements to draw lie in a box of {' x '.join(f'{n:,}' for n in box)}, "
                 f"and a picture has room for {MOST_POINTS:,} elements",
                 "Declare the computation at a smaller size, or draw another buffer.",
             )
-        )  # fmt: skip
-    moved = tuple(at - low for at, low in zip(found, origin))
+        )
+    moved = tuple(at - low for at, low in zip(indices, origin))
     return Drawn(np.ravel_multi_index(moved, box), origin, box)

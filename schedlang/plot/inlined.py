@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.analysis.points_of_stage import guarded_reads
+from schedlang.analysis.points_of_stage import reads_with_conditions
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp
 from schedlang.errors import PlotError
@@ -53,14 +53,14 @@ class InlinedReads:
             low, extent = self._number(axis.lo), self._number(axis.extent)
             values[axis] = np.arange(low, low + extent).reshape([-1, *[1] * (rank - k)])
             space.append(extent)
-        found: list[np.ndarray] = []
-        seen: set[Any] = set()
-        for read, held in guarded_reads(op):
-            key = (read.tensor, str(read), tuple((str(cond), holds) for cond, holds in held))
-            if key not in seen:
-                seen.add(key)
-                found += self._through(read, held, values, tuple(space))
-        return found
+        elements: list[np.ndarray] = []
+        visited: set[Any] = set()
+        for read, conditions in reads_with_conditions(op):
+            key = (read.tensor, str(read), tuple((str(cond), holds) for cond, holds in conditions))
+            if key not in visited:
+                visited.add(key)
+                elements += self._through(read, conditions, values, tuple(space))
+        return elements
 
     def _number(self, extent: Any) -> int:
         return extent if isinstance(extent, int) else int(evaluate(extent, self.known))

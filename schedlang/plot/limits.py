@@ -21,7 +21,7 @@ MOST_ELEMENTS = 128 * 128
 
 @dataclass(frozen=True)
 class Cut:
-    """A loop of which only the first ``kept`` of ``extent`` iterations are drawn."""
+    """A loop; only the first ``kept`` of ``extent`` iterations are drawn."""
 
     loop: str
     kept: int
@@ -29,13 +29,16 @@ class Cut:
 
 
 def cuts(
-    nest: Nest, buffer: Buffer, known: Mapping[Any, int],
-    most_points: int = MOST_POINTS, most_elements: int = MOST_ELEMENTS,
+    nest: Nest,
+    buffer: Buffer,
+    sizes: Mapping[Any, int],
+    most_points: int = MOST_POINTS,
+    most_elements: int = MOST_ELEMENTS,
     elements_first: bool = False,
-) -> tuple[dict[Axis, int], tuple[Cut, ...]]:  # fmt: skip
+) -> tuple[dict[Axis, int], tuple[Cut, ...]]:
     """Return the limits of loops so that a picture of ``buffer`` is small, and what they cut.
 
-    Loops that do not move through the buffer, such as those of a reduction, are cut first. Then the
+    Loops that do not move through the buffer, such as reduction loops, are cut first. Then the
     outermost loop of the longest dimension is halved, so that whole tiles are left. With
     ``elements_first``, the picture is made small before other loops are cut, which keeps more of
     the operands of a reduction.
@@ -69,18 +72,19 @@ def cuts(
 
     if elements_first:
         shrink()
-    while points(nest, known, most) > most_points:
+    while points(nest, sizes, most) > most_points:
         if span(rest) > 4 and halve(rest, 1):
             continue
         if not halve_longest() and not halve(rest, 1):
             break
     shrink()
     # a loop may stand several times in a nest, as in the start and the sum of a reduction
-    seen = {loop.axis for site in stores(nest.body) for loop in site.loops}
+    stored_over = {loop.axis for site in stores(nest.body) for loop in site.loops}
     cut = tuple(
-        Cut(nest.names.get(axis, axis.name), kept, extents[axis])
-        for axis, kept in most.items() if axis in seen and kept < extents[axis]
-    )  # fmt: skip
+        Cut(nest.names.get(axis, axis.name), limit, extents[axis])
+        for axis, limit in most.items()
+        if axis in stored_over and limit < extents[axis]
+    )
     return most, cut
 
 

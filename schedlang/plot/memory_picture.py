@@ -15,7 +15,7 @@ from schedlang.markup.text import printable
 from schedlang.plot.palette import BLUE, ORANGE, RED, SKY, SOFT
 from schedlang.plot.palette import LINE as THIN
 from schedlang.plot.picture import Picture
-from schedlang.plot.served import reuse_distances, served
+from schedlang.plot.served import reuse_distances, serving_levels
 from schedlang.plot.sheet import sheet
 from schedlang.runtime.counted import simulated
 from schedlang.runtime.kernel import Kernel
@@ -43,18 +43,18 @@ class Accesses:
     @property
     def shares(self) -> list[float]:
         """The part of the accesses that each level serves, memory last."""
-        found = np.bincount(self.level, minlength=len(self.caches) + 1)
-        return [float(n) / max(1, len(self.level)) for n in found]
+        counts = np.bincount(self.level, minlength=len(self.caches) + 1)
+        return [float(n) / max(1, len(self.level)) for n in counts]
 
 
 def memory(what: Any, *arrays: Any, caches: Sequence[Cache] | None = None) -> Picture:
     """Return a picture of the memory that a kernel accesses, in the order of one core.
 
     ``what`` is a kernel for a CPU, or a dict of them by title, drawn beside each other; ``arrays``
-    are those of a call. Each array has a panel: a dot is an access, its height the cache line in
-    the array, its colour the level of simulated ``caches`` that serves it (those of the target by
-    default, empty at first). Below is how many distinct lines lie between two accesses to one line,
-    with the lines that each cache holds. ``data`` is a list of :class:`Accesses`.
+    are the arguments of a call. Each array has a panel: a dot is an access, its height the cache
+    line in the array, its colour the level of simulated ``caches`` that serves it (those of the
+    target by default, empty at first). Below is how many distinct lines lie between two accesses to
+    one line, with the lines that each cache holds. ``data`` is a list of :class:`Accesses`.
 
     Raise :class:`~schedlang.errors.PlotError` for more than 100,000 accesses, and the errors of a
     call.
@@ -68,12 +68,12 @@ def memory(what: Any, *arrays: Any, caches: Sequence[Cache] | None = None) -> Pi
     32768
     """
     named = what if isinstance(what, Mapping) else {"": what}
-    found = [_accesses(str(title), f, arrays, caches) for title, f in named.items()]
-    if not found:
+    accesses = [_accesses(str(title), f, arrays, caches) for title, f in named.items()]
+    if not accesses:
         raise PlotError("memory({}): give a kernel, or a dict of kernels by title")
     title = f"Memory accesses of {next(iter(named.values())).name}"
-    caption = _caption(found)
-    return Picture(title, caption, found, lambda: _drawn(found, title, caption))
+    caption = _caption(accesses)
+    return Picture(title, caption, accesses, lambda: _drawn(accesses, title, caption))
 
 
 def _accesses(
@@ -82,22 +82,23 @@ def _accesses(
     if not isinstance(f, Kernel) or not f.target.facts.ordered:
         raise ComputeTypeError(
             explain(
-                f"memory({f!r})"[:200], "it is not a kernel for a CPU",
+                f"memory({f!r})"[:200],
+                "it is not a kernel for a CPU",
                 "Give what sl.build returns, and the arrays of a call; for GPUs see "
                 "sl.plot.coalescing and sl.plot.banks.",
             )
-        )  # fmt: skip
+        )
     trace = f.trace(*arrays)
     if trace.total > MOST:
         raise PlotError(
             explain(
-                f"memory({f.name})", f"the call makes {trace.total:,} accesses, and a picture has "
-                f"room for {MOST:,}", "Build the kernel for smaller arrays; f.counters(...) counts "
-                "those of large ones.",
+                f"memory({f.name})",
+                f"the call makes {trace.total:,} accesses, and a picture has room for {MOST:,}",
+                "Build the kernel for smaller arrays; f.counters(...) counts those of large ones.",
             )
-        )  # fmt: skip
+        )
     used = simulated(True if caches is None else caches, f.target, "memory")
-    return Accesses(title, trace, tuple(used), served(trace, used), reuse_distances(trace))
+    return Accesses(title, trace, tuple(used), serving_levels(trace, used), reuse_distances(trace))
 
 
 def _caption(found: Sequence[Accesses]) -> str:
@@ -119,8 +120,10 @@ def _drawn(found: Sequence[Accesses], title: str, caption: str) -> Any:
     levels = max(len(one.caches) for one in found)
     colours = [*LEVELS[:levels], RED]
     names = [*(f"L{k}" for k in range(1, levels + 1)), "memory"]
-    marks = [Line2D([], [], marker="s", linestyle="", color=c, label=f"served by {n}")
-             for c, n in zip(colours, names)]  # fmt: skip
+    marks = [
+        Line2D([], [], marker="s", linestyle="", color=c, label=f"served by {n}")
+        for c, n in zip(colours, names)
+    ]
     arrays = list(dict.fromkeys(name for one in found for name in one.trace.buffers))
     rows = len(arrays)
     figure = sheet(PANEL * rows + BELOW, title, caption, marks=marks)
@@ -145,8 +148,15 @@ def _panel(axes: Any, one: Accesses, name: str, colours: Sequence[str]) -> None:
     steps = np.arange(len(one.trace))
     for level, colour in enumerate(colours):
         chosen = own & (one.level == level)
-        axes.scatter(steps[chosen], one.trace.offset[chosen] // LINE, s=2, color=colour,
-                     linewidths=0, zorder=2 + level, rasterized=True)  # fmt: skip
+        axes.scatter(
+            steps[chosen],
+            one.trace.offset[chosen] // LINE,
+            s=2,
+            color=colour,
+            linewidths=0,
+            zorder=2 + level,
+            rasterized=True,
+        )
     axes.set_xlim(0, max(1, len(steps)))
     axes.margins(y=0.08)
     axes.set_ylabel(f"{printable(name)}\nline")
@@ -167,8 +177,15 @@ def _histogram(axes: Any, one: Accesses) -> None:
         place = float(np.interp(cache.size // LINE, edges, np.arange(len(edges)))) - 0.5
         if cache.size // LINE <= edges[-1]:
             axes.axvline(place, color=THIN)
-            axes.text(place, 0.97, f" L{k}", transform=axes.get_xaxis_transform(), va="top",
-                      fontsize=7, color=SOFT)  # fmt: skip
+            axes.text(
+                place,
+                0.97,
+                f" L{k}",
+                transform=axes.get_xaxis_transform(),
+                va="top",
+                fontsize=7,
+                color=SOFT,
+            )
     axes.set_xlabel("distinct lines since the last access to the line")
     axes.set_ylabel("accesses")
     axes.tick_params(length=2, pad=1.5)

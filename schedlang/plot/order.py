@@ -30,9 +30,14 @@ LETTERS = 17
 
 
 def iteration_order(
-    what: Any, buffer: Any = None, *, touch: str = "first", access: str = "touch",
-    common: bool = False, sizes: Mapping[Any, int] | None = None,
-) -> Picture:  # fmt: skip
+    what: Any,
+    buffer: Any = None,
+    *,
+    touch: str = "first",
+    access: str = "touch",
+    common: bool = False,
+    sizes: Mapping[Any, int] | None = None,
+) -> Picture:
     """Return a picture of the order in which loops touch the elements of a buffer.
 
     ``what`` is a schedule, a tensor, a nest or a kernel; a list of them, or a dict by title, shows
@@ -85,8 +90,9 @@ def _caption(rows: Sequence[Sequence[Touches]], touch: str, common: bool) -> str
         text += " Parallel loops are drawn as on one thread; on several, their iterations overlap."
     if any(level.kind == "vectorize" for t in every for level in t.levels):
         text += " The lanes of a vector take one step together."
-    if any(level.kind.startswith(("thread", "block", "vthread")) for t in every
-           for level in t.levels):  # fmt: skip
+    if any(
+        level.kind.startswith(("thread", "block", "vthread")) for t in every for level in t.levels
+    ):
         text += " GPU threads take one step together."
     if any((t.first < 0).any() and not t.cut for t in every):
         text += " Grey elements are never touched."
@@ -122,21 +128,21 @@ class _Drawn:
         heights = [max(_height(t, each - 0.5, tall) for t in line) + 0.85 for line in grid]
         figure = sheet(sum(heights), self.title, self.caption)
         axes = figure.subplots(len(grid), columns, squeeze=False, height_ratios=heights)
-        found = []
+        panels = []
         for line, places in zip(grid, axes):
             for place in places[len(line) :]:
                 place.set_axis_off()
             for one, place in zip(line, places):
-                found.append((place, self._panel(figure, place, one, turned, each), one))
-        return figure, found
+                panels.append((place, self._panel(figure, place, one, turned, each), one))
+        return figure, panels
 
     def range(self, one: Touches) -> tuple[int, int]:
         """Return the first and the last step that has a colour in a panel."""
         values = getattr(one, self.touch)
-        seen = values[values >= 0]
+        steps = values[values >= 0]
         if self.common:
             return 0, one.steps - 1
-        return int(seen.min(initial=one.steps)), int(seen.max(initial=0))
+        return int(steps.min(initial=one.steps)), int(steps.max(initial=0))
 
     def _panel(self, figure: Any, axes: Any, one: Touches, turned: bool, wide: float) -> Any:
         values = as_rows(getattr(one, self.touch)).astype(float)
@@ -145,8 +151,14 @@ class _Drawn:
         first = (0, *one.origin) if len(one.origin) in (1, 2) else (0, 0)
         frame(axes, values.shape[0], values.shape[1], start=(first[-2], first[-1]))
         low, high = self.range(one)
-        image = axes.imshow(values, cmap=_colours(), vmin=low, vmax=max(high, low + 1),
-                            interpolation="nearest", aspect="equal")  # fmt: skip
+        image = axes.imshow(
+            values,
+            cmap=_colours(),
+            vmin=low,
+            vmax=max(high, low + 1),
+            interpolation="nearest",
+            aspect="equal",
+        )
         lines = lines_of(one)
         for level, number in reversed(lines):
             grid = as_rows(level.iteration)
@@ -159,8 +171,9 @@ class _Drawn:
         head = one.title if turned else f"{one.title}: {one.buffer}"
         axes.set_title(head, fontweight="bold")
         axes.set_xlabel(_below(one, lines, wide), fontsize=7, color=SOFT)
-        bar = figure.colorbar(image, ax=axes, orientation="horizontal", fraction=0.05, pad=0.02,
-                              shrink=0.8)  # fmt: skip
+        bar = figure.colorbar(
+            image, ax=axes, orientation="horizontal", fraction=0.05, pad=0.02, shrink=0.8
+        )
         bar.set_ticks([low, max(high, low + 1)], labels=[f"step {low:,}", f"{high:,}"])
         bar.set_label(f"of {one.steps:,} steps", fontsize=6.5, color=SOFT, labelpad=-8)
         bar.ax.tick_params(length=0, labelsize=6.5)
@@ -183,8 +196,9 @@ def _numbers(axes: Any, values: np.ndarray, middle: float) -> None:
     for (row, column), value in np.ndenumerate(values):
         if not np.isnan(value):
             colour = "white" if value < middle else BLACK
-            axes.text(column, row, f"{int(value):,}", ha="center", va="center", fontsize=6.5,
-                      color=colour)  # fmt: skip
+            axes.text(
+                column, row, f"{int(value):,}", ha="center", va="center", fontsize=6.5, color=colour
+            )
 
 
 def _below(one: Touches, lines: Sequence[tuple[Level, int]], wide: float) -> str:
@@ -233,10 +247,10 @@ class _OrderMovie:
                 low, high = drawn.range(one)
                 first = as_rows(one.first).astype(float)
                 first[(first < 0) | (first >= count * one.steps / GIF_FRAMES)] = np.nan
-                shown = _colours()((first - low) / max(high - low, 1))
+                colours = _colours()((first - low) / max(high - low, 1))
                 if count <= GIF_FRAMES:
-                    shown[as_rows(moves[count - 1])] = red
-                image.set_data(shown)
+                    colours[as_rows(moves[count - 1])] = red
+                image.set_data(colours)
                 ticks = (*axes.xaxis.get_minor_ticks(), *axes.yaxis.get_minor_ticks())
                 lines = [tick.gridline for tick in ticks]
                 # only what changes is drawn again, and what is in front of it
@@ -251,8 +265,9 @@ class _OrderMovie:
         palette = both.quantize(128)
         flat = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
         times = [GIF_TIME] * GIF_FRAMES + [GIF_PAUSE]
-        flat[0].save(path, save_all=True, append_images=flat[1:], duration=times, loop=0,
-                     optimize=True)  # fmt: skip
+        flat[0].save(
+            path, save_all=True, append_images=flat[1:], duration=times, loop=0, optimize=True
+        )
 
     def html(self) -> str:
         return order_page(self.drawn.rows, self.drawn.caption, self.drawn.range)

@@ -16,7 +16,7 @@ from schedlang.plot.touches import Touches
 
 # pixels of the longer side of a canvas, and of one of several buffers
 SIDE, SMALL = 300, 240
-# frames of a page, and the bytes that those of one panel should take
+# frames of a page, and the bytes that the frames of one panel should take
 MOST_FRAMES, FEWEST_FRAMES, FRAME_BYTES = 120, 24, 60_000
 _STYLE = """
 .schedlang-order { font: 14px/1.45 system-ui, sans-serif; }
@@ -95,19 +95,20 @@ def order_page(
     largest = max(as_rows(one.first).size for one in every)
     frames = max(FEWEST_FRAMES, min(MOST_FRAMES, 8 * FRAME_BYTES // largest))
     data = {
-        "frames": frames, "colours": _text(_colours()),
+        "frames": frames,
+        "colours": _text(_colours()),
         "panels": [_panel(one, frames, *coloured(one)) for one in every],
-    }  # fmt: skip
+    }
     lines = rows if len(rows[0]) > 1 else [every]
     side = SMALL if len(rows[0]) > 1 else SIDE
-    shown = "".join(
+    panels = "".join(
         f'<div class="panels">{"".join(_figure(one, side) for one in line)}</div>' for line in lines
     )
     return (
         f'<style>{_STYLE}</style><div class="schedlang-order">'
         f'<div class="bar"><button type="button">Play</button><input type="range" min="0" '
         f'max="{frames}" value="{frames}" aria-label="the step"/></div>'
-        f"{shown}<p>{escape(caption)} Red: touched now.</p>"
+        f"{panels}<p>{escape(caption)} Red: touched now.</p>"
         # numbers and base64 alone: nothing in it ends the script
         f'<script type="application/json">{json.dumps(data)}</script></div>'
         f"<script>{_SCRIPT}</script>"
@@ -136,8 +137,10 @@ def _figure(one: Touches, side: int) -> str:
     )
     overlay = (
         f'<svg viewBox="0 0 {columns} {rows}" preserveAspectRatio="none" aria-hidden="true">'
-        f"{paths}</svg>" if paths else ""
-    )  # fmt: skip
+        f"{paths}</svg>"
+        if paths
+        else ""
+    )
     return (
         f'<figure><div class="grid" style="width:{wide}px;height:{high}px">'
         f'<canvas width="{columns}" height="{rows}" role="img" aria-label="iteration order of '
@@ -162,8 +165,8 @@ def _colours() -> np.ndarray:
     matplotlib("a picture that plays")
     from matplotlib import colormaps
 
-    shown = colormaps[TIMES](np.linspace(0, 1, 256))[:, :3]
-    return (255 * shown).round().astype(np.uint8)
+    colours = colormaps[TIMES](np.linspace(0, 1, 256))[:, :3]
+    return (255 * colours).round().astype(np.uint8)
 
 
 def _text(values: np.ndarray) -> str:

@@ -23,7 +23,7 @@ _WORDS = {"product": "blue are convolutions and products", "reduction": "orange 
 
 
 def partition(found: Partition) -> Picture:
-    """Return a picture of a partition, in which a part stands below all that it reads.
+    """Return a picture of a partition; a part stands below all that it reads.
 
     A box has the name of a part, the shape of its result, its operations and the number of its
     stages; its colour shows its kind. Arrows have the bytes of the results that are passed on.

@@ -75,10 +75,11 @@ class Picture:
         if target.suffix.lower() not in kinds:
             raise PlotError(
                 explain(
-                    f"save({str(path)!r})", f"{target.suffix!r} is no format of this picture",
+                    f"save({str(path)!r})",
+                    f"{target.suffix!r} is no format of this picture",
                     f"End the name in {', '.join(kinds[:-1])} or {kinds[-1]}.",
                 )
-            )  # fmt: skip
+            )
         try:
             self._write(target)
         except OSError as error:
@@ -97,12 +98,12 @@ class Picture:
             target.write_bytes(self._image(kind[1:]))
 
     def _image(self, kind: str) -> bytes:
-        made = io.BytesIO()
+        image = io.BytesIO()
         # without the time of the run, so that two runs write the same file
         facts = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
         with style():
-            self.figure.savefig(made, format=kind, metadata=facts[kind])
-        return made.getvalue()
+            self.figure.savefig(image, format=kind, metadata=facts[kind])
+        return image.getvalue()
 
     def _repr_png_(self) -> str:
         return base64.b64encode(self._image("png")).decode("ascii")

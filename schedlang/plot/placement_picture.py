@@ -12,7 +12,7 @@ from schedlang.ir.printer import bytes_text
 from schedlang.plot.palette import BLACK, EMPTY, GREEN, ORANGE, RED, SKY, SOFT
 from schedlang.plot.picture import Picture
 from schedlang.plot.sheet import WIDTH, as_rows, frame, sheet
-from schedlang.plot.storage import Placed, placed
+from schedlang.plot.storage import Placed, moment_of
 from schedlang.plot.subject import subjects
 
 # the most rows and columns of a panel, around the element
@@ -20,9 +20,13 @@ WINDOW = 40
 
 
 def placement(
-    what: Any, producer: Any = None, consumer: Any = None, *, element: Any = None,
+    what: Any,
+    producer: Any = None,
+    consumer: Any = None,
+    *,
+    element: Any = None,
     sizes: Mapping[Any, int] | None = None,
-) -> Picture:  # fmt: skip
+) -> Picture:
     """Return a picture of a producer and its consumer while the consumer computes one element.
 
     ``what`` is a schedule, a tensor or a kernel; a list or a dict by title compares up to four.
@@ -50,12 +54,13 @@ def placement(
     multi-stage pipelines").
     """
     call = "placement"
-    found = [placed(one, producer, consumer, element, call)
-             for one in subjects(what, call, sizes)]  # fmt: skip
-    first = found[0]
+    moments = [
+        moment_of(one, producer, consumer, element, call) for one in subjects(what, call, sizes)
+    ]
+    first = moments[0]
     title = f"Where {first.producer} lives while {first.consumer}{list(first.element)} is computed"
-    caption = _caption(found)
-    return Picture(title, caption, found, lambda: _drawn(found, title, caption))
+    caption = _caption(moments)
+    return Picture(title, caption, moments, lambda: _drawn(moments, title, caption))
 
 
 def _caption(found: Sequence[Placed]) -> str:
@@ -130,18 +135,20 @@ def _producer(axes: Any, one: Placed, each: float) -> None:
     _outline(axes, stored[window], window, GREEN, 2.2)
     _dots(axes, read, window)
     times = one.computed / max(one.distinct, 1)
-    lines = [f"{one.distinct:,} elements of {one.producer},",
-             f"computed {one.computed:,} times ({times:.3g}x)",
-             f"stores {bytes_text(one.bytes)}" if one.bytes else "stores nothing"]  # fmt: skip
+    lines = [
+        f"{one.distinct:,} elements of {one.producer},",
+        f"computed {one.computed:,} times ({times:.3g}x)",
+        f"stores {bytes_text(one.bytes)}" if one.bytes else "stores nothing",
+    ]
     axes.set_title(_title(one, each), fontweight="bold")
     axes.set_xlabel("\n".join(lines), fontsize=7.5)
 
 
 def _title(one: Placed, each: float) -> str:
     wide = int(each * 13)
-    shown = textwrap.wrap(one.where, wide)
+    lines = textwrap.wrap(one.where, wide)
     head = [] if one.title in (one.where, one.consumer) else [one.title]
-    return "\n".join([*head, *shown])
+    return "\n".join([*head, *lines])
 
 
 def _consumer(axes: Any, one: Placed) -> None:
@@ -157,8 +164,11 @@ def _consumer(axes: Any, one: Placed) -> None:
         _outline(axes, iteration[window], window, ORANGE, 1.6)
     _dots(axes, now, window)
     at = ", ".join(f"{loop} = {value}" for loop, value in one.loops)
-    axes.set_xlabel(f"{one.consumer} at {at}" if at else f"{one.consumer}: no loop is shared",
-                    fontsize=7, color=SOFT)  # fmt: skip
+    axes.set_xlabel(
+        f"{one.consumer} at {at}" if at else f"{one.consumer}: no loop is shared",
+        fontsize=7,
+        color=SOFT,
+    )
 
 
 def _cells(
@@ -169,10 +179,17 @@ def _cells(
     high, wide = kinds.shape
     frame(axes, high, wide, cells=WINDOW)
     rows, columns = window
-    # the numbers are those of the elements, also in a part
+    # the numbers are the elements' own, also in a part
     extent = (columns.start - 0.5, columns.stop - 0.5, rows.stop - 0.5, rows.start - 0.5)
-    axes.imshow(kinds, cmap=ListedColormap(colours), vmin=0, vmax=len(colours) - 1, extent=extent,
-                interpolation="nearest", aspect="equal")  # fmt: skip
+    axes.imshow(
+        kinds,
+        cmap=ListedColormap(colours),
+        vmin=0,
+        vmax=len(colours) - 1,
+        extent=extent,
+        interpolation="nearest",
+        aspect="equal",
+    )
     for axis, part in ((axes.xaxis, columns), (axes.yaxis, rows)):
         axis.set_ticks([part.start, (part.start + part.stop) // 2, part.stop - 1])
         axis.set_ticks(np.arange(part.start - 0.5, part.stop), minor=True)
@@ -184,16 +201,20 @@ def _hatched(axes: Any, marked: np.ndarray, window: tuple[slice, slice]) -> None
     for row, column in zip(*np.nonzero(marked)):
         if _inside(row, column, window):
             corner = (column - 0.5, row - 0.5)
-            axes.add_patch(Rectangle(corner, 1, 1, facecolor="none", hatch="////",
-                                     edgecolor="white", linewidth=0))  # fmt: skip
+            axes.add_patch(
+                Rectangle(
+                    corner, 1, 1, facecolor="none", hatch="////", edgecolor="white", linewidth=0
+                )
+            )
 
 
 def _dots(axes: Any, marked: np.ndarray, window: tuple[slice, slice]) -> None:
     rows, columns = np.nonzero(marked)
-    kept = [(r, c) for r, c in zip(rows, columns) if _inside(r, c, window)]
-    if kept:
-        axes.scatter([c for _, c in kept], [r for r, _ in kept], s=9, color=BLACK, zorder=6,
-                     linewidths=0)  # fmt: skip
+    cells = [(r, c) for r, c in zip(rows, columns) if _inside(r, c, window)]
+    if cells:
+        axes.scatter(
+            [c for _, c in cells], [r for r, _ in cells], s=9, color=BLACK, zorder=6, linewidths=0
+        )
 
 
 def _inside(row: Any, column: Any, window: tuple[slice, slice]) -> bool:
@@ -217,5 +238,13 @@ def _outline(
     for row, column in zip(*np.nonzero(np.diff(wide, axis=0)[:, 1:-1])):
         x, y = left + column, top + row - 0.5
         segments.append(((x - 0.5, y), (x + 0.5, y)))
-    axes.add_collection(LineCollection(segments, colors=colour, linewidths=width, zorder=5,
-                                       capstyle="projecting", clip_on=False))  # fmt: skip
+    axes.add_collection(
+        LineCollection(
+            segments,
+            colors=colour,
+            linewidths=width,
+            zorder=5,
+            capstyle="projecting",
+            clip_on=False,
+        )
+    )

@@ -64,14 +64,14 @@ def profile(measured: Any) -> Picture:
     >>> dict(times.parts), times.loops[0].threads
     ({'B': 0.003}, (0.002, 0.003))
     """
-    found = [_times(title, one) for title, one in _named(measured)]
-    for one in found:
+    times = [_times(title, one) for title, one in _named(measured)]
+    for one in times:
         if one.seconds <= 0:
             raise PlotError(f"profile({one.title}): the profile has no time to draw")
-    stages, others = _stages(found)
-    title = f"Time of {found[0].title}" if len(found) == 1 else "Time by stage"
-    caption = _caption(found, others)
-    return Picture(title, caption, found, lambda: _drawn(found, stages, title, caption))
+    stages, others = _stages(times)
+    title = f"Time of {times[0].title}" if len(times) == 1 else "Time by stage"
+    caption = _caption(times, others)
+    return Picture(title, caption, times, lambda: _drawn(times, stages, title, caption))
 
 
 def _named(measured: Any) -> list[tuple[str, Profile]]:
@@ -84,10 +84,11 @@ def _named(measured: Any) -> list[tuple[str, Profile]]:
     if not named or not all(isinstance(one, Profile) for _, one in named):
         raise ComputeTypeError(
             explain(
-                f"profile({type(measured).__name__})", "it is not what f.profile returns",
+                f"profile({type(measured).__name__})",
+                "it is not what f.profile returns",
                 "Profile a kernel first: sl.plot.profile(f.profile(*arrays)).",
             )
-        )  # fmt: skip
+        )
     return named
 
 
@@ -96,8 +97,9 @@ def _times(title: str, one: Profile) -> Times:
     parts = {**one.stages, **{name: seconds for name, seconds in rest.items() if seconds > 0}}
     loops = tuple(
         Loop(f"{printable(part.name)} of {printable(part.stage)}", part.threads)
-        for part in one.parts if len(part.threads) > 1
-    )  # fmt: skip
+        for part in one.parts
+        if len(part.threads) > 1
+    )
     return Times(title, one.seconds, parts, loops)
 
 
@@ -151,12 +153,19 @@ def _key(found: Sequence[Times], colours: Mapping[str, str]) -> list[Any]:
     from matplotlib.patches import Patch
 
     marks = [Patch(facecolor=colour, label=printable(name)) for name, colour in colours.items()]
-    seen = {name for one in found for name in one.parts}
-    if seen - {*colours, WAITING, OTHER}:
+    stages_drawn = {name for one in found for name in one.parts}
+    if stages_drawn - {*colours, WAITING, OTHER}:
         marks.append(Patch(facecolor=LINE, label="other stages"))
-    if WAITING in seen:
-        marks.append(Patch(facecolor=EMPTY, edgecolor=SOFT, hatch=HATCH, linewidth=0,
-                           label="starting and waiting"))  # fmt: skip
+    if WAITING in stages_drawn:
+        marks.append(
+            Patch(
+                facecolor=EMPTY,
+                edgecolor=SOFT,
+                hatch=HATCH,
+                linewidth=0,
+                label="starting and waiting",
+            )
+        )
     if any(one.parts.get(OTHER, 0.0) > IN_KEY * one.seconds for one in found):
         marks.append(Patch(facecolor=SOFT, label="outside of loops"))
     return marks
@@ -169,15 +178,36 @@ def _calls(axes: Any, found: Sequence[Times], colours: Mapping[str, str]) -> Non
         for name, seconds in one.parts.items():
             waits = name == WAITING
             colour = EMPTY if waits else SOFT if name == OTHER else colours.get(name, LINE)
-            axes.barh(row, seconds, left=left, height=0.72, color=colour, linewidth=0,
-                      **({"edgecolor": SOFT, "hatch": HATCH} if waits else {}))  # fmt: skip
+            axes.barh(
+                row,
+                seconds,
+                left=left,
+                height=0.72,
+                color=colour,
+                linewidth=0,
+                **({"edgecolor": SOFT, "hatch": HATCH} if waits else {}),
+            )
             if seconds > LABELLED * longest and not waits:
                 dark = colour in (KINDS[0], SOFT)
-                axes.text(left + seconds / 2, row, f"{duration(seconds)}", ha="center",
-                          va="center", fontsize=7, color="white" if dark else TEXT)  # fmt: skip
+                axes.text(
+                    left + seconds / 2,
+                    row,
+                    f"{duration(seconds)}",
+                    ha="center",
+                    va="center",
+                    fontsize=7,
+                    color="white" if dark else TEXT,
+                )
             left += seconds
-        axes.text(max(left, one.seconds), row, f" {duration(one.seconds)}", ha="left", va="center",
-                  fontsize=7.5, fontweight="bold")  # fmt: skip
+        axes.text(
+            max(left, one.seconds),
+            row,
+            f" {duration(one.seconds)}",
+            ha="left",
+            va="center",
+            fontsize=7.5,
+            fontweight="bold",
+        )
     axes.set_yticks(range(len(found)), [one.title for one in found])
     axes.set_ylim(len(found) - 0.5, -0.5)
     axes.set_xlim(0, 1.12 * longest)

@@ -14,9 +14,11 @@ from schedlang.plot.sheet import WIDTH, frame, sheet
 
 # the colour and the letter of what a thread does, and what it says in the key
 KINDS = {
-    "wrote": (ORANGE, "W", "wrote before"), "read": (YELLOW, "R", "read before"),
-    "writes": (BLUE, "W", "writes now"), "reads": (SKY, "R", "reads now"),
-}  # fmt: skip
+    "wrote": (ORANGE, "W", "wrote before"),
+    "read": (YELLOW, "R", "read before"),
+    "writes": (BLUE, "W", "writes now"),
+    "reads": (SKY, "R", "reads now"),
+}
 # inches of a cell, and beside the cells
 CELL, BESIDE = 0.2, 0.7
 
@@ -25,8 +27,8 @@ def race(error: RaceError) -> Picture:
     """Return a picture of a race: threads over elements, the two that race marked.
 
     ``error`` is what ``f.check`` of an emulated kernel raised. A row is a thread, a column an
-    element near that of the race. A letter says that the thread wrote (W) or read (R) the element
-    since the last barrier. ``data`` is the :class:`~schedlang.gpu_lowering.race.Race`.
+    element near the race. A letter says that the thread wrote (W) or read (R) the element since the
+    last barrier. ``data`` is the :class:`~schedlang.gpu_lowering.race.Race`.
 
     Raise :class:`~schedlang.errors.ComputeTypeError` for anything else, and
     :class:`~schedlang.errors.PlotError` for an error that has lost its accesses.
@@ -50,20 +52,21 @@ in between (stage B)
     if not isinstance(error, RaceError):
         raise ComputeTypeError(
             explain(
-                f"race({type(error).__name__})", "it is no RaceError",
+                f"race({type(error).__name__})",
+                "it is no RaceError",
                 "Give the error that f.check raised for a kernel without its barriers.",
             )
-        )  # fmt: skip
-    found = error.race
-    if not isinstance(found, Race):
+        )
+    clash = error.race
+    if not isinstance(clash, Race):
         raise PlotError(f"race({error.buffer}): the error does not say which threads access what")
-    title = f"A race on {printable(found.buffer)}"
+    title = f"A race on {printable(clash.buffer)}"
     caption = (
-        f"{_sentence(found)}. Rows are threads, columns are elements near the race. W and R: the "
+        f"{_sentence(clash)}. Rows are threads, columns are elements near the race. W and R: the "
         "thread wrote or read the element since the last barrier. Boxed: the two accesses that race"
         ". In another order of the threads they give another result."
     )
-    return Picture(title, caption, found, lambda: _drawn(found.grid, title, caption))
+    return Picture(title, caption, clash, lambda: _drawn(clash.grid, title, caption))
 
 
 def _sentence(found: Race) -> str:
@@ -74,11 +77,12 @@ def _sentence(found: Race) -> str:
 def _drawn(grid: Grid, title: str, caption: str) -> Any:
     from matplotlib.patches import Patch, Rectangle
 
-    seen = set(grid.cells.values())
+    kinds = set(grid.cells.values())
     marks = [
         Patch(facecolor=colour, label=text)
-        for what, (colour, _, text) in KINDS.items() if what in seen
-    ]  # fmt: skip
+        for what, (colour, _, text) in KINDS.items()
+        if what in kinds
+    ]
     marks.append(Patch(facecolor="none", edgecolor=RED, linewidth=1.8, label="race"))
     rows, columns = len(grid.threads), len(grid.elements)
     # a few elements still leave room for the title and the key
@@ -89,11 +93,27 @@ def _drawn(grid: Grid, title: str, caption: str) -> Any:
     for (row, column), what in grid.cells.items():
         colour, letter, _ = KINDS[what]
         axes.add_patch(Rectangle((column - 0.45, row - 0.45), 0.9, 0.9, facecolor=colour))
-        axes.text(column, row, letter, ha="center", va="center_baseline", fontsize=7,
-                  color="white" if what == "writes" else BLACK)  # fmt: skip
+        axes.text(
+            column,
+            row,
+            letter,
+            ha="center",
+            va="center_baseline",
+            fontsize=7,
+            color="white" if what == "writes" else BLACK,
+        )
     for row, column in grid.pair:
-        axes.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor=RED,
-                                 linewidth=1.8, clip_on=False))  # fmt: skip
+        axes.add_patch(
+            Rectangle(
+                (column - 0.5, row - 0.5),
+                1,
+                1,
+                fill=False,
+                edgecolor=RED,
+                linewidth=1.8,
+                clip_on=False,
+            )
+        )
     axes.set_xticks(range(columns), [", ".join(map(str, e)) for e in grid.elements], rotation=90)
     axes.set_yticks(range(rows), [named(thread) for thread in grid.threads])
     axes.xaxis.tick_top()

@@ -55,13 +55,16 @@ class Roofline:
 
 
 def roofline(
-    measured: Any, *, ceilings: Ceilings | None = None, dtype: str = "float32",
+    measured: Any,
+    *,
+    ceilings: Ceilings | None = None,
+    dtype: str = "float32",
     target: str = "cpu",
-) -> Picture:  # fmt: skip
+) -> Picture:
     """Return a picture of measured kernels below the ceilings of this machine.
 
     ``measured`` is what ``sl.evaluate`` returns; a list or a dict by title compares several.
-    ``ceilings`` are those of the machine that was measured; without them they are measured now, for
+    ``ceilings`` belong to the machine that was measured; without them they are measured now, for
     ``dtype``, on the CPU, or with ``target="cuda"`` on the GPU. The intensity of a kernel is the
     arithmetic of its computation by the bytes of its arguments: a schedule changes its speed, not
     its place from left to right. ``data`` is a :class:`Roofline`.
@@ -78,10 +81,10 @@ def roofline(
     """
     named = _named(measured)
     rates = [_rates(title, one) for title, one in named]
-    known = TARGETS.get(str(target))
-    if known is None or known.measured_as != known.name:
+    measured_target = TARGETS.get(str(target))
+    if measured_target is None or measured_target.measured_as != measured_target.name:
         raise PlotError(f'roofline(..., target={target!r}): choose "cpu" or "cuda"')
-    limits = ceilings or _measured(dtype, known)
+    limits = ceilings or _measured(dtype, measured_target)
     points = []
     for title, gflops, gbps in rates:
         intensity = gflops / gbps
@@ -89,9 +92,9 @@ def roofline(
         bound = "memory" if memory < limits.gflops else "arithmetic"
         fraction = gflops / min(memory, limits.gflops)
         points.append(Point(title, intensity, gflops, bound, fraction))
-    found = Roofline(limits, tuple(points))
+    roof = Roofline(limits, tuple(points))
     title = "Roofline"
-    return Picture(title, _caption(found), found, lambda: _drawn(found, title, _caption(found)))
+    return Picture(title, _caption(roof), roof, lambda: _drawn(roof, title, _caption(roof)))
 
 
 def _named(measured: Any) -> list[tuple[str, Evaluation]]:
@@ -104,26 +107,29 @@ def _named(measured: Any) -> list[tuple[str, Evaluation]]:
     if not named or not all(isinstance(one, Evaluation) for _, one in named):
         raise ComputeTypeError(
             explain(
-                f"roofline({measured!r})"[:200], "it is not what sl.evaluate returns",
+                f"roofline({measured!r})"[:200],
+                "it is not what sl.evaluate returns",
                 "Measure first: roofline({title: sl.evaluate(f, *arrays)}).",
             )
-        )  # fmt: skip
+        )
     return named
 
 
 def _rates(title: str, one: Evaluation) -> tuple[str, float, float]:
     if one.emulated:
-        raise PlotError(f"roofline({title}): a CPU emulated the GPU, so its time says nothing "
-                        "about a GPU")  # fmt: skip
+        raise PlotError(
+            f"roofline({title}): a CPU emulated the GPU, so its time says nothing about a GPU"
+        )
     if not one.gflops or not one.gbps:
         missing = "operations (flops=)" if not one.gflops else "bytes (bytes=)"
         raise PlotError(
             explain(
-                f"roofline({title})", f"its evaluation does not know the {missing} of a call",
+                f"roofline({title})",
+                f"its evaluation does not know the {missing} of a call",
                 "Give both to sl.evaluate(f, ..., flops=, bytes=); a kernel without arithmetic has "
                 "no place below a roofline.",
             )
-        )  # fmt: skip
+        )
     return title, one.gflops, one.gbps
 
 
@@ -168,28 +174,66 @@ def _drawn(found: Roofline, title: str, caption: str) -> Any:
     axes.set_xlim(left, right)
     axes.set_ylim(bottom, top)
     axes.grid(which="major", color=LINE)
-    axes.plot([left, found.ridge, right], [left * limits.gbps, limits.gflops, limits.gflops],
-              color=BLACK, linewidth=2)  # fmt: skip
-    axes.text(right, limits.gflops * 1.07, f"{number(limits.gflops)} GFLOP/s ", ha="right",
-              va="bottom", fontsize=8)  # fmt: skip
+    axes.plot(
+        [left, found.ridge, right],
+        [left * limits.gbps, limits.gflops, limits.gflops],
+        color=BLACK,
+        linewidth=2,
+    )
+    axes.text(
+        right,
+        limits.gflops * 1.07,
+        f"{number(limits.gflops)} GFLOP/s ",
+        ha="right",
+        va="bottom",
+        fontsize=8,
+    )
     middle = math.sqrt(left * found.ridge)
-    axes.annotate(f"{number(limits.gbps)} GB/s", (middle, middle * limits.gbps), xytext=(-6, 6),
-                  textcoords="offset points", ha="right", va="bottom", fontsize=8)  # fmt: skip
+    axes.annotate(
+        f"{number(limits.gbps)} GB/s",
+        (middle, middle * limits.gbps),
+        xytext=(-6, 6),
+        textcoords="offset points",
+        ha="right",
+        va="bottom",
+        fontsize=8,
+    )
     # labels stay below the roof
     most = limits.gflops / math.exp(APART * math.log(top / bottom))
     heights = _spread([min(p.gflops, most) for p in points], bottom, top, most)
     for k, (point, height) in enumerate(zip(points, heights)):
         roof = min(point.intensity * limits.gbps, limits.gflops)
-        axes.plot([point.intensity] * 2, [point.gflops, roof], color=SOFT, linewidth=0.7,
-                  linestyle=":", zorder=2)  # fmt: skip
-        axes.plot(point.intensity, point.gflops, marker="o", markersize=6, color=KINDS[k % 8],
-                  markeredgecolor="white", zorder=4)  # fmt: skip
-        says = (f"{point.title}: {number(point.gflops)} GFLOP/s, {_percent(point.fraction)} of "
-                f"what {point.bound} allows")  # fmt: skip
+        axes.plot(
+            [point.intensity] * 2,
+            [point.gflops, roof],
+            color=SOFT,
+            linewidth=0.7,
+            linestyle=":",
+            zorder=2,
+        )
+        axes.plot(
+            point.intensity,
+            point.gflops,
+            marker="o",
+            markersize=6,
+            color=KINDS[k % 8],
+            markeredgecolor="white",
+            zorder=4,
+        )
+        says = (
+            f"{point.title}: {number(point.gflops)} GFLOP/s, {_percent(point.fraction)} of "
+            f"what {point.bound} allows"
+        )
         leader = {"arrowstyle": "-", "color": LINE, "linewidth": 0.7}
-        axes.annotate(says, (point.intensity, point.gflops),
-                      xytext=(point.intensity * 1.25, height), va="center", fontsize=7.5,
-                      color=BLACK, arrowprops=leader)  # fmt: skip
+        axes.annotate(
+            says,
+            (point.intensity, point.gflops),
+            xytext=(point.intensity * 1.25, height),
+            va="center",
+            fontsize=7.5,
+            color=BLACK,
+            arrowprops=leader,
+        )
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
         axis.set_minor_formatter(NullFormatter())
@@ -218,7 +262,7 @@ def _spread(values: Sequence[float], low: float, high: float, most: float) -> li
             break
     above = max(0.0, logs[-1] - math.log(most))
     logs = [place - above for place in logs]
-    found = [0.0] * len(values)
+    heights = [0.0] * len(values)
     for k, place in zip(order, logs):
-        found[k] = math.exp(place)
-    return found
+        heights[k] = math.exp(place)
+    return heights

@@ -31,10 +31,11 @@ def search(result: TuningResult) -> Picture:
     if not isinstance(result, TuningResult):
         raise ComputeTypeError(
             explain(
-                f"search({result!r})"[:200], "it is not the result of a search",
+                f"search({result!r})"[:200],
+                "it is not the result of a search",
                 "Give what sl.autotune returns.",
             )
-        )  # fmt: skip
+        )
     facts = result.facts
     if not ranked(facts):
         raise PlotError(f"search({facts.name}): no trial has a time or an estimate to draw")
@@ -63,14 +64,14 @@ def _caption(facts: Facts, effects: list[Effect], same: list[str]) -> str:
 
 
 def _drawn(facts: Facts, effects: list[Effect], title: str, caption: str) -> Any:
-    shown = effects[:MOST_KNOBS]
-    columns = min(3, max(1, len(shown)))
-    lines = -(-len(shown) // columns)
+    strongest = effects[:MOST_KNOBS]
+    columns = min(3, max(1, len(strongest)))
+    lines = -(-len(strongest) // columns)
     figure = sheet(CURVE + KNOB * lines, title, caption)
     grid = figure.add_gridspec(1 + lines, columns, height_ratios=[CURVE] + [KNOB] * lines)
     curve = figure.add_subplot(grid[0, :])
     _curve(curve, facts)
-    for k, effect in enumerate(shown):
+    for k, effect in enumerate(strongest):
         axes = figure.add_subplot(grid[1 + k // columns, k % columns], sharey=curve)
         _knob(axes, effect, labelled=k % columns == 0)
     return figure
@@ -97,32 +98,61 @@ def _scale(axes: Any, facts: Facts) -> None:
 def _curve(axes: Any, facts: Facts) -> None:
     from matplotlib.transforms import blended_transform_factory
 
-    known = sorted(ranked(facts), key=lambda item: item[0].number)
+    measured = sorted(ranked(facts), key=lambda item: item[0].number)
     won = winner(facts)
-    axes.scatter([t.number for t, _ in known], [v for _, v in known], s=16, color=BLUE,
-                 linewidths=0, alpha=0.85, zorder=3)  # fmt: skip
+    axes.scatter(
+        [t.number for t, _ in measured],
+        [v for _, v in measured],
+        s=16,
+        color=BLUE,
+        linewidths=0,
+        alpha=0.85,
+        zorder=3,
+    )
     best, steps = math.inf, []
-    for trial, value in known:
+    for trial, value in measured:
         best = min(best, value)
         steps.append((trial.number, best))
     last = max(t.number for t in facts.trials)
     steps.append((last, best))
     axes.step(*zip(*steps), where="post", color=GREEN, linewidth=1.6, zorder=2)
-    for trial, value in known:
+    for trial, value in measured:
         if trial is won:
-            axes.scatter([trial.number], [value], s=90, facecolors="none", edgecolors=BLACK,
-                         linewidths=1.4, zorder=4)  # fmt: skip
-    seen = {id(t) for t, _ in known}
-    failed = [t.number for t in facts.trials if id(t) not in seen]
+            axes.scatter(
+                [trial.number],
+                [value],
+                s=90,
+                facecolors="none",
+                edgecolors=BLACK,
+                linewidths=1.4,
+                zorder=4,
+            )
+    measured_ids = {id(t) for t, _ in measured}
+    failed = [t.number for t in facts.trials if id(t) not in measured_ids]
     if failed:
         place = blended_transform_factory(axes.transData, axes.transAxes)
-        axes.scatter(failed, [1.02] * len(failed), marker="x", s=14, color=RED, transform=place,
-                     clip_on=False, linewidths=1)  # fmt: skip
+        axes.scatter(
+            failed,
+            [1.02] * len(failed),
+            marker="x",
+            s=14,
+            color=RED,
+            transform=place,
+            clip_on=False,
+            linewidths=1,
+        )
     if facts.baseline and facts.timed:
         axes.axhline(facts.baseline, color=SOFT, linestyle="--", linewidth=0.9)
-        axes.text(last + 0.5, facts.baseline, f"untuned {duration(facts.baseline)}", ha="right",
-                  va="center", fontsize=7, color=SOFT,
-                  bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})  # fmt: skip
+        axes.text(
+            last + 0.5,
+            facts.baseline,
+            f"untuned {duration(facts.baseline)}",
+            ha="right",
+            va="center",
+            fontsize=7,
+            color=SOFT,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
+        )
     _scale(axes, facts)
     axes.set_xlabel("trial")
     axes.set_ylabel("time of a call" if facts.timed else "estimate (no unit)")
@@ -136,15 +166,21 @@ def _knob(axes: Any, effect: Effect, labelled: bool) -> None:
     for k, column in enumerate(columns):
         values = [value for _, value in column.values]
         # spread sideways by the position in the list, so that equal times stay apart
-        across = [k + 0.36 * ((n % 5) - 2) / 2 * min(1, len(values) / 5)
-                  for n in range(len(values))]  # fmt: skip
+        across = [
+            k + 0.36 * ((n % 5) - 2) / 2 * min(1, len(values) / 5) for n in range(len(values))
+        ]
         axes.scatter(across, values, s=9, color=BLUE, linewidths=0, alpha=0.75)
         if column.median is not None:
             axes.plot([k - 0.38, k + 0.38], [column.median] * 2, color=BLACK, linewidth=1.8)
     labels = [_short(column.label) for column in columns]
     long = sum(map(len, labels)) > 22
-    axes.set_xticks(range(len(columns)), labels, rotation=40 if long else 0,
-                    ha="right" if long else "center", fontsize=6.5)  # fmt: skip
+    axes.set_xticks(
+        range(len(columns)),
+        labels,
+        rotation=40 if long else 0,
+        ha="right" if long else "center",
+        fontsize=6.5,
+    )
     axes.set_xlim(-0.6, len(columns) - 0.4)
     axes.set_title(f"{effect.name}: {effect.explained:.0%}", fontweight="bold")
     axes.tick_params(labelleft=labelled)

@@ -11,7 +11,7 @@ from schedlang.counting.trace import Trace
 from schedlang.host import LINE, Cache
 
 
-def served(trace: Trace, caches: Sequence[Cache]) -> np.ndarray:
+def serving_levels(trace: Trace, caches: Sequence[Cache]) -> np.ndarray:
     """Return the level that serves each access, int8: 0 for the first, ``len(caches)`` for memory.
 
     The caches are those of :meth:`~schedlang.runtime.kernel.Kernel.counters`, empty at first. An
@@ -41,7 +41,7 @@ def reuse_distances(trace: Trace) -> np.ndarray:
     """
     lines = (trace.address // LINE).tolist()
     count = len(lines)
-    tree, last, found = [0] * (count + 1), dict[int, int](), []
+    tree, last, distances = [0] * (count + 1), dict[int, int](), []
 
     def add(at: int, amount: int) -> None:
         at += 1
@@ -58,12 +58,12 @@ def reuse_distances(trace: Trace) -> np.ndarray:
 
     for now, line in enumerate(lines):
         then = last.get(line)
-        found.append(-1 if then is None else before(now) - before(then + 1))
+        distances.append(-1 if then is None else before(now) - before(then + 1))
         if then is not None:
             add(then, -1)
         add(now, 1)
         last[line] = now
-    return np.array(found, np.int64)
+    return np.array(distances, np.int64)
 
 
 def _lines(trace: Trace) -> Iterator[tuple[int, tuple[int, int]]]:

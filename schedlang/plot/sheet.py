@@ -26,7 +26,7 @@ STYLE = {
     "xtick.color": SOFT, "ytick.color": SOFT, "axes.linewidth": 0.6, "hatch.linewidth": 0.7,
     "xtick.major.width": 0.6, "ytick.major.width": 0.6, "grid.color": LINE, "grid.linewidth": 0.5,
     "figure.facecolor": "white", "axes.facecolor": "white", "savefig.dpi": 110,
-    # a name with a dollar sign is no formula, and two runs write the same file
+    # a name with a dollar sign is not a formula, and two runs write the same file
     "text.parse_math": False, "svg.hashsalt": "schedlang", "svg.fonttype": "none",
     "path.simplify": False,
 }  # fmt: skip
@@ -47,10 +47,10 @@ def matplotlib(purpose: str) -> Any:
 @contextmanager
 def style() -> Iterator[None]:
     """Draw and write with the style of our pictures, whatever the user set for others."""
-    found = matplotlib("a picture")
-    with found.rc_context():
-        found.rcdefaults()
-        found.rcParams.update(STYLE)
+    library = matplotlib("a picture")
+    with library.rc_context():
+        library.rcdefaults()
+        library.rcParams.update(STYLE)
         yield
 
 
@@ -76,14 +76,36 @@ def sheet(
     figure = Figure(figsize=(width, whole), layout="constrained")
     engine: Any = figure.get_layout_engine()
     engine.set(rect=(0.005, below / whole, 0.99, height / whole), w_pad=0.06)
-    figure.text(MARGIN / width, 1 - 0.08 / whole, printable(title), ha="left", va="top",
-                fontsize=10, fontweight="bold")  # fmt: skip
+    figure.text(
+        MARGIN / width,
+        1 - 0.08 / whole,
+        printable(title),
+        ha="left",
+        va="top",
+        fontsize=10,
+        fontweight="bold",
+    )
     if marks:
-        figure.legend(handles=list(marks), loc="upper left", ncols=len(marks), frameon=False,
-                      bbox_to_anchor=(0, 1 - (TITLE - 0.04) / whole), borderaxespad=0,
-                      handlelength=1.4, columnspacing=1.4).set_in_layout(False)  # fmt: skip
-    figure.text(MARGIN / width, (below - MARGIN) / whole, "\n".join(lines), ha="left", va="top",
-                fontsize=8, color=SOFT, linespacing=1.35)  # fmt: skip
+        figure.legend(
+            handles=list(marks),
+            loc="upper left",
+            ncols=len(marks),
+            frameon=False,
+            bbox_to_anchor=(0, 1 - (TITLE - 0.04) / whole),
+            borderaxespad=0,
+            handlelength=1.4,
+            columnspacing=1.4,
+        ).set_in_layout(False)
+    figure.text(
+        MARGIN / width,
+        (below - MARGIN) / whole,
+        "\n".join(lines),
+        ha="left",
+        va="top",
+        fontsize=8,
+        color=SOFT,
+        linespacing=1.35,
+    )
     return figure
 
 
@@ -112,9 +134,9 @@ def frame(
     for axis, count, low in ((axes.xaxis, columns, start[1]), (axes.yaxis, rows, start[0])):
         last = count - 1
         step = max(1, 2 ** int(np.ceil(np.log2(max(count / 6, 1)))))
-        shown = [k for k in range(0, count, step) if k == 0 or last - k >= 0.75 * step]
-        shown += [last] * (last > 0)
-        axis.set_ticks(shown, [str(low + k) for k in shown])
+        ticks = [k for k in range(0, count, step) if k == 0 or last - k >= 0.75 * step]
+        ticks += [last] * (last > 0)
+        axis.set_ticks(ticks, [str(low + k) for k in ticks])
     if max(rows, columns) <= cells:
         axes.set_xticks(np.arange(-0.5, columns), minor=True)
         axes.set_yticks(np.arange(-0.5, rows), minor=True)

@@ -54,28 +54,30 @@ def stages(what: Any) -> Picture:
     >>> [(box.name, box.lines[-1], box.layer) for box in sl.plot.stages(s).data]
     [('A', 'input', 0), ('B', 'at i of C', 1), ('C', 'root', 2)]
     """
-    found = graph(what)
-    if len(found.nodes) > MOST_STAGES:
+    stage_graph = graph(what)
+    if len(stage_graph.nodes) > MOST_STAGES:
         raise PlotError(
             explain(
                 "stages(...)",
-                f"the graph has {len(found.nodes)} stages, and a picture {MOST_STAGES}",
+                f"the graph has {len(stage_graph.nodes)} stages, and a picture {MOST_STAGES}",
                 "Draw one of its outputs, or look at sl.graph(...), which networkx can cut.",
             )
-        )  # fmt: skip
-    boxes = _boxes(found, _stored(what))
-    title = f"Stages of {', '.join(found.graph['outputs'])}"
+        )
+    boxes = _boxes(stage_graph, _stored(what))
+    title = f"Stages of {', '.join(stage_graph.graph['outputs'])}"
     caption = _caption(boxes)
-    return Picture(title, caption, boxes, lambda: drawn(found, boxes, title, caption))
+    return Picture(title, caption, boxes, lambda: drawn(stage_graph, boxes, title, caption))
 
 
 def _caption(boxes: Sequence[StageBox]) -> str:
     text = "Arrows go from producer to consumer, with the bytes that are read. "
     if any(box.computed not in ("", "input") for box in boxes):
-        kinds = {"root": "blue is computed whole (root)",
-                 "at": "orange at a loop of its consumer, which stores a part at a time",
-                 "inline": "pink is inlined: computed where it is read, and not stored",
-                 "input": "grey is an input"}  # fmt: skip
+        kinds = {
+            "root": "blue is computed whole (root)",
+            "at": "orange at a loop of its consumer, which stores a part at a time",
+            "inline": "pink is inlined: computed where it is read, and not stored",
+            "input": "grey is an input",
+        }
         said = [kinds[kind] for kind in kinds if any(box.computed == kind for box in boxes)]
         text += f"{'; '.join(said)}. ".capitalize()
     return text + "Thick frames are outputs."
@@ -94,33 +96,35 @@ def _boxes(found: Any, stored: Mapping[Any, str]) -> list[StageBox]:
     return layered(found, lambda name, x, k: _box(found.nodes[name], name, stored, x, k))
 
 
-def layered(found: Any, box: Callable[[str, float, int], StageBox]) -> list[StageBox]:
+def layered(stage_graph: Any, box: Callable[[str, float, int], StageBox]) -> list[StageBox]:
     """Return the boxes of a graph in layers: a node stands below all that it reads.
 
-    ``box`` makes that of a node at a place from left (0) to right (1) in a layer.
+    ``box`` makes the box of a node at a place from left (0) to right (1) in a layer.
     """
     import networkx as nx
 
-    layers = [list(layer) for layer in nx.topological_generations(found)]
+    layers = [list(layer) for layer in nx.topological_generations(stage_graph)]
     # inputs stand right above their first reader
     level = {name: k for k, layer in enumerate(layers) for name in layer}
     for name in layers[0] if layers else []:
-        below = [level[reader] for reader in found.successors(name)]
+        below = [level[reader] for reader in stage_graph.successors(name)]
         level[name] = max(0, min(below, default=1) - 1)
     rows: dict[int, list[str]] = {}
-    for name in found.nodes:
+    for name in stage_graph.nodes:
         rows.setdefault(level[name], []).append(name)
-    made: dict[str, StageBox] = {}
+    boxes: dict[str, StageBox] = {}
     for number, layer in sorted(rows.items()):
         # below the middle of what it reads
         def middle(name: str) -> float:
-            above = [made[source].x for source in found.predecessors(name) if source in made]
+            above = [
+                boxes[source].x for source in stage_graph.predecessors(name) if source in boxes
+            ]
             return sum(above) / len(above) if above else 0.5
 
         ordered = sorted(layer, key=lambda name: (middle(name), layer.index(name)))
         for k, name in enumerate(ordered):
-            made[name] = box(name, (k + 0.5) / len(ordered), number)
-    return [made[name] for name in found.nodes]
+            boxes[name] = box(name, (k + 0.5) / len(ordered), number)
+    return [boxes[name] for name in stage_graph.nodes]
 
 
 def _box(node: Any, name: str, stored: Mapping[Any, str], x: float, layer: int) -> StageBox:
@@ -131,8 +135,8 @@ def _box(node: Any, name: str, stored: Mapping[Any, str], x: float, layer: int) 
     computed = node.get("computed", "input" if node["kind"] == "placeholder" else "")
     if computed == "at":
         stage, axis = node["at"]
-        kept = stored.get(node["tensor"], size)
-        lines[-1] = f"{kept} of {size}{scope}"
+        stored_size = stored.get(node["tensor"], size)
+        lines[-1] = f"{stored_size} of {size}{scope}"
         lines.append(f"at {axis} of {stage}")
     elif computed:
         lines.append(computed)
@@ -140,9 +144,12 @@ def _box(node: Any, name: str, stored: Mapping[Any, str], x: float, layer: int) 
 
 
 def drawn(
-    found: Any, boxes: Sequence[StageBox], title: str, caption: str,
+    stage_graph: Any,
+    boxes: Sequence[StageBox],
+    title: str,
+    caption: str,
     colours: Mapping[str, str] = COLOURS,
-) -> Any:  # fmt: skip
+) -> Any:
     """Return the figure of a graph whose edges have ``bytes``; what boxes are has a colour."""
     from matplotlib.patches import FancyBboxPatch
 
@@ -156,25 +163,38 @@ def drawn(
     wide = min(BOX_WIDE, WIDTH / widest - 0.15)
     small = 7 if widest <= MOST_WIDE else 5.5
     place = {box.name: (box.x * WIDTH, (box.layer + 0.45) * LAYER) for box in boxes}
-    for source, reader, data in found.edges(data=True):
+    for source, reader, data in stage_graph.edges(data=True):
         _arrow(axes, place[source], place[reader], data, place, wide)
     for box in boxes:
         x, y = place[box.name]
         axes.add_patch(
             FancyBboxPatch(
-                (x - wide / 2, y - BOX_HIGH / 2), wide, BOX_HIGH,
-                boxstyle="round,pad=0,rounding_size=0.08", facecolor=colours[box.computed],
-                edgecolor=BLACK if box.output else SOFT, linewidth=1.8 if box.output else 0.8,
+                (x - wide / 2, y - BOX_HIGH / 2),
+                wide,
+                BOX_HIGH,
+                boxstyle="round,pad=0,rounding_size=0.08",
+                facecolor=colours[box.computed],
+                edgecolor=BLACK if box.output else SOFT,
+                linewidth=1.8 if box.output else 0.8,
                 zorder=3,
             )
-        )  # fmt: skip
+        )
         most = int(wide * 15 * 7 / small)
-        axes.text(x, y - 0.2, _short(box.name, most * 6 // 7), ha="center", va="center",
-                  fontsize=small + 1.5, fontweight="bold", zorder=4)  # fmt: skip
+        axes.text(
+            x,
+            y - 0.2,
+            _short(box.name, most * 6 // 7),
+            ha="center",
+            va="center",
+            fontsize=small + 1.5,
+            fontweight="bold",
+            zorder=4,
+        )
         for k, line in enumerate(box.lines):
-            shown = _short(line, most)
-            axes.text(x, y - 0.045 + 0.125 * k, shown, ha="center", va="center", fontsize=small,
-                      zorder=4)  # fmt: skip
+            short = _short(line, most)
+            axes.text(
+                x, y - 0.045 + 0.125 * k, short, ha="center", va="center", fontsize=small, zorder=4
+            )
     return figure
 
 
@@ -183,17 +203,22 @@ def _short(text: str, most: int) -> str:
 
 
 def _arrow(
-    axes: Any, start: tuple[float, float], end: tuple[float, float], data: Any,
-    place: dict[str, tuple[float, float]], wide: float,
-) -> None:  # fmt: skip
+    axes: Any,
+    start: tuple[float, float],
+    end: tuple[float, float],
+    data: Any,
+    place: dict[str, tuple[float, float]],
+    wide: float,
+) -> None:
     from matplotlib.patches import FancyArrowPatch
 
     (x, y), (u, v) = start, end
     # an arrow past other boxes bends around them
     crossed = [
-        a for a, b in place.values()
+        a
+        for a, b in place.values()
         if y < b < v and abs(a - (x + (u - x) * (b - y) / (v - y))) < wide / 2 + 0.1
-    ]  # fmt: skip
+    ]
     bend = 0.0
     if crossed:
         side = 1 if crossed[0] <= x + 0.01 or crossed[0] > WIDTH / 2 else -1
@@ -202,11 +227,18 @@ def _arrow(
         bend = -side * min(1.7, (wide + 0.5) / length)
     axes.add_patch(
         FancyArrowPatch(
-            (x, y + BOX_HIGH / 2), (u, v - BOX_HIGH / 2), arrowstyle="-|>", mutation_scale=9,
-            color=SOFT, linewidth=0.9, connectionstyle=f"arc3,rad={bend}", zorder=2,
-            shrinkA=0, shrinkB=0,
+            (x, y + BOX_HIGH / 2),
+            (u, v - BOX_HIGH / 2),
+            arrowstyle="-|>",
+            mutation_scale=9,
+            color=SOFT,
+            linewidth=0.9,
+            connectionstyle=f"arc3,rad={bend}",
+            zorder=2,
+            shrinkA=0,
+            shrinkB=0,
         )
-    )  # fmt: skip
+    )
     moved = data["bytes"]
     if isinstance(moved, int) and moved:
         tall = v - y - BOX_HIGH
@@ -214,5 +246,14 @@ def _arrow(
         cx = x + (u - x) * at - bend * (v - y - BOX_HIGH) / 2
         cy = y + BOX_HIGH / 2 + tall * at + bend * (u - x) / 2
         around = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
-        axes.text(cx, cy, bytes_text(moved), fontsize=6.5, color=SOFT, ha="center", va="center",
-                  zorder=5, bbox=around)  # fmt: skip
+        axes.text(
+            cx,
+            cy,
+            bytes_text(moved),
+            fontsize=6.5,
+            color=SOFT,
+            ha="center",
+            va="center",
+            zorder=5,
+            bbox=around,
+        )

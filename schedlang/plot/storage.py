@@ -40,10 +40,11 @@ class Placed:
       innermost shared loop, and in it until this step,
     * ``read``: the elements that this step reads; ``stored``: those that have storage.
 
-    Of the consumer, ``consumer_earlier`` marks the elements that are done, ``consumer_now`` those
-    of this step, and ``consumer_iteration`` those of the current iteration. ``computed`` counts the
-    evaluations of the producer in the whole run, ``distinct`` its different elements, and ``bytes``
-    are those of its storage. ``reused`` tells whether storage keeps elements of earlier iterations.
+    The fields ``consumer_earlier``, ``consumer_now`` and ``consumer_iteration`` mark the elements
+    of the consumer that are done, of this step, and of the current iteration. ``computed`` counts
+    the evaluations of the producer in the whole run, ``distinct`` its different elements, and
+    ``bytes`` the bytes of its storage. ``reused`` tells whether storage keeps elements of earlier
+    iterations.
     """
 
     title: str
@@ -65,17 +66,17 @@ class Placed:
     reused: bool
 
 
-def placed(
-    subject: Subject, producer: Any, consumer: Any, element: Any, call: str
-) -> Placed:
+def moment_of(subject: Subject, producer: Any, consumer: Any, element: Any, call: str) -> Placed:
     """Return what is computed and stored when ``element`` of ``consumer`` is computed.
 
     Raise :class:`~schedlang.errors.PlotError` for stages that do not read each other, an element
     outside of the consumer, a nest without its schedule, or one too large to follow.
     """
     if subject.schedule is None:
-        raise PlotError(f"{call}({subject.nest.name}): a nest alone does not tell where stages are "
-                        "computed; give its schedule")  # fmt: skip
+        raise PlotError(
+            f"{call}({subject.nest.name}): a nest alone does not tell where stages are "
+            "computed; give its schedule"
+        )
     state = subject.schedule.state
     count = points(subject.nest, subject.values, {})
     if count > MOST_POINTS:
@@ -86,41 +87,43 @@ def placed(
                 "Declare the computation at a smaller size, such as 24 rows: boxes and storage of "
                 "a tile stay the same.",
             )
-        )  # fmt: skip
-    made, reader = _stages(subject.schedule, producer, consumer, call)
+        )
+    name, reader = _stages(subject.schedule, producer, consumer, call)
     line = timeline(subject.unfolded, subject.values)
-    found = _Moment(subject, line, state, made, reader, call)
-    return found.at(element)
+    moment = _Moment(subject, line, state, name, reader, call)
+    return moment.at(element)
 
 
 def _stages(s: Any, producer: Any, consumer: Any, call: str) -> tuple[str, str]:
     """Return the names of the producer and its consumer; by default the last two that fit."""
-    found = graph(s)
+    stage_graph = graph(s)
     # the stages of a scan store the rows of the scan
     scans = [stage.op for stage in s.state.stages.values() if isinstance(stage.op, ScanOp)]
     parts = {s.state.defined[t] for op in scans for t in (*op.init, *op.update)}
     names = [n for n in s.state.stages if n not in parts and not s.state.stages[n].is_scan]
     if not names:
         raise PlotError(f"{call}: every stage belongs to a scan, whose rows it does not draw")
-    made = _named(s, producer, names, call, "producer")
-    if made is None:
-        inner = [n for n in names if not found.nodes[n]["output"]]
+    source = _named(s, producer, names, call, "producer")
+    if source is None:
+        inner = [n for n in names if not stage_graph.nodes[n]["output"]]
         if not inner:
             why = f"the schedule has one stage, {names[-1]}, and no producer"
             if parts:
                 why = f"all stages but {names[-1]} belong to a scan, whose rows it does not draw"
             raise PlotError(f"{call}: {why}")
-        made = inner[-1]
+        source = inner[-1]
     reader = _named(s, consumer, names, call, "consumer")
     if reader is None:
-        readers = list(found.successors(made))
-        while len(readers) == 1 and found.nodes[readers[0]]["computed"] == "inline":
-            readers = list(found.successors(readers[0]))
+        readers = list(stage_graph.successors(source))
+        while len(readers) == 1 and stage_graph.nodes[readers[0]]["computed"] == "inline":
+            readers = list(stage_graph.successors(readers[0]))
         readers = [name for name in readers if name in names]
         if not readers:
-            raise PlotError(f"{call}(..., producer={made}): no stage outside of scans reads {made}")
+            raise PlotError(
+                f"{call}(..., producer={source}): no stage outside of scans reads {source}"
+            )
         reader = readers[-1]
-    return made, reader
+    return source, reader
 
 
 def _named(s: Any, which: Any, names: list[str], call: str, role: str) -> str | None:
@@ -153,8 +156,10 @@ class _Moment:
     def at(self, element: Any) -> Placed:
         line, reader = self.line, self._buffer(self.consumer)
         if reader is None:
-            raise PlotError(f"{self.call}(..., consumer={self.consumer}): it is inlined; choose a "
-                            "stage that is stored")  # fmt: skip
+            raise PlotError(
+                f"{self.call}(..., consumer={self.consumer}): it is inlined; choose a "
+                "stage that is stored"
+            )
         shape = line.shape(reader)
         chosen = self._element(element, shape)
         every, mine = self._writes(self.consumer), self._writes(self.producer)
@@ -165,10 +170,10 @@ class _Moment:
         step, site, point = self._step(reading, flat, chosen)
         shared = self._shared(site, mine)
         begin, end = self._iteration(site, point, shared)
-        done = np.zeros(shape, bool)
-        iteration, present = done.copy(), done.copy()
+        computed = np.zeros(shape, bool)
+        iteration, present = computed.copy(), computed.copy()
         for _, place, inside, times in writes:
-            done.ravel()[place[inside & (times < step)]] = True
+            computed.ravel()[place[inside & (times < step)]] = True
         for _, place, inside, times in every:
             iteration.ravel()[place[inside & (times >= begin) & (times < end)]] = True
             present.ravel()[place[inside & (times == step)]] = True
@@ -185,14 +190,31 @@ class _Moment:
         if not inline and not self.state.stages[self.producer].layout:
             stored, size = self._ring(stored, size, mine, step, site, point)
         names = line.nest.names
-        loops = tuple((names.get(loop.axis, loop.axis.name), int(point[k]))
-                      for k, loop in enumerate(site.loops) if loop in shared)  # fmt: skip
-        kept = stored & (earlier > 0) & (now == 0)
+        loops = tuple(
+            (names.get(loop.axis, loop.axis.name), int(point[k]))
+            for k, loop in enumerate(site.loops)
+            if loop in shared
+        )
+        reused = stored & (earlier > 0) & (now == 0)
         return Placed(
-            self.subject.title, self.producer, self.consumer, self._where(), chosen, loops, earlier,
-            now, read, stored, done & ~present, present, iteration, int(whole.sum()),
-            int((whole > 0).sum()), size, bool(shared) and bool(kept.any()),
-        )  # fmt: skip
+            self.subject.title,
+            self.producer,
+            self.consumer,
+            self._where(),
+            chosen,
+            loops,
+            earlier,
+            now,
+            read,
+            stored,
+            computed & ~present,
+            present,
+            iteration,
+            int(whole.sum()),
+            int((whole > 0).sum()),
+            size,
+            bool(shared) and bool(reused.any()),
+        )
 
     def _buffer(self, stage: str) -> Buffer | None:
         tensors = self.state.stages[stage].outputs
@@ -203,38 +225,39 @@ class _Moment:
             raise PlotError(f"{self.call}: {self.consumer} has the shape {shape}, and no element")
         if element is None:
             return tuple(extent // 2 for extent in shape)
-        given = tuple(element) if isinstance(element, (tuple, list)) else (element,)
-        fits = len(given) == len(shape) and all(
-            hasattr(k, "__index__") and 0 <= int(k) < n for k, n in zip(given, shape)
+        indices = tuple(element) if isinstance(element, (tuple, list)) else (element,)
+        fits = len(indices) == len(shape) and all(
+            hasattr(k, "__index__") and 0 <= int(k) < n for k, n in zip(indices, shape)
         )
         if not fits:
             raise PlotError(
                 f"{self.call}(..., element={element!r}): {self.consumer} has the shape {shape}"
             )
-        return tuple(int(k) for k in given)
+        return tuple(int(k) for k in indices)
 
     def _writes(self, stage: str) -> list[tuple[Timed, np.ndarray, np.ndarray, np.ndarray]]:
         """Return the stores of a stage, with the element, whether there is one, and the time."""
-        buffer, found = self._buffer(stage), []
+        buffer, stores = self._buffer(stage), []
         for site in self.line.sites:
             for access in site.accesses:
                 # a stage has a buffer in each part of a loop that is cut
                 if access.stores and buffer and access.buffer.tensor is buffer.tensor:
                     refuse_gather(access)
                     place, inside = self.line.positions(site, access)
-                    found.append((site, place, inside, site.times))
-        return found
+                    stores.append((site, place, inside, site.times))
+        return stores
 
     def _reading(self, writes: list[Any]) -> list[Any]:
-        """Return those of the consumer's stores that read the producer."""
+        """Return the stores of the consumer that read the producer."""
         tensors = self.state.stages[self.producer].outputs
-        found = [
-            write for write in writes
+        readers = [
+            write
+            for write in writes
             if any(a.buffer.tensor in tensors and not a.stores for a in write[0].accesses)
-        ]  # fmt: skip
-        if not found:
+        ]
+        if not readers:
             raise PlotError(f"{self.call}: {self.consumer} does not read {self.producer}")
-        return found
+        return readers
 
     def _step(
         self, writes: list[Any], flat: int, chosen: tuple[int, ...]
@@ -259,9 +282,7 @@ class _Moment:
         around = [set(map(id, write[0].loops)) for write in mine]
         return [loop for loop in site.loops if around and all(id(loop) in a for a in around)]
 
-    def _iteration(
-        self, site: Timed, point: tuple[int, ...], shared: list[For]
-    ) -> tuple[int, int]:
+    def _iteration(self, site: Timed, point: tuple[int, ...], shared: list[For]) -> tuple[int, int]:
         """Return the times at which the current iteration of the innermost shared loop runs."""
         if not shared:
             return 0, self.line.length
@@ -280,22 +301,23 @@ class _Moment:
         for low, high in ((-1, begin), (begin, step), (-1, self.line.length)):
             total = np.zeros(size, np.int64)
             for _, place, inside, times in mine:
-                total += np.bincount(place[inside & (times >= low) & (times < high)],
-                                     minlength=size)  # fmt: skip
+                total += np.bincount(
+                    place[inside & (times >= low) & (times < high)], minlength=size
+                )
             parts.append(total.reshape(shape))
         earlier, now, whole = parts
         return earlier, now, whole, np.zeros(shape, bool)
 
     def _read(self, site: Timed, step: int, shape: tuple[int, ...]) -> np.ndarray:
         """Return the elements of the producer that a step of the consumer reads."""
-        found = np.zeros(shape, bool)
+        elements = np.zeros(shape, bool)
         tensors = self.state.stages[self.producer].outputs
         for access in site.accesses:
             if not access.stores and access.buffer.tensor in tensors:
                 refuse_gather(access)
                 place, inside = self.line.positions(site, access)
-                found.ravel()[place[inside & (site.times == step)]] = True
-        return found
+                elements.ravel()[place[inside & (site.times == step)]] = True
+        return elements
 
     def _storage(
         self, site: Timed, point: tuple[int, ...], shape: tuple[int, ...], inline: bool
@@ -323,9 +345,14 @@ class _Moment:
         return stored, size
 
     def _ring(
-        self, stored: np.ndarray, size: int, mine: list[Any], step: int, site: Timed,
+        self,
+        stored: np.ndarray,
+        size: int,
+        mine: list[Any],
+        step: int,
+        site: Timed,
         point: tuple[int, ...],
-    ) -> tuple[np.ndarray, int]:  # fmt: skip
+    ) -> tuple[np.ndarray, int]:
         """Return what is stored if the nest keeps a ring of rows: the last row of each place."""
         tensors = self.state.stages[self.producer].outputs
         rings = (s for s, _ in walk(self.subject.nest.body) if isinstance(s, Alloc))
@@ -337,12 +364,12 @@ class _Moment:
         values: dict[Any, Any] = dict(self.line.known)
         values.update({loop.axis: at for loop, at in zip(site.loops, point)})
         origin = int(evaluate(to_expr(self.line.places[mine_here].origin[part.dim]), values))
-        written = np.full(stored.shape, -1, np.int64)
+        times_written = np.full(stored.shape, -1, np.int64)
         for _, place, inside, times in mine:
             now = inside & (times <= step)
-            np.maximum.at(written.ravel(), place[now], times[now])
-        written[~stored] = -1
-        rows = np.moveaxis(written, part.dim, 0).copy()
+            np.maximum.at(times_written.ravel(), place[now], times[now])
+        times_written[~stored] = -1
+        rows = np.moveaxis(times_written, part.dim, 0).copy()
         slots = (np.arange(rows.shape[0]) - origin) % part.modulus
         for slot in range(part.modulus):
             # a later row has overwritten the others in its place
@@ -350,8 +377,8 @@ class _Moment:
             same[same < same.max(axis=0, initial=-1)] = -1
             rows[slots == slot] = same
         extents = shape_of(ring.buffer.shape)
-        kept = np.moveaxis(rows, 0, part.dim) >= 0
-        return kept, prod(extents) * itemsize(ring.buffer.dtype)
+        present = np.moveaxis(rows, 0, part.dim) >= 0
+        return present, prod(extents) * itemsize(ring.buffer.dtype)
 
     def _inline(
         self, writes: list[Any], step: int
@@ -374,14 +401,14 @@ class _Moment:
         return earlier, now, whole, now > 0
 
     def _where(self) -> str:
-        found = self.placement
-        attach = found.attach[self.producer]
+        placement = self.placement
+        attach = placement.attach[self.producer]
         if isinstance(attach, Inline):
             return "inline"
         text = "compute_root"
         if isinstance(attach, At):
             text = f"compute_at {self._loop(attach)}"
-        store = found.store.get(self.producer)
+        store = placement.store.get(self.producer)
         if isinstance(store, At):
             text += f", store_at {self._loop(store)}"
         elif isinstance(store, Root) and isinstance(attach, At):

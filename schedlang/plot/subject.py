@@ -21,8 +21,8 @@ from schedlang.schedule.schedule import Schedule, schedule
 class Subject:
     """A nest to draw, with numbers for its sizes; ``values`` are these numbers.
 
-    ``schedule`` is the one that the nest was lowered from, if that is known. ``unfolded`` is then
-    the same nest in which sliding windows keep all rows, so that an index names one row.
+    ``schedule`` is the schedule that the nest was lowered from, if that is known. ``unfolded`` is
+    then the same nest with all rows of sliding windows kept, so that an index names one row.
     """
 
     title: str
@@ -53,12 +53,12 @@ def subjects(what: Any, call: str, sizes: Mapping[Any, int] | None = None) -> li
 
 
 def _subject(what: Any, call: str, sizes: Mapping[Any, int] | None, title: str) -> Subject:
-    found = schedule(what) if isinstance(what, Tensor) else what
+    thing = schedule(what) if isinstance(what, Tensor) else what
     # a kernel has the nest that it was built from
-    made = found if isinstance(found, Schedule) else getattr(found, "schedule", None)
-    nest = getattr(found, "loop_nest", found)
-    if isinstance(found, Schedule):
-        nest = lower_state(found.state)
+    own_schedule = thing if isinstance(thing, Schedule) else getattr(thing, "schedule", None)
+    nest = getattr(thing, "loop_nest", thing)
+    if isinstance(thing, Schedule):
+        nest = lower_state(thing.state)
     if not isinstance(nest, Nest):
         raise ComputeTypeError(
             explain(
@@ -67,16 +67,18 @@ def _subject(what: Any, call: str, sizes: Mapping[Any, int] | None, title: str) 
                 "Give what sl.schedule, sl.compute, sl.lower or sl.build returns, or a dict of "
                 "them by title.",
             )
-        )  # fmt: skip
-    known = made if isinstance(made, Schedule) else None
+        )
+    known_schedule = own_schedule if isinstance(own_schedule, Schedule) else None
     values = _numbers(nest, call, sizes)
     whole = nest
-    if known is not None and any(isinstance(s, Alloc) and s.layout for s, _ in walk(nest.body)):
+    if known_schedule is not None and any(
+        isinstance(s, Alloc) and s.layout for s, _ in walk(nest.body)
+    ):
         args = [a.tensor if isinstance(a, Buffer) else a for a in nest.args]
-        whole = lower_state(known.state, args, name=nest.name, folds=False)
+        whole = lower_state(known_schedule.state, args, name=nest.name, folds=False)
     names = {v.name: n for v, n in values.items()}
     nests = [at_sizes(one, names) if names else one for one in (nest, whole)]
-    return Subject(printable(title) or nest.name, nests[0], values, nests[1], known)
+    return Subject(printable(title) or nest.name, nests[0], values, nests[1], known_schedule)
 
 
 def _numbers(nest: Nest, call: str, sizes: Mapping[Any, int] | None) -> dict[Any, int]:
@@ -84,27 +86,29 @@ def _numbers(nest: Nest, call: str, sizes: Mapping[Any, int] | None) -> dict[Any
     if not isinstance(sizes or {}, Mapping):
         raise PlotError(
             explain(
-                f"{call}(..., sizes={sizes!r})"[:200], "sizes is no mapping",
+                f"{call}(..., sizes={sizes!r})"[:200],
+                "sizes is no mapping",
                 'Give a number for each size by its name: sizes={"n": 32}.',
             )
-        )  # fmt: skip
-    given = {str(getattr(size, "name", size)): value for size, value in (sizes or {}).items()}
-    # a scalar that is no size decides no index
+        )
+    values = {str(getattr(size, "name", size)): value for size, value in (sizes or {}).items()}
+    # a scalar besides the sizes decides no index
     scalars = [a for a in nest.args if isinstance(a, Var) and a.is_size]
-    wanted = {v.name: v for v in (*nest.sizes, *scalars)}
-    missing = [name for name in wanted if name not in given]
+    needed = {v.name: v for v in (*nest.sizes, *scalars)}
+    missing = [name for name in needed if name not in values]
     if missing:
-        example = ", ".join(f'"{name}": 32' for name in wanted)
+        example = ", ".join(f'"{name}": 32' for name in needed)
         raise PlotError(
             explain(
-                f"{call}({nest.name})", f"its size {missing[0]} has no number",
+                f"{call}({nest.name})",
+                f"its size {missing[0]} has no number",
                 f"Give numbers to draw: sizes={{{example}}}.",
             )
-        )  # fmt: skip
-    for name, value in given.items():
+        )
+    for name, value in values.items():
         if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < 1:
             raise PlotError(f"{call}(..., sizes={{{name!r}: {value!r}}}): a size is 1 or more")
-    return {v: int(given[name]) for name, v in wanted.items()}
+    return {v: int(values[name]) for name, v in needed.items()}
 
 
 def buffer_of(nest: Nest, which: Any, call: str) -> Buffer:
@@ -119,15 +123,16 @@ def buffer_of(nest: Nest, which: Any, call: str) -> Buffer:
     raise PlotError(
         explain(
             f"{call}(..., buffer={which if name is None else name})",
-            f"the nest of {nest.name} has no such buffer", f"Its buffers are {listed}.",
+            f"the nest of {nest.name} has no such buffer",
+            f"Its buffers are {listed}.",
         )
-    )  # fmt: skip
+    )
 
 
 def shape_of(shape: tuple[int | Expr, ...]) -> tuple[int, ...]:
     """Return a shape of numbers."""
-    found = []
+    numbers = []
     for extent in shape:
         assert isinstance(extent, int), "the nest has numbers for its sizes"
-        found.append(extent)
-    return tuple(found)
+        numbers.append(extent)
+    return tuple(numbers)

@@ -21,9 +21,12 @@ BLOCKS = (SKY, ORANGE, GREEN, YELLOW, PURPLE, BLUE)
 
 
 def threads(
-    what: Any, buffer: Any = None, *, kernel: str | None = None,
+    what: Any,
+    buffer: Any = None,
+    *,
+    kernel: str | None = None,
     sizes: Mapping[Any, int] | None = None,
-) -> Picture:  # fmt: skip
+) -> Picture:
     """Return a picture of the blocks and the threads that store the elements of a buffer.
 
     ``what`` is a schedule for a GPU, or a kernel of one; a list or a dict by title compares
@@ -44,9 +47,8 @@ def threads(
     >>> found.blocks[:, 0].tolist(), found.threads[1].tolist()
     ([0, 0, 1, 1], [4, 5, 6, 7])
     """
-    found = [threads_of(one, buffer, kernel, "threads")
-             for one in subjects(what, "threads", sizes)]  # fmt: skip
-    title = f"Blocks and threads that store {found[0].buffer}"
+    grids = [threads_of(one, buffer, kernel, "threads") for one in subjects(what, "threads", sizes)]
+    title = f"Blocks and threads that store {grids[0].buffer}"
     caption = (
         "Left: the block of each element, numbered with x fastest. Right: block 0, coloured by the "
         "number of the thread in it. Black lines surround the warps of 32 threads; a warp whose "
@@ -54,10 +56,11 @@ def threads(
     )
     parts = [
         f"{one.title}: {one.drawn:,} of {int(np.prod(one.grid)):,} blocks are drawn."
-        for one in found if one.drawn < np.prod(one.grid)
-    ]  # fmt: skip
+        for one in grids
+        if one.drawn < np.prod(one.grid)
+    ]
     caption = " ".join([caption, *parts])
-    return Picture(title, caption, found, lambda: _drawn(found, title, caption))
+    return Picture(title, caption, grids, lambda: _drawn(grids, title, caption))
 
 
 def _drawn(found: Sequence[Threads], title: str, caption: str) -> Any:
@@ -90,22 +93,36 @@ def _blocks(axes: Any, one: Threads) -> None:
     # neighbours differ: a block differs from the next in x by one, and in y by two colours
     wide = max(1, one.grid[0])
     kinds = np.where(grid < 0, -1, (grid % wide + 2 * (grid // wide)) % len(BLOCKS))
-    axes.imshow(kinds, cmap=ListedColormap((EMPTY, *BLOCKS)), vmin=-1, vmax=len(BLOCKS) - 1,
-                interpolation="nearest", aspect="equal")  # fmt: skip
+    axes.imshow(
+        kinds,
+        cmap=ListedColormap((EMPTY, *BLOCKS)),
+        vmin=-1,
+        vmax=len(BLOCKS) - 1,
+        interpolation="nearest",
+        aspect="equal",
+    )
     if max(one.grid) <= MOST_NUMBERS:
         for number in np.unique(grid[grid >= 0]):
             down, across = np.nonzero(grid == number)
-            axes.text(across.mean(), down.mean(), str(number), ha="center", va="center",
-                      fontsize=8, fontweight="bold", color=BLACK)  # fmt: skip
+            axes.text(
+                across.mean(),
+                down.mean(),
+                str(number),
+                ha="center",
+                va="center",
+                fontsize=8,
+                fontweight="bold",
+                color=BLACK,
+            )
     shape = " x ".join(map(str, _without_ones(one.grid)))
     axes.set_title(f"{one.title}: grid of {shape} blocks", fontweight="bold")
 
 
 def _without_ones(extents: Sequence[int]) -> list[int]:
-    found = list(extents)
-    while len(found) > 1 and found[-1] == 1:
-        found.pop()
-    return found
+    rest = list(extents)
+    while len(rest) > 1 and rest[-1] == 1:
+        rest.pop()
+    return rest
 
 
 def _threads(figure: Any, axes: Any, one: Threads) -> None:
@@ -114,16 +131,29 @@ def _threads(figure: Any, axes: Any, one: Threads) -> None:
     first = int(one.blocks[one.blocks >= 0].min())
     grid = _part(np.where(one.blocks == first, one.threads, -1), one.blocks == first)
     frame(axes, *grid.shape)
-    shown = np.where(grid < 0, np.nan, grid.astype(float))
+    numbers = np.where(grid < 0, np.nan, grid.astype(float))
     last = max(int(np.prod(one.block)) - 1, 1)
-    image = axes.imshow(shown, cmap=colormaps[TIMES].with_extremes(bad=EMPTY), vmin=0, vmax=last,
-                        interpolation="nearest", aspect="equal")  # fmt: skip
+    image = axes.imshow(
+        numbers,
+        cmap=colormaps[TIMES].with_extremes(bad=EMPTY),
+        vmin=0,
+        vmax=last,
+        interpolation="nearest",
+        aspect="equal",
+    )
     draw_borders(axes, grid // WARP, 1.4)
     if max(grid.shape) <= MOST_NUMBERS:
         for (row, column), number in np.ndenumerate(grid):
             if number >= 0:
-                axes.text(column, row, str(number), ha="center", va="center", fontsize=5.5,
-                          color="white" if number < last / 2 else BLACK)  # fmt: skip
+                axes.text(
+                    column,
+                    row,
+                    str(number),
+                    ha="center",
+                    va="center",
+                    fontsize=5.5,
+                    color="white" if number < last / 2 else BLACK,
+                )
     shape = " x ".join(map(str, _without_ones(one.block)))
     axes.set_title(f"block {first}: {shape} threads", fontweight="bold")
     bar = figure.colorbar(image, ax=axes, fraction=0.04, pad=0.02)

@@ -1,7 +1,7 @@
 """The order of a loop nest: a time for each run of each of its statements.
 
 A step is one run of one store. The lanes of a vectorized loop, and threads, take a step together.
-Parallel loops run on one thread. The times are those of the loop nest that is built.
+Parallel loops run on one thread. The times belong to the loop nest that is built.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class Timed:
     @property
     def values(self) -> dict[Any, Any]:
         """The value of each loop at each point, as arrays that broadcast to ``counts``."""
-        found: dict[Any, Any] = dict(self.known)
+        indices: dict[Any, Any] = dict(self.known)
         for k, (loop, count) in enumerate(zip(self.loops, self.counts)):
             place = [1] * len(self.counts)
             place[k] = count
-            found[loop.axis] = np.arange(count).reshape(place)
-        return found
+            indices[loop.axis] = np.arange(count).reshape(place)
+        return indices
 
     @property
     def times(self) -> np.ndarray:
@@ -105,7 +105,8 @@ class Timeline:
         return np.concatenate([[0], np.cumsum(run)])
 
     def shape(self, buffer: Buffer) -> tuple[int, ...]:
-        """Return the shape in which ``buffer`` is drawn: that of its tensor, if it holds a part."""
+        """Return the shape in which ``buffer`` is drawn: its tensor's, if the buffer holds a part.
+        """
         alloc = self.places.get(buffer)
         if alloc is None or alloc.layout or buffer.tensor is None:
             return shape_of(buffer.shape)
@@ -136,7 +137,7 @@ class Timeline:
 
 
 def timeline(
-    nest: Nest, known: Mapping[Any, int], most: Mapping[Axis, int] | None = None
+    nest: Nest, sizes: Mapping[Any, int], most: Mapping[Axis, int] | None = None
 ) -> Timeline:
     """Return the timeline of ``nest``, whose sizes are numbers.
 
@@ -146,15 +147,18 @@ def timeline(
     limits = most or {}
     spans: dict[int, int] = {}
     counts: dict[int, int] = {}
-    _measure(nest.body, (), dict(known), limits, spans, counts)
+    _measure(nest.body, (), dict(sizes), limits, spans, counts)
     sites: list[Timed] = []
     starts: dict[int, tuple[int, tuple[int, ...]]] = {}
     places = {s.buffer: s for s, _ in walk(nest.body) if isinstance(s, Alloc)}
 
     def visit(
-        stmt: Stmt, loops: tuple[For, ...], units: tuple[int, ...], guards: tuple[Expr, ...],
+        stmt: Stmt,
+        loops: tuple[For, ...],
+        units: tuple[int, ...],
+        guards: tuple[Expr, ...],
         base: int,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if isinstance(stmt, For):
             unit = 0 if stmt.kind in TOGETHER else spans[id(stmt.body)]
             loops, units = (*loops, stmt), (*units, unit)
@@ -162,14 +166,14 @@ def timeline(
         elif isinstance(stmt, If):
             guards = (*guards, stmt.cond)
         elif isinstance(stmt, Store):
-            shown = tuple(counts[id(loop)] for loop in loops)
-            sites.append(Timed(stmt, loops, shown, units, guards, base, known))
+            loop_counts = tuple(counts[id(loop)] for loop in loops)
+            sites.append(Timed(stmt, loops, loop_counts, units, guards, base, sizes))
         for inner in held(stmt):
             visit(inner, loops, units, guards, base)
             base += spans[id(inner)]
 
     visit(nest.body, (), (), (), 0)
-    return Timeline(nest, tuple(sites), starts, places, spans[id(nest.body)], known)
+    return Timeline(nest, tuple(sites), starts, places, spans[id(nest.body)], sizes)
 
 
 def points(nest: Nest, known: Mapping[Any, int], most: Mapping[Axis, int]) -> int:
@@ -180,9 +184,13 @@ def points(nest: Nest, known: Mapping[Any, int], most: Mapping[Axis, int]) -> in
 
 
 def _measure(
-    stmt: Stmt, loops: tuple[For, ...], values: dict[Any, Any], limits: Mapping[Axis, int],
-    spans: dict[int, int], counts: dict[int, int],
-) -> int:  # fmt: skip
+    stmt: Stmt,
+    loops: tuple[For, ...],
+    values: dict[Any, Any],
+    limits: Mapping[Axis, int],
+    spans: dict[int, int],
+    counts: dict[int, int],
+) -> int:
     """Record how long each statement takes at most, and how often each loop runs at most."""
     if isinstance(stmt, For):
         extent = stmt.extent
@@ -207,12 +215,12 @@ def _largest(
     """Return the largest value of the extent of a loop over the iterations around it."""
     needed = set(postorder((extent,)))
     around = [loop for loop in loops if loop.axis in needed]
-    given = dict(values)
+    inputs = dict(values)
     for k, loop in enumerate(around):
         place = [1] * len(around)
         place[k] = counts[id(loop)]
-        given[loop.axis] = np.arange(counts[id(loop)]).reshape(place)
-    return max(0, int(np.max(evaluate(extent, given), initial=0)))
+        inputs[loop.axis] = np.arange(counts[id(loop)]).reshape(place)
+    return max(0, int(np.max(evaluate(extent, inputs), initial=0)))
 
 
 def _refuse_data(roots: tuple[Expr, ...], what: str) -> None:
@@ -224,7 +232,7 @@ def _refuse_data(roots: tuple[Expr, ...], what: str) -> None:
                 f"{what} depends on the values of {load.buffer.name}, and a picture knows none",
                 "Draw a computation whose loops and indices do not read tensors.",
             )
-        )  # fmt: skip
+        )
 
 
 def refuse_gather(access: Access) -> None:

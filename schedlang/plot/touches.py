@@ -36,8 +36,8 @@ class Touches:
     never touched; ``count`` is the number of steps that touch it. ``steps`` is the number of all
     steps. ``times`` and ``elements`` list every touch in order: its step, and the flat position of
     the element. ``levels`` are the loops around the first touches, outer to inner. If the picture
-    is in part, the arrays are those of the smallest box around all touched elements, which begins
-    at ``origin`` in the buffer.
+    is in part, the arrays cover the smallest box around all touched elements. The box begins at
+    ``origin`` in the buffer.
     """
 
     title: str
@@ -55,16 +55,20 @@ class Touches:
 
     def frames(self, number: int) -> np.ndarray:
         """Return the elements touched in each of ``number`` equal parts of the steps, as bools."""
-        found = np.zeros((number, self.first.size), bool)
-        found[self.times * number // max(self.steps, 1), self.elements] = True
-        return found.reshape(number, *self.first.shape)
+        touched = np.zeros((number, self.first.size), bool)
+        touched[self.times * number // max(self.steps, 1), self.elements] = True
+        return touched.reshape(number, *self.first.shape)
 
 
 def touches(
-    subject: Subject, which: Sequence[Any], what: str, call: str,
-    most_points: int = MOST_POINTS, most_elements: int = MOST_ELEMENTS,
+    subject: Subject,
+    which: Sequence[Any],
+    what: str,
+    call: str,
+    most_points: int = MOST_POINTS,
+    most_elements: int = MOST_ELEMENTS,
     elements_first: bool = False,
-) -> list[Touches]:  # fmt: skip
+) -> list[Touches]:
     """Return when the nest of ``subject`` touches each buffer of ``which``.
 
     ``what`` is ``"touch"``, ``"store"`` or ``"load"``. The limits of :func:`cuts` hold for the
@@ -77,9 +81,7 @@ def touches(
         raise PlotError(f"{call}(..., buffer=[]): give at least one buffer")
     nest = subject.unfolded
     buffers = [buffer_of(nest, one, call) for one in which]
-    most, cut = cuts(
-        nest, buffers[0], subject.values, most_points, most_elements, elements_first
-    )  # fmt: skip
+    most, cut = cuts(nest, buffers[0], subject.values, most_points, most_elements, elements_first)
     line = timeline(nest, subject.values, most)
     ranks = line.ranks()
     return [_of_buffer(subject.title, line, ranks, buffer, what, cut) for buffer in buffers]
@@ -111,18 +113,16 @@ def _of_buffer(
                 f"the nest of {line.nest.name} never {verb} {buffer.name}",
                 'Choose another buffer, or what="touch".',
             )
-        )  # fmt: skip
+        )
     every = np.concatenate(times)
     asked = f"iteration_order(..., buffer={buffer.name})"
-    where, origin, shape = drawn_box(
-        np.concatenate(elements), line.shape(buffer), bool(cut), asked
-    )
+    where, origin, shape = drawn_box(np.concatenate(elements), line.shape(buffer), bool(cut), asked)
     size = prod(shape)
     numbers = np.concatenate([np.full(t.size, k) for k, t in enumerate(times)])
     within = np.concatenate([at for _, at in origins])
     # a step that loads and stores an element touches it once; the keys are in the order of time
-    _, kept = np.unique(every * size + where, return_index=True)
-    every, where, numbers, within = every[kept], where[kept], numbers[kept], within[kept]
+    _, unique = np.unique(every * size + where, return_index=True)
+    every, where, numbers, within = every[unique], where[unique], numbers[unique], within[unique]
     # the first of equal keys is the earliest, since the touches are in order
     elements_found, begin = np.unique(where, return_index=True)
     first = np.full(size, -1, np.int64)
@@ -130,21 +130,36 @@ def _of_buffer(
     first[elements_found] = every[begin]
     last[where] = every
     count = np.bincount(where, minlength=size)
-    levels = _levels(line, [site for site, _ in origins], elements_found, numbers[begin],
-                     within[begin], shape)  # fmt: skip
+    levels = _levels(
+        line, [site for site, _ in origins], elements_found, numbers[begin], within[begin], shape
+    )
     parallel = any(loop.kind == "parallel" for site in line.sites for loop in site.loops)
     return Touches(
-        title, buffer.name, first.reshape(shape), last.reshape(shape), count.reshape(shape),
-        int(ranks[-1]), every, where, levels, cut, parallel, origin,
-    )  # fmt: skip
+        title,
+        buffer.name,
+        first.reshape(shape),
+        last.reshape(shape),
+        count.reshape(shape),
+        int(ranks[-1]),
+        every,
+        where,
+        levels,
+        cut,
+        parallel,
+        origin,
+    )
 
 
 def _levels(
-    line: Timeline, sites: Sequence[Timed], elements: np.ndarray, site_of: np.ndarray,
-    point: np.ndarray, shape: tuple[int, ...],
-) -> tuple[Level, ...]:  # fmt: skip
+    line: Timeline,
+    sites: Sequence[Timed],
+    elements: np.ndarray,
+    site_of: np.ndarray,
+    point: np.ndarray,
+    shape: tuple[int, ...],
+) -> tuple[Level, ...]:
     """Return the loops around the first touch of each element, with their iterations then."""
-    found: dict[str, tuple[For, np.ndarray]] = {}
+    levels: dict[str, tuple[For, np.ndarray]] = {}
     for k, site in enumerate(sites):
         mine = site_of == k
         if not mine.any() or not site.counts:
@@ -152,9 +167,9 @@ def _levels(
         places = np.unravel_index(point[mine], site.counts)
         for loop, place in zip(site.loops, places):
             name = line.nest.names.get(loop.axis, loop.axis.name)
-            if name not in found:
-                found[name] = loop, np.full(shape, -1, np.int64)
-            found[name][1].ravel()[elements[mine]] = place
+            if name not in levels:
+                levels[name] = loop, np.full(shape, -1, np.int64)
+            levels[name][1].ravel()[elements[mine]] = place
     return tuple(
-        Level(name, loop.tag or loop.kind, iteration) for name, (loop, iteration) in found.items()
+        Level(name, loop.tag or loop.kind, iteration) for name, (loop, iteration) in levels.items()
     )

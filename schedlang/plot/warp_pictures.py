@@ -27,15 +27,19 @@ LETTERS = 15
 
 
 def coalescing(
-    what: Any, buffer: Any = None, *, kernel: str | None = None, warp: int = 0,
+    what: Any,
+    buffer: Any = None,
+    *,
+    kernel: str | None = None,
+    warp: int = 0,
     sizes: Mapping[Any, int] | None = None,
-) -> Picture:  # fmt: skip
+) -> Picture:
     """Return a picture of the sectors of global memory that a warp asks for.
 
     ``what`` is a schedule for a GPU, or a kernel of one; a list or a dict by title compares
-    several. For each access of the kernel's program, or only those of ``buffer``, the panel shows
-    the costliest request that the warp makes in block 0: a row for each sector of 32 bytes, a cell
-    for each element of it, in the colour of the lane that accesses it. Grey cells are moved and not
+    several. For each access of the kernel's program, or only to ``buffer``, the panel shows the
+    costliest request that the warp makes in block 0: a row for each sector of 32 bytes, a cell for
+    each element of it, in the colour of the lane that accesses it. Grey cells are moved and not
     used. ``data`` is a list of :class:`~schedlang.plot.warps.WarpRequest`.
 
     Raise :class:`~schedlang.errors.PlotError` for a schedule without GPU threads, and where data
@@ -49,7 +53,7 @@ def coalescing(
     >>> [(r.buffer, r.cost, r.least) for r in sl.plot.coalescing(s).data]
     [('A', 32, 4), ('B', 4, 4)]
     """
-    found = _found(what, buffer, "global", kernel, warp, sizes, "coalescing")
+    requests = _costliest_requests(what, buffer, "global", kernel, warp, sizes, "coalescing")
     title = f"Sectors of global memory that warp {warp} asks for"
     caption = (
         "A row is a sector of 32 bytes, the unit in which global memory moves, with its offset in "
@@ -57,16 +61,20 @@ def coalescing(
         "element. Grey is moved and not used. Each panel is the costliest request of its access in "
         "block 0; fewer sectors are better."
     )
-    return _picture(found, title, caption, _sectors)
+    return _picture(requests, title, caption, _sectors)
 
 
 def banks(
-    what: Any, buffer: Any = None, *, kernel: str | None = None, warp: int = 0,
+    what: Any,
+    buffer: Any = None,
+    *,
+    kernel: str | None = None,
+    warp: int = 0,
     sizes: Mapping[Any, int] | None = None,
-) -> Picture:  # fmt: skip
+) -> Picture:
     """Return a picture of the banks of shared memory that a warp accesses, conflicts marked.
 
-    The arguments are those of :func:`coalescing`. A column is one of the 32 banks, a row a line of
+    The arguments are as in :func:`coalescing`. A column is one of the 32 banks, a row a line of
     128 bytes. Lanes that need different words of one bank wait for each other: such a bank is red
     above the cells, with the number of its words. ``data`` is a list of
     :class:`~schedlang.plot.warps.WarpRequest`.
@@ -87,7 +95,7 @@ def banks(
     >>> [(r.text.split("[")[0], r.stores, r.cost) for r in sl.plot.banks(s).data]
     [('A.shared', True, 1), ('A.shared', False, 32)]
     """
-    found = _found(what, buffer, "shared", kernel, warp, sizes, "banks")
+    requests = _costliest_requests(what, buffer, "shared", kernel, warp, sizes, "banks")
     title = f"Banks of shared memory that warp {warp} accesses"
     caption = (
         "A column is a bank, a row a line of 128 bytes, with its offset in the buffer. Colour: the "
@@ -96,23 +104,28 @@ def banks(
         "and quarter warps; the slowest is drawn. Each panel is the costliest request of its "
         "access in block 0."
     )
-    return _picture(found, title, caption, _banks)
+    return _picture(requests, title, caption, _banks)
 
 
-def _found(
-    what: Any, buffer: Any, scope: str, kernel: str | None, warp: int,
-    sizes: Mapping[Any, int] | None, call: str,
-) -> list[WarpRequest]:  # fmt: skip
-    found: list[WarpRequest] = []
+def _costliest_requests(
+    what: Any,
+    buffer: Any,
+    scope: str,
+    kernel: str | None,
+    warp: int,
+    sizes: Mapping[Any, int] | None,
+    call: str,
+) -> list[WarpRequest]:
+    requests: list[WarpRequest] = []
     for one in subjects(what, call, sizes):
         every = warp_requests(one, scope, buffer, kernel, warp, call)
         # the costliest accesses, in program order; a load and a store of one element look alike
         alike = {(r.buffer, r.bytes.tobytes(), r.width, r.stores): r for r in reversed(every)}
         every = [r for r in every if r in alike.values()]
         cost = sorted(every, key=lambda r: (-r.cost * r.requests, every.index(r)))
-        kept = cost[:MOST_ACCESSES]
-        found += [r for r in every if r in kept]
-    return found
+        costliest = cost[:MOST_ACCESSES]
+        requests += [r for r in every if r in costliest]
+    return requests
 
 
 Drawing = Callable[[Any, WarpRequest, int], Any]
@@ -182,8 +195,17 @@ def _head(axes: Any, request: WarpRequest, each: float) -> None:
     else:
         ends = "" if request.cost == 1 else "es"
         says = f"{request.cost} pass{ends}" + ("" if good else f" instead of {request.least}")
-    axes.text(0.5, -0.02, says, transform=axes.transAxes, ha="center", va="top", fontsize=8,
-              fontweight="bold", color=GREEN if good else RED)  # fmt: skip
+    axes.text(
+        0.5,
+        -0.02,
+        says,
+        transform=axes.transAxes,
+        ha="center",
+        va="top",
+        fontsize=8,
+        fontweight="bold",
+        color=GREEN if good else RED,
+    )
 
 
 def _sectors(axes: Any, request: WarpRequest, every: int) -> Any:
@@ -215,8 +237,16 @@ def _banks(axes: Any, request: WarpRequest, every: int) -> Any:
     if ways.max() > 1:
         first = int(np.argmax(ways))
         x = min(max(first, 1), BANKS - 2)
-        axes.text(x, -0.9 - high, str(ways.max()), color=RED, fontsize=7, fontweight="bold",
-                  ha="center", va="bottom")  # fmt: skip
+        axes.text(
+            x,
+            -0.9 - high,
+            str(ways.max()),
+            color=RED,
+            fontsize=7,
+            fontweight="bold",
+            ha="center",
+            va="bottom",
+        )
     axes.set_ylim(axes.get_ylim()[0], -0.9 - 2.6 * high)
     return image
 
@@ -236,8 +266,9 @@ def _cells(axes: Any, grid: np.ndarray, used: np.ndarray, step: int, every: int)
 
     colours = colormaps[TIMES].with_extremes(bad=EMPTY)
     rows, columns = grid.shape
-    image = axes.imshow(grid, cmap=colours, vmin=0, vmax=WARP - 1, interpolation="nearest",
-                        aspect="auto")  # fmt: skip
+    image = axes.imshow(
+        grid, cmap=colours, vmin=0, vmax=WARP - 1, interpolation="nearest", aspect="auto"
+    )
     axes.set_xticks(np.arange(-0.5, columns), minor=True)
     axes.set_yticks(np.arange(-0.5, rows), minor=True)
     axes.grid(which="minor", color="white", linewidth=0.5)
@@ -246,9 +277,9 @@ def _cells(axes: Any, grid: np.ndarray, used: np.ndarray, step: int, every: int)
         axes.axhline(row + 0.5, color="white", linewidth=2.4)
         axes.axhline(row + 0.5, color=SOFT, linewidth=0.7, linestyle=(0, (1, 2)))
     every = max(every, rows // 4)
-    shown = [k for k in range(0, rows - 1, every) if k == 0 or rows - 1 - k >= every]
-    shown += [rows - 1] if rows == 1 or rows - 1 >= every else []
-    axes.set_yticks(shown, [f"{int(used[k]) * step:,}" for k in shown])
+    rows_shown = [k for k in range(0, rows - 1, every) if k == 0 or rows - 1 - k >= every]
+    rows_shown += [rows - 1] if rows == 1 or rows - 1 >= every else []
+    axes.set_yticks(rows_shown, [f"{int(used[k]) * step:,}" for k in rows_shown])
     axes.set_xticks([])
     for side in axes.spines.values():
         side.set_visible(False)

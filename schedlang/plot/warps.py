@@ -98,15 +98,17 @@ def program_of(subject: Subject, call: str) -> Program:
     Raise :class:`~schedlang.errors.PlotError` if it has none, or if data decide its addresses.
     """
     try:
-        found = device_program(subject.nest, Target("cuda"))
+        program = device_program(subject.nest, Target("cuda"))
     except BuildError as error:
         raise PlotError(f"{call}({subject.title}): {error}") from None
-    if not found.launches:
+    if not program.launches:
         raise PlotError(f"{call}({subject.title}): it launches no kernel, since it has no element")
-    if decided_by_data(found):
-        raise PlotError(f"{call}({subject.title}): data decide its addresses, as in a gather, and "
-                        "a picture knows none")  # fmt: skip
-    return found
+    if decided_by_data(program):
+        raise PlotError(
+            f"{call}({subject.title}): data decide its addresses, as in a gather, and "
+            "a picture knows none"
+        )
+    return program
 
 
 def launch_of(program: Program, kernel: str | None, call: str) -> Launch:
@@ -122,7 +124,7 @@ def warp_requests(
 ) -> list[WarpRequest]:
     """Return a request for each access to ``scope`` memory, the costliest one of warp ``warp``.
 
-    They are those of block 0, in program order. ``which`` limits them to one buffer.
+    They are the requests of block 0, in program order. ``which`` limits them to one buffer.
     """
     program = program_of(subject, call)
     launch = launch_of(program, kernel, call)
@@ -133,7 +135,7 @@ def warp_requests(
             f"so its warps are 0 to {warps - 1}"
         )
     name = None if which is None else buffer_of(subject.nest, which, call).name
-    seen: dict[tuple[int, int, bool], tuple[int, Request, int]] = {}
+    worst_by_access: dict[tuple[int, int, bool], tuple[int, Request, int]] = {}
 
     def see(request: Request) -> None:
         place = "shared" if request.buffer.scope == "shared" else "global"
@@ -144,11 +146,13 @@ def warp_requests(
             return
         cost = _cost(request, mine, scope)
         key = (id(request.buffer), id(request.indices), request.stores)
-        worst, kept, times = seen.get(key, (-1, request, 0))
-        seen[key] = (cost, request, times + 1) if cost > worst else (worst, kept, times + 1)
+        worst, kept, times = worst_by_access.get(key, (-1, request, 0))
+        worst_by_access[key] = (
+            (cost, request, times + 1) if cost > worst else (worst, kept, times + 1)
+        )
 
     complete = requests_of_block(launch, [0] * len(launch.grid), {}, see, most=MOST_REQUESTS)
-    if not seen:
+    if not worst_by_access:
         raise PlotError(
             explain(
                 f"{call}({subject.title})",
@@ -156,10 +160,10 @@ def warp_requests(
                 + (f" of {name}" if name else ""),
                 "Choose another kernel, warp or buffer.",
             )
-        )  # fmt: skip
+        )
     return [
         _request(subject.title, program, request, cost, times, scope, warp, complete)
-        for cost, request, times in seen.values()
+        for cost, request, times in worst_by_access.values()
     ]
 
 
@@ -175,26 +179,41 @@ def _cost(request: Request, mine: slice, scope: str) -> int:
 
 
 def _request(
-    title: str, program: Program, request: Request, cost: int, times: int, scope: str, warp: int,
+    title: str,
+    program: Program,
+    request: Request,
+    cost: int,
+    times: int,
+    scope: str,
+    warp: int,
     complete: bool,
-) -> WarpRequest:  # fmt: skip
+) -> WarpRequest:
     active = np.flatnonzero(request.active[warp * WARP : (warp + 1) * WARP])
     inside = ", ".join(expr_text(i, program.nest.names) for i in request.indices)
     return WarpRequest(
-        title, request.buffer.name, f"{request.buffer.name}[{inside}]", request.stores, scope,
-        itemsize(request.buffer.dtype), active, request.bytes[warp * WARP + active], request.width,
-        cost, times, complete,
-    )  # fmt: skip
+        title,
+        request.buffer.name,
+        f"{request.buffer.name}[{inside}]",
+        request.stores,
+        scope,
+        itemsize(request.buffer.dtype),
+        active,
+        request.bytes[warp * WARP + active],
+        request.width,
+        cost,
+        times,
+        complete,
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class Threads:
     """The block and the thread that store each element of a buffer; -1 where none of those drawn.
 
-    If some blocks are left out, the arrays are those of the smallest box around the elements that
-    the others store, which begins at ``origin`` in the buffer.
-    ``blocks`` number the blocks, ``threads`` the threads of a block, x fastest. ``grid`` and
-    ``block`` are the extents in x, y and z; ``drawn`` are the blocks that were followed.
+    If some blocks are left out, the arrays cover the smallest box around the elements that the
+    others store. The box begins at ``origin`` in the buffer. ``blocks`` number the blocks,
+    ``threads`` the threads of a block, x fastest. ``grid`` and ``block`` are the extents in x, y
+    and z; ``drawn`` are the blocks that were followed.
     """
 
     title: str
@@ -223,11 +242,11 @@ def threads_of(subject: Subject, which: Any, kernel: str | None, call: str) -> T
     grid = tuple(dict(zip(letters, extents)).get(letter, 1) for letter in "xyz")
     block = tuple(int(_number(n)) for n in launch.dims("block"))
     each = max(1, size // max(1, int(np.prod(extents))))
-    kept = _first_blocks(extents, max(1, MOST_ELEMENTS // each))
+    drawn_grid = _first_blocks(extents, max(1, MOST_ELEMENTS // each))
     strides = dict(zip("xyz", (1, grid[0], grid[0] * grid[1])))
     # elements with their block and thread, in the order of the stores
     stored: list[tuple[np.ndarray, int, np.ndarray]] = []
-    for place in np.ndindex(*kept):
+    for place in np.ndindex(*drawn_grid):
         number = sum(strides[letter] * at for letter, at in zip(letters, place))
 
         def see(request: Request, number: int = number) -> None:
@@ -243,14 +262,21 @@ def threads_of(subject: Subject, which: Any, kernel: str | None, call: str) -> T
             )
     every = np.concatenate([elements for elements, _, _ in stored])
     asked = f"{call}(..., buffer={buffer.name})"
-    places, origin, box = drawn_box(every, shape, kept != extents, asked)
+    places, origin, box = drawn_box(every, shape, drawn_grid != extents, asked)
     blocks, threads = np.full(box, -1, np.int64), np.full(box, -1, np.int64)
     blocks.ravel()[places] = np.repeat([n for _, n, _ in stored], [e.size for e, _, _ in stored])
     threads.ravel()[places] = np.concatenate([active for _, _, active in stored])
     return Threads(
-        subject.title, launch.name, buffer.name, blocks, threads, grid, block, int(np.prod(kept)),
+        subject.title,
+        launch.name,
+        buffer.name,
+        blocks,
+        threads,
+        grid,
+        block,
+        int(np.prod(drawn_grid)),
         origin,
-    )  # fmt: skip
+    )
 
 
 def _storing(program: Program, buffer: Buffer, kernel: str | None, call: str) -> Launch:
@@ -258,21 +284,22 @@ def _storing(program: Program, buffer: Buffer, kernel: str | None, call: str) ->
     if kernel is not None:
         return launch_of(program, kernel, call)
     for launch in reversed(program.launches):
-        seen: list[Request] = []
-        requests_of_block(launch, [0] * len(launch.grid), {}, seen.append, buffer, 1)
-        if seen:
+        stores: list[Request] = []
+        requests_of_block(launch, [0] * len(launch.grid), {}, stores.append, buffer, 1)
+        if stores:
             return launch
-    raise PlotError(f"{call}(..., buffer={buffer.name}): no kernel stores to {buffer.name} in "
-                    "global memory")  # fmt: skip
+    raise PlotError(
+        f"{call}(..., buffer={buffer.name}): no kernel stores to {buffer.name} in global memory"
+    )
 
 
 def _first_blocks(extents: list[int], most: int) -> list[int]:
     """Return how many blocks of each direction to follow, at most ``most`` in all."""
-    kept = list(extents)
-    while np.prod(kept) > most and max(kept, default=1) > 1:
-        longest = int(np.argmax(kept))
-        kept[longest] = -(-kept[longest] // 2)
-    return kept
+    extents_drawn = list(extents)
+    while np.prod(extents_drawn) > most and max(extents_drawn, default=1) > 1:
+        longest = int(np.argmax(extents_drawn))
+        extents_drawn[longest] = -(-extents_drawn[longest] // 2)
+    return extents_drawn
 
 
 def _number(extent: Any) -> int:

@@ -9,14 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.counting.caches import MOST_LEFT_OUT, Moved, addresses, cache_model, moved, share
+from schedlang.counting.caches import (
+    MOST_LEFT_OUT,
+    Moved,
+    addresses,
+    cache_model,
+    moved_lines,
+    share,
+)
 from schedlang.counting.instrument import Instrumented, instrument
 from schedlang.counting.records import Counts
 from schedlang.counting.regions import Runs
 from schedlang.counting.result import KernelCounts, LoopCounts
 from schedlang.counting.source import counting_source, probe_source
 from schedlang.counting.totals import Lines, Totals
-from schedlang.counting.trace import Trace, log_model, traced
+from schedlang.counting.trace import Trace, log_model, trace_of
 from schedlang.errors import CallError
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.nodes import Var
@@ -71,7 +78,7 @@ def counted(call: Call, caches: Sequence[Cache], most: int) -> KernelCounts:
         tally = _tally(told, call)
         model = cache_model(caches, len(told.sites), share(requests, most))
         _run(told, "caches", call, tally, model)
-        found, made = moved(model, len(told.sites)), told
+        found, made = moved_lines(model, len(told.sites)), told
         lines = found.into
     totals = Totals(made, Runs(made.calls, tally), lambda a: _bytes(a, call), lines)
     rows = totals.rows()
@@ -143,7 +150,7 @@ def trace(call: Call, most: int) -> Trace:
     lines = machine_lines(call.machine.functions)
     starts = [k for k, line in enumerate(lines) if line.stmt is not None]
     places = {access: starts[k] for k, row in enumerate(made.rows) for access in row.accesses}
-    return traced(
+    return trace_of(
         model, made, tally, [places[a] for a in made.sites], tuple(line.text for line in lines),
         every,
     )  # fmt: skip

@@ -13,11 +13,11 @@ from schedlang.compute.conversions import as_dtype
 from schedlang.compute.facts import Facts, check_facts, facts_of
 from schedlang.errors import CallError, CallTypeError
 from schedlang.expr import dtypes
-from schedlang.expr.bfloat import as_float32, rounded
+from schedlang.expr.bfloat import as_float32, round_to_bfloat16
 from schedlang.expr.dtypes import array_dtype, stored
 from schedlang.expr.nodes import Expr, Var
 from schedlang.index.simplify import to_lin
-from schedlang.index.solving import determined_by, solve
+from schedlang.index.solving import determined_size, solve
 from schedlang.index.terms import Sum, terms_of, value_of
 from schedlang.ir.arguments import Needed, broken_rule, flags_needed, pairs_apart
 from schedlang.ir.nest import Nest
@@ -130,7 +130,7 @@ def signature_of(nest: Nest, in_place: frozenset[tuple[int, int]]) -> Signature:
             shape.append(extent if isinstance(extent, int) else str(extent))
             if isinstance(extent, Expr) and not isinstance(extent, Var):
                 extents[str(extent)] = terms_of(lin := to_lin(extent))
-                size = determined_by(lin, ())
+                size = determined_size(lin, ())
                 single.update({} if size is None else {str(extent): size.name})
         facts = None if arg.tensor is None or arg in nest.outputs else facts_of(arg.tensor)
         within = None if facts is None or facts.within is None else facts.within
@@ -450,7 +450,7 @@ def scalar(value: Any, dtype: str, what: str) -> Any:
 
 def number_of(dtype: str, number: Any) -> Any:
     """Return a number as a NumPy scalar of ``dtype``; a bfloat16 as float32."""
-    return rounded(number) if dtype == "bfloat16" else np.dtype(dtype).type(number)
+    return round_to_bfloat16(number) if dtype == "bfloat16" else np.dtype(dtype).type(number)
 
 
 _ACCEPTED: dict[str, Any] = {

@@ -11,7 +11,7 @@ from schedlang.errors import CallError, VerifyError
 from schedlang.expr.dtypes import LARGEST_BYTES, itemsize
 from schedlang.expr.nodes import Expr, Var
 from schedlang.index.simplify import to_lin
-from schedlang.index.terms import Sum, multiplied, terms_of
+from schedlang.index.terms import Sum, multiply, terms_of
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Alloc, Buffer, walk
 from schedlang.ir.size_conditions import SizeCondition, size_conditions
@@ -44,7 +44,7 @@ class SizedStorage:
 
     def _bytes(self, dtype: str, shape: Sequence[Extent]) -> Sum:
         extents = (((e, ()),) if isinstance(e, int) else self.extents[e] for e in shape)
-        return reduce(multiplied, extents, ((itemsize(dtype), ()),))
+        return reduce(multiply, extents, ((itemsize(dtype), ()),))
 
 
 def sized_storage(nest: Nest) -> SizedStorage:

@@ -22,9 +22,9 @@ class Steps(tuple[Step, ...]):
     _schedule: Schedule
 
     def __new__(cls, steps: Iterable[Step], schedule: Schedule) -> Steps:
-        made = super().__new__(cls, tuple(steps))
-        made._schedule = schedule.copy()
-        return made
+        steps_ = super().__new__(cls, tuple(steps))
+        steps_._schedule = schedule.copy()
+        return steps_
 
     def __reduce__(self) -> Any:
         return tuple, (tuple(self),)
@@ -38,7 +38,7 @@ class Steps(tuple[Step, ...]):
         return mime_bundle(self._repr_html_(), self._code())
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        # IPython prefers its own text of tuples to that of the bundle
+        # IPython prefers its own text of tuples to the text of the bundle
         printer.text(self._code())
 
     def _code(self) -> str:

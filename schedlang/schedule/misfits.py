@@ -50,28 +50,36 @@ def _refused_of_schedule(
 
 
 def _refused(
-    method: Callable[..., Any], args: tuple[Any, ...], named: Mapping[str, Any], asked: str,
-    called: str, loops: Sequence[Axis],
-) -> ScheduleTypeError:  # fmt: skip
+    method: Callable[..., Any],
+    args: tuple[Any, ...],
+    named: Mapping[str, Any],
+    asked: str,
+    called: str,
+    loops: Sequence[Axis],
+) -> ScheduleTypeError:
     """Return the error; ``called`` is how a script calls the method, with axes of ``loops``."""
     parameters = [p for p in signature(method).parameters.values() if p.name != "self"]
     over = {p.name for p in parameters if p.annotation == "Axis" and loops}
     by_name = _by_name(parameters, over, args[1:])
-    found = misfit(method, args[:1], {**by_name, **named}) if by_name else misfit(
-        method, args, named
+    call_misfit = (
+        misfit(method, args[:1], {**by_name, **named}) if by_name else misfit(method, args, named)
     )
-    if found.why:
-        taken = ", ".join(p.name for p in parameters)
-        hint = f"Its arguments: {called}({taken})." if taken else f"Write {called}()."
-        return ScheduleTypeError(explain(asked, found.why, hint))
-    few = sum(name in over for name in found.missing) < 2
-    missing = [f"the loop{'s' * (not few)}" if n in over else n for n in found.missing]
+    if call_misfit.why:
+        parameter_names = ", ".join(p.name for p in parameters)
+        hint = (
+            f"Its arguments: {called}({parameter_names})."
+            if parameter_names
+            else f"Write {called}()."
+        )
+        return ScheduleTypeError(explain(asked, call_misfit.why, hint))
+    few = sum(name in over for name in call_misfit.missing) < 2
+    missing = [f"the loop{'s' * (not few)}" if n in over else n for n in call_misfit.missing]
     listed = " and ".join(dict.fromkeys(missing))
     why = f"{listed} {'is' if len(missing) == 1 else 'are'} missing"
-    hint = f"Write {called}({_written(parameters, found, over, loops, named)})."
-    if over.intersection(found.missing):
+    hint = f"Write {called}({_written(parameters, call_misfit, over, loops, named)})."
+    if over.intersection(call_misfit.missing):
         hint += f" The loops are {names(loops)}."
-    elif "parent" in found.missing:
+    elif "parent" in call_misfit.missing:
         hint += " The first is a stage that reads this one, the second a loop of that stage."
     return ScheduleTypeError(explain(asked, why, hint))
 
@@ -83,21 +91,24 @@ def _by_name(
 
     Return none if each argument is at its place.
     """
-    rest, found, skipped = list(args), {}, False
+    rest, by_name, skipped = list(args), {}, False
     for p in parameters:
         if not rest:
             break
         if p.name in over and isinstance(rest[0], int):
             skipped = True
             continue
-        found[p.name] = rest.pop(0)
-    return found if skipped and not rest else {}
+        by_name[p.name] = rest.pop(0)
+    return by_name if skipped and not rest else {}
 
 
 def _written(
-    parameters: Sequence[Parameter], found: Misfit, over: set[str], loops: Sequence[Axis],
+    parameters: Sequence[Parameter],
+    found: Misfit,
+    over: set[str],
+    loops: Sequence[Axis],
     named: Mapping[str, Any],
-) -> str:  # fmt: skip
+) -> str:
     """Return the arguments given, with the first free loops in place of missing ones."""
     free = [a for a in loops if not any(a is value for value in found.given.values())]
     parts: list[str] = []

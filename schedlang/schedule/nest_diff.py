@@ -34,7 +34,7 @@ class NestDiff(InNotebooks, str):
         return fragment(f'<div class="head">{escape(self._title)}</div>{sides}', len(names))
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        # IPython prefers its own text of strings to that of the bundle
+        # IPython prefers its own text of strings to the text of the bundle
         printer.text(str(self))
 
 
@@ -43,9 +43,9 @@ def nest_diff(before: Nest, after: Nest, title: str) -> NestDiff:
     lines = difflib.unified_diff(
         str(before).splitlines(), str(after).splitlines(), "before", title, n=NEAR, lineterm=""
     )
-    made = NestDiff("\n".join(lines))
-    made._before, made._after, made._title = before, after, title
-    return made
+    diff = NestDiff("\n".join(lines))
+    diff._before, diff._after, diff._title = before, after, title
+    return diff
 
 
 def sides_html(before: Sequence[tuple[str, str]], after: Sequence[tuple[str, str]]) -> str:

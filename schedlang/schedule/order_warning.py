@@ -34,26 +34,34 @@ def lost_order(
     if reducer.ties and in_order(stage):
         hint = _order_hint(stage, after, primitive, name, args)
         if hint:
-            why = (f"it changes the order in which {reducer.name} combines values, and where "
-                   f"values tie the result depends on that order: {reducer.ties}")  # fmt: skip
+            why = (
+                f"it changes the order in which {reducer.name} combines values, and where "
+                f"values tie the result depends on that order: {reducer.ties}"
+            )
             return explain(
-                asked, why,
+                asked,
+                why,
                 f"{hint}\nOr break ties in fcombine, e.g. by the smaller index, as sl.argmax does. "
                 f"{TRUSTED}",
-            )  # fmt: skip
+            )
     if reducer.identity_ties and primitive == "rfactor" and _may_be_empty(before, after, op):
-        why = (f"a partial result without elements is the identity of {reducer.name}, which "
-               f"replaces a value that ties with it: {reducer.identity_ties}")  # fmt: skip
+        why = (
+            f"a partial result without elements is the identity of {reducer.name}, which "
+            f"replaces a value that ties with it: {reducer.identity_ties}"
+        )
         hint = "Let fcombine choose the first of its operands on ties, or an identity that "
         return explain(asked, why, f"{hint}no element ties with.\n{TRUSTED}")
     if reducer.restarts and op.init is not None and _restarts(stage, after, primitive, name):
-        why = (f"partial results start from the identity of {reducer.name}, which is not neutral, "
-               f"while a reduction without them starts from init=: {reducer.restarts}")  # fmt: skip
+        why = (
+            f"partial results start from the identity of {reducer.name}, which is not neutral, "
+            f"while a reduction without them starts from init=: {reducer.restarts}"
+        )
         return explain(
-            asked, why,
+            asked,
+            why,
             "Give sl.comm_reducer an identity that leaves every element as it is.\nIf such "
             "elements do not occur, pass typical ones, samples=[...], or trusted=True.",
-        )  # fmt: skip
+        )
     return ""
 
 
@@ -84,14 +92,14 @@ def _across(stage: Stage) -> bool:
 
 def _may_be_empty(before: State, after: State, op: ComputeOp) -> bool:
     """Return whether a partial result that rfactor added to ``after`` may have no elements."""
-    made = next(s.op for n, s in after.stages.items() if n not in before.stages)
-    if op.where is not None or not isinstance(made, ComputeOp):
+    partial = next(s.op for n, s in after.stages.items() if n not in before.stages)
+    if op.where is not None or not isinstance(partial, ComputeOp):
         return True
     # the guards of splits: they hold in the first iteration of all loops, or they may never hold
-    if made.reducer is None:
-        return any(is_choice(value) for value in made.body)
-    first = Ranges({axis: (ZERO, ZERO) for axis in made.reduce_axis})
-    return not all(truth(test, first) for test in conditions(made.where))
+    if partial.reducer is None:
+        return any(is_choice(value) for value in partial.body)
+    first = Ranges({axis: (ZERO, ZERO) for axis in partial.reduce_axis})
+    return not all(truth(test, first) for test in conditions(partial.where))
 
 
 def warn_of_lost_order(

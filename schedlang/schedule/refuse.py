@@ -29,11 +29,13 @@ def marked_nest(state: State, axis: Axis) -> str:
     """Return the lines of the nest around the loop over ``axis``, with an arrow at that loop."""
     nest = lower_state(state, strict=False)
     lines: list[str] = []
-    mark, taken = -1, printed_names(nest)
+    mark, names_printed = -1, printed_names(nest)
     for stmt, depth in printed(nest.body):
         if isinstance(stmt, For) and runs_over(stmt.axis, axis) and mark < 0:
             mark = len(lines)
-        lines += [INDENT * depth + line for line in statement_lines(stmt, nest.names, taken)]
+        lines += [
+            INDENT * depth + line for line in statement_lines(stmt, nest.names, names_printed)
+        ]
     if mark < 0:
         return ""
     lines[mark] += "    <-- here"
@@ -46,7 +48,7 @@ def marked_nest(state: State, axis: Axis) -> str:
 
 
 def refuse_view(tensor: Tensor) -> None:
-    """Raise if ``tensor``, which is no stage of a schedule, is a view that stages read through."""
+    """Raise if ``tensor`` is a view that stages read through instead of a stage of a schedule."""
     if isinstance(tensor.op, ComputeOp) and tensor.op.view:
         source = tensor.op.input_tensors[0].name
         refuse(

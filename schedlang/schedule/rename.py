@@ -12,7 +12,7 @@ from schedlang.schedule.steps import decode, inputs
 from schedlang.state.state import State
 
 
-def renamed_steps(recorded: Schedule, outputs: Any) -> str:
+def rename_steps(recorded: Schedule, outputs: Any) -> str:
     """Return the steps of ``recorded`` as JSON for ``outputs``, which may differ in names only.
 
     Stages, axes and tensors are matched by position, step by step. Stages that steps add get the
@@ -26,21 +26,23 @@ def renamed_steps(recorded: Schedule, outputs: Any) -> str:
     >>> s = sl.schedule(B)
     >>> outer, inner = s[B].split(B.op.axis[0], factor=4)
     >>> s[B].unroll(inner)
-    >>> sl.Schedule.from_json(renamed_steps(s, Y), Y)[Y].leaf_axes
+    >>> sl.Schedule.from_json(rename_steps(s, Y), Y)[Y].leaf_axes
     [j.outer, j.inner]
     """
-    made = empty_schedule(outputs)
+    replayed = empty_schedule(outputs)
     for position, step in enumerate(recorded.steps):
         before = recorded.at(position).state
-        translation = _Translation(before, made.state)
+        translation = _Translation(before, replayed.state)
         args = {k: translation.value(v) for k, v in step.args.items()}
         stage = translation.stage(step.stage) if step.stage else ""
-        made.apply(step.primitive, stage, **{k: decode(made.state, v) for k, v in args.items()})
-    return made.to_json()
+        replayed.apply(
+            step.primitive, stage, **{k: decode(replayed.state, v) for k, v in args.items()}
+        )
+    return replayed.to_json()
 
 
 class _Translation:
-    """A map from the names of one state to those of another with the same stages in order."""
+    """A map from the names of one state to the names of another with the same stages in order."""
 
     def __init__(self, old: State, new: State) -> None:
         if len(old.stages) != len(new.stages):
@@ -65,18 +67,20 @@ class _Translation:
             return value
         if "expr" in value:
             return {"expr": [self._item(item) for item in value["expr"]]}
-        made = dict(value)
-        if "stage" in made:
-            made["stage"] = self.stages[made["stage"]]
-        if "axis" in made:
-            stage = self.new.stages[made["stage"]]
-            axes = stage.leaf if "loop" in made else stage.op.axis
-            made["axis"] = axes[made["loop" if "loop" in made else "dim"]].name
-        elif "input" in made:
-            made["tensor"] = inputs(self.new)[made["input"]].name
-        elif "tensor" in made:
-            made["tensor"] = self.new.stages[made["stage"]].outputs[made["output"]].name
-        return made
+        translated = dict(value)
+        if "stage" in translated:
+            translated["stage"] = self.stages[translated["stage"]]
+        if "axis" in translated:
+            stage = self.new.stages[translated["stage"]]
+            axes = stage.leaf if "loop" in translated else stage.op.axis
+            translated["axis"] = axes[translated["loop" if "loop" in translated else "dim"]].name
+        elif "input" in translated:
+            translated["tensor"] = inputs(self.new)[translated["input"]].name
+        elif "tensor" in translated:
+            translated["tensor"] = (
+                self.new.stages[translated["stage"]].outputs[translated["output"]].name
+            )
+        return translated
 
     def _item(self, item: Any) -> Any:
         """Return an item of an encoded expression with its names translated.

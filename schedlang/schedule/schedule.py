@@ -83,9 +83,9 @@ class Schedule:
                 raise MissingNameError(
                     f"a schedule has no attribute {name!r}: write s[{name}] for the stage of {name}"
                 )
-            known = [n for n in dir(Schedule) if not n.startswith("_")]
+            attributes = [n for n in dir(Schedule) if not n.startswith("_")]
             output = self.outputs[-1].name if "_start" in self.__dict__ else "C"
-            raise MissingNameError(no_attribute_of_schedule(name, known, output))
+            raise MissingNameError(no_attribute_of_schedule(name, attributes, output))
 
     def __getitem__(self, key: Any) -> StageView:
         if isinstance(key, StageView):
@@ -178,8 +178,8 @@ class Schedule:
         if not isinstance(tensor, Tensor):
             refuse(asked, f"{shown(tensor)} is not a tensor", "Give the tensor to copy.")
         items = list(readers) if isinstance(readers, (list, tuple)) else [readers]
-        found = tuple(self._stage(r, asked) for r in items)
-        return self.apply("cache_read", "", tensor=tensor, scope=scope, readers=found)
+        stages_reading = tuple(self._stage(r, asked) for r in items)
+        return self.apply("cache_read", "", tensor=tensor, scope=scope, readers=stages_reading)
 
     @of_schedule
     def cache_write(self, tensor: Any, scope: str) -> Any:
@@ -204,8 +204,8 @@ class Schedule:
         Tensor(C.local: float32[8])
         """
         stage, several = self._one_stage(tensor, "cache_write")
-        made = self.apply("cache_write", stage.name, scope=scope)
-        return [made] if several and not isinstance(made, list) else made
+        result = self.apply("cache_write", stage.name, scope=scope)
+        return [result] if several and not isinstance(result, list) else result
 
     @of_schedule
     def rfactor(self, tensor: Any, axis: Axis, factor_axis: int = 0) -> Any:
@@ -235,8 +235,8 @@ class Schedule:
         Tensor(C.rf: float32[4, 8])
         """
         stage, several = self._one_stage(tensor, "rfactor")
-        made = self.apply("rfactor", stage.name, axis=axis, factor_axis=factor_axis)
-        return [made] if several and not isinstance(made, list) else made
+        result = self.apply("rfactor", stage.name, axis=axis, factor_axis=factor_axis)
+        return [result] if several and not isinstance(result, list) else result
 
     def _one_stage(self, tensor: Any, primitive: str) -> tuple[Stage, bool]:
         several = isinstance(tensor, (list, tuple))
@@ -356,7 +356,7 @@ class Schedule:
         return nest_diff(self.at(count - 1).nest(), self.at(count).nest(), title)
 
     def code(self, count: int) -> str:
-        """Return the Python statements of a step, without those of the steps before it.
+        """Return the Python statements of a step, without the statements of the steps before it.
 
         ``count`` is the number of the step, from 1.
 
@@ -388,8 +388,8 @@ class Schedule:
         i_inner = s[C].leaf_axes[1]
         s[C].unroll(i_inner)
         """
-        known = self.at(count)
-        return trace.further_steps(known.state, self._states[count:], self._steps[count:])
+        before = self.at(count)
+        return trace.further_steps(before.state, self._states[count:], self._steps[count:])
 
     def _step_count_text(self) -> str:
         steps = len(self._steps)
@@ -404,9 +404,9 @@ class Schedule:
 
     def expr(self, data: Any) -> Expr:
         """Return the predicate for data that :meth:`as_python` wrote."""
-        found = decode(self.state, {"expr": data})
-        assert isinstance(found, Expr)
-        return found
+        predicate = decode(self.state, {"expr": data})
+        assert isinstance(predicate, Expr)
+        return predicate
 
     def to_json(self) -> str:
         """Return the steps as JSON, which :meth:`from_json` replays."""
@@ -420,20 +420,20 @@ class Schedule:
         Raise :class:`~schedlang.errors.ScheduleError` if ``text`` is no schedule, or does not fit
         the computation.
         """
-        made = empty_schedule(outputs)
+        replayed = empty_schedule(outputs)
         for position, step in enumerate(trace.from_json(text), 1):
             where = f"step {position}, {step.primitive},"
-            known = ("",) if PRIMITIVES[step.primitive].on_schedule else made.state.stages
-            if step.stage not in known:
+            stage_names = ("",) if PRIMITIVES[step.primitive].on_schedule else replayed.state.stages
+            if step.stage not in stage_names:
                 raise ScheduleError(
                     f"{where} cannot be replayed: there is no stage {shown(step.stage)}"
                 )
             try:
-                args = {k: decode(made.state, v) for k, v in step.args.items()}
-                made.apply(step.primitive, step.stage, **args)
+                args = {k: decode(replayed.state, v) for k, v in step.args.items()}
+                replayed.apply(step.primitive, step.stage, **args)
             except (SchedlangError, TypeError, AttributeError, RecursionError) as error:
                 raise ScheduleError(f"{where} cannot be replayed: {error}") from None
-        return made
+        return replayed
 
     def __reduce__(self) -> Any:
         return _unpickle, (Graph(self.outputs), self.to_json())
@@ -480,10 +480,10 @@ def empty_schedule(outputs: Any, call: str = "sl.schedule") -> Schedule:
         elif isinstance(item, Tensor):
             tensors.append(item)
         else:
-            made = '; sl.named("y", ...) makes one of a value' if isinstance(item, Expr) else ""
+            advice = '; sl.named("y", ...) makes one of a value' if isinstance(item, Expr) else ""
             raise ComputeTypeError(
                 f"{call}({shown(item)}): {shown(item)} is not a tensor; give tensors that "
-                f"sl.compute or sl.scan returned{made}"
+                f"sl.compute or sl.scan returned{advice}"
             )
     for tensor in tensors:
         if isinstance(tensor.op, PlaceholderOp):

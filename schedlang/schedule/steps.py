@@ -50,12 +50,12 @@ def perform(state: State, primitive: str, stage: str, args: Mapping[str, Any]) -
         raise ScheduleError(
             f"{shown(primitive)} is not a primitive; choose one of {', '.join(PRIMITIVES)}"
         )
-    found = PRIMITIVES[primitive]
-    own = () if found.on_schedule else (state.stages[stage],)
+    row = PRIMITIVES[primitive]
+    own = () if row.on_schedule else (state.stages[stage],)
     try:
-        made, result = found.apply(state, *own, **args)
-        check_attached_cuts(state, made, primitive, stage, args)
-        return made, result
+        after, result = row.apply(state, *own, **args)
+        check_attached_cuts(state, after, primitive, stage, args)
+        return after, result
     except Refusal as error:
         refusal = error
     asked = call_text(primitive, stage, args)
@@ -104,20 +104,20 @@ def _encode_tensor(state: State, tensor: Tensor) -> dict[str, Any]:
 
 
 def inputs(state: State) -> list[Tensor]:
-    """Return the placeholders, then the states of scans, all of which a step may name."""
+    """Return the placeholders, then the states of scans: all inputs that a step may name."""
     scans = [s.op for s in state.stages.values() if isinstance(s.op, ScanOp)]
     return [*placeholders(state.outputs), *(t for op in scans for t in op.state)]
 
 
 def _leaf_names(state: State) -> dict[Expr, str]:
     """Return names for the leaves of a predicate: sizes, and axes as ``stage/position``."""
-    found: dict[Expr, str] = {}
+    leaf_names: dict[Expr, str] = {}
     for stage in state.stages.values():
         for position, axis in enumerate(stage.leaf):
-            found[axis] = f"{stage.name}/{position}"
+            leaf_names[axis] = f"{stage.name}/{position}"
         for position, axis in enumerate(stage.roots):
-            found.setdefault(axis, f"{stage.name}/root{position}")
-    return found | {v: f"size {v.name}" for v in variables(state.outputs)}
+            leaf_names.setdefault(axis, f"{stage.name}/root{position}")
+    return leaf_names | {v: f"size {v.name}" for v in variables(state.outputs)}
 
 
 def decode(state: State, value: Any) -> Any:

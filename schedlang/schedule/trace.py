@@ -41,9 +41,9 @@ def from_json(text: str | bytes) -> list[Step]:
             "s.to_json() writes it"
         )
     if type(data["schedlang"]) is not int or data["schedlang"] != FORMAT:
-        found = shown(data["schedlang"])
+        format_of_text = shown(data["schedlang"])
         raise ScheduleError(
-            f"the schedule has format {found}, but this version of schedlang reads format "
+            f"the schedule has format {format_of_text}, but this version of schedlang reads format "
             f"{FORMAT}: write it again with s.to_json()"
         )
     steps = data["steps"]
@@ -63,9 +63,9 @@ def _step(position: int, item: Any) -> Step:
         )
     if not isinstance(stage, str) or not isinstance(args, dict):
         raise ScheduleError(f'{where}, {primitive}: "stage" must be a name and "args" an object')
-    found = PRIMITIVES[primitive]
-    extra = next((a for a in args if a not in (*found.needed, *found.defaults)), None)
-    missing = next((n for n in found.needed if n not in args), None)
+    row = PRIMITIVES[primitive]
+    extra = next((a for a in args if a not in (*row.needed, *row.defaults)), None)
+    missing = next((n for n in row.needed if n not in args), None)
     if extra is not None:
         raise ScheduleError(f"{where}, {primitive}, has no argument {shown(extra)}")
     if missing is not None:
@@ -86,13 +86,13 @@ def as_python(start: State, states: Sequence[State], steps: Sequence[Step]) -> s
 def further_steps(start: State, states: Sequence[State], steps: Sequence[Step]) -> str:
     """Return statements that take ``steps`` on a schedule ``s`` whose state is ``start``.
 
-    They name its axes anew, and so depend on no variable but ``s`` and those of the tensors.
+    They name its axes anew, so that they depend on no variables but ``s`` and the tensors.
     """
     return "\n".join(_written(start, states, steps)[1:])
 
 
 def variables_of(start: State) -> dict[Any, str]:
-    """Return the variables in which :func:`as_python` expects tensors, by tensor."""
+    """Return the variable that :func:`as_python` expects each tensor in, by tensor."""
     return dict(_Writer(start).tensors)
 
 
@@ -127,20 +127,20 @@ class _Writer:
         self.counts: dict[str, int] = {}
         self.axes: dict[Any, str] = {}
         self.threads: dict[str, str] = {}
-        given: dict[Any, str] = {}
+        variables_of_tensors: dict[Any, str] = {}
         for tensor in placeholders(start.outputs):
             if tensor.name == _identifier(tensor.name) and tensor.name not in self.taken:
-                given[tensor] = self._fresh(tensor.name)
+                variables_of_tensors[tensor] = self._fresh(tensor.name)
         for tensor in start.outputs:
-            if tensor not in given and tensor.name != "s":
-                given[tensor] = self._fresh(tensor.name)
+            if tensor not in variables_of_tensors and tensor.name != "s":
+                variables_of_tensors[tensor] = self._fresh(tensor.name)
         for tensor in start.defined:
             plain = tensor.name == tensor.op.name == _identifier(tensor.name)
-            if tensor not in given and plain and tensor.name not in self.taken:
-                given[tensor] = self._fresh(tensor.name)
-        self.tensors: dict[Any, str] = given
+            if tensor not in variables_of_tensors and plain and tensor.name not in self.taken:
+                variables_of_tensors[tensor] = self._fresh(tensor.name)
+        self.tensors: dict[Any, str] = variables_of_tensors
         # a tensor named s can be used until this line rebinds s to the schedule
-        outputs = [given.get(t, "s") for t in start.outputs]
+        outputs = [variables_of_tensors.get(t, "s") for t in start.outputs]
         self.lines = [f"s = sl.schedule({outputs[0] if len(outputs) == 1 else _list(outputs)})"]
 
     def _fresh(self, base: str, owner: str = "") -> str:
@@ -178,7 +178,7 @@ class _Writer:
         return self.axes[axis]
 
     def _bind(self, state: State, stage: str, axis: Axis) -> None:
-        """Bind variables to the axes of ``stage``, one of which is ``axis``."""
+        """Bind variables to the axes of ``stage``, which has ``axis`` among them."""
         op, tensor = state.stages[stage].op, self._stage(state, stage)
         if any(a is axis for a in state.stages[stage].roots if a.kind == "scan"):
             self.axes[axis] = self._fresh(axis.name, tensor)
@@ -227,20 +227,21 @@ class _Writer:
         if not plain or not any(isinstance(n, Axis) for n in nodes):
             return f"s.expr({value['expr']!r})"
         printed = {n: self._loop_or_thread(state, n) for n in nodes if isinstance(n, Axis)}
-        made = text(cond, lambda n: printed[n])  # type: ignore[index]
+        printed_cond = text(cond, lambda n: printed[n])  # type: ignore[index]
         # a long text leaves parts out
-        return f"s.expr({value['expr']!r})" if "..." in made else made
+        return f"s.expr({value['expr']!r})" if "..." in printed_cond else printed_cond
 
     def _loop_or_thread(self, state: State, axis: Axis) -> str:
         if not axis.tag:
-            owner = next(n for n, s in state.stages.items()
-                         if any(a is axis for a in (*s.leaf, *s.roots)))  # fmt: skip
+            owner = next(
+                n for n, s in state.stages.items() if any(a is axis for a in (*s.leaf, *s.roots))
+            )
             return self._axis(state, owner, axis)
         if axis.tag not in self.threads:
             kind, _, dim = axis.tag.partition("Idx.")
             self.threads[axis.tag] = self._fresh(f"{'t' if kind == 'thread' else 'b'}{dim}")
-            made = f"sl.thread_axis({_quoted(axis.tag)})"
-            self.lines.append(f"{self.threads[axis.tag]} = {made}")
+            call = f"sl.thread_axis({_quoted(axis.tag)})"
+            self.lines.append(f"{self.threads[axis.tag]} = {call}")
         return self.threads[axis.tag]
 
     def write(self, step: Step, before: State, after: State) -> None:
@@ -250,22 +251,22 @@ class _Writer:
             self.lines.append(self._layout(step, before))
             return
         listed = args.pop("axes", None) if step.primitive in ("fuse", "reorder") else None
-        given = [self._value(before, v) for v in (listed or ())]
+        operands = [self._value(before, v) for v in (listed or ())]
         if step.primitive == "cache_read":
             call, readers = "s.cache_read", args.pop("readers")
         elif primitive.makes_tensors:
             call = f"s.{step.primitive}"
-            given.insert(0, self._stage(before, step.stage))
+            operands.insert(0, self._stage(before, step.stage))
         else:
             call = f"s[{self._stage(before, step.stage)}].{step.primitive}"
         for key, value in args.items():
             if key in primitive.defaults and value == primitive.defaults[key]:
                 continue
             printed = self._value(before, value)
-            given.append(f"{key}={printed}" if key in primitive.keywords else printed)
+            operands.append(f"{key}={printed}" if key in primitive.keywords else printed)
         if step.primitive == "cache_read":
-            given.append(_list([self._stage(before, r["stage"]) for r in readers]))
-        self._emit(f"{call}({', '.join(given)})", step, before, after)
+            operands.append(_list([self._stage(before, r["stage"]) for r in readers]))
+        self._emit(f"{call}({', '.join(operands)})", step, before, after)
 
     def _layout(self, step: Step, state: State) -> str:
         """Return the index map as a lambda over the dimensions."""
@@ -276,18 +277,20 @@ class _Writer:
             names[axis] = name if name not in names.values() else f"{name}_{len(names)}"
         indices = [text(decode(state, v), lambda n: names[n]) for v in step.args["indices"]]
         stage = self._stage(state, step.stage)
-        return (f"s[{stage}].transform_layout(lambda {', '.join(names.values())}: "
-                f"({', '.join(indices)}{',' * (len(indices) == 1)}))")  # fmt: skip
+        return (
+            f"s[{stage}].transform_layout(lambda {', '.join(names.values())}: "
+            f"({', '.join(indices)}{',' * (len(indices) == 1)}))"
+        )
 
     def _emit(self, call: str, step: Step, before: State, after: State) -> None:
         if PRIMITIVES[step.primitive].makes_tensors:
             self._emit_tensors(call, step, before, after)
             return
-        made = _made_axes(before.stages[step.stage], after.stages[step.stage])
-        for axis in made:
+        new_axes = _made_axes(before.stages[step.stage], after.stages[step.stage])
+        for axis in new_axes:
             self.axes[axis] = self._fresh(axis.name)
-        if made:
-            call = f"{', '.join(self.axes[a] for a in made)} = {call}"
+        if new_axes:
+            call = f"{', '.join(self.axes[a] for a in new_axes)} = {call}"
         self.lines.append(call)
 
     def _emit_tensors(self, call: str, step: Step, before: State, after: State) -> None:
@@ -295,11 +298,11 @@ class _Writer:
         result: Any = stage.outputs[0]
         if step.primitive != "cache_read":
             result = visible(before.stages[step.stage], stage.op)  # type: ignore[arg-type]
-        made = list(result) if isinstance(result, list) else [result]
-        base = stage.name if len(made) == 1 else None
-        for tensor in made:
+        tensors = list(result) if isinstance(result, list) else [result]
+        base = stage.name if len(tensors) == 1 else None
+        for tensor in tensors:
             self.tensors[tensor] = self._fresh(base or tensor.name)
-        self.lines.append(f"{', '.join(self.tensors[t] for t in made)} = {call}")
+        self.lines.append(f"{', '.join(self.tensors[t] for t in tensors)} = {call}")
 
 
 def _made_axes(before: Any, after: Any) -> list[Axis]:

@@ -36,12 +36,12 @@ def dependences_of(state: State) -> Dependences:
     behind: dict[str, int] = {}
     scans: list[str] = []
     for number, (name, stage) in enumerate(state.stages.items()):
-        found = 0
+        mask = 0
         for tensor in stage.op.input_tensors:
             producer = state.defined.get(tensor)
             if producer in place:
-                found |= behind[producer] | 1 << place[producer]
-        place[name], behind[name] = number, found
+                mask |= behind[producer] | 1 << place[producer]
+        place[name], behind[name] = number, mask
         if isinstance(stage.op, ScanOp):
             scans.append(name)
     return Dependences(place, behind, tuple(scans))
@@ -58,18 +58,18 @@ def owners(stage: Stage) -> set[str]:
 
 def attachments_of(stages: Collection[Stage]) -> Attachments:
     """Return a map from each stage to the names of stages computed or stored at its loops."""
-    found: dict[str, tuple[str, ...]] = {stage.name: () for stage in stages}
+    attached: dict[str, tuple[str, ...]] = {stage.name: () for stage in stages}
     for stage in stages:
         for owner in owners(stage):
-            found[owner] = (*found[owner], stage.name)
-    return PersistentMap(found)
+            attached[owner] = (*attached[owner], stage.name)
+    return PersistentMap(attached)
 
 
-def updated_attachments(attachments: Attachments, old: Stage, new: Stage) -> Attachments:
+def update_attachments(attachments: Attachments, old: Stage, new: Stage) -> Attachments:
     """Return ``attachments`` with stage ``old`` replaced by ``new``."""
     before, after = owners(old), owners(new)
     if before == after:
         return attachments
-    left = {o: tuple(n for n in attachments[o] if n != old.name) for o in before - after}
+    remaining = {o: tuple(n for n in attachments[o] if n != old.name) for o in before - after}
     joined = {o: (*attachments[o], new.name) for o in after - before}
-    return attachments.replaced(left | joined)
+    return attachments.replaced(remaining | joined)

@@ -23,9 +23,10 @@ def initial_state(outputs: Sequence[Tensor]) -> State:
     inputs: set[str] = set()
     _check_scans(ops)
     first = {
-        op: {op.axis[0]: rows} for op, rows in first_rows(ops).items()
+        op: {op.axis[0]: rows}
+        for op, rows in first_rows(ops).items()
         if isinstance(rows, int) and op.axis
-    }  # fmt: skip
+    }
     for op in ops:
         if isinstance(op, PlaceholderOp):
             inputs.add(op.name)
@@ -53,16 +54,16 @@ def stage_names(ops: Sequence[Operation]) -> dict[Operation, str]:
     ['B', 'B_1']
     """
     names: dict[Operation, str] = {}
-    taken: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for op in ops:
         if isinstance(op, PlaceholderOp):
             continue
-        name, count = op.name, taken.get(op.name, 0)
-        while name in taken:
+        name, count = op.name, counts.get(op.name, 0)
+        while name in counts:
             count += 1
             name = f"{op.name}_{count}"
-        taken[op.name] = count
-        taken.setdefault(name, 0)
+        counts[op.name] = count
+        counts.setdefault(name, 0)
         names[op] = name
     return names
 

@@ -68,18 +68,18 @@ def whole_dims(layout: Layout, dims: int) -> list[int | None]:
 
 def stored_extents(layout: Layout, extents: Sequence[Lin], ranges: Ranges) -> list[Lin]:
     """Return the extents in memory, rounded up if a factor does not divide a dimension."""
-    found = []
+    sizes = []
     for part in layout:
         extent = extents[part.dim]
         rows = floordiv(extent + (part.divisor - 1), Lin.of(part.divisor), ranges)
-        found.append(Lin.of(part.modulus) if part.modulus else rows)
-    return found
+        sizes.append(Lin.of(part.modulus) if part.modulus else rows)
+    return sizes
 
 
 def stored_index(layout: Layout, index: Sequence[Lin], ranges: Ranges) -> tuple[Lin, ...]:
     """Return the memory index of the element at ``index``."""
-    found = []
+    position = []
     for part in layout:
         at = floordiv(index[part.dim], Lin.of(part.divisor), ranges)
-        found.append(mod(at, Lin.of(part.modulus), ranges) if part.modulus else at)
-    return tuple(found)
+        position.append(mod(at, Lin.of(part.modulus), ranges) if part.modulus else at)
+    return tuple(position)

@@ -1,4 +1,4 @@
-"""The order in which the loops of a stage combine the elements of its reduction."""
+"""The order of the elements in a reduction, as the loops of its stage combine them."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def in_order(stage: Stage) -> bool:
 
 def loops_in_order(stage: Stage) -> bool:
     """Return whether the reduction loops of ``stage`` are nested in the order of the elements."""
-    wanted = ordered_axes(stage)
-    if wanted is None:
+    order = ordered_axes(stage)
+    if order is None:
         return False
-    loops, wanted = nontrivial(stage.reduce_leaves), nontrivial(wanted)
-    return len(loops) == len(wanted) and all(a is b for a, b in zip(loops, wanted))
+    loops, order = nontrivial(stage.reduce_leaves), nontrivial(order)
+    return len(loops) == len(order) and all(a is b for a, b in zip(loops, order))
 
 
 def nontrivial(axes: Iterable[Axis]) -> list[Axis]:

@@ -68,7 +68,7 @@ def place(state: State, given: Container[Tensor] = ()) -> Placement:
             if why is not None:
                 problems.append(Problem(why, name))
                 attach[name] = scan_loops.get(name, Root())
-    store, kept = _storage_places(state, attach, problems)
+    store, stored = _storage_places(state, attach, problems)
     parts = _scan_parts(state)
     at: dict[tuple[str, Axis], list[Stage]] = {}
     inline: dict[Tensor, ComputeOp] = {}
@@ -79,7 +79,7 @@ def place(state: State, given: Container[Tensor] = ()) -> Placement:
         elif isinstance(loop, Inline) and isinstance(stage.op, ComputeOp):
             inline.update((t, stage.op) for t in stage.outputs)
     placed = {key: tuple(stages) for key, stages in at.items()}
-    return Placement(attach, placed, inline, tuple(problems), store, kept, scan_loops)
+    return Placement(attach, placed, inline, tuple(problems), store, stored, scan_loops)
 
 
 Kept = dict[tuple[str, Axis], tuple[Stage, ...]]
@@ -93,22 +93,22 @@ def _storage_places(
     A stage that cannot be stored there is reported.
     """
     store: dict[str, Union[At, Root]] = {}
-    kept: Kept = {}
+    stored: Kept = {}
     for name, stage in state.stages.items():
-        loop, wanted = attach[name], stage.store
-        if wanted is None or not isinstance(loop, At) or loop is not stage.attach:
+        loop, storage = attach[name], stage.store
+        if storage is None or not isinstance(loop, At) or loop is not stage.attach:
             continue
-        if isinstance(wanted, At) and wanted.stage == loop.stage and wanted.axis is loop.axis:
+        if isinstance(storage, At) and storage.stage == loop.stage and storage.axis is loop.axis:
             continue
-        why = _store_refusal(state, attach, stage, loop, wanted)
+        why = _store_refusal(state, attach, stage, loop, storage)
         if why is not None:
             problems.append(Problem(why, name))
             continue
-        store[name] = wanted
-        if isinstance(wanted, At):
-            key = (wanted.stage, wanted.axis)
-            kept[key] = (*kept.get(key, ()), stage)
-    return store, kept
+        store[name] = storage
+        if isinstance(storage, At):
+            key = (storage.stage, storage.axis)
+            stored[key] = (*stored.get(key, ()), stage)
+    return store, stored
 
 
 def store_refusal(state: State, stage: Stage) -> str | None:
@@ -116,15 +116,15 @@ def store_refusal(state: State, stage: Stage) -> str | None:
 
     A place that later attachments may make legal is not refused.
     """
-    loop, wanted = stage.attach, stage.store
-    if wanted is None or not isinstance(loop, At):
+    loop, storage = stage.attach, stage.store
+    if storage is None or not isinstance(loop, At):
         return None
-    if isinstance(wanted, At) and encloses(state, wanted, loop) is None:
+    if isinstance(storage, At) and encloses(state, storage, loop) is None:
         return None
-    if isinstance(wanted, At) and wanted.stage == loop.stage and wanted.axis is loop.axis:
+    if isinstance(storage, At) and storage.stage == loop.stage and storage.axis is loop.axis:
         return None
     attach = {name: other.attach for name, other in state.stages.items()}
-    return _store_refusal(state, attach, stage, loop, wanted)
+    return _store_refusal(state, attach, stage, loop, storage)
 
 
 def _store_refusal(
@@ -134,39 +134,46 @@ def _store_refusal(
     if isinstance(wanted, At):
         call = f"store_at({wanted.stage}, {wanted.axis.name})"
     asked = f"{call} on stage {stage.name}"
-    found = False
+    is_reached = False
     for owner, axis in enclosing(state, attach, loop):
-        found = found or (isinstance(wanted, At) and wanted.stage == owner and wanted.axis is axis)
+        is_reached = is_reached or (
+            isinstance(wanted, At) and wanted.stage == owner and wanted.axis is axis
+        )
         kind = state.stages[owner].kinds.get(axis, "")
-        if found and stage.scope != "shared":
+        if is_reached and stage.scope != "shared":
             return None
-        if found and kind.startswith("threadIdx"):
+        if is_reached and kind.startswith("threadIdx"):
             return explain(
-                asked, f"{stage.name} has scope shared, but there each thread of {axis.name} "
+                asked,
+                f"{stage.name} has scope shared, but there each thread of {axis.name} "
                 f"({kind}) of {owner} would need rows of its own",
                 f"Store it outside {axis.name}, or call {subscript(stage.name)}"
                 '.set_scope("local").',
-            )  # fmt: skip
-        if not found and kind not in ("", "unroll"):
+            )
+        if not is_reached and kind not in ("", "unroll"):
             return explain(
-                asked, f"{stage.name} is computed inside {axis.name} of {owner}, which is "
+                asked,
+                f"{stage.name} is computed inside {axis.name} of {owner}, which is "
                 f"{participle(kind)}, so iterations that run at the same time would write the same "
-                "storage", f"Store it inside {axis.name}, or keep {axis.name} serial.",
-            )  # fmt: skip
-        if not found and is_serpentine(state.stages[owner], axis):
+                "storage",
+                f"Store it inside {axis.name}, or keep {axis.name} serial.",
+            )
+        if not is_reached and is_serpentine(state.stages[owner], axis):
             return explain(
-                asked, f"{stage.name} is computed inside {axis.name} of {owner}, every other run "
+                asked,
+                f"{stage.name} is computed inside {axis.name} of {owner}, every other run "
                 f'of which goes backwards by the pragma "{SERPENTINE}", and rows that are kept '
                 "from one iteration to the next need one direction",
                 f"Store it inside {axis.name}, or leave out the pragma.",
-            )  # fmt: skip
-    if found or isinstance(wanted, Root):
+            )
+    if is_reached or isinstance(wanted, Root):
         return None
     return explain(
-        asked, f"{stage.name} is computed at {loop.axis.name} of {loop.stage}, which is not inside "
+        asked,
+        f"{stage.name} is computed at {loop.axis.name} of {loop.stage}, which is not inside "
         f"{wanted.axis.name} of {wanted.stage}",
         f"Store it at {loop.axis.name} or at a loop around it.",
-    )  # fmt: skip
+    )
 
 
 def enclosing(state: State, attach: Mapping[str, Attach], loop: At) -> Iterator[tuple[str, Axis]]:
@@ -209,9 +216,10 @@ def _scan_parts(state: State) -> set[str]:
     """Return the stages that are the init or update of a scan, which the scan computes itself."""
     return {
         state.defined[t]
-        for s in _scans(state) if isinstance(s.op, ScanOp)
+        for s in _scans(state)
+        if isinstance(s.op, ScanOp)
         for t in (*s.op.update, *s.op.init)
-    }  # fmt: skip
+    }
 
 
 def _attach_scans(state: State, attach: dict[str, Attach]) -> dict[str, At]:
@@ -232,18 +240,20 @@ def _attach_scans(state: State, attach: dict[str, Attach]) -> dict[str, At]:
 def _scan_steps(state: State, scan: ScanOp) -> list[str]:
     """Return the stages between the states of ``scan`` and its updates."""
     rows = set(scan.state)
-    made: dict[str, None] = {}
+    dependent: dict[str, None] = {}
     for name, stage in state.stages.items():
         if isinstance(stage.op, ComputeOp):
             needed = stage.op.input_tensors
-            if any(t in rows or state.defined.get(t) in made for t in needed):
-                made[name] = None
-    wanted = {state.defined[t] for t in scan.update}
-    updates = set(wanted)
-    for name in reversed(list(made)):
-        if name in wanted:
-            wanted.update(state.defined.get(t, "") for t in state.stages[name].op.input_tensors)
-    return [n for n in made if n in wanted and n not in updates]
+            if any(t in rows or state.defined.get(t) in dependent for t in needed):
+                dependent[name] = None
+    needed_by_updates = {state.defined[t] for t in scan.update}
+    updates = set(needed_by_updates)
+    for name in reversed(list(dependent)):
+        if name in needed_by_updates:
+            needed_by_updates.update(
+                state.defined.get(t, "") for t in state.stages[name].op.input_tensors
+            )
+    return [n for n in dependent if n in needed_by_updates and n not in updates]
 
 
 def effective_readers(state: State, given: Container[Tensor] = ()) -> dict[str, list[str]]:
@@ -259,15 +269,15 @@ def effective_readers(state: State, given: Container[Tensor] = ()) -> dict[str, 
                 direct[producer].append(name)
     through: dict[str, list[str]] = {}
     for name in reversed(list(state.stages)):
-        found: dict[str, None] = {}
+        readers: dict[str, None] = {}
         for reader in direct[name]:
             if isinstance(state.stages[reader].attach, Inline):
-                found.update(dict.fromkeys(through[reader]))
+                readers.update(dict.fromkeys(through[reader]))
                 if any(t in given for t in state.stages[reader].outputs):
-                    found.setdefault(reader)
+                    readers.setdefault(reader)
             else:
-                found.setdefault(reader)
-        through[name] = list(found)
+                readers.setdefault(reader)
+        through[name] = list(readers)
     return through
 
 
@@ -297,9 +307,10 @@ def _refusal(
     parent = state.stages.get(loop.stage)
     if parent is None or not any(a is loop.axis for a in parent.leaf):
         return explain(
-            asked, f"{loop.axis.name} is no longer a loop of {loop.stage}",
+            asked,
+            f"{loop.axis.name} is no longer a loop of {loop.stage}",
             "Attach it at one of the present loops.",
-        )  # fmt: skip
+        )
     around = (loop.stage, loop.axis)
     outside = [r for r in readers[stage.name] if not inside(state, attach, r, *around)]
     if outside:
@@ -308,16 +319,17 @@ def _refusal(
         stored = [r for r in outside if isinstance(state.stages[r].attach, Inline)]
         if stored:
             return explain(
-                asked, f"{stored[0]} is inlined, but as an argument it is stored too, which reads "
-                f"{stage.name} outside that loop", f"Leave {stored[0]} out of the arguments, or "
-                f"compute {stage.name} at root.",
-            )  # fmt: skip
+                asked,
+                f"{stored[0]} is inlined, but as an argument it is stored too, which reads "
+                f"{stage.name} outside that loop",
+                f"Leave {stored[0]} out of the arguments, or compute {stage.name} at root.",
+            )
         return explain(
             asked,
             f"{' and '.join(outside)} read{'s' if len(outside) == 1 else ''} {stage.name} outside "
             "that loop",
             places_text(places),
-        )  # fmt: skip
+        )
     if starts_from(state, parent, stage) and not ahead_of_init(parent, loop.axis):
         late = (*parent.reduce_leaves, *parent.scattered_leaves)
         first = next(a.name for a in parent.leaf if a in late)
@@ -326,23 +338,24 @@ def _refusal(
             f"{parent.name} initializes its reduction from {stage.name} (init=) before the loop "
             f"over {first}",
             f"Attach it outside {first}, or leave it at root.",
-        )  # fmt: skip
+        )
     if loop.axis in parent.scattered_leaves:
         return explain(
             asked,
             f"{loop.axis.name} is a loop that initializes {parent.name}, and the updates that read "
             f"{stage.name} are not inside it",
             places_text(legal_places(state, attach, readers[stage.name], stage)),
-        )  # fmt: skip
+        )
     kind = parent.kinds.get(loop.axis, "")
     within = parent.leaf[: position(parent.leaf, loop.axis) + 1]
     lanes = next((a for a in within if parent.kinds.get(a) == "vectorize"), None)
     if kind == "vectorize" or lanes is not None:
         name = (loop.axis if lanes is None else lanes).name
         return explain(
-            asked, f"{name} is vectorized, and a stage has no storage per lane",
+            asked,
+            f"{name} is vectorized, and a stage has no storage per lane",
             f"Attach it outside {name}, or vectorize a loop of {stage.name} instead.",
-        )  # fmt: skip
+        )
     return None
 
 
@@ -350,15 +363,15 @@ def starts_from(state: State, reader: Stage, child: Stage) -> bool:
     """Return whether the ``init=`` of ``reader`` reads ``child``, also through inlined stages."""
     op = reader.op
     pending = [] if not isinstance(op, ComputeOp) else [r.tensor for r in reads(op.init or ())]
-    seen: set[Tensor] = set()
+    visited: set[Tensor] = set()
     while pending:
         tensor = pending.pop()
         producer = state.of(tensor)
-        if producer is None or tensor in seen:
+        if producer is None or tensor in visited:
             continue
         if producer.name == child.name:
             return True
-        seen.add(tensor)
+        visited.add(tensor)
         if isinstance(producer.attach, Inline):
             pending += producer.op.input_tensors
     return False
@@ -396,11 +409,11 @@ def legal_loops(
         if not isinstance(loop, At):
             break
         current, last = loop.stage, loop.axis
-    kept = [(s, a) for s, a in chain if all(inside(state, attach, r, s, a) for r in readers)]
+    legal = [(s, a) for s, a in chain if all(inside(state, attach, r, s, a) for r in readers)]
     if child is not None:
-        started = {s for s, _ in kept if starts_from(state, state.stages[s], child)}
-        kept = [(s, a) for s, a in kept if s not in started or ahead_of_init(state.stages[s], a)]
-    return [(s, a) for s, a in kept if a not in state.stages[s].scattered_leaves]
+        started = {s for s, _ in legal if starts_from(state, state.stages[s], child)}
+        legal = [(s, a) for s, a in legal if s not in started or ahead_of_init(state.stages[s], a)]
+    return [(s, a) for s, a in legal if a not in state.stages[s].scattered_leaves]
 
 
 def places_text(places: list[tuple[str, str]]) -> str:

@@ -120,12 +120,12 @@ def loop_variable(axis: Axis, extent: Lin, ranges: Ranges) -> Axis:
     within = ranges.nonneg(to_lin(axis.extent) - extent)
     if from_zero and within:
         return axis
-    made = _VARIABLES.setdefault(axis, {})
+    by_extent = _VARIABLES.setdefault(axis, {})
     key = None if within else extent
-    if key not in made:
+    if key not in by_extent:
         declared = axis.extent if within else number_or_expr(extent)
-        made[key] = replace(axis, lo=0, extent=declared)
-    return made[key]
+        by_extent[key] = replace(axis, lo=0, extent=declared)
+    return by_extent[key]
 
 
 def runs_over(var: Axis, axis: Axis) -> bool:
@@ -147,7 +147,7 @@ def make_plan(
             _guard(guards, values[parent], extents[parent], relation.note, ranges, tail=True)
     for axis, dim in zip(stage.op.axis, dims):
         _domain_guards(guards, axis, dim, values[axis], ranges)
-    return Plan(extents, values, strides, variables, _needed(guards, ranges), ranges)
+    return Plan(extents, values, strides, variables, _without_implied(guards, ranges), ranges)
 
 
 def _extents(
@@ -175,9 +175,13 @@ def _extents(
 
 
 def _leaves(
-    stage: Stage, extents: Mapping[Axis, Lin], base: Ranges, peel: Peel, threads: Threads,
+    stage: Stage,
+    extents: Mapping[Axis, Lin],
+    base: Ranges,
+    peel: Peel,
+    threads: Threads,
     guards: list[Guard],
-) -> tuple[dict[Axis, Lin], dict[Axis, Axis], Ranges]:  # fmt: skip
+) -> tuple[dict[Axis, Lin], dict[Axis, Axis], Ranges]:
     """Return the values of the leaf axes, their loop variables, and the variables' ranges."""
     ranges, fixed, starts = Ranges(base.known, base.facts), dict(peel.fixed), dict(peel.starts)
     values: dict[Axis, Lin] = {}
@@ -204,9 +208,12 @@ def _leaves(
 
 
 def _parents(
-    stage: Stage, extents: Mapping[Axis, Lin], strides: Mapping[Split, Lin],
-    values: dict[Axis, Lin], ranges: Ranges,
-) -> None:  # fmt: skip
+    stage: Stage,
+    extents: Mapping[Axis, Lin],
+    strides: Mapping[Split, Lin],
+    values: dict[Axis, Lin],
+    ranges: Ranges,
+) -> None:
     """Add the values of the axes that were split or fused."""
     for relation in reversed(stage.relations):
         if isinstance(relation, Split):
@@ -260,15 +267,15 @@ def _guard(
     guards.append(Guard(cond, fact, note, frozenset(axes), tail))
 
 
-def _needed(guards: Sequence[Guard], ranges: Ranges) -> tuple[Guard, ...]:
+def _without_implied(guards: Sequence[Guard], ranges: Ranges) -> tuple[Guard, ...]:
     """Return ``guards`` without those implied by others whose loops are a subset of theirs."""
-    kept = list(guards)
+    remaining = list(guards)
     for guard in guards:
-        others = [g for g in kept if g is not guard]
+        others = [g for g in remaining if g is not guard]
         facts = tuple(g.fact for g in others if g.axes <= guard.axes)
         if facts and ranges.assuming(facts).nonneg(-guard.fact):
-            kept = others
-    return tuple(kept)
+            remaining = others
+    return tuple(remaining)
 
 
 def _domain_guards(guards: list[Guard], axis: Axis, dim: Dim, value: Lin, ranges: Ranges) -> None:

@@ -13,14 +13,14 @@ from schedlang.state.state import At, Inline, Prefetch, Stage, State
 
 
 def is_inside(stage: Stage, hint: Prefetch) -> bool:
-    """Return whether the loop that prefetches is that of ``hint``, or inside of it."""
+    """Return whether the loop that prefetches is the loop of ``hint`` or is inside it."""
     return position(stage.leaf, hint.at) >= position(stage.leaf, hint.axis)
 
 
 def concurrent_loop(stage: Stage, hint: Prefetch) -> Axis | None:
     """Return the loop whose iterations run at once, and so cannot share the lines of ``hint``.
 
-    It is one of the loops inside that of ``hint``, in to the one that prefetches.
+    It is one of the loops between the loop of ``hint`` and the loop that prefetches, both included.
     """
     first, last = (position(stage.leaf, axis) for axis in (hint.axis, hint.at))
     between = stage.leaf[first + 1 : last + 1]
@@ -56,20 +56,18 @@ def fetches(state: State, stage: Stage, tensor: Tensor, axis: Axis) -> bool:
     return any(used is tensor for used in _inputs(state, stage, axis, held))
 
 
-def _inputs(
-    state: State, stage: Stage, axis: Axis, held: Iterable[Stage]
-) -> Iterator[Tensor]:
+def _inputs(state: State, stage: Stage, axis: Axis, held: Iterable[Stage]) -> Iterator[Tensor]:
     """Yield the tensors that the loop over ``axis`` reads, also through inlined stages.
 
     ``held`` are the stages computed in the loop.
     """
     waiting = [*_own(stage, axis), *(t for s in held for t in s.op.input_tensors)]
-    seen: set[Tensor] = set()
+    visited: set[Tensor] = set()
     while waiting:
         tensor = waiting.pop()
-        if tensor in seen:
+        if tensor in visited:
             continue
-        seen.add(tensor)
+        visited.add(tensor)
         yield tensor
         producer = state.of(tensor)
         if producer is not None and isinstance(producer.attach, Inline):

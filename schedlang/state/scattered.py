@@ -22,7 +22,7 @@ def scatters(op: ComputeOp | ScanOp) -> TypeGuard[ComputeOp]:
 
 
 def overwrites(stage: Stage) -> bool:
-    """Return whether ``stage`` is a scatter in which the last update of an element remains."""
+    """Return whether ``stage`` is a scatter that keeps the last update of each element."""
     op = stage.op
     return scatters(op) and op.reducer is not None and op.reducer.overwrites
 
@@ -46,15 +46,16 @@ def apart(stage: Stage, axis: Axis) -> bool:
     values = {a: to_lin(a.lo) + plan.values[a] for a in (*op.axis, *op.reduce_axis)}
     indices = [to_lin(i, values, plan.ranges) for i in op.destination]
     # an index that depends on data tells nothing about which elements are different
-    known = tuple(i for i in indices if not any(isinstance(x, Opaque) for x in i.leaves()))
+    certain = tuple(i for i in indices if not any(isinstance(x, Opaque) for x in i.leaves()))
     order = update_loops(stage)
     loops = tuple((v, plan.extents[a]) for a in order if (v := plan.variables.get(a)) is not None)
     around = order[: next(k for k, a in enumerate(order) if a is axis)]
     outside = {plan.variables.get(a) for a in around}
-    access = Access(known, loops, tuple(g.cond for g in plan.guards if _seen(g.axes, loops)),
-                    plan.ranges)  # fmt: skip
+    access = Access(
+        certain, loops, tuple(g.cond for g in plan.guards if _seen(g.axes, loops)), plan.ranges
+    )
     free = {v for v, _ in loops if v not in outside}
-    if not known:
+    if not certain:
         return False
     return bool(always_differ(SecondIteration(var, access, access, free), counting=False))
 

@@ -14,7 +14,7 @@ from schedlang.state.dependences import (
     Dependences,
     attachments_of,
     dependences_of,
-    updated_attachments,
+    update_attachments,
 )
 from schedlang.state.layout import Layout
 from schedlang.state.persistent_map import PersistentMap
@@ -40,8 +40,8 @@ THREADS = tuple(f"{kind}Idx.{dim}" for kind in ("block", "thread") for dim in "x
 
 def participle(kind: str) -> str:
     """Return the words for a loop of ``kind`` in messages, as "vectorized" or "bound to ..."."""
-    known = {"vectorize": "vectorized", "unroll": "unrolled", "parallel": "parallel"}
-    return known.get(kind, f"bound to {kind}")
+    participles = {"vectorize": "vectorized", "unroll": "unrolled", "parallel": "parallel"}
+    return participles.get(kind, f"bound to {kind}")
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Stage:
 
     @property
     def roots(self) -> tuple[Axis, ...]:
-        """The axes of the operation, from which relations derive the others."""
+        """The axes of the operation; relations derive all other axes from them."""
         if isinstance(self.op, ScanOp):
             return (self.op.scan_axis,)
         return self.op.loops
@@ -127,11 +127,11 @@ class Stage:
         """The loops that initialize a scatter, and run around none of its updates."""
         if not isinstance(self.op, ComputeOp) or self.op.destination is None:
             return ()
-        found = set(self.op.scattered)
+        scattered = set(self.op.scattered)
         for relation in self.relations:
-            if found & set(sources(relation)):
-                found |= set(parts(relation))
-        return tuple(a for a in self.leaf if a in found)
+            if scattered & set(sources(relation)):
+                scattered |= set(parts(relation))
+        return tuple(a for a in self.leaf if a in scattered)
 
     def made_from(self, axis: Axis) -> Relation | None:
         """Return the relation that replaced ``axis``, or ``None``."""
@@ -184,21 +184,19 @@ class State:
         return any(t in self.outputs for t in stage.outputs)
 
     def updated(self, *stages: Stage) -> State:
-        """Return this state with ``stages`` in place of those of the same names."""
+        """Return this state with each of ``stages`` in place of the stage of the same name."""
         attachments, same = self.attachments, True
         changed: dict[str, Stage] = {}
         for stage in stages:
             old = changed.get(stage.name) or self.stages[stage.name]
-            attachments = updated_attachments(attachments, old, stage)
+            attachments = update_attachments(attachments, old, stage)
             same = same and old.op is stage.op
             changed[stage.name] = stage
         current = (
             self.stages if isinstance(self.stages, PersistentMap) else PersistentMap(self.stages)
         )
         known = vars(self).get("dependences") if same else None
-        return State(
-            current.replaced(changed), self.outputs, self.defined, attachments, known
-        )
+        return State(current.replaced(changed), self.outputs, self.defined, attachments, known)
 
     def inserted(self, new: Stage, before: str) -> State:
         """Return this state with ``new`` inserted before stage ``before``."""

@@ -19,7 +19,7 @@ from schedlang.autotune.costs.warp import Work, size_of, work_of_warp
 from schedlang.diagnostics.spills import registers_of
 from schedlang.gpu_lowering.counters import SECTOR, WARP
 from schedlang.gpu_lowering.program import Launch, Program, Repeat, Step, When
-from schedlang.ir.accesses import loaded, stored, stores
+from schedlang.ir.accesses import read_buffers, stores, written_buffers
 from schedlang.target import Target
 
 # the bandwidth of caches, as a multiple of that of global memory, and the part of the latter that
@@ -108,7 +108,7 @@ def _seconds(launch: Launch, work: Work, blocks: int, warps: int, target: Target
 
 def _bytes(launch: Launch) -> int:
     """Return the bytes of the global arrays that a kernel accesses; symbolic ones count 0."""
-    found = stored(launch.body) | loaded(launch.body)
+    found = written_buffers(launch.body) | read_buffers(launch.body)
     return sum(b.bytes or 0 for b in found if b.scope == "global")
 
 

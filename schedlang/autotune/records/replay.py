@@ -11,7 +11,7 @@ from schedlang.autotune.records.entry import Entry
 from schedlang.compute.rename import Names, names_of, renamed
 from schedlang.compute.tensor import Tensor
 from schedlang.lowering.lower import lower_state
-from schedlang.schedule.rename import renamed_steps
+from schedlang.schedule.rename import rename_steps
 from schedlang.schedule.schedule import Schedule
 
 
@@ -32,7 +32,7 @@ def steps_for(entry: Entry, outputs: Sequence[Tensor]) -> str:
     if entry.names in (Names(), names_of(outputs)):
         return recorded
     twin = renamed(outputs, entry.names)
-    return renamed_steps(Schedule.from_json(recorded, list(twin)), list(outputs))
+    return rename_steps(Schedule.from_json(recorded, list(twin)), list(outputs))
 
 
 def decisions_for(entry: Entry, outputs: Sequence[Tensor]) -> Mapping[str, Decision]:

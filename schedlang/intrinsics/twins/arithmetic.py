@@ -11,7 +11,7 @@ import numpy as np
 
 from schedlang.expr import special_values
 from schedlang.expr.bfloat import from_bits, to_bits
-from schedlang.expr.bfloat import rounded as rounded_bfloat
+from schedlang.expr.bfloat import round_to_bfloat16 as rounded_bfloat
 from schedlang.expr.dtypes import DTYPES, is_integer
 
 Array = np.ndarray

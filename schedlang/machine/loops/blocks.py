@@ -11,7 +11,7 @@ from dataclasses import replace
 from schedlang.expr.nodes import Axis
 from schedlang.index.linear import Lin, to_expr
 from schedlang.ir.nodes import Alloc, Block, For, Stmt, block_of, walk, with_held
-from schedlang.ir.rewrite import substituted
+from schedlang.ir.rewrite import substitute
 from schedlang.machine.loops.job import MOST_COPIES, LoopJob
 
 # the copies that are written out one after the other
@@ -79,5 +79,5 @@ def _part(loop: For, length: int, first: Lin) -> Stmt:
     """Return ``length`` iterations of an unrolled loop from ``first`` on."""
     axis = Axis(f"{loop.axis.name}.copy", length)
     at = first if length == 1 else first + Lin.of(axis)
-    body = block_of(_blocked(substituted(loop.body, {loop.axis: to_expr(at)}), length))
+    body = block_of(_blocked(substitute(loop.body, {loop.axis: to_expr(at)}), length))
     return body if length == 1 else replace(loop, axis=axis, extent=length, body=body)

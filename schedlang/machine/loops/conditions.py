@@ -10,7 +10,7 @@ from schedlang.expr.nodes import Axis, Binary, Const, Expr, Select, Var
 from schedlang.expr.operators import COMPARISONS
 from schedlang.expr.printer import is_index
 from schedlang.expr.visit import preorder, rewrite
-from schedlang.index.conditions import decided, facts_of
+from schedlang.index.conditions import decide, facts_of
 from schedlang.index.linear import Lin
 from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
@@ -208,4 +208,4 @@ def _comparison(node: Binary, place: _Place) -> bool | None:
         first = difference.substitute({lanes.axis: lanes.start})
         ends = [first, first + step * (lanes.count - 1)]
 
-    return decided(node.op, ends, place.known)
+    return decide(node.op, ends, place.known)

@@ -11,7 +11,7 @@ from math import prod
 
 from schedlang.expr.nodes import Binary, Call, Expr
 from schedlang.ir.nodes import Block, Buffer, For, Kept, Stmt, Store, block_of, walk, with_held
-from schedlang.ir.updates import combined
+from schedlang.ir.updates import as_plain_store
 from schedlang.machine.loops.job import LoopJob
 from schedlang.machine.loops.plain_loops import MOST, is_plain
 
@@ -29,7 +29,7 @@ def _rounded(stmt: Stmt, waits: bool) -> Stmt:
     if isinstance(stmt, Kept):
         waits = any(_waits(loop, stmt.buffers) for loop in stmt.body.stmts if isinstance(loop, For))
     if waits and isinstance(stmt, Store) and stmt.reducer is not None:
-        update = combined(stmt)
+        update = as_plain_store(stmt)
         return replace(update, values=tuple(map(unfused, update.values)))
     return with_held(stmt, lambda inner: _rounded(inner, waits))
 

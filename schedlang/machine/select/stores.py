@@ -11,7 +11,7 @@ from schedlang.index.linear import Lin, to_expr
 from schedlang.ir.nodes import Buffer, Load
 from schedlang.ir.nodes import Store as StoreNode
 from schedlang.ir.offsets import lane_step
-from schedlang.ir.updates import combined
+from schedlang.ir.updates import as_plain_store
 from schedlang.machine.nodes import INDEX, Fn, Iota, Let, Num, Op, Reg, Store, Type, Value
 from schedlang.machine.nodes import Load as LoadValue
 from schedlang.machine.select.context import Context
@@ -46,7 +46,7 @@ class Stores:
             return
         if store.reducer is not None:
             context = self._with_offsets(store, context)
-            store = combined(store)
+            store = as_plain_store(store)
         values = list(e.values(store.values, context))
         constant = all(isinstance(v, Const) for v in store.values)
         if len(values) > 1 and not constant:

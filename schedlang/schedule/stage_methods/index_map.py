@@ -11,7 +11,7 @@ from schedlang.state.primitives.storage import ROWS, TRANSFORM
 from schedlang.state.state import Stage
 
 
-def mapped_indices(index_map: Any, stage: Stage) -> tuple[Any, ...]:
+def map_indices(index_map: Any, stage: Stage) -> tuple[Any, ...]:
     """Return the indices that ``index_map`` returns for the dimensions of ``stage``."""
     asked, axes = f"transform_layout(index_map) on stage {stage.name}", stage.op.axis
     if stage.is_scan:
@@ -23,8 +23,10 @@ def mapped_indices(index_map: Any, stage: Stage) -> tuple[Any, ...]:
         inspect.signature(index_map).bind(*axes)
     except TypeError:
         refuse(
-            asked, f"the index map must take the {len(axes)} dimensions of {stage.name}: "
-            f"{names(axes) or 'none'}", f"Write lambda {names(axes)}: (...).",
-        )  # fmt: skip
-    made = index_map(*axes)
-    return tuple(made) if isinstance(made, (tuple, list)) else (made,)
+            asked,
+            f"the index map must take the {len(axes)} dimensions of {stage.name}: "
+            f"{names(axes) or 'none'}",
+            f"Write lambda {names(axes)}: (...).",
+        )
+    indices = index_map(*axes)
+    return tuple(indices) if isinstance(indices, (tuple, list)) else (indices,)

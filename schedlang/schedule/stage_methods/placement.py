@@ -46,7 +46,7 @@ class PlacementMethods(Recording):
     def compute_inline(self) -> None:
         """Replace each read of this stage by its expression.
 
-        Requires a stage that is no reduction, no output and no part of a scan, with no stage
+        Requires a stage that is not a reduction, an output or part of a scan, with no stage
         attached to its loops.
 
         rewrite::

@@ -8,7 +8,7 @@ from typing import Any
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.schedule.misfits import of_stage
 from schedlang.schedule.refuse import refuse
-from schedlang.schedule.stage_methods.index_map import mapped_indices
+from schedlang.schedule.stage_methods.index_map import map_indices
 from schedlang.schedule.stage_methods.recording import Recording
 
 
@@ -85,7 +85,7 @@ class StorageMethods(Recording):
         >>> s.nest().buffers[-1].shape
         (2, 8, 16)
         """
-        self._apply("transform_layout", indices=mapped_indices(index_map, self._stage))
+        self._apply("transform_layout", indices=map_indices(index_map, self._stage))
 
     @of_stage
     def double_buffer(self) -> None:

@@ -87,8 +87,9 @@ def _refuse_mixed_targets(state: State, stage: Stage, axis: Axis, kind: str) -> 
                 f"{axis.name} would run on the threads of a {mine}, and {own.name} of "
                 f"{other.name} runs on those of a {theirs}; no target has both",
                 "Use parallel for a CPU, bind for a GPU.",
-                state, axis,
-            )  # fmt: skip
+                state,
+                axis,
+            )
 
 
 def _refuse_reduction(state: State, stage: Stage, axis: Axis, what: str) -> None:
@@ -104,8 +105,9 @@ def _refuse_reduction(state: State, stage: Stage, axis: Axis, what: str) -> None
         f"{axis.name} is a reduction axis, so all its {what} would add into the same element.",
         f"Use a data axis instead ({data}), or make partial sums before any other step on "
         f"{stage.name}:\n{indent(_partial_sums(stage, axis, _pieces(axis, what)), '    ')}",
-        state, axis,
-    )  # fmt: skip
+        state,
+        axis,
+    )
 
 
 def _pieces(axis: Axis, what: str) -> str:
@@ -122,7 +124,7 @@ def _refuse_time(stage: Stage, axis: Axis) -> None:
     refuse(
         f"{axis.name} is the time axis of a scan, whose steps run one after another",
         f"Use an axis of the scan's update instead{update_axis(stage)}.",
-    )  # fmt: skip
+    )
 
 
 def _refuse_symbolic(state: State, stage: Stage, axis: Axis, does: str) -> None:
@@ -135,8 +137,9 @@ def _refuse_symbolic(state: State, stage: Stage, axis: Axis, does: str) -> None:
             f"Split it first: outer, inner = {subscript(stage.name)}"
             f".split({axis.name}, factor=8).\n"
             "Or first attach the stage at a loop where it computes a region of fixed size.",
-            state, axis,
-        )  # fmt: skip
+            state,
+            axis,
+        )
 
 
 def vectorize(state: State, stage: Stage, axis: Axis) -> Result:
@@ -155,8 +158,10 @@ def unroll(state: State, stage: Stage, axis: Axis) -> Result:
     if isinstance(declared, int) and declared > MOST_UNROLLED:
         refuse(
             f"{axis.extent} copies of the body would not compile in reasonable time",
-            "Split it and unroll the inner loop.", state, axis,
-        )  # fmt: skip
+            "Split it and unroll the inner loop.",
+            state,
+            axis,
+        )
     return _kind(state, stage, axis, "unroll")
 
 
@@ -187,14 +192,17 @@ def bind(state: State, stage: Stage, axis: Axis, thread: Any) -> Result:
         refuse(
             f"{other.name} of this stage is already bound to {tag}",
             f"Bind {axis.name} to another thread, or fuse the two loops and bind the result.",
-            state, axis,
-        )  # fmt: skip
+            state,
+            axis,
+        )
     if isinstance(thread, Axis) and isinstance(thread.extent, int) and thread.extent > 0:
         if isinstance(axis.extent, int) and axis.extent != thread.extent:
             refuse(
                 f"{axis.name} has {axis.extent} iterations, but {tag} has {thread.extent} threads",
-                _extent_hint(stage, axis, thread.extent), state, axis,
-            )  # fmt: skip
+                _extent_hint(stage, axis, thread.extent),
+                state,
+                axis,
+            )
     return _kind(state, stage, axis, str(tag))
 
 
@@ -212,8 +220,10 @@ def _refuse_atomic(state: State, stage: Stage, axis: Axis) -> None:
         refuse(
             f"several threads of {axis.name} may update the same element, and the last update in "
             "the order of the domain must remain",
-            f"Keep {axis.name} serial.", state, axis,
-        )  # fmt: skip
+            f"Keep {axis.name} serial.",
+            state,
+            axis,
+        )
     if operation(op.reducer) is None:
         kinds = ", ".join(v.dtype for v in op.reducer.lhs)
         copies = indent(_private_copies(stage, axis, "threads"), "    ")
@@ -221,8 +231,10 @@ def _refuse_atomic(state: State, stage: Stage, axis: Axis) -> None:
             f"several threads of {axis.name} may update the same element, and no atomic operation "
             f"combines by {op.reducer.name} in {kinds}",
             f"Atomic are sum, prod, min and max of {', '.join(DTYPES)}. Cast the value, or give "
-            f"each part of the domain a copy of its own:\n{copies}", state, axis,
-        )  # fmt: skip
+            f"each part of the domain a copy of its own:\n{copies}",
+            state,
+            axis,
+        )
 
 
 def _in_other_nest(stage: Stage, a: Axis, b: Axis) -> bool:
@@ -243,7 +255,7 @@ def pragma(state: State, stage: Stage, axis: Axis, name: str, value: Any = None)
             f"{NONTEMPORAL!r} and {SERPENTINE!r} have an effect; te's "
             f"{', '.join(TE_PRAGMAS[:3])}, ... are accepted without effect.\n"
             f"The name of a pragma of your own contains a dot: 'my.{name}'.",
-        )  # fmt: skip
+        )
     if hasattr(value, "__index__") and not isinstance(value, (bool, Expr)):
         value = int(value)
     if not isinstance(value, (type(None), bool, int, float, str)):
@@ -259,12 +271,12 @@ def pragma(state: State, stage: Stage, axis: Axis, name: str, value: Any = None)
         refuse(
             f"{stage.name} is inlined and {lacks}",
             f"Call {subscript(stage.name)}.compute_root() first.",
-        )  # fmt: skip
+        )
     if name == NONTEMPORAL and (stage.reduce_leaves or scatters(stage.op)):
         refuse(
             f"{stage.name} adds to what it stored before, which must stay in cache",
             f"Accumulate elsewhere and store once: s.cache_write({stage.name}, 'local').",
-        )  # fmt: skip
+        )
     if name == SERPENTINE:
         return _serpentine(state, stage, axis)
     return state.updated(stage.with_(pragmas=(*stage.pragmas, (axis, name, value)))), None
@@ -289,26 +301,30 @@ def _serpentine(state: State, stage: Stage, axis: Axis) -> Result:
     if scatters(stage.op):
         refuse(
             f"{stage.name} is a scatter, whose updates keep their order",
-            "Leave out the pragma: no loop of a scatter can go back and forth.", state, axis,
-        )  # fmt: skip
+            "Leave out the pragma: no loop of a scatter can go back and forth.",
+            state,
+            axis,
+        )
     if axis.is_reduce or stage.is_scan:
         what = "steps of a scan" if stage.is_scan else "terms of a reduction"
         refuse(
             f"the iterations of {axis.name} are the {what}, which keep their order",
-            "Give a loop over elements that are computed independently.", state, axis,
-        )  # fmt: skip
-    made = state.updated(stage.with_(pragmas=(*stage.pragmas, (axis, SERPENTINE, None))))
-    return without_conflict(made, state, stage.name, axis), None
+            "Give a loop over elements that are computed independently.",
+            state,
+            axis,
+        )
+    after = state.updated(stage.with_(pragmas=(*stage.pragmas, (axis, SERPENTINE, None))))
+    return without_conflict(after, state, stage.name, axis), None
 
 
 def _pragma_hint(name: str) -> str:
-    known = {n: n for n in (*EFFECTIVE, *TE_PRAGMAS)}
+    names = {n: n for n in (*EFFECTIVE, *TE_PRAGMAS)}
     # names that other systems give to stores that bypass the cache, and to loops that turn around
-    known |= dict.fromkeys(("stream", "streaming", "non_temporal", "nt"), NONTEMPORAL)
-    known |= dict.fromkeys(("boustrophedon", "zigzag", "snake"), SERPENTINE)
-    close = difflib.get_close_matches(name.lower(), known, 3)
-    found = list(dict.fromkeys(known[n] for n in close))
-    return f"; did you mean {' or '.join(map(repr, found))}?" if found else ""
+    names |= dict.fromkeys(("stream", "streaming", "non_temporal", "nt"), NONTEMPORAL)
+    names |= dict.fromkeys(("boustrophedon", "zigzag", "snake"), SERPENTINE)
+    close = difflib.get_close_matches(name.lower(), names, 3)
+    suggestions = list(dict.fromkeys(names[n] for n in close))
+    return f"; did you mean {' or '.join(map(repr, suggestions))}?" if suggestions else ""
 
 
 def prefetch(
@@ -319,7 +335,7 @@ def prefetch(
         refuse(
             f"{stage.name} is a scan, which reads nothing itself",
             "Prefetch in the stage of its update.",
-        )  # fmt: skip
+        )
     behind = (s for s in state.stages.values() if state.dependences.depends(stage.name, s.name))
     touched = (t for s in (stage, *behind) for t in (*s.op.input_tensors, *s.outputs))
     if not any(t is tensor for t in touched):
@@ -331,13 +347,13 @@ def prefetch(
         refuse(
             f"{shown(tensor)} is inlined, so that nothing is stored to prefetch",
             f"Prefetch what it reads: {names(producer.op.input_tensors)}.",
-        )  # fmt: skip
+        )
     ahead = count(offset, "offset", 0)
     hint = Prefetch(tensor, axis, ahead, axis if at is None else at)
     if at is not None:
         _check_shared(state, stage, hint)
-    made = state.updated(stage.with_(prefetches=(*stage.prefetches, hint)))
-    return without_conflict(made, state, stage.name, axis), None
+    after = state.updated(stage.with_(prefetches=(*stage.prefetches, hint)))
+    return without_conflict(after, state, stage.name, axis), None
 
 
 def _check_shared(state: State, stage: Stage, hint: Prefetch) -> None:
@@ -348,22 +364,28 @@ def _check_shared(state: State, stage: Stage, hint: Prefetch) -> None:
         refuse(
             f"at={at.name} is a loop outside of {axis.name}, so that it has one iteration for each "
             f"run of {axis.name}",
-            f"Give a loop inside of {axis.name}, or leave out `at`.", state, axis,
-        )  # fmt: skip
+            f"Give a loop inside of {axis.name}, or leave out `at`.",
+            state,
+            axis,
+        )
     scattered = next((a for a in hint.loops if any(a is x for x in stage.scattered_leaves)), None)
     if scattered is not None:
         refuse(
             f"{scattered.name} only initializes the scatter {stage.name}: its updates have no such "
             "loop",
-            "Give loops of the updates, or leave out `at`.", state, scattered,
-        )  # fmt: skip
+            "Give loops of the updates, or leave out `at`.",
+            state,
+            scattered,
+        )
     loop = concurrent_loop(stage, hint)
     if loop is not None:
         refuse(
             f"{loop.name} is {participle(stage.kinds[loop])}: its iterations run at once, and "
             "cannot take the lines in order",
-            "Give a loop around it, or an `axis` inside of it.", state, loop,
-        )  # fmt: skip
+            "Give a loop around it, or an `axis` inside of it.",
+            state,
+            loop,
+        )
 
 
 def refuse_meeting_updates(state: State, stage: Stage, axis: Axis, what: str) -> None:
@@ -381,14 +403,17 @@ def refuse_meeting_updates(state: State, stage: Stage, axis: Axis, what: str) ->
             f"several {what} of {axis.name} may update the same element, and the last update in "
             "the order of the domain must remain",
             f"{hint}, or keep {axis.name} serial." if hint else f"Keep {axis.name} serial.",
-            state, axis,
-        )  # fmt: skip
+            state,
+            axis,
+        )
     copies = indent(_private_copies(stage, axis, what), "    ")
     refuse(
         f"several {what} of {axis.name} may update the same element of {stage.name} at once",
         f"{hint + ', or give' if hint else 'Give'} each part of the domain a copy of its own "
-        f"before any other step on {stage.name}:\n{copies}", state, axis,
-    )  # fmt: skip
+        f"before any other step on {stage.name}:\n{copies}",
+        state,
+        axis,
+    )
 
 
 def _private_copies(stage: Stage, axis: Axis, what: str) -> str:
@@ -408,14 +433,14 @@ def _private_copies(stage: Stage, axis: Axis, what: str) -> str:
 def _partial_sums(stage: Stage, axis: Axis, pieces: str = "") -> str:
     """Return statements that factor ``stage`` into partial results along reduction ``axis``.
 
-    An axis that is no part of another one is split by ``pieces`` first: a partial result for each
+    An axis that is not part of another one is split by ``pieces`` first: a partial result for each
     of its iterations would be a copy of what is reduced.
     """
     names = [_identifier(t.name) for t in stage.outputs]
     several = len(names) > 1 and stage.op.name != stage.outputs[0].name
     tensor = f"[{', '.join(names)}]" if several else _identifier(stage.name)
     own = f"s[{names[0] if several else tensor}]"
-    written = {a: f"{own}.op.reduce_axis[{n}]" for n, a in enumerate(stage.op.reduce_axis)}
+    spelling = {a: f"{own}.op.reduce_axis[{n}]" for n, a in enumerate(stage.op.reduce_axis)}
     needed, chain = {axis}, list[Relation]()
     for relation in reversed(stage.relations):
         if needed & set(parts(relation)):
@@ -423,15 +448,15 @@ def _partial_sums(stage: Stage, axis: Axis, pieces: str = "") -> str:
             chain.insert(0, relation)
     lines = []
     for relation in chain:
-        given = [written[a] for a in sources(relation)]
+        operands = [spelling[a] for a in sources(relation)]
         call = "fuse"
         if isinstance(relation, Split):
             call, how = "split", "factor" if relation.factor is not None else "nparts"
-            given.append(f"{how}={relation.factor or relation.nparts}")
-        made = {a: _identifier(a.name) for a in parts(relation)}
-        written |= made
-        lines.append(f"{', '.join(made.values())} = {own}.{call}({', '.join(given)})")
-    factored = written[axis]
+            operands.append(f"{how}={relation.factor or relation.nparts}")
+        results = {a: _identifier(a.name) for a in parts(relation)}
+        spelling |= results
+        lines.append(f"{', '.join(results.values())} = {own}.{call}({', '.join(operands)})")
+    factored = spelling[axis]
     if pieces and not any(isinstance(r, Split) and axis in parts(r) for r in chain):
         outer, inner = f"{_identifier(axis.name)}_outer", f"{_identifier(axis.name)}_inner"
         lines.append(f"{outer}, {inner} = {own}.split({factored}, {pieces})")

@@ -39,7 +39,7 @@ def count(value: Any, what: str, least: int = 1, hint: str = "") -> int:
         refuse(
             f"{what} is {shown(number)}: offsets would overflow 64-bit integers",
             f"Use a smaller {what}.",
-        )  # fmt: skip
+        )
     return number
 
 
@@ -53,12 +53,12 @@ def leaf_position(state: State, stage: Stage, axis: object) -> int:
             return position
     relation = stage.made_from(axis)
     if relation is not None:
-        made, left = parts(relation), _loops_made_from(stage, axis)
-        use = f"Use {names(made)}, the ax{'i' if len(made) == 1 else 'e'}s that it returned."
-        if set(left) != set(made):
-            use = f"Use the loops that later steps made of it: {names(left)}."
+        results, loops = parts(relation), _loops_made_from(stage, axis)
+        use = f"Use {names(results)}, the ax{'i' if len(results) == 1 else 'e'}s that it returned."
+        if set(loops) != set(results):
+            use = f"Use the loops that later steps made of it: {names(loops)}."
         refuse(
-            f"{axis.name} is no longer a loop: a split or fuse turned it into {names(made)}",
+            f"{axis.name} is no longer a loop: a split or fuse turned it into {names(results)}",
             f"{use} The loops of {stage.name}, {subscript(stage.name)}.leaf_axes: {_loops(stage)}.",
         )
     owner = next(
@@ -82,11 +82,11 @@ def leaf_position(state: State, stage: Stage, axis: object) -> int:
 
 def _loops_made_from(stage: Stage, axis: Axis) -> list[Axis]:
     """Return the loops of ``stage`` that ``axis`` was split and fused into, outermost first."""
-    made = {axis}
+    descendants = {axis}
     for relation in stage.relations:
-        if made & set(sources(relation)):
-            made |= set(parts(relation))
-    return [leaf for leaf in stage.leaf if leaf in made]
+        if descendants & set(sources(relation)):
+            descendants |= set(parts(relation))
+    return [leaf for leaf in stage.leaf if leaf in descendants]
 
 
 def _axis_suggestion(stage: Stage, value: object) -> str:
@@ -102,9 +102,12 @@ def _axis_suggestion(stage: Stage, value: object) -> str:
 
 
 def _axis_expression(stage: Stage, axis: Axis) -> str:
-    """Return the expression by which a program obtains ``axis`` from its stage."""
-    for field, axes in (("op.axis", stage.op.axis), ("op.reduce_axis", stage.op.reduce_axis),
-                        ("leaf_axes", stage.leaf)):  # fmt: skip
+    """Return the expression that gets ``axis`` from its stage in a program."""
+    for field, axes in (
+        ("op.axis", stage.op.axis),
+        ("op.reduce_axis", stage.op.reduce_axis),
+        ("leaf_axes", stage.leaf),
+    ):
         for position, own in enumerate(axes):
             if own is axis:
                 return f"{subscript(stage.name)}.{field}[{position}]"
@@ -132,10 +135,10 @@ def check_not_time(state: State, stage: Stage, axis: Axis) -> None:
         if isinstance(scan.op, ScanOp) and any(t in scan.op.update for t in stage.outputs):
             others = ", ".join(a.name for a in stage.op.axis[1:]) or "it has none"
             refuse(
-            f"{axis.name} is the time axis of scan {scan.name}, which runs its steps "
+                f"{axis.name} is the time axis of scan {scan.name}, which runs its steps "
                 "one after another in a loop of its own",
                 f"Schedule the other axes, {subscript(stage.name)}.op.axis[1:] ({others}).",
-            )  # fmt: skip
+            )
 
 
 def check_unannotated(state: State, stage: Stage, axis: Axis) -> None:
@@ -145,8 +148,10 @@ def check_unannotated(state: State, stage: Stage, axis: Axis) -> None:
     if kind is not None:
         refuse(
             f"{axis.name} is already {participle(kind)}",
-            "Split and fuse a loop first, then annotate each resulting loop once.", state, axis,
-        )  # fmt: skip
+            "Split and fuse a loop first, then annotate each resulting loop once.",
+            state,
+            axis,
+        )
 
 
 def check_removable(state: State, stage: Stage, axis: Axis) -> None:
@@ -156,17 +161,21 @@ def check_removable(state: State, stage: Stage, axis: Axis) -> None:
         for loop, what in ((other.attach, "computed"), (other.store, "stored")):
             if getattr(loop, "axis", None) is axis:
                 refuse(
-            f"stage {other.name} is {what} at {axis.name}, which this step removes",
+                    f"stage {other.name} is {what} at {axis.name}, which this step removes",
                     f"Split and fuse first, then call {subscript(other.name)}.compute_at(...).",
-                    state, axis,
-                )  # fmt: skip
+                    state,
+                    axis,
+                )
     carried = [f"the pragma {name!r}" for a, name, _ in stage.pragmas if a is axis]
     carried += [
-        f"a prefetch of {p.tensor.name}" for p in stage.prefetches
+        f"a prefetch of {p.tensor.name}"
+        for p in stage.prefetches
         if any(loop is axis for loop in p.loops)
     ]
     if carried:
         refuse(
             f"{axis.name} has {carried[0]}, which this step would remove",
-            "Split and fuse first, then annotate the new loops.", state, axis,
-        )  # fmt: skip
+            "Split and fuse first, then annotate the new loops.",
+            state,
+            axis,
+        )

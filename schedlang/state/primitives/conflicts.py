@@ -43,15 +43,19 @@ def with_prefetches(state: State, before: State) -> State:
         if not is_inside(stage, hint):
             refuse(
                 f"{asked} at {hint.at.name}, which would no longer be inside of {hint.axis.name}",
-                "Take this step before the prefetch.", before, hint.at,
-            )  # fmt: skip
+                "Take this step before the prefetch.",
+                before,
+                hint.at,
+            )
         loop = concurrent_loop(stage, hint)
         if loop is not None:
             refuse(
                 f"{asked} at {hint.at.name}, but the iterations of {loop.name} would run at once, "
                 "and could not take the lines in order",
-                "Prefetch at a loop around it.", before, loop,
-            )  # fmt: skip
+                "Prefetch at a loop around it.",
+                before,
+                loop,
+            )
         for axis in hint.loops:
             if fetches(state, stage, tensor, axis) or not fetches(before, old, tensor, axis):
                 continue
@@ -60,8 +64,9 @@ def with_prefetches(state: State, before: State) -> State:
                 "loop",
                 f"Take this step before the prefetch, and prefetch at {axis.name} what it then "
                 "reads.",
-                before, axis,
-            )  # fmt: skip
+                before,
+                axis,
+            )
     return state
 
 
@@ -70,10 +75,10 @@ def _check_cuts(state: State, stage: Stage, before: State, axis: Axis | None) ->
     if isinstance(stage.attach, At):
         # whether its tails can be cut depends on its boxes; see schedule/attached_cuts.py
         return
-    found, old = broken_cut(stage), before.stages[stage.name]
-    if found is None or (not isinstance(old.attach, At) and broken_cut(old) is not None):
+    broken, old = broken_cut(stage), before.stages[stage.name]
+    if broken is None or (not isinstance(old.attach, At) and broken_cut(old) is not None):
         return
-    split, why, hint = found
+    split, why, hint = broken
     call = f"split({split.parent.name}, ..., tail='cut')"
     if old.made_from(split.parent) is None:
         refuse(f"its tail cannot be cut: {why}", hint, before, axis)
@@ -91,15 +96,19 @@ def _check_lanes(state: State, stage: Stage, before: State, axis: Axis | None) -
         if kind == "vectorize" and 1 not in (lanes.extent, inner.extent):
             refuse(
                 f"{inner.name} and {lanes.name} would both be vectorized, and only one loop "
-                "of a stage can be", "Vectorize one of them and unroll the other, or fuse "
-                "them first.", before, axis,
-            )  # fmt: skip
+                "of a stage can be",
+                "Vectorize one of them and unroll the other, or fuse them first.",
+                before,
+                axis,
+            )
         if kind == "parallel" and 1 not in (lanes.extent, inner.extent):
             refuse(
                 f"the parallel loop {inner.name} would be inside the vectorized loop "
                 f"{lanes.name}, whose iterations are the lanes of one thread",
-                f"Reorder first, so that {inner.name} is outside {lanes.name}.", before, axis,
-            )  # fmt: skip
+                f"Reorder first, so that {inner.name} is outside {lanes.name}.",
+                before,
+                axis,
+            )
     for held in state.attached(stage):
         loop = held.attach
         if isinstance(loop, At) and loop.stage == stage.name:
@@ -108,9 +117,10 @@ def _check_lanes(state: State, stage: Stage, before: State, axis: Axis | None) -
                 refuse(
                     f"stage {held.name} is computed at {loop.axis.name}{where}, and a stage "
                     "has no storage per lane",
-                    f"Attach {held.name} outside {lanes.name}, or vectorize a loop of "
-                    f"{held.name}.", before, axis,
-                )  # fmt: skip
+                    f"Attach {held.name} outside {lanes.name}, or vectorize a loop of {held.name}.",
+                    before,
+                    axis,
+                )
 
 
 def _check_updates(state: State, stage: Stage, before: State, axis: Axis | None) -> None:
@@ -127,21 +137,24 @@ def _check_updates(state: State, stage: Stage, before: State, axis: Axis | None)
                 f"{loop.name} is {participle(kind)}, and its iterations could then update the same "
                 "element at once",
                 f"Keep the loops that it shares elements with outside of {loop.name}.",
-                before, axis,
-            )  # fmt: skip
+                before,
+                axis,
+            )
     if overwrites(stage) and not keeps_result(stage) and keeps_result(old):
         refuse(
             "the last update in the order of the domain must remain, and this step changes that "
             "order",
-            "Keep the loops over the domain in their order; split them as you like.", before, axis,
-        )  # fmt: skip
+            "Keep the loops over the domain in their order; split them as you like.",
+            before,
+            axis,
+        )
 
 
 def _check_order(stage: Stage, before: State) -> None:
     """Refuse a step after which a loop that goes back and forth needs its order."""
-    found = out_of_order(stage)
-    if found is not None and out_of_order(before.stages[stage.name]) is None:
-        axis, why, hint = found
+    conflict = out_of_order(stage)
+    if conflict is not None and out_of_order(before.stages[stage.name]) is None:
+        axis, why, hint = conflict
         refuse(why, hint, before, axis)
 
 
@@ -166,5 +179,7 @@ def check_fixed_extents(stage: Stage, before: State) -> None:
             refuse(
                 f"{axis.name} is {participle(kind)}, but at root its extent is "
                 f"{axis.extent}, which is known only at run time",
-                f"Split {axis.name} by a constant before it is {participle(kind)}.", before, axis,
-            )  # fmt: skip
+                f"Split {axis.name} by a constant before it is {participle(kind)}.",
+                before,
+                axis,
+            )

@@ -54,9 +54,9 @@ def _substituted(
     return replace(
         op,
         body=tuple(rewrite(e, swap, memo) for e in op.body),
-        destination=None if op.destination is None else tuple(
-            rewrite(e, swap, memo) for e in op.destination
-        ),
+        destination=None
+        if op.destination is None
+        else tuple(rewrite(e, swap, memo) for e in op.destination),
         where=None if op.where is None else rewrite(op.where, swap, memo),
         init=None if op.init is None else tuple(rewrite(e, swap, memo) for e in op.init),
     )
@@ -64,17 +64,17 @@ def _substituted(
 
 def cache_read(state: State, tensor: Tensor, scope: str, readers: Sequence[Stage]) -> Result:
     check_scope(scope)
-    found = [s.name for s in state.stages.values() if _reads(s, tensor)]
-    hint = f"Its readers: {', '.join(found) or 'none'}."
+    reading = [s.name for s in state.stages.values() if _reads(s, tensor)]
+    hint = f"Its readers: {', '.join(reading) or 'none'}."
     if not readers:
         refuse("no reader is given", hint)
     for reader in readers:
         if not _reads(reader, tensor):
             refuse(f"{reader.name} does not read {tensor.name}", hint)
     producer = state.of(tensor)
-    known = [] if producer is None or producer.is_scan else [a.name for a in producer.op.axis]
-    known = known or [f"ax{k}" for k in range(tensor.ndim)]
-    axes = tuple(Axis(n, e) for n, e in zip(known, tensor.shape))
+    axis_labels = [] if producer is None or producer.is_scan else [a.name for a in producer.op.axis]
+    axis_labels = axis_labels or [f"ax{k}" for k in range(tensor.ndim)]
+    axes = tuple(Axis(n, e) for n, e in zip(axis_labels, tensor.shape))
     name = state.unique_name(f"{tensor.name}.{scope}")
     op = _new_operation(name, axes, (Read(tensor, axes, tensor.dtype),))
     copy = Stage(name, op, op.outputs, axes, scope=scope)
@@ -99,33 +99,46 @@ def cache_write(state: State, stage: Stage, scope: str) -> Result:
         refuse(
             f"{stage.name} is a scan, which reads its earlier rows back from its result",
             "Cache the stages that its update reads with s.cache_read.",
-        )  # fmt: skip
+        )
     if stage.relations or stage.leaf != stage.roots or _has_annotations(stage):
         refuse(
             f"{stage.name} is already scheduled",
             "Call cache_write before the other steps on the stage, since the cache stage takes "
             "over its computation. s.at(0) returns the schedule before its first step.",
-        )  # fmt: skip
+        )
     if isinstance(stage.attach, Inline):
         refuse(
             f"{stage.name} is inlined and stores nothing",
             f"Call {subscript(stage.name)}.compute_root() first.",
-        )  # fmt: skip
+        )
     _refuse_attached(state, op.reduce_axis, "cache_write")
     name = state.unique_name(f"{stage.name}.{scope}")
     fresh = tuple(Axis(a.name, a.extent) for a in op.axis)
     inner = _substituted(op, dict(zip(op.axis, fresh)), {})
     cached = _new_operation(
-        name, fresh, inner.body, reduce_axis=op.reduce_axis, reducer=op.reducer,
-        where=inner.where, init=inner.init, destination=inner.destination, limits=inner.limits,
-    )  # fmt: skip
+        name,
+        fresh,
+        inner.body,
+        reduce_axis=op.reduce_axis,
+        reducer=op.reducer,
+        where=inner.where,
+        init=inner.init,
+        destination=inner.destination,
+        limits=inner.limits,
+    )
     notes = stage.where_notes
     copy = Stage(name, cached, cached.outputs, cached.loops, scope=scope, where_notes=notes)
     body = tuple(Read(t, op.axis, t.dtype) for t in cached.outputs)
     written = replace(
-        op, body=body, reduce_axis=(), reducer=None, where=None, init=None, destination=None,
+        op,
+        body=body,
+        reduce_axis=(),
+        reducer=None,
+        where=None,
+        init=None,
+        destination=None,
         limits=(),
-    )  # fmt: skip
+    )
     state = state.inserted(copy, stage.name)
     state = state.updated(stage.with_(op=written, leaf=op.axis, where_notes=()))
     return state, visible(stage, cached)
@@ -135,13 +148,13 @@ def _refuse_attached(state: State, axes: Sequence[Axis], primitive: str) -> None
     """Refuse to remove loops at which other stages are computed or stored."""
     for other in state.stages.values():
         for loop in (other.attach, other.store):
-            held = getattr(loop, "axis", None)
-            found = next((a for a in axes if a is held), None)
-            if found is not None:
+            loop_axis = getattr(loop, "axis", None)
+            lost = next((a for a in axes if a is loop_axis), None)
+            if lost is not None:
                 refuse(
-                    f"stage {other.name} is computed at {found.name}, which moves to a new stage",
+                    f"stage {other.name} is computed at {lost.name}, which moves to a new stage",
                     f"Call {primitive} first, then {subscript(other.name)}.compute_at(...).",
-                )  # fmt: skip
+                )
 
 
 def _has_annotations(stage: Stage) -> bool:
@@ -166,14 +179,14 @@ def rfactor(state: State, stage: Stage, axis: Axis, factor_axis: int = 0) -> Res
         refuse(
             f"{stage.name} is not a reduction",
             "rfactor factors the reduction of a stage; it applies to no other stage.",
-        )  # fmt: skip
+        )
     leaf_position(state, stage, axis)
     if overwrites(stage):
         refuse(
             f"{stage.name} keeps the last update of each element, and copies of its parts do not "
             "tell which update was the last",
             "Keep its loop serial, or combine by a reducer, such as argmax of the position.",
-        )  # fmt: skip
+        )
     if not axis.is_reduce:
         reduced = names(stage.reduce_leaves)
         refuse(f"{axis.name} is a data axis", f"Factor one of {reduced}.", state, axis)
@@ -184,7 +197,7 @@ def rfactor(state: State, stage: Stage, axis: Axis, factor_axis: int = 0) -> Res
         refuse(
             f"factor_axis={shown(place)} is out of range for {stage.name}",
             f"Use a position from 0 to {last}, or -1 for the last one.",
-        )  # fmt: skip
+        )
     place = place if place >= 0 else place + last + 1
     beyond = any(not a.is_reduce for r in stage.relations for a in (*parts(r), *sources(r)))
     data = [a for a in stage.leaf if not a.is_reduce]
@@ -194,19 +207,19 @@ def rfactor(state: State, stage: Stage, axis: Axis, factor_axis: int = 0) -> Res
         refuse(
             f"{stage.name} is already scheduled, beyond splits of its reduction axes",
             "rfactor rebuilds the loops of the stage: call it before the other steps on it.",
-        )  # fmt: skip
+        )
     _refuse_attached(state, stage.reduce_leaves, "rfactor")
-    return _factored(state, stage, op, axis, place)
+    return _factor(state, stage, op, axis, place)
 
 
-def _factored(state: State, stage: Stage, op: ComputeOp, axis: Axis, place: int) -> Result:
+def _factor(state: State, stage: Stage, op: ComputeOp, axis: Axis, place: int) -> Result:
     """Add a stage of partial results over ``axis``; ``stage`` then combines them."""
     whole = [Dim(ZERO, to_lin(a.extent), size=to_lin(a.extent)) for a in op.axis]
     plan = make_plan(stage, whole, Ranges(), Peel(), Threads())
     data = tuple(Axis(a.name, a.extent) for a in op.axis)
     part = Axis(axis.name, axis.extent)
-    kept = {a: Axis(a.name, a.extent, "reduce") for a in stage.reduce_leaves if a is not axis}
-    renamed = (*kept.items(), (axis, part))
+    inner_axes = {a: Axis(a.name, a.extent, "reduce") for a in stage.reduce_leaves if a is not axis}
+    renamed = (*inner_axes.items(), (axis, part))
     leaves: dict[Axis, Axis] = {plan.variables.get(a, a): b for a, b in renamed}
     change: dict[Axis, Expr] = dict(zip(op.axis, data))
     swap = {a: to_lin(b) for a, b in leaves.items()}
@@ -223,14 +236,20 @@ def _factored(state: State, stage: Stage, op: ComputeOp, axis: Axis, place: int)
     axes = (*data[:place], part, *data[place:])
     name = state.unique_name(f"{stage.name}.rf")
     partial = _new_operation(
-        name, axes, inner.body, reduce_axis=tuple(kept.values()), reducer=op.combiner, where=where,
+        name,
+        axes,
+        inner.body,
+        reduce_axis=tuple(inner_axes.values()),
+        reducer=op.combiner,
+        where=where,
         destination=(
-            None if inner.destination is None
+            None
+            if inner.destination is None
             else (*inner.destination[:place], part, *inner.destination[place:])
         ),
         limits=((None,) * len(plan.guards) + op.limits if op.limits else ()),
-    )  # fmt: skip
-    if not kept and op.destination is None:
+    )
+    if not inner_axes and op.destination is None:
         # no reduction axis is left: each point is a single value, or the identity
         body = inner.body
         if where is not None:

@@ -22,23 +22,32 @@ from schedlang.state.state import At, Result, Stage, State
 
 
 def split(
-    state: State, stage: Stage, axis: Axis, factor: Any = None, nparts: Any = None,
+    state: State,
+    stage: Stage,
+    axis: Axis,
+    factor: Any = None,
+    nparts: Any = None,
     tail: str = "auto",
-) -> Result:  # fmt: skip
+) -> Result:
     leaf_position(state, stage, axis)
     if (factor is None) == (nparts is None):
         refuse(
             "exactly one of factor and nparts is required",
             "factor= is the extent of the inner loop, nparts= that of the outer loop.",
-        )  # fmt: skip
-    made, result = _split(state, stage, axis, factor, nparts, tail)
-    return without_conflict(made, state, stage.name, axis), result
+        )
+    after, result = _split(state, stage, axis, factor, nparts, tail)
+    return without_conflict(after, state, stage.name, axis), result
 
 
 def _split(
-    state: State, stage: Stage, axis: Axis, factor: Any, nparts: Any, tail: str,
+    state: State,
+    stage: Stage,
+    axis: Axis,
+    factor: Any,
+    nparts: Any,
+    tail: str,
     what: str = "factor",
-) -> Result:  # fmt: skip
+) -> Result:
     place = leaf_position(state, stage, axis)
     size = None if factor is None else count(factor, what, hint=f"Try {what}=8.")
     pieces = None if nparts is None else count(nparts, "nparts", hint="Try nparts=8.")
@@ -46,12 +55,12 @@ def _split(
         refuse(
             f"tail={tail!r} is not a known tail strategy",
             f"Choose one of {', '.join(map(repr, TAILS))}.",
-        )  # fmt: skip
+        )
     if axis.kind == "scan":
         refuse(
             f"{axis.name} is the time axis of a scan, whose steps run one after another",
             f"Split an axis of the scan's update instead{update_axis(stage)}.",
-        )  # fmt: skip
+        )
     check_removable(state, stage, axis)
     relation: Split = make_split(axis, size, pieces, tail)
     leaf = (*stage.leaf[:place], relation.outer, relation.inner, *stage.leaf[place + 1 :])
@@ -84,7 +93,7 @@ def fuse(state: State, stage: Stage, axes: tuple[Axis, ...]) -> Result:
             refuse(
                 f"the {relation.fused.extent} iterations overflow a 64-bit counter",
                 "Fuse fewer loops.",
-            )  # fmt: skip
+            )
         stage = state.stages[stage.name]
         at = next(k for k, a in enumerate(stage.leaf) if a is fused)
         leaf = (*stage.leaf[:at], relation.fused, *stage.leaf[at + 2 :])
@@ -97,13 +106,15 @@ def _check_fusable(state: State, stage: Stage, a: Axis, b: Axis, distance: int) 
         refuse(
             "the time axis of a scan cannot be fused: its steps run one after another",
             "Fuse other axes of the scan's update.",
-        )  # fmt: skip
+        )
     if a.is_reduce != b.is_reduce:
         reducing, data = (a, b) if a.is_reduce else (b, a)
         refuse(
             f"{reducing.name} is a reduction axis and {data.name} is not",
-            "Fuse data axes with data axes, and reduction axes with reduction axes.", state, a,
-        )  # fmt: skip
+            "Fuse data axes with data axes, and reduction axes with reduction axes.",
+            state,
+            a,
+        )
     scattered = stage.scattered_leaves
     if (a in scattered) != (b in scattered):
         own, shared = (a, b) if a in scattered else (b, a)
@@ -111,18 +122,23 @@ def _check_fusable(state: State, stage: Stage, a: Axis, b: Axis, distance: int) 
             f"{own.name} only initializes {stage.name}, and {shared.name} is a loop of its updates "
             "too",
             f"Fuse {own.name} with {names(x for x in scattered if x is not own) or 'no loop'}.",
-            state, a,
-        )  # fmt: skip
+            state,
+            a,
+        )
     if distance == -1:
         refuse(
             f"{a.name} is directly inside {b.name}, but fuse takes the outer loop first",
-            f"Write fuse({b.name}, {a.name}), or call reorder({a.name}, {b.name}) first.", state, b,
-        )  # fmt: skip
+            f"Write fuse({b.name}, {a.name}), or call reorder({a.name}, {b.name}) first.",
+            state,
+            b,
+        )
     if distance != 1:
         refuse(
             f"{b.name} is not directly inside {a.name}",
-            f"The order is {names(stage.leaf)}: call reorder({a.name}, {b.name}) first.", state, a,
-        )  # fmt: skip
+            f"The order is {names(stage.leaf)}: call reorder({a.name}, {b.name}) first.",
+            state,
+            a,
+        )
 
 
 def _repeated(axes: tuple[Axis, ...]) -> Axis:
@@ -150,10 +166,11 @@ def reorder(state: State, stage: Stage, axes: tuple[Axis, ...]) -> Result:
                 f"{other.name} is stored at {store.axis.name} and computed at "
                 f"{loop.axis.name}, which would then be outside {store.axis.name}",
                 f"Reorder first, then call {subscript(other.name)}.store_at(...).",
-                state, loop.axis,
-            )  # fmt: skip
-    made = state.updated(stage.with_(leaf=tuple(leaf)))
-    return without_conflict(made, state, stage.name, axes[0]), None
+                state,
+                loop.axis,
+            )
+    after = state.updated(stage.with_(leaf=tuple(leaf)))
+    return without_conflict(after, state, stage.name, axes[0]), None
 
 
 def tile(

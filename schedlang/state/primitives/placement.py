@@ -38,12 +38,12 @@ def compute_at(state: State, stage: Stage, parent: Any, axis: Axis) -> Result:
         refuse(
             f"{stage.name} is a scan, which computes each row once, one after another",
             f"Leave {stage.name} at root.",
-        )  # fmt: skip
+        )
     if _scan_role(state, stage):
         refuse(
             f"{stage.name} is part of a scan, which computes it in its time loop",
             OUTPUT_HINT,
-        )  # fmt: skip
+        )
     if not state.dependences.depends(parent.name, stage.name):
         why = f"{parent.name} does not read {stage.name}, directly or through other stages"
         refuse(why, _places(state, stage))
@@ -53,25 +53,29 @@ def compute_at(state: State, stage: Stage, parent: Any, axis: Axis) -> Result:
     if axis in parent.scattered_leaves:
         refuse(
             f"{axis.name} is a loop that initializes {parent.name}, and the updates that read "
-            f"{stage.name} are not inside it", _places(state, stage), state, axis,
-        )  # fmt: skip
+            f"{stage.name} are not inside it",
+            _places(state, stage),
+            state,
+            axis,
+        )
     around = parent.leaf[: position(parent.leaf, axis) + 1]
     lanes = next((a for a in around if parent.kinds.get(a) == "vectorize"), None)
     if lanes is not None:
         refuse(
             f"{lanes.name} is vectorized, and a stage has no storage per lane",
             f"Attach it outside {lanes.name}, or vectorize a loop of {stage.name} instead.",
-            state, lanes,
-        )  # fmt: skip
-    stored, asked = stage.store, At(parent.name, axis)
-    if isinstance(stored, At) and encloses(state, stored, asked) is False:
+            state,
+            lanes,
+        )
+    stored, location = stage.store, At(parent.name, axis)
+    if isinstance(stored, At) and encloses(state, stored, location) is False:
         refuse(
             f"{stage.name} is stored at {stored.axis.name} of {stored.stage}, which does not "
             f"enclose {axis.name}",
             f"Call {subscript(stage.name)}.compute_root() first, then compute_at and store_at.",
-        )  # fmt: skip
-    made = state.updated(stage.with_(attach=asked))
-    return with_prefetches(made, state), None
+        )
+    after = state.updated(stage.with_(attach=location))
+    return with_prefetches(after, state), None
 
 
 def _parent(parent: Any) -> Stage:
@@ -101,61 +105,62 @@ def compute_inline(state: State, stage: Stage) -> Result:
         refuse(
             f"{stage.name} is an output and must be stored",
             "Inline the stages that it reads instead.",
-        )  # fmt: skip
+        )
     if isinstance(stage.op, ScanOp) or _scan_role(state, stage):
         refuse(
             f"{stage.name} is part of a scan, whose rows must be stored",
             "Inline the stages that its update reads instead.",
-        )  # fmt: skip
+        )
     if stage.op.reducer is not None:
         refuse(
             f"{stage.name} is a reduction, which must be stored to accumulate",
             f"Use {subscript(stage.name)}.compute_at(...) instead.",
-        )  # fmt: skip
-    held = next(iter(state.attached(stage)), None)
-    if held is not None:
+        )
+    attached = next(iter(state.attached(stage)), None)
+    if attached is not None:
         refuse(
-            f"stage {held.name} is computed at one of its loops, which inlining removes",
-            f"First attach {held.name} elsewhere, or call {subscript(held.name)}.compute_root().",
-        )  # fmt: skip
+            f"stage {attached.name} is computed at one of its loops, which inlining removes",
+            f"First attach {attached.name} elsewhere, or call "
+            f"{subscript(attached.name)}.compute_root().",
+        )
     if stage.predicate is not None:
         refuse(
             f"{stage.name} has a store predicate, but an inlined stage stores nothing",
             "Inline it without the predicate, or attach it with compute_at.",
-        )  # fmt: skip
+        )
     lost = [f"pragma {name!r}" for _, name, _ in stage.pragmas if name in EFFECTIVE]
     lost += ["a double buffer"] if stage.double_buffer else []
     if lost:
         refuse(
             f"{stage.name} has {lost[0]}, but an inlined stage has no loops and stores nothing",
             "Leave out one of the two steps, or attach the stage with compute_at.",
-        )  # fmt: skip
-    made = state.updated(stage.with_(attach=Inline(), store=None))
-    return with_prefetches(made, state), None
+        )
+    after = state.updated(stage.with_(attach=Inline(), store=None))
+    return with_prefetches(after, state), None
 
 
 def compute_root(state: State, stage: Stage) -> Result:
     if isinstance(stage.attach, At):
         check_fixed_extents(stage, state)
-    made = state.updated(stage.with_(attach=Root(), store=None))
-    # at root, the extents are those of the whole tensor, so tails are checked again
-    return without_conflict(made, state, stage.name), None
+    after = state.updated(stage.with_(attach=Root(), store=None))
+    # at root, the extents are the extents of the whole tensor, so tails are checked again
+    return without_conflict(after, state, stage.name), None
 
 
 def store_at(state: State, stage: Stage, parent: Any, axis: Axis) -> Result:
     parent = _parent(parent)
     leaf_position(state, parent, axis)
     loop = _compute_loop(stage)
-    wanted = At(parent.name, axis)
-    if encloses(state, wanted, loop) is False:
+    storage = At(parent.name, axis)
+    if encloses(state, storage, loop) is False:
         where = f"{stage.name} is computed at {loop.axis.name} of {loop.stage}"
         if loop.stage == parent.name:
             why = f"{where}, and {axis.name} is inside {loop.axis.name}"
         else:
             why = f"{where}, which is not inside {axis.name} of {parent.name}"
         refuse(why, f"Store at {loop.axis.name} or at a loop around it.", state, axis)
-    made = state.updated(stage.with_(store=wanted))
-    return without_conflict(made, state, stage.name, axis), None
+    after = state.updated(stage.with_(store=storage))
+    return without_conflict(after, state, stage.name, axis), None
 
 
 def _compute_loop(stage: Stage) -> At:

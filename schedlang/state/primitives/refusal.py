@@ -20,5 +20,5 @@ class Refusal(Exception):
 def refuse(
     why: str, hint: str = "", state: State | None = None, axis: Axis | None = None
 ) -> NoReturn:
-    """Raise :class:`Refusal`; ``state`` and ``axis`` say which loop of which nest is at fault."""
+    """Raise :class:`Refusal`; ``state`` and ``axis`` say which loop of which nest is the cause."""
     raise Refusal(why, hint, state, axis)
