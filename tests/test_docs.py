@@ -152,6 +152,41 @@ def test_links(path: Path) -> None:
             assert (path.parent / target).exists(), f"{path.name} links to {target}"
 
 
+def files_named(markdown: str) -> list[str]:
+    """Return the paths of files and folders that a document names outside of its blocks."""
+    names = re.findall(r"`([\w.*][\w./*]*)`", FENCE.sub("", markdown))
+    return [n for n in names if "/" in n and re.search(r"/$|\.(?:pyi?|h|js|md|txt|svg)$", n)]
+
+
+@pytest.mark.parametrize("path", [*FILES, ROOT / "tests" / "README.md"], ids=lambda p: p.name)
+def test_named_files_exist(path: Path) -> None:
+    """A file is named by its path in the clone, in schedlang, or beside the document."""
+    for name in files_named(path.read_text("utf-8")):
+        assert any(any(f.glob(name)) for f in (ROOT, PACKAGE, path.parent)), name
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)
+def test_named_tests_exist(path: Path) -> None:
+    for file, test in re.findall(r"`(tests/\w+\.py)::(\w+)`", path.read_text("utf-8")):
+        text = (ROOT / file).read_text("utf-8")
+        assert re.search(rf"^def {test}\(", text, re.M), f"{file}::{test}"
+
+
+def test_the_list_of_tests_has_every_file() -> None:
+    tests = Path(__file__).parent
+    table = (tests / "README.md").read_text("utf-8").partition("## Golden files")[0]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    patterns = [name for row in rows for name in re.findall("`([^`]+)`", row)]
+    listed = set()
+    for pattern in patterns:
+        files = {*tests.glob(pattern), *tests.glob(f"{pattern}.py")}
+        assert files, pattern
+        listed |= files
+    names = {path for path in tests.glob("*.py") if path.name not in ("__init__.py", "conftest.py")}
+    missing = sorted(path.name for path in names - listed)
+    assert not missing, f"give these a row in tests/README.md: {missing}"
+
+
 def test_files_that_docstrings_of_packages_name_exist() -> None:
     """A file is named by its path in the package, in schedlang, or in the clone."""
     named = re.compile(r"``([\w./*]+\.(?:py|pyi|h|js|md))``")

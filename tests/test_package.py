@@ -6,6 +6,7 @@ import ast
 import inspect
 import os
 import pydoc
+import re
 import subprocess
 import sys
 from collections.abc import Collection, Iterator, Mapping
@@ -239,6 +240,16 @@ def test_packages_import_in_one_direction() -> None:
         for other in others - free - {own}:
             assert other in ORDER, f"{module}: unknown package {other}"
             assert ORDER.index(other) < ORDER.index(own), f"{module} imports {other}"
+
+
+def test_the_page_about_architecture_shows_the_packages() -> None:
+    """Its line has them in this order, and its picture has each of them once."""
+    docs = Path(__file__).parent.parent / "docs"
+    page = (docs / "architecture.md").read_text("utf-8")
+    (line,) = [line for line in page.splitlines() if " ← " in line]
+    assert tuple(re.findall(r"\w+", line)) == ORDER
+    picture = (docs / "architecture.svg").read_text("utf-8")
+    assert sorted(re.findall(r'class="mono">(\w+)</text>', picture)) == sorted(ORDER)
 
 
 def test_files_are_short() -> None:
