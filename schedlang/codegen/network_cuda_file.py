@@ -28,7 +28,8 @@ from schedlang.codegen.network_storage import Storage
 from schedlang.codegen.numba_cuda import GpuSource, memory_dtype
 from schedlang.codegen.numba_file import (
     ARRAY,
-    memory_checks,
+    apart_function,
+    array_checks,
     not_negative,
     out_argument,
     shape_source,
@@ -41,7 +42,7 @@ from schedlang.codegen.numba_source import INDENT
 from schedlang.codegen.refused_sizes import refusal_lines
 from schedlang.expr.dtypes import SHORT_FLOATS, stored
 from schedlang.expr.nodes import Expr, Var
-from schedlang.ir.arguments import RULES, arguments_apart
+from schedlang.ir.arguments import arguments_apart
 from schedlang.ir.nodes import Buffer
 from schedlang.ir.printer import argument_text
 
@@ -60,6 +61,10 @@ def part(whole, start, count, dtype):
     return whole[start:end].view(dtype)
 '''
 
+_APART = apart_function(
+    "a, b, names", "starts = [x.device_ctypes_pointer.value or 0 for x in (a, b)]",
+    "starts[0] < starts[1] + b.nbytes and starts[1] < starts[0] + a.nbytes",
+)  # fmt: skip
 _THERE = '''
 def _is_there(value):
     return hasattr(value, "__cuda_array_interface__")
@@ -70,9 +75,6 @@ def _there(value, name, dtype, shape, stream, written=False):
     if not _is_there(value):
         return cuda.to_device(_array(value, name, dtype, shape, written), stream=stream)
     value = cuda.as_cuda_array(value)
-    if value.dtype != dtype or value.shape != shape:
-        given = f"{value.dtype} of shape {value.shape}"
-        raise TypeError(f"{name} must be a {dtype} array of shape {shape}, got {given}")
 {CHECKS}
     return value.reshape(-1)
 
@@ -82,18 +84,14 @@ def _empty(like, shape, dtype):
     return (cuda.device_array if _is_there(like) else np.empty)(shape, dtype)
 
 
-def _apart(a, b, names):
-    """Refuse an output that shares memory with another array."""
-    starts = [x.device_ctypes_pointer.value or 0 for x in (a, b)]
-    if starts[0] < starts[1] + b.nbytes and starts[1] < starts[0] + a.nbytes:
-        raise ValueError(f"{names} overlap: pass a copy of one")
+{APART}
 
 
 def _back(there, value, stream):
     """Copy an output to the array of NumPy that was given for it."""
     if not _is_there(value):
         there.copy_to_host(np.asarray(value).reshape(-1).view(there.dtype), stream=stream)
-'''.replace("{CHECKS}", memory_checks([r for r in RULES if r.there], lambda rule: rule.there))
+'''.replace("{CHECKS}", array_checks(lambda rule: rule.there)).replace("{APART}", _APART.strip())
 
 _VIEWS_AT = '''
 def _views_at(memory, sizes, arrays):

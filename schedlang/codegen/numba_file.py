@@ -30,13 +30,37 @@ _WIDTH = 98
 HELPERS = ("_array", "_apart", "_given", "_holds", "result")
 
 
-def memory_checks(rules: Iterable[ArrayRule], test: Callable[[ArrayRule], str]) -> str:
-    """Return the lines that refuse a ``value`` that breaks a rule, by the text of its ``test``."""
-    return "\n".join(
-        f'    if {"written and " * rule.written}not value.{test(rule)}:\n'
-        f'        raise ValueError(f"{{name}} is {rule.broken}: {rule.fix}")'
-        for rule in rules
-    )
+def array_checks(
+    test: Callable[[ArrayRule], str], rules: Iterable[ArrayRule] = RULES
+) -> str:
+    """Return the lines that refuse a ``value`` of another dtype or shape, or against the rules.
+
+    ``test`` returns the text of the test of a rule, and "" where there is none.
+    """
+    lines = [
+        "    if value.dtype != dtype or value.shape != shape:",
+        '        given = f"{value.dtype} of shape {value.shape}"',
+        '        raise TypeError(f"{name} must be a {dtype} array of shape {shape}, got {given}")',
+    ]
+    for rule in rules:
+        if test(rule):
+            lines.append(f"    if {'written and ' * rule.written}not value.{test(rule)}:")
+            lines.append(f'        raise ValueError(f"{{name}} is {rule.broken}: {rule.fix}")')
+    return "\n".join(lines)
+
+
+def apart_function(parameters: str, known: str, shared: str) -> str:
+    """Return the function that refuses an output which shares memory with another array.
+
+    Its ``parameters`` begin with the two arrays. ``known`` is a line before the test ``shared``.
+    """
+    return f'''
+def _apart({parameters}):
+    """Refuse an output that shares memory with another array."""
+    {known}
+    if {shared}:
+        raise ValueError(f"{{names}} overlap: pass a copy of one")
+'''
 
 
 ARRAY = '''
@@ -46,20 +70,15 @@ def _array(value, name, dtype, shape, written=False):
         value = np.asarray(value)
     if not isinstance(value, np.ndarray):
         raise TypeError(f"{name} must be a NumPy array of {dtype}, got {type(value)}")
-    if value.dtype != dtype or value.shape != shape:
-        given = f"{value.dtype} of shape {value.shape}"
-        raise TypeError(f"{name} must be a {dtype} array of shape {shape}, got {given}")
 {CHECKS}
     return value.reshape(-1)
-'''.replace("{CHECKS}", memory_checks(RULES, lambda rule: f"flags.{rule.flag}"))
+'''.replace("{CHECKS}", array_checks(lambda rule: f"flags.{rule.flag}"))
 
-_APART = '''
-def _apart(a, b, names, same_is_fine):
-    """Refuse an output that shares memory with another array."""
-    same = a.ctypes.data == b.ctypes.data and a.nbytes == b.nbytes
-    if np.may_share_memory(a, b) and not (same and same_is_fine):
-        raise ValueError(f"{names} overlap: pass a copy of one")
-'''
+_APART = apart_function(
+    "a, b, names, same_is_fine",
+    "same = a.ctypes.data == b.ctypes.data and a.nbytes == b.nbytes",
+    "np.may_share_memory(a, b) and not (same and same_is_fine)",
+)
 
 HOLDS = '''
 def _holds(value, name, shape, monotonic, within=None):

@@ -1,12 +1,13 @@
 """The rules for the arrays of a call: one row for each rule about their memory.
 
 Checks before a call, the fast paths that need no message, and the text of saved files derive from
-these rows. The dtype and the shape of an array are those of its parameter.
+these rows. The dtype and the shape of an array are those of its parameter, and an output is apart
+from all other arrays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Optional
 
@@ -21,19 +22,23 @@ from schedlang.ir.nest import Nest
 class ArrayRule:
     """A rule for the memory of each array, or of those that are ``written`` alone.
 
-    ``flag`` is its name in ``ndarray.flags``, ``bit`` its bit by NumPy's C API, and ``there`` the
-    test of an array of numba.cuda, if there is one. An array that breaks the rule is ``broken``;
-    ``shown`` is an attribute that tells more. ``fix`` says what to pass instead, ``fix_output``
-    what to pass as an output, and ``call`` returns the call that converts an argument.
+    ``flag`` is its name in ``ndarray.flags``, ``bit`` its bit by NumPy's C API, ``there`` the text
+    of the test of an array of numba.cuda, and ``interface`` the test of a
+    ``__cuda_array_interface__``, where there are such. An array that keeps the rule is ``kept``,
+    one that breaks it ``broken``; ``shown`` is an attribute that tells more. ``fix`` says what to
+    pass instead, ``fix_output`` what to pass as an output, and ``call`` returns the call that
+    converts an argument.
     """
 
     flag: str
     bit: int
+    kept: str
     broken: str
     fix: str
     fix_output: str
     written: bool = False
     there: str = ""
+    interface: Optional[Callable[[Mapping[str, Any]], bool]] = None
     shown: str = ""
     call: Optional[Callable[[Any, str], str]] = None
 
@@ -46,12 +51,13 @@ class ArrayRule:
 
 RULES = (
     ArrayRule(
-        "c_contiguous", 0x1, "strided", "pass a contiguous copy", "write into a contiguous array",
-        there="is_c_contiguous()", shown="strides", call=as_contiguous,
+        "c_contiguous", 0x1, "contiguous", "strided", "pass a contiguous copy",
+        "write into a contiguous array", there="is_c_contiguous()",
+        interface=lambda known: known.get("strides") is None, shown="strides", call=as_contiguous,
     ),
     ArrayRule(
-        "writeable", 0x400, "read-only", "pass a writable array", "pass a writable array",
-        written=True,
+        "writeable", 0x400, "writable", "read-only", "pass a writable array",
+        "pass a writable array", written=True, interface=lambda known: not known["data"][1],
     ),
 )  # fmt: skip
 
@@ -64,9 +70,14 @@ class Needed(NamedTuple):
     flags: int
 
 
+def rules_for(written: bool) -> list[ArrayRule]:
+    """Return the rules for an array that is written, or for one that is read alone."""
+    return [rule for rule in RULES if written or not rule.written]
+
+
 def flags_needed(written: bool) -> int:
     """Return the bits of ``ndarray.flags.num`` that an array must have."""
-    return sum(rule.bit for rule in RULES if written or not rule.written)
+    return sum(rule.bit for rule in rules_for(written))
 
 
 def broken_rule(missing: int) -> ArrayRule:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from textwrap import indent
 
 from schedlang.codegen.network_file import printable
+from schedlang.ir.arguments import rules_for
 from schedlang.machine.names import Names
 from schedlang.networks.data import ModuleData
 from schedlang.runtime.parameters import Parameter, Signature
@@ -27,7 +28,8 @@ def usage(data: ModuleData, weights: str) -> str:
     sizes = ", ".join(signature.sizes)
     found = f"sizes ({sizes}) are those of the arrays of each call" if sizes else ""
     numbers = any(not p.shape for p in signature.inputs)
-    takes = f"contiguous arrays{' and numbers' * numbers} of NumPy{', or on the GPU' * on_gpu}"
+    kept = ", ".join(rule.kept for rule in rules_for(written=False))
+    takes = f"{kept} arrays{' and numbers' * numbers} of NumPy{', or on the GPU' * on_gpu}"
     paragraphs = [
         f"The network {printable(data.public)}, as schedlang wrote it. It needs {needs} alone.",
         f"In this folder:\n\n{indent(_example(data, weights), '    ')}",

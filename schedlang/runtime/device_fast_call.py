@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from schedlang.ir.arguments import rules_for
 from schedlang.runtime.launch import Memory
 from schedlang.runtime.parameters import Signature
 
@@ -27,36 +28,41 @@ def device_fast_call(
     It reads the ``__cuda_array_interface__`` of each once. It returns ``None`` for arguments that
     need the full checks, right or wrong, as the CPU's fast path does. A signature with sizes,
     scalars, short floats, complex numbers or declared facts has no fast path, and ``None`` is
-    returned for it. Each array must start at a multiple of as many bytes as ``alignment`` says.
+    returned for it, as for a rule about memory that an interface cannot tell. Each array must start
+    at a multiple of as many bytes as ``alignment`` says.
     """
-    if not signature.is_plain:
+    rules = [[r.interface for r in rules_for(p.is_output)] for p in signature.parameters]
+    tests = [[test for test in of if test is not None] for of in rules]
+    if not signature.is_plain or tests != rules:
         return None
     kinds, pairs = [p.needed for p in signature.parameters], signature.pairs
     wanted = [
         (kind.shape, kind.dtype.str, prod(kind.shape or ()), kind.dtype.itemsize) for kind in kinds
     ]
-    outputs = [k for k, p in enumerate(signature.parameters) if p.is_output]
 
     def bind(args: Sequence[Any]) -> Passed | None:
         if len(args) != len(wanted):
             return None
         memory, interfaces = [], []
-        for value, (shape, typestr, length, itemsize), unit in zip(args, wanted, alignment):
+        for value, (shape, typestr, length, itemsize), unit, kept in zip(
+            args, wanted, alignment, tests
+        ):
             # a NumPy array over memory of a GPU must be waited for
             if isinstance(value, np.ndarray) or getattr(value, "requires_grad", False):
                 return None
             known = getattr(value, "__cuda_array_interface__", None)
             if known is None or known["shape"] != shape or known["typestr"] != typestr:
                 return None
-            if known.get("strides") is not None or known.get("mask") is not None:
+            if known.get("mask") is not None:
                 return None
+            for test in kept:
+                if not test(known):
+                    return None
             address = known["data"][0]
             if address % unit:
                 return None
             memory.append(Memory(address, length, itemsize))
             interfaces.append(known)
-        if any(interfaces[k]["data"][1] for k in outputs):
-            return None
         for i, k in pairs:
             one, other = memory[i], memory[k]
             ends = one.address + one.length * one.itemsize, other.address + (
