@@ -21,12 +21,11 @@ import pytest
 import schedlang as sl
 from schedlang import topi
 from schedlang.errors import BuildError, CacheWarning, NetworkError, TuningError
-from schedlang.networks import starts, weights
+from schedlang.networks import cache, weights
 from schedlang.networks.call import weight_in
 from schedlang.networks.network import Network
-from schedlang.networks.starts import Start
 from schedlang.runtime import cache_files
-from schedlang.runtime.cache_files import MODULE, START, contents, store
+from schedlang.runtime.cache_files import MODULE, contents, store
 
 WORK = (
     "schedlang.networks.dividing.prepare",
@@ -212,23 +211,25 @@ def model_with_wrong_dtype(given: dict[str, np.ndarray]) -> None:
 def test_damaged_files_are_made_again(counts: Counts, folder: Path) -> None:
     given = arrays()
     check(model(given), given)
-    (start,), (packed,) = folder.glob("*.start.json"), folder.glob("*.weights")
-    whole, packed_whole = start.read_bytes(), packed.read_bytes()
-    content = contents(START, start)
+    (entry,), (packed,) = folder.glob("*.json"), folder.glob("*.weights")
+    whole, packed_whole = entry.read_bytes(), packed.read_bytes()
+    content = contents(MODULE, entry)
     assert content is not None
     fields = json.loads(content)
     # with the digest of other data
     for other in (
-        [], None, {"format": 2}, {**fields, "more": 1}, {**fields, "weights": ""},
-        {**fields, "module": "../../other"}, {**fields, "digest": 1},
+        [], None, {}, {"graph": fields["graph"]}, {**fields, "graph": "../../other"},
+        {**fields, "weights": {}}, {**fields, "weights": {**fields["weights"], "digest": 1}},
+        {**fields, "weights": {**fields["weights"], "values": "f/f"}},
+        {**fields, "weights": {**fields["weights"], "more": 1}}, {**fields, "forms": {"conv": 3}},
     ):  # fmt: skip
-        store(START, start, json.dumps(other).encode())
+        store(MODULE, entry, json.dumps(other).encode())
         counts.clear()
         check(model(given), given)
         assert counts["prepare"] == 1, other
-        assert start.read_bytes() == whole
+        assert entry.read_bytes() == whole
     for path, damage in (
-        (start, whole[:-3]), (start, b"{}"), (packed, packed_whole[:-1]),
+        (entry, whole[:-3]), (entry, b"{}"), (packed, packed_whole[:-1]),
         (packed, packed_whole + b"\0"), (packed, b""), (packed, b"\1" + packed_whole[1:]),
     ):  # fmt: skip
         path.write_bytes(damage)
@@ -236,12 +237,8 @@ def test_damaged_files_are_made_again(counts: Counts, folder: Path) -> None:
         with pytest.warns(CacheWarning, match=path.name):
             check(model(given), given)
         assert counts["prepare"] == 1, (path, damage)
-        assert start.read_bytes() == whole and packed.read_bytes() == packed_whole
+        assert entry.read_bytes() == whole and packed.read_bytes() == packed_whole
     packed.unlink()
-    check(model(given), given)
-    for path in folder.glob("*.json"):
-        if path != start:
-            store(MODULE, path, b"{}")
     check(model(given), given)
 
 
@@ -273,7 +270,7 @@ def test_old_packed_weights_are_removed(folder: Path, monkeypatch: pytest.Monkey
     check(model(given, name="a"), given)
     (first,) = folder.glob("*.weights")
     size = first.stat().st_size
-    monkeypatch.setattr(starts, "WEIGHTS", replace(starts.WEIGHTS, most_bytes=2 * size))
+    monkeypatch.setattr(cache, "WEIGHTS", replace(cache.WEIGHTS, most_bytes=2 * size))
     check(model(given, name="b"), given)
     check(model(given, name="a"), given)
     # the one that was used last is b, and then a
@@ -281,7 +278,7 @@ def test_old_packed_weights_are_removed(folder: Path, monkeypatch: pytest.Monkey
     names = {p.name for p in folder.glob("*.weights")}
     assert len(names) == 2 and first.name in names
     # too large ones are not kept at all
-    monkeypatch.setattr(starts, "WEIGHTS", replace(starts.WEIGHTS, most_bytes=size // 2))
+    monkeypatch.setattr(cache, "WEIGHTS", replace(cache.WEIGHTS, most_bytes=size // 2))
     check(model(given, name="d"), given)
     assert {p.name for p in folder.glob("*.weights")} <= names
     check(model(given, name="d"), given)
@@ -333,6 +330,25 @@ def test_threads_make_the_first_call_at_once(counts: Counts) -> None:
     assert len(found) == 4 and not counts
     for array in found:
         np.testing.assert_allclose(array, expected(given), rtol=1e-5)
+
+
+def test_what_an_interrupted_first_call_has_made_stays(
+    counts: Counts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next call goes on where the interrupt came: no step is made again."""
+    given = arrays()
+    net = model(given)
+
+    def interrupted(*args: Any, **named: Any) -> Any:
+        raise KeyboardInterrupt
+
+    for place in WORK[2:]:
+        with monkeypatch.context() as context:
+            context.setattr(place, interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                net(X)
+    check(net, given)
+    assert counts.taken() == ALL
 
 
 def test_a_network_without_weights(counts: Counts) -> None:
@@ -521,15 +537,6 @@ def test_digest_of_odd_arrays() -> None:
     assert weights.digest([rows]) != weights.digest([rows[::-1]])
     assert weights.digest([np.array(1.5), np.zeros((0, 3))]) == weights.digest([np.array([1.5])])
     assert weights.digest([np.array([np.nan])]) == weights.digest([np.array([np.nan])])
-
-
-def test_a_start_has_only_plain_fields(folder: Path) -> None:
-    found = Start("12", "ff", "crc32 00")
-    starts.store_start("0a", found)
-    assert starts.start_of("0a") == found and starts.start_of("0b") is None
-    for other in (Start("../12", "ff"), Start("12", "f/f"), Start("12", "ff", 0.5)):  # type: ignore[arg-type]
-        starts.store_start("0a", other)
-        assert starts.start_of("0a") is None
 
 
 LOADED = """

@@ -22,7 +22,7 @@ from schedlang.networks.partition import Part
 from schedlang.networks.plan import Plan
 from schedlang.networks.sources import OfModel
 from schedlang.networks.tuning import Tuned, Work, works_of
-from schedlang.runtime.cache_files import START, contents, store
+from schedlang.runtime.cache_files import MODULE, contents, store
 from tests.marks import slow_but
 
 TARGET = sl.Target("python")
@@ -290,10 +290,10 @@ def test_arrays_that_change_before_the_first_call_are_not_in_the_cache(cache: Pa
 def test_forms_in_the_cache_that_were_changed(cache: Path, forms: str) -> None:
     out, arrays = model()
     sl.network(out, arrays, TARGET)(image())
-    (start,) = (cache / "cache" / "networks").glob("*.start.json")
-    content = contents(START, start)
+    (entry,) = (cache / "cache" / "networks").glob("*.json")
+    content = contents(MODULE, entry)
     assert content is not None and b'"forms": {"conv": 0}' in content
-    store(START, start, content.replace(b'{"conv": 0}', forms.encode()))
+    store(MODULE, entry, content.replace(b'{"conv": 0}', forms.encode()))
     net, wanted = sl.network(out, arrays, TARGET), expected(out, arrays, image())
     for _ in range(2):
         np.testing.assert_allclose(net(image()), wanted, rtol=1e-4, atol=1e-4)
@@ -478,7 +478,7 @@ def test_all_forms_asks_once_for_each_division() -> None:
 
     def divide(form: Callable) -> object:
         asked.append(1)
-        return source._divided(TARGET, form)
+        return source._divided(TARGET, Plan(), form)
 
     all_forms(divide)  # type: ignore[arg-type]
     assert len(asked) == 2

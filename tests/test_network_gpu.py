@@ -29,10 +29,11 @@ from schedlang.networks import compiled, profile, tuning
 from schedlang.networks.compiled import Compiled, arrays_of, with_weights
 from schedlang.networks.data import from_data, to_data
 from schedlang.networks.device_module import DeviceModule
+from schedlang.networks.model import Model, options_of_prepared
 from schedlang.networks.network import Network
 from schedlang.networks.plan import Plan, saved_schedules
 from schedlang.networks.program import module_data
-from schedlang.networks.sources import OfGraph
+from schedlang.networks.sources import OfModel
 from schedlang.runtime import files, nvidia
 from schedlang.runtime.ceilings import Ceilings
 from schedlang.runtime.launch import Loaded
@@ -259,9 +260,10 @@ def test_cuda_is_the_emulator_where_the_environment_says_so(
 def on_emulator(net: Network) -> Network:
     """Return the same network for the emulator, with the same schedules."""
     steps = {kernel.name: kernel.schedule.to_json() for kernel in net.kernels}
-    source = OfGraph(net.recipe, net.outputs, arrays_of(with_weights(net._compiled)))
-    plan = Plan(saved=saved_schedules(steps))
-    return Network(Compiled(source, Target("cuda-emulator"), plan))
+    weights = arrays_of(with_weights(net._compiled))
+    model = Model(net.outputs, net.inputs, weights, structure=net.recipe.structure)
+    plan = Plan(options_of_prepared((), (), True), saved=saved_schedules(steps))
+    return Network(Compiled(OfModel(net.name, model), Target("cuda-emulator"), plan))
 
 
 def test_equal_parts_share_their_kernels() -> None:

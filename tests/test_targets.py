@@ -22,6 +22,7 @@ from schedlang.codegen.listing import Listing
 from schedlang.errors import BuildError, TuningError
 from schedlang.machine.nest import MachineNest
 from schedlang.networks.cache import cache_key
+from schedlang.networks.plan import Plan
 from schedlang.target_kinds import KINDS, SPELLINGS
 from schedlang.targets import CBackend, Facts, GpuBackend, Lowered, Request, backend_of
 from tests import scalar_target
@@ -218,9 +219,9 @@ def test_a_network_for_a_target_of_a_package() -> None:
 def test_the_key_of_a_network_has_the_code_of_its_target(tmp_path: Path) -> None:
     """Another file of the target's class makes another key, and so do options."""
     target = sl.Target.of(Scalar())
-    key = cache_key("", target)
-    assert key == cache_key("", sl.Target.of(Scalar()))
-    assert key != cache_key("", sl.Target.of(Checked()))
+    key = cache_key("", target, Plan())
+    assert key == cache_key("", sl.Target.of(Scalar()), Plan())
+    assert key != cache_key("", sl.Target.of(Checked()), Plan())
     copied = tmp_path / "own_target.py"
     keys = {key}
     for text in ("", "", "# changed"):
@@ -232,7 +233,7 @@ def test_the_key_of_a_network_has_the_code_of_its_target(tmp_path: Path) -> None
         sys.modules["own_target"] = module
         try:
             spec.loader.exec_module(module)
-            keys.add(cache_key("", sl.Target.of(module.Scalar())))
+            keys.add(cache_key("", sl.Target.of(module.Scalar()), Plan()))
         finally:
             del sys.modules["own_target"]
     assert len(keys) == 3

@@ -28,19 +28,20 @@ below returns new, frozen data:
    calls, as below.
 
 **Values.** ``network.py`` is the public face, and runs these steps when they are first asked for. A
-network is two values and a lock. A ``Plan`` (``plan.py``) has the choices: the forms of
-convolutions, the schedules that were given or saved, and the database of all others. A ``Compiled``
-(``compiled.py``) has the source, the target, the plan, and what is made of these so far. Its
-functions return it with more, and the network swaps the whole value under its lock, so an error or
-Ctrl-C in a step leaves the network as it was. ``rescheduling.py`` and ``tuning.py`` make another
-plan.
+network is three values and a lock. A source (``sources.py``) is a name and a model: a graph that is
+given, or that of a folder. A ``Plan`` (``plan.py``) has the choices: the user's options and
+overrides, the forms of convolutions, the schedules that were given or saved, and the database of
+all others. A ``Compiled`` (``compiled.py``) is made from a source, a target and a plan, and has
+what is made of the three so far. Its functions return it with more. The network swaps the whole
+value under its lock after each step. So an error or Ctrl-C leaves the network as the last step left
+it, and the next call goes on from there. ``rescheduling.py`` and ``tuning.py`` make another plan.
 
-**Starts.** Before any step, ``sources.py`` looks for the network by what it is made from: a model
-with its options, or the manifest of a folder. ``cache.py`` keeps the data of a linked module in the
-cache folder, under a hash of the graph, the options, the machine, schedlang's source and the
-databases that schedules come from. A *start* (``starts.py``) has the key of such a module, and for
-a model its packed weights in a file that is mapped into memory. If there is one, ``dividing.py``,
-which makes the parts, runs only when the parts are asked for. So ``data.py``, ``memory.py`` and
+**The cache.** Before any step, ``cache.py`` looks for the network under a digest of its source, its
+target and its plan, the machine, schedlang's source and the databases that schedules come from. It
+has the data of the module and a hash of the prepared graph; for a model it also has the packed
+weights, in a file that is mapped into memory. Only if the weights are others are they packed again,
+for which ``dividing.py`` makes the parts. The module then serves them, too, if their prepared graph
+has the same hash: scales that are not finite are not folded. So ``data.py``, ``memory.py`` and
 ``module.py``, which a call needs, import neither passes nor the tuner.
 
 **Modules.** The kernels of a network become one module; nothing here schedules.

@@ -1,4 +1,10 @@
-"""Linked modules in the cache folder, so that a network that was built before starts at once."""
+"""The cache of networks: from a digest of a source, a target and a plan to the module of the three.
+
+A process that finds a network here neither prepares, schedules nor links it. The digest leaves out
+the values of weights: another checkpoint of a model may have the same module, though not always,
+since a scale that is not finite is not folded. So an :class:`Artifact` also has a hash of the
+prepared graph, for which it serves if the weights differ, and what tells its packed weights.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +12,25 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Sequence
-from dataclasses import astuple, replace
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, astuple, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
+
+import numpy as np
 
 from schedlang.compute.data import to_data
 from schedlang.compute.graph import placeholders
 from schedlang.compute.tensor import Tensor, declared
 from schedlang.errors import BuildError
+from schedlang.networks.call import new_bytes
 from schedlang.networks.data import ModuleData
 from schedlang.networks.data import from_data as module_from_data
 from schedlang.networks.data import to_data as module_data
-from schedlang.networks.model import Recipe
+from schedlang.networks.model import FORMS
 from schedlang.networks.plan import Plan
-from schedlang.runtime.cache_files import MODULE, contents
+from schedlang.runtime.cache_files import MODULE, WEIGHTS, contents, memory_map
 from schedlang.runtime.cache_files import store as store_file
 from schedlang.runtime.environment import machine, sources, threads, versions
 from schedlang.runtime.files import intrinsics_key
@@ -28,58 +38,151 @@ from schedlang.runtime.tuning_files import own_file, packaged_files
 from schedlang.target import Target
 
 
-def cache_key(what: Any, target: Target, plan: Plan | None = None) -> str:
-    """Return a key of ``what`` a module is made from, as JSON values, and of what makes it.
+@dataclass(frozen=True)
+class PackedWeights:
+    """What tells the packed weights of an artifact.
 
-    It hashes ``what`` (a graph, names, cuts, fusions), the target and the machine, the versions,
-    the sizes and times of the files of schedlang's source and of a target that a package brings,
-    and those of each file that schedules of ``plan`` come from; those of a folder come from none.
+    For a model they are in a file of the cache folder with this ``digest``, and ``values`` is the
+    hash of the weights that they were packed of. A folder has its weights itself: ``indexing`` has
+    the hash of each weight, by its name, with whose elements indices were checked.
     """
-    files = [] if plan is None or plan.saved is not None else _files(plan.database)
+
+    values: str = ""
+    digest: str = ""
+    indexing: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Artifact:
+    """What the cache folder has of a network: the data of its module, and more.
+
+    ``graph`` is the hash of the prepared graph that the module computes, and ``forms`` are those of
+    its convolutions, by the names of their stages. ``weights`` is ``None`` if no process has packed
+    the weights.
+    """
+
+    data: ModuleData
+    graph: str
+    forms: Mapping[str, int] = field(default_factory=dict)
+    weights: Optional[PackedWeights] = None
+
+
+def cache_key(source: Any, target: Target, plan: Plan) -> str:
+    """Return a key of a network of a ``source``, as JSON values, for ``target`` by ``plan``.
+
+    It also hashes the machine, the versions, the sizes and times of the files of schedlang's source
+    and of a target that a package brings, and those of each file that schedules of ``plan`` come
+    from; those of a folder come from none.
+    """
+    files = _files(plan.database) if plan.saved is None else []
     whole = [
-        what, astuple(target), _machine(target), threads(), versions(), intrinsics_key(), sources(),
-        [_stamp(path) for path in files], _code(target),
+        source, plan.facts, astuple(target), _machine(target), threads(), versions(),
+        intrinsics_key(), sources(), [_stamp(path) for path in files], _code(target),
     ]  # fmt: skip
-    # a target that a package brings may have options of any kind
-    text = json.dumps(whole, sort_keys=True, allow_nan=False, default=repr)
-    return hashlib.sha256(text.encode()).hexdigest()[:24]
+    return _hash(whole)[:24]
 
 
-def module_facts(
-    recipe: Recipe, outputs: Sequence[Tensor], weights: Sequence[Tensor], schedules: Any
-) -> list[Any]:
-    """Return what tells the module of a network from others, as data.
-
-    ``weights`` are in the order in which it has them.
+def graph_key(
+    outputs: Sequence[Tensor],
+    inputs: Sequence[Tensor],
+    layers: Mapping[str, str],
+    weights: Sequence[Tensor],
+) -> str:
+    """Return a hash of a prepared graph; ``weights`` are in the order in which the module has them.
     """
     places = {t: k for k, t in enumerate(placeholders(outputs))}
     # an input that no output reads is an argument, too
-    inputs = [places.get(t, declared(t)) for t in recipe.inputs]
-    return [
-        to_data(outputs), recipe.name, dict(recipe.layers), recipe.cut, recipe.fuse,
-        recipe.flush_denormals, schedules, inputs, [places[t] for t in weights],
-    ]  # fmt: skip
+    positions = [places.get(t, declared(t)) for t in inputs]
+    return _hash([to_data(outputs), dict(layers), positions, [places[t] for t in weights]])
 
 
-def cached(key: str, target: Target) -> ModuleData | None:
-    """Return the data of a module that :func:`store` wrote, ``None`` if there is none."""
+def _hash(value: Any) -> str:
+    # a target that a package brings may have options of any kind, and names may be no text
+    text = json.dumps(value, sort_keys=True, allow_nan=False, default=repr)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def is_cached(key: str) -> bool:
+    """Return whether the cache folder has an artifact under a key.
+
+    Raises :class:`~schedlang.errors.BuildError` if there can be no such folder.
+    """
+    return MODULE.path(key).exists()
+
+
+def cached(key: str, target: Target) -> Artifact | None:
+    """Return the artifact that :func:`store` wrote, ``None`` if there is none."""
     try:
         content = contents(MODULE, MODULE.path(key))
         if content is None:
             return None
-        found = json.loads(content)
-        made = module_from_data(found["data"], str(found["text"]), str(found["serial_text"]))
-        return replace(made, target=target)
-    except (ValueError, KeyError, TypeError, BuildError):
+        entry = json.loads(content)
+        data = module_from_data(entry["data"], str(entry["text"]), str(entry["serial_text"]))
+        weights = None if entry["weights"] is None else PackedWeights(**entry["weights"])
+        graph, forms = entry["graph"], entry["forms"]
+        hashes = [graph, *(() if weights is None else (weights.values, *weights.indexing.values()))]
+        valid = all(type(form) is int and form in FORMS for form in forms.values())
+        if not valid or not all(map(_is_hex, hashes)):
+            return None
+        return Artifact(replace(data, target=target), graph, forms, weights)
+    except (ValueError, KeyError, TypeError, AttributeError, BuildError):
         # no folder, or a file with the digest of other data
         return None
 
 
-def store(key: str, data: ModuleData) -> None:
-    """Write the data of a module, unless the cache folder takes no file."""
-    texts = {"text": data.text, "serial_text": data.serial_text}
-    content = json.dumps({"data": module_data(data), **texts}).encode()
-    store_file(MODULE, MODULE.path(key), content)
+def store(key: str, artifact: Artifact) -> None:
+    """Write an artifact, unless the cache folder takes no file."""
+    data, weights = artifact.data, artifact.weights
+    entry = {
+        "graph": artifact.graph,
+        "forms": dict(artifact.forms),
+        "weights": None if weights is None else asdict(weights),
+        "data": module_data(data),
+        "text": data.text,
+        "serial_text": data.serial_text,
+    }
+    store_file(MODULE, MODULE.path(key), json.dumps(entry).encode())
+
+
+def packed_weights(key: str, weights: PackedWeights, size: int) -> np.ndarray | None:
+    """Return the packed weights of a model, ``None`` if they are not there as they were written.
+
+    The array is a private map of the file: processes share its pages, and what is written to it
+    stays in this process.
+    """
+    if not size:
+        return new_bytes(0)
+    packed = memory_map(WEIGHTS, _packed_path(key, weights.values))
+    # the same weights are packed in other ways for other forms
+    if packed is None or len(packed.content) != size or packed.digest != weights.digest:
+        return None
+    return np.frombuffer(packed.content, "uint8")
+
+
+def store_weights(key: str, values: str, params: np.ndarray) -> PackedWeights | None:
+    """Write packed weights, whose values have this hash, and return what tells them.
+
+    The file of other values under this key is removed. Return ``None`` if the file is larger than
+    all weights together may be, or if the cache folder takes no file.
+    """
+    path = _packed_path(key, values)
+    digest = store_file(WEIGHTS, path, params)
+    if digest is None:
+        return None
+    for other in path.parent.glob(f"{key}-*{WEIGHTS.suffix}"):
+        if other != path:
+            # another process removed it, or maps it on a system that forbids this
+            with suppress(OSError):
+                other.unlink()
+    return PackedWeights(values, digest)
+
+
+def _packed_path(key: str, values: str) -> Path:
+    return WEIGHTS.path(f"{key}-{values[:16]}")
+
+
+def _is_hex(value: Any) -> bool:
+    return isinstance(value, str) and all(c in "0123456789abcdef" for c in value)
 
 
 def _code(target: Target) -> list[list[Any]]:
@@ -114,7 +217,7 @@ def _files(database: Any) -> list[Path]:
 
 def _stamp(path: Path) -> list[Any]:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return [str(path)]
-    return [str(path), found.st_size, found.st_mtime_ns]
+    return [str(path), status.st_size, status.st_mtime_ns]

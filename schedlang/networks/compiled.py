@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from schedlang.compute.tensor import Tensor
-from schedlang.networks.cache import cache_key, cached, module_facts, store
+from schedlang.networks.cache import Artifact, cache_key, cached, graph_key, store
 from schedlang.networks.call import weight_in
 from schedlang.networks.data import ModuleData
-from schedlang.networks.model import Recipe
+from schedlang.networks.model import Recipe, recipe_of
 from schedlang.networks.module import NetworkModule
 from schedlang.networks.modules import module_of
 from schedlang.networks.origins import Origin
 from schedlang.networks.plan import Plan
-from schedlang.networks.sources import Artifact, Source
+from schedlang.networks.sources import Source, times_key
 from schedlang.target import Target
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from schedlang.networks.partition import Partition
     from schedlang.networks.prepare import Prepared
 
+Step = Callable[["Compiled"], "Compiled"]
 # the method of a network that returns the data of its module with the machine nest
 Whole = Callable[[], ModuleData]
 
@@ -39,8 +40,9 @@ class Compiled:
     """A network of a source, for a target, by a plan, and what is made of it.
 
     What was not asked for yet is ``None``. ``divided`` are its parts, and ``kernels`` those that
-    compute them. ``data`` are those of the module, which the cache folder has under ``key`` once
-    they are there. ``params`` are the packed weights, of which a network keeps no other copy.
+    compute them. ``data`` are those of the module, which computes the prepared graph with the hash
+    ``graph``; ``is_stored`` says whether the cache folder has them. ``params`` are the packed
+    weights, of which a network keeps no other copy.
     """
 
     source: Source
@@ -49,7 +51,8 @@ class Compiled:
     divided: Divided | None = None
     kernels: tuple[PartKernel, ...] | None = None
     data: ModuleData | None = None
-    key: str | None = None
+    graph: str = ""
+    is_stored: bool = False
     params: np.ndarray | None = None
     module: NetworkModule | None = None
 
@@ -74,12 +77,8 @@ class Compiled:
     @property
     def recipe(self) -> Recipe:
         """The recipe of the prepared graph, with the layers of its stages."""
-        return replace(self.source.recipe, layers=self.parts.layers)
-
-    @property
-    def has_start(self) -> bool:
-        """Whether another process may find the module by what the network is made from."""
-        return self.target.facts.starts and not self.plan.given
+        model = replace(self.source.model, layers=self.parts.layers)
+        return recipe_of(self.source.name, model, self.plan.options)
 
 
 def planned(network: Compiled, plan: Plan) -> Compiled:
@@ -91,87 +90,123 @@ def with_parts(network: Compiled) -> Compiled:
     """Return the network with its parts."""
     if network.divided is not None:
         return network
-    divided = network.source.divided(network.target, network.plan)
-    made = replace(network, divided=divided)
+    divided = replace(network, divided=network.source.divided(network.target, network.plan))
     if network.params is None:
-        return made
+        return divided
     # without the module if a file of the cache folder was changed
-    return _with_one_copy(made) if _fits(made) else planned(made, made.plan)
+    fits = graph_of(divided) == network.graph
+    return _with_one_copy(divided) if fits else planned(divided, divided.plan)
 
 
 def with_kernels(network: Compiled) -> Compiled:
     """Return the network with its kernels, which are not compiled."""
-    made = with_parts(network)
-    if made.kernels is not None:
-        return made
+    divided = with_parts(network)
+    if divided.kernels is not None:
+        return divided
     from schedlang.networks.kernels import part_kernels
 
-    plan = made.plan
+    plan = divided.plan
     kernels = part_kernels(
-        made.partition.parts, made.target, plan.database, plan.steps, plan.origins
+        divided.partition.parts, divided.target, plan.database, plan.steps, plan.origins
     )
-    return replace(made, kernels=kernels)
+    return replace(divided, kernels=kernels)
 
 
 def from_cache(network: Compiled) -> Compiled:
-    """Return the network with the data of its module, if the cache folder has them.
+    """Return the network with what the cache folder has of it, and with its parts if need be.
 
-    It is found by what it is made from, or else by its parts, which are made then. A module with
-    other forms of convolutions than the parts have is another network.
+    The packed weights are all that a network needs parts for. A module serves other weights, too,
+    if they make the same graph.
     """
-    artifact = network.source.found(network.target, network.plan) if network.has_start else None
-    if artifact is not None:
-        started = _started(network, artifact)
+    if network.data is not None:
+        return network
+    source, target, plan = network.source, network.target, network.plan
+    artifact = cached(key_of(network), target)
+    params = None
+    if artifact is not None and target.facts.starts:
+        params = source.params_of(artifact, target, plan)
+    if artifact is not None and params is not None:
+        started = _linked(
+            replace(network, plan=replace(plan, forms=artifact.forms), params=params), artifact
+        )
         if network.divided is None:
             return started
-        if network.divided.forms == artifact.forms and _fits(started):
+        if network.divided.forms == artifact.forms and graph_of(started) == artifact.graph:
             return _with_one_copy(started)
-    made = with_parts(network)
-    key = module_key(made)
-    data = cached(key, made.target)
-    return made if data is None else replace(made, data=data, key=key)
+    divided = with_parts(network)
+    if artifact is None and divided.parts.forms:
+        # one whose forms were settled before has the same module
+        settled = replace(plan, forms=divided.parts.forms)
+        artifact = cached(key_of(replace(divided, plan=settled)), target)
+    if artifact is None or artifact.graph != graph_of(divided):
+        return divided
+    return _linked(divided, artifact)
 
 
-def _started(network: Compiled, artifact: Artifact) -> Compiled:
-    plan = replace(network.plan, forms=artifact.forms)
-    data, params = artifact.data, artifact.params
-    return replace(network, plan=plan, data=data, key=artifact.key, params=params)
+def _linked(network: Compiled, artifact: Artifact) -> Compiled:
+    return replace(network, data=artifact.data, graph=artifact.graph, is_stored=True)
+
+
+def key_of(network: Compiled) -> str:
+    """Return the key of a network in the cache: a digest of its source, its target and its plan."""
+    return cache_key(network.source.facts, network.target, network.plan)
+
+
+def graph_of(network: Compiled) -> str:
+    """Return the hash of the prepared graph of a network with parts."""
+    prepared, model = network.prepared, network.source.model
+    weights = [*prepared.params, *prepared.computed]
+    return graph_key(prepared.outputs, model.inputs, network.parts.layers, weights)
+
+
+def with_scheduled(network: Compiled) -> Compiled:
+    """Return the network with its kernels, unless its module has them already."""
+    return network if network.data is not None else with_kernels(network)
 
 
 def with_data(network: Compiled) -> Compiled:
     """Return the network with the data of its module, from the cache folder if they are there."""
-    if network.data is not None:
-        return network
-    made = from_cache(network)
-    return made if made.data is not None else _stored(with_whole(made))
+    found = from_cache(network)
+    return found if found.data is not None else with_whole(found)
+
+
+def stored(network: Compiled) -> Compiled:
+    """Return the network with the data of its module, which the cache folder has then."""
+    linked = with_data(network)
+    return linked if linked.is_stored else _stored(linked)
 
 
 def _stored(network: Compiled) -> Compiled:
-    """Return the network with the key of its module, which the cache folder has then."""
-    key = module_key(network)
-    store(key, network.linked)
-    return replace(network, key=key)
+    """Return the network, which the cache folder has then, with the packed weights if it has them.
 
-
-def module_key(network: Compiled) -> str:
-    """Return the key of the data of the module in the cache folder."""
-    prepared, plan = network.prepared, network.plan
-    weights = [*prepared.params, *prepared.computed]
-    recipe, schedules = network.source.recipe, [plan.steps, plan.origins]
-    about = module_facts(recipe, prepared.outputs, weights, schedules)
-    return cache_key(about, network.target, plan)
+    Other processes would choose the forms of convolutions by the times that the database has now.
+    """
+    source, target, plan, parts = network.source, network.target, network.plan, network.parts
+    if parts.forms and parts.trials not in ("", times_key(target, plan)):
+        return network
+    weights = None
+    if network.params is not None and target.facts.starts:
+        names = (place.name for place in network.linked.storage.params)
+        weights = source.stored_params(
+            network.params, dict(zip(_read(network), names)), target, plan
+        )
+    store(key_of(network), Artifact(network.linked, network.graph, parts.forms, weights))
+    return replace(network, is_stored=True)
 
 
 def with_whole(network: Compiled, whole: Whole | None = None) -> Compiled:
     """Return the network with the data of its module and their machine nest."""
     if network.data is not None and network.data.machine is not None:
         return network
-    made = with_kernels(network)
-    data, module = linked_for(made, made.target), made.module
+    scheduled = with_kernels(network)
+    data, module = linked_for(scheduled, scheduled.target), scheduled.module
+    stays = scheduled.is_stored and scheduled.data == data
     if module is not None and module.data != data:
         # a module of the same parts has the same weights
         module = module_of(data, module.params, whole)
-    return replace(made, data=data, key=None, module=module)
+    return replace(
+        scheduled, data=data, graph=graph_of(scheduled), is_stored=stays, module=module
+    )
 
 
 def linked_for(network: Compiled, target: Target) -> ModuleData:
@@ -179,16 +214,16 @@ def linked_for(network: Compiled, target: Target) -> ModuleData:
     from schedlang.networks.linking import linked
 
     kernels = cast("tuple[PartKernel, ...]", network.kernels)
-    return linked(network.source.recipe, network.prepared, network.partition, kernels, target)
+    return linked(network.recipe, network.prepared, network.partition, kernels, target)
 
 
 def with_weights(network: Compiled) -> Compiled:
     """Return the network with the arrays of all weights, as :func:`arrays_of` returns them."""
-    made = with_parts(network)
-    if made.prepared.kept is not None:
-        return made
-    prepared = replace(made.prepared, kept=made.prepared.values())
-    return replace(made, divided=replace(made.parts, prepared=prepared))
+    divided = with_parts(network)
+    if divided.prepared.kept is not None:
+        return divided
+    prepared = replace(divided.prepared, kept=divided.prepared.values())
+    return replace(divided, divided=replace(divided.parts, prepared=prepared))
 
 
 def arrays_of(network: Compiled) -> dict[Tensor, np.ndarray]:
@@ -206,8 +241,8 @@ def _read(network: Compiled) -> list[Tensor]:
 
 def with_named_weights(network: Compiled) -> Compiled:
     """Return the network with what :func:`weights_of` needs; packed weights need no parts."""
-    made = with_data(network)
-    return made if made.params is not None else with_weights(made)
+    linked = with_data(network)
+    return linked if linked.params is not None else with_weights(linked)
 
 
 def weights_of(network: Compiled) -> dict[str, np.ndarray]:
@@ -222,22 +257,14 @@ def with_module(network: Compiled, whole: Whole) -> Compiled:
     """Return the network with its module, which packs its weights; others find them."""
     if network.module is not None:
         return network
-    made = with_named_weights(network)
-    if made.params is not None:
-        return replace(made, module=module_of(made.linked, made.params, whole))
-    module = module_of(made.linked, weights_of(made), whole)
-    made = replace(made, params=module.params, module=module)
-    if made.has_start:
-        made = _stored(made) if made.key is None else made
-        artifact = Artifact(cast(str, made.key), module.data, module.params, made.parts.forms)
-        made.source.store(made.target, made.plan, artifact, _read(made), made.parts.trials)
-    return _with_one_copy(made)
-
-
-def _fits(network: Compiled) -> bool:
-    """Return whether the parts read weights of the shapes that the module has."""
-    places = network.linked.storage.params
-    return [place.shape for place in places] == [t.shape for t in _read(network)]
+    weighted = with_named_weights(network)
+    if weighted.params is not None:
+        return replace(weighted, module=module_of(weighted.linked, weighted.params, whole))
+    module = module_of(weighted.linked, weights_of(weighted), whole)
+    packed = replace(weighted, params=module.params, module=module)
+    if packed.target.facts.starts or not packed.is_stored:
+        packed = _stored(packed)
+    return _with_one_copy(packed)
 
 
 def _with_one_copy(network: Compiled) -> Compiled:
@@ -263,3 +290,9 @@ def schedules_of(network: Compiled) -> tuple[dict[str, str], dict[str, Origin]]:
     kernels = cast("tuple[PartKernel, ...]", network.kernels)
     steps = {kernel.name: kernel.schedule.to_json() for kernel in kernels}
     return steps, {kernel.name: (kernel.origin, kernel.note) for kernel in kernels}
+
+
+# the steps to the data of a module, and to all that the module needs: what one of them has made
+# stays when the next one is interrupted
+TO_DATA: tuple[Step, ...] = (from_cache, with_scheduled, with_data)
+TO_MODULE: tuple[Step, ...] = (*TO_DATA, with_named_weights)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from schedlang.compute.tensor import Tensor
 from schedlang.networks.layouts import blocked_layouts
-from schedlang.networks.model import Options, Recipe
+from schedlang.networks.model import Model, Options
 from schedlang.networks.padding import without_padding_taps
 from schedlang.networks.partition import Partition, partition
 from schedlang.networks.prepare import Prepared, prepare
@@ -35,30 +33,27 @@ class Divided:
     trials: str = ""
 
 
-def divided(
-    outputs: tuple[Tensor, ...], params: Mapping[Tensor, np.ndarray], options: Options,
-    recipe: Recipe, target: Target, form: Callable[[Convolution], int] = by_rule,
-) -> Divided:  # fmt: skip
+def divide_model(
+    model: Model, options: Options, target: Target, form: Callable[[Convolution], int] = by_rule
+) -> Divided:
     """Return a model that is prepared for ``target`` with ``options``, and its parts.
 
     ``form`` returns the size of Winograd's tiles for a convolution of 3 by 3, 0 for none. Raises
     :class:`~schedlang.errors.NetworkError` for overrides that do not fit.
     """
     rewrites = target.facts.rewrites_networks
-    taken: dict[str, int] = {}
-    layers = dict(recipe.layers)
+    chosen: dict[str, int] = {}
+    layers = dict(model.layers)
 
-    def choose(found: Convolution) -> int:
-        m = form(found)
-        if len(forms(found)) > 1:
-            taken[found.name] = m
-        if m and found.name in layers:
-            layers.update(dict.fromkeys(found.stages, layers[found.name]))
+    def choose(convolution: Convolution) -> int:
+        m = form(convolution)
+        if len(forms(convolution)) > 1:
+            chosen[convolution.name] = m
+        if m and convolution.name in layers:
+            layers.update(dict.fromkeys(convolution.stages, layers[convolution.name]))
         return m
 
-    def rewritten(
-        outputs: tuple[Tensor, ...], weights: Collection[Tensor]
-    ) -> tuple[Tensor, ...]:  # fmt: skip
+    def rewritten(outputs: tuple[Tensor, ...], weights: Collection[Tensor]) -> tuple[Tensor, ...]:
         if options.fold:
             outputs = without_padding_taps(outputs, weights)
         if options.layouts and rewrites:
@@ -68,17 +63,6 @@ def divided(
             outputs = with_winograd(outputs, weights, choose).outputs
         return outputs
 
-    prepared = prepare(outputs, params, options.fold, rewritten)
-    return Divided(prepared, _parts(prepared, recipe, layers), layers, taken)
-
-
-def divided_again(
-    outputs: tuple[Tensor, ...], params: Mapping[Tensor, np.ndarray], recipe: Recipe
-) -> Divided:
-    """Return a graph that was prepared before, and its parts."""
-    prepared = prepare(outputs, params, fold=False)
-    return Divided(prepared, _parts(prepared, recipe, recipe.layers), recipe.layers)
-
-
-def _parts(prepared: Prepared, recipe: Recipe, layers: Mapping[str, str]) -> Partition:
-    return partition(prepared.outputs, recipe.cut, recipe.fuse, layers=layers)
+    prepared = prepare(model.outputs, model.params, options.fold, rewritten)
+    parts = partition(prepared.outputs, options.cut, options.fuse, layers=layers)
+    return Divided(prepared, parts, layers, chosen)

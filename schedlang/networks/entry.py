@@ -9,9 +9,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from schedlang.compute.tensor import check_name
-from schedlang.errors import CallTypeError, NetworkError, explain, nearest
-from schedlang.networks.compiled import Compiled, from_cache, with_parts
-from schedlang.networks.model import Options, Recipe, check_outputs, model_of
+from schedlang.errors import BuildError, CallTypeError, NetworkError, explain, nearest
+from schedlang.networks.cache import is_cached
+from schedlang.networks.compiled import Compiled, from_cache, key_of, with_parts
+from schedlang.networks.model import Model, Options, check_outputs, model_of
 from schedlang.networks.network import Network
 from schedlang.networks.overrides import fuse_groups, named_stages
 from schedlang.networks.plan import Plan, saved_schedules
@@ -83,19 +84,31 @@ def network(
         raise CallTypeError(_no_option(next(iter(unknown))))
     model = model_of(outputs, params)
     check_outputs(model.outputs, model.inputs)
-    recipe = Recipe(
-        check_name(name, "a network"), model.inputs, dict(model.layers),
-        tuple(named_stages("cut", cut)), tuple(map(tuple, fuse_groups(fuse))), model.structure,
+    name = check_name(name, "a network")
+    options = Options(
+        tuple(named_stages("cut", cut)),
+        tuple(map(tuple, fuse_groups(fuse))),
+        fold,
+        layouts,
+        winograd,
         bool(flush_denormals),
-    )  # fmt: skip
+    )
     arrays = {t: weight_array(t, v, model.outputs, model.layers) for t, v in model.params.items()}
-    source = OfModel(recipe, model.outputs, arrays, Options(fold, layouts, winograd))
+    layers = dict(model.layers)
+    source = OfModel(name, Model(model.outputs, model.inputs, arrays, layers, model.structure))
     where = or_emulator(Target.of(target))
-    made = Compiled(source, where, Plan(database))
-    if not where.facts.starts or not source.is_known(where, made.plan):
-        # what does not fit is an error now
-        made = with_parts(made)
-    return Network(made)
+    asked = Compiled(source, where, Plan(options, database))
+    # what does not fit is an error now; the cache has what was checked before
+    return Network(asked if where.facts.starts and _is_known(asked) else with_parts(asked))
+
+
+def _is_known(network: Compiled) -> bool:
+    """Return whether an earlier process made a module of this, of the same weights or not."""
+    try:
+        return is_cached(key_of(network))
+    except BuildError:
+        # no folder: the first call says so
+        return False
 
 
 def _no_option(name: str) -> str:
@@ -147,15 +160,16 @@ def load(folder: str | os.PathLike[str], target: TargetLike | None = None) -> Ne
                 f"Load it for {kinds}, or build the network again for {where.kind}.",
             )
         )
-    plan = Plan(saved=saved_schedules(source.head.steps, source.head.origins))
-    made = from_cache(Compiled(source, where, plan))
-    if made.data is None:
+    head = source.head
+    plan = Plan(head.options, saved=saved_schedules(head.steps, head.origins))
+    loaded = from_cache(Compiled(source, where, plan))
+    if loaded.data is None:
         from schedlang.networks.saved_schedules import saved_kernels
 
         # what is wrong with the folder is an error now; the cache has what was checked before
-        kernels = saved_kernels(folder, source.head, made.partition.parts, where)
-        made = replace(made, kernels=kernels)
-    return Network(made)
+        kernels = saved_kernels(folder, head, loaded.partition.parts, where)
+        loaded = replace(loaded, kernels=kernels)
+    return Network(loaded)
 
 
 __all__ = ["load", "network"]

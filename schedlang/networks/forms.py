@@ -69,13 +69,12 @@ def all_forms(divide: Divide) -> Forms:
     >>> from functools import partial
     >>> import numpy as np, schedlang as sl
     >>> from schedlang import topi
-    >>> from schedlang.networks.dividing import divided
-    >>> from schedlang.networks.model import Options, Recipe
+    >>> from schedlang.networks.dividing import divide_model
+    >>> from schedlang.networks.model import Model, Options
     >>> X, W = sl.placeholder((1, 16, 7, 7), name="X"), sl.placeholder((16, 16, 3, 3), name="W")
     >>> conv = sl.named("conv", topi.nn.conv2d_nchw(X, W, 1, 1, 1))
-    >>> found = all_forms(partial(
-    ...     divided, (conv,), {W: np.ones(W.shape, "float32")}, Options(),
-    ...     Recipe("network", (X,), {}, (), (), 0), sl.Target("cpu")))
+    >>> model = Model((conv,), (X,), {W: np.ones(W.shape, "float32")})
+    >>> found = all_forms(partial(divide_model, model, Options(), sl.Target("cpu")))
     >>> found.open, [part.name for part in found.parts("conv", 2)]
     ({'conv': (0, 2)}, ['conv_data', 'conv_products', 'conv'])
     """

@@ -32,11 +32,33 @@ class Model:
 
 @dataclass(frozen=True, eq=False)
 class Options:
-    """The options of ``sl.network`` for what it does to the graph."""
+    """The options of ``sl.network`` for what it does to the graph and to its partition.
 
+    ``cut`` and ``fuse`` are the overrides of the partition. ``fold``, ``layouts`` and ``winograd``
+    allow to rewrite the graph. With ``flush_denormals`` a call takes denormal numbers as 0.
+    """
+
+    cut: tuple[str, ...] = ()
+    fuse: tuple[tuple[str, ...], ...] = ()
     fold: bool = True
     layouts: bool = True
     winograd: bool = True
+    flush_denormals: bool = True
+
+    @property
+    def choose_forms(self) -> bool:
+        """Whether times may choose the forms of convolutions.
+
+        Where the user names stages, in overrides, the forms are those of the rule.
+        """
+        return self.winograd and not (self.cut or self.fuse)
+
+
+def options_of_prepared(
+    cut: tuple[str, ...], fuse: tuple[tuple[str, ...], ...], flush_denormals: bool
+) -> Options:
+    """Return the options of a graph that was prepared before, which nothing rewrites again."""
+    return Options(cut, fuse, False, False, False, flush_denormals)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +67,7 @@ class Recipe:
 
     ``inputs`` are the placeholders that a call takes. ``layers`` has the layer of each stage, and
     ``cut`` and ``fuse`` are the overrides of the partition. With ``flush_denormals`` a call takes
-    denormal numbers as 0.
+    denormal numbers as 0. Saved and pickled networks have these fields.
     """
 
     name: str
@@ -55,6 +77,19 @@ class Recipe:
     fuse: tuple[tuple[str, ...], ...]
     structure: Any
     flush_denormals: bool = True
+
+
+def recipe_of(name: str, model: Model, options: Options) -> Recipe:
+    """Return the recipe of a network of this name."""
+    return Recipe(
+        name,
+        model.inputs,
+        model.layers,
+        options.cut,
+        options.fuse,
+        model.structure,
+        options.flush_denormals,
+    )
 
 
 def model_of(outputs: Any, params: Mapping[Any, Any] | None) -> Model:

@@ -7,7 +7,7 @@ imported when they are asked for.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
@@ -24,12 +24,15 @@ from schedlang.errors import NetworkError
 from schedlang.ir.printer import bytes_text
 from schedlang.markup.text import printable
 from schedlang.networks.compiled import (
+    TO_DATA,
+    TO_MODULE,
     Compiled,
+    Step,
     arrays_of,
     linked_for,
     schedules_of,
+    stored,
     weights_of,
-    with_data,
     with_kernels,
     with_module,
     with_named_weights,
@@ -39,12 +42,12 @@ from schedlang.networks.compiled import (
 )
 from schedlang.networks.data import ModuleData
 from schedlang.networks.memory import MemoryPlan
-from schedlang.networks.model import Recipe
+from schedlang.networks.model import Model, Recipe, options_of_prepared, recipe_of
 from schedlang.networks.module import NetworkModule
 from schedlang.networks.origins import origins_of
 from schedlang.networks.plan import Plan, saved_schedules
 from schedlang.networks.saving import check_destination, save
-from schedlang.networks.sources import OfGraph
+from schedlang.networks.sources import OfModel
 from schedlang.networks.structure import filled
 from schedlang.target import Target
 
@@ -82,10 +85,11 @@ class Network:
         self._compiled = compiled
         self._lock = RLock()
 
-    def _having(self, make: Callable[[Compiled], Compiled]) -> Compiled:
-        """Return the network with what ``make`` makes of it, and keep that."""
+    def _having(self, *steps: Step) -> Compiled:
+        """Return the network after some steps, each of whose results it keeps."""
         with self._lock:
-            self._compiled = make(self._compiled)
+            for step in steps:
+                self._compiled = step(self._compiled)
             return self._compiled
 
     @property
@@ -108,7 +112,8 @@ class Network:
     @property
     def recipe(self) -> Recipe:
         """The inputs and results of a call, and the overrides of the partition."""
-        return self._compiled.source.recipe
+        now = self._compiled
+        return recipe_of(now.source.name, now.source.model, now.plan.options)
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
@@ -134,8 +139,8 @@ class Network:
         """The kernels, also by what they compute (``net.kernels["conv1"]``), not yet compiled."""
         from schedlang.networks.named_kernels import Kernels
 
-        made = self._having(with_kernels)
-        return Kernels(made.kernels or (), made.partition.parts)
+        now = self._having(with_parts, with_kernels)
+        return Kernels(now.kernels or (), now.partition.parts)
 
     @property
     def memory(self) -> MemoryPlan:
@@ -144,7 +149,7 @@ class Network:
         Raises :class:`~schedlang.errors.NetworkError` for a network with symbolic sizes, whose
         memory is planned at each size.
         """
-        plan = self._having(with_data).linked.plan
+        plan = self._having(*TO_DATA, stored).linked.plan
         if plan is None:
             raise NetworkError(
                 f"memory of network {self.name}: it depends on the sizes of a call; "
@@ -156,20 +161,26 @@ class Network:
     def module(self) -> NetworkModule:
         """The module that a call runs. Its weights are computed when it is first asked for."""
         # calls of a network that is ready neither take the lock nor wait for it
-        made = self._compiled
-        if made.module is None:
-            made = self._having(lambda now: with_module(now, self._whole))
-        return cast("NetworkModule", made.module)
+        now = self._compiled
+        if now.module is None:
+            now = self._having(*TO_MODULE, self._with_module)
+        return cast("NetworkModule", now.module)
+
+    def _with_module(self, network: Compiled) -> Compiled:
+        return with_module(network, self._whole)
+
+    def _with_whole(self, network: Compiled) -> Compiled:
+        return with_whole(network, self._whole)
 
     @property
     def weights(self) -> dict[str, np.ndarray]:
         """The arrays of all weights that the module reads, by their names in its source."""
-        return weights_of(self._having(with_named_weights))
+        return weights_of(self._having(*TO_DATA, stored, with_named_weights))
 
     @property
     def source(self) -> str:
         """The source of the module."""
-        return self._having(with_data).linked.text
+        return self._having(*TO_DATA, stored).linked.text
 
     def __call__(self, /, *args: Any, **named: Any) -> Any:
         results = self.module(*args, **named)
@@ -245,7 +256,7 @@ class Network:
         """
         from schedlang.networks.rescheduling import rescheduled
 
-        self._having(with_kernels)
+        self._having(with_parts, with_kernels)
         # an error leaves the network as it was
         self._having(lambda now: rescheduled(now, part, schedule))
 
@@ -273,9 +284,10 @@ class Network:
         from schedlang.networks.kernels import kernel_of
         from schedlang.networks.profile import profile
 
-        made = self._having(lambda now: with_module(with_whole(now, self._whole), self._whole))
-        module, kernels = cast("NetworkModule", made.module), kernel_of(made.kernels or ())
-        return profile(module, made.partition, kernels, args, repeat)
+        steps = (with_parts, with_kernels, self._with_whole, *TO_MODULE, self._with_module)
+        now = self._having(*steps)
+        module, kernels = cast("NetworkModule", now.module), kernel_of(now.kernels or ())
+        return profile(module, now.partition, kernels, args, repeat)
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write the network to a new folder, and return its path; ``sl.load`` reads it.
@@ -294,27 +306,27 @@ class Network:
         GPU that needs more shared memory than a launch by numba may have.
         """
         check_destination(folder, self.target)
-        made = self._having(lambda now: with_weights(with_kernels(with_whole(now, self._whole))))
-        data = made.linked
+        now = self._having(with_parts, with_kernels, self._with_whole, with_weights)
+        data = now.linked
         if emulated := self.target.facts.emulates:
-            data = linked_for(made, Target(emulated, arch=self.target.arch))
-        outputs, schedules = made.prepared.outputs, schedules_of(made)
-        return save(folder, made.recipe, outputs, data, arrays_of(made), *schedules)
+            data = linked_for(now, Target(emulated, arch=self.target.arch))
+        outputs, schedules = now.prepared.outputs, schedules_of(now)
+        return save(folder, now.recipe, outputs, data, arrays_of(now), *schedules)
 
     def _whole(self) -> ModuleData:
         """Return the data of the module with its machine nest."""
-        return self._having(lambda now: with_whole(now, self._whole)).linked
+        return self._having(with_parts, with_kernels, self._with_whole).linked
 
     def __reduce__(self) -> Any:
-        made = self._having(lambda now: with_weights(with_kernels(now)))
-        outputs, recipe, weights = made.prepared.outputs, made.recipe, arrays_of(made)
+        now = self._having(with_parts, with_kernels, with_weights)
+        outputs, recipe, weights = now.prepared.outputs, now.recipe, arrays_of(now)
         # with the inputs that no output reads, which a call takes, too
         tensors = (*outputs, *recipe.inputs)
         places = {t: k for k, t in enumerate(placeholders(tensors))}
         return _unpickled, (
             Graph(tensors), len(outputs), replace(recipe, inputs=()),
             [places[t] for t in recipe.inputs],
-            {places[t]: array for t, array in weights.items()}, self.target, *schedules_of(made),
+            {places[t]: array for t, array in weights.items()}, self.target, *schedules_of(now),
         )  # fmt: skip
 
     def __repr__(self) -> str:
@@ -343,9 +355,14 @@ def _unpickled(
     origins: Mapping[str, Any],
 ) -> Network:  # fmt: skip
     read = placeholders(graph.tensors)
-    arrays = {read[k]: array for k, array in weights.items()}
-    recipe = replace(recipe, inputs=tuple(read[k] for k in inputs))
-    source = OfGraph(recipe, tuple(graph.tensors[:outputs]), arrays)
+    model = Model(
+        tuple(graph.tensors[:outputs]),
+        tuple(read[k] for k in inputs),
+        {read[k]: array for k, array in weights.items()},
+        recipe.layers,
+        recipe.structure,
+    )
+    options = options_of_prepared(recipe.cut, recipe.fuse, recipe.flush_denormals)
     # in older pickles the origins are texts
-    plan = Plan(saved=saved_schedules(steps, origins_of(origins, texts=True)))
-    return Network(Compiled(source, target, plan))
+    plan = Plan(options, saved=saved_schedules(steps, origins_of(origins, texts=True)))
+    return Network(Compiled(OfModel(recipe.name, model), target, plan))

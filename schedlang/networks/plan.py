@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from schedlang.networks.model import Options
 from schedlang.networks.origins import GIVEN, Origin
 
 if TYPE_CHECKING:
@@ -29,12 +30,15 @@ class KernelSchedule:
 class Plan:
     """The choices that a network's kernels are made by.
 
-    ``forms`` has the form of each convolution of 3 by 3, by the name of its stage; ``None`` while
-    the times in ``database`` choose. ``saved`` are the schedules of a network that was saved or
-    pickled, by the names of kernels, and ``given`` those that the user set or that a search left,
-    which come first. Other kernels have schedules of ``database``, or of the cost model.
+    The ``options`` are the user's: which rewritings of the graph to apply, and where its parts are
+    cut and fused. ``forms`` has the form of each convolution of 3 by 3, by the name of its stage;
+    ``None`` while the times in ``database`` choose. ``saved`` are the schedules of a network that
+    was saved or pickled, by the names of kernels, and ``given`` those that the user set or that a
+    search left, which come first. Other kernels have schedules of ``database``, or of the cost
+    model.
     """
 
+    options: Options = field(default_factory=Options)
     database: Trials = None
     forms: Mapping[str, int] | None = None
     saved: Mapping[str, KernelSchedule] | None = None
@@ -55,13 +59,18 @@ class Plan:
         """The origins of these schedules, by the names of kernels."""
         return {name: schedule.origin for name, schedule in self.schedules.items()}
 
+    @property
+    def facts(self) -> list[Any]:
+        """The plan as JSON values, without the database, whose file a key has a stamp of."""
+        return [astuple(self.options), dict(self.forms or {}), self.steps, self.origins]
+
 
 def saved_schedules(
     steps: Mapping[str, str], origins: Mapping[str, Origin] | None = None
 ) -> dict[str, KernelSchedule]:
     """Return the schedules of kernels that were saved with these steps and origins.
 
-    >>> {name: made.origin for name, made in saved_schedules({"fc": "[]"}).items()}
+    >>> {name: schedule.origin for name, schedule in saved_schedules({"fc": "[]"}).items()}
     {'fc': ('given', '')}
     """
     known = origins or {}

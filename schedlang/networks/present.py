@@ -55,7 +55,7 @@ class Present:
         It has parts. A call that was made meanwhile has settled the forms of convolutions.
         """
         database = now.plan.database if self.database is None else self.database
-        made = planned(now, Plan(database, now.plan.forms))
+        made = planned(now, replace(now.plan, database=database, saved=None, given={}))
         if self.open and made.plan.forms is None:
             made = replace(made, divided=None)
         made = with_parts(made)

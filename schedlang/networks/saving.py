@@ -24,7 +24,7 @@ from schedlang.expr.dtypes import array_dtype
 from schedlang.markup.text import printable
 from schedlang.networks import structure
 from schedlang.networks.data import ModuleData
-from schedlang.networks.model import Recipe, check_outputs
+from schedlang.networks.model import Model, Options, Recipe, check_outputs, options_of_prepared
 from schedlang.networks.origins import Origin, origins_of
 from schedlang.networks.weights import UNREADABLE, Layout, read_arrays, weight_array
 from schedlang.runtime.bundle import bundle
@@ -41,12 +41,14 @@ MANIFEST, WEIGHTS, SOURCE = "manifest.json", "weights.npz", "network.py"
 class Head:
     """The part of a manifest besides the graph: all that a call needs and the cache does not have.
 
-    ``steps`` are the schedules of kernels as JSON for ``target``, and ``origins`` say where these
-    came from. ``is_current`` is true if this version of schedlang wrote it.
+    ``options`` are those of a graph that was prepared before. ``steps`` are the schedules of
+    kernels as JSON for ``target``, and ``origins`` say where these came from. ``is_current`` is
+    true if this version of schedlang wrote it.
     """
 
     name: str
     structure: Any
+    options: Options
     steps: Mapping[str, str]
     origins: Mapping[str, Origin]
     target: Target
@@ -55,15 +57,13 @@ class Head:
 
 @dataclass(frozen=True, eq=False)
 class Saved:
-    """The graph of a network as it was saved, and the arrays of its weights.
+    """The model of a network as it was saved: its graph, and the arrays of its weights.
 
     ``names`` are those of its weights in their file. Indices were checked with the elements of
     ``indexing``, names of weights.
     """
 
-    recipe: Recipe
-    outputs: tuple[Tensor, ...]
-    weights: Mapping[Tensor, np.ndarray]
+    model: Model
     names: Mapping[Tensor, str]
     indexing: tuple[str, ...]
 
@@ -200,6 +200,10 @@ def head_of(folder: str | os.PathLike[str], manifest: bytes) -> Head:
         of = data["target"]
         found = Head(
             check_name(data["name"], "a network"), structure.from_json(data["structure"], outputs),
+            options_of_prepared(
+                tuple(map(_text, data["cut"])), tuple(tuple(map(_text, f)) for f in data["fuse"]),
+                _flag(data["flush_denormals"]),
+            ),
             _texts(data["steps"]), origins_of(data["origins"], data["version"] == _TEXTS),
             Target(_text(of["kind"]), arch=_text(of["arch"])),
             (data["version"], data.get("schedlang")) == (VERSION, __version__),
@@ -224,19 +228,15 @@ def load_saved(
         outputs, read = tensors[: _count(data["outputs"], tensors)], placeholders(tensors)
         inputs = tuple(read[_index(k, read)] for k in data["inputs"])
         check_outputs(outputs, inputs)
-        recipe = Recipe(
-            head.name, inputs, _texts(data["layers"]), tuple(map(_text, data["cut"])),
-            tuple(tuple(map(_text, f)) for f in data["fuse"]), head.structure,
-            _flag(data["flush_denormals"]),
-        )  # fmt: skip
+        layers = _texts(data["layers"])
         names = {read[_index(place, read)]: _text(name) for place, name in data["weights"]}
         if arrays is None:
             arrays = _arrays(Path(folder) / WEIGHTS, names)
         weights = {
-            tensor: _weight(Path(folder), tensor, arrays[name], outputs, recipe)
+            tensor: _weight(Path(folder), tensor, arrays[name], outputs, layers)
             for tensor, name in names.items()
         }
-        given = Counter([*recipe.inputs, *weights])
+        given = Counter([*inputs, *weights])
         for tensor in read:
             if given[tensor] != 1:
                 raise NetworkError(
@@ -246,11 +246,11 @@ def load_saved(
         from schedlang.networks.saved_indices import check_indices
 
         try:
-            used = check_indices(outputs, recipe.inputs, weights)
+            used = check_indices(outputs, inputs, weights)
         except NetworkError as error:
             raise NetworkError(f"load({os.fspath(folder)!r}): {error}") from None
-        found = Saved(recipe, outputs, weights, names, tuple(names[t] for t in used))
-    return found
+        model = Model(outputs, inputs, weights, layers, head.structure)
+    return Saved(model, names, tuple(names[t] for t in used))
 
 
 @contextmanager
@@ -313,11 +313,12 @@ def _arrays(path: Path, names: Mapping[Tensor, str]) -> dict[str, np.ndarray]:
 
 
 def _weight(
-    folder: Path, tensor: Tensor, array: np.ndarray, outputs: Sequence[Tensor], recipe: Recipe
+    folder: Path, tensor: Tensor, array: np.ndarray, outputs: Sequence[Tensor],
+    layers: Mapping[str, str],
 ) -> np.ndarray:
     """Return the array of a weight that is checked as one that a script gives."""
     try:
-        return weight_array(tensor, array, outputs, recipe.layers)
+        return weight_array(tensor, array, outputs, layers)
     except NetworkError as error:
         raise NetworkError(f"{folder / WEIGHTS}: {error}") from None
 

@@ -74,10 +74,9 @@ COMPILED = Kind("compiled kernel", "kernels", ".nbc")
 LIBRARY = Kind("shared library", "kernels", ".so")
 MACHINE_CODE = Kind("machine code of a GPU kernel", "machine_code", ".json")
 MODULE = Kind("module of a network", "networks", ".json")
-START = Kind("start of a network", "networks", ".start.json")
 # gigabytes: zlib's checksum takes half the time
 WEIGHTS = Kind("packed weights of a network", "networks", ".weights", 4 << 30, _crc32)
-KINDS = (BYTECODE, COMPILED, LIBRARY, MACHINE_CODE, MODULE, START, WEIGHTS)
+KINDS = (BYTECODE, COMPILED, LIBRARY, MACHINE_CODE, MODULE, WEIGHTS)
 # the folders in the cache folder whose files can be made again
 FOLDERS = tuple(sorted({kind.folder for kind in KINDS}))
 
