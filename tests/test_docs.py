@@ -30,6 +30,8 @@ FILES = [
     ROOT / "README.md",
     *sorted(p for p in (ROOT / "docs").glob("*.md") if p.name != "porting-from-te.md"),
 ]
+# documents without blocks of Python
+OTHERS = [ROOT / "CONTRIBUTING.md", ROOT / "tests" / "README.md"]
 # libraries that documents need, of which each block says so
 OPTIONAL = ("torch", "onnx")
 FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.M | re.S)
@@ -143,13 +145,25 @@ def run_document(path: Path, request: pytest.FixtureRequest, left_out: str = "")
         path.write_text(markdown, encoding="utf-8", newline="\n")
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)
+@pytest.mark.parametrize("path", [*FILES, *OTHERS], ids=lambda p: str(p.relative_to(ROOT)))
 def test_links(path: Path) -> None:
-    """Relative links lead to existing files."""
+    """Relative links lead to existing files, and to headings in them."""
     prose = FENCE.sub("", path.read_text(encoding="utf-8"))
-    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", prose):
-        if not target.startswith(("http:", "https:", "mailto:")):
-            assert (path.parent / target).exists(), f"{path.name} links to {target}"
+    for target in re.findall(r"\]\(([^)\s]+)[^)]*\)", prose):
+        if target.startswith(("http:", "https:", "mailto:")):
+            continue
+        name, _, anchor = target.partition("#")
+        file = path.parent / name if name else path
+        assert file.exists(), f"{path.name} links to {target}"
+        if anchor and file.suffix == ".md":
+            assert anchor in anchors(file), f"{path.name} links to {target}"
+
+
+def anchors(path: Path) -> set[str]:
+    """Return the anchors that GitHub gives the headings of a document."""
+    prose = FENCE.sub("", path.read_text(encoding="utf-8"))
+    headings = re.findall(r"^#+ (.*)$", prose, re.M)
+    return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
 
 
 def files_named(markdown: str) -> list[str]:
@@ -158,7 +172,7 @@ def files_named(markdown: str) -> list[str]:
     return [n for n in names if "/" in n and re.search(r"/$|\.(?:pyi?|h|js|md|txt|svg)$", n)]
 
 
-@pytest.mark.parametrize("path", [*FILES, ROOT / "tests" / "README.md"], ids=lambda p: p.name)
+@pytest.mark.parametrize("path", [*FILES, *OTHERS], ids=lambda p: str(p.relative_to(ROOT)))
 def test_named_files_exist(path: Path) -> None:
     """A file is named by its path in the clone, in schedlang, or beside the document."""
     for name in files_named(path.read_text("utf-8")):
