@@ -191,7 +191,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         "Neg node 'it': it has 2 outputs, but makes 1"),
     "flat scalar": (
         lambda: model([node("Flatten", ["w"], axis=-1)], weights=[weight(np.float32(1))]),
-        "Flatten node 'it': it does not fit its inputs: axis -1 of 0 dimensions"),
+        "Flatten node 'it': its attribute 'axis' is -1, of 0 dimensions"),
     "one of two states": (
         lambda: model(
             [node("LSTM", ["x", "w", "r", "", "", "h"], direction="bidirectional")],

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import schedlang as sl
+from schedlang.compute.graph import placeholders
 from schedlang.errors import FrontendError
-from tests.onnx_cases import Case, Known, check, f32, i64, model_of, results
+from schedlang.frontend.onnx.folding import COMPUTED, MOVED
+from schedlang.frontend.onnx.limits import MOST_FOLDED
+from tests.onnx_cases import Case, Known, check, expected_of, f32, i64, model_of, results
 
 pytest.importorskip("onnx", reason="imports ONNX models: the extra onnx")
 
@@ -340,6 +344,30 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_an_operator_agrees_with_onnx(case: Case) -> None:
     check(case)
+
+
+SMALL = [of("Flatten", f32(2, 3, 2), axis=2), of("Tile", V, i64(2, 1)), of("Transpose", V)]
+KNOWN = [
+    replace(case, inputs=tuple(Known(x) if isinstance(x, np.ndarray) else x for x in case.inputs))
+    for case in (*SMALL, *CASES) if case.operator in {*MOVED, *COMPUTED} and all(
+        np.asarray(getattr(x, "array", x)).size <= MOST_FOLDED for x in case.inputs
+    )
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", KNOWN, ids=str)
+def test_an_operator_on_known_arrays_agrees_with_onnx(case: Case) -> None:
+    check(case)
+
+
+@pytest.mark.parametrize("operator", sorted({*MOVED, *COMPUTED}))
+def test_operators_on_known_arrays_are_computed_at_import(operator: str) -> None:
+    """The outputs are parameters that have the values."""
+    model, _ = model_of(next(case for case in KNOWN if case.operator == operator))
+    imported = sl.frontend.from_onnx(model)
+    for output, wanted in zip(imported.outputs, expected_of(model, []), strict=True):
+        (parameter,) = placeholders([output])
+        np.testing.assert_allclose(imported.params[parameter], wanted, rtol=1e-6)
 
 
 def by_hand() -> list[tuple[Case, Any]]:

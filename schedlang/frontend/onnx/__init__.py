@@ -9,8 +9,8 @@ The package ``onnx`` is imported in ``files.py`` alone, when a model is read.
 3. ``sizes.py`` finds the shapes of inputs, with what the caller gives for open extents.
 4. ``importer.py`` goes through the nodes that the outputs need. A value (``values.py``) is a
    tensor, or an array that is known at import and becomes a parameter when a stage reads it.
-   ``folding.py`` computes small known arrays with NumPy, and ``symbolic.py`` those with symbolic
-   sizes in them.
+   ``folding.py`` evaluates what an operator makes of small known arrays, and ``symbolic.py``
+   computes with symbolic sizes in them.
 
 All else is a call of an operator's function in ``operators/``, one family a file, with a function
 for each opset in which the operator changed. Its signature is that of the operator, and ``call.py``

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from schedlang.arrays.elementwise import array
-from schedlang.arrays.naming import rename
+from schedlang.arrays.naming import name_prefix, rename
+from schedlang.arrays.stages import tensor_of
 from schedlang.compute.tensor import Extent, Tensor, declared
 from schedlang.errors import FrontendError, nearest
 from schedlang.expr import dtypes
@@ -201,3 +202,14 @@ def converted(
                 call.check_float(value)
             found.append(call.tensor(value))
     return found
+
+
+def results_of(
+    call: Call, function: Callable[..., Any], values: Sequence[Value | None],
+    attributes: dict[str, Any],
+) -> list[Any]:  # fmt: skip
+    """Return what the function of an operator makes, one for each output."""
+    with name_prefix(call.title):
+        made = function(call, *converted(call, function, values), **attributes)
+        results = list(made) if isinstance(made, (list, tuple)) else [made]
+        return [tensor_of(v, call.title) if isinstance(v, Expr) else v for v in results]

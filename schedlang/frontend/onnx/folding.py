@@ -1,8 +1,9 @@
-"""Operators on small known arrays, computed by NumPy at import: the arithmetic on shapes.
+"""Operators on small known arrays, computed at import: the arithmetic on shapes.
 
-Exporters write the shapes of reshapes and slices as graphs of such operators. The elements may be
-symbolic sizes; :mod:`~schedlang.frontend.onnx.symbolic` computes with those. A function returns
-``None`` for what is left to a stage.
+Exporters write the shapes of reshapes and slices as graphs of such operators. What an operator
+computes is the value of its own stages. The elements may be symbolic sizes: for an operator that
+only moves elements, the stages move the places of the elements, and
+:mod:`~schedlang.frontend.onnx.symbolic` computes with sizes.
 """
 
 from __future__ import annotations
@@ -13,249 +14,131 @@ from typing import Any
 
 import numpy as np
 
+from schedlang.compute.reference import reference
+from schedlang.compute.tensor import Tensor
 from schedlang.errors import FrontendError
+from schedlang.frontend.names import Names
 from schedlang.frontend.onnx import symbolic
-from schedlang.frontend.onnx.elements import DTYPES, array_dtype
+from schedlang.frontend.onnx.call import Call, results_of
+from schedlang.frontend.onnx.elements import DTYPES
 from schedlang.frontend.onnx.graph import Node
-from schedlang.frontend.onnx.values import Known, Value
+from schedlang.frontend.onnx.limits import MOST_FOLDED
+from schedlang.frontend.onnx.operators.elementwise import check_dtypes
+from schedlang.frontend.onnx.values import Known, Params, Value
 
-# arrays of more elements are stages, which fuse with what reads them
-MOST_ELEMENTS = 64
+# the inputs whose elements an operator moves, and does not compute with
+MOVED = {
+    "Concat": slice(None), "Where": slice(1, None),
+    **dict.fromkeys(
+        ("Gather", "Slice", "Squeeze", "Unsqueeze", "Reshape", "Transpose", "Flatten", "Expand",
+         "Tile", "Split"), slice(1),
+    ),
+}  # fmt: skip
+COMPUTED = (
+    "Add", "Sub", "Mul", "Div", "Mod", "Pow", "Min", "Max", "Neg", "Abs", "Sign", "Sqrt", "Floor",
+    "Ceil", "Round", "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or",
+    "Xor", "Not", "Cast", "ReduceProd", "ReduceSum", "ReduceMax", "ReduceMin",
+)  # fmt: skip
 
 
 def folded(
-    node: Node, values: Sequence[Value | None], attributes: dict[str, Any]
-) -> list[Known] | None:
-    """Return what a node computes from small known arrays; ``None`` if it is to be a stage."""
-    function = MOVING.get(node.operator) or COMPUTING.get(node.operator)
-    given = [v for v in values if v is not None]
-    if node.domain or function is None or not given:
+    node: Node, function: Callable[..., Any], values: Sequence[Value | None],
+    attributes: dict[str, Any],
+) -> list[Known] | None:  # fmt: skip
+    """Return what a node computes from small known arrays; ``None`` if it is to be a stage.
+
+    ``function`` makes the stages of the operator.
+    """
+    known = [v for v in values if isinstance(v, Known)]
+    if node.domain or not known or not all(v is None or isinstance(v, Known) for v in values):
         return None
-    if not all(isinstance(v, Known) and _few(v.shape) for v in given):
+    if not all(_few(v.shape) for v in known):
         return None
-    known: list[Any] = given
     try:
-        found = _computed(node, function, values, known, attributes)
-        return None if found is None else [Known("", symbolic.settled(*v), v[1]) for v in found]
+        return _computed(node, function, values, attributes)
     except (ValueError, IndexError, TypeError, KeyError, ArithmeticError) as error:
         if isinstance(error, FrontendError):
             raise
         raise node.refused(f"it does not fit its inputs: {error}") from None
 
 
-def _few(shape: Sequence[int]) -> bool:
+def _few(shape: Sequence[Any]) -> bool:
     """Return whether arrays of a shape are computed at import.
 
     An extent of 0 counts as 1: without it, as in the middle of a computation, there may be many.
     """
-    return math.prod(max(n, 1) for n in shape) <= MOST_ELEMENTS
+    fixed = all(isinstance(n, int) for n in shape)
+    return fixed and math.prod(max(n, 1) for n in shape) <= MOST_FOLDED
 
 
 def _computed(
-    node: Node, function: Callable[..., Any], values: Sequence[Value | None], known: list[Any],
-    attributes: dict[str, Any],
-) -> list[tuple[np.ndarray, str]] | None:  # fmt: skip
-    """Return the results as arrays and their dtypes."""
-    arrays = [v.array if isinstance(v, Known) else None for v in values]
-    # a few elements in each of many dimensions broadcast to more than any memory holds
-    broadcasts = node.operator in BROADCASTING
-    if broadcasts and not _few(np.broadcast_shapes(*(v.shape for v in known))):
+    node: Node, function: Callable[..., Any], values: Sequence[Any], attributes: dict[str, Any]
+) -> list[Known] | None:
+    """Return the results; see :func:`folded`."""
+    call = Call(node, Params(Names()), node.operator)
+    sized = any(v is not None and v.symbolic for v in values)
+    arrays = [None if v is None else v.array for v in values]
+    if node.operator in MOVED:
+        return _moved(call, function, values, attributes)
+    if node.operator not in COMPUTED:
         return None
-    dtype = known[0].dtype
-    if any(v.symbolic for v in known) and node.operator not in MOVING:
-        found = symbolic.computed(node.operator, arrays, attributes)
-        # the results of tests are arrays of bools
-        dtype = dtype if found is None or found.dtype == object else found.dtype.name
-        if found is not None and node.operator == "Cast":
-            dtype = DTYPES[attributes["to"]]
-    else:
-        with np.errstate(all="ignore"):
-            found = function(*arrays, **attributes)
-        # NumPy returns an element, not an array of no dimensions
-        if found is not None and not isinstance(found, (list, np.ndarray)):
-            found = symbolic.scalar(found)
-        first = found[0] if isinstance(found, list) else found
-        if first is not None and first.dtype != object:
-            dtype = first.dtype.name
-        elif node.operator == "Where":
-            dtype = known[1].dtype
-    if found is None:
-        return None
-    parts = found if isinstance(found, list) else [found]
-    return [(part, dtype) for part in parts] if all(_few(p.shape) for p in parts) else None
-
-
-def _numbers(axes: Any) -> tuple[int, ...]:
-    return tuple(int(v) for v in np.asarray(axes).reshape(-1))
-
-
-def _concat(*xs: Any, axis: int = 1) -> Any:
-    return np.concatenate(xs, axis)
-
-
-def _gather(data: Any, indices: Any, *, axis: int = 0) -> Any:
-    return np.take(data, indices, axis, mode="raise")
-
-
-def _slice(
-    data: Any, starts_in: Any = None, ends_in: Any = None, axes_in: Any = None, steps: Any = None,
-    *, starts: Any = None, ends: Any = None, axes: Any = None,
-) -> Any:  # fmt: skip
-    first = starts_in if starts is None else starts
-    last = ends_in if ends is None else ends
-    along = axes_in if axes is None else axes
-    for bounds in (first, last, steps, along):
-        if bounds is not None and np.asarray(bounds).dtype == object:
+    if not sized:
+        if _without_value(node, arrays):
             return None
-    begin, end = _numbers(first), _numbers(last)
-    dims = range(len(begin)) if along is None else _numbers(along)
-    by = (1,) * len(begin) if steps is None else _numbers(steps)
-    taken = [slice(None)] * data.ndim
-    for k, b, e, s in zip(dims, begin, end, by):
-        taken[k] = slice(b, e, s) if not (s < 0 and e < -data.shape[k]) else slice(b, None, s)
-    return data[tuple(taken)]
-
-
-def _squeeze(data: Any, axes_in: Any = None, *, axes: Any = None) -> Any:
-    along = axes_in if axes is None else axes
-    return np.squeeze(data, None if along is None else _numbers(along))
-
-
-def _unsqueeze(data: Any, axes_in: Any = None, *, axes: Any = None) -> Any:
-    return np.expand_dims(data, _numbers(axes_in if axes is None else axes))
-
-
-def _reshape(data: Any, shape: Any, *, allowzero: int = 0) -> Any:
-    if shape.dtype == object:
+        return _values(call, results_of(call, function, values, attributes))
+    found = symbolic.computed(node.operator, arrays, attributes)
+    if found is None or not _few(found.shape):
         return None
-    wanted = [
-        data.shape[k] if n == 0 and not allowzero else n for k, n in enumerate(_numbers(shape))
+    dtype = DTYPES[attributes["to"]] if node.operator == "Cast" else values[0].dtype
+    # the results of tests are arrays of bools
+    dtype = dtype if found.dtype == object else found.dtype.name
+    return [Known("", symbolic.settled(found, dtype), dtype)]
+
+
+def _moved(
+    call: Call, function: Callable[..., Any], values: Sequence[Any], attributes: dict[str, Any]
+) -> list[Known] | None:
+    """Return the elements at the places where the operator moves the places of all elements."""
+    which = MOVED[call.node.operator]
+    moved, places = values[which], list[Known]()
+    if any(v is not None and v.symbolic for v in values if v not in moved):
+        return None
+    for value in moved:
+        first = sum(p.array.size for p in places)
+        place = np.arange(first, first + value.array.size).reshape(value.shape)
+        places.append(Known(value.name, place, "int64"))
+    given = list(values)
+    given[which] = places
+    dtype = check_dtypes(call, *moved)
+    elements = np.concatenate([v.array.ravel() for v in moved])
+    found = _values(call, results_of(call, function, given, attributes))
+    return found and [
+        Known("", symbolic.settled(elements[v.array.ravel()].reshape(v.shape), dtype), dtype)
+        for v in found
     ]
-    return np.reshape(data, wanted)
 
 
-def _transpose(data: Any, *, perm: Any = None) -> Any:
-    return np.transpose(data, perm)
+def _without_value(node: Node, arrays: Sequence[Any]) -> bool:
+    """Return whether integers are raised to negative powers; raise if they are divided by 0."""
+    if len(arrays) < 2 or arrays[0].dtype.kind not in "iu":
+        return False
+    if node.operator in ("Div", "Mod") and not np.all(arrays[1]):
+        raise node.refused("it does not fit its inputs: a division by 0")
+    return node.operator == "Pow" and bool(np.any(arrays[1] < 0))
 
 
-def _flatten(data: Any, *, axis: int = 1) -> Any:
-    if not -data.ndim <= axis <= data.ndim:
-        raise ValueError(f"axis {axis} of {data.ndim} dimensions")
-    at = axis % data.ndim if axis < 0 else axis
-    return data.reshape(math.prod(data.shape[:at]), -1) if data.size else None
-
-
-def _expand(data: Any, shape: Any) -> Any:
-    if shape.dtype == object:
+def _values(call: Call, results: Sequence[Value | None]) -> list[Known] | None:
+    """Return the values of stages that need parameters alone; ``None`` if they are not few."""
+    if not all(v is not None and _few(v.shape) for v in results):
         return None
-    return _broadcast(data, _numbers(shape))
-
-
-def _broadcast(data: Any, shape: tuple[int, ...]) -> Any:
-    if any(n < 0 for n in shape):
-        raise ValueError(f"a negative extent in {shape}")
-    if not _few(shape):
-        return None
-    return np.broadcast_to(data, np.broadcast_shapes(data.shape, shape)).copy()
-
-
-def _tile(data: Any, repeats: Any) -> Any:
-    counts = () if repeats.dtype == object else _numbers(repeats)
-    if len(counts) != data.ndim or any(not 0 <= n <= MOST_ELEMENTS for n in counts):
-        return None
-    return np.tile(data, counts) if _few((*counts, *data.shape)) else None
-
-
-def _split(
-    data: Any, split_in: Any = None, *, axis: int = 0, split: Any = None, num_outputs: Any = None
-) -> Any:
-    # without sizes, the number of outputs decides, which a stage knows
-    sizes = split_in if split is None else split
-    if sizes is None or np.asarray(sizes).dtype == object:
-        return None
-    counts = _numbers(sizes)
-    if sum(counts) != data.shape[axis] or min(counts, default=0) < 0:
-        raise ValueError(f"parts of {counts} are not those of {data.shape[axis]} elements")
-    return list(np.split(data, np.cumsum(counts)[:-1], axis))
-
-
-def _where(condition: Any, x: Any, y: Any) -> Any:
-    return None if condition.dtype == object else np.where(condition, x, y)
-
-
-def _cast(data: Any, *, to: int, saturate: int = 1, round_mode: str = "up") -> Any:
-    if to not in DTYPES or (data.dtype.kind in "fc" and not np.isfinite(data).all()):
-        return None
-    return data.astype(array_dtype(DTYPES[to]))
-
-
-def _div(a: Any, b: Any) -> Any:
-    if a.dtype.kind not in "iu":
-        return a / b
-    if not np.all(b):
-        raise ValueError("a division by 0")
-    # toward zero, as in C
-    found = np.abs(a) // np.abs(b)
-    return (np.sign(a) * np.sign(b) * found).astype(a.dtype)
-
-
-def _mod(a: Any, b: Any, *, fmod: int = 0) -> Any:
-    if a.dtype.kind in "iu" and not np.all(b):
-        raise ValueError("a division by 0")
-    return np.fmod(a, b) if fmod else np.mod(a, b)
-
-
-def _pow(x: Any, y: Any) -> Any:
-    if x.dtype.kind in "iu" and np.any(y < 0):
-        return None
-    return np.power(x, y).astype(x.dtype)
-
-
-def _of_many(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    def folded_pairs(*xs: Any) -> Any:
-        found = xs[0]
-        for x in xs[1:]:
-            found = function(found, x)
-        return found
-
-    return folded_pairs
-
-
-def _reduction(function: Callable[..., Any]) -> Callable[..., Any]:
-    def reduced(
-        data: Any, axes_in: Any = None, *, axes: Any = None, keepdims: int = 1,
-        noop_with_empty_axes: int = 0,
-    ) -> Any:  # fmt: skip
-        along = axes_in if axes is None else axes
-        over = None if along is None or not len(along) else _numbers(along)
-        if over is None and noop_with_empty_axes:
-            return data
-        return np.asarray(function(data, axis=over, keepdims=bool(keepdims))).astype(data.dtype)
-
-    return reduced
-
-
-def _nonzero(data: Any) -> Any:
-    return np.array(np.nonzero(np.atleast_1d(data)), "int64")
-
-
-# what only moves elements takes symbolic sizes as well
-MOVING: dict[str, Callable[..., Any]] = {
-    "Concat": _concat, "Gather": _gather, "Slice": _slice, "Squeeze": _squeeze,
-    "Unsqueeze": _unsqueeze, "Reshape": _reshape, "Transpose": _transpose, "Flatten": _flatten,
-    "Expand": _expand, "Tile": _tile, "Split": _split, "Where": _where,
-}  # fmt: skip
-COMPUTING: dict[str, Callable[..., Any]] = {
-    "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": _div, "Mod": _mod, "Pow": _pow,
-    "Min": _of_many(np.minimum), "Max": _of_many(np.maximum), "Neg": np.negative, "Abs": np.abs,
-    "Sign": np.sign, "Sqrt": np.sqrt, "Floor": np.floor, "Ceil": np.ceil, "Round": np.rint,
-    "Equal": np.equal, "Less": np.less, "LessOrEqual": np.less_equal, "Greater": np.greater,
-    "GreaterOrEqual": np.greater_equal, "And": np.logical_and, "Or": np.logical_or,
-    "Xor": np.logical_xor, "Not": np.logical_not, "Cast": _cast,
-    "ReduceProd": _reduction(np.prod), "ReduceSum": _reduction(np.sum),
-    "ReduceMax": _reduction(np.max), "ReduceMin": _reduction(np.min), "NonZero": _nonzero,
-}  # fmt: skip
-BROADCASTING = {
-    "Where", "Add", "Sub", "Mul", "Div", "Mod", "Pow", "Min", "Max", "Equal", "Less",
-    "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Xor",
-}  # fmt: skip
+    found: list[Known] = []
+    for value in results:
+        if isinstance(value, Tensor):
+            array = call.params.arrays.get(value)
+            if array is None:
+                evaluated = reference(value)
+                array = evaluated(*(call.params.arrays[t] for t in evaluated.inputs))
+            value = Known("", np.asarray(array), value.dtype)
+        assert value is not None
+        found.append(value)
+    return found

@@ -6,15 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schedlang.arrays.naming import as_stage, name_prefix
-from schedlang.arrays.stages import tensor_of
+from schedlang.arrays.naming import as_stage
 from schedlang.compute.graph import placeholders
 from schedlang.compute.tensor import Tensor, declared, placeholder
 from schedlang.errors import FrontendError, SchedlangError
-from schedlang.expr.nodes import Expr
 from schedlang.frontend.imported import Imported
 from schedlang.frontend.names import Names
-from schedlang.frontend.onnx.call import Call, converted, matched
+from schedlang.frontend.onnx.call import Call, matched, results_of
 from schedlang.frontend.onnx.checked import checked
 from schedlang.frontend.onnx.files import read
 from schedlang.frontend.onnx.folding import folded
@@ -94,16 +92,12 @@ def _evaluated(
     try:
         function = function_of(node)
         values, attributes = matched(node, function, given)
-        found = folded(node, values, attributes)
+        found = folded(node, function, values, attributes)
         if found is not None:
             _check_outputs(node, found)
             return [Known(n, v.array, v.dtype) for n, v in zip(node.outputs, found)]
         title = params.names.new(node.name)
-        call = Call(node, params, title)
-        with name_prefix(title):
-            made = function(call, *converted(call, function, values), **attributes)
-            results = list(made) if isinstance(made, (list, tuple)) else [made]
-            results = [tensor_of(v, title) if isinstance(v, Expr) else v for v in results]
+        results = results_of(Call(node, params, title), function, values, attributes)
     except FrontendError:
         raise
     except SchedlangError as error:

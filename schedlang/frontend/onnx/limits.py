@@ -11,6 +11,9 @@ MOST_ELEMENTS = 2**33
 MOST_DIMS = 32
 MOST_NODES = 100_000
 MOST_BYTES = 2**31
+# the most elements of an array that is computed at import; larger ones are stages, which fuse with
+# what reads them
+MOST_FOLDED = 64
 # the longest text of a size that shape arithmetic makes of symbolic sizes
 LONGEST_SIZE = 500
 

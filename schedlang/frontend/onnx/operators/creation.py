@@ -14,9 +14,7 @@ from schedlang.compute.tensor import Extent, Tensor
 from schedlang.expr.nodes import Expr
 from schedlang.frontend.onnx.call import Call
 from schedlang.frontend.onnx.elements import array_dtype, dtype_of
-from schedlang.frontend.onnx.folding import MOST_ELEMENTS
-from schedlang.frontend.onnx.limits import MOST_ELEMENTS as MOST_OF_ALL
-from schedlang.frontend.onnx.limits import check_dims
+from schedlang.frontend.onnx.limits import MOST_ELEMENTS, MOST_FOLDED, check_dims
 from schedlang.frontend.onnx.operators.table import Table, since
 from schedlang.frontend.onnx.symbolic import vector
 from schedlang.frontend.onnx.values import Known, Value
@@ -56,7 +54,7 @@ def constant_of_shape(call: Call, input: Known, *, value: np.ndarray | None = No
     if filler.size != 1:
         raise call.refused(f"its attribute 'value' has {filler.size} elements, not one")
     numbers = _numbers(call, shape)
-    if numbers is not None and math.prod(numbers) <= MOST_ELEMENTS:
+    if numbers is not None and math.prod(numbers) <= MOST_FOLDED:
         return known(np.full(numbers, filler.reshape(-1)[0], filler.dtype))
     return topi.full(tuple(shape), filler.dtype.name, filler.reshape(-1)[0].item())
 
@@ -95,10 +93,10 @@ def range_(
         raise call.refused(f"it has no end: from {first} to {last} by steps of {step}")
     steps = (last - first) / step
     # two large numbers may be further apart than the largest one
-    if steps > MOST_OF_ALL:
+    if steps > MOST_ELEMENTS:
         raise call.refused(f"it has {steps:,.0f} elements, more than 2**33")
     count = math.ceil(max(steps, 0))
-    if count <= MOST_ELEMENTS:
+    if count <= MOST_FOLDED:
         return known((np.arange(count) * step + first).astype(array_dtype(dtype)))
     return _spaced(first, step, count, dtype)
 
