@@ -328,7 +328,7 @@ def test_numpy_scalars_and_constants() -> None:
 @pytest.mark.parametrize("dtype", ["complex64", "complex128", "bfloat16"])
 def test_the_tuner_poisons_packs_and_compares_arrays(dtype: str) -> None:
     from schedlang.autotune.runner.outputs import Guarded, unequal
-    from schedlang.autotune.runner.task import _packed, _unpacked
+    from schedlang.autotune.runner.task import _pack, _unpack
     from schedlang.expr.dtypes import array_dtype
 
     if dtype == "bfloat16":
@@ -337,7 +337,7 @@ def test_the_tuner_poisons_packs_and_compares_arrays(dtype: str) -> None:
     out = Guarded((4,), dtype)
     out.poison(want)
     assert not ((out.array == want) | (np.isnan(out.array) & np.isnan(want))).any() and out.intact()
-    again = _unpacked(_packed(want))
+    again = _unpack(_pack(want))
     assert again.dtype == want.dtype and again.tobytes() == want.tobytes()
     assert unequal("C", want, want, 0.0) == ""
     off = want.copy()

@@ -22,7 +22,7 @@ import schedlang as sl
 from schedlang.autotune.database import Database
 from schedlang.autotune.record import OUTCOMES, Trial, Where
 from schedlang.autotune.records.entry import LONGEST
-from schedlang.autotune.records.lines import opened
+from schedlang.autotune.records.lines import open_lines
 from schedlang.errors import DatabaseWarning, TuningError
 from schedlang.runtime.environment import cores, threads
 from schedlang.runtime.locks import lock
@@ -590,9 +590,7 @@ def test_permissions(path: Path) -> None:
 
 
 @pytest.mark.parametrize("flag, call", [(os.O_RDWR, "check_writable"), (os.O_RDONLY, "entries")])
-def test_a_denied_write(
-    path: Path, monkeypatch: pytest.MonkeyPatch, flag: int, call: str
-) -> None:
+def test_a_denied_write(path: Path, monkeypatch: pytest.MonkeyPatch, flag: int, call: str) -> None:
     """Simulate denied access, since file permissions do not bind every user."""
     database = Database(path)
     plain: Callable[..., int] = os.open
@@ -698,7 +696,7 @@ def test_trials_of_this_machine_are_found(path: Path) -> None:
 def test_a_fork_does_not_keep_the_lock(tmp_path: Path) -> None:
     """A forked child shares the open file, and would otherwise hold the lock while it lives."""
     path = tmp_path / "tuning.jsonl"
-    with opened(path, write=True) as descriptor:
+    with open_lines(path, write=True) as descriptor:
         forked = os.dup(descriptor)
     try:
         with open(path, "ab") as file:

@@ -55,8 +55,8 @@ def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         return {} if outcome == "ok" else Measured(there.number, outcome, detail="why")
 
     monkeypatch.setattr(racing, "build", build)
-    monkeypatch.setattr(racing, "checked", lambda box, built, task: built)
-    monkeypatch.setattr(racing, "timed", timed)
+    monkeypatch.setattr(racing, "check_built", lambda box, built, task: built)
+    monkeypatch.setattr(racing, "time_built", timed)
     monkeypatch.setattr(racing, "send", send)
     monkeypatch.setattr(racing, "forget", lambda box, numbers: None)
     return how

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.autotune.costs.averages import averaged
+from schedlang.autotune.costs.averages import average_loops
 from schedlang.autotune.knobs import Rejected
 from schedlang.autotune.options import checked_inputs
 from schedlang.autotune.runner.candidate_runner import CandidateRunner
@@ -73,12 +73,12 @@ def test_columns_of_a_sparse_times_dense_product_are_lanes() -> None:
 
 @pytest.mark.parametrize("n, nnz, expected", [(512, 512 * 20, 20), (512, 512, 1)])
 def test_estimates_take_average_rows(n: int, nnz: int, expected: int) -> None:
-    nest = averaged(sl.lower(sl.schedule(rows(n, nnz))), {})
+    nest = average_loops(sl.lower(sl.schedule(rows(n, nnz))), {})
     assert nest.loops[-1].extent == expected
 
 
 def test_estimates_take_half_of_an_unknown_box_and_of_a_triangle() -> None:
-    assert abs(averaged(sl.lower(sl.schedule(trmm(100, 1))), {}).loops[-1].extent - 50.5) < 5
+    assert abs(average_loops(sl.lower(sl.schedule(trmm(100, 1))), {}).loops[-1].extent - 50.5) < 5
     lengths = sl.placeholder((8,), "int32", name="lengths")
     X = sl.placeholder((8, 40), name="X")
 
@@ -87,7 +87,7 @@ def test_estimates_take_half_of_an_unknown_box_and_of_a_triangle() -> None:
         return sl.sum(X[i, k], axis=k)
 
     nest = sl.lower(sl.schedule(sl.compute((8,), row, name="R")))
-    assert averaged(nest, {}).loops[-1].extent == 20
+    assert average_loops(nest, {}).loops[-1].extent == 20
 
 
 def test_triangular_candidates_are_drawn() -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import schedlang as sl
 from schedlang.autotune.record import OUTCOMES, UNCHECKED, Trial, Where
 from schedlang.autotune.report.charts import search_curve
-from schedlang.autotune.report.effects import explained, knob_effects
+from schedlang.autotune.report.effects import explained_part, knob_effects
 from schedlang.autotune.report.facts import Facts, correlation, race_seconds, winner
 from schedlang.autotune.report.no_result import CONSTRAINED, no_result_message
 from schedlang.autotune.report.page import page, write_report
@@ -526,10 +526,10 @@ def test_a_correlation_of_ranks() -> None:
 
 
 def test_a_knob_that_explains_no_more_than_chance_explains_nothing() -> None:
-    assert explained([[1.0], [2.0], [3.0]]) == 0.0 and explained([[1.0, 2.0]]) == 0.0
-    assert explained([[1.0, 1.1], [5.0, 5.1]]) > 0.99
+    assert explained_part([[1.0], [2.0], [3.0]]) == 0.0 and explained_part([[1.0, 2.0]]) == 0.0
+    assert explained_part([[1.0, 1.1], [5.0, 5.1]]) > 0.99
     rng = np.random.default_rng(1)
-    assert explained([list(rng.normal(size=3)) for _ in range(30)]) < 0.3
+    assert explained_part([list(rng.normal(size=3)) for _ in range(30)]) < 0.3
 
 
 @given(st.lists(st.floats(1e-9, 1e6) | st.floats(-1e6, 1e6), min_size=1, max_size=9), st.booleans())

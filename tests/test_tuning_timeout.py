@@ -217,8 +217,8 @@ def test_a_race_ends_after_a_whole_round(monkeypatch: pytest.MonkeyPatch) -> Non
         return Measured(one.number, "ok", 1.0 + one.number)
 
     monkeypatch.setattr(racing, "build", lambda box, job, task: Measured(job.number, "ok"))
-    monkeypatch.setattr(racing, "checked", lambda box, built, task: built)
-    monkeypatch.setattr(racing, "timed", timed)
+    monkeypatch.setattr(racing, "check_built", lambda box, built, task: built)
+    monkeypatch.setattr(racing, "time_built", timed)
     monkeypatch.setattr(racing, "forget", lambda box, numbers: None)
     found = racing.race(Box(), [Job(n, "", until) for n in range(3)], TASK)  # type: ignore[arg-type]
     assert [(m.number, m.outcome, m.seconds) for m in found] == [
@@ -236,7 +236,7 @@ def test_a_race_without_time_for_a_round_is_skipped(monkeypatch: pytest.MonkeyPa
         return Measured(job.number, "build timed out" if job.number else "ok")
 
     monkeypatch.setattr(racing, "build", build)
-    monkeypatch.setattr(racing, "checked", lambda box, built, task: built)
+    monkeypatch.setattr(racing, "check_built", lambda box, built, task: built)
     past = time.monotonic() - 1.0
     found = racing.race(Box(), [Job(n, "", past) for n in range(3)], TASK)  # type: ignore[arg-type]
     assert [m.outcome for m in found] == ["build timed out"] and built == [0, 1]

@@ -136,7 +136,7 @@ def test_the_advice_is_not_to_change_the_tactics(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     search = made_up(tmp_path, with_a_reason)
-    monkeypatch.setattr("schedlang.autotune.search.modelled", lambda space: None)
+    monkeypatch.setattr("schedlang.autotune.search.candidate_by_model", lambda space: None)
     search.space.made = True
     with pytest.raises(TuningError) as error:
         found(search)
@@ -148,7 +148,7 @@ def test_tactics_without_enough_time_are_advised_more_time(
 ) -> None:
     search = made_up(tmp_path, with_a_reason, deadline=0.0)
     search.space.made = True
-    monkeypatch.setattr("schedlang.autotune.search.modelled", lambda space: None)
+    monkeypatch.setattr("schedlang.autotune.search.candidate_by_model", lambda space: None)
     # the time is up as soon as a draw is refused
     monkeypatch.setattr(type(search.space), "late", lambda space: space.counts["invalid"] > 0)
     with pytest.raises(TuningError, match="1 time the tile is too small\n.*give more time"):
@@ -212,8 +212,11 @@ def test_one_draw_gives_no_note_on_the_template(tmp_path: Path) -> None:
 def test_a_template_of_other_parameters(tmp_path: Path) -> None:
     wrong: list[Any] = [lambda s: None, lambda s, knobs, more: None, lambda *, s, knobs: None]
     for template in wrong:
-        with pytest.raises(TuningError, match=r"two parameters; give a function template\(s, "
-                                              r"knobs\)"):
+        with pytest.raises(
+            TuningError,
+            match=r"two parameters; give a function template\(s, "
+            r"knobs\)",
+        ):
             sl.autotune(plus_one(), template=template, database=tmp_path / "db")
     for fits in (lambda *both: None, lambda s, knobs, more=3: None):
         made = sl.autotune(
@@ -296,8 +299,9 @@ def test_a_size_that_overflows(tmp_path: Path) -> None:
     n = sl.var("n")
     B = sl.compute((n,), lambda i: i + 1, name="B")
     for size in (2**62, 10**20):
-        with pytest.raises(TuningError, match=f"'n': {size}.*: offsets would overflow 64-bit "
-                                              f"integers"):
+        with pytest.raises(
+            TuningError, match=f"'n': {size}.*: offsets would overflow 64-bit integers"
+        ):
             sl.autotune(B, sizes={"n": size}, database=tmp_path / "db")
 
 

@@ -101,10 +101,10 @@ def best(
     outputs = empty_schedule(C, "best").outputs
     device, sources = Target.of(target), _sources(database)
     where = Where.here(outputs, device, checked_sizes("best", outputs, sizes))
-    found = _find(outputs, where, sources)
-    if found is None:
+    entry = _find(outputs, where, sources)
+    if entry is None:
         raise TuningError(_nothing(outputs, where, sources, database is not None))
-    return found
+    return entry
 
 
 @dataclass
@@ -121,9 +121,10 @@ class Applied:
 
 @contextmanager
 def apply_best(
-    database: Database | str | Path | None = None, target: TargetLike | None = None,
+    database: Database | str | Path | None = None,
+    target: TargetLike | None = None,
     sizes: Mapping[Any, int] | None = None,
-) -> Iterator[Applied]:  # fmt: skip
+) -> Iterator[Applied]:
     """Start every ``sl.schedule(C)`` inside from the steps of ``sl.best(C)``, if there are any.
 
     Yield an :class:`Applied`, which lists the schedules found. The default target is the CPU of
@@ -152,12 +153,12 @@ def apply_best(
     def start(s: Schedule) -> Schedule | None:
         its = {v.name for v in variables(s.outputs)}
         values = {n: value for n, value in given.items() if n in its}
-        found = _find(s.outputs, Where.here(s.outputs, device, values), sources)
-        if found is None:
+        fastest = _find(s.outputs, Where.here(s.outputs, device, values), sources)
+        if fastest is None:
             applied.missing.append(s.outputs)
             return None
-        applied.used.append(found)
-        return found.schedule
+        applied.used.append(fastest)
+        return fastest.schedule
 
     token = STARTER.set(start)
     try:
@@ -167,16 +168,18 @@ def apply_best(
 
 
 def _sources(database: Database | str | Path | None) -> list[Database]:
-    found = [Database.open(database)]
+    sources = [Database.open(database)]
     if database is None:
-        found += packaged()
-    for source in found:
+        sources += packaged()
+    for source in sources:
         # read the file now, so that its problems are reported here
         source.entries()
-    return found
+    return sources
 
 
-def known(outputs: Sequence[Tensor], where: Where, sources: Sequence[Database]) -> Best | None:
+def find_recorded(
+    outputs: Sequence[Tensor], where: Where, sources: Sequence[Database]
+) -> Best | None:
     """Return the schedule that :func:`best` finds, without its warning; ``None`` if none fits."""
     return _find(outputs, where, sources, silent=True)
 
@@ -184,7 +187,7 @@ def known(outputs: Sequence[Tensor], where: Where, sources: Sequence[Database]) 
 def _find(
     outputs: Sequence[Tensor], where: Where, sources: Sequence[Database], silent: bool = False
 ) -> Best | None:
-    """Return the nearest entry that replays; of equally near ones, that of the first source."""
+    """Return the nearest entry that replays; the first source decides between equally near ones."""
     replayed = 0
     for _, source, entry in nearest_first(sources, [where], outputs):
         other_extents = entry.where.extents != where.extents
@@ -196,7 +199,7 @@ def _find(
         if replayed > _MOST_REPLAYED:
             break
         try:
-            made = replay(entry, outputs)
+            schedule = replay(entry, outputs)
         except SchedlangError as error:
             # steps for other extents need not fit: no problem of the file
             if not other_extents:
@@ -205,7 +208,7 @@ def _find(
         note = _note(outputs, entry)
         if note and not silent:
             warn(note)
-        return Best(made, entry.seconds or 0.0, entry, not note, note)
+        return Best(schedule, entry.seconds or 0.0, entry, not note, note)
     return None
 
 

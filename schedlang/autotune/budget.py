@@ -48,7 +48,7 @@ def finalists(search: Search) -> list[Trial]:
     The trials that every race compares are always among them, unless the time is over.
     """
     good = search.first_good(FINALISTS)
-    left = _left(search)
+    left = _seconds_left(search)
     if left is None or not search.task.timed:
         return good
     if left <= 0:
@@ -66,7 +66,7 @@ def untuned_fits(search: Search) -> bool:
     It does once that schedule has a time, unless a timeout leaves too little time to race it beside
     the trials that every race compares.
     """
-    untuned, left = _untuned_trials(search), _left(search)
+    untuned, left = _untuned_trials(search), _seconds_left(search)
     if not untuned or left is None:
         return bool(untuned)
     return race_cost([*search.compared(), *untuned]) <= left
@@ -80,7 +80,7 @@ def _untuned_trials(search: Search) -> list[Trial]:
     return [Trial(BASELINE, "ok", "", seconds=untuned.seconds, took=untuned.took)]
 
 
-def _left(search: Search) -> float | None:
+def _seconds_left(search: Search) -> float | None:
     """Return the seconds that a race may still take; ``None`` without a timeout."""
     if search.end is None or search.timeout is None:
         return None
@@ -120,10 +120,8 @@ def race_cost(trials: Sequence[Trial]) -> float:
 
 
 def _fitting(trials: Sequence[Trial], seconds: float) -> int:
-    """Return how many of ``trials``, from the first on, can race in so many seconds."""
-    return max(
-        (n for n in range(len(trials) + 1) if race_cost(trials[:n]) <= seconds), default=0
-    )
+    """Return how many of ``trials``, from the first on, can race in ``seconds``."""
+    return max((n for n in range(len(trials) + 1) if race_cost(trials[:n]) <= seconds), default=0)
 
 
 def _timing(call: float, window: float, patience: float) -> float:

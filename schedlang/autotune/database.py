@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Union
 
 from schedlang.autotune.record import Trial, Where, tolerance_of
-from schedlang.autotune.records.distance import comparable, differences, distance, preferred
+from schedlang.autotune.records.distance import comparable, differences, distance, sort_entries
 from schedlang.autotune.records.entry import LONGEST, Entry, from_line, to_line
-from schedlang.autotune.records.lines import append, opened, read_lines
+from schedlang.autotune.records.lines import append, open_lines, read_lines
 from schedlang.autotune.records.replay import decisions_for, sizes_in, steps_for
 from schedlang.autotune.records.warn import warn
 from schedlang.autotune.text import one_line
@@ -76,7 +76,7 @@ class Database:
 
     def check_writable(self) -> None:
         """Create the file; raise :class:`~schedlang.errors.TuningError` if it is not writable."""
-        with opened(self.path, write=True):
+        with open_lines(self.path, write=True):
             pass
 
     def add(self, where: Where, name: str, trial: Trial, outputs: Sequence[Tensor] = ()) -> None:
@@ -123,20 +123,20 @@ class Database:
     def ranked(self, where: Where, outputs: Sequence[Tensor] = ()) -> list[Entry]:
         """Return the timed entries of the same computation and kind of target, nearest first.
 
-        Sizes count most, then the details of the target, the machine and the versions. Of equally
-        near entries, larger sizes come first, then shorter times; a time from before a race is
-        multiplied by the factor by which the race slowed its winner. A schedule that failed later
-        in the file is left out, unless it failed by a smaller tolerance. Steps keep their recorded
-        names.
+        Sizes count most, then the details of the target, the machine and the versions. Equally near
+        entries are ordered by size, the larger first, and then by time, the shorter first; a time
+        from before a race is multiplied by the factor by which the race slowed its winner. A
+        schedule that failed later in the file is left out, unless it failed by a smaller tolerance.
+        Steps keep their recorded names.
         """
         entries = self._comparable(where, outputs)
         failed = defaultdict(list)
         for entry in entries:
             if entry.trial.outcome not in ("ok", *_LIMITED):
                 failed[_schedule(entry)].append(entry)
-        found = [e for e in entries if e.seconds is not None]
-        refuted = (any(_refutes(f, e) for f in failed[_schedule(e)]) for e in found)
-        return preferred(where, [e for e, wrong in zip(found, refuted) if not wrong])
+        timed = [e for e in entries if e.seconds is not None]
+        refuted = (any(_refutes(f, e) for f in failed[_schedule(e)]) for e in timed)
+        return sort_entries(where, [e for e, wrong in zip(timed, refuted) if not wrong])
 
     def best(self, where: Where, outputs: Sequence[Tensor] = ()) -> Entry | None:
         """Return the fastest entry that was measured exactly at ``where``."""
@@ -165,11 +165,11 @@ class Database:
 
     def _comparable(self, where: Where, outputs: Sequence[Tensor]) -> list[Entry]:
         """Return the entries to compare with ``where``, sizes in the names of ``outputs``."""
-        found = _last(e for e in self._read() if comparable(where, e.where))
-        if outputs and found:
+        entries = _last(e for e in self._read() if comparable(where, e.where))
+        if outputs and entries:
             names = names_of(outputs)
-            found = [replace(e, where=sizes_in(names, e)) for e in found]
-        return [replace(e, differs=differences(where, e.where)) for e in found]
+            entries = [replace(e, where=sizes_in(names, e)) for e in entries]
+        return [replace(e, differs=differences(where, e.where)) for e in entries]
 
     def _in_names(self, entry: Entry, outputs: Sequence[Tensor]) -> Entry | None:
         """Return ``entry`` in the names of ``outputs``; ``None`` if its steps do not fit."""
@@ -178,7 +178,7 @@ class Database:
         try:
             steps = steps_for(entry, outputs)
         except SchedlangError as error:
-            # a failed trial need not have valid steps: it is no problem of the file
+            # a failed trial need not have valid steps, and the file is sound with them
             if entry.seconds is not None:
                 self.skip(entry, str(error))
             return None
@@ -195,13 +195,13 @@ class Database:
     def exists(self) -> bool:
         """Return whether the file exists."""
         try:
-            with opened(self.path, write=False):
+            with open_lines(self.path, write=False):
                 return True
         except FileNotFoundError:
             return False
 
     def _forget(self) -> None:
-        """Reset the state to that of an unread file."""
+        """Reset the state, as if the file had not been read."""
         self._entries: list[Entry] = []
         self._last: list[Entry] = []
         self._problems: dict[int, str] = {}
@@ -215,7 +215,7 @@ class Database:
         """Read the lines that were appended since the last call, and return all entries."""
         with self._lock:
             try:
-                with opened(self.path, write=False) as descriptor:
+                with open_lines(self.path, write=False) as descriptor:
                     self._read_from(descriptor)
             except FileNotFoundError:
                 self._forget()
@@ -320,13 +320,13 @@ def nearest_first(
 
     The nearest comes first; of equally near ones, the first place and database count.
     """
-    found = [
+    near = [
         (distance(where, entry.where), rank, place, where, entry)
         for where in places
         for rank, database in enumerate(databases)
         for place, entry in enumerate(database.ranked(where, outputs))
     ]
-    for _, rank, _, where, entry in sorted(found, key=lambda item: item[:3]):
+    for _, rank, _, where, entry in sorted(near, key=lambda item: item[:3]):
         yield where, databases[rank], entry
 
 

@@ -78,17 +78,17 @@ def _time_untuned(search: Search) -> None:
         return
     deadline = search.space.deadline if until is None else None
     job = replace(search.untuned_job(), until=until)
-    for found in search.measurer.measure([job], None, deadline):
-        search.untuned = found
+    for measured in search.measurer.measure([job], None, deadline):
+        search.untuned = measured
 
 
-def _raced_untuned(search: Search, found: Measured | None) -> None:
+def _raced_untuned(search: Search, raced: Measured | None) -> None:
     """Store the time of the untuned schedule from the race, if it has one."""
-    if found is None or found.seconds is None:
+    if raced is None or raced.seconds is None:
         return
     known = search.untuned
     search.untuned_first = search.untuned_first or known
-    search.untuned = found if known is None else _better(found, known)
+    search.untuned = raced if known is None else _better(raced, known)
 
 
 def record_untuned(search: Search) -> None:
@@ -96,10 +96,10 @@ def record_untuned(search: Search) -> None:
 
     With a user's template it is not added, since the result must have the template's decisions.
     """
-    best, space, found = search.best(), search.space, search.untuned
+    best, space, timed = search.best(), search.space, search.untuned
     if best is None or best.seconds is None or not space.made:
         return
-    if found is None or found.seconds is None or found.seconds >= best.seconds:
+    if timed is None or timed.seconds is None or timed.seconds >= best.seconds:
         return
     untuned = space.of(empty_schedule(list(search.task.outputs)), {}, UNTUNED)
     key = key_of(untuned)
@@ -108,39 +108,42 @@ def record_untuned(search: Search) -> None:
     first = search.untuned_first
     trial = Trial(
         1 + max(t.number for t in search.trials), "ok", search.untuned_job().steps, {},
-        found.seconds, untuned.estimate.seconds, found.other_work, key, UNTUNED,
-        raced=first is not None, first=first.seconds if first else None, disturbed=not found.quiet,
+        timed.seconds, untuned.estimate.seconds, timed.other_work, key, UNTUNED,
+        raced=first is not None, first=first.seconds if first else None, disturbed=not timed.quiet,
         first_disturbed=first is not None and not first.quiet, checked=search.task.checked,
         limits=search.task.limited,
     )  # fmt: skip
     search.trials.append(trial)
     search.finalists.add(trial.number)
-    search.record(trial, found)
+    search.record(trial, timed)
     search.progress.trial(trial)
 
 
-def _again(search: Search, trial: Trial, found: Measured) -> Trial:
+def _again(search: Search, trial: Trial, measured: Measured) -> Trial:
     """Return a trial with its time from the race, and the tolerance and limits of this search."""
-    parts = [found.detail, found.other_work]
+    parts = [measured.detail, measured.other_work]
     detail = "; ".join(filter(None, parts))
     detail = f"when measured again: {detail}" if detail else ""
-    if found.outcome in SLOW:
+    if measured.outcome in SLOW:
         return replace(trial, detail=detail)
-    if found.seconds is not None:
-        found = _better(found, replace(found, seconds=trial.seconds, quiet=not trial.disturbed))
+    if measured.seconds is not None:
+        measured = _better(
+            measured, replace(measured, seconds=trial.seconds, quiet=not trial.disturbed)
+        )
     kept = trial.first is not None
     return replace(
-        trial, outcome=found.outcome, seconds=found.seconds, detail=detail,
+        trial, outcome=measured.outcome, seconds=measured.seconds, detail=detail,
         first=trial.first if kept else trial.seconds,
         first_disturbed=trial.first_disturbed if kept else trial.disturbed,
-        raced=found.outcome == "ok", disturbed=found.seconds is not None and not found.quiet,
+        raced=measured.outcome == "ok",
+        disturbed=measured.seconds is not None and not measured.quiet,
         checked=search.task.checked, limits=search.task.limited,
     )  # fmt: skip
 
 
-def _better(found: Measured, known: Measured) -> Measured:
+def _better(new: Measured, known: Measured) -> Measured:
     """Return the new time; a disturbed one only replaces the known time if it is shorter."""
-    if found.quiet or found.seconds is None or known.seconds is None:
-        return found
-    seconds = min(found.seconds, known.seconds)
-    return replace(found, seconds=seconds, quiet=known.quiet)
+    if new.quiet or new.seconds is None or known.seconds is None:
+        return new
+    seconds = min(new.seconds, known.seconds)
+    return replace(new, seconds=seconds, quiet=known.quiet)

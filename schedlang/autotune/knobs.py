@@ -114,8 +114,8 @@ class Knobs:
                 f"knobs.split({name!r}, {whole}, parts={parts}): there are {options} ways to "
                 f"split, and at most {MOST_WAYS} are allowed; split in several steps of fewer parts"
             )
-        found = [f for f in factorizations(whole, count) if most is None or f[-1] <= most]
-        return tuple(self.choice(name, found))
+        fitting = [f for f in factorizations(whole, count) if most is None or f[-1] <= most]
+        return tuple(self.choice(name, fitting))
 
     def permutation(self, name: str, items: Sequence[T]) -> tuple[T, ...]:
         """Return ``items`` in some order, as ``reorder`` takes them.
@@ -143,7 +143,7 @@ class Knobs:
         """
         constraint = holds
         if callable(holds):
-            holds = _applied(holds, self.decisions)
+            holds = _call_predicate(holds, self.decisions)
         if not holds:
             raise Rejected(why or _default_reason(constraint, self.decisions, sys._getframe(1)))
 
@@ -183,7 +183,7 @@ def _plain(value: Any, name: str) -> Decision:
     )
 
 
-def _applied(predicate: Callable[..., bool], decisions: Decisions) -> bool:
+def _call_predicate(predicate: Callable[..., bool], decisions: Decisions) -> bool:
     """Call ``predicate`` with the decisions that its parameters name.
 
     A parameter that names no decision must have a default.

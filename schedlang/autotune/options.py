@@ -67,7 +67,10 @@ def checked_seconds(name: str, value: Any, call: str = "autotune") -> float | No
 
 
 def _number(message: str, value: Any) -> float | None:
-    """Return ``value``; raise :class:`~schedlang.errors.TuningError` if it is no number of 0 up."""
+    """Return ``value``.
+
+    Raise :class:`~schedlang.errors.TuningError` unless it is a number, 0 or more.
+    """
     if value is None:
         return None
     if not _is_number(value) or not 0 <= value < np.inf:
@@ -99,7 +102,7 @@ def check_objects(
 
 
 def check_start(outputs: Sequence[Tensor], start: Any) -> None:
-    """Raise :class:`~schedlang.errors.TuningError` for what is no schedule of ``outputs``."""
+    """Raise :class:`~schedlang.errors.TuningError` unless ``start`` is a schedule of them."""
     if start is None:
         return
     if not isinstance(start, Schedule):
@@ -108,7 +111,7 @@ def check_start(outputs: Sequence[Tensor], start: Any) -> None:
             "sl.schedule(C) with some steps"
         )
     if list(start.outputs) != list(outputs):
-        given, names = (", ".join(t.name for t in found) for found in (start.outputs, outputs))
+        given, names = (", ".join(t.name for t in tensors) for tensors in (start.outputs, outputs))
         raise TuningError(
             f"autotune({names}, start=...): it is a schedule of {given}, another computation; "
             f"give one of {names}"
@@ -144,7 +147,7 @@ def checked_inputs(
     if isinstance(inputs, Mapping):
         fits = set(inputs) == set(names) and len(inputs) == len(names)
         items = [inputs[n] for n in names] if fits else []
-        wrong = _misnamed(inputs, names)
+        wrong = _misnamed_text(inputs, names)
     else:
         fits = isinstance(inputs, (list, tuple)) and len(inputs) == len(names)
         items = list(inputs) if fits else []
@@ -208,12 +211,12 @@ def _array(name: str, item: Any) -> np.ndarray[Any, Any]:
         ) from None
 
 
-def _misnamed(inputs: Mapping[Any, Any], names: Sequence[str]) -> str:
+def _misnamed_text(inputs: Mapping[Any, Any], names: Sequence[str]) -> str:
     """Return a message about unknown and missing names, empty if the names of ``inputs`` fit."""
     unknown = [str(name) for name in inputs if name not in names]
     missing = [name for name in names if name not in inputs]
     listed = (("not an input", unknown), ("missing", missing))
-    return "".join(f"{what}: {', '.join(found)}; " for what, found in listed if found)
+    return "".join(f"{what}: {', '.join(wrong)}; " for what, wrong in listed if wrong)
 
 
 def _takes_two(function: Any) -> bool:

@@ -138,9 +138,9 @@ def tolerance_of(checked: str) -> float | None:
     >>> tolerance_of(checked_text(0.001, "1f"))
     0.001
     """
-    found = re.match(r"tolerance ([-+.e\d]+)(,|$)", checked)
+    match = re.match(r"tolerance ([-+.e\d]+)(,|$)", checked)
     try:
-        return float(found[1]) if found else None
+        return float(match[1]) if match else None
     except ValueError:
         return None
 

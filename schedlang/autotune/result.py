@@ -10,7 +10,7 @@ from schedlang.autotune.record import Trial
 from schedlang.autotune.report.facts import Facts, correlation
 from schedlang.autotune.report.no_result import COMPILED_ALONE, no_result_message
 from schedlang.autotune.report.page import write_report
-from schedlang.autotune.report.remarks import hint, remark, untimed
+from schedlang.autotune.report.remarks import hint, remark, why_untimed
 from schedlang.autotune.report.summary import summary
 from schedlang.autotune.search import name_of
 from schedlang.compute.work import needed_flops
@@ -62,29 +62,29 @@ class TuningResult(InNotebooks):
             if task.target.facts.needs_driver and not task.timed:
                 why = f"{why}\n  {COMPILED_ALONE}"
             raise TuningError(f"autotune({search.name}): {why}")
-        found = Schedule.from_json(best.steps, list(task.outputs))
+        schedule = Schedule.from_json(best.steps, list(task.outputs))
         with warnings.catch_warnings():
             # the schedule was measured: it is the best in spite of spills or strides
             warnings.simplefilter("ignore", SpillWarning)
             warnings.simplefilter("ignore", StrideWarning)
             # a full disk must not lose the result
-            kernel = unwritten(found, None, task.target)
+            kernel = unwritten(schedule, None, task.target)
         facts = Facts(
             name=search.name, where=search.where, trials=tuple(search.trials),
             baseline=search.baseline, drawn=space.counts["drawn"],
             valid=space.counts["valid"],
             rank_correlation=correlation(search.trials),
-            timed=task.timed, best_nest=str(lower(found)), best_source=kernel.source,
-            best_python=found.as_python(), flops=needed_flops(task.outputs, task.values),
+            timed=task.timed, best_nest=str(lower(schedule)), best_source=kernel.source,
+            best_python=schedule.as_python(), flops=needed_flops(task.outputs, task.values),
             spent=spent, strategy=name_of(search.strategy), seed=seed, best=best.number,
             ended=search.ended, broken=search.broken,
             ran=task.runs,
             refused=tuple(space.reasons.most_common(MOST_REASONS)),
-            duplicates=search.duplicates, unraced=search.unraced, untimed=untimed(search),
-            remark=remark(search, found), finals_took=search.finals_took,
+            duplicates=search.duplicates, unraced=search.unraced, untimed=why_untimed(search),
+            remark=remark(search, schedule), finals_took=search.finals_took,
             lost=dict(getattr(search.measurer, "lost", {})),
         )  # fmt: skip
-        return TuningResult(kernel, found, best, facts)
+        return TuningResult(kernel, schedule, best, facts)
 
     @property
     def seconds(self) -> float | None:

@@ -60,8 +60,8 @@ def _valid_key(search: Search, trial: Trial) -> str:
         return ""
     space = search.space
     try:
-        made = Schedule.from_json(trial.steps, list(search.task.outputs))
-        key = key_of(space.of(made, trial.decisions, trial.strategy))
+        schedule = Schedule.from_json(trial.steps, list(search.task.outputs))
+        key = key_of(space.of(schedule, trial.decisions, trial.strategy))
         if search.template and key != key_of(space.replay(trial.decisions)):
             return ""
     except (SchedlangError, Rejected):

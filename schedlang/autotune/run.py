@@ -89,11 +89,11 @@ def _measure_all(search: Search) -> None:
             untuned_first = False
         best = search.best()
         least = best.seconds if best else None
-        for found in search.measurer.measure(jobs, least, search.space.deadline):
-            if found.number == BASELINE:
-                search.untuned = found
+        for measured in search.measurer.measure(jobs, least, search.space.deadline):
+            if measured.number == BASELINE:
+                search.untuned = measured
             else:
-                _ended(search, batch[found.number], by_number[found.number], found)
+                _record_trial(search, batch[measured.number], by_number[measured.number], measured)
             if search.space.late() and search.best() is not None:
                 break
 
@@ -113,18 +113,21 @@ def _over(search: Search) -> bool:
 
 def _proposals(search: Search) -> dict[int, Candidate]:
     """Return the next candidates, none of them measured before, by trial number."""
-    made: dict[int, Candidate] = {}
-    _take(search, search.given, made)
+    proposed: dict[int, Candidate] = {}
+    _take(search, search.given, proposed)
     left = search.most - len(search.trials)
     early = search.trials or (search.start and search.start.origin != NEAR_SIZE)
-    if early and len(made) < left:
-        _take_start(search, made)
+    if early and len(proposed) < left:
+        _take_start(search, proposed)
     wanted = min(search.measurer.batch, left, _largest_batch(search))
     repeated = 0
     # a batch that is hard to fill is measured as it is
-    while len(made) < wanted and not search.space.late() and not (made and _slow(search)) and (
-        repeated < (SOME_REPEATED if made else MOST_REPEATED)
-    ):  # fmt: skip
+    while (
+        len(proposed) < wanted
+        and not search.space.late()
+        and not (proposed and _slow(search))
+        and repeated < (SOME_REPEATED if proposed else MOST_REPEATED)
+    ):
         try:
             candidate = search.strategy.propose(search.space)
         except Exhausted as error:
@@ -141,13 +144,13 @@ def _proposals(search: Search) -> dict[int, Candidate]:
             continue
         search.seen.add(key)
         repeated = 0
-        made[len(search.trials) + len(made)] = candidate
-        if len(made) < wanted:
+        proposed[len(search.trials) + len(proposed)] = candidate
+        if len(proposed) < wanted:
             # what was fast at another size may be slower than the first proposal, the model's
-            _take_start(search, made)
-    if not made:
-        _take_start(search, made)
-    return made
+            _take_start(search, proposed)
+    if not proposed:
+        _take_start(search, proposed)
+    return proposed
 
 
 def _slow(search: Search) -> bool:
@@ -157,17 +160,17 @@ def _slow(search: Search) -> bool:
     return monotonic() > search.end - (1 - DRAWING) * search.timeout
 
 
-def _take_start(search: Search, made: dict[int, Candidate]) -> None:
+def _take_start(search: Search, proposed: dict[int, Candidate]) -> None:
     """Add the candidate that a database knows to the next ones, unless it was measured."""
     start, search.start = search.start, None
-    _take(search, start, made)
+    _take(search, start, proposed)
 
 
-def _take(search: Search, candidate: Candidate | None, made: dict[int, Candidate]) -> None:
+def _take(search: Search, candidate: Candidate | None, proposed: dict[int, Candidate]) -> None:
     """Add a candidate to the next ones, unless it was measured."""
     if candidate is not None and key_of(candidate) not in search.seen:
         search.seen.add(key_of(candidate))
-        made[len(search.trials) + len(made)] = candidate
+        proposed[len(search.trials) + len(proposed)] = candidate
 
 
 def _largest_batch(search: Search) -> int:
@@ -182,23 +185,23 @@ def _nothing_new(search: Search) -> str:
     return search.exhausted or "no other candidates were found"
 
 
-def _ended(search: Search, candidate: Candidate, job: Job, found: Measured) -> None:
+def _record_trial(search: Search, candidate: Candidate, job: Job, measured: Measured) -> None:
     """Record the trial of a measured candidate, and tell the strategy and the progress bar."""
-    detail = found.other_work or found.detail
+    detail = measured.other_work or measured.detail
     trial = Trial(
-        found.number, found.outcome, job.steps, candidate.decisions, found.seconds,
-        _refined(candidate.estimate.seconds, found), detail, key_of(candidate),
-        candidate.origin or name_of(search.strategy), found.took, template=search.template,
-        disturbed=found.seconds is not None and not found.quiet, checked=search.task.checked,
+        measured.number, measured.outcome, job.steps, candidate.decisions, measured.seconds,
+        _count_spills(candidate.estimate.seconds, measured), detail, key_of(candidate),
+        candidate.origin or name_of(search.strategy), measured.took, template=search.template,
+        disturbed=measured.seconds is not None and not measured.quiet, checked=search.task.checked,
         limits=search.task.limited,
     )  # fmt: skip
     search.trials.append(trial)
-    search.record(trial, found)
+    search.record(trial, measured)
     search.strategy.learn(trial)
     search.progress.trial(trial)
 
 
-def _refined(estimate: float, found: Measured) -> float:
+def _count_spills(estimate: float, measured: Measured) -> float:
     """Return an estimate, raised where the machine code of a GPU kernel spills registers."""
-    spilled = any(r.get("spill_bytes") for r in found.resources.values())
+    spilled = any(r.get("spill_bytes") for r in measured.resources.values())
     return estimate * SPILLED if spilled else estimate

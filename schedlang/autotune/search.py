@@ -10,7 +10,7 @@ from random import Random as Generator
 from typing import Any, Protocol
 
 from schedlang.autotune.knobs import Decisions, Rejected
-from schedlang.autotune.model.by_model import modelled
+from schedlang.autotune.model.by_model import candidate_by_model
 from schedlang.autotune.record import Trial
 from schedlang.autotune.space import Candidate, Space
 from schedlang.errors import TuningError
@@ -75,13 +75,13 @@ class Random:
     def propose(self, space: Space) -> Candidate:
         if not self._started:
             self._started = True
-            found = modelled(space) if space.made else None
-            if found is not None:
-                return found
+            preferred = candidate_by_model(space) if space.made else None
+            if preferred is not None:
+                return preferred
         compared = space.target.facts.compared_estimates
         single = self._rng.random() < (EPS_GREEDY if compared else EPS_GREEDY_GPU)
         count = 1 if single else _per_trial(space)
-        return _best(space, self._rng, [_drawn(space, self._rng) for _ in range(count)])
+        return _best(space, self._rng, [_draw(space, self._rng) for _ in range(count)])
 
     def learn(self, trial: Trial) -> None:
         """Ignore the trial: draws are independent of what was measured."""
@@ -90,7 +90,7 @@ class Random:
 class Evolve:
     """Evolutionary search: crossover and mutation of the fastest trials.
 
-    The method is that of Ansor (OSDI 2020, section 5.1).
+    The method is Ansor's (OSDI 2020, section 5.1).
     """
 
     name = "evolve"
@@ -103,8 +103,8 @@ class Evolve:
     def propose(self, space: Space) -> Candidate:
         if len(self._best) < POPULATION or self._rng.random() < RANDOM_PART:
             return self._random.propose(space)
-        found = [self._child(space) for _ in range(_per_trial(space))]
-        return _best(space, self._rng, found)
+        children = [self._child(space) for _ in range(_per_trial(space))]
+        return _best(space, self._rng, children)
 
     def learn(self, trial: Trial) -> None:
         # where nothing is timed, the estimate stands in
@@ -117,7 +117,7 @@ class Evolve:
         """Return a child: a parent, often crossed with another, with a few decisions redrawn."""
         rng = self._rng
 
-        def made() -> Decisions:
+        def redraw() -> Decisions:
             # the smaller of two ranks: faster parents are more likely
             ranks = [min(rng.randrange(POPULATION), rng.randrange(POPULATION)) for _ in range(2)]
             parent, mate = (self._best[rank][1] for rank in ranks)
@@ -128,7 +128,7 @@ class Evolve:
                 del given[name]
             return given
 
-        return _drawn(space, rng, made)
+        return _draw(space, rng, redraw)
 
 
 def valid(space: Space, rng: Generator, given: Callable[[], Decisions] | None = None) -> Candidate:
@@ -139,16 +139,16 @@ def valid(space: Space, rng: Generator, given: Callable[[], Decisions] | None = 
     return _first(space, lambda: space.draw(rng, given() if given is not None else None))
 
 
-def _drawn(space: Space, rng: Generator, given: Callable[[], Decisions] | None = None) -> Candidate:
+def _draw(space: Space, rng: Generator, given: Callable[[], Decisions] | None = None) -> Candidate:
     """Return a draw as :func:`valid` does, before the verifier has seen its nest."""
     return _first(space, lambda: space.draw_unverified(rng, given() if given is not None else None))
 
 
-def _best(space: Space, rng: Generator, found: Sequence[Candidate]) -> Candidate:
+def _best(space: Space, rng: Generator, candidates: Sequence[Candidate]) -> Candidate:
     """Return the candidate of the least estimate that passes the verifier, or else a new draw."""
-    for candidate in sorted(found, key=lambda c: c.estimate.seconds):
+    for candidate in sorted(candidates, key=lambda c: c.estimate.seconds):
         try:
-            return space.verified(candidate)
+            return space.verify(candidate)
         except Rejected:
             continue
     return valid(space, rng)
@@ -184,8 +184,10 @@ def strategy(search: Any, seed: int, call: str = "autotune") -> Strategy:
     """Return the strategy of that name, or ``search`` itself if it is a strategy."""
     if isinstance(search, str) and search in STRATEGIES:
         return STRATEGIES[search](seed)
-    made = not isinstance(search, type) and hasattr(search, "propose") and hasattr(search, "learn")
-    if made:
+    proposes = (
+        not isinstance(search, type) and hasattr(search, "propose") and hasattr(search, "learn")
+    )
+    if proposes:
         return search
     names = ", ".join(f'"{name}"' for name in STRATEGIES)
     raise TuningError(

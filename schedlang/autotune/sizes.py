@@ -22,7 +22,7 @@ def size_values(call: str, sizes: Mapping[Any, int] | None) -> dict[str, int]:
     """
     if sizes is not None and not isinstance(sizes, Mapping):
         raise TuningError(f"{call}(sizes={sizes!r}): give a dict of names and integers")
-    found: dict[Any, int] = {}
+    values: dict[Any, int] = {}
     sizes = sizes or {}
     for key, value in sizes.items():
         name = key.name if isinstance(key, Var) else key
@@ -34,20 +34,23 @@ def size_values(call: str, sizes: Mapping[Any, int] | None) -> dict[str, int]:
             raise TuningError(
                 f"{argument}: offsets would overflow 64-bit integers; give less than 2**62"
             )
-        if name in found:
+        if name in values:
             raise TuningError(f"{call}(sizes={dict(sizes)}): the size {name!r} is given twice")
-        found[name] = number
-    return found
+        values[name] = number
+    return values
 
 
 def checked_sizes(
-    call: str, outputs: Sequence[Tensor], sizes: Mapping[Any, int] | None, every: bool = False,
+    call: str,
+    outputs: Sequence[Tensor],
+    sizes: Mapping[Any, int] | None,
+    every: bool = False,
     name: str = "",
 ) -> dict[str, int]:
     """Return the values of ``sizes`` by name, checked against the sizes that ``outputs`` have.
 
-    With ``every``, each symbolic size must have a value. ``name`` is that of the whole in messages,
-    by default the names of ``outputs``.
+    With ``every``, each symbolic size must have a value. ``name`` is what messages call the
+    computation, by default the names of ``outputs``.
     """
     given, names = size_values(call, sizes), name or ", ".join(t.name for t in outputs)
     known = [v.name for v in variables(outputs) if v.is_size]

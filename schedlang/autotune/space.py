@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from random import Random
 from time import monotonic
 
-from schedlang.autotune.costs.averages import averaged
+from schedlang.autotune.costs.averages import average_loops
 from schedlang.autotune.costs.estimate import Estimate, estimate
 from schedlang.autotune.costs.estimate_gpu import estimate_gpu, registers
 from schedlang.autotune.knobs import (
@@ -20,7 +20,7 @@ from schedlang.autotune.knobs import (
     Refused,
     Rejected,
     refusal,
-)  # fmt: skip
+)
 from schedlang.autotune.steps import Filter, try_and_lower
 from schedlang.autotune.tactics.driver import moves_of, schedule_stages
 from schedlang.autotune.tactics.facts import Problem
@@ -35,7 +35,7 @@ from schedlang.errors import (
     OrderWarning,
     ScheduleError,
     VerifyError,
-)  # fmt: skip
+)
 from schedlang.gpu_lowering.lower import device_program
 from schedlang.gpu_lowering.program import Program
 from schedlang.ir.nest import Nest
@@ -119,7 +119,7 @@ class Space:
         Raises :class:`~schedlang.autotune.knobs.Rejected`, with the reason, if the candidate cannot
         be built or is not worth it.
         """
-        return self.verified(self.draw_unverified(rng, given))
+        return self.verify(self.draw_unverified(rng, given))
 
     def draw_unverified(self, rng: Random | None, given: Decisions | None = None) -> Candidate:
         """Return a candidate as :meth:`draw` does, whose nest the verifier has not seen yet.
@@ -129,14 +129,14 @@ class Space:
         """
         self.counts["drawn"] += 1
         try:
-            found = self._candidate(rng, given)
+            candidate = self._candidate(rng, given)
         except Rejected as error:
             self._count_invalid(error)
             raise
         self.counts["valid"] += 1
-        return found
+        return candidate
 
-    def verified(self, candidate: Candidate) -> Candidate:
+    def verify(self, candidate: Candidate) -> Candidate:
         """Return a candidate of :meth:`draw_unverified` if its nest passes the verifier.
 
         Otherwise raises :class:`~schedlang.autotune.knobs.Rejected`.
@@ -157,9 +157,9 @@ class Space:
 
     def replay(self, given: Decisions) -> Candidate:
         """Return the candidate that recorded decisions make. It is not counted as a draw."""
-        found = self._candidate(None, given)
-        _verify(found)
-        return found
+        candidate = self._candidate(None, given)
+        _verify(candidate)
+        return candidate
 
     def late(self) -> bool:
         """Return whether the deadline has passed."""
@@ -175,7 +175,7 @@ class Space:
             apply = partial(self._apply, knobs=knobs)
             s, nest = try_and_lower(untouched, apply, warned, OrderWarning)
             known, program = self._at_sizes(nest)
-            found = self._estimate(known, program)
+            estimate = self._estimate(known, program)
         except (ScheduleError, LoweringError, BuildError) as error:
             raise refusal(error) from None
         except OrderWarning:
@@ -183,9 +183,9 @@ class Space:
         if self.made:
             if self._spills(nest, program):
                 raise Rejected("a tile of sums does not fit the registers")
-            if found.flops > most_work(self.problem.least):
+            if estimate.flops > most_work(self.problem.least):
                 raise Rejected("recomputes too much")
-        return Candidate(knobs.decisions, s, nest, found, options=knobs.options)
+        return Candidate(knobs.decisions, s, nest, estimate, options=knobs.options)
 
     def of(self, s: Schedule, decisions: Decisions, origin: str) -> Candidate:
         """Return a candidate for a schedule that the space did not draw."""
@@ -205,7 +205,7 @@ class Space:
         if nest.sizes or sizes:
             # no shape tells a size that is an argument
             known = at_sizes(nest, {v.name: n for v, n in sizes.items()})
-        known = averaged(known, sizes)
+        known = average_loops(known, sizes)
         if not self.target.facts.binds_threads:
             return known, None
         program = device_program(nest, self.target)

@@ -101,8 +101,8 @@ class Search:
         good = self.good()
         given = None if self.given is None else key_of(self.given)
         asked = [t for t in good if t.source == given] + _first(good, self.first)
-        found = list({t.number: t for t in [*good[:1], *asked]}.values())
-        return found if len(found) > 1 else good[:2]
+        distinct = list({t.number: t for t in [*good[:1], *asked]}.values())
+        return distinct if len(distinct) > 1 else good[:2]
 
     def first_good(self, count: int) -> list[Trial]:
         """Return the trials that every race compares, then the next fastest: ``count`` of them."""
@@ -149,9 +149,9 @@ class Search:
         value = trial.seconds if self.task.timed else trial.estimate
         return np.inf if trial.outcome != "ok" or value is None else value
 
-    def record(self, trial: Trial, found: Measured) -> None:
+    def record(self, trial: Trial, measured: Measured) -> None:
         """Write a trial to the database, under the machine that measured it."""
-        where = replace(self.where, machine=found.machine or self.where.machine)
+        where = replace(self.where, machine=measured.machine or self.where.machine)
         self.database.add(where, self.name, trial, self.task.outputs)
 
     def untuned_job(self) -> Job:

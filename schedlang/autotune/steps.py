@@ -42,7 +42,7 @@ def try_and_lower(
 ) -> tuple[Schedule, Nest]:
     """Return the copy that :func:`try_steps` returns, and its loop nest; raise why there is none.
 
-    What happens to warnings of the steps also happens to those of lowering.
+    Warnings of lowering are treated like warnings of the steps.
     """
     copy = s.copy()
     with filter_warnings(warned, category):

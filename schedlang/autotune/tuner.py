@@ -10,7 +10,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from schedlang.autotune.best import known, packaged
+from schedlang.autotune.best import find_recorded, packaged
 from schedlang.autotune.database import Database
 from schedlang.autotune.options import (
     check_objects,
@@ -159,9 +159,7 @@ def autotune(
         machine.timed, checked_cold(wanted, cold, where_to),
     )  # fmt: skip
     end = None if timeout is None else started + timeout
-    problem = Problem(
-        wanted, where_to, machine.threads, task.values, frozenset(task.cold), team
-    )
+    problem = Problem(wanted, where_to, machine.threads, task.values, frozenset(task.cold), team)
     space = Space(problem, template, template is None, deadline=end)
     where = Where.here(wanted, where_to, known_sizes, machine.machine, machine.versions)
     most = trials if trials is not None else TRIALS if timeout is None else sys.maxsize
@@ -176,7 +174,7 @@ def autotune(
     state = Search(
         task, where, wanted[0].name, space, chosen, measurer, records, most, shown, recorded,
         "" if template is None else _name(template), timeout=timeout, end=end,
-        given=None if start is None else _given(space, start),
+        given=None if start is None else _candidate_of(space, start),
     )  # fmt: skip
     return run(state, resume, seed)
 
@@ -194,19 +192,21 @@ def _processes(task: Task, machine: Machine) -> int:
 
 def _start(space: Space, where: Where, sources: Sequence[Database]) -> Candidate | None:
     """Return the best recorded schedule, of this machine or a similar one, as a candidate."""
-    found = known(space.problem.outputs, where, sources)
-    if found is None or found.entry.trial.strategy == UNTUNED:
+    recorded = find_recorded(space.problem.outputs, where, sources)
+    if recorded is None or recorded.entry.trial.strategy == UNTUNED:
         return None
-    there = found.entry.where
+    there = recorded.entry.where
     same_sizes = (there.extents, there.sizes) == (where.extents, where.sizes)
     origin = "database" if same_sizes else NEAR_SIZE
     try:
-        return space.of(found.schedule, decisions_for(found.entry, space.problem.outputs), origin)
+        return space.of(
+            recorded.schedule, decisions_for(recorded.entry, space.problem.outputs), origin
+        )
     except SchedlangError:
         return None
 
 
-def _given(space: Space, start: Schedule) -> Candidate:
+def _candidate_of(space: Space, start: Schedule) -> Candidate:
     """Return the schedule that the search is to start from as a candidate."""
     try:
         return space.of(start, {}, GIVEN)
@@ -218,12 +218,12 @@ def _name(template: Template) -> str:
     """Return the name under which the database records the trials of a template."""
     module = getattr(template, "__module__", "")
     if module in ("__main__", SCRIPT):
-        module = _imported(module) or module
+        module = _import_name(module) or module
     named = [module, getattr(template, "__qualname__", type(template).__qualname__)]
     return ".".join(part for part in named if part)
 
 
-def _imported(module: str) -> str:
+def _import_name(module: str) -> str:
     """Return the name under which a module that runs as a script would be imported."""
     script = sys.modules.get(module)
     # a spec exists where ``python -m`` runs the module

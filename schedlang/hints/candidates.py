@@ -47,12 +47,12 @@ def _loops(s: Schedule, view: StageView, target: Target) -> Iterator[Steps]:
     kinds = s.state.stages[name].kinds
     plain = [a for a in view.leaf_axes if a not in kinds]
     data = [a for a in plain if not a.is_reduce]
-    taken = set(kinds.values())
-    if "vectorize" not in taken:
+    in_use = set(kinds.values())
+    if "vectorize" not in in_use:
         for axis in data:
             for width in (lanes, 2 * lanes):
                 yield Steps("vectorize", name, _vectors(name, axis, width), (name, axis))
-    if "parallel" not in taken and data:
+    if "parallel" not in in_use and data:
         yield step("parallel", name, data[0])
         if len(data) > 1:
             yield Steps("parallel", name, _fused_parallel(name, data[0], data[1]))
@@ -68,7 +68,7 @@ def _loops(s: Schedule, view: StageView, target: Target) -> Iterator[Steps]:
                 continue
             if lanes_at is not None:
                 yield Steps("register tile", name, _register_tile(name, axis, lanes_at, rows))
-            elif axis is not data[-1] and not taken:
+            elif axis is not data[-1] and not in_use:
                 for width in (lanes, 2 * lanes):
                     take = _vector_tile(name, axis, data[-1], rows, width)
                     yield Steps("register tile", name, take, (name, axis, "tile"))
@@ -146,17 +146,13 @@ def _register_tile(name: str, axis: Axis, lanes: Axis, rows: int) -> Take:
         others = [a for a in s[name].leaf_axes if a not in (inner, lanes, *written)]
         outside = [a for a in others if not a.is_reduce]
         # a data loop inside a reduction would keep the sums in memory
-        s[name].reorder(
-            *outside, *(a for a in others if a.is_reduce), inner, *written, lanes
-        )  # fmt: skip
+        s[name].reorder(*outside, *(a for a in others if a.is_reduce), inner, *written, lanes)
         s[name].unroll(inner)
 
     return take
 
 
-def _vector_tile(
-    name: str, axis: Axis, across: Axis, rows: int, width: int
-) -> Take:
+def _vector_tile(name: str, axis: Axis, across: Axis, rows: int, width: int) -> Take:
     """Return the steps that keep the sums of several rows of vectors in registers."""
 
     def take(s: Schedule) -> None:
@@ -177,11 +173,11 @@ def _placements(s: Schedule, view: StageView) -> Iterator[Steps]:
         yield step("compute_root", name)
     attach = place(state.updated(stage.with_(attach=Root()))).attach
     for reader, axis in legal_loops(state, attach, effective_readers(state)[name], stage):
-        yield Steps("compute_at", name, _attached(name, reader, axis))
+        yield Steps("compute_at", name, _attach_at(name, reader, axis))
         yield Steps("store_at", name, _in_strips(name, reader, axis))
 
 
-def _attached(name: str, reader: str, axis: Axis) -> Take:
+def _attach_at(name: str, reader: str, axis: Axis) -> Take:
     return lambda s: s[name].compute_at(s[reader], axis)
 
 

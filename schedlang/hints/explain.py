@@ -76,8 +76,7 @@ def explain(what: Any, *arrays: Any, target: Any = None) -> Explanation:
     ``what`` is a schedule, or a kernel for a CPU. Each reason comes from the loop nest and names
     its evidence. Its step has been tried on a copy of the schedule, and is listed only if the
     estimate promises at least 5 percent (see :func:`~schedlang.next_steps`): measure the result.
-    With ``arrays``, those of a call of the kernel, the kernel is timed by
-    :func:`~schedlang.evaluate`.
+    With ``arrays``, the arguments of a call, the kernel is timed by :func:`~schedlang.evaluate`.
 
     Raise :class:`~schedlang.errors.CallTypeError` for anything else, for a GPU, and for arrays
     without a kernel, and :class:`~schedlang.errors.LoweringError` for a schedule that cannot be
@@ -104,17 +103,18 @@ its own
                 f"explain({type(what).__name__})",
                 "it explains schedules and kernels for CPUs",
                 "Give the schedule of one of its kernels: net.kernels[0].schedule."
-                if hasattr(what, "kernels") and hasattr(what, "partition") else
-                "Give a schedule, or a kernel that sl.build made from one.",
+                if hasattr(what, "kernels") and hasattr(what, "partition")
+                else "Give a schedule, or a kernel that sl.build made from one.",
             )
-        )  # fmt: skip
+        )
     if arrays and kernel is None:
         raise CallTypeError(
             message(
-                "explain(schedule, arrays)", "a schedule is not called",
+                "explain(schedule, arrays)",
+                "a schedule is not called",
                 "Give the kernel: explain(sl.build(s), *arrays).",
             )
-        )  # fmt: skip
+        )
     measured = evaluate(kernel, *arrays) if kernel is not None and arrays else None
     steps = next_steps(s, where)
     nest = lower_quietly(s)
@@ -140,9 +140,10 @@ def _advice(finding: Finding, steps: Sequence[NextStep]) -> Advice | None:
     Vectors that the schedule asks for come before an order in which LLVM may find them itself.
     """
     fit = [
-        step for step in steps
+        step
+        for step in steps
         if step.primitive in finding.primitives and finding.stage in ("", step.stage)
-    ]  # fmt: skip
+    ]
     if not fit or fit[0].speedup < WORTH:
         return None
     about_as_good = [step for step in fit if step.speedup >= ALIKE * fit[0].speedup]

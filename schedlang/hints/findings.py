@@ -43,9 +43,9 @@ class Finding:
 
 def findings(nest: Nest, target: Target) -> Iterator[Finding]:
     """Yield the findings of a nest."""
-    found = stores(keep_sums(nest.body, LoopJob(nest, target)))
-    total = sum(map(iterations, found))
-    large = [s for s in found if iterations(s) >= SHARE * total and s.loops]
+    sites = stores(keep_sums(nest.body, LoopJob(nest, target)))
+    total = sum(map(iterations, sites))
+    large = [s for s in sites if iterations(s) >= SHARE * total and s.loops]
     yield from _idle_threads(large, target)
     yield from _repeated(nest)
     yield from _large_intermediates(nest, target)
@@ -61,14 +61,16 @@ def _idle_threads(large: Sequence[Site], target: Target) -> Iterator[Finding]:
     count = threads_of(target)
     # a stage inside the loops of another runs on their threads
     idle = dict.fromkeys(
-        s.stmt.stage for s in large
+        s.stmt.stage
+        for s in large
         if all(f.kind != "parallel" and f.stage == s.stmt.stage for f in s.loops)
-    )  # fmt: skip
+    )
     for stage in idle if count > 1 else ():
         yield Finding(
             f"stage {stage} runs on one thread, and parallel loops have {count} here",
-            frozenset({"parallel"}), stage,
-        )  # fmt: skip
+            frozenset({"parallel"}),
+            stage,
+        )
 
 
 def _repeated(nest: Nest) -> Iterator[Finding]:
@@ -79,21 +81,22 @@ def _repeated(nest: Nest) -> Iterator[Finding]:
         for buffer in site.stmt.buffers if site.stmt.reducer is None else ():
             if buffer.tensor is not None and buffer not in nest.args:
                 written.setdefault(buffer.tensor, []).append(site)
-    for tensor, found in written.items():
+    for tensor, sites in written.items():
         if not all(isinstance(extent, int) for extent in tensor.shape):
             continue
         counter = Counter(names=nest.names)
         times = sum(
-            counter.count(s.extents, [(guard.cond, True) for guard in s.guards]) for s in found
+            counter.count(s.extents, [(guard.cond, True) for guard in s.guards]) for s in sites
         )
         size = prod(int(extent) for extent in tensor.shape)
         if isinstance(times, int) and not counter.bounds and times > 1.05 * size:
-            stage = found[0].stmt.stage
+            stage = sites[0].stmt.stage
             yield Finding(
                 f"stage {stage} stores {times:,} values, {times / size:.2g} times as many as "
                 f"{tensor.name} has elements: neighbouring iterations compute the same ones",
-                PLACES, stage,
-            )  # fmt: skip
+                PLACES,
+                stage,
+            )
 
 
 def _large_intermediates(nest: Nest, target: Target) -> Iterator[Finding]:
@@ -104,8 +107,9 @@ def _large_intermediates(nest: Nest, target: Target) -> Iterator[Finding]:
         yield Finding(
             f"{buffer.name} takes {buffer.bytes:,} B, more than the second-level cache of "
             f"{cache:,} B: its values leave the cache before they are read",
-            PLACES, buffer.tensor.op.name,
-        )  # fmt: skip
+            PLACES,
+            buffer.tensor.op.name,
+        )
 
 
 def _strides(site: Site, nest: Nest) -> Iterator[Finding]:
@@ -120,8 +124,9 @@ def _strides(site: Site, nest: Nest) -> Iterator[Finding]:
             yield Finding(
                 f"the inner loop {name_of(inner, nest)} accesses {at} with a stride of {far:,} B: "
                 "each access is in a cache line of its own",
-                ORDERS, site.stmt.stage,
-            )  # fmt: skip
+                ORDERS,
+                site.stmt.stage,
+            )
 
 
 def _scalars(site: Site, target: Target) -> Iterator[Finding]:
@@ -130,8 +135,10 @@ def _scalars(site: Site, target: Target) -> Iterator[Finding]:
     if lanes > 1 and not any(f.kind == "vectorize" for f in site.loops):
         yield Finding(
             f"no loop of stage {site.stmt.stage} is vectorized, and a register holds {lanes} "
-            f"{dtype}", frozenset({"vectorize"}), site.stmt.stage,
-        )  # fmt: skip
+            f"{dtype}",
+            frozenset({"vectorize"}),
+            site.stmt.stage,
+        )
 
 
 def _waiting_sums(site: Site, nest: Nest) -> Iterator[Finding]:
@@ -145,8 +152,9 @@ def _waiting_sums(site: Site, nest: Nest) -> Iterator[Finding]:
         f"each iteration of {name_of(inner, nest)} waits for the {store.reducer.name} of the "
         f"previous one in stage {store.stage}, and no compiler may change the order of floats: "
         "partial results in the lanes of a vector do not wait",
-        frozenset({"rfactor"}), store.stage,
-    )  # fmt: skip
+        frozenset({"rfactor"}),
+        store.stage,
+    )
 
 
 def _reloaded(site: Site, target: Target) -> Iterator[Finding]:
@@ -162,8 +170,9 @@ def _reloaded(site: Site, target: Target) -> Iterator[Finding]:
         yield Finding(
             f"each multiply-add of stage {site.stmt.stage} loads {len(operands)} operands: with a "
             "tile of several rows in registers, one load serves them all",
-            frozenset({"register tile"}), site.stmt.stage,
-        )  # fmt: skip
+            frozenset({"register tile"}),
+            site.stmt.stage,
+        )
 
 
 def _short_loops(site: Site, nest: Nest) -> Iterator[Finding]:
@@ -171,5 +180,7 @@ def _short_loops(site: Site, nest: Nest) -> Iterator[Finding]:
     if inner.kind == "serial" and 1 < extent_of(inner) <= SHORT and isinstance(inner.extent, int):
         yield Finding(
             f"the inner loop {name_of(inner, nest)} has {inner.extent} iterations: counting and "
-            "testing them costs as much as their work", frozenset({"unroll"}), site.stmt.stage,
-        )  # fmt: skip
+            "testing them costs as much as their work",
+            frozenset({"unroll"}),
+            site.stmt.stage,
+        )

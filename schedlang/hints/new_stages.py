@@ -49,43 +49,43 @@ def _copies(s: Schedule, view: StageView) -> Iterator[Steps]:
     for node in postorder(getattr(op, "body", ())):
         if isinstance(node, Read):
             reads.setdefault(node.tensor, []).append(node)
-    for tensor, found in reads.items():
+    for tensor, same in reads.items():
         if not op.reduce_axis or len(tensor.shape) < 2:
             # each element is read once
             continue
         yield Steps("cache_read", name, _copy(name, tensor))
-        last = found[0].indices[-1]
-        if len(found) == 1 and len(tensor.shape) == 2 and lanes and isinstance(last, Axis):
+        last = same[0].indices[-1]
+        if len(same) == 1 and len(tensor.shape) == 2 and lanes and isinstance(last, Axis):
             width = lanes[0].extent
             if isinstance(width, Expr) or last not in view.op.axis:
                 continue
             if width < last.extent and _lanes_of(stage, last) is lanes[0]:
-                yield Steps("pack", name, _packed(name, tensor, width))
+                yield Steps("pack", name, _pack_panels(name, tensor, width))
 
 
 def _lanes_of(stage: Stage, root: Axis) -> Axis:
     """Return the innermost loop that splits of an axis made."""
-    found = root
-    while isinstance(made := stage.made_from(found), Split):
-        found = made.inner
-    return found
+    loop = root
+    while isinstance(split := stage.made_from(loop), Split):
+        loop = split.inner
+    return loop
 
 
 def _copy(name: str, tensor: Tensor) -> Take:
     return lambda s: s.cache_read(tensor, "global", [s[name].outputs[0]])
 
 
-def _packed(name: str, tensor: Tensor, width: int) -> Take:
+def _pack_panels(name: str, tensor: Tensor, width: int) -> Take:
     """Return the steps that copy a matrix in panels of ``width`` columns, row after row."""
 
     def take(s: Schedule) -> None:
-        made = s.cache_read(tensor, "global", [s[name].outputs[0]])
-        s[made].transform_layout(lambda i, j: (j // width, i, j % width))
-        row, column = s[made].op.axis
-        panel, lane = s[made].split(column, factor=width)
-        s[made].reorder(panel, row, lane)
-        s[made].vectorize(lane)
-        s[made].parallel(panel)
+        copy = s.cache_read(tensor, "global", [s[name].outputs[0]])
+        s[copy].transform_layout(lambda i, j: (j // width, i, j % width))
+        row, column = s[copy].op.axis
+        panel, lane = s[copy].split(column, factor=width)
+        s[copy].reorder(panel, row, lane)
+        s[copy].vectorize(lane)
+        s[copy].parallel(panel)
 
     return take
 
@@ -95,14 +95,14 @@ def _in_lanes(name: str, axis: Axis, width: int) -> Take:
 
     def take(s: Schedule) -> None:
         _, inner = s[name].split(axis, factor=width)
-        made = s.rfactor(s[name].outputs[0], inner, factor_axis=len(s[name].op.axis))
+        partial = s.rfactor(s[name].outputs[0], inner, factor_axis=len(s[name].op.axis))
         data = [a for a in s[name].leaf_axes if not a.is_reduce]
         if data:
             # partial results are added where they are made
-            s[made].compute_at(s[name], data[-1])
-        lane = s[made].op.axis[-1]
-        innermost(s, made, lane)
-        s[made].vectorize(lane)
+            s[partial].compute_at(s[name], data[-1])
+        lane = s[partial].op.axis[-1]
+        innermost(s, partial, lane)
+        s[partial].vectorize(lane)
 
     return take
 
@@ -112,7 +112,7 @@ def _in_parts(name: str, axis: Axis, length: int) -> Take:
 
     def take(s: Schedule) -> None:
         outer, _ = s[name].split(axis, factor=length)
-        made = s.rfactor(s[name].outputs[0], outer)
-        s[made].parallel(s[made].op.axis[0])
+        partial = s.rfactor(s[name].outputs[0], outer)
+        s[partial].parallel(s[partial].op.axis[0])
 
     return take

@@ -46,12 +46,12 @@ def next_steps(s: Any, target: Any = None) -> list[NextStep]:
     """Return the legal next steps of a schedule on a CPU, those that promise most first.
 
     Each is tried on a copy of ``s``. Steps that are refused or warn, whose nest does not lower or
-    does not pass the verifier, or that :func:`~schedlang.build` would warn of are left out. Of
-    vectors along one axis, the best width is listed. The effects are predictions: the tuner's
+    does not pass the verifier, or that :func:`~schedlang.build` would warn of are left out. For
+    vectors along one axis, only the best width is listed. The effects are predictions: the tuner's
     estimate, with the loops that LLVM vectorizes by itself, and with one memory for all cores.
     Nothing warns here, neither of a step nor of ``s`` itself.
 
-    Raise :class:`~schedlang.errors.CallTypeError` if ``s`` is no schedule, and
+    Raise :class:`~schedlang.errors.CallTypeError` if ``s`` is not a schedule, and
     :class:`~schedlang.errors.LoweringError` if it cannot be lowered.
 
     >>> import schedlang as sl
@@ -66,26 +66,28 @@ def next_steps(s: Any, target: Any = None) -> list[NextStep]:
     if not isinstance(s, Schedule):
         raise CallTypeError(
             explain(
-                f"next_steps({type(s).__name__})", "it takes a schedule",
+                f"next_steps({type(s).__name__})",
+                "it takes a schedule",
                 "Give the schedule of a computation: sl.schedule(C).",
             )
-        )  # fmt: skip
+        )
     where = Target.of(target)
     if where.facts.binds_threads:
         raise CallTypeError(
             explain(
-                f"next_steps(s, {where.kind!r})", "it knows the steps for CPUs only",
+                f"next_steps(s, {where.kind!r})",
+                "it knows the steps for CPUs only",
                 "Leave out the target, or search with sl.autotune(C, target=...).",
             )
-        )  # fmt: skip
+        )
     return rank([pair for pair in try_candidates(s, where) if pair is not None])
 
 
 def try_candidates(s: Schedule, target: Target) -> Iterator[tuple[Steps, NextStep] | None]:
     """Yield each legal candidate with its step, and ``None`` for each of the others.
 
-    So a caller can stop after any number of candidates. A candidate whose nest is that of ``s`` or
-    of a candidate before it counts as one of the others.
+    So a caller can stop after any number of candidates. A candidate counts as one of the others if
+    its nest is the nest of ``s``, or of an earlier candidate.
     """
     nest = lower_quietly(s)
     seconds, known = predict_here(nest, target).seconds, {str(nest)}

@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod, sqrt
 
-from schedlang.autotune.costs.averages import averaged
+from schedlang.autotune.costs.averages import average_loops
 from schedlang.autotune.costs.estimate import (
     CYCLE,
     costs,
-    joined,
     launching,
+    overlap,
     parallel_loop,
     slowest_share,
 )
@@ -50,7 +50,7 @@ def predict(nest: Nest, target: Target, threads: int) -> Prediction:
     the bandwidth, and servers.
     """
     cycles, waiting, launches = 0.0, 0.0, set()
-    for cost in costs(with_vectors_of_llvm(averaged(nest, {})), target, grouped=True):
+    for cost in costs(with_vectors_of_llvm(average_loops(nest, {})), target, grouped=True):
         *caches, memory = cost.traffic
         outer = parallel_loop(cost.loops) if threads > 1 else None
         share = shared = 1.0
@@ -59,7 +59,7 @@ def predict(nest: Nest, target: Target, threads: int) -> Prediction:
             share = slowest_share(outer[0], threads)
             shared = max(share, 1 / sqrt(threads))
         compute = cost.compute + START * _starts(cost.loops)
-        cycles += joined(compute * share, sum(caches) * share + memory * shared)
+        cycles += overlap(compute * share, sum(caches) * share + memory * shared)
         waiting += memory * shared
     cycles += sum(launching(times) for _, times in launches)
     return Prediction(cycles * CYCLE, waiting * CYCLE)

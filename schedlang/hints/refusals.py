@@ -41,19 +41,19 @@ def refusals(s: Schedule) -> list[Refused]:
     >>> print(refusals(sl.schedule(B))[-1].text)
     compute_inline() on stage B: B is an output and must be stored
     """
-    found: dict[tuple[str, str, str], Refused] = {}
-    for asked in _asked(s):
+    first: dict[tuple[str, str, str], Refused] = {}
+    for asked in _plainest_steps(s):
         try:
             try_steps(s, asked.take, "ignore")
         except SchedlangError as error:
-            made = Refused(asked.primitive, asked.stage, str(error))
+            refused = Refused(asked.primitive, asked.stage, str(error))
             # the reason, without the call that was refused
-            why = made.text.partition(": ")[2]
-            found.setdefault((made.primitive, made.stage, why), made)
-    return list(found.values())
+            why = refused.text.partition(": ")[2]
+            first.setdefault((refused.primitive, refused.stage, why), refused)
+    return list(first.values())
 
 
-def _asked(s: Schedule) -> Iterator[Steps]:
+def _plainest_steps(s: Schedule) -> Iterator[Steps]:
     """Yield the plainest step of each kind, whether it makes sense or not."""
     for view in s.stages:
         if not isinstance(view.op, ComputeOp):

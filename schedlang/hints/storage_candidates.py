@@ -29,6 +29,7 @@ def storage(s: Schedule, view: StageView) -> Iterator[Steps]:
     # a loop with loops inside gives a fetch the time to arrive
     outside = [a for a in view.leaf_axes[:-1] if stage.kinds.get(a) is None]
     for tensor in view.op.input_tensors:
-        if outside and not any(step.primitive == "prefetch" and step.stage == name
-                               for step in s.steps):  # fmt: skip
+        if outside and not any(
+            step.primitive == "prefetch" and step.stage == name for step in s.steps
+        ):
             yield step("prefetch", name, tensor, outside[-1], AHEAD)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from schedlang.autotune.at_once.known import known, sources
+from schedlang.autotune.at_once.known import find_known, sources
 from schedlang.autotune.at_once.scheduler import choose
 from schedlang.autotune.model.problems import problem_of
 from schedlang.compute.graph import variables
@@ -96,7 +96,7 @@ class Present:
         # a search plans for the sizes that it is given, and not for those that are assumed
         sizes = any(v.is_size for v in variables(outputs))
         problem = problem_of(outputs, network.target, {})
-        if not (every or sizes) and known(problem, sources(outputs, plan.database)) is None:
+        if not (every or sizes) and find_known(problem, sources(outputs, plan.database)) is None:
             return None
         made = next((k for k in network.kernels or () if k.name == first.name), None)
         if made is not None:

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from schedlang.autotune.report.effects import MOST_COLUMNS, Effect, knob_effects
-from schedlang.autotune.report.facts import Facts, ranked, winner
+from schedlang.autotune.report.facts import Facts, trials_with_worth, winner
 from schedlang.autotune.result import TuningResult
 from schedlang.errors import ComputeTypeError, PlotError, explain
 from schedlang.plot.palette import BLACK, BLUE, GREEN, LINE, RED, SOFT
@@ -37,7 +37,7 @@ def search(result: TuningResult) -> Picture:
             )
         )
     facts = result.facts
-    if not ranked(facts):
+    if not trials_with_worth(facts):
         raise PlotError(f"search({facts.name}): no trial has a time or an estimate to draw")
     effects, same = knob_effects(facts)
     title = f"Search for {facts.name}: {len(facts.trials)} trials"
@@ -78,7 +78,7 @@ def _drawn(facts: Facts, effects: list[Effect], title: str, caption: str) -> Any
 
 
 def _scale(axes: Any, facts: Facts) -> None:
-    values = [value for _, value in ranked(facts)]
+    values = [value for _, value in trials_with_worth(facts)]
     if min(values) > 0:
         axes.set_yscale("log")
     written = duration if facts.timed else number
@@ -98,7 +98,7 @@ def _scale(axes: Any, facts: Facts) -> None:
 def _curve(axes: Any, facts: Facts) -> None:
     from matplotlib.transforms import blended_transform_factory
 
-    measured = sorted(ranked(facts), key=lambda item: item[0].number)
+    measured = sorted(trials_with_worth(facts), key=lambda item: item[0].number)
     won = winner(facts)
     axes.scatter(
         [t.number for t, _ in measured],

@@ -12,7 +12,7 @@ from schedlang.autotune.best import packaged
 from schedlang.autotune.database import Database, nearest_first
 from schedlang.autotune.knobs import Rejected
 from schedlang.autotune.model.problems import space_of
-from schedlang.autotune.model.rename import renamed
+from schedlang.autotune.model.rename import rename_decisions
 from schedlang.autotune.record import UNTUNED, Where
 from schedlang.autotune.records.distance import differences, ratio
 from schedlang.autotune.records.entry import Entry
@@ -29,7 +29,7 @@ from schedlang.runtime.environment import machine
 from schedlang.schedule.schedule import Schedule, empty_schedule
 from schedlang.version import __version__
 
-# sizes up to so many times larger or smaller are near
+# sizes that are at most this many times larger or smaller are near
 NEAR = 4
 # the most entries that are tried, as their steps or knobs need not fit
 MOST_TRIED = 8
@@ -62,11 +62,11 @@ def sources(
     return [Database(database, op), *(packaged(op) if database is None else ())]
 
 
-def known(problem: Problem, databases: Sequence[Database]) -> Known | None:
+def find_known(problem: Problem, databases: Sequence[Database]) -> Known | None:
     """Return the fastest schedule that a database has for these sizes, or else for near ones.
 
-    It was measured for the same vectors, or the same GPU. If another number of threads measured it,
-    or other sizes, its knobs are made legal for those of ``problem``.
+    It was measured for the same vectors, or the same GPU. If it was measured with another number of
+    threads, or for other sizes, its knobs are made legal for the threads and sizes of ``problem``.
     """
     tried = 0
     for where, entry in _nearest_first(problem, databases):
@@ -80,15 +80,15 @@ def known(problem: Problem, databases: Sequence[Database]) -> Known | None:
         if tried > MOST_TRIED:
             break
         same = _same_threads(problem, entry)
-        made = _made(problem, entry, replays=not apart and same)
-        if made is not None:
+        schedule = _schedule_of(problem, entry, replays=not apart and same)
+        if schedule is not None:
             place = f"line {entry.line} of {entry.path}"
-            return Known(made, not apart, same, _note(where, entry), place)
+            return Known(schedule, not apart, same, _note(where, entry), place)
     return None
 
 
 def fastest(problem: Problem, databases: Sequence[Database]) -> Entry | None:
-    """Return the entry of :func:`known` for these sizes, whether its steps fit or not."""
+    """Return the entry of :func:`find_known` for these sizes, whether its steps fit or not."""
     for where, entry in _nearest_first(problem, databases):
         if not _sizes_apart(where, entry.where) and _same_target(where, entry.where):
             return entry
@@ -97,14 +97,14 @@ def fastest(problem: Problem, databases: Sequence[Database]) -> Entry | None:
 
 def _nearest_first(
     problem: Problem, databases: Sequence[Database]
-) -> Iterator[tuple[Where, Entry]]:  # fmt: skip
+) -> Iterator[tuple[Where, Entry]]:
     """Yield the timed entries of this computation, nearest first, each with what it is near to.
 
     Loops without a schedule are left out where nothing else was timed: a schedule may be faster.
     """
-    found = list(nearest_first(databases, _places(problem), problem.outputs))
-    compared = {entry.where for *_, entry in found if entry.trial.strategy != UNTUNED}
-    for where, _, entry in found:
+    entries = list(nearest_first(databases, _places(problem), problem.outputs))
+    compared = {entry.where for *_, entry in entries if entry.trial.strategy != UNTUNED}
+    for where, _, entry in entries:
         if entry.trial.strategy != UNTUNED or entry.where in compared:
             yield where, entry
 
@@ -121,17 +121,17 @@ def _places(problem: Problem) -> Iterator[Where]:
         yield Where.here(problem.outputs, replace(target, kind=kind), sizes, here, versions)
 
 
-def _sizes_apart(wanted: Where, found: Where) -> float:
+def _sizes_apart(wanted: Where, recorded: Where) -> float:
     """Return the largest distance of two sizes."""
-    mine, theirs = dict(wanted.sizes), dict(found.sizes)
-    if mine.keys() != theirs.keys() or len(wanted.extents) != len(found.extents):
+    mine, theirs = dict(wanted.sizes), dict(recorded.sizes)
+    if mine.keys() != theirs.keys() or len(wanted.extents) != len(recorded.extents):
         return float("inf")
-    pairs = [(mine[n], theirs[n]) for n in mine] + list(zip(wanted.extents, found.extents))
+    pairs = [(mine[n], theirs[n]) for n in mine] + list(zip(wanted.extents, recorded.extents))
     return max((ratio(a, b) for a, b in pairs), default=0.0)
 
 
-def _same_target(wanted: Where, found: Where) -> bool:
-    return wanted.target == found.target
+def _same_target(wanted: Where, recorded: Where) -> bool:
+    return wanted.target == recorded.target
 
 
 def _same_threads(problem: Problem, entry: Entry) -> bool:
@@ -142,33 +142,33 @@ def _same_threads(problem: Problem, entry: Entry) -> bool:
     return counts is not None and int(counts[2] or counts[1]) == problem.threads
 
 
-def _made(problem: Problem, entry: Entry, replays: bool) -> Schedule | None:
+def _schedule_of(problem: Problem, entry: Entry, replays: bool) -> Schedule | None:
     """Return the schedule of an entry for ``problem``; ``None`` if neither steps nor knobs fit."""
     if entry.trial.strategy == UNTUNED:
         return empty_schedule(list(problem.outputs))
     try:
-        return _replayed(problem, entry) if replays else _fitted(problem, entry)
+        return _replay(problem, entry) if replays else _fit_knobs(problem, entry)
     except (SchedlangError, Rejected):
         # steps or knobs for another size need not fit
         return None
 
 
-def _replayed(problem: Problem, entry: Entry) -> Schedule:
-    made = replay(entry, problem.outputs)
-    verify(lower_state(made.state))
-    return made
+def _replay(problem: Problem, entry: Entry) -> Schedule:
+    schedule = replay(entry, problem.outputs)
+    verify(lower_state(schedule.state))
+    return schedule
 
 
-def _fitted(problem: Problem, entry: Entry) -> Schedule | None:
+def _fit_knobs(problem: Problem, entry: Entry) -> Schedule | None:
     """Return the schedule of an entry's decisions, each made legal for ``problem``.
 
     The steps of a template of the user are replayed, as only that template knows its knobs.
     """
     if entry.trial.template or not entry.trial.decisions:
-        return _replayed(problem, entry)
+        return _replay(problem, entry)
     decisions = entry.trial.decisions
     if entry.names != Names():
-        own = renamed(decisions, entry.names, names_of(problem.outputs))
+        own = rename_decisions(decisions, entry.names, names_of(problem.outputs))
         if own is None:
             return None
         decisions = own

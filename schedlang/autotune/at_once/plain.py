@@ -1,4 +1,4 @@
-"""A plain schedule, for computations of which the tactics make none."""
+"""A plain schedule, for computations that the tactics cannot schedule."""
 
 from __future__ import annotations
 

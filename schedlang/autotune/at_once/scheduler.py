@@ -7,12 +7,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from schedlang.autotune.at_once.known import known, sources
+from schedlang.autotune.at_once.known import find_known, sources
 from schedlang.autotune.at_once.plain import plain
 from schedlang.autotune.database import Database
 from schedlang.autotune.model.by_model import by_model
 from schedlang.autotune.model.parallel_loops import without_useless_threads
-from schedlang.autotune.model.problems import assumed, problem_of, space_of
+from schedlang.autotune.model.problems import assumed_sizes, problem_of, space_of
 from schedlang.autotune.record import NEAR_SIZE
 from schedlang.autotune.records.warn import warn
 from schedlang.autotune.sizes import checked_sizes
@@ -23,7 +23,7 @@ from schedlang.errors import ComputeTypeError, PlainScheduleWarning, first_line
 from schedlang.schedule.schedule import Schedule, empty_schedule
 from schedlang.target import Target, TargetLike
 
-# beyond so many times the estimate of the model's schedule, another one is clearly slower
+# a schedule is clearly slower if its estimate is more than this many times the model's
 CLEARLY_SLOWER = 1.25
 # where a schedule comes from
 DATABASE, MODEL, PLAIN = "database", "model", "plain"
@@ -33,9 +33,9 @@ DATABASE, MODEL, PLAIN = "database", "model", "plain"
 class Choice:
     """A schedule, and where it comes from.
 
-    * ``origin``: ``"database"`` for one that a search measured at these sizes; ``"near size"`` for
-      one of other sizes, its knobs made legal for these; ``"model"`` for that of the cost model;
-      ``"plain"`` if neither gave one.
+    * ``origin``: ``"database"`` if a search measured it at these sizes; ``"near size"`` if a search
+      measured it at other sizes, and its knobs were made legal for these; ``"model"`` if the cost
+      model chose it; ``"plain"`` if neither gave one.
     * ``note``: one line about it: where it was measured and what differs, the assumed sizes, or why
       it is plain.
     * ``assumed``: the numbers assumed for symbolic sizes that were not given, by name.
@@ -57,11 +57,12 @@ def autoschedule(
 ) -> Schedule:
     """Return a good schedule of ``outputs``, a tensor or a list of them, in a second or less.
 
-    Nothing is compiled or measured. The schedule is that of a tuning database, if a search measured
-    these sizes, or else the nearest ones up to a factor of 4, with its knobs made legal for these
-    sizes. Otherwise the tactics of :func:`schedlang.autotune` make it, and their cost model decides
-    each knob, as in Halide's autoschedulers (Mullapudi et al., SIGGRAPH 2016). The same computation
-    always gets the same schedule on one machine, as long as the databases do not change.
+    Nothing is compiled or measured. The schedule comes from a tuning database if a search measured
+    these sizes. Otherwise it may come from the nearest sizes that were measured, up to a factor of
+    4, with its knobs made legal for these sizes. Without either, the tactics of
+    :func:`schedlang.autotune` make it, and their cost model decides each knob, as in Halide's
+    autoschedulers (Mullapudi et al., SIGGRAPH 2016). The same computation always gets the same
+    schedule on one machine, as long as the databases do not change.
 
     * ``target``: as :func:`~schedlang.targets.build.build` takes it. What it leaves out, such as
       the vector width, is this machine's. A CPU is planned for as many threads as
@@ -88,11 +89,11 @@ def autoschedule(
     >>> {"vectorize", "unroll", "parallel"} <= {step.primitive for step in s.steps}
     True
     """
-    found = choose(outputs, target, sizes, database)
-    if found.origin == PLAIN:
-        names = ", ".join(t.name for t in found.schedule.outputs)
-        warn(f"autoschedule({names}): the schedule is plain: {found.note}", PlainScheduleWarning)
-    return found.schedule
+    choice = choose(outputs, target, sizes, database)
+    if choice.origin == PLAIN:
+        names = ", ".join(t.name for t in choice.schedule.outputs)
+        warn(f"autoschedule({names}): the schedule is plain: {choice.note}", PlainScheduleWarning)
+    return choice.schedule
 
 
 def choose(
@@ -106,15 +107,16 @@ def choose(
     """Return the schedule of :func:`autoschedule`, and where it comes from.
 
     The cost model assumes that the caches have what fits them, and that threads start late on a
-    machine with other work. Of a kernel among others, ``cold`` are the names of inputs that come
-    from memory in each call, and ``team`` says that other threads wait for work when it starts.
-    Raises what :func:`autoschedule` raises, and never warns of a plain schedule.
+    machine with other work. A kernel may run among others: ``cold`` are then the names of the
+    inputs that come from memory in each call, and ``team`` says that other threads wait for work
+    when the kernel starts. Raises what :func:`autoschedule` raises, and never warns of a plain
+    schedule.
 
     >>> import schedlang as sl
     >>> A = sl.placeholder((sl.var("n"),), name="A")
     >>> B = sl.compute(A.shape, lambda i: A[i] + 1, name="B")
-    >>> found = choose(B)
-    >>> found.origin, dict(found.assumed)
+    >>> choice = choose(B)
+    >>> choice.origin, dict(choice.assumed)
     ('model', {'n': 256})
     """
     if isinstance(outputs, Schedule):
@@ -124,27 +126,27 @@ def choose(
     tensors = empty_schedule(outputs, "autoschedule").outputs
     warn_of_float64(tensors)
     device = Target.of(target)
-    # a mistake in a package's tactics is no reason for a plain schedule
+    # for a mistake in a package's tactics, an error says more than a plain schedule
     registry_for(device)
     given = checked_sizes("autoschedule", tensors, sizes)
     problem = replace(problem_of(tensors, device, given), cold=frozenset(cold), team=team)
-    guessed = assumed(problem, given)
-    hit = known(problem, sources(tensors, database))
+    guessed = assumed_sizes(problem, given)
+    hit = find_known(problem, sources(tensors, database))
     if hit is not None and hit.same_sizes and hit.same_threads:
         return Choice(hit.schedule, DATABASE, hit.note, guessed, hit.place)
-    made, note = _modelled(problem)
-    near = None if hit is None else _fitted(problem, hit.schedule, made)
+    modelled, note = _schedule_by_model(problem)
+    near = None if hit is None else _unless_slower(problem, hit.schedule, modelled)
     if hit is not None and near is not None:
         origin = DATABASE if hit.same_sizes else NEAR_SIZE
         return Choice(near, origin, hit.note, guessed, hit.place)
-    if made is None:
+    if modelled is None:
         return Choice(plain(problem), PLAIN, note, guessed)
     listed = ", ".join(f"{name} = {n}" for name, n in guessed.items())
     notes = [f"planned for {listed}"] if listed else []
-    return Choice(made, MODEL, "; ".join([*notes, *([note] if note else [])]), guessed)
+    return Choice(modelled, MODEL, "; ".join([*notes, *([note] if note else [])]), guessed)
 
 
-def _fitted(problem: Problem, near: Schedule, made: Schedule | None) -> Schedule | None:
+def _unless_slower(problem: Problem, near: Schedule, modelled: Schedule | None) -> Schedule | None:
     """Return a schedule that was made legal, ``None`` if it is clearly slower than the model's.
 
     What was the fastest at one size may waste most of a vector or of a cache at another, threads
@@ -152,13 +154,13 @@ def _fitted(problem: Problem, near: Schedule, made: Schedule | None) -> Schedule
     """
     if not problem.target.facts.binds_threads:
         near = without_useless_threads(near, problem)
-    if made is None:
+    if modelled is None:
         return near
     space = space_of(problem)
-    return near if space.seconds(near) <= CLEARLY_SLOWER * space.seconds(made) else None
+    return near if space.seconds(near) <= CLEARLY_SLOWER * space.seconds(modelled) else None
 
 
-def _modelled(problem: Problem) -> tuple[Schedule | None, str]:
+def _schedule_by_model(problem: Problem) -> tuple[Schedule | None, str]:
     """Return the schedule of the cost model and what to say about it, or why there is none."""
     try:
         return by_model(problem)

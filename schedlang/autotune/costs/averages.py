@@ -28,11 +28,11 @@ class _UnknownError(LookupError):
     """Raised where nothing is known of an element."""
 
 
-def averaged(nest: Nest, sizes: Mapping[Var, int]) -> Nest:
+def average_loops(nest: Nest, sizes: Mapping[Var, int]) -> Nest:
     """Return ``nest`` with an average extent for each trimmed loop, without its tests.
 
-    ``sizes`` are the values of the sizes. The result is for estimates: it computes nothing. A loop
-    of which nothing is known has half of its box.
+    ``sizes`` are the values of the sizes. The result is for estimates: it computes nothing. If
+    nothing is known of a loop, its extent is half of its box.
 
     >>> import schedlang as sl
     >>> A = sl.placeholder((100, 100), name="A")
@@ -40,7 +40,7 @@ def averaged(nest: Nest, sizes: Mapping[Var, int]) -> Nest:
     ...     k = sl.reduce_axis((0, i + 1), name="k")
     ...     return sl.sum(A[i, k], axis=k)
     >>> nest = sl.lower(sl.schedule(sl.compute((100,), row, name="S")))
-    >>> 45 < averaged(nest, {}).loops[-1].extent < 56
+    >>> 45 < average_loops(nest, {}).loops[-1].extent < 56
     True
     """
     if not any(trimmed(loop).tests for loop in nest.loops):
@@ -50,7 +50,7 @@ def averaged(nest: Nest, sizes: Mapping[Var, int]) -> Nest:
 
 
 class _Sampler:
-    """Values of the loops around a statement, drawn together, and of what they read."""
+    """Samples of the loops around a statement, and of the elements that these loops read."""
 
     def __init__(self, rng: np.random.Generator, sizes: Mapping[Var, int]) -> None:
         self.rng = rng
@@ -59,24 +59,24 @@ class _Sampler:
     def stmt(self, stmt: Stmt, values: Mapping[Any, Any]) -> Stmt:
         if not isinstance(stmt, For):
             return with_held(stmt, lambda inner: self.stmt(inner, values))
-        found = trimmed(stmt)
-        start, length = self.range_of(stmt, found, values)
+        loop = trimmed(stmt)
+        start, length = self.range_of(stmt, loop, values)
         at = start + np.floor(self.rng.random(SAMPLES) * np.maximum(length, 1)).astype(np.int64)
-        body = Block(tuple(self.stmt(s, {**values, stmt.axis: at}) for s in found.body.stmts))
-        if not found.tests or not isinstance(stmt.extent, int):
+        body = Block(tuple(self.stmt(s, {**values, stmt.axis: at}) for s in loop.body.stmts))
+        if not loop.tests or not isinstance(stmt.extent, int):
             # a size that is not known counts as in any other loop
             return replace(stmt, body=body)
         return replace(stmt, body=body, extent=max(1, round(float(length.mean()))))
 
     def range_of(
-        self, loop: For, found: Trimmed, values: Mapping[Any, Any]
+        self, loop: For, trim: Trimmed, values: Mapping[Any, Any]
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the sampled starts and lengths of a loop's range."""
         try:
-            start, stop = (self.value(end, values) for end in (found.start, found.stop))
+            start, stop = (self.value(end, values) for end in (trim.start, trim.stop))
         except _UnknownError:
             extent = loop.extent if isinstance(loop.extent, int) else 1
-            stop = np.full(SAMPLES, max(1, extent // 2) if found.tests else extent)
+            stop = np.full(SAMPLES, max(1, extent // 2) if trim.tests else extent)
             return np.zeros(SAMPLES, np.int64), stop
         return start, np.maximum(stop - start, 0)
 
@@ -84,10 +84,10 @@ class _Sampler:
         if isinstance(end, int):
             return np.full(SAMPLES, end)
         try:
-            found = evaluate(end, {**self.sizes, **values}, self.read)
+            sampled = evaluate(end, {**self.sizes, **values}, self.read)
         except KeyError as error:
             raise _UnknownError from error
-        return np.broadcast_to(found, (SAMPLES,)).astype(np.int64)
+        return np.broadcast_to(sampled, (SAMPLES,)).astype(np.int64)
 
     def read(self, load: Load, indices: Sequence[Any]) -> np.ndarray:
         tensor = load.buffer.tensor
@@ -97,8 +97,8 @@ class _Sampler:
         low, high = (int(self.value(end, {})[0]) for end in facts.within)
         last = load.buffer.shape[-1]
         if not facts.monotonic or not isinstance(last, int):
-            found = self.rng.integers(low, max(low, high) + 1, SAMPLES)
+            elements = self.rng.integers(low, max(low, high) + 1, SAMPLES)
         else:
             at = np.broadcast_to(indices[-1], (SAMPLES,))
-            found = low + (high - low) * np.clip(at, 0, last - 1) // max(last - 1, 1)
-        return found.astype(load.dtype)
+            elements = low + (high - low) * np.clip(at, 0, last - 1) // max(last - 1, 1)
+        return elements.astype(load.dtype)

@@ -74,8 +74,8 @@ def _first(capability: tuple[int, int]) -> Speed:
         raise LookupError("a GPU of another kind")
     # clock rates are in kHz, the bus width in bits; memory transfers data twice per cycle
     memory = 2 * here.MEMORY_CLOCK_RATE * 1e3 * here.GLOBAL_MEMORY_BUS_WIDTH / 8
-    found = Speed(here.MULTIPROCESSOR_COUNT, here.CLOCK_RATE * 1e3, memory)
-    if not found.clock or not found.memory:
+    speed = Speed(here.MULTIPROCESSOR_COUNT, here.CLOCK_RATE * 1e3, memory)
+    if not speed.clock or not speed.memory:
         # memory shared with the CPU may report no clock
         raise LookupError("a GPU that does not say how fast it is")
-    return found
+    return speed

@@ -61,8 +61,8 @@ class Estimate:
 class _Around:
     """The loops, tests and kept sums around a statement.
 
-    ``guards`` is how many tests are inside unrolled or vectorized loops. ``share`` is the
-    part of the lanes and rows that pass the tests of bounds, ``new`` that of the iterations in
+    ``guards`` is how many tests are inside unrolled or vectorized loops. ``share`` is the part of
+    the lanes and rows that pass the tests of bounds, and ``new`` is the part of the iterations in
     which sliding windows compute new rows. ``kept`` are the buffers whose sums stay in registers.
     """
 
@@ -87,7 +87,7 @@ class Cost:
     flops: float
 
 
-def joined(compute: float, traffic: float) -> float:
+def overlap(compute: float, traffic: float) -> float:
     """Return the cycles of instructions and traffic that overlap for the most part."""
     return max(compute, traffic) + OVERLAP * min(compute, traffic)
 
@@ -128,7 +128,7 @@ def estimate(
     """
     cycles, work, launches = 0.0, 0.0, set()
     for cost in costs(nest, target, jumps=jumps, cold=cold):
-        own = joined(cost.compute, sum(cost.traffic))
+        own = overlap(cost.compute, sum(cost.traffic))
         outer = parallel_loop(cost.loops) if threads > 1 else None
         if outer is not None:
             own *= slowest_share(outer[0], threads)
@@ -166,8 +166,8 @@ def work_of(nest: Nest) -> float:
 
 def _stores(body: Stmt) -> list[tuple[Store, _Around]]:
     """Return each store with the loops and tests around it, the last one first."""
-    found = contexts(body, _Around(), _inside)
-    return [(stmt, around) for stmt, around in found if isinstance(stmt, Store)][::-1]
+    statements = contexts(body, _Around(), _inside)
+    return [(stmt, around) for stmt, around in statements if isinstance(stmt, Store)][::-1]
 
 
 def _inside(stmt: Stmt, around: _Around) -> _Around:
@@ -244,9 +244,9 @@ def _cost(
     units = instructions(store, _times(store, lane, written, pieces), copies * pieces)
     flops = operations(store)
     kept = store.reducer is not None and around.kept.issuperset(store.buffers)
-    found = [a for a in accesses(store) if a.stores or not (kept and a.updates)]
-    loads = sum(_load(a, lane, written, pieces, copies) for a in found if not a.stores)
-    stores = 0.0 if kept else sum(_load(a, lane, [], pieces, copies) for a in found if a.stores)
+    counted = [a for a in accesses(store) if a.stores or not (kept and a.updates)]
+    loads = sum(_load(a, lane, written, pieces, copies) for a in counted if not a.stores)
+    stores = 0.0 if kept else sum(_load(a, lane, [], pieces, copies) for a in counted if a.stores)
     # little overlap of units and loads agrees best with measured times; a vector wider than the
     # datapath takes several passes
     each = max((units + loads) / 2, stores) * (target.passes if lane else 1)
@@ -257,8 +257,8 @@ def _cost(
         each *= 2.0
     loop_overhead = 1.0 if outside else 0.0
     if grouped:
-        found = one_of_each_group(found)
-    moved = line_traffic(found, loops, extent_of, target.caches, resident, jumps)
+        counted = one_of_each_group(counted)
+    moved = line_traffic(counted, loops, extent_of, target.caches, resident, jumps)
     traffic = tuple(bytes_ / rate for bytes_, rate in zip(moved, RATES[-len(moved) :]))
     compute = times * (each + loop_overhead)
     return Cost(loops, compute, traffic, times * copies * lanes * around.share * flops)
@@ -286,7 +286,7 @@ def _times(
 
 def _load(
     access: Access, lane: For | None, written: Sequence[For], pieces: int, copies: int
-) -> float:  # fmt: skip
+) -> float:
     """Return the load or store instructions of all copies; equal ones count once."""
     offset = flat(access.buffer, access.indices)
     equal = prod(extent_of(f) for f in written if lane_step(offset, f.axis) == 0)

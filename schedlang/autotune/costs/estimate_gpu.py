@@ -3,8 +3,8 @@
 The model is a roofline with occupancy (Williams, Waterman and Patterson, "Roofline", CACM 2009). It
 counts issued instructions, sectors of global memory and passes of shared memory, and divides each
 by the rate of the device. Blocks that run one after another add the cycles that each waits
-(``waits.py``). The addresses of the first warp stand for those of all warps. The estimate only
-ranks candidates.
+(``waits.py``). The addresses of the first warp stand for the addresses of all warps. The estimate
+only ranks candidates.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LAUNCH = 3e-6
 
 
 def estimate_gpu(program: Program, target: Target) -> Estimate:
-    """Return the cost of ``program`` on ``target``; ``flops`` are those of a whole call.
+    """Return the cost of ``program`` on ``target``; ``flops`` counts a whole call.
 
     >>> import schedlang as sl
     >>> from schedlang.gpu_lowering.lower import device_program
@@ -96,9 +96,10 @@ def _seconds(launch: Launch, work: Work, blocks: int, warps: int, target: Target
     # what is read again comes from a cache
     once = min(blocks * each, _bytes(launch))
     moved = max(
-        once / (speed.memory * REACHED), blocks * each / (speed.memory * CACHED),
+        once / (speed.memory * REACHED),
+        blocks * each / (speed.memory * CACHED),
         share * each / (CACHE_RATE * speed.clock),
-    )  # fmt: skip
+    )
     slow = max(issue, shared, moved)
     fetch = waves * work.fetched * FETCH / speed.clock
     spilled = 2.0 if registers(launch) > device.registers else 1.0
@@ -108,8 +109,8 @@ def _seconds(launch: Launch, work: Work, blocks: int, warps: int, target: Target
 
 def _bytes(launch: Launch) -> int:
     """Return the bytes of the global arrays that a kernel accesses; symbolic ones count 0."""
-    found = written_buffers(launch.body) | read_buffers(launch.body)
-    return sum(b.bytes or 0 for b in found if b.scope == "global")
+    buffers = written_buffers(launch.body) | read_buffers(launch.body)
+    return sum(b.bytes or 0 for b in buffers if b.scope == "global")
 
 
 def registers(launch: Launch) -> int:

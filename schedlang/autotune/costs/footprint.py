@@ -65,7 +65,7 @@ class Footprint:
 def one_of_each_group(accesses: Sequence[Access]) -> list[Access]:
     """Return one access of each group whose indices differ by constants alone.
 
-    The others find most of their lines in the cache, as those of a stencil do: this is the group
+    The others find most of their lines in the cache, like the reads of a stencil: this is the group
     reuse of Wolf and Lam, "A data locality optimizing algorithm" (PLDI 1991).
 
     >>> from schedlang.expr.nodes import Axis
@@ -73,11 +73,11 @@ def one_of_each_group(accesses: Sequence[Access]) -> list[Access]:
     >>> len(one_of_each_group([Access(B, (i + k, j)) for k in range(3)] + [Access(B, (j, i))]))
     2
     """
-    found: dict[object, Access] = {}
+    groups: dict[object, Access] = {}
     for access in accesses:
         lins = [to_lin(index) for index in access.indices]
-        found.setdefault((access.buffer, *(lin - lin.terms.get((), 0) for lin in lins)), access)
-    return list(found.values())
+        groups.setdefault((access.buffer, *(lin - lin.terms.get((), 0) for lin in lins)), access)
+    return list(groups.values())
 
 
 def line_traffic(
@@ -91,11 +91,11 @@ def line_traffic(
     sets. The last level has the data of ``resident`` buffers before the call. The bytes of an
     access that :func:`_jumps` count ``jumps`` times, as no prefetcher fetches them.
     """
-    # by depth: the footprint inside of so many outer loops
+    # by depth: the footprint inside of that many outer loops
     kept = [_footprints(access, loops, extent) for access in accesses]
     needed = [sum(footprint.bytes for footprint in inside) for inside in zip(*kept)]
     factors = [jumps if jumps != 1 and _jumps(access, loops) else 1.0 for access in accesses]
-    found = []
+    traffic = []
     for cache in caches:
         last = cache is caches[-1]
         depth = next((d for d, bytes_ in enumerate(needed) if bytes_ <= cache.size), len(loops))
@@ -105,15 +105,17 @@ def line_traffic(
                 continue
             own = depth
             # the last level hashes addresses to sets, so that no few sets fill up
-            while not last and own < len(loops) and (
-                footprints[own].lines_per_set(cache.sets) > cache.ways
-            ):  # fmt: skip
+            while (
+                not last
+                and own < len(loops)
+                and (footprints[own].lines_per_set(cache.sets) > cache.ways)
+            ):
                 own += 1
             # the innermost loop whose data do not fit fetches each line once
             swept = max(0, own - 1)
             total += factor * prod(extent(f) for f in loops[:swept]) * footprints[swept].bytes
-        found.append(total)
-    return found
+        traffic.append(total)
+    return traffic
 
 
 def _jumps(access: Access, loops: Sequence[For]) -> bool:
@@ -143,13 +145,13 @@ def _jumps(access: Access, loops: Sequence[For]) -> bool:
 
 def _footprints(
     access: Access, loops: Sequence[For], extent: Callable[[For], int]
-) -> list[Footprint]:  # fmt: skip
+) -> list[Footprint]:
     spans = _spans(access, loops, extent)
-    found = [_footprint(access.buffer, spans[0])]
+    footprints = [_footprint(access.buffer, spans[0])]
     for around, inside in pairwise(spans):
         # a loop that no index depends on changes nothing
-        found.append(found[-1] if inside is around else _footprint(access.buffer, inside))
-    return found
+        footprints.append(footprints[-1] if inside is around else _footprint(access.buffer, inside))
+    return footprints
 
 
 def _spans(access: Access, loops: Sequence[For], extent: Callable[[For], int]) -> list[list[float]]:
@@ -166,17 +168,17 @@ def _spans(access: Access, loops: Sequence[For], extent: Callable[[For], int]) -
                     moved.setdefault(leaf, []).append((at, product))
     ranges = Ranges(dict.fromkeys(moved, (ZERO, ZERO)))
     widths: list[dict[Product, int]] = [{} for _ in lins]
-    found = [[1.0] * len(lins)]
+    spans = [[1.0] * len(lins)]
     for loop in reversed(loops):
         if loop.axis not in moved:
-            found.append(found[-1])
+            spans.append(spans[-1])
             continue
         ranges.learn(loop.axis, ZERO, Lin.of(extent(loop) - 1))
         for at, product in moved[loop.axis]:
             low, high = ranges.interval(Lin({product: lins[at].terms[product]}))
             widths[at][product] = 0 if low is None or high is None else high - low
-        found.append([1.0 + sum(terms.values()) for terms in widths])
-    return found[::-1]
+        spans.append([1.0 + sum(terms.values()) for terms in widths])
+    return spans[::-1]
 
 
 def _footprint(buffer: Buffer, spans: Sequence[float]) -> Footprint:

@@ -39,7 +39,7 @@ class Iteration:
 def waiting_cycles(body: Block) -> float:
     """Return the cycles that a block of threads waits in ``body``."""
     kernel = Iteration()
-    _visit(body, kernel, _staged(body))
+    _visit(body, kernel, _staging_buffers(body))
     return kernel.cycles
 
 
@@ -57,10 +57,8 @@ def _visit(stmt: Stmt, around: Iteration, staged: frozenset[Buffer]) -> None:
         _visit(inner, around, staged)
 
 
-def _staged(body: Block) -> frozenset[Buffer]:
+def _staging_buffers(body: Block) -> frozenset[Buffer]:
     """Return the local buffers in which elements of the next shared tile wait."""
-    to_shared = [
-        s.stmt for s in stores(body) if all(b.scope == "shared" for b in s.stmt.buffers)
-    ]  # fmt: skip
+    to_shared = [s.stmt for s in stores(body) if all(b.scope == "shared" for b in s.stmt.buffers)]
     read = (n.buffer for store in to_shared for n in loads(store.values))
     return frozenset(b for b in read if b.scope == "local")

@@ -100,7 +100,7 @@ def _walk(warp: Warp, stmt: Stmt, around: Around, work: Work) -> None:
         _loop(warp, stmt, around, work)
         return
     if isinstance(stmt, Kept):
-        _kept(warp, stmt, around, work)
+        _add_kept(warp, stmt, around, work)
         return
     if isinstance(stmt, If):
         work.instructions += 2 * around.times
@@ -135,7 +135,7 @@ def _has_serial_loop(body: Block) -> bool:
     return any(isinstance(s, For) and s.kind == "serial" for s, _ in walk(body))
 
 
-def _kept(warp: Warp, kept: Kept, around: Around, work: Work) -> None:
+def _add_kept(warp: Warp, kept: Kept, around: Around, work: Work) -> None:
     """Add the work of statements whose sums are in registers: they are stored once, at the end."""
     for site in stores(kept.body):
         if kept.buffers & set(site.stmt.buffers):

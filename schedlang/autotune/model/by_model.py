@@ -16,7 +16,7 @@ from schedlang.autotune.model.descent import MOST_DRAWS, descend
 from schedlang.autotune.model.groups import Group, groups
 from schedlang.autotune.model.parallel_loops import without_useless_threads
 from schedlang.autotune.model.problems import space_of
-from schedlang.autotune.model.rename import renamed
+from schedlang.autotune.model.rename import rename_decisions
 from schedlang.autotune.space import Candidate, Space
 from schedlang.autotune.tactics.facts import Problem
 from schedlang.autotune.tactics.tactic import Registry
@@ -35,73 +35,69 @@ BUDGET, MOST = 48, 28
 LEAST = 4
 
 
-def by_model(
-    problem: Problem, registry: Registry | None = None
-) -> tuple[Schedule | None, str]:
+def by_model(problem: Problem, registry: Registry | None = None) -> tuple[Schedule | None, str]:
     """Return the schedule that the cost model prefers, and what there is to say about it.
 
-    It is ``None``, with the reason, if the tactics make no schedule of the computation. They are
-    those of ``registry``, by default those for the target.
+    It is ``None``, with the reason, if the tactics make no schedule of the computation. The tactics
+    are ``registry``, by default the one for the target.
     """
-    found, _, note = _planned(space_of(problem, registry))
-    return found, note
+    s, _, note = _plan(space_of(problem, registry))
+    return s, note
 
 
-def _planned(space: Space) -> tuple[Schedule | None, Decisions, str]:
+def _plan(space: Space) -> tuple[Schedule | None, Decisions, str]:
     """Return what :func:`by_model` does, and the decisions that make the schedule, if any do."""
     problem = space.problem
     decided = _decisions(space, groups(problem))
-    found = _whole(space, decided)
-    if found is None:
+    candidate = _whole(space, decided)
+    if candidate is None:
         why = space.reasons.most_common(1)
         return None, {}, why[0][0] if why else "no tactic applies"
     if problem.target.facts.binds_threads:
-        return found.schedule, found.decisions, ""
-    s = without_useless_threads(found.schedule, problem)
+        return candidate.schedule, candidate.decisions, ""
+    s = without_useless_threads(candidate.schedule, problem)
     untouched = empty_schedule(list(problem.outputs))
     if space.seconds(untouched) <= space.seconds(s):
         return untouched, {}, "no step lowers the estimate of the loops as they are"
-    return s, found.decisions if s is found.schedule else {}, ""
+    return s, candidate.decisions if s is candidate.schedule else {}, ""
 
 
-def modelled(space: Space) -> Candidate | None:
+def candidate_by_model(space: Space) -> Candidate | None:
     """Return the schedule of :func:`by_model` as a candidate of ``space``, if there is one."""
-    found, decisions, _ = _planned(space_of(space.problem, space.registry))
-    return None if found is None or not found.steps else space.of(found, decisions, MODEL)
+    s, decisions, _ = _plan(space_of(space.problem, space.registry))
+    return None if s is None or not s.steps else space.of(s, decisions, MODEL)
 
 
-def _decisions(whole: Space, found: Sequence[Group]) -> dict[str, Decision]:
+def _decisions(whole: Space, parts: Sequence[Group]) -> dict[str, Decision]:
     """Return the decisions for all groups, each from a descent of its own.
 
     Groups that are equal but for names share one descent.
     """
     decided: dict[str, Decision] = {}
     known: dict[str, tuple[Names, Decisions]] = {}
-    keys = [_key(group) for group in found]
-    evaluations = _evaluations(whole.problem, found, keys)
-    for group, key in zip(found, keys):
+    keys = [_key(group) for group in parts]
+    evaluations = _evaluations(whole.problem, parts, keys)
+    for group, key in zip(parts, keys):
         names = names_of(group.outputs)
         twin = known.get(key)
-        own = None if twin is None else renamed(twin[1], twin[0], names)
+        own = None if twin is None else rename_decisions(twin[1], twin[0], names)
         if own is None:
             space = space_of(replace(whole.problem, outputs=group.outputs), whole.registry)
             best = descend(space, evaluations[key])
             own = {} if best is None else best.decisions
             known.setdefault(key, (names, own))
         decided |= own
-        for name in group.cut if len(found) > 1 else ():
+        for name in group.cut if len(parts) > 1 else ():
             decided |= {f"{name}.fuse": False, f"{name}.at": -1}
     return decided
 
 
-def _evaluations(
-    problem: Problem, found: Sequence[Group], keys: Sequence[str]
-) -> dict[str, int]:  # fmt: skip
+def _evaluations(problem: Problem, parts: Sequence[Group], keys: Sequence[str]) -> dict[str, int]:
     """Return the evaluations of each distinct group, by its part of all operations.
 
     An evaluation of several stages counts once for every two.
     """
-    distinct = dict(zip(keys, found))
+    distinct = dict(zip(keys, parts))
     count = Counter(keys)
     work = {key: count[key] * flops(g.outputs, problem.sizes) for key, g in distinct.items()}
     total = sum(work.values()) or 1

@@ -28,7 +28,8 @@ INSIDE, ROWS = 0.5, 4
 # the fewest stages of a chain
 # nobody has measured this value
 CHAIN = 3
-# the estimate at which these are still faster: it sees little of what passes over memory cost
+# such a candidate wins up to this many times the estimate of the best other one: the estimate sees
+# little of what it costs to pass over memory again
 # nobody has measured this value
 SLOWER = 1.05
 
@@ -50,14 +51,14 @@ def descend(space: Space, evaluations: int, given: Decisions | None = None) -> C
     some = sorted([first, *draws.structures(first)], key=lambda c: c.estimate.seconds)[:REFINED]
     if len(some) > 1:
         part = int(PART * evaluations)
-        some = [draws.refined(candidate, part, structure=False) for candidate in some]
-    best = draws.refined(min(some, key=lambda c: c.estimate.seconds), draws.left)
+        some = [draws.refine(candidate, part, structure=False) for candidate in some]
+    best = draws.refine(min(some, key=lambda c: c.estimate.seconds), draws.left)
     draws.left = int(INSIDE * evaluations)
     inside = draws.inside(first)
     if inside:
-        found = min(inside, key=lambda c: c.estimate.seconds)
-        found = draws.refined(found, draws.left, structure=False)
-        best = found if found.estimate.seconds < SLOWER * best.estimate.seconds else best
+        refined = min(inside, key=lambda c: c.estimate.seconds)
+        refined = draws.refine(refined, draws.left, structure=False)
+        best = refined if refined.estimate.seconds < SLOWER * best.estimate.seconds else best
     return best
 
 
@@ -71,12 +72,12 @@ class _Draws:
 
     def first(self, given: Decisions) -> Candidate | None:
         """Return the candidate of the given decisions, or a random one that is not rejected."""
-        found = self.draw(given)
+        candidate = self.draw(given)
         for seed in range(MOST_DRAWS):
-            if found is not None or self.left <= 0:
+            if candidate is not None or self.left <= 0:
                 break
-            found = self.draw(given, Random(seed))
-        return found
+            candidate = self.draw(given, Random(seed))
+        return candidate
 
     def inside(self, first: Candidate) -> list[Candidate]:
         """Return candidates that compute stages in the loops of their readers, if that may gain.
@@ -95,8 +96,8 @@ class _Draws:
         sizes = (rows.options[block] or []) if block is not None else []
         if block is None or ROWS not in sizes:
             return [rows]
-        found = self.draw({**rows.decisions, block: ROWS}, space=space)
-        return [rows] if found is None else [rows, found]
+        blocks = self.draw({**rows.decisions, block: ROWS}, space=space)
+        return [rows] if blocks is None else [rows, blocks]
 
     def structures(self, first: Candidate) -> list[Candidate]:
         """Return candidates with other structures: one decision is changed after the other.
@@ -104,29 +105,31 @@ class _Draws:
         A change that gains is kept for those after it. Decisions that only a change brings, such as
         the tactic of a stage that is fused no more, are changed with it.
         """
-        best, made, moves = first, [], self.space.moves
+        best, candidates, moves = first, [], self.space.moves
         for name in moves.in_order(first.decisions):
             if not moves.of(name).structure or name not in best.decisions:
                 continue
             for value in moves.others(name, best.decisions[name], best.options[name]):
-                found = self.changed(best, name, value)
-                if found is not None:
+                variant = self.change(best, name, value)
+                if variant is not None:
                     brought = [
-                        self.changed(found, other, choice)
-                        for other in moves.in_order(found.decisions)
+                        self.change(variant, other, choice)
+                        for other in moves.in_order(variant.decisions)
                         if moves.of(other).structure and other not in best.decisions
                         for choice in moves.others(
-                            other, found.decisions[other], found.options[other]
+                            other, variant.decisions[other], variant.options[other]
                         )
                     ]
-                    found = min([found, *filter(None, brought)], key=lambda c: c.estimate.seconds)
-                    made.append(found)
-                    best = found if _better(found, best) else best
+                    variant = min(
+                        [variant, *filter(None, brought)], key=lambda c: c.estimate.seconds
+                    )
+                    candidates.append(variant)
+                    best = variant if _better(variant, best) else best
                 if name not in best.decisions:
                     break
-        return made
+        return candidates
 
-    def refined(self, best: Candidate, most: int, structure: bool = True) -> Candidate:
+    def refine(self, best: Candidate, most: int, structure: bool = True) -> Candidate:
         """Return a candidate that is better by up to ``most`` more draws.
 
         Without ``structure``, the knobs that decide on others are not changed.
@@ -139,9 +142,9 @@ class _Draws:
                     # an earlier change may have removed the knob
                     continue
                 for value in moves.others(name, best.decisions[name], best.options[name]):
-                    found = self.changed(best, name, value) if self.left > end else None
-                    if found is not None and _better(found, best):
-                        best, gained = found, True
+                    changed = self.change(best, name, value) if self.left > end else None
+                    if changed is not None and _better(changed, best):
+                        best, gained = changed, True
                         if name not in best.decisions:
                             break
         return best
@@ -154,11 +157,11 @@ class _Draws:
         placed = [name for name in candidate.decisions if self.space.moves.of(name).places]
         names = [name.removesuffix(".at") for name in placed]
         stages = candidate.schedule.state.stages
-        found = (stages[name].op for name in names if name in stages)
-        sums = any(isinstance(op, ComputeOp) and op.reducer is not None for op in found)
+        ops = (stages[name].op for name in names if name in stages)
+        sums = any(isinstance(op, ComputeOp) and op.reducer is not None for op in ops)
         return sums or len(names) >= CHAIN
 
-    def changed(self, best: Candidate, name: str, value: object) -> Candidate | None:
+    def change(self, best: Candidate, name: str, value: object) -> Candidate | None:
         """Return the candidate with one other decision, unless it is known or rejected."""
         decisions = {**best.decisions, name: value}
         return None if _key(decisions) in self.drawn else self.draw(decisions)
@@ -172,11 +175,11 @@ class _Draws:
         self.left -= 1
         self.drawn.add(_key(decisions))
         try:
-            found = (space or self.space).draw_unverified(rng, decisions)
+            candidate = (space or self.space).draw_unverified(rng, decisions)
         except Rejected:
             return None
-        self.drawn.add(_key(found.decisions))
-        return _with_spills(found, self.space.target)
+        self.drawn.add(_key(candidate.decisions))
+        return _with_spills(candidate, self.space.target)
 
 
 def _with_spills(candidate: Candidate, target: Target) -> Candidate:

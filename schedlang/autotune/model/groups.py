@@ -34,7 +34,8 @@ class Group:
     ``outputs`` compute what other groups read, or results of the whole computation. What the group
     reads of others are placeholders. Stages are named as in the whole computation, so that the
     decisions for both have the same names. ``heads`` are the names of the stages with loops of
-    their own, of a scan those that are products, ``cut`` those of them that other groups read.
+    their own; in a scan, only products count. ``cut`` are the names of the heads that other groups
+    read.
     """
 
     outputs: tuple[Tensor, ...]
@@ -63,10 +64,10 @@ def groups(problem: Problem) -> list[Group]:
     heads = [t for t in flow.stages if t not in flow.decided.inlined]
     if len(heads) <= MOST_STAGES and _products(heads, flow) < 2:
         return [Group(problem.outputs, tuple(names[t] for t in heads))]
-    return [_extracted(members, flow, names) for members in _merged(heads, flow)]
+    return [_extract(members, flow, names) for members in _merge(heads, flow)]
 
 
-def _merged(heads: Sequence[Tensor], flow: Dataflow) -> list[list[Tensor]]:
+def _merge(heads: Sequence[Tensor], flow: Dataflow) -> list[list[Tensor]]:
     """Return the heads of each group. Consumers come first, and a producer joins their group."""
     group_of: dict[Tensor, list[Tensor]] = {}
     for tensor in reversed(heads):
@@ -115,7 +116,7 @@ def _lengths(stage: StageFacts, tensor: Tensor) -> tuple[int, ...]:
     return tuple(n if isinstance(n, int) else 1 for n in tensor.shape)
 
 
-def _extracted(members: Sequence[Tensor], flow: Dataflow, names: Mapping[Tensor, str]) -> Group:
+def _extract(members: Sequence[Tensor], flow: Dataflow, names: Mapping[Tensor, str]) -> Group:
     """Return a group as a computation of its own."""
     inside = [flow.stage(t) for t in members]
     within = {id(stage.stage) for stage in inside}
@@ -127,21 +128,22 @@ def _extracted(members: Sequence[Tensor], flow: Dataflow, names: Mapping[Tensor,
     copies = extracted(_with_inlined([stage.op for stage in inside], flow), names)
     wanted = {t: None for stage in cut for t in stage.stage.outputs}
     return Group(
-        tuple(copies[t] for t in wanted), tuple(names[t] for t in members),
+        tuple(copies[t] for t in wanted),
+        tuple(names[t] for t in members),
         tuple(stage.name for stage in cut),
-    )  # fmt: skip
+    )
 
 
 def _with_inlined(ops: Sequence[ComputeOp], flow: Dataflow) -> list[ComputeOp]:
     """Return ``ops`` with the stages that are inlined into them, producers first."""
-    found: dict[ComputeOp, None] = {}
+    ordered: dict[ComputeOp, None] = {}
     stack: list[tuple[ComputeOp, bool]] = [(op, False) for op in reversed(ops)]
     while stack:
         op, ready = stack.pop()
         if ready:
-            found.setdefault(op)
-        elif op not in found:
+            ordered.setdefault(op)
+        elif op not in ordered:
             stack.append((op, True))
             inner = [t.op for t in op.input_tensors if t in flow.decided.inlined or t.op in ops]
-            stack += [(made, False) for made in inner if isinstance(made, ComputeOp)]
-    return list(found)
+            stack += [(producer, False) for producer in inner if isinstance(producer, ComputeOp)]
+    return list(ordered)

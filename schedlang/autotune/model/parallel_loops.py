@@ -7,8 +7,8 @@ from collections import defaultdict
 from schedlang.autotune.costs.estimate import (
     LAUNCH,
     costs,
-    joined,
     launching,
+    overlap,
     parallel_loop,
     slowest_share,
 )
@@ -48,9 +48,10 @@ def without_useless_threads(s: Schedule, problem: Problem) -> Schedule:
 
 
 def worth_threads(flops: int, moved: int) -> bool:
-    """Return whether threads save enough of so many operations and so many bytes, in many kernels.
+    """Return whether threads save enough time of a kernel with these operations and bytes.
 
-    The rates are those of one core without waits, so that this is the least that they save.
+    The rates are the highest of one core, which never waits: so this is the least that threads
+    save.
     """
     return flops / FLOPS + moved / BYTES >= 2 * MARGIN * LAUNCH
 
@@ -64,7 +65,7 @@ def _useless(nest: Nest, problem: Problem) -> set[str]:
         if outer is None:
             continue
         loop, times = outer
-        alone = joined(cost.compute, sum(cost.traffic))
+        alone = overlap(cost.compute, sum(cost.traffic))
         saved[loop.stage] += alone * (1 - slowest_share(loop, problem.threads))
         starts[loop.stage][loop.axis] = times
     margin = TEAM_MARGIN if problem.team else MARGIN

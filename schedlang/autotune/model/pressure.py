@@ -1,4 +1,4 @@
-"""Registers that taps which are unrolled together need, besides those of the sums."""
+"""Registers that taps need, besides those of the sums, if the taps are unrolled together."""
 
 from __future__ import annotations
 
@@ -35,21 +35,16 @@ def _spills(update: Update, target: Target) -> bool:
     if lanes is None or not isinstance(lanes.extent, int):
         return False
     rows = [f for f in loops if f.kind == "unroll" and not f.axis.is_reduce]
-    taps = [f for f in loops if f.axis.is_reduce and _unrolled(f)]
+    taps = [f for f in loops if f.axis.is_reduce and _is_unrolled(f)]
     copies = prod(size for size in map(_size, (*rows, *taps)))
     if not rows or not taps or copies > MOST_COPIES:
         return False
     vectors = registers(lanes.extent, target.vector_width(update.store.buffers[0].dtype))
-    live = sum(
-        _distinct(load, lanes, rows, taps, copies)
-        for load in loads(update.store.values)
-    )  # fmt: skip
+    live = sum(_distinct(load, lanes, rows, taps, copies) for load in loads(update.store.values))
     return live > 0 and vectors * (prod(map(_size, rows)) + 1) + live > target.vector_registers
 
 
-def _distinct(
-    load: Load, lanes: For, rows: Sequence[For], taps: Sequence[For], copies: int
-) -> int:
+def _distinct(load: Load, lanes: For, rows: Sequence[For], taps: Sequence[For], copies: int) -> int:
     """Return the elements that copies of a load share, if all lanes read one element; else 0."""
     offset = flat(load.buffer, load.indices)
     if lane_step(offset, lanes.axis) != 0:
@@ -61,13 +56,13 @@ def _distinct(
     if len(known) < len(steps) or not moves:
         return 0
     places = product(*(range(0, step * _size(f) or 1, step or 1) for step, f in zip(known, loops)))
-    found = {sum(place) for place in places}
+    elements = {sum(place) for place in places}
     # elements that each copy reads alone are operands of an instruction, not kept
     shared = copies // prod(_size(f) for f, step in zip(loops, known) if not step)
-    return len(found) if len(found) < shared else 0
+    return len(elements) if len(elements) < shared else 0
 
 
-def _unrolled(loop: For) -> bool:
+def _is_unrolled(loop: For) -> bool:
     return loop.kind == "unroll" or (isinstance(loop.extent, int) and loop.extent <= SHORT)
 
 

@@ -29,7 +29,7 @@ def problem_of(outputs: Sequence[Tensor], target: Target, sizes: Mapping[str, in
     return Problem(tuple(outputs), target, workers, values)
 
 
-def assumed(problem: Problem, sizes: Mapping[str, int]) -> dict[str, int]:
+def assumed_sizes(problem: Problem, sizes: Mapping[str, int]) -> dict[str, int]:
     """Return the sizes that nobody gave, with the numbers assumed for them, by name."""
     return {v.name: n for v, n in problem.sizes.items() if v.name not in sizes}
 

@@ -8,14 +8,15 @@ from schedlang.autotune.knobs import Decision, Decisions
 from schedlang.compute.rename import Names
 
 
-def renamed(decisions: Decisions, old: Names, new: Names) -> Mapping[str, Decision] | None:
+def rename_decisions(decisions: Decisions, old: Names, new: Names) -> Mapping[str, Decision] | None:
     """Return ``decisions``, whose knobs are named after the parts ``old``, in the names ``new``.
 
     ``None`` if a name of ``old`` stands for two of ``new``.
 
-    >>> renamed({"C.how": "tile", "C.i.block": 2}, Names(("A", "C", "i")), Names(("X", "Y", "i")))
+    >>> names = Names(("A", "C", "i")), Names(("X", "Y", "i"))
+    >>> rename_decisions({"C.how": "tile", "C.i.block": 2}, *names)
     {'Y.how': 'tile', 'Y.i.block': 2}
-    >>> print(renamed({"C.i.block": 2}, Names(("C", "i", "i")), Names(("C", "i", "j"))))
+    >>> print(rename_decisions({"C.i.block": 2}, Names(("C", "i", "i")), Names(("C", "i", "j"))))
     None
     """
     if old.parts == new.parts:

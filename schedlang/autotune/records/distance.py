@@ -25,29 +25,29 @@ def kind(target: str) -> str:
     return words[0] if words else ""
 
 
-def comparable(wanted: Where, found: Where) -> bool:
+def comparable(wanted: Where, recorded: Where) -> bool:
     """Return whether both are the same computation, up to extents, on the same kind of target."""
-    same = wanted.op == found.op and len(wanted.extents) == len(found.extents)
-    return same and kind(wanted.target) == kind(found.target)
+    same = wanted.op == recorded.op and len(wanted.extents) == len(recorded.extents)
+    return same and kind(wanted.target) == kind(recorded.target)
 
 
-def distance(wanted: Where, found: Where) -> tuple[float, ...]:
+def distance(wanted: Where, recorded: Where) -> tuple[float, ...]:
     """Return the distances in sizes, target, machine and versions; a smaller tuple is nearer."""
-    mine, theirs = dict(wanted.sizes), dict(found.sizes)
+    mine, theirs = dict(wanted.sizes), dict(recorded.sizes)
     sizes = sum(ratio(mine.get(n), theirs.get(n)) for n in {*mine, *theirs})
-    sizes += sum(ratio(a, b) for a, b in zip(wanted.extents, found.extents))
+    sizes += sum(ratio(a, b) for a, b in zip(wanted.extents, recorded.extents))
     target = 0.0
-    if wanted.target != found.target:
-        pairs = [re.findall(r"\d+", t) for t in (wanted.target, found.target)]
+    if wanted.target != recorded.target:
+        pairs = [re.findall(r"\d+", t) for t in (wanted.target, recorded.target)]
         short = all(len(n) < 10 for p in pairs for n in p)
         known = len(pairs[0]) == len(pairs[1]) > 0 and short
         ratios = [ratio(int(a), int(b)) for a, b in zip(*pairs)] if known else [_UNKNOWN]
         target = sum(ratios) or _UNKNOWN
-    machine = float(wanted.machine != found.machine)
-    return sizes, target, machine, float(len(_versions(wanted, found)))
+    machine = float(wanted.machine != recorded.machine)
+    return sizes, target, machine, float(len(_versions(wanted, recorded)))
 
 
-def preferred(wanted: Where, found: Sequence[Entry]) -> list[Entry]:
+def sort_entries(wanted: Where, entries: Sequence[Entry]) -> list[Entry]:
     """Return the entries with times, the best first.
 
     Times of different sizes cannot be compared, so of equally near sizes the larger is preferred.
@@ -55,7 +55,7 @@ def preferred(wanted: Where, found: Sequence[Entry]) -> list[Entry]:
     multiplied by the factor by which the race slowed its winner.
     """
     places: dict[Where, list[Trial]] = {}
-    for entry in found:
+    for entry in entries:
         places.setdefault(entry.where, []).append(entry.trial)
     factors = {where: race_ratio(trials) for where, trials in places.items()}
 
@@ -66,10 +66,10 @@ def preferred(wanted: Where, found: Sequence[Entry]) -> list[Entry]:
         # of equal times, prefer one from a race
         return *distance(wanted, entry.where), -size, seconds, not entry.trial.raced
 
-    return sorted(found, key=key)
+    return sorted(entries, key=key)
 
 
-def differences(wanted: Where, found: Where) -> tuple[str, ...]:
+def differences(wanted: Where, recorded: Where) -> tuple[str, ...]:
     """Return the differences in words, the least important first.
 
     >>> here = Where("", (("n", 64),), "cpu", "M1", (("numba", "0.62"),))
@@ -79,24 +79,26 @@ def differences(wanted: Where, found: Where) -> tuple[str, ...]:
     >>> differences(square, wide)
     ('for extents 5, not 8',)
     """
-    parts = [f"with {name} {theirs}, not {mine}" for name, mine, theirs in _versions(wanted, found)]
-    if wanted.machine != found.machine:
-        parts.append(f"on {one_line(found.machine)}, not on {one_line(wanted.machine)}")
-    if wanted.target != found.target:
-        parts.append(f"for {one_line(found.target)}, not for {one_line(wanted.target)}")
-    if dict(wanted.sizes) != dict(found.sizes):
-        parts.append(f"for {_sizes(found)}, not for {_sizes(wanted)}")
-    if wanted.extents != found.extents:
+    parts = [
+        f"with {name} {theirs}, not {mine}" for name, mine, theirs in _versions(wanted, recorded)
+    ]
+    if wanted.machine != recorded.machine:
+        parts.append(f"on {one_line(recorded.machine)}, not on {one_line(wanted.machine)}")
+    if wanted.target != recorded.target:
+        parts.append(f"for {one_line(recorded.target)}, not for {one_line(wanted.target)}")
+    if dict(wanted.sizes) != dict(recorded.sizes):
+        parts.append(f"for {_sizes(recorded)}, not for {_sizes(wanted)}")
+    if wanted.extents != recorded.extents:
         # the structure repeats an extent for each tensor and axis that has it
-        pairs = dict.fromkeys(p for p in zip(found.extents, wanted.extents) if p[0] != p[1])
+        pairs = dict.fromkeys(p for p in zip(recorded.extents, wanted.extents) if p[0] != p[1])
         theirs, mine = (", ".join(map(str, side)) for side in zip(*pairs))
         parts.append(f"for extents {one_line(theirs)}, not {one_line(mine)}")
     return tuple(parts)
 
 
-def _versions(wanted: Where, found: Where) -> list[tuple[str, str, str]]:
+def _versions(wanted: Where, recorded: Where) -> list[tuple[str, str, str]]:
     """Return the name, the version wanted and the version found of each package that differs."""
-    mine, theirs = dict(wanted.versions), dict(found.versions)
+    mine, theirs = dict(wanted.versions), dict(recorded.versions)
     names = sorted(n for n in {*mine, *theirs} if mine.get(n) != theirs.get(n))
     absent = "absent"
     return [

@@ -201,10 +201,10 @@ class _Fields:
         return self.text(key) if key in self.data else ""
 
     def items(self, key: str) -> list[Any]:
-        found = self.get(key)
-        if not isinstance(found, list):
+        items = self.get(key)
+        if not isinstance(items, list):
             raise ValueError(f'its "{key}" is not a list')
-        return found
+        return items
 
     def texts(self, key: str) -> tuple[str, ...]:
         return tuple(_text(item, key) for item in self.items(key))
@@ -217,20 +217,20 @@ class _Fields:
 
     def flag(self, key: str) -> bool:
         """Return a boolean field, False if it is missing, as in lines of older versions."""
-        found = self.data.get(key, False)
-        if not isinstance(found, bool):
+        flag = self.data.get(key, False)
+        if not isinstance(flag, bool):
             raise ValueError(f"its {_short(key)} is not true or false")
-        return found
+        return flag
 
     def number(self, key: str) -> float | None:
-        found = self.get(key)
-        if found is None:
+        number = self.get(key)
+        if number is None:
             return None
-        if type(found) is int and abs(found) < 2**63:
-            return float(found)
-        if type(found) is not float or not math.isfinite(found):
-            raise ValueError(f"its {_short(key)} is not a number: {_short(found)}")
-        return found
+        if type(number) is int and abs(number) < 2**63:
+            return float(number)
+        if type(number) is not float or not math.isfinite(number):
+            raise ValueError(f"its {_short(key)} is not a number: {_short(number)}")
+        return number
 
 
 def _count(value: Any, key: str) -> int:
@@ -264,10 +264,10 @@ def _check_plain(decisions: Mapping[str, Any]) -> None:
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the pairs as a dict; raise ``ValueError`` for a repeated key."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         raise ValueError("it gives a field twice")
-    return found
+    return fields
 
 
 def _no_number(text: str) -> NoReturn:

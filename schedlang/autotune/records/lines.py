@@ -19,7 +19,7 @@ _CHUNK = 1 << 16
 
 
 @contextmanager
-def opened(path: Path, write: bool) -> Iterator[int]:
+def open_lines(path: Path, write: bool) -> Iterator[int]:
     """Yield a descriptor of the regular file at ``path``, locked; writing creates the file.
 
     Raises :class:`~schedlang.errors.TuningError` if it cannot be opened, and
@@ -61,7 +61,7 @@ def _refusal(path: Path, write: bool, why: str) -> TuningError:
 
 def append(path: Path, line: bytes) -> None:
     """Append ``line``, which ends in a newline, to the file in one write."""
-    with opened(path, write=True) as descriptor:
+    with open_lines(path, write=True) as descriptor:
         try:
             if os.lseek(descriptor, 0, os.SEEK_END) > 0:
                 os.lseek(descriptor, -1, os.SEEK_END)

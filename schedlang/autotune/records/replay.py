@@ -16,7 +16,7 @@ from schedlang.schedule.schedule import Schedule
 
 
 def sizes_in(names: Names, entry: Entry) -> Where:
-    """Return the place of ``entry``, with its sizes renamed to those of ``names``."""
+    """Return the place of ``entry``, with its sizes renamed to the sizes of ``names``."""
     now = dict(zip(entry.names.sizes, names.sizes))
     sizes = sorted((now.get(name, name), value) for name, value in entry.where.sizes)
     return replace(entry.where, sizes=tuple(sizes))
@@ -50,6 +50,6 @@ def replay(entry: Entry, outputs: Sequence[Tensor]) -> Schedule:
 
     Raises :class:`~schedlang.errors.SchedlangError` if the steps do not fit or do not lower.
     """
-    made = Schedule.from_json(steps_for(entry, outputs), list(outputs))
-    lower_state(made.state)
-    return made
+    schedule = Schedule.from_json(steps_for(entry, outputs), list(outputs))
+    lower_state(schedule.state)
+    return schedule

@@ -10,8 +10,8 @@ from schedlang.autotune.report.facts import (
     Facts,
     outcome_counts,
     race_seconds,
-    ranked,
-    undisturbed,
+    trials_with_worth,
+    undisturbed_trials,
     winner,
 )
 from schedlang.autotune.report.scale import Scale, scale_of
@@ -72,7 +72,7 @@ def search_curve(facts: Facts) -> str:
     """
     write, won = value_label(facts), winner(facts)
     # trials may end out of order
-    known = sorted(ranked(facts), key=lambda item: item[0].number)
+    known = sorted(trials_with_worth(facts), key=lambda item: item[0].number)
     timed = {id(trial) for trial, _ in known}
     rows: dict[str, list[Trial]] = {outcome: [] for outcome in outcome_counts(facts.trials)}
     for trial in facts.trials:
@@ -143,7 +143,7 @@ def _trial_numbers(across: Scale, y: float, last: int) -> list[str]:
 
 def scatter(facts: Facts) -> str:
     """Draw the measured times (vertical) against the estimates (horizontal)."""
-    known = [(t, t.estimate, v) for t, v in undisturbed(facts) if t.estimate is not None]
+    known = [(t, t.estimate, v) for t, v in undisturbed_trials(facts) if t.estimate is not None]
     known = [pair for pair in known if math.isfinite(pair[1])]
     width, tall = 560, 300
     across = scale_of([x for _, x, _ in known], LEFT, width - RIGHT)

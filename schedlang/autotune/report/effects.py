@@ -13,7 +13,7 @@ import numpy as np
 
 from schedlang.autotune.knobs import Decision
 from schedlang.autotune.record import Trial
-from schedlang.autotune.report.facts import Facts, undisturbed, winner
+from schedlang.autotune.report.facts import Facts, undisturbed_trials, winner
 
 # the most columns of a readable chart
 MOST_COLUMNS = 12
@@ -40,7 +40,9 @@ class Column:
 
 @dataclass(frozen=True)
 class Effect:
-    """A knob, the part of the variation that it explains (:func:`explained`), and its columns.
+    """A knob, the part of the variation that it explains, and its columns.
+
+    :func:`explained_part` computes that part.
 
     ``count`` is the number of trials that have the knob and a time. If the knob has too many
     values, the last column holds the slower ones together.
@@ -65,13 +67,13 @@ def value_text(value: Decision) -> str:
     return str(value)
 
 
-def explained(groups: Sequence[Sequence[float]]) -> float:
+def explained_part(groups: Sequence[Sequence[float]]) -> float:
     """Return the part of the variation that the groups explain, from 0 to 1.
 
     It is Kelley's epsilon squared: eta squared, corrected for what as many groups explain by chance
     (T. L. Kelley, An Unbiased Correlation Ratio Measure, PNAS 21 (1935), 554-559).
 
-    >>> explained([[1.0, 1.0], [2.0, 2.0]]), explained([[1.0, 2.0], [1.0, 2.0]])
+    >>> explained_part([[1.0, 1.0], [2.0, 2.0]]), explained_part([[1.0, 2.0], [1.0, 2.0]])
     (1.0, 0.0)
     """
     known = [np.asarray(group, dtype=np.float64) for group in groups if len(group)]
@@ -86,7 +88,7 @@ def explained(groups: Sequence[Sequence[float]]) -> float:
 
 def knob_effects(facts: Facts) -> tuple[list[Effect], list[str]]:
     """Return the knobs that varied, those that explain most first, and the names of the others."""
-    known = {id(trial): value for trial, value in undisturbed(facts)}
+    known = {id(trial): value for trial, value in undisturbed_trials(facts)}
     won = winner(facts)
     # logarithms: a knob scales a time
     logs = bool(known) and min(known.values()) > 0
@@ -95,7 +97,7 @@ def knob_effects(facts: Facts) -> tuple[list[Effect], list[str]]:
         if id(trial) in known or trial.outcome != "ok":
             for name in trial.decisions:
                 by_knob[name].append(trial)
-    found, same = [], []
+    effects, same = [], []
     for name, trials in by_knob.items():
         groups: dict[str, list[Trial]] = defaultdict(list)
         for trial in trials:
@@ -104,14 +106,14 @@ def knob_effects(facts: Facts) -> tuple[list[Effect], list[str]]:
         if sum(1 for group in values if group) < 2:
             same.append(name)
             continue
-        part = explained([[math.log(v) if logs else v for v in group] for group in values])
-        ordered = _ordered(name, list(groups.values()), known)
+        part = explained_part([[math.log(v) if logs else v for v in group] for group in values])
+        ordered = _order_groups(name, list(groups.values()), known)
         columns = tuple(_column(label, group, known, won) for label, group in ordered)
-        found.append(Effect(name, part, sum(map(len, values)), columns))
-    return sorted(found, key=lambda e: (-e.explained, e.name)), sorted(same)
+        effects.append(Effect(name, part, sum(map(len, values)), columns))
+    return sorted(effects, key=lambda e: (-e.explained, e.name)), sorted(same)
 
 
-def _ordered(
+def _order_groups(
     name: str, groups: Sequence[list[Trial]], known: dict[int, float]
 ) -> list[tuple[str, list[Trial]]]:
     """Return labeled groups: numbers by value, a few other values by text, many by median time."""

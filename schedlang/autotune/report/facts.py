@@ -74,16 +74,16 @@ def worth(facts: Facts, trial: Trial) -> float | None:
     return None if facts.timed and value <= 0 else float(value)
 
 
-def ranked(facts: Facts) -> list[tuple[Trial, float]]:
+def trials_with_worth(facts: Facts) -> list[tuple[Trial, float]]:
     """Return the trials that have a :func:`worth`, with it, in their order in ``facts``."""
-    found = ((trial, worth(facts, trial)) for trial in facts.trials)
-    return [(trial, value) for trial, value in found if value is not None]
+    worths = ((trial, worth(facts, trial)) for trial in facts.trials)
+    return [(trial, value) for trial, value in worths if value is not None]
 
 
-def undisturbed(facts: Facts) -> list[tuple[Trial, float]]:
-    """Return the undisturbed trials of :func:`ranked`, or all of them if there are none."""
-    found = ranked(facts)
-    return [(trial, value) for trial, value in found if not trial.disturbed] or found
+def undisturbed_trials(facts: Facts) -> list[tuple[Trial, float]]:
+    """Return the undisturbed trials of :func:`trials_with_worth`; all of them if none is."""
+    trials = trials_with_worth(facts)
+    return [(trial, value) for trial, value in trials if not trial.disturbed] or trials
 
 
 def winner(facts: Facts) -> Trial:
@@ -156,11 +156,11 @@ def failures(trials: Sequence[Trial]) -> list[tuple[int, str, str]]:
 
 def correlation(trials: Sequence[Trial]) -> float | None:
     """Return Spearman's rank correlation of estimates and times, without disturbed trials."""
-    known = compared(trials)
+    known = estimates_and_seconds(trials)
     return spearman([x for x, _ in known], [y for _, y in known])
 
 
-def compared(trials: Sequence[Trial]) -> list[tuple[float, float]]:
+def estimates_and_seconds(trials: Sequence[Trial]) -> list[tuple[float, float]]:
     """Return the estimates and the seconds of the undisturbed trials that have both."""
     return [
         (t.estimate, seconds)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from schedlang.autotune.report.charts import levels, line, place, svg, text, value_label
 from schedlang.autotune.report.effects import Column, Effect
-from schedlang.autotune.report.facts import Facts, percent, undisturbed
+from schedlang.autotune.report.facts import Facts, percent, undisturbed_trials
 from schedlang.autotune.report.scale import Scale, scale_of
 from schedlang.markup.text import escape
 
@@ -18,7 +18,7 @@ LETTER, MOST_LETTERS = 7.0, 14
 
 def knob_figures(facts: Facts, effects: Sequence[Effect]) -> str:
     """Return the charts of ``effects``, all on one time scale."""
-    values = [value for _, value in undisturbed(facts)]
+    values = [value for _, value in undisturbed_trials(facts)]
     up = scale_of(values, TOP + TALL, TOP + STRIP)
     return "\n".join(_figure(facts, effect, up) for effect in effects)
 
@@ -28,8 +28,8 @@ def _figure(facts: Facts, effect: Effect, up: Scale) -> str:
     medians = [c.median for c in effect.columns if c.median is not None]
     words = f"explains {percent(effect.explained)} of the variation"
     words += f", medians {write(min(medians))} to {write(max(medians))}"
-    if effect.count < len(undisturbed(facts)):
-        words += f"; in {effect.count} of {len(undisturbed(facts))} trials"
+    if effect.count < len(undisturbed_trials(facts)):
+        words += f"; in {effect.count} of {len(undisturbed_trials(facts))} trials"
     chart = _chart(facts, effect, up)
     caption = f'<strong class="mono">{escape(effect.name)}</strong>{escape(words)}'
     return f"<figure>{chart}\n<figcaption>{caption}</figcaption></figure>"
@@ -93,8 +93,8 @@ def _labels(columns: Sequence[Column], wide: float) -> tuple[list[str], float]:
     y = TOP + TALL + 22
     longest = max(map(len, shown)) * LETTER
     if longest <= wide - 4:
-        made = [(LEFT + (n + 0.5) * wide, label) for n, label in enumerate(shown)]
-        return [text(x, y, label, "", "middle") for x, label in made], 28
+        placed = [(LEFT + (n + 0.5) * wide, label) for n, label in enumerate(shown)]
+        return [text(x, y, label, "", "middle") for x, label in placed], 28
     # slanted labels; only some of them where columns are narrower than a line of text
     every = 1 + int(13 // wide)
     parts = []

@@ -47,9 +47,11 @@ def no_result_message(
       Smaller sizes, or fewer stages at root, need less memory.
     """
     if trials:
-        found = failures(trials)
+        reasons = failures(trials)
         lines = [f"none of {len(trials)} candidates worked"]
-        lines += [_line(count, f"{outcome}: {why}") for count, outcome, why in found[:MOST_REASONS]]
+        lines += [
+            _line(count, f"{outcome}: {why}") for count, outcome, why in reasons[:MOST_REASONS]
+        ]
         outcome = Counter(trial.outcome for trial in trials).most_common(1)[0][0]
         lines += [HINTS[outcome]] if outcome in HINTS else []
     elif refused and not valid:
@@ -57,8 +59,9 @@ def no_result_message(
         lines += [_line(count, why) for why, count in refused[:MOST_REASONS]]
         lines.append(hint)
     else:
-        lines = [f"{ended or 'it ended'} before a candidate was measured: give more trials or more "
-                 "time"]  # fmt: skip
+        lines = [
+            f"{ended or 'it ended'} before a candidate was measured: give more trials or more time"
+        ]
     return "\n  ".join(printable(line) for line in lines)
 
 

@@ -20,8 +20,8 @@ from schedlang.autotune.report.facts import (
     outcome_counts,
     percent,
     race_seconds,
-    ranked,
     span,
+    trials_with_worth,
     unchecked_winner,
     winner,
 )
@@ -81,16 +81,18 @@ def page(facts: Facts) -> str:
     parts = [_head(facts), _numbers(facts), *_warnings(facts)]
     links, sections = [], []
     makers: list[tuple[str, str, Callable[[Facts], str]]] = [
-        ("search", "The search", _search), ("knobs", "What each knob did", _knobs),
+        ("search", "The search", _search),
+        ("knobs", "What each knob did", _knobs),
         ("outcomes", "How the trials ended", _outcomes),
         ("estimate", "The estimate against the clock", _estimate),
-        ("best", "The best schedule", _best), ("where", "Where this holds", _where),
+        ("best", "The best schedule", _best),
+        ("where", "Where this holds", _where),
         ("trials", "All trials", _trials),
-    ]  # fmt: skip
+    ]
     for key, title, make in makers:
-        if made := make(facts):
+        if body := make(facts):
             links.append(f'<a href="#{key}">{title}</a>')
-            sections.append(f'<section id="{key}">\n<h2>{title}</h2>\n{made}\n</section>')
+            sections.append(f'<section id="{key}">\n<h2>{title}</h2>\n{body}\n</section>')
     title = f"Tuning of {escape(facts.name)}"
     return "\n".join([
         "<!doctype html>", '<html lang="en">', "<head>", '<meta charset="utf-8">',
@@ -125,28 +127,30 @@ def _numbers(facts: Facts) -> str:
     cells.append(("spent", span(facts.spent), f"{facts.strategy}, seed {facts.seed}"))
     lines = (
         f"<div><dt>{escape(name)}</dt><dd>{escape(value)}"
-        + (f"<small>{escape(note)}</small>" if note else "") + "</dd></div>"
+        + (f"<small>{escape(note)}</small>" if note else "")
+        + "</dd></div>"
         for name, value, note in cells
-    )  # fmt: skip
+    )
     return '<dl class="numbers">\n' + "\n".join(lines) + "\n</dl>"
 
 
 def _warnings(facts: Facts) -> list[str]:
     """Return the warnings at the top of the page."""
-    found = []
+    warnings = []
     if facts.broken:
-        found.append(("The search was interrupted.", sentence(f"it ended {ended_text(facts)}")))
+        warnings.append(("The search was interrupted.", sentence(f"it ended {ended_text(facts)}")))
     if not facts.timed:
-        found.append(("Nothing was timed.", " ".join(NOTHING_TIMED)))
+        warnings.append(("Nothing was timed.", " ".join(NOTHING_TIMED)))
     if unchecked := unchecked_winner(facts):
-        found.append(("Not checked.", sentence(unchecked)))
+        warnings.append(("Not checked.", sentence(unchecked)))
     return [
-        f'<p class="warning"><strong>{title}</strong> {escape(text)}</p>' for title, text in found
+        f'<p class="warning"><strong>{title}</strong> {escape(text)}</p>'
+        for title, text in warnings
     ]
 
 
 def _search(facts: Facts) -> str:
-    known = ranked(facts)
+    known = trials_with_worth(facts)
     what = "time" if facts.timed else "estimate (nothing was timed)"
     text = f"Each dot is the {what} of one trial, lower is better; the steps are the best so far"
     text += ", the ring is the winner"
@@ -164,7 +168,7 @@ def _search(facts: Facts) -> str:
 
 def _knobs(facts: Facts) -> str:
     effects, same = knob_effects(facts)
-    if not ranked(facts) or not effects and not same:
+    if not trials_with_worth(facts) or not effects and not same:
         return ""
     parts = []
     if effects:
@@ -217,7 +221,7 @@ def _outcomes(facts: Facts) -> str:
 
 
 def _estimate(facts: Facts) -> str:
-    if not facts.timed or not any(t.estimate is not None for t, _ in ranked(facts)):
+    if not facts.timed or not any(t.estimate is not None for t, _ in trials_with_worth(facts)):
         return ""
     text = escape(sentence(f"the estimate: {correlation_text(facts)}"))
     return f'<p>{text}</p>\n<figure class="chart narrow wide">{scatter(facts)}</figure>'
@@ -244,9 +248,10 @@ def _best(facts: Facts) -> str:
         )
     parts = [f"<p>Trial {won.number}{escape(text)}.</p>"]
     for title, content in (
-        ("As Python, to paste", facts.best_python), ("The loop nest", facts.best_nest),
+        ("As Python, to paste", facts.best_python),
+        ("The loop nest", facts.best_nest),
         ("The source that runs", facts.best_source),
-    ):  # fmt: skip
+    ):
         if content:
             parts += [f"<h3>{title}</h3>", listing(content, title)]
     if won.decisions:

@@ -23,7 +23,7 @@ def hint(space: Space) -> str:
     return ILLEGAL if why and why[0][0] in space.illegal else CONSTRAINED
 
 
-def untimed(search: Search) -> str:
+def why_untimed(search: Search) -> str:
     """Return why the untuned schedule has no time, or an empty text if it has one."""
     if search.baseline is not None or not search.task.timed:
         return ""
@@ -38,14 +38,14 @@ def untimed(search: Search) -> str:
     return f"{up} before it was timed"
 
 
-def remark(search: Search, found: Schedule) -> str:
+def remark(search: Search, s: Schedule) -> str:
     """Return what is odd about a template that made only one loop nest."""
     if not search.template or len(search.seen) != 1:
         return ""
     # one draw, or draws that were refused, do not show that the knobs have no effect
     if search.trials[0].decisions and (not search.duplicates or search.space.counts["invalid"]):
         return ""
-    if not found.steps:
+    if not s.steps:
         return "it applied no steps"
     if not search.duplicates:
         return ""

@@ -44,14 +44,14 @@ class Scale:
             digits = (1, 2, 5) if last - first <= 3 else (1,)
             decades = range(first, last + 1, every)
             # parsing gives the float nearest to the decimal, which a product may miss
-            made = [float(f"{digit}e{power}") for power in decades for digit in digits]
+            values = [float(f"{digit}e{power}") for power in decades for digit in digits]
         else:
             rough = (self.high - self.low) / 5
             power = math.floor(math.log10(rough))
             step = next(d for d in (1, 2, 5, 10) if d * 10.0**power >= rough * 0.8)
             first, last = (math.ceil(edge / (step * 10.0**power)) for edge in (self.low, self.high))
-            made = [float(f"{n * step}e{power}") for n in range(first, last + 1)]
-        return [v for v in made if self.low <= v <= self.high]
+            values = [float(f"{n * step}e{power}") for n in range(first, last + 1)]
+        return [v for v in values if self.low <= v <= self.high]
 
 
 def scale_of(values: Iterable[float], start: float, end: float, log: bool = True) -> Scale:

@@ -8,7 +8,7 @@ from schedlang.autotune.report.facts import (
     Facts,
     against,
     checked_text,
-    compared,
+    estimates_and_seconds,
     gflops,
     lost_text,
     outcome_counts,
@@ -66,7 +66,7 @@ def summary(facts: Facts, code: str = CODE, page: str = PAGE) -> str:
       report:   result.report("tuning.html") writes a page
     """
     won = winner(facts)
-    lines = [f"{facts.name} on {facts.where.target}: {_found(facts)}"]
+    lines = [f"{facts.name} on {facts.where.target}: {_winner_text(facts)}"]
     if won.strategy == UNTUNED:
         lines.append(NOTHING_FASTER)
     elif facts.timed and won.seconds and facts.baseline:
@@ -79,7 +79,7 @@ def summary(facts: Facts, code: str = CODE, page: str = PAGE) -> str:
     counts = outcome_counts(facts.trials).items()
     lines.append("trials:   " + ", ".join(f"{n} {outcome}" for outcome, n in counts))
     lines += [f"checked:  {text}" for text in [checked_text(facts)] if text]
-    lines.append("measured: " + _measured(facts))
+    lines.append("measured: " + _measured_text(facts))
     disturbed = sum(trial.disturbed or trial.detail.endswith(DISTURBED) for trial in facts.trials)
     if disturbed:
         lines.append(f"of which: {disturbed} while {DISTURBED}: search again when it is idle")
@@ -104,7 +104,7 @@ def summary(facts: Facts, code: str = CODE, page: str = PAGE) -> str:
     return "\n  ".join(_short(printable(line)) for line in lines if line)
 
 
-def _found(facts: Facts) -> str:
+def _winner_text(facts: Facts) -> str:
     won = winner(facts)
     if facts.timed and won.seconds:
         return ", ".join(filter(None, (duration(won.seconds), gflops(facts, won.seconds))))
@@ -123,7 +123,7 @@ def ended_text(facts: Facts) -> str:
     return f"by an error, and the best so far is kept: {why}" if facts.broken else why
 
 
-def _measured(facts: Facts) -> str:
+def _measured_text(facts: Facts) -> str:
     timed = [trial for trial in facts.trials if trial.seconds is not None]
     kept = sum(trial.resumed for trial in timed)
     parts = [str(len(timed) - kept)]
@@ -148,7 +148,7 @@ def space_text(facts: Facts) -> str:
 
 def correlation_text(facts: Facts) -> str:
     """Return how well the estimates rank the times, in words and as a number."""
-    known = compared(facts.trials)
+    known = estimates_and_seconds(facts.trials)
     if facts.rank_correlation is None:
         if len(known) >= LEAST:
             return "it cannot be compared: all estimates, or all times, are the same"

@@ -30,18 +30,20 @@ def measured_of(answer: Any, job: Job, timed: bool) -> Measured:
     """
     if not isinstance(answer, Mapping) or not NAMES >= set(answer):
         raise InvalidAnswer(f"it answered {one_line(repr(answer))}")
-    found = {f.name: f.default for f in fields(Measured)} | {"resources": {}, **answer}
-    seconds, outcome = found.get("seconds"), found.get("outcome")
+    values = {f.name: f.default for f in fields(Measured)} | {"resources": {}, **answer}
+    seconds, outcome = values.get("seconds"), values.get("outcome")
     right = (
-        found.get("number") == job.number
-        and isinstance(outcome, str) and outcome in OUTCOMES
-        and isinstance(found["quiet"], bool) and isinstance(found["processor"], bool)
-        and all(_is_text(found[name]) for name in ("detail", "machine"))
-        and _is_time(found["took"], 0.0)
-        and isinstance(found["resources"], Mapping)
+        values.get("number") == job.number
+        and isinstance(outcome, str)
+        and outcome in OUTCOMES
+        and isinstance(values["quiet"], bool)
+        and isinstance(values["processor"], bool)
+        and all(_is_text(values[name]) for name in ("detail", "machine"))
+        and _is_time(values["took"], 0.0)
+        and isinstance(values["resources"], Mapping)
         and (seconds is None or (_is_time(seconds, 0.0) and seconds > 0))
         and (seconds is not None or outcome != "ok" or not timed)
-    )  # fmt: skip
+    )
     if not right:
         raise InvalidAnswer(f"it answered {one_line(repr(answer))}")
     return Measured(**answer)
@@ -52,14 +54,14 @@ def raced_of(answer: Any, jobs: Sequence[Job], timed: bool) -> list[Measured]:
     if not isinstance(answer, (list, tuple)):
         raise InvalidAnswer(f"it answered {one_line(repr(answer))}")
     known = {job.number: job for job in jobs}
-    found = []
+    times = []
     for one in answer:
         number = one.get("number") if isinstance(one, Mapping) else None
         job = known.pop(number, None) if isinstance(number, int) else None
         if job is None:
             raise InvalidAnswer(f"it answered {one_line(repr(answer))}")
-        found.append(measured_of(one, job, timed))
-    return found
+        times.append(measured_of(one, job, timed))
+    return times
 
 
 def kind_of(why: BaseException) -> str:

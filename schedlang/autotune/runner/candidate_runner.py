@@ -93,7 +93,7 @@ class CandidateRunner:
             kernel = build(s, target=self.task.target)
             facts: dict[str, Any] = {}
             if isinstance(kernel, CudaKernel) and not self.task.timed:
-                facts = {name: asdict(found) for name, found in kernel.resources.items()}
+                facts = {name: asdict(resources) for name, resources in kernel.resources.items()}
             else:
                 kernel.compile()
         self.kernels[number] = kernel
@@ -136,11 +136,11 @@ class CandidateRunner:
         target = self.task.target
         emulator = Target(target.facts.emulated, arch=target.arch)
         kernel = self.kernels[number] = build(s, target=emulator).compile()
-        found = self.check(number)
+        answer = self.check(number)
         if isinstance(kernel, GpuKernel) and self._operations() <= MOST_CHECKED:
             # raises for data races, divergent barriers and uninitialized reads
             kernel.check(*self._inputs(kernel))
-        return found
+        return answer
 
     def time(self, number: int, best: float | None = None) -> dict[str, Any]:
         """Return the median seconds of a call.
@@ -203,9 +203,9 @@ class CandidateRunner:
     def _compute(self, paths: Sequence[Path]) -> None:
         """Run the oracle and save its results; renaming finished files makes that atomic."""
         oracle = reference(self.task.outputs)
-        taken = {v.name: self.scalars[v.name] for v in oracle.variables if v.name in self.scalars}
-        found = oracle(*self.inputs, **taken)
-        for path, array in zip(paths, found if isinstance(found, tuple) else (found,)):
+        scalars = {v.name: self.scalars[v.name] for v in oracle.variables if v.name in self.scalars}
+        results = oracle(*self.inputs, **scalars)
+        for path, array in zip(paths, results if isinstance(results, tuple) else (results,)):
             unfinished = path.with_suffix(f".{os.getpid()}")
             try:
                 with unfinished.open("wb") as file:
@@ -254,8 +254,9 @@ class CandidateRunner:
             self._turns = in_turns(self.inputs, self._cold, self.task.target.caches[-1].size)
         kernel, turns = self.kernels[number], self._turns
         values = self._values(number)
-        places = [n for n, p in enumerate(kernel.signature.parameters)
-                  if not (p.is_output or p.is_scalar)]  # fmt: skip
+        places = [
+            n for n, p in enumerate(kernel.signature.parameters) if not (p.is_output or p.is_scalar)
+        ]
 
         def call() -> None:
             for place, array in zip(places, next(turns)):
@@ -286,8 +287,8 @@ class CandidateRunner:
     def _inputs(self, kernel: Kernel) -> list[Any]:
         """Return the arguments of a call without its outputs."""
         given = iter(self.inputs)
-        taken = [p for p in kernel.signature.parameters if not p.is_output]
-        return [self.scalars[p.name] if p.is_scalar else next(given) for p in taken]
+        parameters = [p for p in kernel.signature.parameters if not p.is_output]
+        return [self.scalars[p.name] if p.is_scalar else next(given) for p in parameters]
 
     def _operations(self) -> float:
         return float(flops(self.task.outputs, self._sizes))
@@ -303,11 +304,11 @@ class CandidateRunner:
         facts = facts_of(tensor)
         if facts is not None and facts.within is not None:
             low, high = (extent_of(end, self._sizes) for end in facts.within)
-            found = rng.integers(low, max(low, high) + 1, shape)
-            if facts.monotonic and found.size:
-                found.sort(axis=-1)
-                found[..., 0], found[..., -1] = low, max(low, high)
-            return found.astype(dtype)
+            elements = rng.integers(low, max(low, high) + 1, shape)
+            if facts.monotonic and elements.size:
+                elements.sort(axis=-1)
+                elements[..., 0], elements[..., -1] = low, max(low, high)
+            return elements.astype(dtype)
         if is_integer(tensor.dtype):
             low = 0 if dtype.kind == "u" else -8
             return rng.integers(low, 9, shape).astype(dtype)
@@ -318,15 +319,15 @@ class CandidateRunner:
         return rng.uniform(-most, most, shape).astype(dtype)
 
 
-def _answer(found: Time) -> dict[str, Any]:
+def _answer(time: Time) -> dict[str, Any]:
     """Return a time as the answer of a process."""
-    return {**found._asdict(), **({"processor": True} if isinstance(found, ProcessorTime) else {})}
+    return {**time._asdict(), **({"processor": True} if isinstance(time, ProcessorTime) else {})}
 
 
 def _read_only(path: Path, size: int) -> np.ndarray[Any, Any]:
     """Return the array in a file, mapped so that no candidate can write to it.
 
-    NumPy's files do not know bfloat16, of which they have the bytes.
+    NumPy's files do not know bfloat16, and hold its bytes instead.
     """
     # an empty array cannot be mapped
     return np.load(path, "r" if size else None, allow_pickle=False)
@@ -357,10 +358,10 @@ class GpuCopies:
         return [self._copy(v) if isinstance(v, np.ndarray) else v for v in values]
 
     def _copy(self, array: np.ndarray[Any, Any]) -> Any:
-        found = self._made.get(id(array))
-        if found is None:
-            found = self._made[id(array)] = array, nvidia.driver().to_device(array)
-        return found[1]
+        copy = self._made.get(id(array))
+        if copy is None:
+            copy = self._made[id(array)] = array, nvidia.driver().to_device(array)
+        return copy[1]
 
     def send(self) -> None:
         """Copy every array to the GPU again."""

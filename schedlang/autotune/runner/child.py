@@ -39,7 +39,7 @@ class Child:
             )  # fmt: skip
         for work, pipe, lines in (
             (_write, self._process.stdin, self._commands),
-            (_read, self._process.stdout, self._answers),
+            (_read_answers, self._process.stdout, self._answers),
         ):
             threading.Thread(target=work, args=(pipe, lines), daemon=True).start()
 
@@ -109,7 +109,7 @@ def _write(pipe: IO[bytes], lines: queue.SimpleQueue[bytes | None]) -> None:
         pipe.close()
 
 
-def _read(pipe: IO[bytes], lines: queue.SimpleQueue[bytes | None]) -> None:
+def _read_answers(pipe: IO[bytes], lines: queue.SimpleQueue[bytes | None]) -> None:
     """Read answers until the pipe closes, or until they are too many or too long."""
     with suppress(OSError, ValueError), pipe:
         while lines.qsize() < MOST_WAITING:

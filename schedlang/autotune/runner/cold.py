@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray[Any, Any]
-# copies take so many times the size of the last cache, as others of their lines may stay in it
+# all copies together take this many times the size of the last cache, in which lines may stay
 FILLS = 2
 # bytes at whose multiples the weights of a network start, too
 ALIGNED = 64
@@ -40,10 +40,10 @@ def _copies(array: Array, count: int) -> list[Array]:
     stride = -(-array.nbytes // ALIGNED) * ALIGNED
     block = np.empty(count * stride + ALIGNED, "uint8")
     start = -block.ctypes.data % ALIGNED
-    found = [
+    copies = [
         block[start + k * stride :][: array.nbytes].view(array.dtype).reshape(array.shape)
         for k in range(count)
     ]
-    for copy in found:
+    for copy in copies:
         copy[...] = array
-    return found
+    return copies

@@ -71,22 +71,22 @@ class Local:
             rounds = yield from self._built(left, deadline, best)
             for box, (ready, lost) in zip(self._boxes, rounds):
                 again += lost
-                for made in ready:
+                for built in ready:
                     if best is not None and late(deadline):
                         return
-                    if not made.in_process(box):
-                        again.append(made.job)
+                    if not built.in_process(box):
+                        again.append(built.job)
                         continue
                     with machine_lock(alone=True):
-                        result = run(box, made.job, made.found, self._task, best)
-                    if given_up(made.job, result, best):
+                        result = run(box, built.job, built.found, self._task, best)
+                    if given_up(built.job, result, best):
                         continue
                     if doubtful(box, result):
-                        again.append(made.job)
+                        again.append(built.job)
                         continue
                     best = faster(best, result)
                     yield result
-                forget(box, [made.job.number for made in ready])
+                forget(box, [built.job.number for built in ready])
         for job in again:
             if late(deadline):
                 return
@@ -130,8 +130,8 @@ class Local:
                 for future in work:
                     future.add_done_callback(lambda _: ended.put(None))
                 for _ in work:
-                    while (found := ended.get()) is not None:
-                        yield found
+                    while (measured := ended.get()) is not None:
+                        yield measured
                 return [future.result() for future in work]
             except GeneratorExit:
                 jobs.clear()
@@ -158,13 +158,13 @@ class Local:
                 job = jobs.popleft()
             except IndexError:
                 break
-            found = build(box, job, within(self._task, job, best))
-            if given_up(job, found, best):
+            measured = build(box, job, within(self._task, job, best))
+            if given_up(job, measured, best):
                 break
-            if found.outcome == "ok":
-                ready.append(Built(job, found, box.starts))
-            elif doubtful(box, found):
+            if measured.outcome == "ok":
+                ready.append(Built(job, measured, box.starts))
+            elif doubtful(box, measured):
                 again.append(job)
             else:
-                ended.put(found)
+                ended.put(measured)
         return ready, again

@@ -51,7 +51,7 @@ def this_machine(target: Target) -> Machine:
 
 def machine_of_workers(executor: Executor, target: Target, patience: float = PATIENCE) -> Machine:
     """Return the machine of the workers; all are assumed to be like the first that answers."""
-    found = None
+    first = None
     for left in reversed(range(ASKED)):
         try:
             future = executor.submit(_describe, target_data(target))
@@ -62,7 +62,7 @@ def machine_of_workers(executor: Executor, target: Target, patience: float = PAT
                 f"autotune: the executor accepts no jobs: {first_line(error)}"
             ) from None
         try:
-            found = _machine_of(future.result(patience))
+            first = _machine_of(future.result(patience))
         except TimeoutError:
             future.cancel()
             raise TuningError(
@@ -77,23 +77,23 @@ def machine_of_workers(executor: Executor, target: Target, patience: float = PAT
                 f"{first_line(error)}{needs(error)}"
             ) from None
         break
-    assert found is not None
-    mine, theirs = dict(versions())["schedlang"], dict(found.versions).get("schedlang")
+    assert first is not None
+    mine, theirs = dict(versions())["schedlang"], dict(first.versions).get("schedlang")
     if mine != theirs:
         raise TuningError(
             f"autotune: the workers of the executor have schedlang {theirs}, but here it is "
             f"{mine}. Install the same version"
         )
-    return found
+    return first
 
 
 def _machine_of(answer: Any) -> Machine:
     """Return the machine that a worker describes; raise an exception for an invalid answer."""
-    found = Machine(**{**answer, "versions": tuple((n, v) for n, v in answer["versions"])})
-    counts = (found.cores, found.memory, found.threads)
-    if not isinstance(found.machine, str) or not all(type(n) is int and n >= 0 for n in counts):
+    machine = Machine(**{**answer, "versions": tuple((n, v) for n, v in answer["versions"])})
+    counts = (machine.cores, machine.memory, machine.threads)
+    if not isinstance(machine.machine, str) or not all(type(n) is int and n >= 0 for n in counts):
         raise TypeError(f"it answered {one_line(repr(answer))}")
-    return found
+    return machine
 
 
 def needs(error: Exception) -> str:

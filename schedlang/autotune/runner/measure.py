@@ -94,12 +94,12 @@ class Measurer(Protocol):
 def measure_one(box: Sandbox, job: Job, task: Task, best: float | None) -> Measured:
     """Build and run a candidate, waiting for a turn each time."""
     with machine_lock(alone=False):
-        found = build(box, job, within(task, job, best))
-    if found.outcome == "ok":
+        measured = build(box, job, within(task, job, best))
+    if measured.outcome == "ok":
         with machine_lock(alone=True):
-            found = run(box, job, found, task, best)
+            measured = run(box, job, measured, task, best)
         forget(box, [job.number])
-    return found
+    return measured
 
 
 def measure_alone(box: Sandbox, job: Job, task: Task, best: float | None) -> Measured:
@@ -108,16 +108,16 @@ def measure_alone(box: Sandbox, job: Job, task: Task, best: float | None) -> Mea
     return measure_one(box, job, task, best)
 
 
-def doubtful(box: Sandbox, found: Measured) -> bool:
+def doubtful(box: Sandbox, measured: Measured) -> bool:
     """Return whether another candidate in the same process may have caused a failure."""
-    return found.outcome in DOUBTFUL and not box.alive and box.met != {found.number}
+    return measured.outcome in DOUBTFUL and not box.alive and box.met != {measured.number}
 
 
-def faster(best: float | None, found: Measured) -> float | None:
-    """Return the best time so far, including that of ``found`` if it is a candidate."""
-    if found.seconds is None or found.number < 0:
+def faster(best: float | None, measured: Measured) -> float | None:
+    """Return the best time so far, including that of ``measured`` if it is a candidate."""
+    if measured.seconds is None or measured.number < 0:
         return best
-    return found.seconds if best is None else min(best, found.seconds)
+    return measured.seconds if best is None else min(best, measured.seconds)
 
 
 def within(task: Task, job: Job, best: float | None) -> Task:
@@ -135,9 +135,9 @@ def within(task: Task, job: Job, best: float | None) -> Task:
     )
 
 
-def given_up(job: Job, found: Measured, best: float | None) -> bool:
+def given_up(job: Job, measured: Measured, best: float | None) -> bool:
     """Return whether a job ran out of the search's time, which says nothing of its schedule."""
-    return best is not None and late(job.until) and found.outcome in TIMED_OUT
+    return best is not None and late(job.until) and measured.outcome in TIMED_OUT
 
 
 def build(box: Sandbox, job: Job, task: Task) -> Measured:
@@ -157,22 +157,22 @@ def build(box: Sandbox, job: Job, task: Task) -> Measured:
 def run(box: Sandbox, job: Job, built: Measured, task: Task, best: float | None) -> Measured:
     """Check a built candidate, then time it."""
     start = perf_counter()
-    found = built
+    measured = built
     if task.runs:
-        found = checked(box, built, within(task, job, best))
-    if task.timed and found.outcome == "ok":
-        found = timed(box, "time", built, within(task, job, best), best=best)
-    return replace(found, took=built.took + perf_counter() - start)
+        measured = check_built(box, built, within(task, job, best))
+    if task.timed and measured.outcome == "ok":
+        measured = time_built(box, "time", built, within(task, job, best), best=best)
+    return replace(measured, took=built.took + perf_counter() - start)
 
 
-def checked(box: Sandbox, built: Measured, task: Task) -> Measured:
+def check_built(box: Sandbox, built: Measured, task: Task) -> Measured:
     """Check a built candidate; return ``built``, or its failure."""
     limit = task.limits.run + task.limits.build * task.target.facts.compiles_at_launch
     reply = send(box, "run", "check", limit, built)
     return reply if isinstance(reply, Measured) else built
 
 
-def timed(box: Sandbox, what: str, built: Measured, task: Task, **arguments: Any) -> Measured:
+def time_built(box: Sandbox, what: str, built: Measured, task: Task, **arguments: Any) -> Measured:
     """Time a built candidate; return ``built`` with its time, or its failure."""
     reply = send(box, "run", what, task.limits.run, built, **arguments)
     if isinstance(reply, Measured):
@@ -181,9 +181,11 @@ def timed(box: Sandbox, what: str, built: Measured, task: Task, **arguments: Any
     if not isinstance(seconds, float) or not 0 < seconds < math.inf:
         return _no_answer(box, built)
     return replace(
-        built, seconds=seconds, quiet=reply.get("quiet") is not False,
+        built,
+        seconds=seconds,
+        quiet=reply.get("quiet") is not False,
         processor=reply.get("processor") is True,
-    )  # fmt: skip
+    )
 
 
 def send(

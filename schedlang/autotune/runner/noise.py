@@ -67,9 +67,9 @@ def least_of_calls(
     """
     start, calls, shortest, quiet = perf_counter(), 0, Time(float("inf"), False), False
     while shortest.seconds > enough and (shortest.seconds > TICK or calls < FEWEST_CALLS):
-        found = one_call(call, interruptions)
-        shortest, calls = min(shortest, found, key=lambda time: time.seconds), calls + 1
-        quiet = quiet or found.quiet
+        latest = one_call(call, interruptions)
+        shortest, calls = min(shortest, latest, key=lambda time: time.seconds), calls + 1
+        quiet = quiet or latest.quiet
         if perf_counter() - start > patience:
             break
     return shortest._replace(quiet=quiet)
@@ -81,11 +81,11 @@ def one_call(call: Callable[[], object], interruptions: Callable[[], int]) -> Ti
     A disturbed call on one thread has its processor time.
     """
     before = interruptions()
-    found = _timed(call, 1)
-    quiet = (interruptions() - before) * TICK <= LITTLE * found.seconds
+    processor = _time_calls(call, 1)
+    quiet = (interruptions() - before) * TICK <= LITTLE * processor.seconds
     if not quiet and isinstance(call, OneThread):
-        return ProcessorTime(found.processor, True)
-    return Time(found.seconds, quiet)
+        return ProcessorTime(processor.processor, True)
+    return Time(processor.seconds, quiet)
 
 
 def undisturbed_median(
@@ -104,16 +104,16 @@ def undisturbed_median(
     (True, True)
     """
     call()
-    batch, seconds = 1, _timed(call, 1).seconds
+    batch, seconds = 1, _time_calls(call, 1).seconds
     while seconds < SHORTEST:
         batch = max(batch * 2, int(batch * SHORTEST / max(seconds, 1e-9)))
-        seconds = _timed(call, batch).seconds
+        seconds = _time_calls(call, batch).seconds
     quiet: list[float] = []
     every: list[Sample] = []
     start = perf_counter()
     while True:
         before = interruptions()
-        every.append(_timed(call, batch))
+        every.append(_time_calls(call, batch))
         if interruptions() == before:
             quiet.append(every[-1].seconds / batch)
         spent = perf_counter() - start
@@ -126,7 +126,7 @@ def undisturbed_median(
         return Time(min(s.seconds for s in every) / batch, False)
 
 
-def _timed(call: Callable[[], object], batch: int) -> Sample:
+def _time_calls(call: Callable[[], object], batch: int) -> Sample:
     function = call.call if isinstance(call, OneThread) else call
     start, processor = perf_counter(), thread_time()
     for _ in range(batch):

@@ -11,7 +11,7 @@ from schedlang.expr.dtypes import array_dtype, itemsize
 # bytes on both sides of an output that a kernel must not write
 MARGIN = 4096
 FILL = 0xA5
-# one of so many integers may be off by 1
+# one in this many integers may be off by 1
 FEW = 100
 # an error below this may be rounding: the message names the tolerance that accepts it
 PLAUSIBLE = 0.05
@@ -43,13 +43,13 @@ class Guarded:
 
 
 def unequal(
-    name: str, got: np.ndarray[Any, Any], want: np.ndarray[Any, Any], tolerance: float,
+    name: str, result: np.ndarray[Any, Any], want: np.ndarray[Any, Any], tolerance: float,
     rounded: bool = False,
 ) -> str:  # fmt: skip
-    """Return a message about the elements of ``got`` that are off; empty if there are none.
+    """Return a message about the elements of ``result`` that are off; empty if there are none.
 
-    With a tolerance of 0 all elements must be equal. Of integers ``rounded`` from floats, one in a
-    hundred may be off by 1, as few floats are that close to a rounding boundary.
+    With a tolerance of 0 all elements must be equal. If integers are ``rounded`` from floats, one
+    in a hundred may be off by 1: few floats are that close to a rounding boundary.
 
     >>> import numpy as np
     >>> unequal("C", np.array([1.0, 2.0]), np.array([1.0, 3.0]), 1e-3)
@@ -57,7 +57,7 @@ def unequal(
     >>> unequal("Q", np.array([1, 2]), np.array([1, 3]), 0.0, rounded=True)
     ''
     """
-    same = (got == want) | ((got != got) & (want != want))
+    same = (result == want) | ((result != result) & (want != want))
     if same.all():
         return ""
     with np.errstate(all="ignore"):
@@ -65,10 +65,10 @@ def unequal(
         wide = "complex128" if want.dtype.kind == "c" else "float64"
         size = np.abs(want.astype(wide))
         typical = float(np.sqrt(np.mean(np.square(size[finite])))) if finite.any() else 0.0
-        apart = np.abs(got.astype(wide) - want.astype(wide))
+        apart = np.abs(result.astype(wide) - want.astype(wide))
         far = apart > tolerance * (size + typical)
         # with tolerance 0 compare exactly: distinct int64 values may be equal in float64
-        off = ~same & (far | ~np.isfinite(got) | ~finite | (tolerance == 0))
+        off = ~same & (far | ~np.isfinite(result) | ~finite | (tolerance == 0))
         needed = float(np.max(np.where(off, apart / (size + typical), 0.0)))
     count = int(np.count_nonzero(off))
     neighbours = rounded and bool((apart[off] <= 1).all())
@@ -76,7 +76,7 @@ def unequal(
         return ""
     at = tuple(int(n) for n in np.argwhere(off)[0])
     location = f"{name}[{', '.join(map(str, at))}]" if at else name
-    values = f"{got[at].item()}, not {want[at].item()}"
+    values = f"{result[at].item()}, not {want[at].item()}"
     # 6 % more, as rounding to two digits may take off 5 %
     would = f"; tolerance={1.06 * needed:.2g} would accept them" if 0 < needed < PLAUSIBLE else ""
     return f"{location} is {values} ({count} of {off.size} elements differ{would})"

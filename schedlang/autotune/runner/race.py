@@ -12,11 +12,11 @@ from schedlang.autotune.runner.measure import (
     Job,
     Measured,
     build,
-    checked,
+    check_built,
     forget,
     late,
     send,
-    timed,
+    time_built,
     within,
 )
 from schedlang.autotune.runner.sandbox import Sandbox
@@ -26,7 +26,7 @@ from schedlang.runtime.timing import quantile
 RACE_ROUNDS = 5
 # a best time for :func:`within`: finalists have worked, so that the end of the search limits them
 RACING = 0.0
-# the job number of an emulated kernel is this minus that of its trial
+# the job number of an emulated kernel is this minus the number of its trial
 EMULATED = -1000
 
 
@@ -41,24 +41,24 @@ def race(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
     """
     if not task.target.facts.emulated:
         return _in_turns(box, jobs, task)
-    emulated = _emulated(box, jobs, task)
+    emulated = _emulate_each(box, jobs, task)
     if not task.timed:
         return emulated
     details = {one.number: one.detail for one in emulated if one.outcome == "ok"}
-    found = _in_turns(box, [job for job in jobs if job.number in details], task)
+    times = _in_turns(box, [job for job in jobs if job.number in details], task)
     return [
         *(one for one in emulated if one.outcome != "ok"),
-        *(replace(m, detail=details[m.number]) if m.outcome == "ok" else m for m in found),
+        *(replace(m, detail=details[m.number]) if m.outcome == "ok" else m for m in times),
     ]
 
 
 def _in_turns(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
     """Time the finalists in turns; drop one that fails and start again with the others."""
-    found = _one_race(box, jobs, task)
-    if not found or found[-1].outcome == "ok" or len(jobs) == 1 or _late(jobs):
-        return found
-    failed = [job for job in jobs if job.number == found[-1].number]
-    rest = [job for job in jobs if job.number != found[-1].number]
+    measured = _one_race(box, jobs, task)
+    if not measured or measured[-1].outcome == "ok" or len(jobs) == 1 or _late(jobs):
+        return measured
+    failed = [job for job in jobs if job.number == measured[-1].number]
+    rest = [job for job in jobs if job.number != measured[-1].number]
     alone = _each_alone(box, failed, task)
     if alone[-1].outcome == "ok":
         return alone + _each_alone(box, rest, task)
@@ -68,13 +68,13 @@ def _in_turns(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
 
 def _each_alone(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
     """Measure each finalist in a new process."""
-    found: list[Measured] = []
+    measured: list[Measured] = []
     for job in jobs:
-        if found and _late(jobs):
+        if measured and _late(jobs):
             break
         box.close()
-        found += _one_race(box, [job], task)
-    return found
+        measured += _one_race(box, [job], task)
+    return measured
 
 
 def _one_race(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
@@ -83,7 +83,7 @@ def _one_race(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
     for job in jobs:
         built = build(box, job, within(task, job, RACING))
         if built.outcome == "ok":
-            built = checked(box, built, within(task, job, RACING))
+            built = check_built(box, built, within(task, job, RACING))
         if built.outcome != "ok":
             return [built]
         ready.append(built)
@@ -96,12 +96,12 @@ def _one_race(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
         for one, job in zip(ready, jobs):
             if one.number in far:
                 continue
-            found = timed(box, "sample", one, within(task, job, RACING))
-            if found.seconds is None:
-                if number and _late(jobs) and found.outcome in TIMED_OUT:
+            sample = time_built(box, "sample", one, within(task, job, RACING))
+            if sample.seconds is None:
+                if number and _late(jobs) and sample.outcome in TIMED_OUT:
                     return [_median(o, times[o.number][:number]) for o in ready]
-                return [found]
-            times[one.number].append(found)
+                return [sample]
+            times[one.number].append(sample)
     forget(box, list(times))
     return [_median(one, times[one.number]) for one in ready]
 
@@ -120,23 +120,26 @@ def _late(jobs: Sequence[Job]) -> bool:
 def _median(one: Measured, rounds: Sequence[Measured]) -> Measured:
     """Return ``one`` with its median over the undisturbed rounds.
 
-    If there are none, take those of processor time, and without these all rounds.
+    If processor time was taken in all of these, that counts. If every round was disturbed, all
+    rounds count.
     """
     timed = [r for r in rounds if r.seconds is not None]
     quiet = [r for r in timed if r.quiet]
-    taken = [r for r in quiet if not r.processor] or quiet or timed
+    counted = [r for r in quiet if not r.processor] or quiet or timed
     return replace(
-        one, seconds=quantile([r.seconds or 0.0 for r in taken], 0.5), quiet=bool(quiet),
-        processor=taken[0].processor,
-    )  # fmt: skip
+        one,
+        seconds=quantile([r.seconds or 0.0 for r in counted], 0.5),
+        quiet=bool(quiet),
+        processor=counted[0].processor,
+    )
 
 
-def _emulated(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
+def _emulate_each(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
     """Build each finalist and check it on the emulator.
 
     After one that takes too long there, or too much memory, the others are only built.
     """
-    found: list[Measured] = []
+    checked: list[Measured] = []
     why = ""
     for job in jobs:
         known = within(task, job, RACING)
@@ -144,8 +147,8 @@ def _emulated(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
         if built.outcome == "ok":
             built = replace(built, detail=why) if why else _check_emulated(box, job, built, known)
             why = built.detail if built.detail.startswith(UNCHECKED) else why
-        found.append(built)
-    return found
+        checked.append(built)
+    return checked
 
 
 def _check_emulated(box: Sandbox, job: Job, built: Measured, task: Task) -> Measured:

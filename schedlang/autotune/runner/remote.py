@@ -57,7 +57,7 @@ UNFIT = (Broken, ImportError, AttributeError, InvalidAnswer)
 FEW_RETRIES, MOST_RETRIES = 2, 8
 # seconds before they are sent again, which double each time up to the last
 FIRST_PAUSE, LAST_PAUSE = 0.02, 1.0
-# a search ends after so many jobs in a row that no worker can measure
+# a search ends after this many jobs in a row that no worker can measure
 MOST_LEFT_OUT = 4
 # how many times a race is sent, and how many times in a row an executor may refuse a job
 RACE_TRIES, REFUSALS = 3, 8
@@ -129,15 +129,15 @@ class Remote:
                 to_send, failed = [], []
                 for job, future in self._next(waiting, deadline):
                     try:
-                        found = measured_of(future.result(), job, self._timed)
+                        measured = measured_of(future.result(), job, self._timed)
                     except Exception as error:
                         failed.append((job, error))
                         continue
                     self._answered, answered, retries, self._left_out = True, True, 0, 0
-                    if given_up(job, found, best):
+                    if given_up(job, measured, best):
                         continue
-                    best = faster(best, found)
-                    yield found
+                    best = faster(best, measured)
+                    yield measured
                 for job, why in failed:
                     self.lost[kind_of(why)] += 1
                     unfit = isinstance(why, UNFIT)
@@ -209,7 +209,7 @@ class Remote:
         left = self._patience
         if deadline is not None and not late(deadline):
             left = min(left, deadline - monotonic())
-        done = _ended(waiting, left) if waiting else set()
+        done = _wait_for_some(waiting, left) if waiting else set()
         if waiting and not done and left == self._patience:
             raise Broken(
                 f"autotune: no worker of the executor has answered within {self._patience:g} s"
@@ -246,7 +246,7 @@ def _only_first(waiting: dict[Future[dict[str, Any]], Job], count: int) -> None:
         del waiting[future]
 
 
-def _ended(futures: Collection[Future[Any]], seconds: float) -> set[Future[Any]]:
+def _wait_for_some(futures: Collection[Future[Any]], seconds: float) -> set[Future[Any]]:
     """Wait up to ``seconds``, and return the futures that ended or were cancelled.
 
     It checks for cancelled ones itself, since an executor that shuts down does not report them.
@@ -264,12 +264,12 @@ def width(executor: Executor) -> int:
     try:
         client = getattr(executor, "_client", None)
         if client is not None:
-            found: Any = sum(client.nthreads().values())
+            threads: Any = sum(client.nthreads().values())
         else:
-            found = getattr(executor, "_max_workers", None) or getattr(
+            threads = getattr(executor, "_max_workers", None) or getattr(
                 executor, "num_workers", None
             )
-        return max(1, int(UNKNOWN if found is None else found))
+        return max(1, int(UNKNOWN if threads is None else threads))
     except Exception:
         return UNKNOWN
 
@@ -280,10 +280,10 @@ def measure_in_worker(
     """Measure a candidate in a worker of an executor."""
     candidate = _from_data(job)
     with _as_broken(), _child(task, tuple(command)) as (box, known):
-        found = measure_one(box, candidate, known, best)
-        if doubtful(box, found):
-            found = measure_alone(box, candidate, known, best)
-        return asdict(replace(found, machine=machine_for(known.target)))
+        measured = measure_one(box, candidate, known, best)
+        if doubtful(box, measured):
+            measured = measure_alone(box, candidate, known, best)
+        return asdict(replace(measured, machine=machine_for(known.target)))
 
 
 def race_in_worker(
@@ -294,7 +294,7 @@ def race_in_worker(
     with _as_broken(), child as (box, known), machine_lock(alone=known.timed):
         machine = machine_for(known.target)
         raced = race(box, [_from_data(job) for job in jobs], known)
-        return [asdict(replace(found, machine=machine)) for found in raced]
+        return [asdict(replace(measured, machine=machine)) for measured in raced]
 
 
 @contextmanager
@@ -343,21 +343,21 @@ def _child(task: str, command: tuple[str, ...]) -> Iterator[tuple[Sandbox, Task]
     """Yield a child process for this thread alone, idle or new; it is kept for later jobs."""
     key, known = _key(task, command), _cached_task(task)
     with _LOCK:
-        found = _IDLE[key].pop() if _IDLE.get(key) else None
-    if found is None:
+        idle = _IDLE[key].pop() if _IDLE.get(key) else None
+    if idle is None:
         folder = new_folder()
-        found = _Idle(Sandbox(known, folder, command or COMMAND), folder)
-    elif found.timer is not None:
-        found.timer.cancel()
+        idle = _Idle(Sandbox(known, folder, command or COMMAND), folder)
+    elif idle.timer is not None:
+        idle.timer.cancel()
     try:
-        yield found.box, known
+        yield idle.box, known
     except BaseException:
-        found.end()
+        idle.end()
         raise
-    found.timer = timer = threading.Timer(IDLE, _expire, (key, found))
+    idle.timer = timer = threading.Timer(IDLE, _expire, (key, idle))
     timer.daemon = True
     with _LOCK:
-        _IDLE.setdefault(key, []).append(found)
+        _IDLE.setdefault(key, []).append(idle)
     timer.start()
 
 

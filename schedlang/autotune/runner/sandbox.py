@@ -29,7 +29,7 @@ SLOW_ORACLE = (
     "computes the reference\n  tune for smaller sizes; a search for larger sizes starts from the "
     "result"
 )
-# the commands that write files, and their failure if the disk is full, which is no candidate's
+# the commands that write files, and their failure if the disk is full: no candidate is to blame
 WRITING, DISK_FULL = ("open", "build"), "no room"
 FULL = (
     "autotune: no space is left in {}, where candidates are built: {}\n  set TMPDIR to a folder on "
@@ -131,17 +131,17 @@ class Sandbox:
             self.close()
             raise Lost(*how)
         try:
-            found = json.loads(answer)
+            reply = json.loads(answer)
         except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict) or found.pop("re", None) != self._commands:
+            reply = None
+        if not isinstance(reply, dict) or reply.pop("re", None) != self._commands:
             self.close()
             raise Lost("crashed", "its answer is malformed")
         # only for commands that run no candidate, as a candidate may forge any answer
-        if command["do"] in WRITING and found.get("failed") == DISK_FULL:
+        if command["do"] in WRITING and reply.get("failed") == DISK_FULL:
             self.close()
-            raise Broken(FULL.format(self._folder.parent, found.get("detail", "")))
-        return found
+            raise Broken(FULL.format(self._folder.parent, reply.get("detail", "")))
+        return reply
 
     def _start(self) -> None:
         self.close()
@@ -179,6 +179,7 @@ def _environment(folder: Path) -> dict[str, str]:
     """Return the environment of a child process, whose kernels are cached in ``folder``."""
     path = [str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH", "")]
     return {
-        **os.environ, "SCHEDLANG_CACHE": str(folder / "cache"),
+        **os.environ,
+        "SCHEDLANG_CACHE": str(folder / "cache"),
         "PYTHONPATH": os.pathsep.join(p for p in path if p),
-    }  # fmt: skip
+    }

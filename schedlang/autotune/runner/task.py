@@ -116,7 +116,7 @@ class Task:
 
         It is computed once, as inputs may be large.
         """
-        given = None if self.inputs is None else [_packed(a) for a in self.inputs]
+        given = None if self.inputs is None else [_pack(a) for a in self.inputs]
         return {
             "computation": to_data(self.outputs), "target": target_data(self.target),
             "sizes": dict(self.sizes),
@@ -175,22 +175,22 @@ def task_from_data(data: Mapping[str, Any]) -> Task:
     given = data["inputs"]
     return Task(
         from_data(data["computation"]), target_from(data["target"]), dict(data["sizes"]),
-        None if given is None else [_unpacked(text) for text in given],
+        None if given is None else [_unpack(text) for text in given],
         int(data["seed"]), float(data["tolerance"]), Limits(*data["limits"]), bool(data["timed"]),
         tuple(map(str, data["cold"])),
     )  # fmt: skip
 
 
-def _packed(array: np.ndarray[Any, Any]) -> str:
+def _pack(array: np.ndarray[Any, Any]) -> str:
     file = io.BytesIO()
     np.save(file, array, allow_pickle=False)
     return base64.b64encode(file.getvalue()).decode()
 
 
-def _unpacked(text: str) -> np.ndarray[Any, Any]:
-    found: np.ndarray[Any, Any] = np.load(io.BytesIO(base64.b64decode(text)), allow_pickle=False)
-    # NumPy's files do not know bfloat16, the only dtype of a tensor of which they have the bytes
-    return found.view(array_dtype("bfloat16")) if found.dtype.kind == "V" else found
+def _unpack(text: str) -> np.ndarray[Any, Any]:
+    array: np.ndarray[Any, Any] = np.load(io.BytesIO(base64.b64decode(text)), allow_pickle=False)
+    # NumPy's files do not know bfloat16, and hold its bytes; no other dtype is stored as bytes
+    return array.view(array_dtype("bfloat16")) if array.dtype.kind == "V" else array
 
 
 def tolerance_for(outputs: Sequence[Tensor]) -> float:
@@ -231,7 +231,7 @@ def summed_in_steps(outputs: Sequence[Tensor]) -> dict[Tensor, int]:
     >>> sorted(summed_in_steps([states]).values())
     [4]
     """
-    found: dict[Tensor, int] = {}
+    lengths: dict[Tensor, int] = {}
     for scan in operations(outputs):
         if not isinstance(scan, ScanOp):
             continue
@@ -240,8 +240,8 @@ def summed_in_steps(outputs: Sequence[Tensor]) -> dict[Tensor, int]:
             length = prod(map(_length, op.reduce_axis))
             read = [t for t in op.input_tensors if t.op not in steps and t not in scan.state]
             for tensor in placeholders(read) if op.reduce_axis else ():
-                found[tensor] = max(length, found.get(tensor, 1))
-    return found
+                lengths[tensor] = max(length, lengths.get(tensor, 1))
+    return lengths
 
 
 def _in_steps(scan: ScanOp) -> list[ComputeOp]:

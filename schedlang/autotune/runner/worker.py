@@ -61,7 +61,7 @@ def serve(folder: Path, runner_for: RunnerFor = CandidateRunner) -> None:
         faulthandler.dump_traceback_later(limit + GRACE, exit=True)
         try:
             if what == "open":
-                runner = opened(task_from_data(command["task"]), folder, runner_for)
+                runner = open_runner(task_from_data(command["task"]), folder, runner_for)
                 reply: dict[str, Any] = {}
             else:
                 assert runner is not None and what in COMMANDS
@@ -81,7 +81,7 @@ def serve(folder: Path, runner_for: RunnerFor = CandidateRunner) -> None:
     remove(folder)
 
 
-def opened(task: Task, folder: Path, runner_for: RunnerFor) -> CandidateRunner:
+def open_runner(task: Task, folder: Path, runner_for: RunnerFor) -> CandidateRunner:
     """Limit the memory and files of this process, and return its candidate runner."""
     limit_memory(task.limits)
     runner = runner_for(task, folder)
@@ -182,10 +182,10 @@ def _held() -> int:
     """Return the bytes of private data, as RLIMIT_DATA counts them; 0 if unknown."""
     try:
         with open("/proc/self/status", encoding="ascii") as file:
-            found = next((line for line in file if line.startswith("VmData:")), "VmData: 0 kB")
+            size = next((line for line in file if line.startswith("VmData:")), "VmData: 0 kB")
     except OSError:
         return 0
-    return int(found.split()[1]) * 1024
+    return int(size.split()[1]) * 1024
 
 
 if __name__ == "__main__":

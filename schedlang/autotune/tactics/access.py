@@ -26,8 +26,8 @@ class Access:
     def steps(self, axis: Axis, factor: int | None = None) -> tuple[int | None, ...]:
         """Return how far each index moves with one step of ``axis``; ``None`` if that varies.
 
-        With a ``factor``, it is a step within a tile of so many, in which an index such as
-        ``axis // 64`` may be constant.
+        With a ``factor``, it is a step within a tile of that many elements, in which an index such
+        as ``axis // 64`` may be constant.
 
         >>> import schedlang as sl
         >>> A = sl.placeholder((8, 8), name="A")
@@ -88,8 +88,9 @@ class Access:
         """Return whether an index is read from a tensor and changes along ``axis``."""
         return any(
             isinstance(leaf, Opaque) and axis in _axes(leaf.expr) and list(reads([leaf.expr]))
-            for index in self.indices for leaf in to_lin(index).leaves()
-        )  # fmt: skip
+            for index in self.indices
+            for leaf in to_lin(index).leaves()
+        )
 
     def _in_tile(self, axis: Axis, factor: int | None) -> tuple[Axis, list[Lin]]:
         """Return the axis inside a tile of ``factor`` steps, and the indices in terms of it."""
@@ -152,13 +153,16 @@ class Access:
 
 
 def accesses(op: ComputeOp, inlined: Collection[Tensor] = ()) -> list[Access]:
-    """Return the distinct reads of ``op``, with those of ``inlined`` producers in their place."""
+    """Return the distinct reads of ``op``.
+
+    In place of a read of an ``inlined`` producer stand the reads that the producer makes.
+    """
     return [a for a in points_read(op, inlined) if a.tensor not in inlined]
 
 
 def points_read(op: ComputeOp, inlined: Collection[Tensor] = ()) -> list[Access]:
-    """Return the reads of :func:`accesses`, and those of the ``inlined`` producers themselves."""
-    found: list[Access] = []
+    """Return the reads of :func:`accesses`, and those that read ``inlined`` producers."""
+    points: list[Access] = []
     # equal reads of an inlined stage are expanded once
     known: set[tuple[Tensor, tuple[Lin, ...]]] = set()
     stack: list[tuple[Tensor, tuple[Expr, ...]]] = list(_reads(op.roots))[::-1]
@@ -168,7 +172,7 @@ def points_read(op: ComputeOp, inlined: Collection[Tensor] = ()) -> list[Access]
         if key in known:
             continue
         known.add(key)
-        found.append(Access(tensor, indices))
+        points.append(Access(tensor, indices))
         producer = tensor.op
         if tensor in inlined and isinstance(producer, ComputeOp):
             swap: dict[Expr, Expr] = dict(zip(producer.axis, indices))
@@ -176,7 +180,7 @@ def points_read(op: ComputeOp, inlined: Collection[Tensor] = ()) -> list[Access]
                 (t, tuple(with_leaves(i, swap) for i in at)) for t, at in _reads(producer.roots)
             ]
             stack.extend(reversed(inner))
-    return found
+    return points
 
 
 def labels(operands: Collection[Tensor]) -> dict[Tensor, str]:

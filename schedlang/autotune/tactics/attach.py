@@ -21,11 +21,12 @@ from schedlang.schedule.schedule import Schedule
 MOST_COPIES = 2
 KNOBS = (
     Knob(
-        "C.at", "loops, from 0; −1",
+        "C.at",
+        "loops, from 0; −1",
         "the loop of its reader at which the stage is computed; −1 is root",
         Moves(rank=8, inside=second, places=True),
     ),
-)  # fmt: skip
+)
 
 
 def attach_point(stage: StageFacts, knobs: Knobs) -> Scheduled:
@@ -42,9 +43,10 @@ def attach_point(stage: StageFacts, knobs: Knobs) -> Scheduled:
         return Scheduled()
     reads = [
         (read, place)
-        for reader, place in zip(readers, places) for read in stage.flow.stage(reader).reads
+        for reader, place in zip(readers, places)
+        for read in stage.flow.stage(reader).reads
         if read.tensor in stage.stage.outputs
-    ]  # fmt: skip
+    ]
     return attach_inside(stage, reads, places[0].nest, knobs)
 
 
@@ -54,13 +56,14 @@ def attach_inside(
 ) -> Scheduled:  # fmt: skip
     """Choose a loop of ``nest``, which has the readers, for a stage, or root.
 
-    ``recomputed`` are operations repeated in addition to those of the decisions so far.
+    ``recomputed`` counts operations that are repeated beside those that the decisions so far
+    repeat.
     """
     legal = set(range(len(nest.levels)))
     for read, place in reads:
         legal &= set(_legal_levels(read, place))
     before = stage.flow.decided.recomputed + recomputed
-    more = {at: _recomputed(stage, reads, nest, at) for at in legal}
+    more = {at: _repeated_operations(stage, reads, nest, at) for at in legal}
     options = [at for at in sorted(legal) if stage.problem.worth_measuring(before + more[at])]
     at = knobs.choice(f"{stage.name}.at", [-1, *options])
     if at < 0:
@@ -81,7 +84,7 @@ def inside(s: Schedule, tensor: Tensor, nest: OuterLoops) -> None:
         s[tensor].compute_at(s[nest.head], nest.levels[-1].loop)
 
 
-def inherited(stage: StageFacts) -> Placement | None:
+def inherited_placement(stage: StageFacts) -> Placement | None:
     """Return the place of a stage that is attached to the nest of all its readers.
 
     At loops around it, its producers may be computed, too.
@@ -115,7 +118,7 @@ def _moves(index: Lin, axis: Axis) -> bool:
     )
 
 
-def _recomputed(
+def _repeated_operations(
     stage: StageFacts, reads: Sequence[tuple[Access, Placement]], nest: OuterLoops, at: int
 ) -> float:
     """Return the operations repeated because neighbouring iterations of a level read the same.
@@ -141,9 +144,10 @@ def _recomputed(
         each, total = (_box_extent(reads, dimension, known) for known in (shares, lengths))
         if each is not None and total is not None:
             count = prod(
-                iterations.get(along, 1) for along, axis in place.along.items()
+                iterations.get(along, 1)
+                for along, axis in place.along.items()
                 if read.depends(dimension, [axis])
-            )  # fmt: skip
+            )
             points *= max(1.0, count * each / total)
     return stage.work(stage.flow.decided.inlined) * (points - 1)
 
@@ -155,11 +159,11 @@ def _box_extent(
 
     Returns ``None`` unless the indices differ only by constants.
     """
-    found = [to_lin(read.indices[dimension]) for read, _ in reads]
-    moving = [{p: n for p, n in lin.terms.items() if p} for lin in found]
+    indices = [to_lin(read.indices[dimension]) for read, _ in reads]
+    moving = [{p: n for p, n in lin.terms.items() if p} for lin in indices]
     if any(m != moving[0] for m in moving):
         return None
-    ends = [lin.terms.get((), 0) for lin in found]
+    ends = [lin.terms.get((), 0) for lin in indices]
     extent = max(ends) - min(ends) + 1
     for product, step in moving[0].items():
         axis = product[0]
@@ -175,12 +179,12 @@ def _legal_levels(read: Access, place: Placement) -> list[int]:
     if not place.along:
         # the axes are unknown: the lowered candidate shows its repeated work
         return list(range(len(inside)))
-    found, copies = [], 1
+    legal, copies = [], 1
     for at, level in enumerate(inside):
         axes = [place.along[p] for p in level.along if p in place.along]
         if all(read.fixed(axis) for axis in axes):
             copies *= level.extent
         if copies > MOST_COPIES:
             break
-        found.append(at)
-    return found
+        legal.append(at)
+    return legal

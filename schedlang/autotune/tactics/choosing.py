@@ -9,23 +9,26 @@ from schedlang.expr.visit import postorder
 from schedlang.index.linear import Lin, Mod
 from schedlang.index.simplify import to_lin
 
-# the longest axis of which each index may have a value of its own
+# the longest axis that may choose between values, one for each index
 # nobody has measured this value
 LONGEST = 8
 
 
 def choosing_axes(stage: StageFacts) -> list[int]:
-    """Return the positions of data axes, of which each index but one is compared by itself.
+    """Return the positions of the data axes that the body compares with each index but one.
 
-    So does ``select(u == 0, a, select(u == 1, b, c))`` for an axis of 3. Unrolled, no choice is
-    left, and the values share what they read. The contiguous axis stays for the lanes.
+    For example, ``select(u == 0, a, select(u == 1, b, c))`` does so for an axis ``u`` of 3.
+    Unrolled, no choice is left, and the values share what they read. The contiguous axis stays for
+    the lanes.
     """
     axes = stage.op.axis
     short = {
-        axis: at for at, axis in enumerate(axes)
-        if stage.time_axes <= at < stage.last and isinstance(axis.extent, int)
+        axis: at
+        for at, axis in enumerate(axes)
+        if stage.time_axes <= at < stage.last
+        and isinstance(axis.extent, int)
         and 1 < axis.extent <= LONGEST
-    }  # fmt: skip
+    }
     if not short:
         return []
     seen: dict[Axis, set[int]] = {}
@@ -33,7 +36,7 @@ def choosing_axes(stage: StageFacts) -> list[int]:
     for node in postorder(roots, {id(read) for read in reads(roots)}):
         if isinstance(node, Binary) and node.op == "==" and isinstance(node.b, Const):
             axis, value = node.a, node.b.value
-            # any number may stand there, also one that is no index
+            # any number may stand there, also one that is not an index
             if isinstance(axis, Axis) and axis in short and value in range(int(axis.extent)):
                 seen.setdefault(axis, set()).add(int(value))
     return [at for axis, at in short.items() if len(seen.get(axis, ())) >= int(axis.extent) - 1]
@@ -46,7 +49,7 @@ def chosen_axes(stage: StageFacts) -> dict[int, int]:
     choices once for them: all elements, or for an index such as ``y % 4`` that many.
     """
     axes = stage.op.axis
-    found: dict[int, int] = {}
+    chosen: dict[int, int] = {}
     for read in stage.reads:
         if read.tensor not in stage.flow.stages:
             continue
@@ -61,5 +64,5 @@ def chosen_axes(stage: StageFacts) -> dict[int, int]:
             for at, axis in enumerate(axes[: stage.last]):
                 whole, rest = Lin.of(axis), Lin.of(Mod(Lin.of(axis), to_lin(length)))
                 if at >= stage.time_axes and isinstance(length, int) and form in (whole, rest):
-                    found[at] = length
-    return found
+                    chosen[at] = length
+    return chosen

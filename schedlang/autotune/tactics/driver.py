@@ -17,10 +17,12 @@ from schedlang.state.state import At
 
 KNOBS = (
     Knob(
-        "C.how", "tactics", "the tactic that computes the stage: see the tables below",
+        "C.how",
+        "tactics",
+        "the tactic that computes the stage: see the tables below",
         Moves(rank=2, structure=True),
     ),
-)  # fmt: skip
+)
 
 
 # the knobs that are asked for on all targets, in the order of docs/knobs.md
@@ -42,13 +44,17 @@ def schedule_stages(registry: Registry, s: Schedule, problem: Problem, knobs: Kn
             continue
         flow = flow.then(s, attach.attach_point(flow.stage(tensor), knobs))
         stage = flow.stage(tensor)
-        decided = _fused(registry, s, stage, knobs) or _chosen(registry, s, stage, knobs)
+        decided = _fuse_reduction(registry, s, stage, knobs) or _apply_chosen(
+            registry, s, stage, knobs
+        )
         _attach(s, stage)
         flow = flow.then(s, decided)
     return flow.decided
 
 
-def _fused(registry: Registry, s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled | None:
+def _fuse_reduction(
+    registry: Registry, s: Schedule, stage: StageFacts, knobs: Knobs
+) -> Scheduled | None:
     """Compute a reduction inside the stage, its reader, if there is one and its knob says so."""
     if registry.fusion is None:
         return None
@@ -58,7 +64,7 @@ def _fused(registry: Registry, s: Schedule, stage: StageFacts, knobs: Knobs) -> 
     return None
 
 
-def _chosen(registry: Registry, s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
+def _apply_chosen(registry: Registry, s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
     """Compute the stage by one of the tactics that apply."""
     options = registry.options(stage)
     knobs.require(bool(options), f"no tactic for {registry.kind} applies to {stage.name}")

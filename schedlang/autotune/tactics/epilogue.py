@@ -13,10 +13,12 @@ from schedlang.index.simplify import to_lin
 
 KNOBS = (
     Knob(
-        "C.fuse", (True, False), "compute the reduction inside its reader, tile by tile",
+        "C.fuse",
+        (True, False),
+        "compute the reduction inside its reader, tile by tile",
         Moves(rank=1, structure=True),
     ),
-)  # fmt: skip
+)
 
 
 def fusible(
@@ -40,8 +42,8 @@ def fusible(
         if stage.consumers != [reader.tensor]:
             continue
         # a reader of several points, as of a matrix and its transpose, has no common tile
-        found = [_positions(reader, r, stage.op.axis) for r in reader.reads if r.tensor is tensor]
-        positions = found[0] if all(p == found[0] for p in found) else None
+        ways = [_positions(reader, r, stage.op.axis) for r in reader.reads if r.tensor is tensor]
+        positions = ways[0] if all(p == ways[0] for p in ways) else None
         if positions is not None and fits(reader, stage, positions[reader.last]):
             yield stage, positions
 
@@ -53,7 +55,7 @@ def _positions(reader: StageFacts, read: Access, own: tuple[Axis, ...]) -> list[
     indexed by one axis.
     """
     axes = reader.op.axis
-    found = [-1] * len(axes)
+    dimensions = [-1] * len(axes)
     for dimension, index in enumerate(read.indices):
         lin = to_lin(index)
         at = next((n for n, axis in enumerate(axes) if lin == Lin.of(axis)), None)
@@ -62,7 +64,7 @@ def _positions(reader: StageFacts, read: Access, own: tuple[Axis, ...]) -> list[
                 continue
             return None
         same = reader.extents([axes[at]]) == reader.extents([own[dimension]])
-        if found[at] >= 0 or not same:
+        if dimensions[at] >= 0 or not same:
             return None
-        found[at] = dimension
-    return found if found and found[reader.last] >= 0 else None
+        dimensions[at] = dimension
+    return dimensions if dimensions and dimensions[reader.last] >= 0 else None

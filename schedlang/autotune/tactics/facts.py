@@ -1,7 +1,7 @@
 """The facts that a tactic may ask for, all immutable: about a computation, and about its stages.
 
 They follow from the state of a schedule and from what is decided so far. Steps change the schedule
-and not the facts: :meth:`StageFacts.after` returns those of the schedule after the steps.
+and not the facts: :meth:`StageFacts.after` returns the facts about the schedule after the steps.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from schedlang.autotune.tactics.scheduled import (
     OuterLoops,
     Placement,
     Scheduled,
-)  # fmt: skip
+)
 from schedlang.autotune.work_bound import most_work
 from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.compute.work import flops, of_point
@@ -32,11 +32,11 @@ from schedlang.target import Target
 
 @dataclass(frozen=True)
 class Problem:
-    """A computation to schedule: that of ``outputs``, for ``threads`` cores of a target.
+    """The computation of ``outputs``, to be scheduled for ``threads`` cores of a target.
 
-    ``sizes`` are the values of symbolic sizes to tune for. Of a kernel among others, ``cold`` are
-    the names of its inputs that come from memory in each call, and ``team`` says that other threads
-    wait for work when it starts.
+    ``sizes`` are the values of symbolic sizes to tune for. Where a kernel runs among others,
+    ``cold`` are the names of its inputs that come from memory in each call, and ``team`` says that
+    other threads wait for work when it starts.
     """
 
     outputs: tuple[Tensor, ...]
@@ -82,7 +82,7 @@ class Dataflow:
 
     def then(self, s: Schedule, *decided: Scheduled) -> Dataflow:
         """Return the dataflow after some steps, with what else is ``decided`` by then."""
-        return replace(self, state=s.state, decided=self.decided.joined(*decided))
+        return replace(self, state=s.state, decided=self.decided.join(*decided))
 
     @cached_property
     def stages(self) -> tuple[Tensor, ...]:
@@ -92,10 +92,10 @@ class Dataflow:
 
     def stage(self, tensor: Tensor) -> StageFacts:
         """Return the facts about the stage that defines ``tensor``."""
-        found = self._facts.get(tensor)
-        if found is None:
-            found = self._facts[tensor] = StageFacts(self, tensor)
-        return found
+        facts = self._facts.get(tensor)
+        if facts is None:
+            facts = self._facts[tensor] = StageFacts(self, tensor)
+        return facts
 
     @cached_property
     def _facts(self) -> dict[Tensor, StageFacts]:
@@ -110,14 +110,14 @@ class StageFacts:
     tensor: Tensor
 
     def after(self, s: Schedule, tensor: Tensor | None = None) -> StageFacts:
-        """Return the facts about this stage, or that of ``tensor``, after some steps."""
+        """Return the facts about this stage, or about the stage of ``tensor``, after some steps."""
         return self.flow.then(s).stage(self.tensor if tensor is None else tensor)
 
     @cached_property
     def stage(self) -> Stage:
-        found = self.flow.state.of(self.tensor)
-        assert found is not None, f"{self.tensor.name} has no stage"
-        return found
+        stage = self.flow.state.of(self.tensor)
+        assert stage is not None, f"{self.tensor.name} has no stage"
+        return stage
 
     @property
     def problem(self) -> Problem:
@@ -213,24 +213,24 @@ class StageFacts:
 
     @cached_property
     def reads(self) -> list[Access]:
-        """The reads of the stage, including those of stages inlined into it."""
+        """The reads of the stage, including the reads of stages inlined into it."""
         return accesses(self.op, self.flow.decided.inlined)
 
     @cached_property
     def consumers(self) -> list[Tensor]:
         """The stages that read this one, directly or through inlined ones."""
         inlined = self.flow.decided.inlined
-        found: dict[Tensor, None] = {self.tensor: None}
-        for made in (waiting := [self.tensor]):
-            outputs = self.flow.stage(made).stage.outputs
+        readers: dict[Tensor, None] = {self.tensor: None}
+        for producer in (waiting := [self.tensor]):
+            outputs = self.flow.stage(producer).stage.outputs
             for stage in self.flow.state.stages.values():
                 reader = stage.outputs[0]
-                if reader in found or not any(t in outputs for t in stage.op.input_tensors):
+                if reader in readers or not any(t in outputs for t in stage.op.input_tensors):
                     continue
-                found[reader] = None
+                readers[reader] = None
                 if reader in inlined:
                     waiting.append(reader)
-        return [t for t in found if t is not self.tensor and t not in inlined]
+        return [t for t in readers if t is not self.tensor and t not in inlined]
 
     @property
     def is_scan_step(self) -> bool:
@@ -241,15 +241,16 @@ class StageFacts:
     def placed(self, nest: OuterLoops, axes: Sequence[Axis] | None = None) -> Scheduled:
         """Return the decision that the stage is scheduled in ``nest``, and its producers may be.
 
-        ``axes`` are those of the stage that the data axes of the nest's head move, by default all.
+        ``axes`` are the axes of the stage along which the data axes of the nest's head move, by
+        default all of them.
         """
         place = Placement(nest, dict(enumerate(self.op.axis if axes is None else axes)))
         return Scheduled(frozenset({self.tensor}), placements={self.tensor: place})
 
     def work(self, inlined: Collection[Tensor]) -> int:
-        """Return the operations of the stage, including those of stages ``inlined`` into it."""
-        made = (a.tensor.op for a in points_read(self.op, inlined) if a.tensor in inlined)
-        each = of_point(self.op) + sum(of_point(x) for x in made if isinstance(x, ComputeOp))
+        """Return the operations of the stage and of the stages ``inlined`` into it."""
+        inlined_ops = (a.tensor.op for a in points_read(self.op, inlined) if a.tensor in inlined)
+        each = of_point(self.op) + sum(of_point(x) for x in inlined_ops if isinstance(x, ComputeOp))
         return self.evaluations * each
 
     def little_padding(self, length: int, size: int) -> bool:

@@ -15,10 +15,12 @@ from schedlang.schedule.schedule import Schedule
 MOST, MOST_CALLS = 16, 4
 KNOBS = (
     Knob(
-        "C.inline", (False, True), "inline the stage into its readers",
+        "C.inline",
+        (False, True),
+        "inline the stage into its readers",
         Moves(rank=0, structure=True),
     ),
-)  # fmt: skip
+)
 
 
 def inline(s: Schedule, flow: Dataflow, knobs: Knobs) -> Scheduled:
@@ -43,16 +45,18 @@ def inline(s: Schedule, flow: Dataflow, knobs: Knobs) -> Scheduled:
         options = [True, False] if _keeps_rows(stage) else [False, True]
         if often <= 1 or knobs.choice(f"{stage.name}.inline", options):
             s[tensor].compute_inline()
-            found = Scheduled(inlined=frozenset({tensor}), recomputed=more)
-            decided, flow = decided.joined(found), flow.then(s, found)
+            inlined = Scheduled(inlined=frozenset({tensor}), recomputed=more)
+            decided, flow = decided.join(inlined), flow.then(s, inlined)
     return decided
 
 
 def _keeps_rows(stage: StageFacts) -> bool:
     """Return whether a stage is a copy whose neighbouring elements are neighbours in its source."""
     last = stage.op.axis[stage.last] if stage.op.axis else None
-    return last is not None and isinstance(stage.op.body[0], Read) and all(
-        read.contiguous(last) for read in stage.reads
+    return (
+        last is not None
+        and isinstance(stage.op.body[0], Read)
+        and all(read.contiguous(last) for read in stage.reads)
     )
 
 

@@ -11,7 +11,7 @@ from schedlang.autotune.knobs import Decision
 
 # the position of an option
 Position = Callable[[Sequence[Decision]], int]
-# the distance of two decisions that have nothing in common: more than that of any two sizes
+# the distance of two decisions that have nothing in common: more than any two sizes have
 # by definition: sizes have fewer bits
 UNLIKE = 64.0
 # the rank of a knob that states none: it is changed last
@@ -75,7 +75,7 @@ def spread(options: Sequence[Decision]) -> list[Decision]:
 
 
 def distance(a: Decision, b: Decision) -> float:
-    """Return the distance of two decisions; of two numbers, it is that of their logarithms.
+    """Return the distance of two decisions; for two numbers, the distance of their logarithms.
 
     >>> distance(3, 7), distance([1, 3], [1, 7]), distance("tile", "rows")
     (1.0, 1.0, 64.0)
@@ -150,4 +150,3 @@ class Knob:
         parts = self.name.split(".")
         named = [part for part in parts if not (len(part) == 1 and (part.isupper() or part == "i"))]
         return ".".join(named) + "." * (len(parts[-1]) == 1)
-

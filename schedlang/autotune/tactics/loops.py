@@ -15,7 +15,7 @@ def in_order(s: Schedule, tensor: Tensor | str, loops: Sequence[Axis]) -> None:
         s[tensor].reorder(*loops)
 
 
-def fused(s: Schedule, tensor: Tensor, axes: Sequence[Axis]) -> Axis:
+def fuse_loops(s: Schedule, tensor: Tensor, axes: Sequence[Axis]) -> Axis:
     """Fuse adjacent loops into one; without any, make a loop of a single iteration."""
     if not axes:
         return s[tensor].fuse()
@@ -32,12 +32,12 @@ def innermost(s: Schedule, tensor: Tensor | str, *inner: Axis) -> None:
 
 def in_blocks(s: Schedule, tensor: Tensor, axes: Sequence[Axis], threads: int) -> Axis:
     """Share the iterations of adjacent loops among blocks of GPU threads; return their loop."""
-    block, thread = s[tensor].split(fused(s, tensor, axes), factor=threads)
+    block, thread = s[tensor].split(fuse_loops(s, tensor, axes), factor=threads)
     s[tensor].bind(block, "blockIdx.x")
     s[tensor].bind(thread, "threadIdx.x")
     return thread
 
 
-def first(made: Tensor | list[Tensor]) -> Tensor:
+def first(outputs: Tensor | list[Tensor]) -> Tensor:
     """Return the first output of a stage made by rfactor or cache_write."""
-    return made[0] if isinstance(made, list) else made
+    return outputs[0] if isinstance(outputs, list) else outputs

@@ -12,7 +12,7 @@ from schedlang.errors import TuningError, explain
 class KnobMoves:
     """How the knobs of a registry move, by their names in candidates.
 
-    A knob that is not declared, as one of a user's template, moves as ``Moves()`` says.
+    A knob that is not declared, such as a knob of a user's template, moves as ``Moves()`` says.
 
     >>> from schedlang.autotune.tactics.driver import moves_of
     >>> from schedlang.autotune.tactics.registries import CPU
@@ -33,7 +33,7 @@ class KnobMoves:
                 why = f"two knobs {knob.name} move in different ways"
                 fix = f"Give one of them a name that does not end with {knob.key}."
                 raise TuningError(explain(f"the knob {knob.name}", why, fix))
-            # the knobs of ``C.local`` are those of ``C`` if the sum has no stage of its own
+            # ``C`` has the knobs of ``C.local`` if the sum has no stage of its own
             self._known.setdefault(knob.key.rpartition(".")[2] or knob.key, knob.moves)
 
     def of(self, name: str) -> Moves:
@@ -68,7 +68,7 @@ class KnobMoves:
         """
         moves = self.of(name)
         if options is None:
-            return _moved(list(decision), moves.both_ends)
+            return _move_each(list(decision), moves.both_ends)
         distinct = [o for n, o in enumerate(options) if o not in options[:n]]
         return [o for o in moves.tried(distinct) if o != decision][: moves.most]
 
@@ -87,18 +87,17 @@ class KnobMoves:
         return pick
 
 
-def _moved(order: list[int], back: bool) -> list[Decision]:
+def _move_each(order: list[int], back: bool) -> list[Decision]:
     """Return an order with each item moved to the front, and then to the back if asked.
 
-    >>> _moved([0, 1, 2], False), _moved([0, 1], True)
+    >>> _move_each([0, 1, 2], False), _move_each([0, 1], True)
     ([[2, 0, 1], [1, 0, 2]], [[1, 0]])
     """
-    found: list[Decision] = []
+    orders: list[Decision] = []
     for front in (True, False) if back else (True,):
         for item in reversed(order) if front else order:
             rest = [n for n in order if n != item]
             moved = [item, *rest] if front else [*rest, item]
-            if moved != order and moved not in found:
-                found.append(moved)
-    return found
-
+            if moved != order and moved not in orders:
+                orders.append(moved)
+    return orders

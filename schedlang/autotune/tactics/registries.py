@@ -1,4 +1,4 @@
-"""The registries of tactics. The order of tactics is that of the options that are drawn."""
+"""The registries of tactics, in the order in which their options are drawn."""
 
 from __future__ import annotations
 

@@ -38,13 +38,13 @@ class OuterLoops:
 
     def iterations(self, innermost: Level) -> dict[int, int]:
         """Return the iterations along each data axis of ``head`` in the levels to ``innermost``."""
-        found: dict[int, int] = {}
+        counts: dict[int, int] = {}
         for level in self.levels:
             for along, count in zip(level.along, level.pieces or (level.extent,)):
-                found[along] = found.get(along, 1) * count
+                counts[along] = counts.get(along, 1) * count
             if level is innermost:
                 break
-        return found
+        return counts
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Scheduled:
 
     >>> from schedlang import placeholder
     >>> A, B = placeholder((8,), name="A"), placeholder((8,), name="B")
-    >>> both = Scheduled(frozenset({A}), recomputed=2).joined(Scheduled(inlined=frozenset({B})))
+    >>> both = Scheduled(frozenset({A}), recomputed=2).join(Scheduled(inlined=frozenset({B})))
     >>> both.stages == {A}, both.inlined == {B}, both.recomputed
     (True, True, 2)
     """
@@ -91,13 +91,15 @@ class Scheduled:
     placements: Mapping[Tensor, Placement] = field(default_factory=dict)
     recomputed: float = 0
 
-    def joined(self, *others: Scheduled) -> Scheduled:
-        """Return a record of what this one and ``others`` decided; of two places, the last."""
-        found = self
+    def join(self, *others: Scheduled) -> Scheduled:
+        """Return a record of all decisions; if two of them place a stage, the last one counts."""
+        joined = self
         for other in others:
-            found = Scheduled(
-                found.stages | other.stages, found.inlined | other.inlined,
-                {**found.attached, **other.attached}, {**found.placements, **other.placements},
-                found.recomputed + other.recomputed,
-            )  # fmt: skip
-        return found
+            joined = Scheduled(
+                joined.stages | other.stages,
+                joined.inlined | other.inlined,
+                {**joined.attached, **other.attached},
+                {**joined.placements, **other.placements},
+                joined.recomputed + other.recomputed,
+            )
+        return joined

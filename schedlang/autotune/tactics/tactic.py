@@ -57,7 +57,7 @@ class Fusion:
 class Registry:
     """The tactics for a kind of target, in the order of the options of ``C.how``.
 
-    ``fusion`` is offered first, to stages that are no reductions. Raise
+    ``fusion`` is offered first, to stages without a reduction. Raise
     :class:`~schedlang.errors.TuningError` for two tactics of one name.
     """
 
@@ -70,7 +70,8 @@ class Registry:
         if len(set(names)) < len(names):
             raise TuningError(
                 explain(
-                    f"Registry({self.kind!r}, ...)", f"names of tactics are not unique: {names}",
+                    f"Registry({self.kind!r}, ...)",
+                    f"names of tactics are not unique: {names}",
                     "Give each tactic a name of its own.",
                 )
             )
@@ -78,20 +79,22 @@ class Registry:
     @property
     def knobs(self) -> dict[Knob, list[str]]:
         """The knobs that the tactics ask for, each with the names of these tactics."""
-        found: dict[Knob, list[str]] = {}
+        askers: dict[Knob, list[str]] = {}
         for tactic in self.tactics:
             for knob in tactic.knobs:
-                found.setdefault(knob, []).append(tactic.name)
-        return found
+                askers.setdefault(knob, []).append(tactic.name)
+        return askers
 
     def options(self, stage: StageFacts) -> list[Tactic]:
         """Return the tactics that apply to a stage, each as often as its weight says."""
         known = Applicable(self.tactics, stage)
         alone = [t for t in self.tactics if t.alone and t.name in known]
         return [
-            tactic for tactic in alone or self.tactics if tactic.name in known
+            tactic
+            for tactic in alone or self.tactics
+            if tactic.name in known
             for _ in range(tactic.weight(stage, known))
-        ]  # fmt: skip
+        ]
 
 
 class Applicable:

@@ -66,7 +66,7 @@ def phases(stage: StageFacts) -> Phases:
     divides both extents.
     """
     op = stage.op
-    found: Phases = {}
+    phased: Phases = {}
     for node in postorder([op.where] if op.where is not None else []):
         if not (isinstance(node, Binary) and node.op == "%" and isinstance(node.b, Const)):
             continue
@@ -81,10 +81,10 @@ def phases(stage: StageFacts) -> Phases:
             continue
         extents = (op.axis[data[0]].extent, reduce[0].extent)
         whole = all(isinstance(n, int) and n % modulus == 0 for n in extents)
-        taken = data[0] in found or any(axis is reduce[0] for axis, _ in found.values())
-        if whole and not taken:
-            found[data[0]] = (reduce[0], modulus)
-    return found
+        in_use = data[0] in phased or any(axis is reduce[0] for axis, _ in phased.values())
+        if whole and not in_use:
+            phased[data[0]] = (reduce[0], modulus)
+    return phased
 
 
 def step_lane(stage: StageFacts) -> Lane | None:
@@ -93,17 +93,17 @@ def step_lane(stage: StageFacts) -> Lane | None:
     The lanes are contiguous and nothing is packed. The reduction must have phases or a large
     operand.
     """
-    found, last = phases(stage), stage.last
+    phased, last = phases(stage), stage.last
     lane = next((x for x in lane_axes(stage, last) if x.at == last), None)
-    if lane is None or lane.packed or last in found:
+    if lane is None or lane.packed or last in phased:
         return None
-    large = any(stage.problem.bytes(read.tensor) > LARGE for read in _streamed(stage, lane))
-    if not found and not (large and _block_sizes(stage, stage.op.reduce_axis)):
+    large = any(stage.problem.bytes(read.tensor) > LARGE for read in _worth_streaming(stage, lane))
+    if not phased and not (large and _block_sizes(stage, stage.op.reduce_axis)):
         return None
-    return lane if _tiles(stage, lane, found) else None
+    return lane if _tiles(stage, lane, phased) else None
 
 
-def _streamed(stage: StageFacts, lane: Lane) -> Sequence[Access]:
+def _worth_streaming(stage: StageFacts, lane: Lane) -> Sequence[Access]:
     """Return the reads of operands that are worth streaming, in order and once.
 
     If a tile has rows, these are the reads that its rows share. Otherwise they are all reads that
@@ -132,11 +132,11 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
     tensor, width = stage.tensor, stage.width
     lane = step_lane(stage)
     assert lane is not None, "the tactic applies"
-    found = phases(stage)
-    sizes = _points_of_phase(stage, found)
-    tile = choose_tile(stage, _tiles(stage, lane, found), knobs)
+    phased = phases(stage)
+    sizes = _points_of_phase(stage, phased)
+    tile = choose_tile(stage, _tiles(stage, lane, phased), knobs)
     inside = {lane.at: tile.vectors * width, **dict(tile.rows)}
-    cut = _phased(s, stage, found)
+    cut = _split_phases(s, stage, phased)
     inner = {at: cut.axes[at] for at in inside}
     group = _group(s, stage, cut, lane.at, inside[lane.at], sizes[lane.at], knobs)
     ragged = {at for at, size in inside.items() if size < sizes[at] and sizes[at] % size}
@@ -148,8 +148,9 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
     moving = list(enumerate(cut.axes))[stage.time_axes :]
     past = {
         at: Loop(axis, at, counts[at], at in ragged)
-        for at, axis in moving if axis is not inner.get(at)
-    }  # fmt: skip
+        for at, axis in moving
+        if axis is not inner.get(at)
+    }
     across = _threads(stage, cut.loops, past, lane.at, group, knobs)
     blocks, steps = _blocks(s, stage, cut.steps, knobs)
     rows = [inner[at] for at, _ in tile.rows]
@@ -180,10 +181,10 @@ class _Cut:
     taps: list[Axis] = field(default_factory=list)
 
 
-def _phased(s: Schedule, stage: StageFacts, found: Phases) -> _Cut:
+def _split_phases(s: Schedule, stage: StageFacts, phased: Phases) -> _Cut:
     op, view = stage.op, s[stage.tensor]
     cut = _Cut(list(op.axis), list(op.reduce_axis))
-    for at, (reduce, modulus) in found.items():
+    for at, (reduce, modulus) in phased.items():
         cut.axes[at], phase = view.split(cut.axes[at], factor=modulus)
         tap, remainder = view.split(reduce, factor=modulus)
         cut.steps.remove(reduce)
@@ -195,7 +196,7 @@ def _phased(s: Schedule, stage: StageFacts, found: Phases) -> _Cut:
 
 def _group(
     s: Schedule, stage: StageFacts, cut: _Cut, lane: int, tile: int, size: int, knobs: Knobs
-) -> Loop | None:  # fmt: skip
+) -> Loop | None:
     """Split the lanes into groups of tiles; return the loop over groups, if there are tiles.
 
     The last group is smaller if the tiles do not divide into groups, or the lanes into tiles.
@@ -234,21 +235,22 @@ def _threads(
     return across
 
 
-def _points_of_phase(stage: StageFacts, found: Phases) -> tuple[int, ...]:
+def _points_of_phase(stage: StageFacts, phased: Phases) -> tuple[int, ...]:
     """Return the points of one phase along each data axis."""
     sizes = stage.lengths
-    return tuple(n // found[at][1] if at in found else n for at, n in enumerate(sizes))
+    return tuple(n // phased[at][1] if at in phased else n for at, n in enumerate(sizes))
 
 
-def _tiles(stage: StageFacts, lane: Lane, found: Phases) -> list[Tile]:
+def _tiles(stage: StageFacts, lane: Lane, phased: Phases) -> list[Tile]:
     """Return the tiles of whole vectors. With phases, a tile divides the points of a phase."""
-    sizes, width = _points_of_phase(stage, found), stage.width
-    fitting = tiles(stage, lane, lane.at, sizes if found else ())
+    sizes, width = _points_of_phase(stage, phased), stage.width
+    fitting = tiles(stage, lane, lane.at, sizes if phased else ())
     return [
-        t for t in fitting
-        if not (found and any(sizes[at] % n for at, n in ((lane.at, t.vectors * width), *t.rows)))
+        t
+        for t in fitting
+        if not (phased and any(sizes[at] % n for at, n in ((lane.at, t.vectors * width), *t.rows)))
         and t.vectors * width <= sizes[lane.at]
-    ]  # fmt: skip
+    ]
 
 
 def _block_sizes(stage: StageFacts, steps: Sequence[Axis]) -> list[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schedlang.autotune.knobs import Knobs
-from schedlang.autotune.tactics.attach import inherited
+from schedlang.autotune.tactics.attach import inherited_placement
 from schedlang.autotune.tactics.choosing import choosing_axes, chosen_axes
 from schedlang.autotune.tactics.cpu import nest as outer_loops
 from schedlang.autotune.tactics.cpu import parallel_reduction
@@ -19,7 +19,7 @@ from schedlang.schedule.schedule import Schedule
 
 
 def applies(stage: StageFacts, others: Applicable) -> bool:
-    """Return whether the stage is no reduction, or no tactic listed before is surely better.
+    """Return whether the stage has no reduction, or no earlier tactic is surely better.
 
     Parts may be worse if there are enough results for all threads. Lanes along reduction steps may
     be worse if they would read with a stride or a remainder, and lanes over results would not.
@@ -31,7 +31,7 @@ def applies(stage: StageFacts, others: Applicable) -> bool:
         return not parallel_reduction.too_few(stage)
     if known == ["rows"]:
         over_results = bool(stage.op.axis) and not _contiguous_steps(stage)
-        return over_results and not _scattered(stage)
+        return over_results and not _is_scattered(stage)
     return not known
 
 
@@ -42,21 +42,21 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
     computed together.
     """
     tensor, op = stage.tensor, stage.op
-    found = Scheduled(frozenset({tensor}))
+    scheduled = Scheduled(frozenset({tensor}))
     if len(op.axis) == stage.time_axes:
-        return found
+        return scheduled
     last, root = stage.last, stage.attached is None
     joined = _joined_axes(stage, last) if root else [last]
     row = [op.axis[at] for at in joined]
-    lanes = 0 if _scattered(stage) else choose_lanes(stage, row, ROW, knobs)
+    lanes = 0 if _is_scattered(stage) else choose_lanes(stage, row, ROW, knobs)
     choosing = [at for at in choosing_axes(stage) if at not in joined]
     if not root:
         if lanes:
             in_lanes(s, stage, lanes)
         for at in choosing:
             s[tensor].unroll(op.axis[at])
-        place = inherited(stage)
-        return found if place is None else found.joined(Scheduled(placements={tensor: place}))
+        place = inherited_placement(stage)
+        return scheduled if place is None else scheduled.join(Scheduled(placements={tensor: place}))
     tile = {at: stage.extents([op.axis[at]])[0] for at in choosing}
     chosen = {at: n for at, n in chosen_axes(stage).items() if at not in tile and at not in joined}
     # rows of a tile, such as y % 4, are few and short
@@ -78,12 +78,12 @@ def _joined_axes(stage: StageFacts, last: int) -> list[int]:
     """
     axes = stage.op.axis
     short = isinstance(axes[last].extent, int) and axes[last].extent < stage.width
-    first, found = last, stage.reads
+    first, reads = last, stage.reads
     if not short or _uses_axis_value(stage):
         return [last]
     while first > stage.time_axes:
         row = axes[first - 1 : last + 1]
-        if not all(r.element_by_element(row) or all(map(r.fixed, row)) for r in found):
+        if not all(r.element_by_element(row) or all(map(r.fixed, row)) for r in reads):
             break
         first -= 1
     return list(range(first, last + 1))
@@ -94,13 +94,13 @@ def _uses_axis_value(stage: StageFacts) -> bool:
     waiting = [stage.tensor]
     # each stage once: a chain of ``x + x`` has a power of two of paths
     seen = {stage.tensor}
-    for made in waiting:
-        roots = stage.flow.stage(made).op.roots
-        found = list(reads(roots))
-        rest = postorder(roots, {id(read) for read in found})
+    for reader in waiting:
+        roots = stage.flow.stage(reader).op.roots
+        own = list(reads(roots))
+        rest = postorder(roots, {id(read) for read in own})
         if any(isinstance(node, Axis) and not node.is_reduce for node in rest):
             return True
-        more = {r.tensor: None for r in found if r.tensor in stage.flow.decided.inlined}
+        more = {r.tensor: None for r in own if r.tensor in stage.flow.decided.inlined}
         waiting += [tensor for tensor in more if tensor not in seen]
         seen |= more.keys()
     return False
@@ -112,17 +112,19 @@ def _contiguous_steps(stage: StageFacts) -> bool:
     return all(r.fixed(axis) or r.contiguous(axis) for r in stage.reads)
 
 
-def _scattered(stage: StageFacts) -> bool:
+def _is_scattered(stage: StageFacts) -> bool:
     """Return whether adjacent lanes read elements that are far apart, in every read that moves."""
     axis, width = stage.op.axis[stage.last], stage.width
-    found = [r for r in stage.reads if not r.fixed(axis)]
-    return bool(found) and not any(
-        r.steps(axis)[r.innermost] or r.near(axis, width) for r in found if r.indices
+    moving = [r for r in stage.reads if not r.fixed(axis)]
+    return bool(moving) and not any(
+        r.steps(axis)[r.innermost] or r.near(axis, width) for r in moving if r.indices
     )
 
 
 TACTIC = Tactic(
-    "points", "compute each element on its own, with neighbouring elements in lanes",
-    applies, apply,
+    "points",
+    "compute each element on its own, with neighbouring elements in lanes",
+    applies,
+    apply,
     knobs=(LANES, *outer_loops.KNOBS),
-)  # fmt: skip
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from schedlang.autotune.knobs import Knobs
-from schedlang.autotune.tactics.cpu.register_tile import tiled
+from schedlang.autotune.tactics.cpu.register_tile import compute_tiles
 from schedlang.autotune.tactics.cpu.tile_sizes import lane_axes
 from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.autotune.tactics.scheduled import Scheduled
@@ -24,7 +24,7 @@ def apply(
     s: Schedule, reader: StageFacts, reduction: StageFacts, positions: Sequence[int], knobs: Knobs
 ) -> Scheduled:
     """Compute a tile of the sums, and then the same tile of the reader."""
-    return tiled(s, reduction, reader, positions, knobs)
+    return compute_tiles(s, reduction, reader, positions, knobs)
 
 
 FUSION = Fusion(fits, apply)

@@ -20,14 +20,18 @@ VECTORS = (1, 2, 4, 8)
 # nobody has measured this value
 ROW = 4
 LANES = Knob(
-    "C.lanes", "whole vectors, or all elements", "the number of neighbouring elements in lanes",
+    "C.lanes",
+    "whole vectors, or all elements",
+    "the number of neighbouring elements in lanes",
     Moves(rank=25, start=second),
-)  # fmt: skip
+)
 PARTIAL_VECTORS = Knob(
-    "C.vectors", VECTORS, "the number of vectors of partial sums",
+    "C.vectors",
+    VECTORS,
+    "the number of vectors of partial sums",
     # several vectors, so that one need not wait for the other; the rows of a block do not wait
     Moves(rank=10, start=third, inside=first),
-)  # fmt: skip
+)
 # no reduction loop is cut
 NONE: Mapping[int, int] = MappingProxyType({})
 
@@ -46,10 +50,10 @@ def lanes_along(length: int, width: int, most: int, whole: bool) -> list[int]:
     >>> lanes_along(40, 16, 4, True), lanes_along(3, 16, 4, True), lanes_along(3, 16, 4, False)
     ([16, 32, 40], [3], [16])
     """
-    found = [n * width for n in VECTORS if n <= most and n * width < length]
+    counts = [n * width for n in VECTORS if n <= most and n * width < length]
     if whole and length <= most * width:
-        found.append(length)
-    return found or [width]
+        counts.append(length)
+    return counts or [width]
 
 
 def choose_lanes(
@@ -74,8 +78,8 @@ def partial_sums(s: Schedule, stage: StageFacts, along: Axis, lanes: int) -> Sta
     The lanes are the last data axis of the sums, which are local to their reader.
     """
     _, lane = s[stage.tensor].split(along, factor=lanes)
-    made = s.rfactor(stage.tensor, lane, factor_axis=len(stage.op.axis))
-    sums = stage.after(s, made[0] if isinstance(made, list) else made)
+    partial = s.rfactor(stage.tensor, lane, factor_axis=len(stage.op.axis))
+    sums = stage.after(s, partial[0] if isinstance(partial, list) else partial)
     s[sums.tensor].set_scope("local")
     return sums
 
@@ -88,13 +92,13 @@ def whole_steps(s: Schedule, stage: StageFacts, whole: Mapping[int, int]) -> lis
     registers.
     """
     axes = stage.op.reduce_axis
-    found: list[Axis] = []
+    loops: list[Axis] = []
     for at, (axis, extent) in enumerate(zip(axes, stage.extents(axes))):
         if 1 < whole.get(at, 0) < extent:
-            found += s[stage.tensor].split(axis, factor=whole[at], tail="cut")
+            loops += s[stage.tensor].split(axis, factor=whole[at], tail="cut")
         else:
-            found.append(axis)
-    return found
+            loops.append(axis)
+    return loops
 
 
 def in_lanes(
@@ -121,8 +125,8 @@ def partial_in_lanes(
 ) -> None:  # fmt: skip
     """Vectorize the last axis of partial results, and unroll the data axis ``row`` if given.
 
-    With ``rows``, so many rows of that axis are unrolled, and a loop is over the others. ``whole``
-    is as for :func:`whole_steps`.
+    With ``rows``, that many rows of that axis are unrolled, in a loop over the others. ``whole`` is
+    as for :func:`whole_steps`.
     """
     op, tensor = partial.op, partial.tensor
     lane = op.axis[-1]

@@ -10,7 +10,7 @@ from schedlang.autotune.knobs import Knobs, divisors
 from schedlang.autotune.tactics.cpu import serpentine
 from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.autotune.tactics.knob import Knob, Moves
-from schedlang.autotune.tactics.loops import fused, in_order
+from schedlang.autotune.tactics.loops import fuse_loops, in_order
 from schedlang.autotune.tactics.scheduled import Level, OuterLoops
 from schedlang.expr.nodes import Axis
 from schedlang.schedule.schedule import Schedule
@@ -22,29 +22,30 @@ LEAST_STEPS = 1 << 13
 # nobody has measured this value
 UNEVEN = 1.25
 PARALLEL = Knob(
-    "C.parallel", "0 to the number of loops",
+    "C.parallel",
+    "0 to the number of loops",
     "the number of outermost loops that the threads share; 0 means one thread",
     Moves(rank=27),
-)  # fmt: skip
+)
 KNOBS = (
     Knob(
-        "C.i.block", "divisors of the number of tiles",
+        "C.i.block",
+        "divisors of the number of tiles",
         "the number of tiles (or elements) of a block along `i`. 1 puts the loop outside all "
         "blocks; the whole extent puts it inside every block",
         Moves(rank=28, blocks=True),
     ),
     Knob(
-        "C.order", "permutations",
+        "C.order",
+        "permutations",
         "the order of the loops over blocks. `[1, 0]` makes the second loop the outer one. A loop "
         'with `tail="cut"` is inside the others, or outside of them if they have too few '
         "iterations for the threads",
         Moves(rank=23),
     ),
-    Knob(
-        "C.inner_order", "permutations", "the order of the loops inside a block", Moves(rank=29)
-    ),
+    Knob("C.inner_order", "permutations", "the order of the loops inside a block", Moves(rank=29)),
     PARALLEL,
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def split_tile(
     sizes = list(stage.extents(axes))
     if len(joined) > 1:
         sizes[joined[-1]] = math.prod(sizes[at] for at in joined)
-        axes[joined[-1]] = fused(s, head, [axes[at] for at in joined])
+        axes[joined[-1]] = fuse_loops(s, head, [axes[at] for at in joined])
     outer, inner = [], {}
     for at, (axis, extent) in enumerate(zip(axes, sizes)):
         if at < stage.time_axes or at in joined[:-1]:

@@ -11,7 +11,7 @@ from schedlang.autotune.tactics.attach import attach, attach_inside
 from schedlang.autotune.tactics.choosing import choosing_axes
 from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.autotune.tactics.knob import Knob, Moves
-from schedlang.autotune.tactics.loops import fused, in_order
+from schedlang.autotune.tactics.loops import fuse_loops, in_order
 from schedlang.autotune.tactics.scheduled import AttachPoint, Placement, Scheduled
 from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.expr.dtypes import itemsize
@@ -27,12 +27,13 @@ SQUARE = 16
 MOST_PANELS, ROW_BYTES = 4, 256
 KNOBS = (
     Knob(
-        "B.global.at", "loops, from 0; −1",
+        "B.global.at",
+        "loops, from 0; −1",
         "the loop at which the copy is made; −1 is root. If `B` is a stage that is computed in "
         "that order itself, the knob is `B.at`",
         Moves(rank=8),
     ),
-)  # fmt: skip
+)
 
 
 def pack(
@@ -44,7 +45,8 @@ def pack(
     The dimensions that only data axes index come first, then the panels, then the dimensions that
     reduction axes index, then the lanes. The copy is computed at root. It may also be computed at a
     loop of its reader's nest, if the reader reads the tensor only once. Returns the copy.
-    ``recomputed`` are operations repeated in addition to those of the decisions so far.
+    ``recomputed`` counts operations that are repeated beside those that the decisions so far
+    repeat.
     """
     once = sum(r.tensor is read.tensor for r in reader.reads) == 1
     dimension = read.own_dimension(axis)
@@ -58,15 +60,19 @@ def pack(
     if dimension != len(read.indices) - 1 or lanes < reader.extents([axis])[0]:
         s[packed].transform_layout(
             lambda *dims: (
-                *(dims[d] for d in outer), dims[dimension] // lanes, *(dims[d] for d in inner),
+                *(dims[d] for d in outer),
+                dims[dimension] // lanes,
+                *(dims[d] for d in inner),
                 dims[dimension] % lanes,
             )
-        )  # fmt: skip
+        )
     stage = reader.after(s, packed)
-    found = Scheduled(frozenset({packed}))
+    scheduled = Scheduled(frozenset({packed}))
     if once:
-        found = found.joined(attach_inside(stage, [(read, place)], place.nest, knobs, recomputed))
-    point = found.attached.get(packed)
+        scheduled = scheduled.join(
+            attach_inside(stage, [(read, place)], place.nest, knobs, recomputed)
+        )
+    point = scheduled.attached.get(packed)
     attach(s, stage, point)
     axes = stage.op.axis
     panel, lane = s[packed].split(axes[dimension], factor=lanes)
@@ -84,13 +90,13 @@ def pack(
     fixed = all(isinstance(axis.extent, int) for axis in rows)
     transposed = [a for a in rows if a.extent != 1] if fixed and not contiguous else []
     if transposed and _contiguous(stage, transposed[-1]):
-        row = fused(s, packed, rows)
+        row = fuse_loops(s, packed, rows)
         _, step = s[packed].split(row, factor=SQUARE, tail="cut")
         s[packed].unroll(step)
     s[packed].vectorize(lane)
     if point is None:
-        s[packed].parallel(fused(s, packed, front))
-    return packed, found
+        s[packed].parallel(fuse_loops(s, packed, front))
+    return packed, scheduled
 
 
 def _contiguous(packed: StageFacts, axis: Axis) -> bool:

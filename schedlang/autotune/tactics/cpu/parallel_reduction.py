@@ -19,7 +19,7 @@ from schedlang.autotune.tactics.cpu.nest import LEAST_STEPS
 from schedlang.autotune.tactics.cpu.runs import LEAST_RUN, run_of, whole_vectors
 from schedlang.autotune.tactics.facts import StageFacts, is_long
 from schedlang.autotune.tactics.knob import Knob, Moves
-from schedlang.autotune.tactics.loops import first, fused
+from schedlang.autotune.tactics.loops import first, fuse_loops
 from schedlang.autotune.tactics.scheduled import Level, OuterLoops, Scheduled
 from schedlang.autotune.tactics.tactic import Applicable, Tactic
 from schedlang.compute.tensor import Tensor
@@ -29,18 +29,16 @@ from schedlang.schedule.schedule import Schedule
 # parts per thread: several balance the load if other processes interrupt a thread
 # a search decides among them
 PARTS = (1, 4)
-# results are few if each thread has at most so many vectors of them
+# results are few if each thread has at most this many vectors of them
 # nobody has measured this value
 FEW_VECTORS = 4
-# parts take their steps in about so many rounds, if the steps do not divide evenly
+# if the steps do not divide evenly, parts take their steps in about this many rounds
 # nobody has measured this value
 ROUNDS = 128
 # the most vectors of partial results side by side
 # nobody has measured this value
 MOST_VECTORS = 8
-PARTS_PER_THREAD = Knob(
-    "C.parts", PARTS, "the number of partial sums per thread", Moves(rank=20)
-)
+PARTS_PER_THREAD = Knob("C.parts", PARTS, "the number of partial sums per thread", Moves(rank=20))
 
 
 def applies(stage: StageFacts, others: Applicable) -> bool:
@@ -71,7 +69,7 @@ def part_counts(stage: StageFacts) -> list[int]:
 
     def fits(count: int) -> bool:
         run = run_of(stage)
-        shared = _shared(stage, run)
+        shared = _axes_to_split(stage, run)
         steps, length = (prod(stage.extents(axes)) for axes in (stage.op.reduce_axis, shared))
         least = LEAST_RUN * stage.width
         return steps >= count * least and length >= count * (least if shared == run else 1)
@@ -80,7 +78,7 @@ def part_counts(stage: StageFacts) -> list[int]:
 
 
 def parts_that_fit(stage: StageFacts, fits: Callable[[int], bool]) -> list[int]:
-    """Return the numbers of parts per thread of which ``fits`` accepts that of all threads.
+    """Return the numbers of parts per thread for which ``fits`` accepts the parts of all threads.
 
     There are none for little work, and in a scan, where threads would have to start in each time
     step.
@@ -107,24 +105,24 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
             counts = whole_vectors(stage, run[0], counts)
         lanes = width * knobs.choice(f"{name}.vectors", counts)
     count = stage.problem.threads * knobs.choice(f"{name}.parts", part_counts(stage))
-    shared = _shared(stage, run)
+    shared = _axes_to_split(stage, run)
     whole = _rounds(stage, shared, count, lanes if shared == run else 1)
     part = _split_parts(s, tensor, shared, count, whole)
     outside = len(stage.op.reduce_axis) - len(run) if shared == run else 0
     partial = stage.after(s, first(s.rfactor(tensor, part)))
     nest = OuterLoops(partial.tensor, (Level(partial.op.axis[0], (0,), count),))
-    found = partial.placed(nest).joined(Scheduled(frozenset({tensor})))
+    scheduled = partial.placed(nest).join(Scheduled(frozenset({tensor})))
     rounds = {outside: whole[0]} if whole else {}
     if lanes:
         # splitting a run into parts fuses it into one loop
         left = 1 if shared == run else len(run)
-        found = found.joined(_run_in_lanes(s, partial, left, lanes, nest, rounds))
+        scheduled = scheduled.join(_run_in_lanes(s, partial, left, lanes, nest, rounds))
         lanes = 0
     else:
         lanes = _results_in_lanes(s, stage, partial, rounds, knobs)
     combine(s, stage.after(s), count, lanes)
     s[partial.tensor].parallel(nest.levels[0].loop)
-    return found
+    return scheduled
 
 
 def _rounds(
@@ -154,22 +152,23 @@ def _split_parts(
     need one, and sums would stay in memory.
     """
     view = s[tensor]
-    steps = fused(s, tensor, shared)
+    steps = fuse_loops(s, tensor, shared)
     if whole is None:
         return view.split(steps, nparts=count)[0]
     blocks, _ = view.split(steps, factor=whole[1])
     return view.split(blocks, factor=count)[1]
 
 
-def _shared(stage: StageFacts, run: list[Axis]) -> list[Axis]:
+def _axes_to_split(stage: StageFacts, run: list[Axis]) -> list[Axis]:
     """Return the adjacent reduction axes to split among threads: the outermost that suffice."""
     axes = list(stage.op.reduce_axis)
     outside = axes[: len(axes) - len(run)]
     groups = [outside[:n] for n in range(1, len(outside) + 1)] + ([run] if run else [])
     lengths = [prod(stage.extents(group)) for group in groups]
     enough = stage.problem.threads * max(PARTS)
-    return next((g for g, n in zip(groups, lengths) if n >= enough),
-                groups[lengths.index(max(lengths))])  # fmt: skip
+    return next(
+        (g for g, n in zip(groups, lengths) if n >= enough), groups[lengths.index(max(lengths))]
+    )
 
 
 def _run_in_lanes(
@@ -177,12 +176,12 @@ def _run_in_lanes(
     rounds: Mapping[int, int],
 ) -> Scheduled:  # fmt: skip
     """Vectorize the last ``left`` reduction axes, with partial results of each result in lanes."""
-    made = partial.tensor
-    run = fused(s, made, partial.op.reduce_axis[-left:])
+    parts = partial.tensor
+    run = fuse_loops(s, parts, partial.op.reduce_axis[-left:])
     length, fixed = partial.extents([run])[0], isinstance(run.extent, int)
     sums = partial_sums(s, partial, run, lanes)
-    part, *data = s[made].op.axis
-    s[sums.tensor].compute_at(s[made], next((a for a in reversed(data) if is_long(a)), part))
+    part, *data = s[parts].op.axis
+    s[sums.tensor].compute_at(s[parts], next((a for a in reversed(data) if is_long(a)), part))
     last = len(sums.op.reduce_axis) - 1
     whole = {last: length // lanes} if fixed else {}
     partial_in_lanes(s, sums, whole={**whole, **rounds})
@@ -212,7 +211,7 @@ def combine(s: Schedule, stage: StageFacts, count: int, lanes: int) -> None:
         lanes = min(stage.width, *length) if length else 0
     outer = in_lanes(s, stage, lanes) if lanes > 1 else list(axes)
     if much and outer:
-        s[stage.tensor].parallel(fused(s, stage.tensor, outer))
+        s[stage.tensor].parallel(fuse_loops(s, stage.tensor, outer))
 
 
 TACTIC = Tactic(

@@ -16,7 +16,7 @@ from schedlang.autotune.tactics.cpu.lanes import (
     in_lanes,
     partial_in_lanes,
     partial_sums,
-)  # fmt: skip
+)
 from schedlang.autotune.tactics.cpu.nest import nest_of
 from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.autotune.tactics.knob import Knob
@@ -28,9 +28,10 @@ from schedlang.expr.visit import postorder
 from schedlang.schedule.schedule import Schedule
 
 STEPS = Knob(
-    "C.row_vectors", (0, 1, 2, 4),
+    "C.row_vectors",
+    (0, 1, 2, 4),
     "the number of vectors of partial sums of a range; 0 adds one step after the other",
-)  # fmt: skip
+)
 
 
 def applies(stage: StageFacts, others: Applicable) -> bool:
@@ -43,9 +44,9 @@ def applies(stage: StageFacts, others: Applicable) -> bool:
 def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
     """Compute each range by loops of its own, in threads and with lanes if possible."""
     tensor, op = stage.tensor, stage.op
-    found = Scheduled(frozenset({tensor}))
+    scheduled = Scheduled(frozenset({tensor}))
     if len(op.axis) == stage.time_axes:
-        return found
+        return scheduled
     work = min(stage.evaluations, stage.problem.least)
     last = stage.last
     ends = set(postorder(_ends(stage)))
@@ -53,7 +54,7 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
     if stage.attached is not None:
         if lanes:
             in_lanes(s, stage, lanes)
-        return found
+        return scheduled
     partial = None if lanes else _partial(s, stage, knobs)
     combined = stage if partial is None else stage.after(s)
     tile = {last: lanes} if lanes else {}
@@ -64,7 +65,7 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
         return combined.placed(nest)
     inside(s, partial.tensor, nest)
     partial_in_lanes(s, partial)
-    return combined.placed(nest).joined(partial.placed(nest, partial.op.axis[:-1]))
+    return combined.placed(nest).join(partial.placed(nest, partial.op.axis[:-1]))
 
 
 def _partial(s: Schedule, stage: StageFacts, knobs: Knobs) -> StageFacts | None:
@@ -85,7 +86,8 @@ TACTIC = Tactic(
     "ragged",
     "compute each range that is read from a tensor by a loop of its own, with other results or "
     "partial sums in lanes",
-    applies, apply,
+    applies,
+    apply,
     knobs=(LANES, STEPS, *outer_loops.KNOBS),
     alone=True,
-)  # fmt: skip
+)

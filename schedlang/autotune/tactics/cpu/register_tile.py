@@ -54,10 +54,10 @@ def applies(stage: StageFacts, others: Applicable) -> bool:
 
 def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
     """Compute a tile of sums at a time."""
-    return tiled(s, stage, stage, range(len(stage.op.axis)), knobs)
+    return compute_tiles(s, stage, stage, range(len(stage.op.axis)), knobs)
 
 
-def tiled(
+def compute_tiles(
     s: Schedule, stage: StageFacts, head: StageFacts, positions: Sequence[int], knobs: Knobs
 ) -> Scheduled:
     """Compute a stage a tile at a time inside ``head``: its reader, or the stage itself.
@@ -89,7 +89,7 @@ def tiled(
     _sums(s, sum_stage, lane, tile, inside[lane.at], reduce, tested, block, knobs)
     packed = _pack_operands(s, sum_stage, name, lane, inside[lane.at], place, knobs)
     placed = {head.tensor: Placement(nest, dict(enumerate(reader.op.axis))), local: place}
-    return Scheduled(frozenset({head.tensor, local}), placements=placed).joined(packed)
+    return Scheduled(frozenset({head.tensor, local}), placements=placed).join(packed)
 
 
 def _outer(
@@ -134,16 +134,14 @@ def _written_out(head: StageFacts, rows: Sequence[Axis]) -> bool:
     return fixed and prod(head.extents(long)) <= head.problem.target.vector_registers
 
 
-def _reduce_order(
-    stage: StageFacts, tile: Tile, knobs: Knobs
-) -> tuple[list[Axis], list[Axis]]:
+def _reduce_order(stage: StageFacts, tile: Tile, knobs: Knobs) -> tuple[list[Axis], list[Axis]]:
     """Return the reduction axes in the order of their loops, and those unrolled for a condition."""
     reduce = list(stage.op.reduce_axis)
     long = [a for a in reduce if is_long(a)]
     if len(long) > 1:
         order = knobs.permutation(f"{stage.name}.reduce_order", long)
         reduce = [a for a in reduce if not is_long(a)] + list(order)
-    tested = _tested(stage, sums(tile))
+    tested = _tested_axes(stage, sums(tile))
     if tested and not knobs.choice(f"{stage.name}.tested", [True, False]):
         tested = []
     return [a for a in reduce if a not in tested] + tested, tested
@@ -172,8 +170,8 @@ def _sums(
     first: Axis | None = next(iter(steps), None)
     group: list[Axis] = []
     if block is not None:
-        group, made = split_tiles(s, stage, block, tile)
-        for at, axis in made.items():
+        group, split = split_tiles(s, stage, block, tile)
+        for at, axis in split.items():
             inner[at] = axis
         first, steps = split_steps(s, stage, block, steps)
         units.append(first)
@@ -201,14 +199,14 @@ def _sums(
         step_blocks.prefetch_panels(s, stage, lane, first, steps[-1], knobs)
 
 
-def _tested(stage: StageFacts, copies: int) -> list[Axis]:
+def _tested_axes(stage: StageFacts, copies: int) -> list[Axis]:
     """Return the reduction axes in the stage's condition, if unrolling them is not too long."""
     op = stage.op
     if op.where is None:
         return []
     inside = set(postorder([op.where]))
-    found = [a for a in op.reduce_axis if a in inside and isinstance(a.extent, int)]
-    return found if prod(stage.extents(found)) * copies <= MOST_TESTED else []
+    tested = [a for a in op.reduce_axis if a in inside and isinstance(a.extent, int)]
+    return tested if prod(stage.extents(tested)) * copies <= MOST_TESTED else []
 
 
 def _pack_operands(
@@ -219,7 +217,7 @@ def _pack_operands(
 
     ``local`` is the stage of the sums, ``name`` begins the names of the knobs.
     """
-    found = Scheduled()
+    scheduled = Scheduled()
     axis = local.op.axis[lane.at]
     must, may = ({r.tensor for r in some} for some in (lane.packed, lane.packable))
     label = labels(dict.fromkeys(r.tensor for r in local.reads))
@@ -227,15 +225,14 @@ def _pack_operands(
         if read.fixed(axis, local.width):
             continue
         if read.tensor in must or (
-            read.tensor in may
-            and knobs.choice(f"{name}.pack.{label[read.tensor]}", [False, True])
+            read.tensor in may and knobs.choice(f"{name}.pack.{label[read.tensor]}", [False, True])
         ):
             # earlier copies have replaced operands
             reader = local.after(s)
-            copy, packed = pack(s, reader, read, axis, lanes, place, knobs, found.recomputed)
-            found = found.joined(packed)
+            copy, packed = pack(s, reader, read, axis, lanes, place, knobs, scheduled.recomputed)
+            scheduled = scheduled.join(packed)
             _prefetch(s, local.after(s), copy, knobs)
-    return found
+    return scheduled
 
 
 def _prefetch(s: Schedule, local: StageFacts, packed: Tensor, knobs: Knobs) -> None:

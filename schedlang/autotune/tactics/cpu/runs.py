@@ -36,14 +36,14 @@ def fills_lanes(stage: StageFacts, axis: Axis) -> bool:
     Reads must be contiguous, close in memory, or of one element for all lanes; some may be gathered
     if others are loaded as vectors.
     """
-    width, found = stage.width, stage.reads
-    moving = [r for r in found if not r.fixed(axis)]
+    width, reads = stage.width, stage.reads
+    moving = [r for r in reads if not r.fixed(axis)]
     vectors = [r for r in moving if r.contiguous(axis, width) or r.near(axis, width)]
     return bool(vectors) and all(r in vectors or r.gathered(axis) for r in moving)
 
 
 def whole_vectors(stage: StageFacts, axis: Axis, counts: Sequence[int]) -> list[int]:
-    """Return the ``counts`` of vectors whose lanes are loaded in the same way as those of one.
+    """Return the ``counts`` of vectors whose lanes are loaded in the same way as a single vector.
 
     Indices with a quotient or a remainder may be contiguous over one vector and not over several.
     If no count qualifies, all are returned.

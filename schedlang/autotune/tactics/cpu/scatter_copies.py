@@ -40,13 +40,12 @@ def applies(stage: StageFacts, others: Applicable) -> bool:
 
 
 def part_counts(stage: StageFacts) -> list[int]:
-    """Return the possible numbers of parts per thread, whose copies are no more than the updates.
-    """
+    """Return the possible numbers of parts per thread: copies must not outnumber updates."""
     steps = stage.extents(stage.op.reduce_axis[:1])
     return parts_that_fit(
-        stage, lambda count: min(steps, default=0) >= count
-        and stage.results * count <= stage.evaluations,
-    )  # fmt: skip
+        stage,
+        lambda count: min(steps, default=0) >= count and stage.results * count <= stage.evaluations,
+    )
 
 
 def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
@@ -59,10 +58,10 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
     if copies > 1:
         s[tensor].split(inside if len(axes) == 1 else axes[-1], factor=copies)
     partial = stage.after(s, first(s.rfactor(tensor, part)))
-    made = {tensor, partial.tensor}
+    scheduled = {tensor, partial.tensor}
     if copies > 1:
         turn = first(s.rfactor(partial.tensor, partial.op.reduce_axis[-1]))
-        made.add(turn)
+        scheduled.add(turn)
         s[turn].compute_at(s[partial.tensor], s[partial.tensor].op.axis[0])
         copy = s[turn].op.axis[0]
         innermost(s, turn, copy)
@@ -71,7 +70,7 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
         rows_in_lanes(s, partial, lanes)
     s[partial.tensor].parallel(s[partial.tensor].op.axis[0])
     combine(s, stage.after(s), count, 0)
-    return Scheduled(frozenset(made))
+    return Scheduled(frozenset(scheduled))
 
 
 def _copies(stage: StageFacts, count: int) -> list[int]:

@@ -7,7 +7,7 @@ from schedlang.autotune.tactics.cpu.lanes import LANES, ROW, choose_lanes
 from schedlang.autotune.tactics.cpu.nest import LEAST_STEPS
 from schedlang.autotune.tactics.facts import StageFacts, is_long
 from schedlang.autotune.tactics.knob import Knob
-from schedlang.autotune.tactics.loops import fused, in_order, innermost
+from schedlang.autotune.tactics.loops import fuse_loops, in_order, innermost
 from schedlang.autotune.tactics.scheduled import Scheduled
 from schedlang.autotune.tactics.tactic import Applicable, Tactic
 from schedlang.expr.nodes import Axis
@@ -30,7 +30,7 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
     if much and any(is_long(a) for a in before):
         if lanes:
             rows_in_lanes(s, stage, lanes)
-        s[tensor].parallel(fused(s, tensor, before))
+        s[tensor].parallel(fuse_loops(s, tensor, before))
     elif much and lanes and stage.extents(axes[-1:])[0] >= lanes * stage.problem.threads and (
         knobs.choice(f"{name}.columns", [True, False])
     ):  # fmt: skip

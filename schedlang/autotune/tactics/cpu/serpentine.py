@@ -18,12 +18,13 @@ from schedlang.schedule.schedule import Schedule
 from schedlang.state.state import SERPENTINE
 
 KNOB = Knob(
-    "C.serpentine", (False, True),
+    "C.serpentine",
+    (False, True),
     "let each thread go through its blocks of a time step backwards in every other step. There is "
     "no knob if what every step reads again fits the caches of the cores",
     # the estimate does not see what is gained
     Moves(rank=31, start=yes),
-)  # fmt: skip
+)
 
 
 def reread_bytes(stage: StageFacts, lane: Lane) -> int:
@@ -37,9 +38,10 @@ def reread_bytes(stage: StageFacts, lane: Lane) -> int:
         return 0
     along = op.axis[lane.at]
     again = {
-        read.tensor for read in stage.reads
+        read.tensor
+        for read in stage.reads
         if all(read.fixed(axis) for axis in times) and not read.fixed(along, stage.width)
-    }  # fmt: skip
+    }
     return sum(map(stage.problem.bytes, again))
 
 
@@ -58,15 +60,13 @@ def chosen(
     return asks and bool(knobs.choice(f"{head.name}.serpentine", [False, True]))
 
 
-def back_and_forth(
-    s: Schedule, stage: StageFacts, level: Level, parallel: bool
-) -> list[Level]:
+def back_and_forth(s: Schedule, stage: StageFacts, level: Level, parallel: bool) -> list[Level]:
     """Let the loop of a level go back and forth; return its levels, a loop over threads first."""
-    found = [level]
+    levels = [level]
     if parallel:
         threads = stage.problem.threads
         over, within = s[stage.tensor].split(level.loop, nparts=threads)
         share = level.extent // threads
-        found = [Level(over, level.along, threads), Level(within, level.along, share)]
-    s[stage.tensor].pragma(found[-1].loop, SERPENTINE)
-    return found
+        levels = [Level(over, level.along, threads), Level(within, level.along, share)]
+    s[stage.tensor].pragma(levels[-1].loop, SERPENTINE)
+    return levels

@@ -39,19 +39,21 @@ MOST_KEPT = 0.5
 AHEAD, STEPS_AHEAD = (0, 1, 2), (0, 8, 16)
 KNOBS = (
     Knob(
-        "C.local.step_block", "divisors of the reduction loop's extent, and 0",
+        "C.local.step_block",
+        "divisors of the reduction loop's extent, and 0",
         "the iterations of the outermost reduction loop in a block of steps, which tiles that read "
         "the same panel take in turn; 0 lets each tile take all steps at once",
         Moves(rank=19),
     ),
     Knob(
-        "C.local.prefetch", (*AHEAD, *STEPS_AHEAD[1:]),
+        "C.local.prefetch",
+        (*AHEAD, *STEPS_AHEAD[1:]),
         "the number of blocks of steps (or of iterations of the outermost reduction loop) ahead of "
         "its use that the panel is prefetched, spread over the steps: 1 or 2, or 8 or 16 steps of "
         "the only reduction loop; 0 means no prefetch",
         Moves(rank=32),
     ),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ def choose(
 
 
 def _sizes(sums: StageFacts, lane: Lane, tile: Tile, reduce: Sequence[Axis]) -> list[int]:
-    """Return block sizes whose panel fits the first cache, if that of all steps is too large."""
+    """Return block sizes whose panel fits the first cache, if the panel of all steps does not."""
     if not is_streamed(sums, lane, tile):
         return []
     first, *others = sums.extents([axis for axis in reduce if is_long(axis)])
@@ -118,10 +120,12 @@ def _panel_bytes(sums: StageFacts, lane: Lane, tile: Tile) -> int:
     """Return the bytes of panels that a tile reads in a step."""
     axes = sums.op.axis
     return sum(
-        tile.vectors * sums.width * itemsize(read.tensor.dtype)
+        tile.vectors
+        * sums.width
+        * itemsize(read.tensor.dtype)
         * prod(n for at, n in tile.rows if not read.fixed(axes[at]))
         for read in _panels(sums, lane)
-    )  # fmt: skip
+    )
 
 
 def _group(
@@ -135,16 +139,16 @@ def _group(
     bytes_ = tile.vectors * sums.width * itemsize(sums.tensor.dtype)
     bytes_ *= prod(n for _, n in tile.rows)
     most = MOST_SUMS * sums.problem.target.caches[0].size / bytes_
-    found, tiles = 0, 1
+    count, tiles = 0, 1
     along: list[int] = []
     for level in reversed(nest.levels[1:]):
         at = [positions[p] for p in level.along]
         same = all(p >= 0 and all(read.fixed(axes[p]) for read in panels) for p in at)
         if not same or tiles * level.extent > most:
             break
-        found, tiles = found + 1, tiles * level.extent
+        count, tiles = count + 1, tiles * level.extent
         along = [*(p for p in at if p not in along), *along]
-    return (found, tuple(along)) if tiles > 1 else None
+    return (count, tuple(along)) if tiles > 1 else None
 
 
 def split_tiles(
@@ -167,7 +171,7 @@ def split_tiles(
 def split_steps(
     s: Schedule, sums: StageFacts, blocks: StepBlocks, reduce: Sequence[Axis]
 ) -> tuple[Axis, list[Axis]]:
-    """Split the first of the axes ``reduce``; return the loop over blocks, and those of a block."""
+    """Split the first of the axes ``reduce``; return the loop over blocks and the loops inside."""
     first, *others = reduce
     if blocks.size == 1:
         return first, others

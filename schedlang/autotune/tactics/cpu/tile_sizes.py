@@ -48,12 +48,12 @@ def largest_tiles(options: Sequence[Decision]) -> list[Decision]:
     >>> largest_tiles([[2, [0, 6]], [2, [0, 4]], [2, [1, 4]], [1, [0, 4]]])
     [[2, [0, 6]], [2, [1, 4]], [1, [0, 4]]]
     """
-    found: dict[object, Decision] = {}
+    largest: dict[object, Decision] = {}
     for option in options:
         vectors, *rows = option if isinstance(option, list) and option else (option,)
         axes = tuple(str(row[0]) if isinstance(row, list) else str(row) for row in rows)
-        found.setdefault((str(vectors), axes), option)
-    return list(found.values())
+        largest.setdefault((str(vectors), axes), option)
+    return list(largest.values())
 
 
 def tiles_apart(a: Decision, b: Decision) -> float:
@@ -71,11 +71,12 @@ def tiles_apart(a: Decision, b: Decision) -> float:
 
 
 TILE = Knob(
-    "C.tile", "tiles that fit the registers",
+    "C.tile",
+    "tiles that fit the registers",
     "the tile: the number of vectors along the vectorized axis, then each other axis with its "
     "extent. `[2, [0, 5]]` is 2 vectors by 5 rows of axis 0",
     Moves(rank=6, tried=largest_tiles, most=MOST_TILES, apart=tiles_apart),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ class Tile:
 def lane_axes(stage: StageFacts, last: int) -> list[Lane]:
     """Return the data axes of a reduction that can be lanes; ``last`` is the contiguous one."""
     op, reads, width = stage.op, stage.reads, stage.width
-    found: list[Lane] = []
+    possible: list[Lane] = []
     for at, (axis, extent) in enumerate(zip(op.axis, stage.lengths)):
         if extent == 1:
             continue
@@ -117,7 +118,7 @@ def lane_axes(stage: StageFacts, last: int) -> list[Lane]:
                 continue
             # packing pays only for elements that are read again
             reused = any(read.fixed(a) for a in others)
-            direct = read.tensor in op.input_tensors and _copied(op, read, reads, axis, lanes)
+            direct = read.tensor in op.input_tensors and _panels_serve(op, read, reads, axis, lanes)
             if read.contiguous(axis, lanes):
                 # rows of one vector are as a copy would have them
                 packable += [read] if reused and direct and extent > stage.width else []
@@ -130,13 +131,15 @@ def lane_axes(stage: StageFacts, last: int) -> list[Lane]:
             fits = False
         lane = Lane(at, tuple(packed), tuple(packable), transposed)
         if fits and tiles(stage, lane, last):
-            found.append(lane)
+            possible.append(lane)
     # in a layout of blocks, no other axis is as good as the vector of a block
-    blocks = [x for x in found if x.at == last and not x.packed and stage.lengths[last] == width]
-    return blocks or found
+    blocks = [x for x in possible if x.at == last and not x.packed and stage.lengths[last] == width]
+    return blocks or possible
 
 
-def _copied(op: ComputeOp, read: Access, reads: Sequence[Access], axis: Axis, lanes: int) -> bool:
+def _panels_serve(
+    op: ComputeOp, read: Access, reads: Sequence[Access], axis: Axis, lanes: int
+) -> bool:
     """Return whether a copy in panels along ``axis`` serves all reads of a tensor.
 
     Any other read must be of one element for all lanes, in a panel that no reduction step changes.
@@ -152,22 +155,21 @@ def row_axes(stage: StageFacts, lane: int) -> list[int]:
     """Return the data axes, other than the lanes, that read some element again."""
     reads, held = stage.reads, stage.time_axes
     return [
-        at for at, axis in enumerate(stage.op.axis)
+        at
+        for at, axis in enumerate(stage.op.axis)
         if at >= held and at != lane and is_long(axis) and any(r.fixed(axis) for r in reads)
-    ]  # fmt: skip
+    ]
 
 
-def tiles(
-    stage: StageFacts, lane: Lane, last: int, sizes: Sequence[int] = ()
-) -> list[Tile]:
+def tiles(stage: StageFacts, lane: Lane, last: int, sizes: Sequence[int] = ()) -> list[Tile]:
     """Return the tiles whose sums and operands fit the target's vector registers, largest first.
 
-    ``sizes`` are the points along each data axis, by default those of the stage.
+    ``sizes`` are the points along each data axis, by default all points of the stage.
     """
     own = stage.lengths
-    found = _best(_fitting(stage, lane, last, sizes or own))
-    valid = [t for t in found if _rest_fits(stage, lane, t)]
-    if found and not sizes and (not valid or 2 * sums(found[0]) <= LEAST_SUMS):
+    best = _best(_fitting(stage, lane, last, sizes or own))
+    valid = [t for t in best if _rest_fits(stage, lane, t)]
+    if best and not sizes and (not valid or 2 * sums(best[0]) <= LEAST_SUMS):
         # on short axes, or those of prime extent, allow a smaller last tile
         short = _fitting(stage, lane, last, own, short=True)
         more = _best([t for t in short if _rest_fits(stage, lane, t)])
@@ -178,12 +180,10 @@ def tiles(
         larger = _larger(stage, lane, last, valid)
         # where a last tile is smaller anyway, the others had better be large
         valid = [*larger, *(t for t in valid if not larger or not _waste(t, own))]
-    return sorted(valid, key=_largest) or found
+    return sorted(valid, key=_largest) or best
 
 
-def _whole_lines(
-    stage: StageFacts, lane: Lane, last: int, known: Sequence[Tile]
-) -> list[Tile]:
+def _whole_lines(stage: StageFacts, lane: Lane, last: int, known: Sequence[Tile]) -> list[Tile]:
     """Return tiles that read whole cache lines, if no ``known`` one with enough sums does.
 
     Their last tiles may be smaller, if they use the core at least as well as the known ones.
@@ -198,9 +198,10 @@ def _whole_lines(
     sizes = stage.lengths
     best_use = max(_utilization(t, sizes) for t in known)
     return [
-        t for t in _fitting(stage, lane, last, sizes, short=True)
+        t
+        for t in _fitting(stage, lane, last, sizes, short=True)
         if better(t) and _utilization(t, sizes) >= best_use and _rest_fits(stage, lane, t)
-    ]  # fmt: skip
+    ]
 
 
 def _larger(stage: StageFacts, lane: Lane, last: int, known: Sequence[Tile]) -> list[Tile]:
@@ -214,8 +215,8 @@ def _larger(stage: StageFacts, lane: Lane, last: int, known: Sequence[Tile]) -> 
     blocks = sizes[lane.at] == stage.width and len(row_axes(stage, lane.at)) > 2
     if not blocks or 2 * most > stage.problem.target.vector_registers:
         return []
-    found = [t for t in _fitting(stage, lane, last, sizes, short=True) if sums(t) > most]
-    fitting = [t for t in found if _waste(t, sizes) <= MOST_WASTE and _rest_fits(stage, lane, t)]
+    larger = [t for t in _fitting(stage, lane, last, sizes, short=True) if sums(t) > most]
+    fitting = [t for t in larger if _waste(t, sizes) <= MOST_WASTE and _rest_fits(stage, lane, t)]
     reads = _movements(stage, lane)
     return sorted(fitting, key=lambda t: (_loads(reads, t) / sums(t), _largest(t)))[:MOST_LARGER]
 
@@ -248,12 +249,12 @@ def _utilization(tile: Tile, sizes: Sequence[int]) -> float:
     return sum(n * s for n, s in tiles) / sum(n * max(s, LEAST_SUMS) for n, s in tiles)
 
 
-def _best(found: Sequence[Tile]) -> list[Tile]:
+def _best(known: Sequence[Tile]) -> list[Tile]:
     """Return the tiles with enough sums, or else those with the most sums, largest first."""
-    enough = [t for t in found if sums(t) >= LEAST_SUMS]
-    if found and not enough:
-        most = max(map(sums, found))
-        enough = [t for t in found if sums(t) == most]
+    enough = [t for t in known if sums(t) >= LEAST_SUMS]
+    if known and not enough:
+        most = max(map(sums, known))
+        enough = [t for t in known if sums(t) == most]
     return sorted(enough, key=_largest)
 
 
@@ -298,12 +299,12 @@ def _fitting(
     most = max(1, min(MOST_VECTORS if rows else MOST_ALONE, -(-length // width)))
     some = [v for v in range(1, most + 1) if _in_panels(stage, lane, v)]
     whole = [v for v in some if length % (v * width) == 0]
-    found = []
+    fitting = []
     for vectors in whole or some:
         # cutting rows as well as lanes makes four copies of the code: only for long axes
         cut = short or bool(whole) or length >= LEAST_TILES * vectors * width
-        taken = registers(min(vectors * width, length), width)
-        room = (stage.problem.target.vector_registers - taken - 1) // taken
+        used = registers(min(vectors * width, length), width)
+        room = (stage.problem.target.vector_registers - used - 1) // used
         for chosen in _subsets(rows):
             if lane.transposed and (last not in chosen or vectors > MOST_TRANSPOSED):
                 continue
@@ -314,22 +315,23 @@ def _fitting(
                 rows_ = dict(zip(chosen, counts))
                 if lane.transposed and rows_[last] < min(LEAST_TRANSPOSED, sizes[last]):
                     continue
-                if len(counts) > 1 and not fits(taken, rows_):
+                if len(counts) > 1 and not fits(used, rows_):
                     continue
-                found.append(Tile(vectors, tuple(rows_.items())))
-    return found
+                fitting.append(Tile(vectors, tuple(rows_.items())))
+    return fitting
 
 
 def _in_panels(stage: StageFacts, lane: Lane, vectors: int) -> bool:
-    """Return whether the operands of so many vectors are contiguous where those of one are.
+    """Return whether this many vectors have contiguous operands wherever a single vector has.
 
     They are not if the vectors are of two panels of an operand that is packed.
     """
     axis, width = stage.op.axis[lane.at], stage.width
     return vectors == 1 or all(
         read.contiguous(axis, vectors * width)
-        for read in stage.reads if read.contiguous(axis, min(width, stage.lengths[lane.at]))
-    )  # fmt: skip
+        for read in stage.reads
+        if read.contiguous(axis, min(width, stage.lengths[lane.at]))
+    )
 
 
 def choose_tile(stage: StageFacts, shapes: Sequence[Tile], knobs: Knobs) -> Tile:
@@ -342,10 +344,10 @@ def choose_tile(stage: StageFacts, shapes: Sequence[Tile], knobs: Knobs) -> Tile
 
 def sums(tile: Tile) -> int:
     """Return the number of vectors of a tile's sums, partly filled ones included."""
-    found = tile.vectors
+    vectors = tile.vectors
     for _, count in tile.rows:
-        found *= count
-    return found
+        vectors *= count
+    return vectors
 
 
 def row_order(stage: StageFacts, lane: Lane, tile: Tile) -> tuple[int, ...]:
@@ -406,7 +408,7 @@ def _subsets(rows: Sequence[int]) -> Iterator[tuple[int, ...]]:
 
 def _row_counts(
     sizes: Sequence[int], room: int, cut: bool, least: int
-) -> Iterator[tuple[int, ...]]:  # fmt: skip
+) -> Iterator[tuple[int, ...]]:
     """Yield numbers of rows along each axis, at least 2 each, with a product of at most ``room``.
 
     They divide the extents of their axes. With ``cut``, one of them need not, if its axis has

@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import prod
 
 from schedlang.autotune.knobs import Knobs
-from schedlang.autotune.tactics.attach import attach, inherited, inside
+from schedlang.autotune.tactics.attach import attach, inherited_placement, inside
 from schedlang.autotune.tactics.cpu import nest as outer_loops
 from schedlang.autotune.tactics.cpu import parallel_reduction
 from schedlang.autotune.tactics.cpu.lanes import (
@@ -14,12 +14,12 @@ from schedlang.autotune.tactics.cpu.lanes import (
     partial_in_lanes,
     partial_sums,
     vector_counts,
-)  # fmt: skip
+)
 from schedlang.autotune.tactics.cpu.nest import Loop, blocks, in_threads, split_tile
 from schedlang.autotune.tactics.cpu.runs import LEAST_RUN, fills_lanes, run_of, whole_vectors
 from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.autotune.tactics.knob import Knob, Moves, last
-from schedlang.autotune.tactics.loops import fused, in_order
+from schedlang.autotune.tactics.loops import fuse_loops, in_order
 from schedlang.autotune.tactics.scheduled import AttachPoint, OuterLoops, Placement, Scheduled
 from schedlang.autotune.tactics.tactic import Applicable, Tactic
 from schedlang.schedule.schedule import Schedule
@@ -54,7 +54,7 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
     least_steps = 1
     if not _along_memory(stage):
         # a fused run: each lane needs several steps to be worth the step that combines it
-        along, least_steps = fused(s, tensor, run_of(stage)), LEAST_RUN
+        along, least_steps = fuse_loops(s, tensor, run_of(stage)), LEAST_RUN
     length, fixed = stage.extents([along])[0], isinstance(along.extent, int)
     counts = whole_vectors(stage, along, vector_counts(length // least_steps, width))
     lanes = width * knobs.choice(f"{name}.vectors", counts)
@@ -62,7 +62,7 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
     combined = stage.after(s)
     whole = {len(partial.op.reduce_axis) - 1: length // lanes} if fixed else {}
     if stage.attached is not None:
-        return _attached(s, partial, combined, stage.attached, whole, lanes // width, knobs)
+        return _compute_inside(s, partial, combined, stage.attached, whole, lanes // width, knobs)
     at = combined.last
     points = combined.lengths[at:][:1] or (1,)
     together = [n for n in range(1, MOST_ROWS + 1) if points[0] % n == 0]
@@ -71,16 +71,16 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
     knobs.require(fits, "more partial results than registers")
     outer, inner = split_tile(s, combined, {at: strip} if strip > 1 else {})
     # a single result has no loop: make one, at which partial results are computed
-    loops = blocks(s, combined, outer, knobs) or [Loop(fused(s, tensor, []), at, 1)]
+    loops = blocks(s, combined, outer, knobs) or [Loop(fuse_loops(s, tensor, []), at, 1)]
     in_order(s, tensor, [*(x.axis for x in loops), *inner.values()])
     levels = in_threads(s, combined, loops, stage.evaluations, knobs)
     nest = OuterLoops(tensor, tuple(levels))
     inside(s, partial.tensor, nest)
     partial_in_lanes(s, partial, at if strip > 1 else None, whole)
-    return combined.placed(nest).joined(partial.placed(nest, partial.op.axis[:-1]))
+    return combined.placed(nest).join(partial.placed(nest, partial.op.axis[:-1]))
 
 
-def _attached(
+def _compute_inside(
     s: Schedule, partial: StageFacts, combined: StageFacts, point: AttachPoint,
     whole: dict[int, int], vectors: int, knobs: Knobs,
 ) -> Scheduled:  # fmt: skip
@@ -88,7 +88,7 @@ def _attached(
     for stage in (partial, combined):
         attach(s, stage, point)
     depth = point.nest.levels.index(point.level) + 1
-    place = inherited(combined) or Placement(point.nest, {}, depth)
+    place = inherited_placement(combined) or Placement(point.nest, {}, depth)
     at = {position: combined.op.axis.index(axis) for position, axis in place.along.items()}
     row = combined.last if combined.last in at.values() else None
     if row is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.tactics.cuda.occupancy import BLOCK_THREADS, THREADS
 from schedlang.autotune.tactics.facts import StageFacts
-from schedlang.autotune.tactics.loops import fused
+from schedlang.autotune.tactics.loops import fuse_loops
 from schedlang.autotune.tactics.scheduled import Scheduled
 from schedlang.autotune.tactics.tactic import Applicable, Tactic
 from schedlang.expr.nodes import Axis
@@ -22,28 +22,28 @@ def applies(stage: StageFacts, others: Applicable) -> bool:
 def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
     """Share initialization and updates among threads; what is not atomic is left to one thread."""
     tensor, op = stage.tensor, stage.op
-    found = Scheduled(frozenset({tensor}))
+    scheduled = Scheduled(frozenset({tensor}))
     scattered, domain = list(op.scattered), list(op.reduce_axis)
     atomic = op.reducer is not None and operation(op.reducer) is not None
     if overwrites(stage.stage) or not atomic or not scattered or not domain:
         s[tensor].bind(s[tensor].fuse(), "blockIdx.x")
-        return found
+        return scheduled
     threads = knobs.choice(f"{stage.name}.threads", list(THREADS))
     first = op.axis.index(scattered[0])
     before = list(op.axis[:first])
     inside = not before
     if before:
         # a block initializes and updates its own rows, so that its threads can wait for each other
-        s[tensor].bind(fused(s, tensor, before), "blockIdx.x")
+        s[tensor].bind(fuse_loops(s, tensor, before), "blockIdx.x")
     for axes in (scattered, domain):
         _in_threads(s, stage, axes, threads, inside)
-    return found
+    return scheduled
 
 
 def _in_threads(
     s: Schedule, stage: StageFacts, axes: list[Axis], threads: int, blocks: bool
 ) -> None:
-    block, thread = s[stage.tensor].split(fused(s, stage.tensor, axes), factor=threads)
+    block, thread = s[stage.tensor].split(fuse_loops(s, stage.tensor, axes), factor=threads)
     s[stage.tensor].bind(thread, "threadIdx.x")
     if blocks:
         s[stage.tensor].bind(block, "blockIdx.x")

@@ -9,11 +9,11 @@ from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.tactics.access import labels
 from schedlang.autotune.tactics.cuda import tile_shapes
 from schedlang.autotune.tactics.cuda.access_widths import LANES, LANES_MOVE, lanes_of_rows
-from schedlang.autotune.tactics.cuda.tile_shapes import Shape, choose_shape, reused, shapes
+from schedlang.autotune.tactics.cuda.tile_shapes import Shape, choose_shape, is_reused, shapes
 from schedlang.autotune.tactics.cuda.tile_shares import KNOB, add_shares, shares, split_sums
 from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.autotune.tactics.knob import Knob, Moves, yes
-from schedlang.autotune.tactics.loops import first, fused
+from schedlang.autotune.tactics.loops import first, fuse_loops
 from schedlang.autotune.tactics.scheduled import OuterLoops, Scheduled
 from schedlang.autotune.tactics.tactic import Applicable, Tactic
 from schedlang.expr.nodes import Axis
@@ -42,7 +42,7 @@ def has_tile(stage: StageFacts) -> bool:
 
 def all_reused(stage: StageFacts) -> bool:
     """Return whether all operands are read again."""
-    return all(reused(stage, read) for read in stage.reads)
+    return all(is_reused(stage, read) for read in stage.reads)
 
 
 def weight(stage: StageFacts, others: Applicable) -> int:
@@ -54,18 +54,18 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
     """Compute one tile per block, or a share of its sums."""
     count = shares(stage, knobs)
     if count == 1:
-        return blocked(s, stage, stage, range(len(stage.op.axis)), knobs)
-    made = of_shares(s, stage.after(s, split_sums(s, stage, count)), knobs)
+        return compute_in_blocks(s, stage, stage, range(len(stage.op.axis)), knobs)
+    scheduled = of_shares(s, stage.after(s, split_sums(s, stage, count)), knobs)
     local = first(s.cache_write(stage.tensor, "local"))
-    return made.joined(add_shares(s, stage.after(s), local))
+    return scheduled.join(add_shares(s, stage.after(s), local))
 
 
 def of_shares(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
     """Compute one tile per block of a stage at root, whose first axis goes over shares."""
-    return blocked(s, stage, stage, [-1, *range(1, len(stage.op.axis))], knobs)
+    return compute_in_blocks(s, stage, stage, [-1, *range(1, len(stage.op.axis))], knobs)
 
 
-def blocked(
+def compute_in_blocks(
     s: Schedule, stage: StageFacts, head: StageFacts, positions: Sequence[int], knobs: Knobs
 ) -> Scheduled:
     """Compute one tile of a stage per block, inside ``head``: its reader, or the stage itself.
@@ -73,10 +73,10 @@ def blocked(
     ``positions`` gives for each data axis of ``head`` the corresponding axis of the stage, or -1.
     """
     tensor, name = stage.tensor, stage.name
-    reread = {r.tensor for r in stage.reads if reused(stage, r)}
-    found = shapes(stage, head, positions)
-    knobs.require(bool(found), "no tile has the number of threads of a block")
-    parts = choose_shape(name, head, found, knobs)
+    reread = {r.tensor for r in stage.reads if is_reused(stage, r)}
+    possible = shapes(stage, head, positions)
+    knobs.require(bool(possible), "no tile has the number of threads of a block")
+    parts = choose_shape(name, head, possible, knobs)
     operands = list(dict.fromkeys(
         r.tensor for r in stage.reads
         if r.tensor in reread and r.tensor in stage.op.input_tensors
@@ -102,8 +102,8 @@ def blocked(
     for tile in shared:
         s[tile].compute_at(s[local], outer)
         _fetch(s, stage.after(s, tile), count, stage.extents([outer])[0] > 1, knobs)
-    made = Scheduled(frozenset({local, *local_copies, *shared}))
-    return reader.placed(OuterLoops(head.tensor, (), count)).joined(made)
+    scheduled = Scheduled(frozenset({local, *local_copies, *shared}))
+    return reader.placed(OuterLoops(head.tensor, (), count)).join(scheduled)
 
 
 def _loops(s: Schedule, stage: StageFacts, parts: Shape) -> tuple[Axis, int]:
@@ -121,8 +121,8 @@ def _loops(s: Schedule, stage: StageFacts, parts: Shape) -> tuple[Axis, int]:
         threads.append(thread)
         each.append(mine)
     s[head].reorder(*blocks.values(), *virtual, *threads, *each)
-    block = fused(s, head, list(blocks.values()))
-    thread = fused(s, head, threads)
+    block = fuse_loops(s, head, list(blocks.values()))
+    thread = fuse_loops(s, head, threads)
     s[head].bind(block, "blockIdx.x")
     for axis in virtual:
         s[head].bind(axis, "vthread")
@@ -164,7 +164,7 @@ def _fetch(s: Schedule, stage: StageFacts, threads: int, repeated: bool, knobs: 
         s[tile].transform_layout(lambda *dims: (*dims[1:], dims[0]))
     if repeated and knobs.choice(f"{name}.double_buffer", [False, True]):
         s[tile].double_buffer()
-    element = fused(s, tile, list(op.axis))
+    element = fuse_loops(s, tile, list(op.axis))
     lanes = knobs.choice(f"{name}.lanes", lanes_of_rows([tile]))
     if lanes > 1:
         element, lane = s[tile].split(element, factor=lanes)

@@ -13,9 +13,9 @@ from schedlang.autotune.tactics.cuda.occupancy import (
     results,
 )
 from schedlang.autotune.tactics.cuda.per_thread import ACCESS_LANES
-from schedlang.autotune.tactics.cuda.tile_shapes import reused
+from schedlang.autotune.tactics.cuda.tile_shapes import is_reused
 from schedlang.autotune.tactics.facts import StageFacts
-from schedlang.autotune.tactics.loops import fused
+from schedlang.autotune.tactics.loops import fuse_loops
 from schedlang.autotune.tactics.scheduled import OuterLoops, Scheduled
 from schedlang.autotune.tactics.tactic import Applicable, Tactic
 from schedlang.gpu_lowering.counters import WARP
@@ -32,7 +32,7 @@ def applies(stage: StageFacts, others: Applicable) -> bool:
         return False
     if stage.attached is None and "tile" in others:
         long = stage.extents(stage.op.reduce_axis[-1:])[0] >= WARP
-        worth = long and (results(stage) < FEW or _coalesced(stage))
+        worth = long and (results(stage) < FEW or _is_coalesced(stage))
     else:
         worth = stage.reduction_steps >= WARP
     return worth and not needs_parts(stage, others)
@@ -45,7 +45,7 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
     length = stage.extents([rest])[0]
     if length < WARP:
         length = stage.reduction_steps
-        rest = fused(s, tensor, stage.op.reduce_axis)
+        rest = fuse_loops(s, tensor, stage.op.reduce_axis)
     if point is not None:
         attach(s, stage, point)
         threads = point.nest.threads
@@ -63,14 +63,14 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
         s[tensor].unroll(lane)
     if point is not None:
         return Scheduled(frozenset({tensor}))
-    s[tensor].bind(fused(s, tensor, stage.data_axes), "blockIdx.x")
+    s[tensor].bind(fuse_loops(s, tensor, stage.data_axes), "blockIdx.x")
     return stage.placed(OuterLoops(tensor, ()))
 
 
-def _coalesced(stage: StageFacts) -> bool:
+def _is_coalesced(stage: StageFacts) -> bool:
     """Return whether threads that share a result read elements without reuse contiguously."""
     last = stage.op.reduce_axis[-1]
-    return any(read.contiguous(last) for read in stage.reads if not reused(stage, read))
+    return any(read.contiguous(last) for read in stage.reads if not is_reused(stage, read))
 
 
 TACTIC = Tactic(

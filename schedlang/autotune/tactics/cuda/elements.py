@@ -1,4 +1,4 @@
-"""A stage that is no reduction: each thread computes one element, or a few adjacent ones."""
+"""A stage without a reduction: each thread computes one element, or a few adjacent ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from schedlang.autotune.tactics.tactic import Applicable, Tactic
 
 
 def applies(stage: StageFacts, others: Applicable) -> bool:
-    """Return whether the stage is no reduction."""
+    """Return whether the stage has no reduction."""
     return not stage.is_reduction
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from schedlang.autotune.knobs import Knobs
-from schedlang.autotune.tactics.cuda.block_tile import blocked, has_tile, of_shares
+from schedlang.autotune.tactics.cuda.block_tile import compute_in_blocks, has_tile, of_shares
 from schedlang.autotune.tactics.cuda.tile_shares import add_shares, shares, split_sums
 from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.autotune.tactics.scheduled import Scheduled
@@ -27,10 +27,10 @@ def apply(
     """
     count = shares(reduction, knobs)
     if count == 1:
-        return blocked(s, reduction, reader, positions, knobs)
-    made = of_shares(s, reduction.after(s, split_sums(s, reduction, count)), knobs)
+        return compute_in_blocks(s, reduction, reader, positions, knobs)
+    scheduled = of_shares(s, reduction.after(s, split_sums(s, reduction, count)), knobs)
     s[reduction.tensor].set_scope("local")
-    return made.joined(add_shares(s, reader.after(s), reduction.tensor))
+    return scheduled.join(add_shares(s, reader.after(s), reduction.tensor))
 
 
 FUSION = Fusion(fits, apply)

@@ -17,7 +17,7 @@ FEW = 1 << 14
 # fewer results than this leave multiprocessors idle with one block each
 # nobody has measured this value
 FEW_BLOCKS = 128
-# a descent starts from up to so many threads along an axis of a tile
+# a descent starts from at most this many threads along an axis of a tile
 THREADS_MOVE = Moves(rank=15, start=at_most(16))
 BLOCK_THREADS = Knob(
     "C.threads", "32, 64, 128, 256, 512, or the number of elements",

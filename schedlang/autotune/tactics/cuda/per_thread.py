@@ -16,7 +16,7 @@ from schedlang.autotune.tactics.cuda.access_widths import (
 from schedlang.autotune.tactics.cuda.occupancy import BLOCK_THREADS, THREADS
 from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.autotune.tactics.knob import Knob, Moves, last
-from schedlang.autotune.tactics.loops import first, fused, in_blocks
+from schedlang.autotune.tactics.loops import first, fuse_loops, in_blocks
 from schedlang.autotune.tactics.scheduled import (
     AttachPoint,
     Level,
@@ -27,10 +27,11 @@ from schedlang.expr.nodes import Axis
 from schedlang.schedule.schedule import Schedule
 
 ACCESS_LANES = Knob(
-    "C.lanes", LANES,
+    "C.lanes",
+    LANES,
     "the number of neighbouring elements, or of reduction steps, in one access of a thread",
     LANES_MOVE,
-)  # fmt: skip
+)
 ROWS = Knob("C.rows", (True, False), "give each block one row", Moves(rank=26, start=last))
 KNOBS = (BLOCK_THREADS, ACCESS_LANES, ROWS)
 
@@ -42,13 +43,13 @@ def per_thread(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
     """
     tensor, name = stage.tensor, stage.name
     axes = stage.data_axes
-    found = Scheduled(frozenset({tensor}))
+    scheduled = Scheduled(frozenset({tensor}))
     if stage.attached is not None:
         _inside_block(s, stage, stage.attached)
-        return found
+        return scheduled
     if not axes:
-        s[tensor].bind(fused(s, tensor, axes), "threadIdx.x")
-        return found
+        s[tensor].bind(fuse_loops(s, tensor, axes), "threadIdx.x")
+        return scheduled
     # trailing axes of one element stay inside a thread
     axes = axes[: stage.last + 1 - stage.time_axes]
     threads = knobs.choice(f"{name}.threads", _threads(stage, axes))
@@ -56,9 +57,9 @@ def per_thread(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
         nest = _row_per_block(s, stage, axes, threads)
     else:
         lanes = knobs.choice(f"{name}.lanes", _lanes(stage))
-        found = found.joined(_in_blocks(s, stage, axes, threads, lanes))
+        scheduled = scheduled.join(_in_blocks(s, stage, axes, threads, lanes))
         nest = OuterLoops(tensor, ())
-    return found.joined(stage.after(s).placed(nest))
+    return scheduled.join(stage.after(s).placed(nest))
 
 
 def _inside_block(s: Schedule, stage: StageFacts, point: AttachPoint) -> None:
@@ -66,7 +67,7 @@ def _inside_block(s: Schedule, stage: StageFacts, point: AttachPoint) -> None:
     tensor = stage.tensor
     attach(s, stage, point)
     s[tensor].set_scope("shared")
-    _, thread = s[tensor].split(fused(s, tensor, stage.data_axes), factor=point.nest.threads)
+    _, thread = s[tensor].split(fuse_loops(s, tensor, stage.data_axes), factor=point.nest.threads)
     s[tensor].bind(thread, "threadIdx.x")
 
 
@@ -76,7 +77,7 @@ def _row_per_block(
     """Give each block one row, whose elements its threads share."""
     tensor = stage.tensor
     threads = min(threads, stage.extents(axes[-1:])[0])
-    row = fused(s, tensor, axes[:-1])
+    row = fuse_loops(s, tensor, axes[:-1])
     _, thread = s[tensor].split(axes[-1], factor=threads)
     s[tensor].bind(row, "blockIdx.x")
     s[tensor].bind(thread, "threadIdx.x")

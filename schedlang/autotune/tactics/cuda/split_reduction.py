@@ -9,7 +9,7 @@ from schedlang.autotune.tactics.cuda.occupancy import FEW, FEW_BLOCKS, results
 from schedlang.autotune.tactics.cuda.per_thread import KNOBS, per_thread
 from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.autotune.tactics.knob import Knob, Moves
-from schedlang.autotune.tactics.loops import first, fused
+from schedlang.autotune.tactics.loops import first, fuse_loops
 from schedlang.autotune.tactics.scheduled import Scheduled
 from schedlang.autotune.tactics.tactic import Applicable, Tactic
 from schedlang.gpu_lowering.counters import WARP
@@ -48,20 +48,21 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
     tensor = stage.tensor
     reduce = per_thread if _columns(stage) else cross_thread.apply
     count = knobs.choice(f"{stage.name}.count", partial_counts(stage))
-    part, _ = s[tensor].split(fused(s, tensor, stage.op.reduce_axis), nparts=count)
+    part, _ = s[tensor].split(fuse_loops(s, tensor, stage.op.reduce_axis), nparts=count)
     partial = first(s.rfactor(tensor, part))
-    found = reduce(s, stage.after(s, partial), knobs)
+    scheduled = reduce(s, stage.after(s, partial), knobs)
     combine = per_thread if count < WARP else cross_thread.apply
-    return found.joined(combine(s, stage.after(s), knobs))
+    return scheduled.join(combine(s, stage.after(s), knobs))
 
 
 def partial_counts(stage: StageFacts) -> list[int]:
     """Return the numbers of partial results per result that fill a GPU, none if it is full."""
     least, most, each = COLUMNS if _columns(stage) else BLOCKS
     return [
-        n for n in COUNTS
+        n
+        for n in COUNTS
         if least <= n * stage.results <= most and n * each <= stage.reduction_steps
-    ]  # fmt: skip
+    ]
 
 
 def _columns(stage: StageFacts) -> bool:

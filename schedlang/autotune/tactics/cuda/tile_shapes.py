@@ -26,7 +26,7 @@ VIRTUAL = (1, 2)
 # the longest axis along which a thread may have one element, and all elements
 # nobody has measured these values
 SHORT, WHOLE = 16, 8
-# two axes with at most so many points together leave threads for a third axis
+# two axes that have at most this many points together leave threads for a third axis
 # nobody has measured this value
 FEW_POINTS = 1024
 # the most points of all tiles, those beyond the edge included, for each point of the result
@@ -71,7 +71,7 @@ Shape = tuple[Part, ...]
 Length = tuple[int, int]
 
 
-def reused(stage: StageFacts, read: Access) -> bool:
+def is_reused(stage: StageFacts, read: Access) -> bool:
     """Return whether some data axis reads the same elements again."""
     return any(read.fixed(a) for a in stage.data_axes if is_long(a))
 
@@ -94,10 +94,10 @@ def shapes(stage: StageFacts, head: StageFacts, positions: Sequence[int]) -> tup
     return _shapes(*lengths, own_registers, room)
 
 
-def choose_shape(name: str, head: StageFacts, found: Sequence[Shape], knobs: Knobs) -> Shape:
+def choose_shape(name: str, head: StageFacts, possible: Sequence[Shape], knobs: Knobs) -> Shape:
     """Choose one of the tiles, with one knob for each number; each knob narrows the next."""
-    chosen = knobs.choice(f"{name}.axes", list(dict.fromkeys(_positions(s) for s in found)))
-    left = [s for s in found if _positions(s) == chosen]
+    chosen = knobs.choice(f"{name}.axes", list(dict.fromkeys(_positions(s) for s in possible)))
+    left = [s for s in possible if _positions(s) == chosen]
     for n, at in enumerate(chosen):
         label = f"{name}.{head.axis_name(at)}"
         for field, knob in (("each", "each"), ("threads", "threads"), ("virtual", "vthreads")):
@@ -120,7 +120,7 @@ def _shapes(
     If these are short, a tile may have threads along one of the other ``free`` axes, with one
     element each. A sum takes ``each`` of the ``room`` registers that the threads of a block share.
     """
-    found = []
+    tiles = []
     for chosen in combinations(rows, 2) if len(rows) > 1 else [rows]:
         along = [list(_parts(at, size, alone=len(rows) == 1)) for at, size in chosen]
         beside: list[Shape] = [()]
@@ -134,8 +134,8 @@ def _shapes(
             # in the order of the axes: neighbouring threads get neighbours in memory
             shape = tuple(sorted((*parts, *more), key=lambda part: part.at))
             if _fits(shape, sizes, each, room):
-                found.append(shape)
-    return tuple(found)
+                tiles.append(shape)
+    return tuple(tiles)
 
 
 def _fits(shape: Shape, sizes: dict[int, int], each: int, room: int) -> bool:

@@ -26,11 +26,12 @@ MANY = 1 << 18
 # nobody has measured this value
 ADDING = 128
 KNOB = Knob(
-    "C.shares", SHARES,
+    "C.shares",
+    SHARES,
     "the number of blocks that share the sums of a tile, each along a part of the longest "
     "reduction axis; the sums of a part are the stage `C.rf`, and a second kernel adds them",
     Moves(rank=4, structure=True),
-)  # fmt: skip
+)
 
 
 def shares(stage: StageFacts, knobs: Knobs) -> int:
@@ -58,4 +59,4 @@ def add_shares(s: Schedule, head: StageFacts, sums: Tensor) -> Scheduled:
     s[sums].compute_at(s[tensor], thread)
     for axis in s[sums].op.reduce_axis:
         s[sums].unroll(axis)
-    return head.placed(OuterLoops(tensor, ())).joined(Scheduled(frozenset({sums})))
+    return head.placed(OuterLoops(tensor, ())).join(Scheduled(frozenset({sums})))
