@@ -248,7 +248,7 @@ def test_an_incomplete_line_is_read_when_it_is_complete(path: Path) -> None:
 
 WRITER = """
 import sys
-from schedlang.autotune import locks
+from schedlang.runtime import locks
 from schedlang.autotune.database import Database
 from schedlang.autotune.record import Trial, Where
 path, first, count, size, locked = sys.argv[1], *map(int, sys.argv[2:])
@@ -642,7 +642,7 @@ def test_a_lock_that_is_never_released_blocks_nobody(
 
 
 def test_a_system_without_locks(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from schedlang.autotune import locks
+    from schedlang.runtime import locks
 
     monkeypatch.setattr(locks, "fcntl", None)
     Database(path).add(HERE, "C", trial(0))

@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.autotune import locks
 from schedlang.autotune.budget import FINALISTS
 from schedlang.autotune.database import Database
 from schedlang.autotune.knobs import Knobs
@@ -28,6 +27,7 @@ from schedlang.autotune.runner.local import Local
 from schedlang.autotune.runner.machine_lock import machine_lock
 from schedlang.autotune.runner.task import Limits
 from schedlang.errors import TuningError
+from schedlang.runtime import locks
 from schedlang.schedule.schedule import Schedule
 from tests.hostile_worker import COMMAND, FAULTS
 from tests.marks import slow_but
