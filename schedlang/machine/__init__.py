@@ -3,7 +3,7 @@
 ``machine_nest(nest, target, ...)`` in ``lower.py`` makes every decision that is left:
 
 1. Passes over loops (``loops/``) change the statements of the loop nest.
-2. Selection (``select/``) translates the statements to those of ``nodes.py``.
+2. Selection (``select/``) translates them to the statements of ``nodes.py``.
 3. Passes over machine nests (``passes/``) name values, cut functions and place storage.
 4. ``verify.py`` checks the result.
 

@@ -11,7 +11,7 @@
 3. ``by_model.py`` draws the whole computation once, with the decisions of all groups.
    ``parallel_loops.py`` drops the parallel loops that do not pay.
 
-The estimates are those of ``autotune/costs/``. For a kernel in a network,
+The estimates come from ``autotune/costs/``. For a kernel in a network,
 ``networks/surroundings.py`` tells the model which inputs come from memory in each call, and whether
 threads wait for work.
 """

@@ -13,7 +13,7 @@ The package ``onnx`` is imported in ``files.py`` alone, when a model is read.
    computes with symbolic sizes in them.
 
 All else is a call of an operator's function in ``operators/``, one family a file, with a function
-for each opset in which the operator changed. Its signature is that of the operator, and ``call.py``
+for each opset in which the operator changed. It has the operator's signature, and ``call.py``
 matches it with the node: ``Tensor``, ``Floats``, ``Known`` or ``Value`` says what an input must be.
 ``operators/refused.py`` says why other operators have no function.
 """

@@ -23,6 +23,7 @@ from schedlang.state.primitives.arguments import (
     update_axis,
 )
 from schedlang.state.primitives.conflicts import without_conflict
+from schedlang.state.primitives.primitive import Primitive
 from schedlang.state.primitives.refusal import refuse
 from schedlang.state.relations import Relation, Split, parts, sources
 from schedlang.state.scattered import apart, overwrites, scatters, update_loops
@@ -467,3 +468,13 @@ def _partial_sums(stage: Stage, axis: Axis, pieces: str = "") -> str:
 
 def _identifier(name: str) -> str:
     return name.replace(".", "_")
+
+
+PRIMITIVES = {
+    "vectorize": Primitive(vectorize),
+    "unroll": Primitive(unroll),
+    "parallel": Primitive(parallel),
+    "bind": Primitive(bind),
+    "pragma": Primitive(pragma, keeps_loops=True),
+    "prefetch": Primitive(prefetch, ("at",), keeps_loops=True),
+}

@@ -19,6 +19,7 @@ from schedlang.language.construct import select
 from schedlang.state.plan import Dim, Peel, Threads, make_plan
 from schedlang.state.primitives.arguments import leaf_position, names, shown
 from schedlang.state.primitives.conflicts import with_prefetches
+from schedlang.state.primitives.primitive import Primitive
 from schedlang.state.primitives.refusal import refuse
 from schedlang.state.primitives.storage import check_scope
 from schedlang.state.relations import parts, sources
@@ -268,3 +269,10 @@ def _factor(state: State, stage: Stage, op: ComputeOp, axis: Axis, place: int) -
     stage = stage.with_(op=final, leaf=(*op.axis, last), relations=(), where_notes=())
     state = state.updated(stage)
     return state, visible(stage, partial)
+
+
+PRIMITIVES = {
+    "cache_read": Primitive(cache_read, keeps_loops=True, makes_tensors=True, on_schedule=True),
+    "cache_write": Primitive(cache_write, keeps_loops=True, makes_tensors=True),
+    "rfactor": Primitive(rfactor, ("factor_axis",), keeps_loops=True, makes_tensors=True),
+}

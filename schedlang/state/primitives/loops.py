@@ -16,6 +16,7 @@ from schedlang.state.primitives.arguments import (
     update_axis,
 )
 from schedlang.state.primitives.conflicts import without_conflict
+from schedlang.state.primitives.primitive import Primitive
 from schedlang.state.primitives.refusal import refuse
 from schedlang.state.relations import TAILS, Relation, Split, Unit, make_fuse, make_split, position
 from schedlang.state.state import At, Result, Stage, State
@@ -185,3 +186,11 @@ def tile(
     state, (yo, yi) = _split(state, state.stages[name], y, y_factor, None, tail, "y_factor")
     state, _ = reorder(state, state.stages[name], (xo, yo, xi, yi))
     return without_conflict(state, before, name, x), (xo, yo, xi, yi)
+
+
+PRIMITIVES = {
+    "split": Primitive(split, ("factor", "nparts", "tail")),
+    "fuse": Primitive(fuse),
+    "reorder": Primitive(reorder),
+    "tile": Primitive(tile, ("tail",)),
+}

@@ -20,6 +20,7 @@ from schedlang.state.primitives.conflicts import (
     with_prefetches,
     without_conflict,
 )
+from schedlang.state.primitives.primitive import Primitive
 from schedlang.state.primitives.refusal import refuse
 from schedlang.state.relations import position
 from schedlang.state.state import EFFECTIVE, At, Inline, Result, Root, Stage, State
@@ -172,3 +173,13 @@ def _compute_loop(stage: Stage) -> At:
 def store_root(state: State, stage: Stage) -> Result:
     _compute_loop(stage)
     return without_conflict(state.updated(stage.with_(store=Root())), state, stage.name), None
+
+
+PRIMITIVES = {
+    # a stage may be placed before the other stages whose placement a cut needs
+    "compute_at": Primitive(compute_at, keeps_loops=True),
+    "compute_inline": Primitive(compute_inline, keeps_loops=True),
+    "compute_root": Primitive(compute_root, keeps_loops=True),
+    "store_at": Primitive(store_at),
+    "store_root": Primitive(store_root),
+}

@@ -17,6 +17,7 @@ from schedlang.index.simplify import to_lin
 from schedlang.language.construct import as_expr
 from schedlang.state.layout import Part, incomplete, part_of, stored_extents, whole_dims
 from schedlang.state.primitives.arguments import count, names, shown
+from schedlang.state.primitives.primitive import Primitive
 from schedlang.state.primitives.refusal import refuse
 from schedlang.state.state import SCOPES, Inline, Result, Stage, State
 
@@ -170,3 +171,12 @@ def set_store_predicate(state: State, stage: Stage, predicate: Any) -> Result:
                 f"Use its sizes ({names(sizes) or 'it has none'}), loops and thread axes.",
             )  # fmt: skip
     return state.updated(stage.with_(predicate=cond)), None
+
+
+PRIMITIVES = {
+    "set_scope": Primitive(set_scope, keeps_loops=True),
+    "storage_align": Primitive(storage_align, keeps_loops=True),
+    "transform_layout": Primitive(transform_layout, keeps_loops=True),
+    "double_buffer": Primitive(double_buffer, keeps_loops=True),
+    "set_store_predicate": Primitive(set_store_predicate, keeps_loops=True),
+}
