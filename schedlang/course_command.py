@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from schedlang.course.copies import write
-from schedlang.course.execute import executed
+from schedlang.course.execute import execute
 from schedlang.course.forms import open_form, solved_form
-from schedlang.course.lessons import chosen, read, text_of
+from schedlang.course.lessons import choose, read, text_of
 from schedlang.course.slides import slides
 
 FOLDER = "schedlang-course"
@@ -42,7 +42,7 @@ def add_course(commands: Any) -> None:
 def run_course(options: argparse.Namespace) -> int:
     """Write the files and return the exit status."""
     folder = Path(options.folder)
-    lessons = {name: read(path) for name, path in chosen(options.lesson).items()}
+    lessons = {name: read(path) for name, path in choose(options.lesson).items()}
     files = {f"{name}.ipynb": text_of(open_form(made)) for name, made in lessons.items()}
     if options.solutions:
         for name, made in lessons.items():
@@ -54,7 +54,7 @@ def run_course(options: argparse.Namespace) -> int:
         for name, made in lessons.items():
             print(f"running {name} for its slides", file=sys.stderr)
             with tempfile.TemporaryDirectory() as empty:
-                page = slides(executed(open_form(made, notes=True), Path(empty)))
+                page = slides(execute(open_form(made, notes=True), Path(empty)))
             # times and pictures differ from run to run, and nobody edits the pages
             write(folder, {f"slides/{name}.html": page}, force=True)
         print(f"slides in {folder / 'slides'}: open them in a browser")

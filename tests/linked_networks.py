@@ -13,7 +13,7 @@ from schedlang.networks.program import KernelCall, module_data
 from schedlang.networks.size_checks import size_check
 from schedlang.runtime.emulated import GpuKernel
 from schedlang.target import Target
-from schedlang.targets.build import unwritten
+from schedlang.targets.build import unwritten_kernel
 
 
 class Parts:
@@ -34,7 +34,7 @@ class Parts:
             for a in args
         ]
         made = build(*given)
-        kernel = unwritten(how(made), [*given, made], self.target, name=name)
+        kernel = unwritten_kernel(how(made), [*given, made], self.target, name=name)
         result = sl.placeholder(made.shape, made.dtype, name=name)
         stages = (made.op.name,)
         self.calls.append(

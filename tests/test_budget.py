@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.diagnostics.spills import guarded, spills
+from schedlang.diagnostics.spills import guarded_tiles, spills
 from schedlang.errors import SpillWarning
 from tests.test_sums import inside_loops
 
@@ -179,7 +179,7 @@ def test_rows_of_symbolic_length_are_advised_to_cache_the_tile() -> None:
     s[C].reorder(io, jo, k, ii, ji)
     s[C].unroll(ii)
     s[C].vectorize(ji)
-    (warning,) = guarded(sl.lower(s), sl.Target("cpu", vector_bytes=32))
+    (warning,) = guarded_tiles(sl.lower(s), sl.Target("cpu", vector_bytes=32))
     assert "i.outer*4 + i.inner < M" in warning
     assert warning.endswith('Compute the tile with s.cache_write(C, "local").')
 

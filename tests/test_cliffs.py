@@ -6,7 +6,7 @@ import pytest
 
 import schedlang as sl
 from benchmarks.cliffs import Case, across, by_rows, cases, product, quantized, row_sums
-from schedlang.diagnostics.strides import strided
+from schedlang.diagnostics.strides import strided_accesses
 
 ROWS = [c for c in cases(256, 32, trials=1) if c.implementation != "a search"]
 
@@ -25,5 +25,5 @@ def test_only_the_row_as_written_warns() -> None:
         *(by_rows(quantized(512, form), 1, target) for form in ("//", ">>")),
         across(product(512), 16, target),
     ]
-    assert not any(strided(sl.lower(s), target) for s in silent)
-    assert strided(sl.lower(across(product(512), 1, target)), target)
+    assert not any(strided_accesses(sl.lower(s), target) for s in silent)
+    assert strided_accesses(sl.lower(across(product(512), 1, target)), target)

@@ -17,9 +17,9 @@ import pytest
 
 from schedlang.__main__ import main
 from schedlang.course.copies import write
-from schedlang.course.execute import executed
-from schedlang.course.forms import open_form, solutions_of, solved, solved_form
-from schedlang.course.lessons import chosen, lessons, read, source_of, tags_of, text_of
+from schedlang.course.execute import execute
+from schedlang.course.forms import open_form, solutions_of, solve, solved_form
+from schedlang.course.lessons import choose, lessons, read, source_of, tags_of, text_of
 from schedlang.course.slides import slides
 from schedlang.errors import BuildError, MissingExtraError, SchedlangError
 from tests.browser import needs_browser, opened
@@ -76,10 +76,10 @@ def test_exercises_of_another_form_are_refused() -> None:
         with pytest.raises(BuildError, match=text):
             solved_form(notebook(*cells))
     with pytest.raises(BuildError, match="one line with ..., not 2"):
-        solved("x = ...\ny = ...", "1")
+        solve("x = ...\ny = ...", "1")
     # a call that takes an ellipsis is no line to be written
     with pytest.raises(BuildError, match="not 0"):
-        solved("f(x, ...)", "1")
+        solve("f(x, ...)", "1")
 
 
 @pytest.mark.parametrize("name", lessons())
@@ -164,8 +164,8 @@ def test_wrong_folders_and_lessons_are_one_sentence(
 
 
 def test_lessons_are_chosen_by_number_or_name() -> None:
-    assert list(chosen(["2", "1_say_what"])) == ["2_loops_and_locality", "1_say_what"]
-    assert list(chosen([])) == list(lessons())
+    assert list(choose(["2", "1_say_what"])) == ["2_loops_and_locality", "1_say_what"]
+    assert list(choose([])) == list(lessons())
 
 
 EXECUTED = notebook(
@@ -233,7 +233,7 @@ def test_slides_turn(tmp_path: Path) -> None:
 def test_a_missing_library_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "nbclient", None)
     with pytest.raises(MissingExtraError, match=r'pip install "schedlang\[course\]"'):
-        executed(SMALL, Path())
+        execute(SMALL, Path())
 
 
 def test_a_notebook_that_does_not_end_well_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,7 +250,7 @@ def test_a_notebook_that_does_not_end_well_is_one_sentence(monkeypatch: pytest.M
 
         monkeypatch.setattr(client, "execute", fail)
         with pytest.raises(BuildError, match=text):
-            executed(read(lessons()["1_say_what"]), Path())
+            execute(read(lessons()["1_say_what"]), Path())
 
 
 def cells_of(name: str, form: Any) -> list[dict[str, Any]]:
@@ -293,7 +293,7 @@ def test_a_lesson_runs(name: str, form: Any, starts: str, tmp_path: Path) -> Non
     """Every exercise says what it should, and no cell warns or fails but those that shall."""
     for library in ("nbclient", "ipykernel", "matplotlib"):
         pytest.importorskip(library)
-    made = executed(form(read(lessons()[name])), tmp_path)
+    made = execute(form(read(lessons()[name])), tmp_path)
     for found in (c for c in made["cells"] if c["cell_type"] == "code"):
         assert not printed(found, "stderr"), printed(found, "stderr")
         failed = [out for out in found["outputs"] if out["output_type"] == "error"]

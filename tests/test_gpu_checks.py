@@ -16,7 +16,7 @@ from schedlang.errors import BuildError, RaceError, VerifyError
 from schedlang.expr.nodes import Binary, Const
 from schedlang.gpu_lowering import barriers, lower
 from schedlang.gpu_lowering.checked_memory import Lanes, Memory
-from schedlang.gpu_lowering.memory_requests import counted, decided_by_data
+from schedlang.gpu_lowering.memory_requests import count_requests, depends_on_data
 from schedlang.gpu_lowering.program import Launch
 from schedlang.gpu_lowering.simt import simulate
 from schedlang.ir.nodes import Barrier, Block, Buffer, If, Stmt, Store, walk
@@ -226,8 +226,8 @@ def test_counters_from_addresses_equal_those_of_a_run(name: str) -> None:
     case = CASES[name]()
     program = lower.device_program(sl.lower(case.schedule, case.args), sl.Target("cuda"))
     run = simulate(program, case.inputs, {}, watched=False)
-    assert not decided_by_data(program)
-    for name, ledger in counted(program, {}).items():
+    assert not depends_on_data(program)
+    for name, ledger in count_requests(program, {}).items():
         assert ledger.total == run.ledgers[name].total
         assert ledger.lines == run.ledgers[name].lines
 

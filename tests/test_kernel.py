@@ -31,7 +31,7 @@ from schedlang.intrinsics.dialect import NAMES
 from schedlang.machine.names import RESERVED, SAVED
 from schedlang.runtime import thread_safety
 from schedlang.runtime.bundle import read_library
-from schedlang.targets.build import unwritten
+from schedlang.targets.build import unwritten_kernel
 from tests.marks import slow_but
 
 
@@ -600,7 +600,7 @@ def test_the_source_is_available_where_its_file_cannot_be_written(
     (tmp_path / "file").touch()
     monkeypatch.setenv("SCHEDLANG_CACHE", str(tmp_path / "file" / "cache"))
     X, Y, Z = axpy()
-    f = unwritten(sl.schedule(Z), [X, Y, Z], sl.Target())
+    f = unwritten_kernel(sl.schedule(Z), [X, Y, Z], sl.Target())
     assert "def Z" in f.source
     for needs_it in (lambda: f(x, y), lambda: f.path):
         with pytest.raises(BuildError, match="cache folder .* cannot be created"):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from schedlang.codegen.network_file import place_sources
 from schedlang.errors import BuildError
-from schedlang.machine.alignment import aligned
+from schedlang.machine.alignment import align_up
 from schedlang.networks.memory import Lifetime, MemoryPlan, plan_memory
 from tests.conftest import Golden
 
@@ -50,9 +50,9 @@ def checked(plan: MemoryPlan, given: list[Lifetime]) -> None:
 def test_no_two_tensors_in_use_at_once_overlap(given: list[Lifetime]) -> None:
     plan = plan_memory(given)
     checked(plan, given)
-    assert plan.total == sum(aligned(t.bytes) for t in given)
+    assert plan.total == sum(align_up(t.bytes) for t in given)
     calls = max((t.last + 1 for t in given), default=0)
-    live = [sum(aligned(t.bytes) for t in given if t.first <= k <= t.last) for k in range(calls)]
+    live = [sum(align_up(t.bytes) for t in given if t.first <= k <= t.last) for k in range(calls)]
     assert plan.bound == max(live, default=0)
 
 

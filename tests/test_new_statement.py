@@ -46,7 +46,7 @@ from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Function, Let, Num, Op, Reg, Type
 from schedlang.machine.passes.job import Job
 from schedlang.machine.printer import machine_text
-from schedlang.machine.rewrite import swapped
+from schedlang.machine.rewrite import swap_values
 from schedlang.machine.select.cpu import select_cpu
 from schedlang.machine.verify import verify_machine
 from schedlang.machine.walks import with_bodies, with_statements
@@ -360,7 +360,7 @@ def test_the_verifier_of_machine_nests_looks_inside() -> None:
     x, watch = Reg("x"), Reg("watched")
     inside = cast(Any, Within((Let(x, Op("+", watch, Num(1))),), Num(0), watch))
     verify_machine(MachineNest((Function("f", (), (inside,)),)))
-    assert swapped(inside, {Num(0): Num(2)}).value == Num(2)
+    assert swap_values(inside, {Num(0): Num(2)}).value == Num(2)
     after = Let(Reg("y"), Op("+", watch, Num(1)))
     with pytest.raises(VerifyError, match="watched is used before it is defined"):
         verify_machine(MachineNest((Function("f", (), (inside, after)),)))

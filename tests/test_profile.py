@@ -24,7 +24,7 @@ from schedlang.intrinsics.cpu import clock
 from schedlang.intrinsics.cpu import ticks as compiled_ticks
 from schedlang.machine.loop_tree import loop_tree
 from schedlang.machine.nest import MachineNest
-from schedlang.machine.passes.stamps import WHOLE, slots_of, stamped
+from schedlang.machine.passes.stamps import WHOLE, slots_of, with_stamps
 from schedlang.machine.verify import verify_machine
 from schedlang.runtime import cpu_profile, files
 from schedlang.runtime.cpu_profile import Stamp, Subject, Tree, choose
@@ -66,7 +66,7 @@ def all_of(nest: MachineNest) -> tuple[Any, Any]:
 def test_stamps_around_every_loop(golden: Golden) -> None:
     s, args = blur()
     nest = sl.build(s, args, target=sl.Target("cpu", vector_bytes=32)).machine_nest
-    golden(stamped(nest, all_of(nest)[1], 2))
+    golden(with_stamps(nest, all_of(nest)[1], 2))
 
 
 @pytest.mark.parametrize("parallel", [True, False])
@@ -74,7 +74,7 @@ def test_a_stamped_nest_computes_the_same_and_counts(parallel: bool) -> None:
     s, args = blur(parallel=parallel)
     nest = sl.build(s, args).machine_nest
     loops, slots = all_of(nest)
-    made = stamped(nest, slots, 1)
+    made = with_stamps(nest, slots, 1)
     verify_machine(made)
     a = np.random.default_rng(0).random((26, 32), "float32")
     c, times = np.zeros(24 * 32, "float32"), np.zeros((2, slots.width), "int64")

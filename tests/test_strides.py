@@ -11,7 +11,7 @@ import pytest
 import schedlang as sl
 from benchmarks import schedules
 from benchmarks.works import ALL
-from schedlang.diagnostics.strides import strided
+from schedlang.diagnostics.strides import strided_accesses
 from schedlang.errors import StrideWarning
 from tests.test_sums import inside_loops
 
@@ -68,7 +68,7 @@ def test_sums_are_gathered_before_a_block_of_steps() -> None:
 
 
 def said(s: sl.Schedule) -> list[str]:
-    return strided(sl.lower(s), AVX512)
+    return strided_accesses(sl.lower(s), AVX512)
 
 
 def lanes_of_rows(unrolled: bool) -> sl.Schedule:
@@ -184,7 +184,7 @@ def test_no_schedule_of_the_benchmarks_warns(bits: int) -> None:
     for work in ALL.values():
         for made in schedules.of(work).values():
             s, args = made.make(work, target)
-            found += [(work.name, text) for text in strided(sl.lower(s, args), target)]
+            found += [(work.name, text) for text in strided_accesses(sl.lower(s, args), target)]
     assert not found
 
 
@@ -205,4 +205,4 @@ def test_sums_in_registers_may_lie_apart() -> None:
     outer, lanes = s[C].split(i, factor=16)
     s[C].reorder(outer, j, k, lanes)
     s[C].vectorize(lanes)
-    assert strided(sl.lower(s), sl.Target("cpu")) == []
+    assert strided_accesses(sl.lower(s), sl.Target("cpu")) == []

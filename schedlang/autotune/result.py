@@ -22,7 +22,7 @@ from schedlang.markup.fragment import fragment
 from schedlang.markup.names import NameTable
 from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule
-from schedlang.targets.build import lower, unwritten
+from schedlang.targets.build import lower, unwritten_kernel
 
 # how many reasons for refused draws a result keeps
 MOST_REASONS = 3
@@ -68,7 +68,7 @@ class TuningResult(InNotebooks):
             warnings.simplefilter("ignore", SpillWarning)
             warnings.simplefilter("ignore", StrideWarning)
             # a full disk must not lose the result
-            kernel = unwritten(schedule, None, task.target)
+            kernel = unwritten_kernel(schedule, None, task.target)
         facts = Facts(
             name=search.name, where=search.where, trials=tuple(search.trials),
             baseline=search.baseline, drawn=space.counts["drawn"],

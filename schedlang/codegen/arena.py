@@ -1,6 +1,6 @@
 """Places in one arena: the planner of networks, which stands in their files, too.
 
-The places are those of a greedy algorithm that takes the largest blocks first, each in the smallest
+The places come from a greedy algorithm that takes the largest blocks first, each in the smallest
 gap between those that are in use at the same time ("greedy by size for offset calculation" of
 Pisarchyk and Lee, "Efficient memory management for deep neural net inference", MLSys 2020). Two
 other orders are tried, and the one with the least peak is taken.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from schedlang.codegen.c_headers import header
 from schedlang.codegen.c_values import ValuePrinter, memory, short
-from schedlang.codegen.listing import Line, Listing, apart, plain
+from schedlang.codegen.listing import Line, Listing, join_parts, plain
 from schedlang.machine import nodes as m
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Array, Body, Function, Reg, Stmt
@@ -24,8 +24,8 @@ RESERVED = tuple(
 )
 
 
-def reserved(wanted: Iterable[str]) -> tuple[str, ...]:
-    """Return the names that a C file cannot give, among them those of ``wanted``.
+def reserved_names(wanted: Iterable[str]) -> tuple[str, ...]:
+    """Return the names that a C file cannot give, including the unsafe ones of ``wanted``.
 
     The helpers' names begin with ``sl_``. A name in capitals may be a macro of a header.
     """
@@ -52,26 +52,34 @@ def c_functions(nest: MachineNest) -> tuple[list[str], list[list[Line]]]:
     printer.names = {f.name: f"run_{f.name}" for f in nest.functions[:-1]}
     functions = [printer.function(f, f is nest.entry) for f in nest.functions]
     texts = [header("c_helpers.h")]
-    if any(isinstance(value, m.Fn) and value.name == "flush_denormals" for f in nest.functions
-           for stmt, _ in walk(f.body) for value in values(stmt)):  # fmt: skip
+    if any(
+        isinstance(value, m.Fn) and value.name == "flush_denormals"
+        for f in nest.functions
+        for stmt, _ in walk(f.body)
+        for value in values(stmt)
+    ):
         texts.append(header("c_denormals.h"))
     return [*texts, *(["\n".join(printer.made)] if printer.made else [])], functions
 
 
 def c_file(head: str, texts: Sequence[str], functions: Sequence[Sequence[Line]]) -> Listing:
     """Return a C file of the comment ``head``, ``texts`` and ``functions``."""
-    parts = apart([*map(plain, texts), *functions], 1)
+    parts = join_parts([*map(plain, texts), *functions], 1)
     return Listing((*(plain(head.removesuffix("\n")) if head else ()), *parts))
 
 
 class _Printer(ValuePrinter):
-    """Printer of statements and functions; ``names`` are those of the static functions in C."""
+    """Printer of statements and functions; ``names`` are the names of the static functions in C."""
 
     names: dict[str, str]
 
     def function(self, function: Function, public: bool) -> list[Line]:
-        apart = {a.name for s in function.body if isinstance(s, m.Hint) and s.name == "apart"
-                 for a in s.args}  # fmt: skip
+        apart = {
+            a.name
+            for s in function.body
+            if isinstance(s, m.Hint) and s.name == "apart"
+            for a in s.args
+        }
         listed = [self._parameter(p, apart) for p in function.parameters]
         static = "" if public else "static "
         name = self.names.get(function.name, function.name)
@@ -145,8 +153,8 @@ class _Printer(ValuePrinter):
         if isinstance(stmt, m.Prefetch):
             return f"__builtin_prefetch({stmt.array.name} + {self.at(stmt.at, 9)})"
         assert isinstance(stmt, m.Run)
-        given = (a.name if isinstance(a, Array) else self.text(a) for a in stmt.args)
-        return f"{self.names[stmt.function]}({', '.join(given)})"
+        arguments = (a.name if isinstance(a, Array) else self.text(a) for a in stmt.args)
+        return f"{self.names[stmt.function]}({', '.join(arguments)})"
 
     def _let(self, stmt: m.Let, known: set[str]) -> str:
         reg, value = stmt.reg, stmt.value
@@ -169,8 +177,11 @@ class _Printer(ValuePrinter):
             return f"{name}[{self.text(stmt.at)}] = {f'{put}_put({value})' if put else value}"
         how = {"vstore_stream": "vstore"}.get(stmt.how, stmt.how)
         scattered = "scatter" in how
-        place = f"{name}, {self.text(wide(stmt.at, lanes))}" if scattered else (
-            f"{name} + {self.at(stmt.at, 9)}")  # fmt: skip
+        place = (
+            f"{name}, {self.text(wide(stmt.at, lanes))}"
+            if scattered
+            else (f"{name} + {self.at(stmt.at, 9)}")
+        )
         args = [place, *([] if stmt.step == 1 else [str(stmt.step)]), value]
         if stmt.mask is not None:
             args.append(self.text(stmt.mask))
@@ -181,4 +192,4 @@ def _note(note: str) -> str:
     return f"  // {note}" if note else ""
 
 
-__all__ = ["c_file", "c_functions", "c_source", "header", "reserved"]
+__all__ = ["c_file", "c_functions", "c_source", "header", "reserved_names"]

@@ -176,9 +176,9 @@ class ValuePrinter:
         """Return a call of a function of the helpers, lane by lane for vectors."""
         lanes, kind = type_.lanes, TAGS[args[-1].type.dtype]
         scalar = TAGS[computed(args[-1].type.dtype)]
-        known = INTRINSICS.get(name)
-        if known is not None and known.library and not has_function(name):
-            text = library_function(name, known.library, known.arity, scalar)
+        intrinsic = INTRINSICS.get(name)
+        if intrinsic is not None and intrinsic.library and not has_function(name):
+            text = library_function(name, intrinsic.library, intrinsic.arity, scalar)
             self.made[text] = None
         if name.startswith("bits_"):
             name, scalar = "bits", TAGS[type_.dtype]
@@ -189,7 +189,7 @@ class ValuePrinter:
             self.vector("SL_SELECT", type_, kind)
         elif len(args) == 1:
             self.type(args[0].type)
-            differs = known is not None and known.rule in _OTHER_RESULT
+            differs = intrinsic is not None and intrinsic.rule in _OTHER_RESULT
             result = TAGS[type_.dtype] if differs else kind
             self.vector("SL_MAP1", type_, name, result, kind, scalar)
         else:

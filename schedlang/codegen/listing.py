@@ -9,7 +9,7 @@ from typing import NamedTuple, Optional
 
 
 class Line(NamedTuple):
-    """A line; ``number`` is that of a statement of the loop nest, or ``None``."""
+    """A line; ``number`` is the number of a statement of the loop nest, or ``None``."""
 
     text: str
     number: Optional[int] = None
@@ -56,7 +56,7 @@ def spans(listing: Listing, parts: Iterable[Sequence[Line]]) -> list[tuple[int, 
     """Return the first and the last line of each of the ``parts`` of ``listing``, from 1 on.
 
     >>> first, second = plain("a"), plain("b\\nc")
-    >>> spans(Listing(tuple(apart([first, second], 1))), [first, second])
+    >>> spans(Listing(tuple(join_parts([first, second], 1))), [first, second])
     [(1, 1), (3, 4)]
     """
     numbers = {id(line): number for number, line in enumerate(listing.lines, 1)}
@@ -68,10 +68,10 @@ def plain(text: str) -> list[Line]:
     return [Line(line) for line in text.split("\n")]
 
 
-def apart(parts: Iterable[Sequence[Line]], blank: int) -> list[Line]:
+def join_parts(parts: Iterable[Sequence[Line]], blank: int) -> list[Line]:
     """Return the lines of all ``parts``, with ``blank`` empty lines between them."""
-    found: list[Line] = []
+    lines: list[Line] = []
     for part in parts:
-        found += [Line("")] * blank if found else []
-        found += part
-    return found
+        lines += [Line("")] * blank if lines else []
+        lines += part
+    return lines

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 
-from schedlang.codegen.listing import Line, Listing, apart, plain
+from schedlang.codegen.listing import Line, Listing, join_parts, plain
 from schedlang.codegen.network_file import (
     BYTES,
     WIDTH,
@@ -35,7 +35,7 @@ from schedlang.codegen.numba_file import (
     shape_source,
     size_helpers,
     size_lines,
-    wrapped,
+    wrap_items,
 )
 from schedlang.codegen.numba_file import HELPERS as KERNEL_HELPERS
 from schedlang.codegen.numba_source import INDENT
@@ -46,7 +46,7 @@ from schedlang.ir.arguments import arguments_apart
 from schedlang.ir.nodes import Buffer
 from schedlang.ir.printer import argument_text
 
-# the names that a file defines or uses beside those of its kernels
+# the names that a file defines or uses besides the names of its kernels
 HELPERS = (
     *KERNEL_HELPERS, "ARENA_BYTES", "OPTIONS", "PARAMS", "PARAM_BYTES", "SimpleNamespace",
     "_apart", "_back", "_bytes", "_empty", "_is_there", "_places", "_root", "_there", "_views_at",
@@ -152,23 +152,23 @@ class NetworkSource:
     calls: tuple[CallSource, ...]
 
 
-def kernel_functions(
-    source: GpuSource, comment: Sequence[str]
-) -> tuple[tuple[Line, ...], ...]:  # fmt: skip
+def kernel_functions(source: GpuSource, comment: Sequence[str]) -> tuple[tuple[Line, ...], ...]:
     """Return the functions of a part, the first one under its comment."""
     above = [
-        Line(f"# {line}") for text in comment
-        for line in wrap(printable(text), WIDTH - 2, subsequent_indent="    ",
-                         break_on_hyphens=False)
-    ]  # fmt: skip
+        Line(f"# {line}")
+        for text in comment
+        for line in wrap(
+            printable(text), WIDTH - 2, subsequent_indent="    ", break_on_hyphens=False
+        )
+    ]
     first, *rest = [*(k.lines for k in source.kernels), source.launcher]
     return ((*above, *first), *rest)
 
 
 def render_device_network(
     file: NetworkFile, source: NetworkSource, functions: Sequence[Sequence[Line]]
-) -> Listing:  # fmt: skip
-    """Return the file of a network; ``functions`` are those of all parts."""
+) -> Listing:
+    """Return the file of a network; ``functions`` are the functions of all parts."""
     nest, storage, sized = file.nest, file.storage, file.between is not None
     texts = [_launch(source), _PART.strip(), _views(source, sized), ARRAY.strip()]
     exported = ["launch", "memory_of", "views", source.public]
@@ -185,7 +185,7 @@ def render_device_network(
     head += [f"OPTIONS = dict(fastmath={file.fastmath})", *tables(storage)]
     last = f"__all__ = {sorted(exported)}"
     parts = [plain("\n".join(head)), *functions, *map(plain, [*texts, last])]
-    return Listing(tuple(apart(parts, 2)))
+    return Listing(tuple(join_parts(parts, 2)))
 
 
 def _imports(source: NetworkSource, short: bool) -> str:
@@ -196,7 +196,7 @@ def _imports(source: NetworkSource, short: bool) -> str:
     lines += ["import ml_dtypes  # NumPy's bfloat16"] if short else []
     lines += ["import numpy as np", "from numba import cuda"]
     if names:
-        lines += ["", *wrapped("from schedlang.intrinsics.gpu import (", names, ")")]
+        lines += ["", *wrap_items("from schedlang.intrinsics.gpu import (", names, ")")]
     return "\n".join(lines)
 
 
@@ -204,43 +204,44 @@ def _launch(source: NetworkSource) -> str:
     """Return the function that launches the kernels of all parts."""
     listed = ", ".join([*source.parameters, "v", "stream=0"])
     lines = [
-        *wrapped_call("def launch(", listed, "):"),
+        *wrap_call("def launch(", listed, "):"),
         f'{INDENT}"""All kernels in order, on one stream. `v` is what `views` returned."""',
     ]
     for call in source.calls:
         note = f"  # {call.note}" if call.note else ""
         listed = ", ".join([*call.args, "stream"])
-        made = wrapped_call(f"{INDENT}{call.function}(", listed, ")")
-        lines += [*made[:-1], made[-1] + note]
+        wrapped = wrap_call(f"{INDENT}{call.function}(", listed, ")")
+        lines += [*wrapped[:-1], wrapped[-1] + note]
     return "\n".join(lines)
 
 
-def wrapped_call(opening: str, listed: str, closing: str) -> list[str]:
+def wrap_call(opening: str, listed: str, closing: str) -> list[str]:
     """Return a call on one line, or on several if it is long.
 
-    >>> wrapped_call("f(", "a, b", ")")
+    >>> wrap_call("f(", "a, b", ")")
     ['f(a, b)']
     """
     line = f"{opening}{listed}{closing}"
     if len(line) <= WIDTH:
         return [line]
     margin = " " * (len(opening) - len(opening.lstrip()))
-    inside = wrap(f"{listed},", WIDTH - len(margin) - 4, break_long_words=False,
-                  break_on_hyphens=False)  # fmt: skip
+    inside = wrap(
+        f"{listed},", WIDTH - len(margin) - 4, break_long_words=False, break_on_hyphens=False
+    )
     return [opening, *(f"{margin}{INDENT}{part}" for part in inside), f"{margin}{closing}"]
 
 
 def _views(source: NetworkSource, sized: bool) -> str:
-    given = "params, arena, places" if sized else "params, arena"
+    parameters = "params, arena, places" if sized else "params, arena"
     lines = [
-        f"def views({given}):",
+        f"def views({parameters}):",
         f'{INDENT}"""The parameters and the arrays between kernels, in two arrays of bytes."""',
         f"{INDENT}return SimpleNamespace(",
     ]
     for view in source.views:
         kind = memory_dtype(view.dtype)
-        made = f"part({view.whole}, {view.start}, {view.count}, np.{kind})"
-        lines.append(f"{INDENT * 2}{view.name}={made},  # {view.about}")
+        part = f"part({view.whole}, {view.start}, {view.count}, np.{kind})"
+        lines.append(f"{INDENT * 2}{view.name}={part},  # {view.about}")
     if not source.views:
         return "\n".join([*lines[:-1], f"{INDENT}return SimpleNamespace()"])
     return "\n".join([*lines, f"{INDENT})"])
@@ -248,21 +249,25 @@ def _views(source: NetworkSource, sized: bool) -> str:
 
 def _memory_of(storage: Storage, sized: bool) -> str:
     """Return the function that makes the memory of calls; if ``sized``, they make the arena."""
-    given = "arrays" if storage.params else ""
+    parameters = "arrays" if storage.params else ""
     params = "cuda.to_device(pack(arrays))" if storage.params else "None"
     arena = "cuda.device_array(ARENA_BYTES, np.uint8)" if storage.arena else "None"
     about = "The parameters and the arena in the memory of the current GPU."
     if storage.params:
         about = "The parameters, of arrays by their names in PARAMS, and the arena, on the GPU."
-    made = f"views({params}, {arena})"
+    expression = f"views({params}, {arena})"
     if sized:
         about += " The arena is made by calls, at their sizes."
-        made = f"SimpleNamespace(params={params}, arena=None, views={{}})"
-    return "\n".join([
-        f"def memory_of({given}):", *_docstring(about), f"{INDENT}made = {made}",
-        f"{INDENT}cuda.synchronize()  # before a stream that does not wait for the copy",
-        f"{INDENT}return made",
-    ])  # fmt: skip
+        expression = f"SimpleNamespace(params={params}, arena=None, views={{}})"
+    return "\n".join(
+        [
+            f"def memory_of({parameters}):",
+            *_docstring(about),
+            f"{INDENT}made = {expression}",
+            f"{INDENT}cuda.synchronize()  # before a stream that does not wait for the copy",
+            f"{INDENT}return made",
+        ]
+    )
 
 
 def _docstring(about: str) -> list[str]:
@@ -275,7 +280,7 @@ def _docstring(about: str) -> list[str]:
 
 
 def _public(file: NetworkFile, source: NetworkSource) -> tuple[str, list[str]]:
-    """Return the source of the public function, and those of the functions that it calls.
+    """Return the source of the public function, and the sources of the functions that it calls.
 
     It takes and returns arrays.
     """
@@ -289,7 +294,7 @@ def _public(file: NetworkFile, source: NetworkSource) -> tuple[str, list[str]]:
     keywords, by_out = out_argument([names[b] for b in nest.outputs], [names[a] for a in nest.args])
     listed = ", ".join([*parameters, "*", *keywords, "memory", "stream=0"])
     lines = [
-        *wrapped_call(f"def {source.public}(", listed, "):"),
+        *wrap_call(f"def {source.public}(", listed, "):"),
         f'{INDENT}"""{", ".join(map(argument_text, nest.outputs))}; made here unless given.',
         "",
         f"{INDENT}Arrays are NumPy's or on the GPU. `memory` is what `memory_of` returned; calls",
@@ -302,8 +307,8 @@ def _public(file: NetworkFile, source: NetworkSource) -> tuple[str, list[str]]:
         lines += not_negative(names[a]) if isinstance(a, Var) and a.is_size else []
     for b in nest.outputs:
         lines.append(f"{INDENT}if {names[b]} is None:")
-        made = f"_empty({first}, {shape_source(b, sizes)}, {b.dtype!r})"
-        lines.append(f"{INDENT * 2}{names[b]} = {made}")
+        array = f"_empty({first}, {shape_source(b, sizes)}, {b.dtype!r})"
+        lines.append(f"{INDENT * 2}{names[b]} = {array}")
     lines.append(f"{INDENT}given = (")
     lines += [f"{INDENT * 2}{_given(a, names, sizes, a in nest.outputs)}," for a in nest.args]
     lines += [f"{INDENT * 2}{names[size]}," for size in nest.sizes]
@@ -313,13 +318,13 @@ def _public(file: NetworkFile, source: NetworkSource) -> tuple[str, list[str]]:
         lines.append(f"{INDENT}_apart(given[{k}], given[{other}], {what!r})")
     by_name = {v.name: name for v, name in names.items() if isinstance(v, Var)}
     lines += refusal_lines(file.refused, by_name)
-    taken = "memory"
+    views = "memory"
     if file.between is not None:
         key = [f"{names[v]}," for v in names if isinstance(v, Var) and v.is_size]
-        taken = "v"
+        views = "v"
         lines.append(f"{INDENT}v = _views_at(memory, ({' '.join(key)}), [")
         lines += [*lives(file.between, sizes), f"{INDENT}])"]
-    lines.append(f"{INDENT}launch(*given, {taken}, stream=stream)")
+    lines.append(f"{INDENT}launch(*given, {views}, stream=stream)")
     for k, a in enumerate(nest.args):
         if a in nest.outputs:
             lines.append(f"{INDENT}_back(given[{k}], {names[a]}, stream)")
@@ -333,19 +338,21 @@ def _public(file: NetworkFile, source: NetworkSource) -> tuple[str, list[str]]:
 
 
 def _given(
-    a: Buffer | Var, names: Mapping[Buffer | Var, str], sizes: Mapping[Expr, str], written: bool
+    a: Buffer | Var, names: Mapping[Buffer | Var, str], sizes: Mapping[Expr, str], is_output: bool
 ) -> str:
     """Return the text of an argument of ``launch``."""
     name = names[a]
     if isinstance(a, Buffer):
-        last = ", written=True" if written else ""
-        made = f"_there({name}, {a.name!r}, {a.dtype!r}, {shape_source(a, sizes)}, stream{last})"
-        return made + (f".view({stored(a.dtype)!r})" if stored(a.dtype) != a.dtype else "")
+        last = ", written=True" if is_output else ""
+        expression = (
+            f"_there({name}, {a.name!r}, {a.dtype!r}, {shape_source(a, sizes)}, stream{last})"
+        )
+        return expression + (f".view({stored(a.dtype)!r})" if stored(a.dtype) != a.dtype else "")
     if a.is_size:
         return f"int({name})"
     kind = "bool_" if a.dtype == "bool" else a.dtype
-    made = f"ml_dtypes.bfloat16({name})" if kind == "bfloat16" else f"np.{kind}({name})"
-    return f"np.float32({made})" if kind in SHORT_FLOATS else made
+    expression = f"ml_dtypes.bfloat16({name})" if kind == "bfloat16" else f"np.{kind}({name})"
+    return f"np.float32({expression})" if kind in SHORT_FLOATS else expression
 
 
 __all__ = [

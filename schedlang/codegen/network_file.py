@@ -1,7 +1,7 @@
 """The text of a network's module: header, imports, functions, the table of parameters, the entry.
 
-The file is as that of a kernel (:mod:`.numba_file`). Its public function takes the bytes of all
-parameters, which ``pack`` makes of arrays by their names.
+The file is like the file of a kernel (:mod:`.numba_file`). Its public function takes the bytes of
+all parameters, which ``pack`` makes of arrays by their names.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from textwrap import wrap
 from typing import Optional
 
 from schedlang.codegen.arena import arena_source
-from schedlang.codegen.listing import Line, Listing, apart, plain
+from schedlang.codegen.listing import Line, Listing, join_parts, plain
 from schedlang.codegen.network_storage import Storage
 from schedlang.codegen.numba_cpu import Source
 from schedlang.codegen.numba_file import HELPERS as KERNEL_HELPERS
 from schedlang.codegen.numba_file import (
     HOLDS,
     argument_checks,
+    as_listing,
     imports,
-    listed,
     options,
     shape_source,
 )
@@ -33,7 +33,7 @@ from schedlang.ir.printer import argument_text, header
 from schedlang.machine.nest import MachineNest
 
 WIDTH = 98
-# the names that a file defines or uses beside those of kernels and the file of a kernel
+# the names that a file defines or uses besides the names of kernels and of a kernel's file
 HELPERS = (
     *KERNEL_HELPERS, "_bytes", "_places", "_root", "arena_places", "pack", "arrays", "config",
     "lru_cache", "name", "start", "dtype", "shape", "PARAMS", "PARAM_BYTES", "FACTS", "ARENA_BYTES",
@@ -77,23 +77,23 @@ def pack(arrays):
         if name not in arrays:
             raise KeyError(f"the arrays given to pack have no weight {name}")
 '''
-_PACK_BFLOAT = '''
+_PACK_BFLOAT = """
         value = arrays[name]
         if dtype == "bfloat16" and value.dtype.kind == "V":
             value = value.view(dtype)  # np.load knows no bfloat16
         flat = _array(value, name, dtype, shape)
-'''
-_PACK_OTHERS = '''
+"""
+_PACK_OTHERS = """
         flat = _array(arrays[name], name, dtype, shape)
-'''
-_PACK_FACTS = '''
+"""
+_PACK_FACTS = """
         if name in FACTS:
             _holds(flat, name, shape, *FACTS[name])
-'''
-_PACKED = '''
+"""
+_PACKED = """
         params[start : start + flat.nbytes] = flat.view("uint8")
     return params
-'''
+"""
 
 
 @dataclass(frozen=True)
@@ -143,33 +143,37 @@ def network_head(file: NetworkFile, mark: str = "#") -> str:
 
 
 def with_comments(
-    functions: Sequence[Sequence[Line]], nest: MachineNest,
-    comments: Mapping[str, Sequence[str]], mark: str = "#",
-) -> list[list[Line]]:  # fmt: skip
+    functions: Sequence[Sequence[Line]],
+    nest: MachineNest,
+    comments: Mapping[str, Sequence[str]],
+    mark: str = "#",
+) -> list[list[Line]]:
     """Return the lines of the functions of ``nest``, each with the comment of its name above it."""
-    found: list[list[Line]] = []
+    listed: list[list[Line]] = []
     for lines, name in zip(functions, (f.name for f in nest.functions)):
-        above = (wrap(printable(text), WIDTH - 2, subsequent_indent="    ", break_on_hyphens=False)
-                 for text in comments.get(name, ()))  # fmt: skip
-        found.append([*(Line(f"{mark} {line}") for text in above for line in text), *lines])
-    return found
+        above = (
+            wrap(printable(text), WIDTH - 2, subsequent_indent="    ", break_on_hyphens=False)
+            for text in comments.get(name, ())
+        )
+        listed.append([*(Line(f"{mark} {line}") for text in above for line in text), *lines])
+    return listed
 
 
 def render_network(
     file: NetworkFile, source: Source, functions: Sequence[Sequence[Line]], compiled: bool
-) -> Listing:  # fmt: skip
+) -> Listing:
     """Return a file of Python.
 
-    ``functions`` are those of ``source`` with comments. ``compiled`` chooses numba's intrinsics or
-    their Python twins.
+    ``functions`` are the functions of ``source`` with comments. ``compiled`` chooses numba's
+    intrinsics or their Python twins.
     """
     storage = file.storage
     extra = any(arg.dtype == "bfloat16" for arg in file.nest.args)
     extra = extra or any(p.dtype == "bfloat16" for p in storage.params)
     sized = file.between is not None
-    given = imports(source, compiled, extra, compiled and storage.threads > 0, sized)
+    import_lines = imports(source, compiled, extra, compiled and storage.threads > 0, sized)
     head = network_head(file)
-    parts = [head, given, "", options(file.fastmath, compiled), *tables(storage)]
+    parts = [head, import_lines, "", options(file.fastmath, compiled), *tables(storage)]
     public, helpers = _public(file, source, compiled)
     helpers = list(dict.fromkeys([*helpers, *pack_helpers(storage), BYTES.strip()]))
     if sized:
@@ -178,8 +182,8 @@ def render_network(
     helpers += [pack_source(storage)] if storage.params else []
     exported = [source.public, *(["PARAMS", "pack"] if storage.params else [])]
     texts = [*helpers, public, f"__all__ = {sorted(exported)}"]
-    lines = apart([plain("\n".join(parts)), *functions, *map(plain, texts)], 2)
-    return listed(source, functions, lines)
+    lines = join_parts([plain("\n".join(parts)), *functions, *map(plain, texts)], 2)
+    return as_listing(source, functions, lines)
 
 
 def place_sources() -> list[str]:
@@ -208,8 +212,9 @@ def tables(storage: Storage) -> list[str]:
         for p in storage.params:
             lines.append(f"    {p.name!r}: ({p.start}, {p.dtype!r}, {p.shape!r}),")
         lines += ["}", f"PARAM_BYTES = {storage.param_bytes}"]
-        facts = [f"    {p.name!r}: ({p.monotonic}, {p.within})," for p in storage.params
-                 if p.has_facts]  # fmt: skip
+        facts = [
+            f"    {p.name!r}: ({p.monotonic}, {p.within})," for p in storage.params if p.has_facts
+        ]
         about = "# what must hold: whether no element of a row is less than the one before, and"
         above = [about, "# the least and the largest element", "FACTS = {"]
         lines += [*above, *facts, "}"] if facts else []
@@ -221,7 +226,7 @@ def tables(storage: Storage) -> list[str]:
 
 
 def _public(file: NetworkFile, source: Source, compiled: bool) -> tuple[str, list[str]]:
-    """Return the source of the public function, and those of the functions that it calls.
+    """Return the source of the public function, and the sources of the functions that it calls.
 
     It takes and returns arrays.
     """
@@ -231,36 +236,41 @@ def _public(file: NetworkFile, source: Source, compiled: bool) -> tuple[str, lis
     rest = iter(source.parameters[count:])
     results = ", ".join(argument_text(b) for b in nest.outputs)
     about, parameters = f"{results}; made here unless given.", list(checks.parameters)
-    lines, given = list(checks.lines), list(checks.given)
+    lines, operands = list(checks.lines), list(checks.given)
     keywords = list(checks.keywords)
     if storage.params:
         name = next(rest)
         keywords.append(name)
         about += f" `{name}` are those of `pack`."
-        shown = repr(f"{name}, the result of pack(arrays),")
-        lines.append(f'    {name} = _array({name}, {shown}, "uint8", (PARAM_BYTES,))')
-        given.append(name)
-    arena_at = len(given)
+        description = repr(f"{name}, the result of pack(arrays),")
+        lines.append(f'    {name} = _array({name}, {description}, "uint8", (PARAM_BYTES,))')
+        operands.append(name)
+    arena_at = len(operands)
     if storage.arena:
-        given.append("_bytes(ARENA_BYTES)")
+        operands.append("_bytes(ARENA_BYTES)")
         next(rest)
     elif between is not None:
-        given.append(next(rest))
+        operands.append(next(rest))
     if storage.threads:
-        given.append(f"_bytes(THREAD_BYTES{' * config.NUMBA_NUM_THREADS' if compiled else ''})")
+        operands.append(f"_bytes(THREAD_BYTES{' * config.NUMBA_NUM_THREADS' if compiled else ''})")
         next(rest)
     if between is not None:
-        arena, places = given[arena_at], next(rest)
-        taken = zip((*nest.args, *nest.sizes), source.parameters)
-        sizes: dict[Expr, str] = {size: name for size, name in taken if isinstance(size, Var)}
+        arena, places = operands[arena_at], next(rest)
+        pairs = zip((*nest.args, *nest.sizes), source.parameters)
+        sizes: dict[Expr, str] = {size: name for size, name in pairs if isinstance(size, Var)}
         lines += [f"    {arena}, {places} = _places((", *lives(between, sizes), "    ))"]
         lines.append(f"    {arena} = _bytes({arena})")
-        given.append(places)
+        operands.append(places)
     parameters += ["*", *keywords] if keywords else []
-    text = "\n".join([
-        f"def {source.public}({', '.join(parameters)}):", f'    """{about}"""', *lines,
-        *_call(source.entry, given), "    return result",
-    ])  # fmt: skip
+    text = "\n".join(
+        [
+            f"def {source.public}({', '.join(parameters)}):",
+            f'    """{about}"""',
+            *lines,
+            *_call(source.entry, operands),
+            "    return result",
+        ]
+    )
     return text, checks.helpers
 
 

@@ -43,10 +43,15 @@ def source_of(nest: MachineNest, public: str) -> Source:
         functions.append(printer.function(function, f"@njit({options})"))
     intrinsics, math = split_names(printer.used)
     return Source(
-        nest, nest.entry.name, tuple(functions), intrinsics, math,
-        any(f.parallel for f in nest.functions), public,
+        nest,
+        nest.entry.name,
+        tuple(functions),
+        intrinsics,
+        math,
+        any(f.parallel for f in nest.functions),
+        public,
         tuple(p.name for p in nest.entry.parameters),
-    )  # fmt: skip
+    )
 
 
 def _equal_to(nest: MachineNest) -> dict[str, str]:
@@ -56,5 +61,5 @@ def _equal_to(nest: MachineNest) -> dict[str, str]:
     """
     first: dict[Hashable, str] = {}
     parts = nest.functions[:-1] if len(nest.functions) > 2 else ()
-    found = {part.name: first.setdefault(shape_of(part), part.name) for part in parts}
-    return {name: other for name, other in found.items() if other != name}
+    first_of = {part.name: first.setdefault(shape_of(part), part.name) for part in parts}
+    return {name: other for name, other in first_of.items() if other != name}

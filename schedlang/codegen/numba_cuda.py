@@ -39,8 +39,8 @@ class Passed(NamedTuple):
 class KernelForm:
     """The data with which a kernel is compiled and launched.
 
-    ``threads`` are those of a block. ``shared_bytes`` is its shared storage, of which a launch
-    gives ``dynamic_bytes``.
+    ``threads`` are the threads of a block. ``shared_bytes`` is its shared storage, of which a
+    launch gives ``dynamic_bytes``.
     """
 
     name: str
@@ -64,10 +64,11 @@ class KernelSource:
     def form(self) -> KernelForm:
         """The kernel without its text."""
         passed = tuple(
-            Passed(memory_dtype(p.dtype), True) if isinstance(p, Buffer)
+            Passed(memory_dtype(p.dtype), True)
+            if isinstance(p, Buffer)
             else Passed(passed_dtype(p), False)
             for p in self.parameters
-        )  # fmt: skip
+        )
         launch = self.launch
         return KernelForm(
             self.name, passed, launch.threads, launch.shared_bytes, self.dynamic_bytes
@@ -106,9 +107,13 @@ def passed_dtype(parameter: Var | Axis) -> str:
 
 
 def emit_program(
-    program: Program, target: Target, public: str, entry: str = "launch",
-    reserved: Iterable[str] = (), scratch_given: bool = False,
-) -> GpuSource:  # fmt: skip
+    program: Program,
+    target: Target,
+    public: str,
+    entry: str = "launch",
+    reserved: Iterable[str] = (),
+    scratch_given: bool = False,
+) -> GpuSource:
     """Return the kernels of ``program`` and the function ``entry`` that launches them in order.
 
     No name is one of ``reserved``. With ``scratch_given``, ``entry`` takes the arrays between
@@ -116,32 +121,37 @@ def emit_program(
     """
     program = split_program(program)
     nest = program.nest
-    taken = [*GPU_NAMES, *HELPERS, "cuda", "stream", "grid", entry, *reserved]
-    names = kernel_names(program, taken)
+    names_taken = [*GPU_NAMES, *HELPERS, "cuda", "stream", "grid", entry, *reserved]
+    names = kernel_names(program, names_taken)
     kernels: list[KernelSource] = []
     used: set[str] = set()
     widest: dict[Buffer, int] = {}
     made_kernels = machine_kernels(program, target, public, names)
     machine = MachineNest(tuple(k.function for k in made_kernels), names.known())
-    for made in made_kernels:
-        lines, intrinsics = kernel_lines(made)
+    for kernel in made_kernels:
+        lines, intrinsics = kernel_lines(kernel)
         kernels.append(
             KernelSource(
-                made.function.name, lines, made.parameters, made.launch, made.dynamic_bytes
+                kernel.function.name, lines, kernel.parameters, kernel.launch, kernel.dynamic_bytes
             )
         )
         used |= intrinsics
-        widest |= {b: max(n, widest.get(b, 0)) for b, n in made.access_bytes.items()}
+        widest |= {b: max(n, widest.get(b, 0)) for b, n in kernel.access_bytes.items()}
     scratch = tuple(b for b in program.scratch if scratch_given and b.bytes is not None)
     host = _Host(names, kernels, scratch)
     parameters = tuple([names[a] for a in nest.args] + [names[v] for v in nest.sizes])
     launcher = host.launcher(program, entry, [*parameters, *(names[b] for b in scratch)])
     return GpuSource(
-        public, tuple(kernels), launcher, tuple(sorted(used - {"inf", "nan"})),
-        tuple(sorted(used & {"inf", "nan"})), parameters,
+        public,
+        tuple(kernels),
+        launcher,
+        tuple(sorted(used - {"inf", "nan"})),
+        tuple(sorted(used & {"inf", "nan"})),
+        parameters,
         tuple(widest.get(a, itemsize(a.dtype)) if isinstance(a, Buffer) else 0 for a in nest.args),
-        machine, scratch,
-    )  # fmt: skip
+        machine,
+        scratch,
+    )
 
 
 def kernel_lines(made: MachineKernel) -> tuple[tuple[Line, ...], set[str]]:
@@ -179,9 +189,7 @@ class _Host:
         # the number of the statement of the nest that the step comes from
         self.number: int | None = None
 
-    def launcher(
-        self, program: Program, entry: str, parameters: Sequence[str]
-    ) -> tuple[Line, ...]:  # fmt: skip
+    def launcher(self, program: Program, entry: str, parameters: Sequence[str]) -> tuple[Line, ...]:
         self.steps(program.steps)
         signature = ", ".join([*parameters, "stream=0"])
         head = f"def {entry}({signature}):", f'{INDENT}"""The kernels in order."""'
@@ -226,12 +234,12 @@ class _Host:
         place = Context.start({})
         with e.collected() as before:
             if isinstance(value, Expr) and value.dtype == "bool":
-                found = e.value(value, place)
+                result = e.value(value, place)
             else:
-                found = e.index(to_lin(value) if isinstance(value, Expr) else value, place)
+                result = e.index(to_lin(value) if isinstance(value, Expr) else value, place)
         for stmt in before:
             self.lines += self.printer.statement(stmt, self.depth)
-        return self.printer(found)
+        return self.printer(result)
 
     def scratch(self, buffer: Buffer) -> None:
         kind = memory_dtype(buffer.dtype)
@@ -240,8 +248,8 @@ class _Host:
             total = total * to_lin(extent)
         count = self.value(buffer.size if buffer.size is not None else total)
         shape = ", ".join(str(e) for e in buffer.shape)
-        made = f"cuda.device_array({count}, np.{kind}, stream=stream)"
-        self.line(f"{self.names[buffer]} = {made}  # {buffer.name}[{shape}]")
+        allocation = f"cuda.device_array({count}, np.{kind}, stream=stream)"
+        self.line(f"{self.names[buffer]} = {allocation}  # {buffer.name}[{shape}]")
 
     def start(self, kernel: KernelSource) -> None:
         launch = kernel.launch
@@ -254,11 +262,11 @@ class _Host:
         where = f"({', '.join(grid)}{',' if len(grid) == 1 else ''})"
         threads = f"({', '.join(block)}{',' if len(block) == 1 else ''})"
         shared = f", {kernel.dynamic_bytes}" if kernel.dynamic_bytes else ""
-        given = ", ".join(self.names[p] for p in kernel.parameters)
+        arguments = ", ".join(self.names[p] for p in kernel.parameters)
         if all(isinstance(e, int) for e in launch.dims("grid")):
-            self.line(f"{kernel.name}[{where}, {threads}, stream{shared}]({given})")
+            self.line(f"{kernel.name}[{where}, {threads}, stream{shared}]({arguments})")
             return
         self.line(f"grid = {where}")
         self.line("if all(grid):")
         with self.indented():
-            self.line(f"{kernel.name}[grid, {threads}, stream{shared}]({given})")
+            self.line(f"{kernel.name}[grid, {threads}, stream{shared}]({arguments})")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedlang.codegen.listing import Line, Listing, apart, plain
+from schedlang.codegen.listing import Line, Listing, join_parts, plain
 from schedlang.codegen.numba_cuda import GpuSource
-from schedlang.codegen.numba_file import header_lines, wrapped
+from schedlang.codegen.numba_file import header_lines, wrap_items
 from schedlang.codegen.refused_sizes import Refusals, refusal_lines
 from schedlang.expr.nodes import Var
 from schedlang.gpu_lowering.printer import program_text
@@ -14,9 +14,12 @@ from schedlang.gpu_lowering.program import Program
 
 
 def render_program(
-    program: Program, source: GpuSource, steps: str, fastmath: bool,
+    program: Program,
+    source: GpuSource,
+    steps: str,
+    fastmath: bool,
     refused: Sequence[Refusals] = (),
-) -> Listing:  # fmt: skip
+) -> Listing:
     """Return a file for numba.cuda, whose launcher refuses the sizes of ``refused``."""
     nest = program.nest
     parts = [header_lines(nest, steps, program_text(program)), _imports(source), ""]
@@ -27,7 +30,7 @@ def render_program(
     launcher = (*source.launcher[:2], *map(Line, lines), *source.launcher[2:])
     functions = [*(k.lines for k in source.kernels), launcher]
     head, last = plain("\n".join(parts)), plain('__all__ = ["launch"]')
-    return Listing(tuple(apart([head, *functions, last], 2)))
+    return Listing(tuple(join_parts([head, *functions, last], 2)))
 
 
 def _imports(source: GpuSource) -> str:
@@ -35,5 +38,5 @@ def _imports(source: GpuSource) -> str:
     lines += ["import numpy as np", "from numba import cuda"]
     if source.intrinsics:
         names = list(source.intrinsics)
-        lines += ["", *wrapped("from schedlang.intrinsics.gpu import (", names, ")")]
+        lines += ["", *wrap_items("from schedlang.intrinsics.gpu import (", names, ")")]
     return "\n".join(lines)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 
-from schedlang.codegen.listing import Line, Listing, apart, plain
+from schedlang.codegen.listing import Line, Listing, join_parts, plain
 from schedlang.codegen.numba_cpu import Source
 from schedlang.codegen.numba_launch import launches
 from schedlang.codegen.refused_sizes import Refusals, refusal_lines
@@ -115,9 +115,14 @@ def _root(extent, length):
 
 
 def render(
-    nest: Nest, source: Source, steps: str, fastmath: bool, compiled: bool, shown: str,
+    nest: Nest,
+    source: Source,
+    steps: str,
+    fastmath: bool,
+    compiled: bool,
+    shown: str,
     refused: Sequence[Refusals] = (),
-) -> Listing:  # fmt: skip
+) -> Listing:
     """Return the file; ``compiled`` chooses numba's intrinsics or their Python twins.
 
     ``shown`` is the loop nest that its header shows, and ``refused`` are sizes that it refuses.
@@ -128,20 +133,22 @@ def render(
     public, helpers = _public(nest, source, refused)
     last = f"__all__ = [{source.public!r}]"
     texts = [plain(text) for text in (*helpers, public, last)]
-    lines = apart([plain("\n".join(parts)), *source.functions, *texts], 2)
-    return listed(source, source.functions, lines)
+    lines = join_parts([plain("\n".join(parts)), *source.functions, *texts], 2)
+    return as_listing(source, source.functions, lines)
 
 
-def listed(source: Source, functions: Sequence[Sequence[Line]], lines: Sequence[Line]) -> Listing:
-    """Return the file of these ``lines``; ``functions`` are those of ``source`` in it."""
+def as_listing(
+    source: Source, functions: Sequence[Sequence[Line]], lines: Sequence[Line]
+) -> Listing:
+    """Return the file of these ``lines``; ``functions`` are the functions of ``source`` in it."""
     return Listing(tuple(lines), launches(source.nest, functions, lines))
 
 
 def render_functions(source: Source, head: str, fastmath: bool, compiled: bool) -> Listing:
     """Return a file with the functions alone, under ``head``, one line of text."""
     parts = [f"# {head}", "", imports(source, compiled), "", options(fastmath, compiled)]
-    lines = apart([plain("\n".join(parts)), *source.functions], 2)
-    return listed(source, source.functions, lines)
+    lines = join_parts([plain("\n".join(parts)), *source.functions], 2)
+    return as_listing(source, source.functions, lines)
 
 
 def options(fastmath: bool, compiled: bool) -> str:
@@ -167,9 +174,12 @@ def header_lines(
 
 
 def imports(
-    source: Source, compiled: bool, ml_dtypes: bool = False, config: bool = False,
+    source: Source,
+    compiled: bool,
+    ml_dtypes: bool = False,
+    config: bool = False,
     caches: bool = False,
-) -> str:  # fmt: skip
+) -> str:
     """Return the import statements.
 
     ``ml_dtypes`` has the bfloat16 of NumPy's arrays, and ``config`` numba's number of threads. A
@@ -188,11 +198,11 @@ def imports(
         names = sorted({*names, "njit", *(["prange"] if source.parallel else [])})
     module = f"schedlang.intrinsics.{'cpu' if compiled else 'twins'}"
     if names:
-        lines += ["", *wrapped(f"from {module} import (", names, ")")]
+        lines += ["", *wrap_items(f"from {module} import (", names, ")")]
     return "\n".join(lines)
 
 
-def wrapped(opening: str, items: list[str], closing: str) -> list[str]:
+def wrap_items(opening: str, items: list[str], closing: str) -> list[str]:
     """Return ``items`` between brackets, on one line if they fit and wrapped otherwise."""
     flat = opening[:-1] + ", ".join(items) if opening.endswith("import (") else ""
     if flat and len(flat) <= _WIDTH:
@@ -216,23 +226,23 @@ def _dtype(buffer: Buffer) -> str:
     return repr(buffer.dtype)
 
 
-def _solved(extent: Lin, size: Var, length: str, sizes: Mapping[Expr, str]) -> str:
+def _solve(extent: Lin, size: Var, length: str, sizes: Mapping[Expr, str]) -> str:
     """Return source that solves ``extent == length`` for ``size``."""
     coef = extent.terms.get((size,), 0)
     rest = extent - Lin.of(size) * coef
     if _is_searched(extent, size):
-        shown = text(to_expr(extent), lambda v: sizes[v])
-        return f"_root(lambda {sizes[size]}: {shown}, {length})"
+        body = text(to_expr(extent), lambda v: sizes[v])
+        return f"_root(lambda {sizes[size]}: {body}, {length})"
     if rest.terms:
-        taken = text(to_expr(rest), lambda v: sizes[v])
-        length = f"{length} - {taken}" if rest.const is not None else f"{length} - ({taken})"
+        offset = text(to_expr(rest), lambda v: sizes[v])
+        length = f"{length} - {offset}" if rest.const is not None else f"{length} - ({offset})"
     if coef == 1:
         return length
     return f"({length})//{coef}" if rest.terms else f"{length}//{coef}"
 
 
 def _is_searched(extent: Lin, size: Var) -> bool:
-    """Return whether no division solves for ``size``, such as that of ``n*n``: ``_root`` does."""
+    """Return whether ``_root`` solves for ``size``, since no division does: ``n*n``."""
     rest = extent - Lin.of(size) * extent.terms.get((size,), 0)
     return any(leaf is size for leaf in rest.leaves())
 
@@ -252,10 +262,8 @@ class Checks:
     helpers: list[str]
 
 
-def _public(
-    nest: Nest, source: Source, refused: Sequence[Refusals]
-) -> tuple[str, list[str]]:  # fmt: skip
-    """Return the source of the public function, and those of the functions that it calls.
+def _public(nest: Nest, source: Source, refused: Sequence[Refusals]) -> tuple[str, list[str]]:
+    """Return the source of the public function, and the sources of the functions that it calls.
 
     It takes and returns arrays. It computes sizes from shapes, and allocates the outputs that the
     caller does not pass.
@@ -270,9 +278,11 @@ def _public(
 
 
 def argument_checks(
-    nest: Nest, listed: Sequence[str], in_place: frozenset[tuple[int, int]],
+    nest: Nest,
+    listed: Sequence[str],
+    in_place: frozenset[tuple[int, int]],
     refused: Sequence[Refusals] = (),
-) -> Checks:  # fmt: skip
+) -> Checks:
     """Return the checks of the arguments of ``nest``, whose names are ``listed``, then its sizes.
 
     ``in_place`` are the pairs of them that may be one array, and ``refused`` are sizes that cannot
@@ -288,8 +298,8 @@ def argument_checks(
     keywords, lines = out_argument([names[b] for b in nest.outputs], [*names.values()])
     lines += size_lines(nest, names, sizes)
     for output in nest.outputs:
-        made = f"np.empty({shape_source(output, sizes)}, {_dtype(output)})"
-        lines += [f"    if {names[output]} is None:", f"        {names[output]} = {made}"]
+        allocation = f"np.empty({shape_source(output, sizes)}, {_dtype(output)})"
+        lines += [f"    if {names[output]} is None:", f"        {names[output]} = {allocation}"]
     result = ", ".join(names[b] for b in nest.outputs)
     if any(isinstance(a, Buffer) for a in nest.args):
         lines.append(f"    result = {result}")
@@ -304,8 +314,8 @@ def argument_checks(
                 scalar = f"ml_dtypes.bfloat16({names[arg]})"
             given.append(f"np.float32({scalar})" if kind in SHORT_FLOATS else scalar)
             continue
-        written = ", written=True" if arg in nest.outputs else ""
-        checked = f"{arg.name!r}, {_dtype(arg)}, {shape_source(arg, sizes)}{written}"
+        suffix = ", written=True" if arg in nest.outputs else ""
+        checked = f"{arg.name!r}, {_dtype(arg)}, {shape_source(arg, sizes)}{suffix}"
         lines.append(f"    {names[arg]} = _array({names[arg]}, {checked})")
         flat = stored(arg.dtype)
         given.append(names[arg] + (f'.view("{flat}")' if flat != arg.dtype else ""))
@@ -328,7 +338,7 @@ def size_helpers(nest: Nest, out: Sequence[str]) -> list[str]:
 
 
 def out_argument(outputs: Sequence[str], taken: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the parameter ``out``, and the lines that make its arrays those of ``outputs``.
+    """Return the parameter ``out``, and the lines that give its arrays the names in ``outputs``.
 
     There is none if ``taken``, the names of the arguments, has an ``out`` of its own. A size of
     that name is computed behind these lines.
@@ -339,8 +349,8 @@ def out_argument(outputs: Sequence[str], taken: Sequence[str]) -> tuple[list[str
     if "out" in taken or not outputs:
         return [], []
     by_name = ", ".join(f"{name!r}: {name}" for name in outputs)
-    made = f"({', '.join(outputs)}{',' if len(outputs) == 1 else ''})"
-    lines = ["    if out is not None:", f"        {made} = _given(out, {{{by_name}}})"]
+    targets = f"({', '.join(outputs)}{',' if len(outputs) == 1 else ''})"
+    lines = ["    if out is not None:", f"        {targets} = _given(out, {{{by_name}}})"]
     return ["out=None"], lines
 
 
@@ -366,7 +376,7 @@ def size_lines(
             why = repr(f"{names[arg]} must be given: no input determines {sizes[size]}")
             lines += [f"    if {names[arg]} is None:", f"        raise TypeError({why})"]
         length = f"{names[arg]}.shape[{equation.dim}]"
-        lines.append(f"    {sizes[size]} = {_solved(equation.extent, size, length, sizes)}")
+        lines.append(f"    {sizes[size]} = {_solve(equation.extent, size, length, sizes)}")
         if equation.extent != Lin.of(size):
             lines += not_negative(sizes[size])
     return lines
@@ -375,19 +385,20 @@ def size_lines(
 def _fact_checks(
     nest: Nest, names: Mapping[Buffer | Var, str], sizes: Mapping[Expr, str]
 ) -> list[str]:
-    """Return a line for each input of which ``sl.assume`` declared facts."""
+    """Return a line for each input with facts that ``sl.assume`` declared."""
     lines = []
     for arg in nest.args:
         facts = facts_of(arg.tensor) if isinstance(arg, Buffer) and arg.tensor is not None else None
         if facts is None or arg in nest.outputs:
             continue
         assert isinstance(arg, Buffer)
-        given = [names[arg], repr(arg.name), shape_source(arg, sizes), str(facts.monotonic)]
+        operands = [names[arg], repr(arg.name), shape_source(arg, sizes), str(facts.monotonic)]
         if facts.within is not None:
-            ends = (str(e) if isinstance(e, int) else text(e, lambda v: sizes[v])
-                    for e in facts.within)  # fmt: skip
-            given.append(f"({', '.join(ends)})")
-        lines.append(f"    _holds({', '.join(given)})")
+            ends = (
+                str(e) if isinstance(e, int) else text(e, lambda v: sizes[v]) for e in facts.within
+            )
+            operands.append(f"({', '.join(ends)})")
+        lines.append(f"    _holds({', '.join(operands)})")
     return lines
 
 

@@ -1,7 +1,8 @@
 """Functions with parallel loops as numba compiles them: their loops are calls of an intrinsic.
 
 The file of a kernel has ``for i in prange(n): f(int64(i), A, B)``, which numba compiles by its pass
-for parallel loops. That pass makes three functions of a loop, each of which LLVM optimizes together
+for parallel loops. That pass makes three functions of a loop, and LLVM optimizes each of them
+together
 with ``f``: it takes most of the time of compiling a parallel kernel. What is printed here stands in
 place of such a function, line by line, and calls the intrinsics of
 :mod:`schedlang.runtime.numba_parallel`. Loops of any other form are left to numba.
@@ -21,8 +22,11 @@ from schedlang.machine.walks import walk
 # the names of the intrinsics, and of what a team runs, in an emitted file, whose own names do not
 # start so
 PARALLEL_FOR, AS_TEAM, TEAM_FOR, RUN_BY = (
-    "__parallel_for", "__as_team", "__team_for", "__by_team_",
-)  # fmt: skip
+    "__parallel_for",
+    "__as_team",
+    "__team_for",
+    "__by_team_",
+)
 # the parameters of what a team runs, before its own: the team, and the number of the thread
 MEMBER = ("__team", "__thread")
 
@@ -34,13 +38,13 @@ def launches(
 
     ``functions`` are the lines of each function in the file of these ``lines``.
     """
-    made = [
+    launching = [
         (f, part) for f, part in zip(nest.functions, functions) if len(part) > 1 and _launches(f)
     ]
-    if not made:
+    if not launching:
         return ()
     numbers = {id(line): number for number, line in enumerate(lines, 1)}
-    return tuple(_launch(nest, function, numbers[id(part[-1])]) for function, part in made)
+    return tuple(_launch(nest, function, numbers[id(part[-1])]) for function, part in launching)
 
 
 def _launches(function: Function) -> bool:
@@ -96,6 +100,6 @@ class _LaunchPrinter(NumbaPrinter):
         (run,) = stmt.body
         assert isinstance(run, Run)
         rest = (self.argument(a) for a in run.args[1:])
-        given = [*self.first, run.function, self(stmt.stop), str(stmt.step), *rest]
+        operands = [*self.first, run.function, self(stmt.stop), str(stmt.step), *rest]
         # the call in the loop has a line of its own in the file
-        return [Line(f"{INDENT * depth}{self.name}({', '.join(given)})"), Line("")]
+        return [Line(f"{INDENT * depth}{self.name}({', '.join(operands)})"), Line("")]

@@ -14,8 +14,8 @@ class NumbaPrinter(StatementPrinter):
         return f"{self.use(f'{stmt.place}_array')}({self(stmt.count)}, {self._dtype(stmt.array)})"
 
     def view(self, stmt: View) -> str:
-        given = stmt.whole.name, self(stmt.start), self(stmt.count), self._dtype(stmt.array)
-        return f"{self.use('arena_array')}({', '.join(given)})"
+        operands = stmt.whole.name, self(stmt.start), self(stmt.count), self._dtype(stmt.array)
+        return f"{self.use('arena_array')}({', '.join(operands)})"
 
     def _dtype(self, array: Array) -> str:
         dtype = stored(array.dtype)

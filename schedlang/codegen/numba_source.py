@@ -65,7 +65,7 @@ class StatementPrinter(Printer, ABC):
         return [Line(head, stmt.number), *self.body(stmt.body, depth + 1)]
 
     def _hints(self, loop: For) -> list[str]:
-        """Return the calls behind a loop by which the compiler knows what to do with it."""
+        """Return the calls behind a loop that tell the compiler what to do with it."""
         rolled = [f"{self.use('rolled')}({loop.rolled})"] if loop.rolled else []
         return [*rolled, f"{self.use('unrolled')}()"] if loop.unrolled else rolled
 
@@ -84,8 +84,8 @@ class StatementPrinter(Printer, ABC):
             return self.store(stmt)
         if isinstance(stmt, Alloc):
             shape = ", ".join(str(e) for e in stmt.array.buffer.shape)
-            made = self.allocation(stmt)
-            return f"{stmt.array.name} = {made}  # {stmt.array.buffer.name}[{shape}]"
+            allocation = self.allocation(stmt)
+            return f"{stmt.array.name} = {allocation}  # {stmt.array.buffer.name}[{shape}]"
         if isinstance(stmt, View):
             shape = ", ".join(str(e) for e in stmt.array.buffer.shape)
             return f"{stmt.array.name} = {self.view(stmt)}  # {stmt.array.buffer.name}[{shape}]"
@@ -94,8 +94,8 @@ class StatementPrinter(Printer, ABC):
         if isinstance(stmt, Hint):
             return f"{self.use(stmt.name)}({', '.join(a.name for a in stmt.args)})"
         if isinstance(stmt, Run):
-            given = ", ".join(self.argument(a) for a in stmt.args)
-            return f"{stmt.function}({given}){_comment(stmt.note)}"
+            arguments = ", ".join(self.argument(a) for a in stmt.args)
+            return f"{stmt.function}({arguments}){_comment(stmt.note)}"
         if isinstance(stmt, Thread):
             return f"{stmt.reg.name} = cuda.{stmt.tag}{_comment(stmt.note)}"
         assert isinstance(stmt, Barrier)
@@ -116,6 +116,6 @@ def _comment(note: str) -> str:
 
 
 def split_names(used: Sequence[str] | set[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the intrinsics among the names that a source uses, and those of ``math``."""
+    """Return the intrinsics among the names that a source uses, and the names of ``math``."""
     constants = {"inf", "nan"}
     return tuple(sorted(set(used) - constants)), tuple(sorted(set(used) & constants))

@@ -13,7 +13,7 @@ from schedlang.ir.size_conditions import SizeCondition
 class Refusals:
     """The sizes at which ``what``, a kernel or a part of a network, cannot run.
 
-    ``sizes`` are the names of its sizes, in the order in which a message lists them.
+    ``sizes`` are the names of its sizes, in the order of messages.
     """
 
     what: str
@@ -37,13 +37,14 @@ def refusal_lines(refused: Sequence[Refusals], names: Mapping[str, str]) -> list
     """
     lines: list[str] = []
     for of in refused:
-        given = ", ".join(f"{_text(size)}={{{names[size]}}}" for size in of.sizes)
+        sizes_text = ", ".join(f"{_text(size)}={{{names[size]}}}" for size in of.sizes)
         for condition in of.conditions:
             where = " and ".join(_at_least_one(terms, names) for terms in condition.where)
-            why = "".join(_text(p) if isinstance(p, str) else _value(p, names)
-                          for p in condition.why)  # fmt: skip
+            why = "".join(
+                _text(p) if isinstance(p, str) else _value(p, names) for p in condition.why
+            )
             lines += [f"    if {where or True}:", "        raise ValueError("]
-            head = f"{_text(of.what)}{condition.verb} where {given}: "
+            head = f"{_text(of.what)}{condition.verb} where {sizes_text}: "
             lines += [f"            {_literal(t)}" for t in (head, *why.splitlines(keepends=True))]
             lines.append("        )")
     return lines

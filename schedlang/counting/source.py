@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from schedlang.codegen.listing import Listing, apart, plain
+from schedlang.codegen.listing import Listing, join_parts, plain
 from schedlang.codegen.numba_cpu import source_of
 from schedlang.codegen.numba_file import imports
 from schedlang.counting import probes
@@ -28,7 +28,7 @@ def counting_source(instrumented: Instrumented, module: str = "") -> str:
         parts.append(f"from {module} import report as {instrumented.probe}\n")
     parts.append(f"OPTIONS = dict({OPTIONS})")
     head = [line for part in parts for line in plain(part)]
-    return Listing(tuple(apart([head, *source.functions], 2))).text
+    return Listing(tuple(join_parts([head, *source.functions], 2))).text
 
 
 def probe_source(probe: str) -> str:

@@ -7,7 +7,7 @@ from typing import Optional
 
 from schedlang.counting.records import Counts
 from schedlang.machine.printer import Line
-from schedlang.markup.columns import aligned
+from schedlang.markup.columns import align_columns
 
 Nest = Sequence[tuple[Line, Optional[Counts]]]
 
@@ -45,8 +45,8 @@ def counts_text(
     levels = len(total.lines)
     heads, stage_heads = columns(levels)
     rows = [(line_cells(counts, levels), line.text) for line, counts in nest]
-    text = aligned([(heads, ""), *rows])
+    text = align_columns([(heads, ""), *rows])
     table = [(stage_cells(counts), name) for name, counts in stages.items()]
     table.append((stage_cells(total), "total"))
-    text += ["", *aligned([(stage_heads, "stage"), *table], left=True)]
+    text += ["", *align_columns([(stage_heads, "stage"), *table], left=True)]
     return "\n".join([*text, *([""] if notes else []), *notes])

@@ -27,7 +27,7 @@ def write(folder: Path, files: Mapping[str, str], force: bool) -> list[Path]:
                     f"{_listed(changed)} would be overwritten, and may have your answers",
                     "Give another folder, or --force to overwrite.",
                 )
-            )  # fmt: skip
+            )
         for path, text in new.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, "utf-8")

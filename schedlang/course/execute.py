@@ -11,7 +11,7 @@ from schedlang.errors import BuildError, missing_extra
 LIMIT = 300
 
 
-def executed(notebook: Notebook, folder: Path) -> Notebook:
+def execute(notebook: Notebook, folder: Path) -> Notebook:
     """Return a notebook with the outputs of its cells, run in ``folder``.
 
     A cell that raises is an error, unless it has the tag ``raises-exception``. Raise
@@ -25,9 +25,12 @@ def executed(notebook: Notebook, folder: Path) -> Notebook:
         from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
     except ImportError:
         raise missing_extra("nbclient", "course", "running a notebook") from None
-    found = nbformat.reads(text_of(notebook), as_version=4)
+    document = nbformat.reads(text_of(notebook), as_version=4)
     client = NotebookClient(
-        found, timeout=LIMIT, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
+        document,
+        timeout=LIMIT,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(folder)}},
     )
     try:
         client.execute()
@@ -37,4 +40,4 @@ def executed(notebook: Notebook, folder: Path) -> Notebook:
         raise BuildError(f"a cell took more than {LIMIT} s") from None
     except DeadKernelError:
         raise BuildError("a cell ended the process that runs the notebook") from None
-    return dict(found)
+    return dict(document)

@@ -24,9 +24,10 @@ _FOLD = re.compile(r"</?details>|<summary>.*?</summary>")
 def open_form(notebook: Notebook, notes: bool = False) -> Notebook:
     """Return a lesson without its solutions, and without the ``notes`` for the teacher."""
     cells = [
-        cell for cell in notebook["cells"]
+        cell
+        for cell in notebook["cells"]
         if "solution" not in tags_of(cell) and (notes or slide_type(cell) != "notes")
-    ]  # fmt: skip
+    ]
     return {**notebook, "cells": cells}
 
 
@@ -42,7 +43,7 @@ def solved_form(notebook: Notebook) -> Notebook:
     for cell in notebook["cells"]:
         tags = tags_of(cell)
         if "exercise" in tags:
-            source = solved(source_of(cell), solutions[count])
+            source = solve(source_of(cell), solutions[count])
             cell = {**cell, "source": source.splitlines(keepends=True)}
             count += 1
         elif "solution" in tags:
@@ -56,33 +57,33 @@ def solved_form(notebook: Notebook) -> Notebook:
 
 def solutions_of(notebook: Notebook) -> list[str]:
     """Return the code of the solution of each exercise, in order."""
-    found: list[str] = []
+    solutions: list[str] = []
     exercises = 0
     for cell in notebook["cells"]:
         exercises += "exercise" in tags_of(cell)
         if "solution" in tags_of(cell):
             blocks = BLOCK.findall(source_of(cell))
-            if len(blocks) != 1 or len(found) + 1 != exercises:
+            if len(blocks) != 1 or len(solutions) + 1 != exercises:
                 raise BuildError(
                     f"exercise {exercises}: its solution must follow it, with one block of code"
                 )
-            found.append(blocks[0])
-    if len(found) != exercises:
+            solutions.append(blocks[0])
+    if len(solutions) != exercises:
         raise BuildError(f"exercise {exercises} has no solution")
-    return found
+    return solutions
 
 
-def solved(source: str, solution: str) -> str:
+def solve(source: str, solution: str) -> str:
     """Return the source of an exercise with the solution in place of its line with ``...``.
 
-    >>> print(solved("def f(x):\\n    ...  # your code\\nf(1)", "return x\\n"))
+    >>> print(solve("def f(x):\\n    ...  # your code\\nf(1)", "return x\\n"))
     def f(x):
         return x
     f(1)
     """
-    found = list(OPEN.finditer(source))
-    if len(found) != 1:
-        raise BuildError(f"an exercise has one line with ..., not {len(found)}:\n{source}")
-    place = found[0]
+    open_lines = list(OPEN.finditer(source))
+    if len(open_lines) != 1:
+        raise BuildError(f"an exercise has one line with ..., not {len(open_lines)}:\n{source}")
+    place = open_lines[0]
     code = indent(solution.rstrip("\n"), place["indent"])
     return source[: place.start()] + code + source[place.end() :]

@@ -25,37 +25,39 @@ def lessons() -> dict[str, Path]:
     '1_say_what'
     """
     for folder in _FOLDERS:
-        found = [path for path in folder.glob("*.ipynb") if re.match(r"\d+_", path.name)]
-        if found:
-            found.sort(key=lambda path: (int(path.name.partition("_")[0]), path.name))
-            return {path.stem: path for path in found}
+        paths = [path for path in folder.glob("*.ipynb") if re.match(r"\d+_", path.name)]
+        if paths:
+            paths.sort(key=lambda path: (int(path.name.partition("_")[0]), path.name))
+            return {path.stem: path for path in paths}
     raise BuildError(
         explain(
-            "course", f"its notebooks are not in {_FOLDERS[0]}",
+            "course",
+            f"its notebooks are not in {_FOLDERS[0]}",
             "Install schedlang again: pip install --force-reinstall schedlang.",
         )
-    )  # fmt: skip
+    )
 
 
-def chosen(names: list[str]) -> dict[str, Path]:
+def choose(names: list[str]) -> dict[str, Path]:
     """Return the lessons of these names or numbers; all of them if there are none.
 
     Raise :class:`~schedlang.errors.BuildError` for an unknown one.
 
-    >>> list(chosen(["1"]))
+    >>> list(choose(["1"]))
     ['1_say_what']
     """
-    known = lessons()
-    found = {}
+    all_lessons = lessons()
+    picked = {}
     for name in names:
-        fits = [n for n in known if name in (n, n.partition("_")[0])]
+        fits = [n for n in all_lessons if name in (n, n.partition("_")[0])]
         if not fits:
             raise BuildError(
-                f"course --lesson {name}: no such lesson{nearest(name, known)}; the lessons are "
-                f"{', '.join(known)}"
+                f"course --lesson {name}: no such lesson{nearest(name, all_lessons)}; the lessons "
+                "are "
+                f"{', '.join(all_lessons)}"
             )
-        found[fits[0]] = known[fits[0]]
-    return found or known
+        picked[fits[0]] = all_lessons[fits[0]]
+    return picked or all_lessons
 
 
 def read(path: Path) -> Notebook:

@@ -10,8 +10,10 @@ from schedlang.markup.text import escape
 
 # what the converter of formulas does not know or shows badly, and what it knows
 _KNOWN = (
-    (r"{aligned}", r"{align*}"), (r"\arg", r"\operatorname{arg}"), (r"\mathrm{", r"\text{"),
-)  # fmt: skip
+    (r"{aligned}", r"{align*}"),
+    (r"\arg", r"\operatorname{arg}"),
+    (r"\mathrm{", r"\text{"),
+)
 
 
 def html_of(text: str) -> str:
@@ -28,8 +30,8 @@ def formula(latex: str, block: bool) -> str:
         from latex2mathml.converter import convert
     except ImportError:
         raise missing_extra("latex2mathml", "course", "a page of slides") from None
-    for unknown, known in _KNOWN:
-        latex = latex.replace(unknown, known)
+    for unknown, spelling in _KNOWN:
+        latex = latex.replace(unknown, spelling)
     try:
         return str(convert(latex, display="block" if block else "inline"))
     except Exception:  # noqa: BLE001 - the converter raises errors of many kinds
@@ -42,12 +44,12 @@ def _parser() -> Any:
         from markdown_it import MarkdownIt
     except ImportError:
         raise missing_extra("markdown-it-py", "course", "a page of slides") from None
-    made = MarkdownIt("commonmark", {"highlight": highlighted}).enable("table")
-    made.inline.ruler.before("escape", "formula", _formula_rule)
-    made.add_render_rule(
+    parser = MarkdownIt("commonmark", {"highlight": highlight_code}).enable("table")
+    parser.inline.ruler.before("escape", "formula", _formula_rule)
+    parser.add_render_rule(
         "formula", lambda self, tokens, k, *_: formula(tokens[k].content, tokens[k].block)
     )
-    return made
+    return parser
 
 
 def _formula_rule(state: Any, silent: bool) -> bool:
@@ -58,7 +60,7 @@ def _formula_rule(state: Any, silent: bool) -> bool:
     if not text.startswith("$", at) or end <= at + len(mark):
         return False
     content = text[at + len(mark) : end]
-    # two amounts in dollars are no formula
+    # two amounts in dollars are not a formula
     amounts = text[end + len(mark) : end + len(mark) + 1].isdigit() or "`" in content
     if mark == "$" and (content != content.strip() or "\n" in content or amounts):
         return False
@@ -69,8 +71,8 @@ def _formula_rule(state: Any, silent: bool) -> bool:
     return True
 
 
-def highlighted(code: str, language: str = "python", *_: Any) -> str:
-    """Return Python code as HTML with the classes of Pygments, other code as it is.
+def highlight_code(code: str, language: str = "python", *_: Any) -> str:
+    """Return Python code as HTML with the classes of Pygments, and other code unchanged.
 
     Without Pygments there are no colours.
     """

@@ -34,30 +34,30 @@ def output_html(output: Mapping[str, Any]) -> str:
     return _text(data.get("text/plain", ""), "value")
 
 
-def joined(outputs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def join_printed(outputs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return outputs with printed text in one piece, as it was printed.
 
     >>> text = {"output_type": "stream", "name": "stdout", "text": "a"}
-    >>> [output["text"] for output in joined([text, text])]
+    >>> [output["text"] for output in join_printed([text, text])]
     ['aa']
     """
-    found: list[Mapping[str, Any]] = []
+    merged: list[Mapping[str, Any]] = []
     for output in outputs:
-        last = found[-1] if found else {}
+        last = merged[-1] if merged else {}
         same = [one.get("output_type") == "stream" and one.get("name") for one in (last, output)]
         if same[0] and same[0] == same[1]:
-            found[-1] = {**output, "text": _joined(last["text"]) + _joined(output["text"])}
+            merged[-1] = {**output, "text": _joined(last["text"]) + _joined(output["text"])}
         else:
-            found.append(output)
-    return found
+            merged.append(output)
+    return merged
 
 
 def _formula(data: Mapping[str, str]) -> str:
-    made = formula(data["text/latex"].strip().strip("$"), True)
+    html = formula(data["text/latex"].strip().strip("$"), True)
     kind = data.get("text/plain", "")
     # a tensor is one line: its shape and dtype
     above = _text(kind, "value") if kind and "\n" not in kind.strip() else ""
-    return f'{above}<div class="formula">{made}</div>'
+    return f'{above}<div class="formula">{html}</div>'
 
 
 def _joined(text: str | list[str]) -> str:

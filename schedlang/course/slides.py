@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from schedlang.course.lessons import Notebook, slide_type, source_of, tags_of
-from schedlang.course.markdown import highlighted, html_of
-from schedlang.course.outputs import joined, output_html
+from schedlang.course.markdown import highlight_code, html_of
+from schedlang.course.outputs import join_printed, output_html
 from schedlang.course.slide_page import slide_page
 
 
@@ -27,12 +27,12 @@ def slides(notebook: Notebook) -> str:
             continue
         if kind in ("slide", "subslide") or not pages:
             pages.append([])
-        made = _cell(cell)
+        part = _cell(cell)
         if kind == "notes":
-            made = f'<aside class="notes">{made}</aside>'
+            part = f'<aside class="notes">{part}</aside>'
         elif kind == "fragment":
-            made = f'<div class="fragment">{made}</div>'
-        pages[-1].append(made)
+            part = f'<div class="fragment">{part}</div>'
+        pages[-1].append(part)
     return slide_page(title_of(notebook), ["\n".join(page) for page in pages])
 
 
@@ -46,7 +46,7 @@ def _cell(cell: dict[str, Any]) -> str:
     source = source_of(cell)
     if cell["cell_type"] == "markdown":
         return f'<div class="prose">{html_of(source)}</div>'
-    code = f'<pre class="code"><code>{highlighted(source)}</code></pre>'
+    code = f'<pre class="code"><code>{highlight_code(source)}</code></pre>'
     # an open exercise only says that it is open
-    outputs = [] if "exercise" in tags_of(cell) else joined(cell.get("outputs", []))
+    outputs = [] if "exercise" in tags_of(cell) else join_printed(cell.get("outputs", []))
     return code + "".join(f'<div class="output">{output_html(out)}</div>' for out in outputs)

@@ -20,8 +20,8 @@ from schedlang.ir.printer import expr_text
 
 def order_hints(nest: Nest) -> list[str]:
     """Return a sentence for each plain innermost loop that another loop should replace."""
-    found = (_hint(site, nest) for site in stores(nest.body) if _is_plain(site))
-    return list(dict.fromkeys(text for text in found if text))
+    hints = (_hint(site, nest) for site in stores(nest.body) if _is_plain(site))
+    return list(dict.fromkeys(text for text in hints if text))
 
 
 def _is_plain(site: Site) -> bool:
@@ -37,16 +37,19 @@ def _is_plain(site: Site) -> bool:
 def _hint(site: Site, nest: Nest) -> str:
     inner, stage = site.loops[-1], site.stmt.stage
     own = [f for f in site.loops if f.stage == stage]
-    found = [(a.buffer, a.indices, flat(a.buffer, a.indices)) for a in in_memory(site)]
+    accesses = [(a.buffer, a.indices, flat(a.buffer, a.indices)) for a in in_memory(site)]
     far = [
-        (b, at, step) for b, at, offset in found
+        (b, at, step)
+        for b, at, offset in accesses
         if (step := lane_step(offset, inner.axis)) is not None and abs(step) > CLOSE
-    ]  # fmt: skip
-    offsets = [offset for _, _, offset in found]
+    ]
+    offsets = [offset for _, _, offset in accesses]
     better = next((f for f in reversed(own) if _close(f, offsets)), None)
-    if not far or better is None or any(
-        isinstance(inside, For) and inside.stage != stage for inside, _ in walk(better.body)
-    ):  # fmt: skip
+    if (
+        not far
+        or better is None
+        or any(isinstance(inside, For) and inside.stage != stage for inside, _ in walk(better.body))
+    ):
         return ""
     buffer, at, step = far[0]
     names = ", ".join(name_of(f, nest) for f in [*(f for f in own if f is not better), better])

@@ -27,7 +27,7 @@ def in_memory(site: Site) -> list[Access]:
 
 
 def name_of(loop: For, nest: Nest) -> str:
-    """Return the name of a loop as the printed nest has it."""
+    """Return the name of a loop in the printed nest."""
     return nest.names.get(loop.axis, loop.axis.name)
 
 

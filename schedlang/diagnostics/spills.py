@@ -27,17 +27,17 @@ def spills(nest: Nest, target: Target) -> list[str]:
     return _distinct(_too_many(update, job) for update in updates(nest))
 
 
-def guarded(nest: Nest, target: Target) -> list[str]:
+def guarded_tiles(nest: Nest, target: Target) -> list[str]:
     """Return a sentence for each stage whose tile the tail test of a split keeps out of registers.
 
     There is none if the stage also has an update without that test, or if all reduction loops are
     unrolled, since LLVM decides then.
     """
-    found = [update for update in updates(nest) if update.step.kind == "serial"]
-    free = {update.store.stage for update in found if update.tail is None}
+    serial_updates = [update for update in updates(nest) if update.step.kind == "serial"]
+    free = {update.store.stage for update in serial_updates if update.tail is None}
     # the first of a stage: later ones are in the rests of cuts
     first: dict[str, str] = {}
-    for update in found:
+    for update in serial_updates:
         text = _kept_out(update, nest, target)
         if update.store.stage not in free and text is not None:
             first.setdefault(update.store.stage, text)
@@ -48,16 +48,20 @@ def gpu_spills(program: Program, target: Target) -> list[str]:
     """Return a sentence for each tile of sums that needs more registers than a GPU thread has."""
     room = target.device.registers
     sums = [
-        (s.stage, b) for launch in program.launches for s, _ in walk(launch.body)
+        (s.stage, b)
+        for launch in program.launches
+        for s, _ in walk(launch.body)
         if isinstance(s, Store) and s.reducer is not None
-        for b in s.buffers if b.scope == "local"
-    ]  # fmt: skip
+        for b in s.buffers
+        if b.scope == "local"
+    ]
     return _distinct(
         f"stage {stage}: the {b.size} {b.dtype} sums of a thread do not fit its {room} 32-bit "
         f"registers on {target.arch}, so they are kept in local memory. Make the tile of a thread "
         "smaller."
-        for stage, b in sums if (b.size or 0) * registers_of(b.dtype) > room
-    )  # fmt: skip
+        for stage, b in sums
+        if (b.size or 0) * registers_of(b.dtype) > room
+    )
 
 
 def registers_of(dtype: str) -> int:
@@ -100,8 +104,8 @@ def _kept_out(update: Update, nest: Nest, target: Target) -> str | None:
 
 def _untested(stmt: Stmt) -> list[Stmt]:
     """Return ``stmt`` without the tail tests of splits."""
-    made = with_each(stmt, _untested)
-    return list(made.body.stmts) if isinstance(made, If) and made.tail else [made]
+    inner = with_each(stmt, _untested)
+    return list(inner.body.stmts) if isinstance(inner, If) and inner.tail else [inner]
 
 
 def _too_many(update: Update, job: LoopJob) -> str | None:
@@ -130,17 +134,17 @@ def _advice(update: Update, tile: Tile, job: LoopJob) -> str:
     whole = size(outermost)
     most = min(whole - 1, most_registers * whole // need(update, job).sums)
     for fewer in range(most // step * step, 0, -step):
-        if sum(need(_shortened(update, outermost, fewer), job)) <= most_registers:
+        if sum(need(_shorten(update, outermost, fewer), job)) <= most_registers:
             return f"Make the tile smaller: {fewer} along {outermost.axis.name} would fit."
     return f"Make the tile smaller, along {tile.lanes.axis.name} first."
 
 
-def _shortened(update: Update, loop: For, extent: int) -> Update:
+def _shorten(update: Update, loop: For, extent: int) -> Update:
     """Return ``update`` with fewer iterations of a loop around it."""
 
     def changed(stmt: Stmt) -> Stmt:
-        made = with_held(stmt, changed)
-        return replace(made, extent=extent) if stmt is loop and isinstance(made, For) else made
+        inner = with_held(stmt, changed)
+        return replace(inner, extent=extent) if stmt is loop and isinstance(inner, For) else inner
 
     step = changed(update.step)
     assert isinstance(step, For)

@@ -39,7 +39,7 @@ class Access:
     written: bool
 
 
-def strided(nest: Nest, target: Target) -> list[str]:
+def strided_accesses(nest: Nest, target: Target) -> list[str]:
     """Return a sentence for each vector access that costs time because its lanes are far apart.
 
     There is none for an index that is read from a tensor or clamped at an edge, for sums that stay
@@ -48,11 +48,13 @@ def strided(nest: Nest, target: Target) -> list[str]:
     """
     found_at = stores(keep_sums(nest.body, LoopJob(nest, target)))
     total = sum(map(iterations, found_at))
-    found = [
-        a for site in found_at for a in _far(site, nest, target)
+    far = [
+        a
+        for site in found_at
+        for a in _far(site, nest, target)
         if (count := _count(a)) >= LEAST and count >= SHARE * total
-    ]  # fmt: skip
-    return list(dict.fromkeys(_sentence(a, nest) for a in found))
+    ]
+    return list(dict.fromkeys(_sentence(a, nest) for a in far))
 
 
 def _far(site: Site, nest: Nest, target: Target) -> Iterator[Access]:
@@ -86,9 +88,10 @@ def _transposed(site: Site, offset: Lin) -> bool:
 def _count(access: Access) -> int:
     """Return how often elements are accessed; unrolled copies that share one access it once."""
     return prod(
-        extent_of(f) for f in access.site.loops
+        extent_of(f)
+        for f in access.site.loops
         if f.kind != "unroll" or lane_step(access.offset, f.axis) != 0
-    )  # fmt: skip
+    )
 
 
 def _sentence(access: Access, nest: Nest) -> str:
@@ -147,8 +150,9 @@ def _neighbours(access: Access, nest: Nest) -> str | None:
         if loop is access.loop or lane_step(access.offset, loop.axis) != 1:
             continue
         name, lanes = name_of(loop, nest), name_of(access.loop, nest)
-        fits = all(abs(lane_step(flat(b, store.indices), loop.axis) or 99) == 1
-                   for b in store.buffers)  # fmt: skip
+        fits = all(
+            abs(lane_step(flat(b, store.indices), loop.axis) or 99) == 1 for b in store.buffers
+        )
         if fits and not loop.axis.is_reduce:
             return f"Vectorize {name}, along which elements are adjacent."
         if not access.written:

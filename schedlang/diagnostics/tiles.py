@@ -111,13 +111,13 @@ def need(update: Update, job: LoopJob) -> Need:
     if prod(size(f) for f in loops if f.kind == "unroll") > MOST_COPIES:
         return Need(vectors_of(store, loops, target.vector_width, registers) or 0, 0, 1)
     read = [(load.buffer, flat(load.buffer, load.indices)) for load in loads(store.values)]
-    written = [(buffer, flat(buffer, store.indices)) for buffer in store.buffers]
+    stored = [(buffer, flat(buffer, store.indices)) for buffer in store.buffers]
     width = min(target.vector_width(buffer.dtype) for buffer in store.buffers)
     sums: dict[Any, int] = {}
     reads: list[_Read] = []
     for lanes, values in _vectors(update, job):
         at = {**values, lanes.axis: lanes.start}
-        for buffer, offset in written:
+        for buffer, offset in stored:
             place = (buffer, offset.substitute(at))
             sums[place] = registers(lanes.count, target.vector_width(buffer.dtype))
         operands = ((b, o.substitute(at), lane_step(o, lanes.axis) == 0) for b, o in read)
@@ -132,7 +132,7 @@ def size(loop: For) -> int:
 
 
 def registers(lanes: int, width: int) -> int:
-    """Return the vector registers of ``lanes``, of which one holds ``width``.
+    """Return the number of vector registers for ``lanes``, of which one register holds ``width``.
 
     A remainder is split into powers of two, each of which takes a register.
 
@@ -190,10 +190,10 @@ def _live_operands(reads: list[_Read]) -> int:
         for operand in read.operands:
             first.setdefault(operand, n)
             last[operand] = n
-    kept = [k for k in first if not k[2] and first[k] < last[k]]
+    repeated = [k for k in first if not k[2] and first[k] < last[k]]
     return max(
         (
-            sum(reads[first[k]].taken for k in kept if first[k] <= n <= last[k])
+            sum(reads[first[k]].taken for k in repeated if first[k] <= n <= last[k])
             for n in range(len(reads))
         ),
         default=0,

@@ -51,10 +51,15 @@ class _Placer:
         self.shared = {b for b in written_buffers(launch.body) if b.scope != "local"}
         self.made: dict[tuple[int, ...], Piece] = {}
 
-    def block(self, block: Block, loops: tuple[For, ...], tests: tuple[Expr, ...],
-              before: tuple[Access, ...] = ()) -> Piece:  # fmt: skip
+    def block(
+        self,
+        block: Block,
+        loops: tuple[For, ...],
+        tests: tuple[Expr, ...],
+        before: tuple[Access, ...] = (),
+    ) -> Piece:
         """Return the statements with barriers, given the accesses ``before`` them."""
-        made: list[Stmt] = []
+        stmts: list[Stmt] = []
         head: list[Access] = []
         tail: list[Access] = []
         synced = False
@@ -64,16 +69,16 @@ class _Placer:
             now = Between(self.launch, loops)
             later = Between(self.launch, loops[:-1], loops[-1:])
             if self.conflict(tail, piece.head, now) or self.conflict(carried, piece.head, later):
-                made.append(Barrier())
+                stmts.append(Barrier())
                 synced, tail, carried = True, [], []
             if not synced:
                 head += piece.head
-            made.append(piece.stmt)
+            stmts.append(piece.stmt)
             if piece.synced:
                 synced, tail, carried = True, list(piece.tail), []
             else:
                 tail += piece.tail
-        return Piece(Block(tuple(made)), tuple(head), tuple(tail), synced)
+        return Piece(Block(tuple(stmts)), tuple(head), tuple(tail), synced)
 
     def piece(self, stmt: Stmt, loops: tuple[For, ...], tests: tuple[Expr, ...]) -> Piece:
         """Return a statement with its barriers, from a cache, as a loop visits its body twice."""
@@ -100,25 +105,28 @@ class _Placer:
         return Piece(stmt, own, own)
 
     def loop(self, loop: For, loops: tuple[For, ...], tests: tuple[Expr, ...]) -> Piece:
-        inside, found = (*loops, loop), trimmed(loop)
-        if not all(uniform(test.cond, set(self.threads)) for test in found.tests):
-            found = Trimmed(0, loop.extent, loop.body)
-        own = self.accesses([replace(loop, body=Block()), *found.tests], loops, tests)
-        tests = (*tests, *(test.cond for test in found.tests))
-        body = self.block(found.body, inside, tests)
-        again = self.block(found.body, inside, tests, body.tail)
+        inside, trim = (*loops, loop), trimmed(loop)
+        if not all(uniform(test.cond, set(self.threads)) for test in trim.tests):
+            trim = Trimmed(0, loop.extent, loop.body)
+        own = self.accesses([replace(loop, body=Block()), *trim.tests], loops, tests)
+        tests = (*tests, *(test.cond for test in trim.tests))
+        body = self.block(trim.body, inside, tests)
+        again = self.block(trim.body, inside, tests, body.tail)
         # if each iteration passes a barrier, only the next one can conflict; else any other one
-        between = Between(self.launch, loops, (loop,)) if again.synced else (
-            Between(self.launch, loops, apart=loop))  # fmt: skip
+        between = (
+            Between(self.launch, loops, (loop,))
+            if again.synced
+            else (Between(self.launch, loops, apart=loop))
+        )
         assert isinstance(again.stmt, Block)
         if self.conflict(again.tail, again.head, between):
             again = Piece(Block((Barrier(), *again.stmt.stmts)), (), again.tail, True)
         assert isinstance(again.stmt, Block)
-        runs = isinstance(loop.extent, int) and loop.extent > 0 and not found.tests
+        runs = isinstance(loop.extent, int) and loop.extent > 0 and not trim.tests
         synced = again.synced and runs
         tail = again.tail if synced else (*again.head, *again.tail)
-        made = replace(loop, body=within(found.tests, again.stmt))
-        return Piece(made, (*own, *again.head), (*own, *tail), synced)
+        placed_loop = replace(loop, body=within(trim.tests, again.stmt))
+        return Piece(placed_loop, (*own, *again.head), (*own, *tail), synced)
 
     def divergent(
         self, stmt: If, own: tuple[Access, ...], loops: tuple[For, ...], tests: tuple[Expr, ...]
@@ -140,30 +148,31 @@ class _Placer:
     def inner_accesses(
         self, body: Stmt, loops: tuple[For, ...], tests: tuple[Expr, ...]
     ) -> tuple[Access, ...]:
-        found: list[Access] = []
+        inner: list[Access] = []
         for site in sites(body):
             conds = (guard.cond for guard in site.guards)
-            found += self.accesses([site.stmt], (*loops, *site.loops), (*tests, *conds))
-        return tuple(found)
+            inner += self.accesses([site.stmt], (*loops, *site.loops), (*tests, *conds))
+        return tuple(inner)
 
     def accesses(
         self, stmts: Iterable[Stmt], loops: tuple[For, ...], tests: tuple[Expr, ...]
     ) -> tuple[Access, ...]:
         """Return the accesses of the statements to shared storage, without their bodies'."""
-        found: list[Access] = []
+        own: list[Access] = []
         for stmt in stmts:
             stage, atomic = getattr(stmt, "stage", ""), isinstance(stmt, Store) and stmt.atomic
             for a in accesses(stmt):
                 # an atomic update is one access
                 if a.buffer in self.shared and (a.stores or not (a.updates and atomic)):
                     alone = a.stores and atomic
-                    found.append(Access(a.buffer, a.indices, a.stores, stage, loops, tests, alone))
-        return tuple(found)
+                    own.append(Access(a.buffer, a.indices, a.stores, stage, loops, tests, alone))
+        return tuple(own)
 
     def conflict(self, first: Sequence[Access], second: Sequence[Access], between: Between) -> bool:
         """Return whether different threads may reach one element, by an access of each list."""
         return any(
             collide(a, b, between)
-            for a in first for b in second
+            for a in first
+            for b in second
             if a.buffer is b.buffer and (a.writes or b.writes) and not (a.atomic and b.atomic)
-        )  # fmt: skip
+        )

@@ -96,8 +96,7 @@ class Memory:
             if wrong.any():
                 value = int(np.broadcast_to(at, wrong.shape)[wrong][0])
                 raise VerifyError(
-                    f"{self.buffer.name}: index {k} is {value}, outside 0..{extent} "
-                    f"(stage {stage})"
+                    f"{self.buffer.name}: index {k} is {value}, outside 0..{extent} (stage {stage})"
                 )
             total = total + at * stride
         return np.where(active, total, 0)
@@ -142,9 +141,7 @@ class Memory:
         self.data[at] = values
         self.written[at] = ~unset
 
-    def update(
-        self, lanes: Lanes, reducer: Reducer, values: np.ndarray, time: np.ndarray
-    ) -> None:
+    def update(self, lanes: Lanes, reducer: Reducer, values: np.ndarray, time: np.ndarray) -> None:
         """Combine the values into their elements, one lane after the other.
 
         Raise if another thread accessed an element without an atomic update since the last barrier,
@@ -162,10 +159,10 @@ class Memory:
             earlier = self.updater[at] != NOBODY
             earlier &= (self.update_block[at] != lanes.blocks) | (self.update_time[at] == time)
             for marks, own in ((self.updater, lanes.thread_ids), (self.update_block, lanes.blocks)):
-                found = np.where(earlier & (marks[at] != own), SEVERAL, own)
-                marks[at] = found
+                updaters = np.where(earlier & (marks[at] != own), SEVERAL, own)
+                marks[at] = updaters
                 # of several lanes that update one element, the last is recorded: mark the element
-                more = (found == SEVERAL) | ((marks[at] != own) & (marks[at] != SEVERAL))
+                more = (updaters == SEVERAL) | ((marks[at] != own) & (marks[at] != SEVERAL))
                 marks[lanes.rows[more], lanes.offsets[more]] = SEVERAL
             self.update_time[at] = time
         update(reducer, [self.data], lanes.rows * self.size + lanes.offsets, [values])
@@ -191,16 +188,21 @@ class Memory:
             first = int(np.argmax(other & near))
             row, block = int(lanes.rows[first]), int(lanes.blocks[first])
             now = int(np.broadcast_to(time, lanes.offsets.shape)[first])
-            known = marks.thread[row] != NOBODY
-            known &= (marks.block[row] != block) | (marks.time[row] == now)
-            before = [(int(marks.thread[row, k]), int(k)) for k in np.flatnonzero(known)]
+            touched = marks.thread[row] != NOBODY
+            touched &= (marks.block[row] != block) | (marks.time[row] == now)
+            before = [(int(marks.thread[row, k]), int(k)) for k in np.flatnonzero(touched)]
             self._race(lanes, first, int(marks.thread[at][first]), marks.what, does, before)
 
     def _race(
-        self, lanes: Lanes, position: int, other: int, did: str, does: str,
+        self,
+        lanes: Lanes,
+        position: int,
+        other: int,
+        did: str,
+        does: str,
         before: list[tuple[int, int]],
-    ) -> None:  # fmt: skip
-        """Raise for the access at ``position`` of ``lanes``, and that of thread ``other``.
+    ) -> None:
+        """Raise for the access at ``position`` of ``lanes``, which races with thread ``other``.
 
         ``before`` are the threads and the offsets of accesses since the last barrier, which did
         ``did``.
@@ -209,12 +211,12 @@ class Memory:
         element = self.index(offset)
         own = int(lanes.threads[position]), int(lanes.blocks[position])
         first = _thread(other)
-        seen = [(thread, at, did) for thread, at in before]
+        history = [(thread, at, did) for thread, at in before]
         same = np.flatnonzero((lanes.rows == row) & (abs(lanes.offsets - offset) <= AROUND))
-        seen += [(int(lanes.thread_ids[k]), int(lanes.offsets[k]), does) for k in same]
+        history += [(int(lanes.thread_ids[k]), int(lanes.offsets[k]), does) for k in same]
         accesses = [
             Access(_thread(thread), tuple(self.index(at)), what)
-            for thread, at, what in sorted(seen, key=lambda found: found[1])
+            for thread, at, what in sorted(history, key=lambda found: found[1])
             if abs(at - offset) <= AROUND
         ]
         pair = Access(first, tuple(element), did), Access(own, tuple(element), does)
@@ -223,19 +225,23 @@ class Memory:
         raise RaceError(
             f"{self.buffer.name}{element} is {what} by {named(first)} and accessed by {named(own)} "
             f"without a barrier in between (stage {lanes.stage})",
-            self.buffer.name, tuple(element), first, own, race,
+            self.buffer.name,
+            tuple(element),
+            first,
+            own,
+            race,
         )
 
     def index(self, offset: int) -> list[int]:
         """Return the index of the element at ``offset``; strides may be padded."""
-        found = [0] * len(self.strides)
-        for place in sorted(range(len(found)), key=lambda k: -self.strides[k]):
+        index_ = [0] * len(self.strides)
+        for place in sorted(range(len(index_)), key=lambda k: -self.strides[k]):
             if self.shape[place] > 1:
-                found[place], offset = divmod(offset, self.strides[place])
-        return found
+                index_[place], offset = divmod(offset, self.strides[place])
+        return index_
 
     def array(self) -> np.ndarray:
         """Return the first row in the buffer's shape."""
         steps = tuple(s * self.data.itemsize for s in self.strides)
-        found = np.lib.stride_tricks.as_strided(self.data[0], self.shape, steps).copy()
-        return as_array(found, self.buffer.dtype)
+        row = np.lib.stride_tricks.as_strided(self.data[0], self.shape, steps).copy()
+        return as_array(row, self.buffer.dtype)

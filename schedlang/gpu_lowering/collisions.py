@@ -50,9 +50,10 @@ def collide(a: Access, b: Access, between: Between) -> bool:
     launch = between.launch
     shared = collisions.Between(
         {i.axis: int(i.extent) for i in launch.block},
-        [x.axis for x in between.same], [x.axis for x in between.moving],
+        [x.axis for x in between.same],
+        [x.axis for x in between.moving],
         None if between.apart is None else between.apart.axis,
-    )  # fmt: skip
+    )
     return not any(
         collisions.never_meet(_at(a, left, launch), _at(b, right, launch), shared)
         for left, right in _forms(a, b)

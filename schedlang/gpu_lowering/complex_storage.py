@@ -19,17 +19,17 @@ def split_program(program: Program) -> Program:
     own = [buffer for launch in program.launches for buffer in storage(launch.body)]
     if not any(is_complex(b.dtype) for b in (*nest.buffers, *program.scratch, *own)):
         return program
-    made = Splitter()
-    return replace(program, nest=split_with(made, nest), steps=_steps(program.steps, made))
+    splitter = Splitter()
+    return replace(program, nest=split_with(splitter, nest), steps=_steps(program.steps, splitter))
 
 
-def _steps(steps: tuple[Step, ...], made: Splitter) -> tuple[Step, ...]:
-    found: list[Step] = []
+def _steps(steps: tuple[Step, ...], splitter: Splitter) -> tuple[Step, ...]:
+    changed: list[Step] = []
     for step in steps:
         if isinstance(step, Launch):
-            found.append(replace(step, body=replace_statements(step.body, made.statement)))
+            changed.append(replace(step, body=replace_statements(step.body, splitter.statement)))
         elif isinstance(step, Scratch):
-            found += [replace(step, buffer=b) for b in made.storage(step.buffer)]
+            changed += [replace(step, buffer=b) for b in splitter.storage(step.buffer)]
         else:
-            found.append(replace(step, body=_steps(step.body, made)))
-    return tuple(found)
+            changed.append(replace(step, body=_steps(step.body, splitter)))
+    return tuple(changed)

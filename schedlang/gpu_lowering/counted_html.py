@@ -17,11 +17,12 @@ def counters_html(kernels: Mapping[str, Counters], lines: Mapping[str, Lines]) -
 
 
 def _kernel(name: str, total: Counters, lines: Lines) -> str:
-    shown = columns(total)
+    heads_and_fields = columns(total)
     rows = [
-        [*cells(counters, shown), f"<code>{escape(text)}</code>"] for text, counters in lines
+        [*cells(counters, heads_and_fields), f"<code>{escape(text)}</code>"]
+        for text, counters in lines
     ]
-    heads = [f"{above} {below}" for above, below, _ in shown]
+    heads = [f"{above} {below}" for above, below, _ in heads_and_fields]
     parts = [
         f'<div class="head">counters of kernel {escape(name)}</div>',
         table([*heads, ""], rows, [*["number"] * len(heads), ""]),

@@ -61,9 +61,14 @@ class Counters:
         self.divergences += int((inside.any(axis=1) & (on & ~inside).any(axis=1)).sum())
 
     def access(
-        self, scope: str, stores: bool, bytes_: np.ndarray, active: np.ndarray, width: int,
+        self,
+        scope: str,
+        stores: bool,
+        bytes_: np.ndarray,
+        active: np.ndarray,
+        width: int,
         times: int = 1,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Count an access of ``width`` bytes per lane, at byte offsets ``bytes_``.
 
         Both arrays have one row for each block and one column for each thread. ``times`` repeats

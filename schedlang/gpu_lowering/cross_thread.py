@@ -103,9 +103,12 @@ class Parts:
         return [Alloc(b, number=self.store.number) for b in buffers]
 
     def made(
-        self, buffers: tuple[Buffer, ...], at: tuple[Expr, ...], values: tuple[Expr, ...],
+        self,
+        buffers: tuple[Buffer, ...],
+        at: tuple[Expr, ...],
+        values: tuple[Expr, ...],
         reducer: Reducer | None = None,
-    ) -> Store:  # fmt: skip
+    ) -> Store:
         """Return a store of partial results."""
         stage, number = self.store.stage, self.store.number
         return Store(buffers, at, values, reducer, stage, number=number)
@@ -126,13 +129,13 @@ def parts_of(region: For) -> Parts:
     for loop in data:
         if loop.axis in used and loop.kind != "thread":
             loops.setdefault(loop.axis, loop)
-    kept = tuple(
+    result_loops = tuple(
         replace(x, kind="unroll" if x.kind == "unroll" else "serial") for x in loops.values()
     )
-    shape = tuple(x.extent for x in kept)
+    shape = tuple(x.extent for x in result_loops)
     local = tuple(Buffer(f"{b.name}.part", b.dtype, shape, "local") for b in first.buffers)
     at = [tuple(map(to_lin, s.indices)) for s in stores]
-    return Parts(first, kept, local, all(one == at[0] for one in at))
+    return Parts(first, result_loops, local, all(one == at[0] for one in at))
 
 
 def combine(parts: Parts, team: Team) -> tuple[list[Alloc], list[Stmt], tuple[Load, ...]]:
@@ -151,7 +154,7 @@ def _loads(buffers: Sequence[Buffer], at: tuple[Expr, ...]) -> tuple[Load, ...]:
 def _butterfly(parts: Parts, local: Sequence[Buffer], count: int) -> list[Stmt]:
     """Return exchanges after which each of ``count`` adjacent threads has the combined value."""
     other = tuple(replace(b, name=b.name.replace(".part", ".other")) for b in local)
-    made: list[Stmt] = [*parts.storage(other)] if count > 1 else []
+    stmts: list[Stmt] = [*parts.storage(other)] if count > 1 else []
     number = parts.store.number
     distance = count // 2
     while distance:
@@ -159,9 +162,9 @@ def _butterfly(parts: Parts, local: Sequence[Buffer], count: int) -> list[Stmt]:
             parts.store, buffers=tuple(local), indices=parts.at, values=_loads(other, parts.at)
         )
         exchange = Exchange(other, tuple(local), parts.at, distance, number)
-        made.append(parts.each([exchange, update]))
+        stmts.append(parts.each([exchange, update]))
         distance //= 2
-    return made
+    return stmts
 
 
 def _shared(parts: Parts, teams: int, count: int) -> tuple[Buffer, ...]:
@@ -177,18 +180,18 @@ def _by_warps(parts: Parts, team: Team) -> tuple[list[Alloc], list[Stmt], tuple[
     size = Const(WARP, "int64", True)
     warp = Binary("//", rank, size, "int64", True)
     first = Binary("==", Binary("%", rank, size, "int64", True), Const(0, "int64", True), "bool")
-    put = parts.made(shared, (*parts.at, row, warp), _loads(parts.local, parts.at))
+    store_of_warp = parts.made(shared, (*parts.at, row, warp), _loads(parts.local, parts.at))
     reducer = parts.store.reducer
     assert reducer is not None
     inside = Binary("<", rank, Const(warps, "int64", True), "bool")
-    taken = tuple(
+    results_of_warps = tuple(
         Select(inside, load, zero, b.dtype, True)
         for b, load, zero in zip(
             parts.local, _loads(shared, (*parts.at, row, rank)), reducer.identity
         )
     )
-    get = parts.made(parts.local, parts.at, taken)
-    one = If(first, Block((put,)), "one thread of each warp", number=parts.store.number)
+    get = parts.made(parts.local, parts.at, results_of_warps)
+    one = If(first, Block((store_of_warp,)), "one thread of each warp", number=parts.store.number)
     reach = 1 << (warps - 1).bit_length()
     stmts = [
         *_butterfly(parts, parts.local, WARP),
@@ -204,9 +207,7 @@ def _tree(parts: Parts, team: Team) -> tuple[list[Alloc], list[Stmt], tuple[Load
     shared = _shared(parts, team.teams, team.count)
     rank, row = to_expr(team.rank), to_expr(team.team)
     here = (*parts.at, row, rank)
-    stmts: list[Stmt] = [
-        parts.each([parts.made(shared, here, _loads(parts.local, parts.at))])
-    ]
+    stmts: list[Stmt] = [parts.each([parts.made(shared, here, _loads(parts.local, parts.at))])]
     step = 1 << max(0, (team.count - 1).bit_length() - 1)
     left = team.count
     while step and left > 1:
@@ -233,11 +234,13 @@ def is_start(stmt: Stmt, store: Store, guards: Sequence[If]) -> bool:
         (stmt,) = inside
     assert store.reducer is not None
     return (
-        isinstance(stmt, Store) and stmt.reducer is None and stmt.stage == store.stage
+        isinstance(stmt, Store)
+        and stmt.reducer is None
+        and stmt.stage == store.stage
         and stmt.buffers == store.buffers
         and all(expr_text(g.cond, {}) in conds for g in guards)
         and all(
             isinstance(v, Const) and v.value == z.value
             for v, z in zip(stmt.values, store.reducer.identity)
         )
-    )  # fmt: skip
+    )

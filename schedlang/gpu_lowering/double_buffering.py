@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from schedlang.errors import BuildError, explain
 from schedlang.expr.nodes import Axis, Binary, Const, Expr
-from schedlang.gpu_lowering.register_staging import staged_fills
+from schedlang.gpu_lowering.register_staging import stage_fills
 from schedlang.index.linear import Lin, to_expr
 from schedlang.index.simplify import to_lin
 from schedlang.ir.accesses import accesses, read_buffers, written_buffers
@@ -47,19 +47,20 @@ def with_two_copies(block: Block) -> Block:
     """Return ``block`` with its double buffers filled one iteration ahead."""
     doubled = {
         s.buffer: replace(with_rows(s.buffer, 2), double=False)
-        for s, _ in walk(block) if isinstance(s, Alloc) and s.buffer.double
-    }  # fmt: skip
+        for s, _ in walk(block)
+        if isinstance(s, Alloc) and s.buffer.double
+    }
     if not doubled:
         return block
     used: set[Buffer] = set()
-    made = _doubled(block, doubled, _uses(block), used)
+    rewritten = _doubled(block, doubled, _uses(block), used)
     single = [b for b in doubled if b not in used]
     for buffer in single:
         # the tail of a cut loop is a single tile without a next one
         if not any(b.tensor is buffer.tensor for b in used):
             raise no_next_tile(buffer)
-    made = with_buffers(made, {b: replace(b, double=False) for b in single})
-    return _stored(made, {b: c for b, c in doubled.items() if b in used})
+    rewritten = with_buffers(rewritten, {b: replace(b, double=False) for b in single})
+    return _stored(rewritten, {b: c for b, c in doubled.items() if b in used})
 
 
 def no_next_tile(buffer: Buffer) -> BuildError:
@@ -81,11 +82,11 @@ def _stored(block: Block, doubled: Mapping[Buffer, Buffer]) -> Block:
     def without(stmt: Stmt) -> Stmt:
         return Block() if isinstance(stmt, Alloc) and stmt.buffer in doubled else stmt
 
-    made = deep(block, without)
-    assert isinstance(made, Block)
+    rest = deep(block, without)
+    assert isinstance(rest, Block)
     allocs = (s for s, _ in walk(block) if isinstance(s, Alloc) and s.buffer in doubled)
     copies = (Alloc(doubled[s.buffer], number=s.number) for s in allocs)
-    return Block((*copies, *made.stmts))
+    return Block((*copies, *rest.stmts))
 
 
 def _doubled(
@@ -103,13 +104,13 @@ def _doubled(
 
 def _uses(stmt: Stmt) -> Uses:
     """Count the reads and writes of each buffer in ``stmt``."""
-    found: Uses = {}
+    uses: Uses = {}
     for inside, _ in walk(stmt):
         for access in accesses(inside):
             # an update counts once
             if access.stores or not access.updates:
-                found[access.buffer] = found.get(access.buffer, 0) + 1
-    return found
+                uses[access.buffer] = uses.get(access.buffer, 0) + 1
+    return uses
 
 
 def _fills(stmt: Stmt, doubled: Mapping[Buffer, Buffer]) -> set[Buffer]:
@@ -138,12 +139,10 @@ def _separate_fills(
     return fills, rest
 
 
-def _loop(
-    loop: For, doubled: Mapping[Buffer, Buffer], uses: Uses, used: set[Buffer]
-) -> list[Stmt]:
+def _loop(loop: For, doubled: Mapping[Buffer, Buffer], uses: Uses, used: set[Buffer]) -> list[Stmt]:
     """Return the loop with its independent fills moved one iteration ahead."""
-    found = trimmed(loop)
-    fills, rest = _separate_fills(found.body.stmts, doubled)
+    trim = trimmed(loop)
+    fills, rest = _separate_fills(trim.body.stmts, doubled)
     filled = {b for s in fills for b in _fills(s, doubled)}
     inside = _uses(loop.body)
     later = read_buffers(Block((*rest, *fills)))
@@ -167,7 +166,7 @@ def _loop(
         )
         return dict.fromkeys(filled, odd)
 
-    start, stop = to_lin(found.start), to_lin(found.stop)
+    start, stop = to_lin(trim.start), to_lin(trim.stop)
     first: list[Stmt] = _filling(fills, loop.axis, start, doubled, at(start))
     ahead = _filling(fills, loop.axis, now + 1, doubled, at(now + 1))
     cond = Binary("<", to_expr(now + 1), to_expr(stop), "bool")
@@ -175,27 +174,28 @@ def _loop(
         nonempty = Binary("<", to_expr(start), to_expr(stop), "bool")
         first = [If(nonempty, Block(tuple(first)), "there is a first tile", number=loop.number)]
     using = _with_copy_index(after, doubled, at(now))
-    parts = staged_fills(ahead)
+    parts = stage_fills(ahead)
     last = (If(cond, parts.stores, NOTE, number=loop.number),) if parts.stores.stmts else ()
     body = Block((If(cond, parts.reads, NOTE, number=loop.number), using, *last))
-    readers = {
-        b: s.number for s, _ in walk(parts.reads) if isinstance(s, Store) for b in s.buffers
-    }
+    readers = {b: s.number for s, _ in walk(parts.reads) if isinstance(s, Store) for b in s.buffers}
     waiting = [Alloc(b, number=readers[b]) for b in parts.waiting]
-    return [*waiting, *first, replace(loop, body=within(found.tests, body))]
+    return [*waiting, *first, replace(loop, body=within(trim.tests, body))]
 
 
 def _filling(
-    stmts: Sequence[Stmt], axis: Axis, iteration: Lin, doubled: Mapping[Buffer, Buffer],
+    stmts: Sequence[Stmt],
+    axis: Axis,
+    iteration: Lin,
+    doubled: Mapping[Buffer, Buffer],
     rows: dict[Buffer, Expr],
-) -> list[Stmt]:  # fmt: skip
+) -> list[Stmt]:
     def plain(buffer: Buffer, at: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]]:
-        # simplify the indices, in which 0 replaces the loop variable
+        # simplify the indices, which have 0 in place of the loop variable
         return buffer, tuple(to_expr(to_lin(i)) for i in at)
 
-    made = [substitute(s, {axis: to_expr(iteration)}) for s in stmts]
-    made = [relocate(s, plain) for s in made] if iteration.const is not None else made
-    return [_with_copy_index(s, doubled, rows) for s in made]
+    fills = [substitute(s, {axis: to_expr(iteration)}) for s in stmts]
+    fills = [relocate(s, plain) for s in fills] if iteration.const is not None else fills
+    return [_with_copy_index(s, doubled, rows) for s in fills]
 
 
 def _with_copy_index(

@@ -57,19 +57,20 @@ def _plain(stmt: Stmt) -> Stmt:
 
 
 def _steps(steps: Sequence[Step]) -> list[Stmt]:
-    made: list[Stmt] = []
+    stmts: list[Stmt] = []
     for step in steps:
         if isinstance(step, Scratch):
-            made.append(Alloc(step.buffer, number=step.number))
+            stmts.append(Alloc(step.buffer, number=step.number))
         elif isinstance(step, Launch):
-            made.append(_grid(step))
+            stmts.append(_grid(step))
         else:
             body = Block(tuple(_steps(step.body)))
-            made.append(
+            stmts.append(
                 For(step.axis, step.extent, "serial", body, "", number=step.number)
-                if isinstance(step, Repeat) else If(step.cond, body, number=step.number)
-            )  # fmt: skip
-    return made
+                if isinstance(step, Repeat)
+                else If(step.cond, body, number=step.number)
+            )
+    return stmts
 
 
 def _grid(launch: Launch) -> Stmt:
@@ -111,18 +112,18 @@ class _Threads:
         if not any(isinstance(s, Alloc) and s.buffer.scope == "shared" for s in block.stmts):
             if not waits(block):
                 return self.in_thread_loops(block.stmts)
-        made: list[Stmt] = []
+        stmts: list[Stmt] = []
         run: list[Stmt] = []
         for stmt in block.stmts:
             if isinstance(stmt, Alloc):
-                made.append(self.storage(stmt))
+                stmts.append(self.storage(stmt))
             elif waits(stmt):
-                made += self.in_thread_loops(run)
+                stmts += self.in_thread_loops(run)
                 run = []
-                made += self.waiting(stmt)
+                stmts += self.waiting(stmt)
             else:
                 run.append(stmt)
-        return [*made, *self.in_thread_loops(run)]
+        return [*stmts, *self.in_thread_loops(run)]
 
     def storage(self, alloc: Alloc) -> Stmt:
         if alloc.buffer.scope == "shared":
@@ -146,7 +147,7 @@ class _Threads:
         return [with_held(stmt, lambda inner: Block(tuple(self.block(block_of(inner)))))]
 
     def exchange(self, stmt: Exchange) -> list[Stmt]:
-        """Return thread loops in which each thread reads the row of its partner."""
+        """Return thread loops that read the row of the partner of each thread."""
         number, count = ZERO, 1
         for index in reversed(self.threads):
             number = number + Lin.of(index.axis) * count

@@ -24,28 +24,28 @@ def on_lanes(root: Expr, values: Mapping[Any, Any], active: np.ndarray, read: Re
     """Evaluate ``root`` on the lanes ``active``; a lazy branch only on the lanes that take it."""
     root, steps = evaluation_order(root)
     masks = [active]
-    done: dict[int, Any] = {}
-    taken: list[Any] = []
+    results: dict[int, Any] = {}
+    true_mask: list[Any] = []
 
     def value(node: Expr) -> Any:
         leaf = isinstance(node, (Const, Axis, Var))
-        return value_of(node, done, values, None) if leaf else done[id(node)]
+        return value_of(node, results, values, None) if leaf else results[id(node)]
 
     for what, node in steps:
         if what == "if":
             masks.append(masks[-1] & value(node.cond))
         elif what == "else":
-            taken.append(value(node.a))
+            true_mask.append(value(node.a))
             masks[-1] = masks[-2] & ~np.asarray(value(node.cond))
         elif what == "end":
             masks.pop()
-            done[id(node)] = np.where(value(node.cond), taken.pop(), value(node.b))
+            results[id(node)] = np.where(value(node.cond), true_mask.pop(), value(node.b))
         elif isinstance(node, Load):
             at = [np.broadcast_to(value(i), active.shape) for i in node.indices]
-            done[id(node)] = read(node, at, masks[-1])
+            results[id(node)] = read(node, at, masks[-1])
         else:
-            given = {id(child): value(child) for child in node.children}
-            done[id(node)] = value_of(node, given, values, None)
+            operands = {id(child): value(child) for child in node.children}
+            results[id(node)] = value_of(node, operands, values, None)
     return value(root)
 
 
@@ -80,8 +80,11 @@ def lanes_at_once(buffer: Buffer, indices: Sequence[Expr], loop: For) -> tuple[i
     wide = 1
     rest = offset.substitute({loop.axis: ZERO})
     most = min(strip_lanes(loop), loop.extent)
-    while step == 1 and wide * 2 <= most and loop.extent % (wide * 2) == 0 and (
-        one_access(buffer, rest, wide * 2)
-    ):  # fmt: skip
+    while (
+        step == 1
+        and wide * 2 <= most
+        and loop.extent % (wide * 2) == 0
+        and (one_access(buffer, rest, wide * 2))
+    ):
         wide *= 2
     return wide, wide

@@ -51,9 +51,16 @@ class Ledger:
             setattr(counters, name, max(getattr(counters, name), most))
 
     def access(
-        self, stmt: Stmt, scope: str, stores: bool, bytes_: np.ndarray, active: np.ndarray,
-        width: int, elements: int, times: int = 1,
-    ) -> None:  # fmt: skip
+        self,
+        stmt: Stmt,
+        scope: str,
+        stores: bool,
+        bytes_: np.ndarray,
+        active: np.ndarray,
+        width: int,
+        elements: int,
+        times: int = 1,
+    ) -> None:
         """Count an access that ``stmt`` makes; see :meth:`Counters.access`.
 
         Each active thread accesses ``elements``. With ``times``, there is one row for all blocks.
@@ -69,7 +76,7 @@ class Ledger:
             counts += active * np.int64(elements)
 
     def add(self, stmt: Stmt, more: Counters) -> None:
-        """Add counters to those of ``stmt``, of all around it, and of the kernel."""
+        """Add counters to the counters of ``stmt``, of all around it, and of the kernel."""
         for counters in (self.total, *(self.lines[s] for s in self._around[stmt])):
             for name in ADDED:
                 setattr(counters, name, getattr(counters, name) + getattr(more, name))

@@ -23,10 +23,13 @@ def check_limits(launch: Launch, target: Target) -> None:
                 "Split the axes bound to threadIdx by smaller factors.",
             )
         )
-    for index, most in zip((*launch.block, *launch.grid), (
-        *(limits.block[i.letter] for i in launch.block),
-        *(limits.grid[i.letter] for i in launch.grid),
-    )):  # fmt: skip
+    for index, most in zip(
+        (*launch.block, *launch.grid),
+        (
+            *(limits.block[i.letter] for i in launch.block),
+            *(limits.grid[i.letter] for i in launch.grid),
+        ),
+    ):
         if isinstance(index.extent, int) and index.extent > most:
             raise BuildError(
                 explain(

@@ -24,7 +24,7 @@ from schedlang.ir.nodes import Barrier, Block, Buffer, Exchange, For, If, Stmt
 from schedlang.ir.trimmed import trimmed
 
 
-def performed(steps: Sequence[Step], scalars: dict[Any, Any]) -> Iterator[Launch | Scratch]:
+def perform(steps: Sequence[Step], scalars: dict[Any, Any]) -> Iterator[Launch | Scratch]:
     """Yield the launches and allocations of the host in order, each as ``scalars`` has its loops.
 
     ``scalars`` are the values of sizes and scalar arguments.
@@ -35,9 +35,9 @@ def performed(steps: Sequence[Step], scalars: dict[Any, Any]) -> Iterator[Launch
         elif isinstance(step, Repeat):
             for turn in range(number(step.extent, scalars)):
                 scalars[step.axis] = turn
-                yield from performed(step.body, scalars)
+                yield from perform(step.body, scalars)
         elif evaluate(step.cond, scalars):
-            yield from performed(step.body, scalars)
+            yield from perform(step.body, scalars)
 
 
 def number(extent: int | Expr, scalars: Mapping[Any, Any]) -> int:
@@ -125,11 +125,11 @@ class Lockstep:
             self.active = before
 
     def loop(self, loop: For) -> None:
-        found = trimmed(loop)
+        trim = trimmed(loop)
         # each thread counts from the start of its own range
-        ends = (found.start, found.stop)
+        ends = (trim.start, trim.stop)
         start, counts = (e if isinstance(e, int) else self.known(e) for e in ends)
-        if found.tests:
+        if trim.tests:
             counts = np.maximum(np.broadcast_to(counts - start, self.shape), 0)
         most = counts if isinstance(counts, int) else int(counts[self.active].max(initial=0))
         around = self.lane
@@ -138,11 +138,11 @@ class Lockstep:
             if loop.kind == "vectorize" and not lanes_differ(loop):
                 self.lane = (loop, turn)
             mask = self.active if isinstance(counts, int) else self.active & (turn < counts)
-            self.under(mask, found.body)
+            self.under(mask, trim.body)
         self.lane = around
 
     def turns(self, loop: For, most: int) -> Iterable[int]:
-        """Return those of the first ``most`` iterations of a loop that run."""
+        """Return the iterations of a loop that run, among the first ``most``."""
         return range(most)
 
     def lanes_of(self, buffer: Buffer, indices: Sequence[Expr]) -> int:
@@ -154,9 +154,14 @@ class Lockstep:
         return 0 if turn % turns else lanes
 
     def count(
-        self, buffer: Buffer, lanes: int, stores: bool, bytes_: np.ndarray, active: np.ndarray,
+        self,
+        buffer: Buffer,
+        lanes: int,
+        stores: bool,
+        bytes_: np.ndarray,
+        active: np.ndarray,
         times: int = 1,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Count an access of the statement that runs; see :meth:`Ledger.access`."""
         scope = "shared" if buffer.scope == "shared" else "global"
         width = lanes * itemsize(buffer.dtype)

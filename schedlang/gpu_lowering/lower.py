@@ -34,26 +34,26 @@ def device_program(nest: Nest, target: Target) -> Program:
 
 
 def _steps(nest: Nest, block: Block, names: set[str]) -> tuple[Step, ...]:
-    made: list[Step] = []
+    steps: list[Step] = []
     for stmt in host_statements(block):
         if is_region(stmt):
             # at a size of 0, nothing may be left of the loops inside
             if any(isinstance(inner, Store) for inner, _ in walk(stmt)):
-                made.append(_launch(nest, stmt, names))
+                steps.append(_launch(nest, stmt, names))
         elif isinstance(stmt, Alloc):
             if stmt.buffer.double:
                 raise no_next_tile(stmt.buffer)
-            made.append(Scratch(stmt.buffer, stmt.number))
+            steps.append(Scratch(stmt.buffer, stmt.number))
         elif isinstance(stmt, For):
             body = _steps(nest, stmt.body, names)
             # storage of constant size is allocated once for all iterations
-            kept = [step for step in body if isinstance(step, Scratch) and _fixed(step, stmt.axis)]
-            made += kept
-            body = tuple(step for step in body if step not in kept)
-            made.append(Repeat(stmt.axis, stmt.extent, body, stmt.number))
+            fixed = [step for step in body if isinstance(step, Scratch) and _fixed(step, stmt.axis)]
+            steps += fixed
+            body = tuple(step for step in body if step not in fixed)
+            steps.append(Repeat(stmt.axis, stmt.extent, body, stmt.number))
         elif isinstance(stmt, If):
-            made.append(When(stmt.cond, _steps(nest, stmt.body, names), stmt.number))
-    return tuple(made)
+            steps.append(When(stmt.cond, _steps(nest, stmt.body, names), stmt.number))
+    return tuple(steps)
 
 
 def _fixed(step: Scratch, axis: Axis) -> bool:
@@ -81,10 +81,11 @@ def _launch(nest: Nest, region: Stmt, names: set[str]) -> Launch:
     body = shared_first(without_vthreads(body))
     body = with_two_copies(body)
     launch = Launch(
-        _name(stage, names), stage,
+        _name(stage, names),
+        stage,
         tuple(i for i in indices if i.tag.startswith("block")),
         tuple(i for i in indices if i.tag.startswith("thread")),
         body,
-    )  # fmt: skip
+    )
     launch = with_barriers(launch)
     return replace(launch, body=hoist(launch.body))

@@ -1,8 +1,9 @@
 """The memory requests of a program from its addresses, without computing values.
 
-:func:`counted` counts all of them, and :func:`requests_of_block` reports those of one block.
+:func:`count_requests` counts all requests, and :func:`requests_of_block` reports those of one
+block.
 
-Addresses and conditions must not depend on data; otherwise :func:`counted` raises.
+Addresses and conditions must not depend on data; otherwise :func:`count_requests` raises.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from schedlang.expr.evaluate import plan
 from schedlang.expr.nodes import Expr
 from schedlang.expr.visit import postorder
 from schedlang.gpu_lowering.ledger import Ledger
-from schedlang.gpu_lowering.lockstep import Lockstep, batches, performed
+from schedlang.gpu_lowering.lockstep import Lockstep, batches, perform
 from schedlang.gpu_lowering.program import Launch, Program
 from schedlang.index.linear import to_expr
 from schedlang.ir.accesses import Access, accesses, sites
@@ -44,7 +45,7 @@ from schedlang.ir.updates import as_plain_store
 MOST_LANES = 2**16
 
 
-def decided_by_data(program: Program) -> bool:
+def depends_on_data(program: Program) -> bool:
     """Return whether an address, a condition or the extent of a loop depends on data."""
     for launch in program.launches:
         for stmt, _ in walk(launch.body):
@@ -62,19 +63,19 @@ def _deciding(stmt: Stmt, accessed: Iterable[Access]) -> list[Expr]:
     return [*around, *(e for a in accessed for e in (*a.indices, *a.tests))]
 
 
-def counted(program: Program, scalars: Mapping[Any, Any]) -> dict[str, Ledger]:
+def count_requests(program: Program, scalars: Mapping[Any, Any]) -> dict[str, Ledger]:
     """Return the requests of each kernel, for given sizes and scalar arguments.
 
-    Raise if :func:`decided_by_data` holds.
+    Raise if :func:`depends_on_data` holds.
     """
     ledgers = {launch.name: Ledger(launch.body) for launch in program.launches}
     needed = {launch.name: _Needed(launch) for launch in program.launches}
     values = dict(scalars)
-    for step in performed(program.steps, values):
+    for step in perform(program.steps, values):
         if isinstance(step, Launch):
             for numbers, blocks in batches(step, values, MOST_LANES):
-                given, name = {**values, **blocks}, step.name
-                _Walker(needed[name], ledgers[name], given, len(numbers)).run()
+                inputs, name = {**values, **blocks}, step.name
+                _Walker(needed[name], ledgers[name], inputs, len(numbers)).run()
     return ledgers
 
 
@@ -95,9 +96,13 @@ class Request:
 
 
 def requests_of_block(
-    launch: Launch, block: Sequence[int], scalars: Mapping[Any, Any],
-    see: Callable[[Request], None], stores_to: Buffer | None = None, most: int | None = None,
-) -> bool:  # fmt: skip
+    launch: Launch,
+    block: Sequence[int],
+    scalars: Mapping[Any, Any],
+    see: Callable[[Request], None],
+    stores_to: Buffer | None = None,
+    most: int | None = None,
+) -> bool:
     """Report to ``see`` each request of one block of a kernel, in program order.
 
     ``block`` has a number for each index of ``launch.grid``. ``stores_to`` leaves out all but the
@@ -121,10 +126,10 @@ class _Needed:
         self.loud: set[int] = set()
         self.moving: dict[int, bool] = {}
         for site in sites(launch.body):
-            wanted = self.accesses[id(site.stmt)] = self._wanted(site.stmt)
+            needed = self.accesses[id(site.stmt)] = self._wanted(site.stmt)
             # a condition counts, too, unless only some stores are wanted
             waits = isinstance(site.stmt, (If, Barrier, Exchange)) and stores_to is None
-            if wanted or waits:
+            if needed or waits:
                 self.loud.update(map(id, (site.stmt, *site.around)))
 
     def _wanted(self, stmt: Stmt) -> list[tuple[Access, Evaluation]]:
@@ -135,7 +140,7 @@ class _Needed:
             (a, plan((to_expr(flat(a.buffer, a.indices)),)))
             for a in accesses(stmt, tested=True)
             if a.buffer.scope != "local" and (only is None or (a.stores and a.buffer is only))
-        ]  # fmt: skip
+        ]
 
     def moves(self, loop: For) -> bool:
         """Return whether what is accessed in a loop depends on its iteration."""
@@ -151,9 +156,14 @@ class _Walker(Lockstep):
     """Some blocks of a kernel, without values: their accesses are counted, or reported."""
 
     def __init__(
-        self, needed: _Needed, ledger: Ledger, values: Mapping[Any, Any], blocks: int,
-        see: Callable[[Request], None] | None = None, most: int | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        needed: _Needed,
+        ledger: Ledger,
+        values: Mapping[Any, Any],
+        blocks: int,
+        see: Callable[[Request], None] | None = None,
+        most: int | None = None,
+    ) -> None:
         super().__init__(needed.launch, ledger, values, blocks)
         self.needed = needed
         self.see = see

@@ -1,4 +1,4 @@
-"""Names of thread and block indices, distinct from those of the loops in a kernel."""
+"""Names of thread and block indices, distinct from the names of the loops in a kernel."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ def program_names(program: Program) -> dict[Axis, str]:
     loops.
     """
     names = dict(program.nest.names)
-    taken = set(names.values())
+    names_taken = set(names.values())
     for launch in program.launches:
         inside = {names.get(axis, axis.name) for axis in _loops(launch)}
         for index in launch.indices:
             name = names.get(index.axis, index.axis.name)
             if name in inside:
-                name = names[index.axis] = _fresh(f"{launch.stage}.{index.axis.name}", taken)
-                taken.add(name)
+                name = names[index.axis] = _fresh(f"{launch.stage}.{index.axis.name}", names_taken)
+                names_taken.add(name)
             inside.add(name)
     return names
 
@@ -31,8 +31,8 @@ def _loops(launch: Launch) -> list[Axis]:
 
 
 def _fresh(name: str, taken: set[str]) -> str:
-    made, count = name, 0
-    while made in taken:
+    candidate, count = name, 0
+    while candidate in taken:
         count += 1
-        made = f"{name}_{count}"
-    return made
+        candidate = f"{name}_{count}"
+    return candidate

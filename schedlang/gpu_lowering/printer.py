@@ -47,12 +47,12 @@ def launch_lines(nest: Nest, launch: Launch) -> list[tuple[str, Stmt | None]]:
     With each line comes the statement that it begins, or ``None``.
     """
     lines: list[tuple[str, Stmt | None]] = [(f"kernel {launch.name}:", None)]
-    taken = printed_names(nest)
+    names_printed = printed_names(nest)
     for index in launch.indices:
         name = nest.names.get(index.axis, index.axis.name)
         extent = expr_text(index.extent, nest.names)
         lines.append((f"{INDENT}{name} = {index.tag} in 0..{extent}", None))
     for stmt, depth in printed(launch.body):
-        for k, line in enumerate(statement_lines(stmt, nest.names, taken)):
+        for k, line in enumerate(statement_lines(stmt, nest.names, names_printed)):
             lines.append((INDENT * (depth + 1) + line, None if k else stmt))
     return lines

@@ -17,7 +17,7 @@ from schedlang.ir.rewrite import storage
 class Index:
     """A thread or block index, such as ``threadIdx.x``, with its variable and extent.
 
-    ``number`` is that of its loop in the scheduled nest.
+    ``number`` is the number of its loop in the scheduled nest.
     """
 
     tag: str
@@ -61,8 +61,8 @@ class Launch:
     @property
     def shared(self) -> tuple[Buffer, ...]:
         """The shared buffers of a block."""
-        found = storage(self.body)
-        return tuple(b for b in found if b.scope == "shared")
+        buffers = storage(self.body)
+        return tuple(b for b in buffers if b.scope == "shared")
 
     @property
     def shared_bytes(self) -> int:
@@ -71,8 +71,8 @@ class Launch:
 
     def dims(self, kind: str) -> tuple[Union[int, Expr], ...]:
         """Return the extents of the ``"grid"`` or the ``"block"`` in x, y and z."""
-        found = {i.letter: i.extent for i in (self.grid if kind == "grid" else self.block)}
-        return tuple(found.get(letter, 1) for letter in "xyz")
+        extents = {i.letter: i.extent for i in (self.grid if kind == "grid" else self.block)}
+        return tuple(extents.get(letter, 1) for letter in "xyz")
 
 
 @dataclass(frozen=True, eq=False)

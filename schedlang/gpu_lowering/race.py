@@ -17,7 +17,7 @@ class Race:
     """A race on an element of ``buffer``: ``first`` and ``second`` are the two accesses.
 
     ``accesses`` are those since the last barrier to the elements around it, in the order of
-    addresses, the two among them. ``stage`` is that of the statement of the second access.
+    addresses, the two among them. ``stage`` is the stage of the second access.
     """
 
     buffer: str

@@ -65,8 +65,6 @@ def grid(first: Access, second: Access, accesses: Sequence[Access]) -> Grid:
         chosen[:MOST_THREADS_SHOWN], key=lambda t: (-1, -1) if t is None else (t[1], t[0])
     )
     rows = {thread: k for k, thread in enumerate(threads)}
-    cells = {
-        (rows[a.thread], columns[a.element]): a.what for a in accesses if a.thread in rows
-    }  # fmt: skip
+    cells = {(rows[a.thread], columns[a.element]): a.what for a in accesses if a.thread in rows}
     pair = (rows[first.thread], middle), (rows[second.thread], middle)
     return Grid(tuple(threads), tuple(elements), cells, pair)

@@ -10,9 +10,11 @@ from schedlang.markup.text import escape
 SIDE = 20
 # the letter and the colour of what a thread does
 MARKS = {
-    "wrote": ("W", COLOURS[1]), "read": ("R", COLOURS[3]),
-    "writes": ("W", COLOURS[0]), "reads": ("R", COLOURS[0]),
-}  # fmt: skip
+    "wrote": ("W", COLOURS[1]),
+    "read": ("R", COLOURS[3]),
+    "writes": ("W", COLOURS[0]),
+    "reads": ("R", COLOURS[0]),
+}
 KEY = "W: writes, R: reads; blue: in the statement at which the race was found, else before it"
 
 

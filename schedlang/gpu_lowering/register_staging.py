@@ -35,7 +35,7 @@ class StagedFills:
     stores: Block
 
 
-def staged_fills(fills: Sequence[Stmt]) -> StagedFills:
+def stage_fills(fills: Sequence[Stmt]) -> StagedFills:
     """Divide the fills of the next tiles into reads and stores where possible.
 
     A fill is not divided in these cases: it shares a tile with another fill, it does not read
@@ -47,14 +47,14 @@ def staged_fills(fills: Sequence[Stmt]) -> StagedFills:
     stores: list[Stmt] = []
     for fill in fills:
         others = [f for f in fills if f is not fill]
-        kept = _kept(fill, waiting) if _is_alone(fill, others) else None
-        more = [*waiting, *_buffers(kept or {})]
-        if kept is None or not _fits(more):
+        registers = _kept(fill, waiting) if _is_alone(fill, others) else None
+        more = [*waiting, *_buffers(registers or {})]
+        if registers is None or not _fits(more):
             reads.append(fill)
             continue
         waiting = more
-        reads.append(_reads(fill, kept))
-        stores.append(_stores(fill, kept))
+        reads.append(_reads(fill, registers))
+        stores.append(_stores(fill, registers))
     return StagedFills(tuple(waiting), Block(tuple(reads)), Block(tuple(stores)))
 
 
@@ -79,7 +79,7 @@ def _kept(fill: Stmt, waiting: Sequence[Buffer]) -> Kept | None:
 
     Return ``None`` if ``fill`` cannot be divided.
     """
-    kept: Kept = {}
+    values_stored: Kept = {}
     for site in sites(fill):
         stmt = site.stmt
         if isinstance(stmt, For) and not isinstance(stmt.extent, int):
@@ -89,13 +89,13 @@ def _kept(fill: Stmt, waiting: Sequence[Buffer]) -> Kept | None:
             # the store evaluates these again after the current tile was used, when data may differ
             return None
         if isinstance(stmt, Store) and stmt.reducer is None:
-            taken = [*waiting, *_buffers(kept)]
-            registers = [_storage(b, site.loops, taken) for b in stmt.buffers]
+            registers_taken = [*waiting, *_buffers(values_stored)]
+            registers = [_storage(b, site.loops, registers_taken) for b in stmt.buffers]
             at = tuple(loop.axis for loop in site.loops)
-            kept[stmt] = tuple(Load(b, at, b.dtype) for b in registers)
+            values_stored[stmt] = tuple(Load(b, at, b.dtype) for b in registers)
         elif not (stmt.HELD or isinstance(stmt, Fetch)):
             return None
-    return kept
+    return values_stored
 
 
 def _buffers(kept: Kept) -> list[Buffer]:

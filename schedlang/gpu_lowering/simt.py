@@ -22,7 +22,7 @@ from schedlang.gpu_lowering.checked_memory import Lanes, Memory
 from schedlang.gpu_lowering.counters import Counters
 from schedlang.gpu_lowering.lanes import on_lanes
 from schedlang.gpu_lowering.ledger import Ledger
-from schedlang.gpu_lowering.lockstep import Lockstep, batches, number, performed
+from schedlang.gpu_lowering.lockstep import Lockstep, batches, number, perform
 from schedlang.gpu_lowering.program import Launch, Program, Scratch
 from schedlang.ir.nodes import (
     Alloc,
@@ -55,10 +55,14 @@ class Simulation:
 
 
 def simulate(
-    program: Program, args: Sequence[Any], sizes: Mapping[Var, int], order: str = "forward",
-    seed: int = 0, watched: bool = True,
-) -> Simulation:  # fmt: skip
-    """Run ``program`` on ``args``: one value for each argument that is no output, in order.
+    program: Program,
+    args: Sequence[Any],
+    sizes: Mapping[Var, int],
+    order: str = "forward",
+    seed: int = 0,
+    watched: bool = True,
+) -> Simulation:
+    """Run ``program`` on ``args``: one value for each argument besides the outputs, in order.
 
     Lanes store in ``order``. Raise :class:`~schedlang.errors.VerifyError` if the program breaks a
     rule. If ``watched`` is false, races are not detected, which is faster.
@@ -98,7 +102,7 @@ def _shape(buffer: Buffer, values: Mapping[Any, Any]) -> tuple[int, ...]:
 
 
 def _partly_written(program: Program) -> set[Buffer]:
-    """Return the buffers in which a store predicate leaves elements unwritten."""
+    """Return the buffers with elements that a store predicate leaves unwritten."""
     guards = [s for x in program.launches for s, _ in walk(x.body) if isinstance(s, If)]
     stores = [s for g in guards if g.predicate for s, _ in walk(g) if isinstance(s, Store)]
     return {b for store in stores for b in store.buffers}
@@ -106,7 +110,7 @@ def _partly_written(program: Program) -> set[Buffer]:
 
 @dataclass(eq=False)
 class _Run:
-    """The simulated device: global memory, sizes, and the order in which lanes store."""
+    """The simulated device: global memory, sizes, and the order of lanes in a store."""
 
     memories: dict[Buffer, Memory]
     scalars: dict[Any, Any]
@@ -115,7 +119,7 @@ class _Run:
     watched: bool
 
     def steps(self, program: Program, ledgers: Mapping[str, Ledger]) -> None:
-        for step in performed(program.steps, self.scalars):
+        for step in perform(program.steps, self.scalars):
             if isinstance(step, Scratch):
                 shape = _shape(step.buffer, self.scalars)
                 self.memories[step.buffer] = Memory(step.buffer, shape, 1, self.watched)
@@ -130,9 +134,13 @@ class _Blocks(Lockstep):
     """Some blocks of a kernel, with the memory of their threads."""
 
     def __init__(
-        self, device: _Run, launch: Launch, ledger: Ledger, numbers: np.ndarray,
+        self,
+        device: _Run,
+        launch: Launch,
+        ledger: Ledger,
+        numbers: np.ndarray,
         values: dict[Axis, np.ndarray],
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(launch, ledger, {**device.scalars, **values}, len(numbers))
         self.device = device
         lanes = np.arange(launch.threads)
@@ -169,9 +177,9 @@ class _Blocks(Lockstep):
     def known(self, root: Expr) -> np.ndarray:
         """Evaluate an index, condition or extent; raise if it depends on unwritten elements."""
         self.unset = np.zeros(self.shape, bool)
-        found = self.value(root)
+        result = self.value(root)
         self.refuse_unset()
-        return found
+        return result
 
     def refuse_unset(self) -> None:
         if (self.unset & self.active).any():
@@ -207,9 +215,9 @@ class _Blocks(Lockstep):
         self.request(memory, load.indices, offsets, active, False)
         plain = self.lanes_at(memory, offsets, active, stage)
         values = np.zeros(self.shape, memory.data.dtype)
-        found, unset = memory.load(plain, self._times(plain))
+        elements, unset = memory.load(plain, self._times(plain))
         lanes = (plain.blocks - self.numbers[0, 0], plain.threads)
-        values[lanes] = found
+        values[lanes] = elements
         if unset.any():
             element = memory.index(int(plain.offsets[unset][0]))
             self.missing = f"{memory.buffer.name}{element} of stage {stage}"
@@ -230,8 +238,8 @@ class _Blocks(Lockstep):
             self.request(memory, stmt.indices, offsets, self.active, stores)
         accessed = self.lanes_at(memory, offsets, self.active, stmt.stage)
         lanes = (accessed.blocks - self.numbers[0, 0], accessed.threads)
-        given = value[lanes].astype(memory.data.dtype)
-        memory.update(accessed, stmt.reducer, given, self._times(accessed))
+        operands = value[lanes].astype(memory.data.dtype)
+        memory.update(accessed, stmt.reducer, operands, self._times(accessed))
 
     def store(self, stmt: Store) -> None:
         if stmt.atomic:
@@ -249,13 +257,17 @@ class _Blocks(Lockstep):
             self.request(memory, plain.indices, offsets, self.active, True)
             accessed = self.lanes_at(memory, offsets, self.active, stmt.stage)
             lanes = (accessed.blocks - self.numbers[0, 0], accessed.threads)
-            given = value[lanes].astype(memory.data.dtype)
-            memory.store(accessed, given, self.unset[lanes], self._times(accessed))
+            operands = value[lanes].astype(memory.data.dtype)
+            memory.store(accessed, operands, self.unset[lanes], self._times(accessed))
 
     def request(
-        self, memory: Memory, indices: Sequence[Expr], offsets: np.ndarray, active: np.ndarray,
+        self,
+        memory: Memory,
+        indices: Sequence[Expr],
+        offsets: np.ndarray,
+        active: np.ndarray,
         stores: bool,
-    ) -> None:  # fmt: skip
+    ) -> None:
         buffer = memory.buffer
         lanes = 0 if buffer.scope == "local" else self.lanes_of(buffer, indices)
         if lanes:

@@ -1,4 +1,4 @@
-"""Conversion of bound loops to the body of one thread, in which thread loops become indices."""
+"""Conversion of bound loops to the body of one thread, with indices for thread loops."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ from schedlang.state.state import THREADS
 
 def thread_loops(region: Stmt, stage: str, title: str) -> dict[str, For]:
     """Return a loop for each thread index, preferably of ``stage``; raise if extents differ."""
-    found: dict[str, For] = {}
+    loops: dict[str, For] = {}
     for stmt, _ in walk(region):
         if not isinstance(stmt, For) or stmt.kind != "thread":
             continue
-        first = found.setdefault(stmt.tag, stmt)
+        first = loops.setdefault(stmt.tag, stmt)
         if to_lin(first.extent) != to_lin(stmt.extent):
             raise BuildError(
                 explain(
@@ -66,8 +66,8 @@ def thread_loops(region: Stmt, stage: str, title: str) -> dict[str, For]:
             )
     own = [s for s, _ in walk(region) if isinstance(s, For) and s.kind == "thread"]
     for loop in reversed([x for x in own if x.stage == stage]):
-        found[loop.tag] = loop
-    return {tag: found[tag] for tag in THREADS if tag in found}
+        loops[loop.tag] = loop
+    return {tag: loops[tag] for tag in THREADS if tag in loops}
 
 
 def indices_of(loops: dict[str, For]) -> tuple[Index, ...]:
@@ -105,10 +105,10 @@ def shared_first(block: Block) -> Block:
 def _named_apart(block: Block) -> Block:
     """Return ``block`` with a unique name for each shared buffer, since all share one scope."""
     new: dict[Buffer, Buffer] = {}
-    taken: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for buffer in storage(block):
         if buffer.scope == "shared":
-            count = taken[buffer.name] = taken.get(buffer.name, -1) + 1
+            count = counts[buffer.name] = counts.get(buffer.name, -1) + 1
             if count:
                 new[buffer] = replace(buffer, name=f"{buffer.name}_{count}")
     return with_buffers(block, new) if new else block
@@ -136,22 +136,22 @@ class _ThreadBody:
     def stmts(self, stmt: Stmt, guards: tuple[If, ...]) -> list[Stmt]:
         """Return ``stmt`` as statements of one thread; ``guards`` are placed at its stores."""
         if isinstance(stmt, Block):
-            made: list[Stmt] = []
+            own: list[Stmt] = []
             for part in stmt.stmts:
                 if crosses(part) and getattr(part, "stage", "") not in self.partial_stages:
                     assert isinstance(part, For)
-                    self.across(part, guards, made)
+                    self.across(part, guards, own)
                 else:
-                    made += self.stmts(part, guards)
-            return made
+                    own += self.stmts(part, guards)
+            return own
         if isinstance(stmt, For) and stmt.kind == "thread":
             self.swap[stmt.axis] = self.loops[stmt.tag].axis
             self.depth += stmt.tag.startswith("threadIdx")
             self.running.append((stmt.stage, stmt.tag))
-            made = self.stmts(stmt.body, guards)
+            own = self.stmts(stmt.body, guards)
             self.running.pop()
             self.depth -= stmt.tag.startswith("threadIdx")
-            return made
+            return own
         if isinstance(stmt, Alloc):
             return self.storage(stmt)
         stmt = with_expressions(stmt, self.value)
@@ -172,13 +172,16 @@ class _ThreadBody:
             return [_under(guards, stmt)]
         return [with_held(stmt, lambda inner: Block(tuple(self.stmts(inner, guards))))]
 
-    def across(self, region: For, guards: tuple[If, ...], made: list[Stmt]) -> None:
+    def across(self, region: For, guards: tuple[If, ...], before: list[Stmt]) -> None:
         """Add a cross-thread reduction to ``made``: partial results, combination, one store."""
         tags = {
-            s.tag for s, _ in walk(region)
-            if isinstance(s, For) and s.kind == "thread" and s.axis.is_reduce
+            s.tag
+            for s, _ in walk(region)
+            if isinstance(s, For)
+            and s.kind == "thread"
+            and s.axis.is_reduce
             and s.stage == region.stage
-        }  # fmt: skip
+        }
         parts = parts_of(region)
         if not parts.whole:
             raise BuildError(
@@ -212,26 +215,27 @@ class _ThreadBody:
         summed = {s.axis for s, _ in walk(region) if isinstance(s, For) and s.axis.is_reduce}
         summed |= {self.loops[tag].axis for tag in tags}
         own = tuple(
-            g for g in map(self.guard, _guards_around(region, parts.store))
+            g
+            for g in map(self.guard, _guards_around(region, parts.store))
             if not any(n in summed for n in postorder([g.cond]))
-        )  # fmt: skip
+        )
         allocs, steps, result = combine(parts, team_of(tags, self.loops))
         store = replace(store, values=result)
-        if made and is_start(made[-1], store, own):
-            made.pop()
+        if before and is_start(before[-1], store, own):
+            before.pop()
             store = replace(store, reducer=None)
         around = (*guards, *own)
         last = _under((*around, *self.selecting_one(store, around)), store)
         for own_storage in (s for s in (*allocs, *parts.starting()) if isinstance(s, Alloc)):
             self.check_size(own_storage)
-        made += [*allocs, *parts.starting(), *inner, *steps, parts.each([last])]
+        before += [*allocs, *parts.starting(), *inner, *steps, parts.each([last])]
 
     def inside(self, region: For, guards: tuple[If, ...], changed: Stmt) -> list[Stmt]:
         """Return ``changed``, the region that reduces into partial results, for one thread."""
         self.partial_stages.add(region.stage)
-        made = self.stmts(changed, guards)
+        own = self.stmts(changed, guards)
         self.partial_stages.discard(region.stage)
-        return made
+        return own
 
     def check_lanes(self, loop: For) -> None:
         """Raise if a cross-thread reduction is inside the vectorized ``loop``."""
@@ -292,12 +296,12 @@ class _ThreadBody:
             self.check_private(store, local[0])
             return ()
         shared = all(b.scope == "shared" for b in store.buffers)
-        known = {n for g in (*self.around, *guards) for n in postorder([g.cond])}
-        known |= {n for i in store.indices for n in postorder([i])}
+        selected = {n for g in (*self.around, *guards) for n in postorder([g.cond])}
+        selected |= {n for i in store.indices for n in postorder([i])}
         tests = []
         for tag, loop in self.loops.items():
             single = isinstance(loop.extent, int) and loop.extent == 1
-            if single or loop.axis in known or (shared and tag.startswith("block")):
+            if single or loop.axis in selected or (shared and tag.startswith("block")):
                 continue
             if store.scatters and store.reducer is not None and (store.stage, tag) in self.running:
                 # each thread has updates of its own
@@ -308,8 +312,8 @@ class _ThreadBody:
         return tuple(tests)
 
     def check_private(self, store: Store, buffer: Buffer) -> None:
-        made = self.made_at.get(buffer)
-        if made is not None and made < self.depth:
+        depth_of_storage = self.made_at.get(buffer)
+        if depth_of_storage is not None and depth_of_storage < self.depth:
             raise BuildError(
                 explain(
                     f"building {self.title} for CUDA",

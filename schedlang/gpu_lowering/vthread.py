@@ -34,8 +34,12 @@ def without_vthreads(block: Block) -> Block:
 
 
 def _without(stmt: Stmt) -> list[Stmt]:
-    made = with_each(stmt, _without)
-    return _spread(made) if isinstance(made, For) and made.kind == "vthread" else [made]
+    rewritten = with_each(stmt, _without)
+    return (
+        _spread(rewritten)
+        if isinstance(rewritten, For) and rewritten.kind == "vthread"
+        else [rewritten]
+    )
 
 
 def _spread(loop: For) -> list[Stmt]:
@@ -69,21 +73,25 @@ def _spread(loop: For) -> list[Stmt]:
 
 def _differing(loop: For) -> set[Buffer]:
     """Return the buffers allocated inside whose contents differ between virtual threads."""
-    made, own = set(storage(loop.body)), set[Buffer]()
+    own_storage, own = set(storage(loop.body)), set[Buffer]()
 
     def varies(stmt: Stmt, under: bool) -> bool:
-        return under or not own.isdisjoint(read_by(stmt)) or any(
-            n is loop.axis or (isinstance(n, Load) and n.buffer in own)
-            for n in postorder(expressions(stmt))
-        )  # fmt: skip
+        return (
+            under
+            or not own.isdisjoint(read_by(stmt))
+            or any(
+                n is loop.axis or (isinstance(n, Load) and n.buffer in own)
+                for n in postorder(expressions(stmt))
+            )
+        )
 
     before = -1
     while before != len(own):
         before = len(own)
         for stmt, under in contexts(loop.body, False, varies):
-            written = made.intersection(written_by(stmt))
-            if written and varies(stmt, under):
-                own |= written
+            stored = own_storage.intersection(written_by(stmt))
+            if stored and varies(stmt, under):
+                own |= stored
     return own
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from schedlang.autotune.steps import Steps, filter_warnings, try_and_lower
-from schedlang.diagnostics.spills import guarded, spills
-from schedlang.diagnostics.strides import strided
+from schedlang.diagnostics.spills import guarded_tiles, spills
+from schedlang.diagnostics.strides import strided_accesses
 from schedlang.errors import CallTypeError, SchedlangError, explain
 from schedlang.hints.candidates import candidates
 from schedlang.hints.predicted import Prediction, predict
@@ -138,7 +138,7 @@ def try_candidate(
     refused = any(access.exact and not access.needs_sizes for access in checks.accesses)
     if refused or len(checks.open) > unproven:
         return None
-    if spills(nest, target) or guarded(nest, target) or strided(nest, target):
+    if spills(nest, target) or guarded_tiles(nest, target) or strided_accesses(nest, target):
         return None
     code = copy.code_since(len(s.steps))
     # a nest without an element takes no time before the step nor after it

@@ -29,7 +29,7 @@ from schedlang.ir.printer import (
     statement_lines,
 )
 from schedlang.ir.trimmed import printed, trimmed
-from schedlang.markup.code import marked
+from schedlang.markup.code import mark_code
 from schedlang.markup.names import Name, NameTable
 from schedlang.markup.text import escape
 
@@ -72,7 +72,7 @@ class Row:
     def marked(self) -> list[str]:
         """The lines as HTML; the word that begins a loop or a guard is of the class of its kind."""
         names = {name: lines.name for name, lines in self.scope.items()}
-        lines = [marked(line, names, KEYWORDS, (self.defined,)) for line in self.lines]
+        lines = [mark_code(line, names, KEYWORDS, (self.defined,)) for line in self.lines]
         if self.kind:
             lines[0] = lines[0].replace("<b>", f'<b class="{self.kind}">', 1)
         return lines
@@ -119,9 +119,9 @@ def _head(nest: Nest, names: NameTable) -> str:
     """Return the header: the signature, and the bytes of the arrays."""
     scope = top_scope(nest, names)
     every = {name: named.name for name, named in scope.items()}
-    signature = marked(header(nest), every, (), every)
+    signature = mark_code(header(nest), every, (), every)
     arrays = [a for a in nest.args if isinstance(a, Buffer) and a.bytes is not None]
-    sizes = ", ".join(marked(f"{a.name} {bytes_text(a.bytes)}", every) for a in arrays)
+    sizes = ", ".join(mark_code(f"{a.name} {bytes_text(a.bytes)}", every) for a in arrays)
     return f'<div class="head">{signature}{f"<br>{sizes}" if sizes else ""}</div>'
 
 
@@ -133,7 +133,7 @@ def nest_lines(nest: Nest, names: NameTable) -> list[tuple[str, str]]:
     """
     every = {name: lines.name for name, lines in top_scope(nest, names).items()}
     first = header(nest)
-    lines = [(first, marked(first, every, (), every)), ("", "")]
+    lines = [(first, mark_code(first, every, (), every)), ("", "")]
     for row in _rows(nest, names, by_stage=True):
         margin = INDENT * row.depth
         lines += [(margin + line, margin + html) for line, html in zip(row.lines, row.marked)]

@@ -36,9 +36,9 @@ def build_call(fn: str, args: tuple[Expr, ...]) -> Expr:
     if spec.rule == "bits":
         result = fn.removeprefix("bits_")
         kind = "int" if dtypes.is_float(result) else "float"
-        wanted = f"{kind}{8 * dtypes.itemsize(result)}"
-        if weak or dtype != wanted:
-            raise ComputeTypeError(f"{fn}({args[0]}): the operand must be {wanted}, not {dtype}")
+        needed = f"{kind}{8 * dtypes.itemsize(result)}"
+        if weak or dtype != needed:
+            raise ComputeTypeError(f"{fn}({args[0]}): the operand must be {needed}, not {dtype}")
         return Call(fn, args, result)
     if spec.rule == "saturated":
         return Call(fn, (settled(args[0]),), fn.removeprefix(SATURATED))
@@ -54,7 +54,7 @@ def build_call(fn: str, args: tuple[Expr, ...]) -> Expr:
             return Const(fn == "isfinite", "bool")
         return Call(fn, args, "bool")
     if spec.rule == "common":
-        given = args
+        sources = args
         if all(isinstance(a, Const) and a.value == 0 for a in args):
             # LLVM would fold it by the order of IEEE 754
             return convert(args[0], dtype) if not weak else args[0]
@@ -65,7 +65,7 @@ def build_call(fn: str, args: tuple[Expr, ...]) -> Expr:
             args = tuple(convert(a, dtype) for a in args)
         elif dtypes.is_float(dtype):
             args = tuple(_float(a, dtype, weak) for a in args)
-        return mark_widened(Call(fn, args, dtype, weak), given)
+        return mark_widened(Call(fn, args, dtype, weak), sources)
     if fn == "conj" or (spec.rule == "whole" and not dtypes.is_float(dtype)):
         return args[0]
     if fn == "abs" and (dtype == "bool" or dtype.startswith("uint")):

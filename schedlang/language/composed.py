@@ -14,16 +14,16 @@ from schedlang.language.construct import as_expr, binary, cast, const, select, u
 
 
 def _floats(*values: Any) -> list[Expr]:
-    """Return ``values`` as floats of the dtype in which NumPy computes with them."""
-    given = [as_expr(v) for v in values]
-    weak = any(v.weak for v in given)
+    """Return ``values`` as floats of the dtype that NumPy computes with them in."""
+    exprs = [as_expr(v) for v in values]
+    weak = any(v.weak for v in exprs)
     # two tensors are converted one by one, so that int8 and uint8 make float16
-    known = [(v.dtype if weak else dtypes.float_of(v.dtype, False), v.weak) for v in given]
-    dtype, still_weak = known[0]
-    for other in known[1:]:
+    kinds = [(v.dtype if weak else dtypes.float_of(v.dtype, False), v.weak) for v in exprs]
+    dtype, still_weak = kinds[0]
+    for other in kinds[1:]:
         dtype, still_weak = dtypes.promote(dtype, still_weak, *other)
     dtype = dtypes.float_of(dtype, still_weak)
-    return [v if still_weak else cast(v, dtype) for v in given]
+    return [v if still_weak else cast(v, dtype) for v in exprs]
 
 
 def _sign(x: Any) -> Expr:
@@ -70,12 +70,12 @@ def _first_number(name: str) -> Callable[..., Expr]:
 
 
 def fmod(x: Any, y: Any) -> Expr:
-    """Return the remainder with the sign of ``x``, as ``np.fmod`` and C do."""
+    """Return the remainder with the sign of ``x``, like ``np.fmod`` and C."""
     rest = binary("%", x, y)
     if rest.dtype.startswith("uint"):
         return rest
     if dtypes.is_integer(rest.dtype):
-        # the least integer has no magnitude of its dtype, so that of the floats does not do
+        # the least integer has no magnitude in its dtype, so the rule for floats does not work
         apart = binary("^", binary("<", x, 0), binary("<", rest, 0))
         return select(binary("&", binary("!=", rest, 0), apart), binary("-", rest, y), rest)
     # the derivative by x is 1 at 0, too, where a magnitude has the derivative 0, and a remainder
@@ -99,7 +99,7 @@ def norm_of(total: Expr, order: float = 2.0) -> Expr:
 
 def soft_maximum(x: Expr) -> Expr:
     """Return ``log(1 + exp(x))``, in a form that does not overflow; in float16, exp would."""
-    # choices in place of max and abs, whose derivatives at 0 are those of kinks
+    # choices in place of max and abs, whose derivatives at 0 are the derivatives of kinks
     above = x > 0
     return select(above, x, 0.0) + call("log1p", call("exp", select(above, -x, x)))
 

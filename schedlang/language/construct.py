@@ -23,7 +23,7 @@ from schedlang.expr.nodes import (
     Select,
     Unary,
     Var,
-)  # fmt: skip
+)
 from schedlang.expr.operators import COMPARISONS
 from schedlang.index.ranges import weak_range
 
@@ -149,7 +149,7 @@ def convert(value: Expr, dtype: str) -> Expr:
 
 def binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
     """Return ``left op right``, with operands converted to their common dtype."""
-    a, b = given = as_expr(left), as_expr(right)
+    a, b = operands = as_expr(left), as_expr(right)
     dtype, weak = dtypes.promote(a.dtype, a.weak, b.dtype, b.weak)
     if dtypes.is_complex(dtype):
         return complex_binary(op, a, b, dtype, weak)
@@ -179,9 +179,9 @@ def binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
             pair = {a.dtype, b.dtype}
             if not (a.weak or b.weak) and "uint64" in pair and pair & SIGNED:
                 return _compare_exactly(op, a, b)
-            known = _beyond(op, a, b)
-            if known is not None:
-                return known
+            decision = _beyond(op, a, b)
+            if decision is not None:
+                return decision
             wide = "int64" if _may_overflow(a, dtype) or _may_overflow(b, dtype) else dtype
             a, b = convert(a, wide), convert(b, wide)
         return Binary(op, a, b, "bool")
@@ -192,7 +192,7 @@ def binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
     folded = _fold(op, a, b)
     if folded is not None:
         return folded
-    return mark_widened(Binary(op, a, b, dtype, weak), given)
+    return mark_widened(Binary(op, a, b, dtype, weak), operands)
 
 
 def _converted(op: str, a: Expr, b: Expr, dtype: str) -> tuple[Expr, Expr]:
@@ -207,11 +207,12 @@ def _converted(op: str, a: Expr, b: Expr, dtype: str) -> tuple[Expr, Expr]:
         name = getattr(getattr(other, "tensor", None), "name", None) or shown(other)
         raise ComputeTypeError(
             explain(
-                f"{shown(a)} {op} {shown(b)}", str(error),
+                f"{shown(a)} {op} {shown(b)}",
+                str(error),
                 f"{name} is {other.dtype}: convert it first, {name}.astype('int64'), or give a "
                 "NumPy number, such as np.int64(...).",
             )
-        ) from None  # fmt: skip
+        ) from None
 
 
 def mark_widened(made: Expr, operands: Sequence[Expr]) -> Expr:
@@ -263,7 +264,7 @@ def _compare_exactly(op: str, a: Expr, b: Expr) -> Expr:
     # a negative number is less than any uint64
     holds = op == "!=" or (op in ("<", "<=") if signed_first else op in (">", ">="))
     sign = Binary("<" if holds else ">=", signed, Const(0, signed.dtype), "bool")
-    # keep the order in which the operands were given
+    # keep the order of the operands in the program
     parts = (sign, compared) if signed_first else (compared, sign)
     return Binary("|" if holds else "&", *parts, "bool")
 
@@ -307,16 +308,16 @@ def _complex_power(a: Expr, b: Expr) -> Expr:
                 "sl.exp(1j * y * sl.atan2(z.imag, z.real)) for a real y.",
             )
         )
-    found: Expr | None = None
-    square, left = a, abs(power)
-    while left:
-        if left % 2:
-            found = square if found is None else binary("*", found, square)
-        left //= 2
-        square = binary("*", square, square) if left else square
-    if found is None:
+    product: Expr | None = None
+    square, remaining = a, abs(power)
+    while remaining:
+        if remaining % 2:
+            product = square if product is None else binary("*", product, square)
+        remaining //= 2
+        square = binary("*", square, square) if remaining else square
+    if product is None:
         return binary("+", binary("*", a, 0), 1)
-    return found if power > 0 else binary("/", 1, found)
+    return product if power > 0 else binary("/", 1, product)
 
 
 def _weak_complex(value: Expr) -> Expr:
@@ -355,7 +356,7 @@ def unary(op: str, value: ExprLike) -> Expr:
 
 
 def cast(value: ExprLike, dtype: object) -> Expr:
-    """Return ``value`` converted to ``dtype`` as NumPy's ``astype`` does.
+    """Return ``value`` converted to ``dtype``, by the rules of NumPy's ``astype``.
 
     Integers wrap, floats truncate toward zero, anything but zero is ``True``.
 
@@ -381,7 +382,7 @@ def cast(value: ExprLike, dtype: object) -> Expr:
     if isinstance(a, Const) and dtypes.is_float(a.dtype) and dtypes.is_integer(name):
         low, high = dtypes.limits(name)
         if not low <= a.value <= high:
-            # compilers fold it otherwise than the machine's instructions do
+            # compilers fold it otherwise than the machine's instructions compute it
             return Const(int(converted(converted(a.value, a.dtype), name)), name)
     return Cast(a, name)
 
@@ -417,11 +418,11 @@ def select(cond: ExprLike, a: ExprLike, b: ExprLike, lazy: bool = False) -> Expr
             f"{name}({c}, ...): the condition is {c.dtype}; compare it, e.g. {c} != 0"
         )
     dtype, weak = dtypes.promote(x.dtype, x.weak, y.dtype, y.weak)
-    given = x, y
+    sides = x, y
     if not weak:
         x, y = convert(x, dtype), convert(y, dtype)
     elif dtypes.is_float(dtype):
         x, y = _weak_float(x), _weak_float(y)
     elif dtypes.is_complex(dtype):
         x, y = _weak_complex(x), _weak_complex(y)
-    return mark_widened(Select(c, x, y, dtype, lazy, weak), given)
+    return mark_widened(Select(c, x, y, dtype, lazy, weak), sides)

@@ -23,7 +23,7 @@ _NO_VALUE = "{} describes a computation and has no value yet"
 _SCIPY = {
     "expit": "sl.sigmoid",
     **{f.name: f.spelled for f in FUNCTIONS.values() if f.rule == "float" and not f.ufunc},
-}  # fmt: skip
+}
 
 
 def refuse_compiled(value: Any) -> NoReturn:

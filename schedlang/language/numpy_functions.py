@@ -58,4 +58,4 @@ def refuse_numpy(name: str, what: str, note: str = "") -> NoReturn:
             f"NumPy works on arrays, but {what} describes a computation and has no values yet",
             f"{hint}\n{note}" if note else hint,
         )
-    )  # fmt: skip
+    )

@@ -85,8 +85,7 @@ def _iter(self: Expr) -> NoReturn:
     if reduced:
         hint = f"To sum over {', '.join(reduced)}, write sl.sum({element}, axis={listed})."
     else:
-        hint = ("To sum over an axis, write sl.sum(..., axis=k), where "
-                "k = sl.reduce_axis(extent).")  # fmt: skip
+        hint = "To sum over an axis, write sl.sum(..., axis=k), where k = sl.reduce_axis(extent)."
     what = "an axis" if isinstance(self, Axis) else "one value"
     why = f"it is {what}, which cannot be iterated over"
     raise ComputeTypeError(explain(f"iterating over {self}", why, hint))

@@ -27,12 +27,12 @@ _NAMES = {
 _FORMULAS = {
     "relu": "np.maximum({}, 0)",
     "softmax": "e = np.exp({0} - {0}.max(axis=-1, keepdims=True)), and e / e.sum(axis=-1, "
-               "keepdims=True)",
+    "keepdims=True)",
     "silu": "{0} * sl.sigmoid({0})",
     "gelu": "0.5 * {0} * (1 + sl.erf({0} / 2**0.5))",
     "linear": "{} @ W.T + b",
     "softplus": "np.logaddexp({}, 0)",
-}  # fmt: skip
+}
 
 
 def refuse_torch(
@@ -66,9 +66,12 @@ def refuse_torch(
 
 
 def torch_function(
-    cls: type, function: Any, types: Any, args: Sequence[Any] = (),
+    cls: type,
+    function: Any,
+    types: Any,
+    args: Sequence[Any] = (),
     named: Mapping[str, Any] | None = None,
-) -> NoReturn:  # fmt: skip
+) -> NoReturn:
     """Raise for a function of PyTorch of a tensor or an expression, ``__torch_function__``."""
     ours = [v for v in _flat([*args, *(named or {}).values()]) if isinstance(v, cls)]
     text = shown(ours[0]) if ours else "A"

@@ -77,9 +77,9 @@ def has_form(name: str) -> bool:
 
 
 def _square(value: Any) -> Expr:
-    given = as_expr(value)
-    given = cast(given, "int8") if given.dtype == "bool" else given
-    return given * given
+    operand = as_expr(value)
+    operand = cast(operand, "int8") if operand.dtype == "bool" else operand
+    return operand * operand
 
 
 _NAMES = (*_OPERATORS, *_LOGICAL, *_UNARY, *_CALLS, *COMPOSED, "logical_not", "square")
@@ -87,5 +87,5 @@ _NAMES = (*_OPERATORS, *_LOGICAL, *_UNARY, *_CALLS, *COMPOSED, "logical_not", "s
 
 def _truth(value: Any) -> Expr:
     """Return the test that ``value`` is not 0, as NumPy's logical functions apply it."""
-    given = as_expr(value)
-    return given if given.dtype == "bool" else binary("!=", given, 0)
+    operand = as_expr(value)
+    return operand if operand.dtype == "bool" else binary("!=", operand, 0)

@@ -1,4 +1,4 @@
-"""The intrinsics by which a machine nest loads and stores, and the fields that each needs."""
+"""The intrinsics that a machine nest loads and stores with, and the fields that each needs."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ STORES: Mapping[str, frozenset[str]] = {
 
 def fields_given(access: Load | Store) -> frozenset[str]:
     """Return the fields of ``access`` that are not left at their defaults."""
-    found = []
+    names = []
     if access.mask is not None:
-        found.append("mask")
+        names.append("mask")
     if access.step != 1:
-        found.append("step")
+        names.append("step")
     if isinstance(access, Load):
         if access.order is not None:
-            found.append("order")
+            names.append("order")
         if access.other is not None:
-            found.append("other")
+            names.append("other")
         if access.columns:
-            found.append("columns")
-    return frozenset(found)
+            names.append("columns")
+    return frozenset(names)
 
 
 def fields_needed(access: Load | Store) -> frozenset[str] | None:

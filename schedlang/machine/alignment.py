@@ -8,10 +8,10 @@ ALIGNMENT = 64
 BYTES = "uint8"
 
 
-def aligned(size: int) -> int:
+def align_up(size: int) -> int:
     """Return ``size`` bytes rounded up to whole cache lines.
 
-    >>> aligned(0), aligned(1), aligned(64), aligned(65)
+    >>> align_up(0), align_up(1), align_up(64), align_up(65)
     (0, 64, 64, 128)
     """
     return -(-size // ALIGNMENT) * ALIGNMENT

@@ -101,8 +101,8 @@ def intrinsic(how: str, dtype: str) -> Callable[..., Any]:
     """Return the twin of a load or store of an array of ``dtype``."""
     name = f"{how}_half" if dtype == "float16" else how
     own = "_aligned" in how or how.startswith("atomic_")
-    found = getattr(gpu_twins if own else twins, name)
-    return _of_bfloats(how, found) if dtype == "bfloat16" else found
+    twin = getattr(gpu_twins if own else twins, name)
+    return _of_bfloats(how, twin) if dtype == "bfloat16" else twin
 
 
 def _of_bfloats(how: str, access: Callable[..., Any]) -> Callable[..., Any]:
@@ -120,9 +120,9 @@ def _of_bfloats(how: str, access: Callable[..., Any]) -> Callable[..., Any]:
     place = -2 if "masked" in how else -1
 
     def write(*args: Any) -> None:
-        given = list(args)
-        given[place] = twins.bfloat_bits(given[place])
-        access(*given)
+        values = list(args)
+        values[place] = twins.bfloat_bits(values[place])
+        access(*values)
 
     return write
 
@@ -148,6 +148,6 @@ def _operation(value: Op, a: Any, b: Any) -> Any:
     called = CALLED.get(value.op)
     if dtype == "int64" and not lanes:
         called = called or WRAPPING.get(value.op)
-    found = getattr(twins, called)(a, b) if called else _PYTHONS[value.op](a, b)
+    result = getattr(twins, called)(a, b) if called else _PYTHONS[value.op](a, b)
     narrow = dtypes.is_integer(dtype) and dtypes.itemsize(dtype) < 8 and not lanes
-    return cast(found, dtype) if narrow else found
+    return cast(result, dtype) if narrow else result

@@ -1,7 +1,7 @@
 """Kernels linked to one machine nest, whose entry calls them in order.
 
 Kernels that are equal but for names share their functions. The entry takes the arrays of the caller
-and arrays of bytes, in which everything else has its place.
+and arrays of bytes, where everything else has its place.
 """
 
 from __future__ import annotations
@@ -63,17 +63,20 @@ class Linked:
 
 
 def link(
-    name: str, parameters: Mapping[Hashable, Parameter], places: Mapping[Hashable, Place],
-    calls: Sequence[Call], reserved: Iterable[str] = (),
-) -> Linked:  # fmt: skip
+    name: str,
+    parameters: Mapping[Hashable, Parameter],
+    places: Mapping[Hashable, Place],
+    calls: Sequence[Call],
+    reserved: Iterable[str] = (),
+) -> Linked:
     """Return the nest whose entry ``name`` makes the ``calls`` in order, verified.
 
-    ``parameters`` are those of the entry, by their keys, in order; ``places`` are the arrays that
-    are parts of others. Keys are any values; names of ``parameters``, of arrays and of functions
-    are made distinct, and no name is one of ``reserved``. A view of a place stands before the first
+    ``parameters`` are the entry's, by their keys, in order; ``places`` are the arrays that are
+    parts of others. Keys are any values; names of ``parameters``, of arrays and of functions are
+    made distinct, and no name is one of ``reserved``. A view of a place stands before the first
     call that uses it.
 
-    Raises :class:`~schedlang.errors.VerifyError` if what a call is given does not fit.
+    Raises :class:`~schedlang.errors.VerifyError` if an argument of a call does not fit.
 
     >>> from schedlang.ir.nodes import Buffer
     >>> from schedlang.machine.nodes import For, Load, Num, Store, Type
@@ -115,28 +118,28 @@ def link(
         entries[nest] = shapes[shape]
     called = tuple(entries[call.nest] for call in calls)
     names = Names({*reserved, entry_name, *(f.name for f in functions)})
-    given = {key: _with_name(p, names.fresh(p.name)) for key, p in parameters.items()}
-    arrays = {id(p): given[key] for key, p in parameters.items()}
+    names_by_key = {key: _with_name(p, names.fresh(p.name)) for key, p in parameters.items()}
+    arrays = {id(p): names_by_key[key] for key, p in parameters.items()}
     body: list[Stmt] = []
     for call, function in zip(calls, called):
         for key in dict.fromkeys(call.args):
-            if key in given:
+            if key in names_by_key:
                 continue
             place = places.get(key)
             if place is None:
                 raise VerifyError(f"linking {name}: nothing is known of {key!r}")
-            array = given[key] = _with_name(place.array, names.fresh(place.array.name))
+            array = names_by_key[key] = _with_name(place.array, names.fresh(place.array.name))
             whole = arrays.get(id(place.whole))
             if not (isinstance(array, Array) and isinstance(whole, Array)):
                 raise VerifyError(f"linking {name}: {key} is in no array that the entry takes")
             start, length = (_with_arrays(v, arrays) for v in (place.start, place.count))
             body.append(View(array, whole, start, length))
-        body.append(Run(function, tuple(given[key] for key in call.args), note=call.note))
-    entry = Function(entry_name, tuple(given[key] for key in parameters), tuple(body))
+        body.append(Run(function, tuple(names_by_key[key] for key in call.args), note=call.note))
+    entry = Function(entry_name, tuple(names_by_key[key] for key in parameters), tuple(body))
     texts = {key: text for call in calls for key, text in call.nest.texts.items()}
-    made = MachineNest((*functions, entry), texts=texts)
-    verify_machine(made)
-    return Linked(made, called, tuple(kernels))
+    linked = MachineNest((*functions, entry), texts=texts)
+    verify_machine(linked)
+    return Linked(linked, called, tuple(kernels))
 
 
 def nest_shape(nest: MachineNest) -> Hashable:
@@ -161,9 +164,7 @@ def nest_shape(nest: MachineNest) -> Hashable:
 def _renamed(nest: MachineNest, names: Names) -> list[Function]:
     """Return the functions of ``nest`` with names of their own."""
     new = {f.name: names.fresh(f.name) for f in nest.functions}
-    return [
-        changed(f, name=new[f.name], body=_with_calls(f.body, new)) for f in nest.functions
-    ]
+    return [changed(f, name=new[f.name], body=_with_calls(f.body, new)) for f in nest.functions]
 
 
 def _with_calls(body: Body, names: Mapping[str, str]) -> Body:

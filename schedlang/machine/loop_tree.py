@@ -60,10 +60,10 @@ class _Builder:
 
         ``first`` is the place of the first loop in the tree.
         """
-        found: list[Place] = []
+        places: list[Place] = []
         for stmt in body:
-            found += self.statement(stmt, outer, depth, times, known, first + len(found))
-        return found
+            places += self.statement(stmt, outer, depth, times, known, first + len(places))
+        return places
 
     def statement(
         self, stmt: Stmt, outer: int, depth: int, times: float, known: dict[str, float], first: int
@@ -82,16 +82,16 @@ class _Builder:
             count = max(0.0, -(-length // stmt.step))
             inside = {**known, stmt.index.name: (start or 0.0) + max(0.0, length - 1) // 2}
             place = Place(stmt, outer, depth, times, float(count))
-            held = self.body(stmt.body, first, depth + 1, times * count, inside, first + 1)
-            return [place, *held]
-        found: list[Place] = []
+            inner = self.body(stmt.body, first, depth + 1, times * count, inside, first + 1)
+            return [place, *inner]
+        places: list[Place] = []
         for side in bodies(stmt):
-            found += self.body(side, outer, depth, times, dict(known), first + len(found))
-        return found
+            places += self.body(side, outer, depth, times, dict(known), first + len(places))
+        return places
 
 
 def _value(value: Value, known: Mapping[str, float]) -> float | None:
-    """Return the value of an index, or ``None`` if it depends on data or is no index."""
+    """Return the value of an index, or ``None`` if it depends on data or is not an index."""
     inside = tuple(parts(value))
     registers = (v.name for v in inside if isinstance(v, Reg))
     if value.type != INDEX or any(isinstance(v, Load) for v in inside):

@@ -66,11 +66,11 @@ def machine_nest(
     # the passes lengthen the life of storage, and no two buffers that live together share a name
     names = name_all(arranged, reserved)
     entry, function_name = select_cpu(nest, arranged.body, names, target, public)
-    made, job = MachineNest((entry,), names.known()), Job(public, names.fresh, function_name)
+    selected, job = MachineNest((entry,), names.known()), Job(public, names.fresh, function_name)
     for run in CPU_PASSES:
-        made = run(made, job)
-    verify_machine(made)
-    return made
+        selected = run(selected, job)
+    verify_machine(selected)
+    return selected
 
 
 def arranged_nest(nest: Nest, target: Target, fastmath: bool = False) -> Nest:
@@ -107,12 +107,12 @@ def machine_kernels(
         constant = _constant(launch)
         body = _kernel_loops(nest, launch, constant, target)
         selected.append(select_gpu(nest, launch, body, constant, names, target, public))
-    made = MachineNest(tuple(kernel.function for kernel in selected))
+    kernels = MachineNest(tuple(kernel.function for kernel in selected))
     job = Job(public, names.fresh, names.fresh)
     for run in GPU_PASSES:
-        made = run(made, job)
-    verify_machine(made)
-    return tuple(replace(k, function=f) for k, f in zip(selected, made.functions))
+        kernels = run(kernels, job)
+    verify_machine(kernels)
+    return tuple(replace(k, function=f) for k, f in zip(selected, kernels.functions))
 
 
 def _constant(launch: Launch) -> Mapping[Axis | Var, Lin]:
@@ -126,8 +126,8 @@ def _kernel_loops(
     running: dict[Axis | Var, tuple[Lin, Lin]] = {
         i.axis: (ZERO, to_lin(i.extent) - 1) for i in launch.indices
     }
-    body, known = launch.body, Ranges(running)
-    job = LoopJob(nest, target, values=constant, known=known, kernel=True)
+    body, ranges = launch.body, Ranges(running)
+    job = LoopJob(nest, target, values=constant, known=ranges, kernel=True)
     for run in GPU_LOOP_PASSES:
         body = run(body, job)
     return body

@@ -15,9 +15,20 @@ from schedlang.intrinsics.dialect import NAMES
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Alloc, Block, Buffer, walk
 
-RESERVED = frozenset(keyword.kwlist) | frozenset(dir(builtins)) | {
-    "np", "njit", "prange", "inf", "nan", "OPTIONS", "math", "numba",
-}  # fmt: skip
+RESERVED = (
+    frozenset(keyword.kwlist)
+    | frozenset(dir(builtins))
+    | {
+        "np",
+        "njit",
+        "prange",
+        "inf",
+        "nan",
+        "OPTIONS",
+        "math",
+        "numba",
+    }
+)
 # names that a standalone file imports and defines beside its public function
 SAVED = frozenset({
     "AbstractTemplate", "Any", "BuiltinFunctionType", "CPUContext", "Callable", "Sequence",
@@ -28,7 +39,7 @@ SAVED = frozenset({
 })  # fmt: skip
 
 
-# the option in an emitted file by which numba itself keeps machine code
+# numba itself keeps machine code if an emitted file has this option
 KEPT_BY_NUMBA = "cache=True, "
 # the most characters of a function's name and of the name that begins a file's
 LONGEST = 64
@@ -71,7 +82,7 @@ def short_name(name: str) -> str:
 
 
 def loop_name(printed: str) -> str:
-    """Return the name of a loop in source: that of a loop of several fused axes is shorter.
+    """Return the name of a loop in source, which is shorter for a loop of several fused axes.
 
     Of fused axes that are fused again, only the last ``fused`` stays. The nest and the comment
     beside the loop have the whole name.
@@ -81,8 +92,8 @@ def loop_name(printed: str) -> str:
     """
     first, *words = printed.split(".")
     last = len(words) - 1 - words[::-1].index("fused") if "fused" in words else 0
-    kept = [word for k, word in enumerate(words) if word != "fused" or k == last]
-    return ".".join([first, *kept])
+    short = [word for k, word in enumerate(words) if word != "fused" or k == last]
+    return ".".join([first, *short])
 
 
 class Names:
@@ -95,10 +106,10 @@ class Names:
 
     def give(self, key: Any, wanted: str) -> str:
         """Return the identifier of ``key``; the first call makes one from ``wanted``."""
-        found = self._of.get(key)
-        if found is None:
-            found = self._of[key] = self.fresh(wanted)
-        return found
+        identifier = self._of.get(key)
+        if identifier is None:
+            identifier = self._of[key] = self.fresh(wanted)
+        return identifier
 
     def fresh(self, wanted: str) -> str:
         base = name = identifier(wanted)
@@ -113,7 +124,7 @@ class Names:
         self._of[key] = name
 
     def give_loops(self, nest: Nest) -> None:
-        """Give an identifier to each loop of ``nest``; those of one printed name share it."""
+        """Give an identifier to each loop of ``nest``; loops of one printed name share it."""
         loops: dict[str, str] = {}
         for axis, printed in nest.names.items():
             if printed not in loops:
@@ -138,7 +149,7 @@ EVERYWHERE: _Scope = (0, sys.maxsize)
 
 @dataclass
 class _Shared:
-    """A name that several buffers share, and their scopes, no two of which overlap."""
+    """A name that several buffers share, and their scopes, which do not overlap."""
 
     name: str
     scopes: list[_Scope]
@@ -149,10 +160,10 @@ class _Shared:
 
 def _scopes(body: Block) -> dict[Buffer, _Scope]:
     """Return the scope of each buffer that ``body`` allocates, from the first time to the last."""
-    found: dict[Buffer, _Scope] = {}
+    scopes_: dict[Buffer, _Scope] = {}
 
     def close(buffer: Buffer, start: int, end: int) -> None:
-        found[buffer] = (found.get(buffer, (start, end))[0], end)
+        scopes_[buffer] = (scopes_.get(buffer, (start, end))[0], end)
 
     open_scopes: list[tuple[Buffer, int, int]] = []
     for number, (stmt, depth) in enumerate(walk(body)):
@@ -164,7 +175,7 @@ def _scopes(body: Block) -> dict[Buffer, _Scope]:
             open_scopes.append((stmt.buffer, number, depth))
     for buffer, start, _ in open_scopes:
         close(buffer, start, sys.maxsize)
-    return found
+    return scopes_
 
 
 def name_all(nest: Nest, reserved: Iterable[str]) -> Names:
@@ -184,12 +195,12 @@ def name_all(nest: Nest, reserved: Iterable[str]) -> Names:
     for buffer in nest.buffers:
         if buffer in names:
             continue
-        known, scope = shared.setdefault((buffer.name, buffer.dtype), []), scopes.get(buffer)
-        found = next((s for s in known if scope is not None and s.is_disjoint(scope)), None)
-        if found is None:
-            found = _Shared(names.fresh(buffer.name), [])
-            known.append(found)
-        found.scopes.append(scope or EVERYWHERE)
-        names.share(buffer, found.name)
+        sharing, scope = shared.setdefault((buffer.name, buffer.dtype), []), scopes.get(buffer)
+        place = next((s for s in sharing if scope is not None and s.is_disjoint(scope)), None)
+        if place is None:
+            place = _Shared(names.fresh(buffer.name), [])
+            sharing.append(place)
+        place.scopes.append(scope or EVERYWHERE)
+        names.share(buffer, place.name)
     names.give_loops(nest)
     return names

@@ -36,12 +36,12 @@ class MachineNest:
 
     def identifiers(self) -> set[str]:
         """Return the names of functions, parameters, registers and arrays."""
-        found: set[str] = set()
+        names: set[str] = set()
         for function in self.functions:
-            found |= {function.name, *(p.name for p in function.parameters)}
+            names |= {function.name, *(p.name for p in function.parameters)}
             for stmt, _ in walk(function.body):
-                found.update(named.name for named in (*defined(stmt), *bound(stmt)))
-        return found
+                names.update(named.name for named in (*defined(stmt), *bound(stmt)))
+        return names
 
     def __reduce__(self) -> Any:
         # texts are known by the identity of values, which copies do not share

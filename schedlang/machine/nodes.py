@@ -1,8 +1,8 @@
 """The machine nest: functions of statements over flat arrays, with typed scalars and vectors.
 
 A value has a :class:`Type`: a dtype and a number of lanes. Offsets count elements. The names in it
-are those of the emitted file. The ``number`` of a statement or a function is that of the statement
-of the loop nest from which it was made.
+are the names of the emitted file. The ``number`` of a statement or a function is the number of the
+statement of the loop nest that it was made from.
 
 A value declares its ``OPERANDS``. A statement declares what its fields hold: ``BODIES`` the blocks
 in it, ``VALUES`` what it evaluates itself, ``ARRAYS`` the arrays that it accesses, ``DEFINES`` the
@@ -199,10 +199,10 @@ class Load(Operation):
     """Elements of ``array``, by the intrinsic ``how``.
 
     ``load`` reads one element. Of a vector's lanes, ``vload`` reads adjacent ones from ``at`` on,
-    ``vload_strided`` those ``step`` elements apart, ``vload_shuffled`` those of a vector in another
-    ``order``, ``vload_columns`` several vectors at once (lane ``l`` of vector ``k`` is at
-    ``at + l*step + k``), and ``vgather`` those at a vector ``at`` of offsets. Lanes outside the
-    ``mask`` are 0; they are not read. ``vload_if`` returns ``other`` unless the scalar ``mask``
+    ``vload_strided`` elements ``step`` apart, ``vload_shuffled`` the elements of a vector in
+    another ``order``, ``vload_columns`` several vectors at once (lane ``l`` of vector ``k`` is at
+    ``at + l*step + k``), and ``vgather`` the elements at a vector ``at`` of offsets. Lanes outside
+    the ``mask`` are 0; they are not read. ``vload_if`` returns ``other`` unless the scalar ``mask``
     holds.
     """
 
@@ -250,7 +250,7 @@ class Statement:
 class Let(Statement):
     """The assignment ``reg = value``.
 
-    ``stage`` is the stage of which it computes an element; it is empty for other values.
+    ``stage`` is the stage whose element it computes; it is empty for other values.
     """
 
     VALUES = ("value",)

@@ -104,8 +104,8 @@ def _line(stmt: Stmt, known: dict[str, str]) -> str:
     if isinstance(stmt, Hint):
         return f"{stmt.name}({', '.join(a.name for a in stmt.args)})"
     if isinstance(stmt, Run):
-        given = (a.name if isinstance(a, Array) else _show(a) for a in stmt.args)
-        return f"{stmt.function}({', '.join(given)}){_comment(stmt.note)}"
+        arguments = (a.name if isinstance(a, Array) else _show(a) for a in stmt.args)
+        return f"{stmt.function}({', '.join(arguments)}){_comment(stmt.note)}"
     if isinstance(stmt, Thread):
         return f"{stmt.reg.name}: {stmt.reg.type} = {stmt.tag}{_comment(stmt.note)}"
     assert isinstance(stmt, Barrier)

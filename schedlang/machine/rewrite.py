@@ -13,6 +13,7 @@ from schedlang.machine.walks import children, values
 
 Node = TypeVar("Node")
 
+
 def with_children(value: Value, given: Sequence[Value]) -> Value:
     """Return ``value`` with other operands, in the order of ``children(value)``."""
     if not isinstance(value, Operation):
@@ -45,13 +46,13 @@ def _fields_of(kind: Any) -> tuple[str, ...]:
     return tuple(f.name for f in fields(kind))
 
 
-def swapped(node: Node, swap: Mapping[Value, Value]) -> Node:
+def swap_values(node: Node, swap: Mapping[Value, Value]) -> Node:
     """Return a value or a statement with the values in it replaced, but not the statements in it.
 
     The result is ``node`` itself if there is nothing to replace.
 
     >>> from schedlang.machine.nodes import Num, Op, Reg
-    >>> swapped(Op("+", Reg("i"), Num(1)), {Reg("i"): Reg("j")}).a
+    >>> swap_values(Op("+", Reg("i"), Num(1)), {Reg("i"): Reg("j")}).a
     Reg(name='j', type=Type(dtype='int64', lanes=0))
     """
     if isinstance(node, Statement):
@@ -60,8 +61,10 @@ def swapped(node: Node, swap: Mapping[Value, Value]) -> Node:
 
 
 def _swapped_in(
-    node: Node, own: Sequence[Value], rebuilt: Callable[[Any, Sequence[Value]], Any],
+    node: Node,
+    own: Sequence[Value],
+    rebuilt: Callable[[Any, Sequence[Value]], Any],
     swap: Mapping[Value, Value],
-) -> Node:  # fmt: skip
-    new = [swap[v] if v in swap else swapped(v, swap) for v in own]
+) -> Node:
+    new = [swap[v] if v in swap else swap_values(v, swap) for v in own]
     return node if all(map(is_, new, own)) else rebuilt(node, new)

@@ -1,7 +1,7 @@
 """Storage of a kernel that its caller gives: parameters in place of arrays on the heap.
 
 A kernel that others surround, as in a network, then allocates nothing. The arrays of a function are
-views of its parameter ``scratch``, one behind the other; those of blocks that follow each other
+views of its parameter ``scratch``, one behind the other; the views of blocks that follow each other
 share memory. The function of a parallel loop takes the scratch of all threads, and uses the part of
 its own.
 """
@@ -16,7 +16,7 @@ from typing import Optional, TypeGuard, Union
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.nodes import Var
 from schedlang.ir.nodes import Buffer, changed
-from schedlang.machine.alignment import BYTES, aligned
+from schedlang.machine.alignment import BYTES, align_up
 from schedlang.machine.names import Names
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import (
@@ -51,7 +51,7 @@ class Scratch:
 
 
 def byte_array(name: str, size: Union[int, Var]) -> Array:
-    """Return an array of ``size`` bytes, in which others have their place."""
+    """Return an array of ``size`` bytes, where other arrays have their place."""
     return Array(name, Buffer(name, BYTES, (size,)))
 
 
@@ -78,10 +78,10 @@ def with_scratch(nest: MachineNest) -> Scratch:
     >>> made.shared, made.per_thread
     (160000, 0)
     """
-    found = _Functions({f.name: f for f in nest.functions}, Names(nest.identifiers()))
-    made = [found.function(f) for f in nest.functions]
-    entry = found.needs[nest.entry.name]
-    return Scratch(nest.with_functions(made), entry.shared, entry.per_thread)
+    functions = _Functions({f.name: f for f in nest.functions}, Names(nest.identifiers()))
+    changed_functions = [functions.function(f) for f in nest.functions]
+    entry = functions.needs[nest.entry.name]
+    return Scratch(nest.with_functions(changed_functions), entry.shared, entry.per_thread)
 
 
 @dataclass(frozen=True)
@@ -137,15 +137,15 @@ class _Functions:
             threads = self.for_threads()
             start = Op("*", Fn("thread_number", (), INDEX), Num(peak), INDEX, index=True)
             body = (View(own, threads, start, Num(peak)), *body)
-            given = [threads]
+            storage = [threads]
             self.needs[name] = _Need(0, peak)
         else:
-            given = [array for array in (own, place.threads) if array is not None]
+            storage = [array for array in (own, place.threads) if array is not None]
             self.needs[name] = _Need(peak, place.per_thread)
-        if not given:
+        if not storage:
             return function
-        parameters = (*function.parameters, *given)
-        return changed(function, parameters=parameters, body=_apart(body, given))
+        parameters = (*function.parameters, *storage)
+        return changed(function, parameters=parameters, body=_apart(body, storage))
 
     def peak(self, body: Body, top: int) -> int:
         """Return the end of the storage of a block that begins at byte ``top``."""
@@ -166,7 +166,8 @@ class _Functions:
 
 @dataclass
 class _Place:
-    """The storage of one function: its ``own`` array, and that of the threads that it starts."""
+    """The storage of one function: its ``own`` array, and the storage of the threads that it
+    starts."""
 
     made: _Functions
     own: Optional[Array]
@@ -175,34 +176,34 @@ class _Place:
 
     def body(self, body: Body, top: int) -> Body:
         """Return a block whose storage begins at byte ``top``."""
-        found: list[Stmt] = []
+        block: list[Stmt] = []
         for stmt in body:
             if _is_moved(stmt):
                 assert self.own is not None
-                found.append(View(stmt.array, self.own, Num(top), stmt.count, stmt.number))
+                block.append(View(stmt.array, self.own, Num(top), stmt.count, stmt.number))
                 top = _end(stmt, top)
             elif isinstance(stmt, Run):
-                found += self.call(stmt, top)
+                block += self.call(stmt, top)
             elif _is_parallel(stmt):
-                found.append(with_bodies(stmt, self.tasks))
+                block.append(with_bodies(stmt, self.tasks))
             else:
-                found.append(with_bodies(stmt, partial(self.body, top=top)))
-        return tuple(found)
+                block.append(with_bodies(stmt, partial(self.body, top=top)))
+        return tuple(block)
 
     def call(self, stmt: Run, top: int) -> list[Stmt]:
         """Return a call outside of parallel loops, which is given what lies behind ``top``."""
         need = self.made.needs[stmt.function]
-        found: list[Stmt] = []
-        given: list[Array] = []
+        stmts: list[Stmt] = []
+        storage: list[Array] = []
         if need.shared:
             assert self.own is not None
             rest = self.own
             if top:
                 rest = byte_array(self.made.names.fresh("scratch"), need.shared)
-                found.append(View(rest, self.own, Num(top), Num(need.shared)))
-            given.append(rest)
-        given += self.for_threads(need)
-        return [*found, changed(stmt, args=(*stmt.args, *given))]
+                stmts.append(View(rest, self.own, Num(top), Num(need.shared)))
+            storage.append(rest)
+        storage += self.for_threads(need)
+        return [*stmts, changed(stmt, args=(*stmt.args, *storage))]
 
     def tasks(self, body: Body) -> Body:
         """Return the body of a parallel loop, whose functions are given the scratch of all threads.
@@ -213,8 +214,8 @@ class _Place:
 
     def task(self, stmt: Stmt) -> Stmt:
         if isinstance(stmt, Run):
-            given = self.for_threads(self.made.needs[stmt.function])
-            return changed(stmt, args=(*stmt.args, *given))
+            storage = self.for_threads(self.made.needs[stmt.function])
+            return changed(stmt, args=(*stmt.args, *storage))
         return with_bodies(stmt, self.tasks)
 
     def for_threads(self, need: _Need) -> list[Array]:
@@ -238,7 +239,7 @@ def _is_parallel(stmt: Stmt) -> bool:
 def _end(stmt: Alloc, start: int) -> int:
     """Return the first byte behind an array that begins at byte ``start``."""
     assert isinstance(stmt.count, Num)
-    return aligned(start + int(stmt.count.value) * itemsize(stmt.array.dtype))
+    return align_up(start + int(stmt.count.value) * itemsize(stmt.array.dtype))
 
 
 def _called(body: Body, inside: bool, serial: set[str], parallel: set[str]) -> None:

@@ -28,7 +28,7 @@ from schedlang.machine.nodes import (
 )
 from schedlang.machine.walks import operations
 
-# operators that numba defines otherwise than NumPy, and those for which it assumes no overflow
+# operators that numba defines otherwise than NumPy, and operators that it assumes not to overflow
 CALLED = {o.symbol: o.called for o in OPERATORS.values() if o.called}
 WRAPPING = {o.symbol: o.wrapping for o in OPERATORS.values() if o.wrapping}
 # the integer dtypes whose scalars numba computes in a wider one
@@ -87,19 +87,19 @@ class Printer:
 
     def text(self, value: Value) -> Text:
         """Return the text of ``value``."""
-        known = self.known.get(id(value))
-        if known is None:
+        entry = self.known.get(id(value))
+        if entry is None:
             if isinstance(value, Reg):
-                made = Text(value.name)
-                self.known[id(value)] = value, made, _NO_NAMES
-                return made
+                result = Text(value.name)
+                self.known[id(value)] = value, result, _NO_NAMES
+                return result
             outer, self.used = self.used, set()
-            made = self._text(value)
-            known = self.known[id(value)] = value, made, self.used or _NO_NAMES
+            result = self._text(value)
+            entry = self.known[id(value)] = value, result, self.used or _NO_NAMES
             self.used = outer
-        if known[2]:
-            self.used |= known[2]
-        return known[1]
+        if entry[2]:
+            self.used |= entry[2]
+        return entry[1]
 
     def _text(self, value: Value) -> Text:
         if isinstance(value, Num):

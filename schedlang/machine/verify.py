@@ -80,7 +80,7 @@ def verify_machine(nest: MachineNest) -> None:
     * A view lies in an array of bytes, at a multiple of the size of its elements.
     * A function is defined before it is called, and its parameters are given.
     """
-    known: dict[str, Function] = {}
+    defined_functions: dict[str, Function] = {}
     for function in nest.functions:
         scope = _Scope()
         for parameter in function.parameters:
@@ -88,8 +88,8 @@ def verify_machine(nest: MachineNest) -> None:
                 scope.bind(parameter)
             else:
                 scope.regs[parameter.name] = parameter.type
-        _body(function.body, scope, known)
-        known[function.name] = function
+        _body(function.body, scope, defined_functions)
+        defined_functions[function.name] = function
 
 
 def _body(body: Body, scope: _Scope, known: Mapping[str, Function]) -> set[str]:
@@ -117,9 +117,9 @@ def _statement(stmt: Stmt, scope: _Scope, known: Mapping[str, Function]) -> None
     for array in arrays(stmt):
         _array(array, scope, stmt)
     if isinstance(stmt, Let):
-        made, reg = stmt.value.type, stmt.reg
-        if reg.type != made:
-            raise _broken(f"{reg.name} is {reg.type}, but its value is {made}", stmt)
+        type_of_value, reg = stmt.value.type, stmt.reg
+        if reg.type != type_of_value:
+            raise _broken(f"{reg.name} is {reg.type}, but its value is {type_of_value}", stmt)
         if scope.regs.setdefault(reg.name, reg.type) != reg.type:
             raise _broken(f"{reg.name} is {reg.type} and {scope.regs[reg.name]}", stmt)
     elif isinstance(stmt, Alloc):
@@ -198,20 +198,22 @@ def _call(stmt: Run, scope: _Scope, known: Mapping[str, Function]) -> None:
         raise _broken(f"{stmt.function} is not defined before it is called", stmt)
     if len(called.parameters) != len(stmt.args):
         raise _broken("each parameter is given", stmt)
-    for parameter, given in zip(called.parameters, stmt.args):
-        if isinstance(given, Array):
-            fits = isinstance(parameter, Array) and parameter.dtype == given.dtype
+    for parameter, argument in zip(called.parameters, stmt.args):
+        if isinstance(argument, Array):
+            fits = isinstance(parameter, Array) and parameter.dtype == argument.dtype
         else:
-            fits = isinstance(parameter, Reg) and parameter.type == given.type
+            fits = isinstance(parameter, Reg) and parameter.type == argument.type
         if not fits:
             raise _broken(f"{parameter.name} does not fit what is given for it", stmt)
 
 
 def _store(stmt: Store) -> None:
-    made, lanes = stmt.value.type, stmt.value.type.lanes
+    type_of_value, lanes = stmt.value.type, stmt.value.type.lanes
     _fields(stmt, stmt)
-    if made.dtype != stmt.array.dtype:
-        raise _broken(f"{stmt.array.name} holds {stmt.array.dtype}, not {made.dtype}", stmt)
+    if type_of_value.dtype != stmt.array.dtype:
+        raise _broken(
+            f"{stmt.array.name} holds {stmt.array.dtype}, not {type_of_value.dtype}", stmt
+        )
     if (lanes > 0) != stmt.how.startswith("v"):
         raise _broken("a vector is stored as one", stmt)
     if stmt.at.type != INDEX and not ("scatter" in stmt.how and stmt.at.type == _offsets(lanes)):
@@ -244,11 +246,11 @@ def _value(root: Value, scope: _Scope, stmt: Stmt) -> None:
 
 
 def _register(reg: Reg, scope: _Scope, stmt: Stmt) -> None:
-    known = scope.regs.get(reg.name)
-    if known is None:
+    type_of_reg = scope.regs.get(reg.name)
+    if type_of_reg is None:
         raise _broken(f"{reg.name} is used before it is defined", stmt)
-    if known != reg.type:
-        raise _broken(f"{reg.name} is {known}, not {reg.type}", stmt)
+    if type_of_reg != reg.type:
+        raise _broken(f"{reg.name} is {type_of_reg}, not {reg.type}", stmt)
 
 
 def _operation(value: Op, stmt: Stmt) -> None:
@@ -272,24 +274,24 @@ def _operands(value: Choice | Cast | Fn, stmt: Stmt) -> None:
     if isinstance(value, Choice):
         if value.cond.type != _BOOL:
             raise _broken(f"{_text(value)} tests a scalar bool", stmt)
-        given: tuple[Value, ...] = (value.a, value.b)
+        operands: tuple[Value, ...] = (value.a, value.b)
     elif isinstance(value, Cast):
-        given = (value.a,)
+        operands = (value.a,)
     else:
         if value.name not in FUNCTIONS:
             raise _broken(f"{value.name} is no function", stmt)
         if value.name == "select" and value.args[0].type.dtype != "bool":
             raise _broken(f"{_text(value)} selects by a bool", stmt)
-        given = value.args[:1] if value.name == "exchange" else value.args
-    if any(v.type.lanes != value.type.lanes for v in given):
+        operands = value.args[:1] if value.name == "exchange" else value.args
+    if any(v.type.lanes != value.type.lanes for v in operands):
         raise _broken(f"{_text(value)} has {value.type.lanes} lanes", stmt)
 
 
 def _load(value: Load, stmt: Stmt) -> None:
-    lanes, made = value.type.lanes, value.type.dtype
+    lanes, dtype = value.type.lanes, value.type.dtype
     _fields(value, stmt)
-    if made != value.array.dtype:
-        raise _broken(f"{value.array.name} holds {value.array.dtype}, not {made}", stmt)
+    if dtype != value.array.dtype:
+        raise _broken(f"{value.array.name} holds {value.array.dtype}, not {dtype}", stmt)
     if (lanes > 0) != (value.how != "load"):
         raise _broken("a vector is loaded as one", stmt)
     if value.at.type != (_offsets(lanes) if "gather" in value.how else INDEX):
@@ -300,11 +302,11 @@ def _load(value: Load, stmt: Stmt) -> None:
 
 
 def _fields(access: Load | Store, stmt: Stmt) -> None:
-    needed, given = fields_needed(access), fields_given(access)
+    needed, filled = fields_needed(access), fields_given(access)
     if needed is None:
         raise _broken(f"{access.how} is no load or store", stmt)
-    if given != needed:
-        wrong = ", ".join(sorted(needed ^ given))
+    if filled != needed:
+        wrong = ", ".join(sorted(needed ^ filled))
         raise _broken(f"{access.how} has a field too many or too few: {wrong}", stmt)
 
 
@@ -313,10 +315,10 @@ def _offsets(lanes: int) -> Type:
 
 
 def _array(array: Array, scope: _Scope, stmt: Stmt) -> None:
-    known = scope.arrays.get(array.name)
-    if known is None or known.dtype != array.dtype:
+    allocated = scope.arrays.get(array.name)
+    if allocated is None or allocated.dtype != array.dtype:
         raise _broken(f"{array.name} is used before it is allocated", stmt)
-    if array.buffer is not known.buffer or array.buffer is not scope.bound[array.name].buffer:
+    if array.buffer is not allocated.buffer or array.buffer is not scope.bound[array.name].buffer:
         raise _broken(f"{array.name} is by now the name of another array", stmt)
 
 

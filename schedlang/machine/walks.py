@@ -24,24 +24,24 @@ def children(value: Value) -> tuple[Value, ...]:
 
 
 def values(stmt: Stmt) -> tuple[Value, ...]:
-    """Return the values that ``stmt`` evaluates itself, without those of its body."""
-    found: list[Value] = []
+    """Return the values that ``stmt`` evaluates itself, without the values of its body."""
+    own: list[Value] = []
     for name in stmt.VALUES:
         field = getattr(stmt, name)
         if type(field) is tuple:
-            found += [value for value in field if type(value) is not Array]
+            own += [value for value in field if type(value) is not Array]
         elif field is not None:
-            found.append(field)
-    return tuple(found)
+            own.append(field)
+    return tuple(own)
 
 
 def arrays(stmt: Stmt) -> tuple[Array, ...]:
     """Return the arrays that ``stmt`` names, without those that its values read."""
-    found: list[Array] = []
+    own: list[Array] = []
     for name in stmt.ARRAYS:
         field = getattr(stmt, name)
-        found += [a for a in field if type(a) is Array] if type(field) is tuple else [field]
-    return tuple(found)
+        own += [a for a in field if type(a) is Array] if type(field) is tuple else [field]
+    return tuple(own)
 
 
 def defined(stmt: Stmt) -> tuple[Union[Array, Reg], ...]:
@@ -62,7 +62,7 @@ def bodies(stmt: Stmt) -> tuple[Body, ...]:
 def with_bodies(stmt: Stmt, change: Callable[[Body], Body]) -> Stmt:
     """Return ``stmt`` with ``change`` applied to the blocks that it directly holds.
 
-    The result is ``stmt`` itself if ``change`` returns each of them as it is.
+    The result is ``stmt`` itself if ``change`` returns each of them unchanged.
     """
     new: dict[str, Body] = {}
     for name in stmt.BODIES:
@@ -75,8 +75,8 @@ def with_bodies(stmt: Stmt, change: Callable[[Body], Body]) -> Stmt:
 
 def with_statements(body: Body, change: Callable[[Stmt], Stmt]) -> Body:
     """Return ``body`` with ``change`` applied to each statement; itself if none changes."""
-    found = tuple([change(stmt) for stmt in body])
-    return body if all(map(is_, found, body)) else found
+    changed_body = tuple([change(stmt) for stmt in body])
+    return body if all(map(is_, changed_body, body)) else changed_body
 
 
 # operations of a value that is walked as if none of them were repeated
@@ -86,71 +86,71 @@ MOST_AT_ONCE = 32
 def operations(value: Value) -> Sequence[Value]:
     """Return the operations in ``value``, from left to right, operands first, each object once.
 
-    They are no registers and no constants, and ``value`` is at the end. Those before it are kept
-    with ``value``, which never changes, since several passes ask for them.
+    They exclude registers and constants, and ``value`` is at the end. Those before it are kept with
+    ``value``, which never changes, since several passes ask for them.
     """
     if isinstance(value, (Reg, Num)):
         return ()
-    known: Optional[tuple[Value, ...]] = getattr(value, "_inside", None)
-    if known is not None:
-        return (*known, value)
-    found: list[Value] = []
+    inside: Optional[tuple[Value, ...]] = getattr(value, "_inside", None)
+    if inside is not None:
+        return (*inside, value)
+    order: list[Value] = []
     stack: list[Value] = [value]
-    while stack and len(found) <= MOST_AT_ONCE:
+    while stack and len(order) <= MOST_AT_ONCE:
         node = stack.pop()
         operands = READERS.get(type(node))
         if operands is not None:
-            found.append(node)
+            order.append(node)
             stack += operands(node)
         elif not isinstance(node, (Reg, Num)):
-            found.append(node)
-    if stack or (len(found) > 2 and len(set(map(id, found))) < len(found)):
-        found = _each_once(value)
+            order.append(node)
+    if stack or (len(order) > 2 and len(set(map(id, order))) < len(order)):
+        order = _each_once(value)
     else:
-        found.reverse()
+        order.reverse()
     # an assignment in __dict__ would make a dict of each value
-    object.__setattr__(value, "_inside", tuple(found[:-1]))
-    return found
+    object.__setattr__(value, "_inside", tuple(order[:-1]))
+    return order
 
 
 def _each_once(root: Value) -> list[Value]:
     """Return the operations in ``root``, where many or repeated ones are."""
-    found: list[Value] = []
-    seen: set[int] = set()
+    order: list[Value] = []
+    visited: set[int] = set()
     stack: list[tuple[Value, bool]] = [(root, False)]
     while stack:
         node, ready = stack.pop()
         if ready:
-            found.append(node)
-        elif not isinstance(node, (Reg, Num)) and id(node) not in seen:
-            seen.add(id(node))
+            order.append(node)
+        elif not isinstance(node, (Reg, Num)) and id(node) not in visited:
+            visited.add(id(node))
             stack.append((node, True))
             stack += [(c, False) for c in reversed(children(node))]
-    return found
+    return order
 
 
 def parts(value: Value) -> list[Value]:
     """Return ``value`` and all values in it."""
     if isinstance(value, (Reg, Num)):
         return [value]
-    found: list[Value] = []
+    all_parts: list[Value] = []
     stack: list[Value] = [value]
     while stack:
         node = stack.pop()
-        found.append(node)
+        all_parts.append(node)
         if not isinstance(node, (Reg, Num)):
             stack += children(node)[::-1]
-    return found
+    return all_parts
 
 
 def walk(body: Body) -> list[tuple[Stmt, int]]:
     """Return every statement with its depth in loops and branches, in program order."""
-    found: list[tuple[Stmt, int]] = []
+    entries: list[tuple[Stmt, int]] = []
     stack: list[tuple[Stmt, int]] = [(stmt, 0) for stmt in reversed(body)]
     while stack:
         entry = stack.pop()
         stmt, depth = entry
-        found.append(entry)
+        entries.append(entry)
         for name in reversed(stmt.BODIES):
             stack += [(s, depth + 1) for s in reversed(getattr(stmt, name))]
-    return found
+    return entries

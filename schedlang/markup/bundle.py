@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def mime_bundle(html: str, text: str) -> dict[str, str]:
-    """Return the forms of one object by MIME type, as IPython's ``_repr_mimebundle_`` does.
+    """Return the forms of one object by MIME type, for IPython's ``_repr_mimebundle_``.
 
     >>> mime_bundle("<b>1</b>", "1")
     {'text/html': '<b>1</b>', 'text/plain': '1'}

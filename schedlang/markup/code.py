@@ -40,28 +40,31 @@ def tokens(
             yield ("keyword" if text in keywords else ""), text
 
 
-def marked(
-    line: str, names: Mapping[str, Name], keywords: Collection[str] = (),
-    defined: Collection[str] = (), note: str = "#",
-) -> str:  # fmt: skip
+def mark_code(
+    line: str,
+    names: Mapping[str, Name],
+    keywords: Collection[str] = (),
+    defined: Collection[str] = (),
+    note: str = "#",
+) -> str:
     """Return ``line`` as HTML: each of ``names`` in an element of its class, with its title.
 
     ``defined`` are the names that the line defines. Comments and ``keywords`` are marked, too.
     Leading spaces are kept.
 
-    >>> print(marked("for i in 0..8:   # tail", {"i": Name(3, "a loop")}, ["for", "in"], ["i"]))
+    >>> print(mark_code("for i in 0..8:   # tail", {"i": Name(3, "a loop")}, ["for", "in"], ["i"]))
     <b>for</b> <var class="v3 def" title="a loop">i</var> <b>in</b> 0..8:<em>   # tail</em>
     """
-    found = []
+    parts = []
     for kind, text in tokens(line, names, keywords, note):
-        shown = escape(text)
+        html = escape(text)
         if kind == "name":
             name = names[text]
             title = f' title="{escape(name.title)}"' if name.title else ""
             definition = " def" if text in defined else ""
-            shown = f'<var class="v{name.number}{definition}"{title}>{shown}</var>'
+            html = f'<var class="v{name.number}{definition}"{title}>{html}</var>'
         elif kind:
             tag = "em" if kind == "note" else "b"
-            shown = f"<{tag}>{shown}</{tag}>"
-        found.append(shown)
-    return "".join(found)
+            html = f"<{tag}>{html}</{tag}>"
+        parts.append(html)
+    return "".join(parts)

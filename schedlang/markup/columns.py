@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
-def aligned(rows: Sequence[tuple[Sequence[str], str]], left: bool = False) -> list[str]:
+def align_columns(rows: Sequence[tuple[Sequence[str], str]], left: bool = False) -> list[str]:
     """Return lines of right-aligned cells and a text, at the ``left`` or at the right of them.
 
-    >>> print(*aligned([(["a", "b"], ""), (["1", "200"], "x"), (["", "3"], "  y")]), sep="\\n")
+    >>> rows = [(["a", "b"], ""), (["1", "200"], "x"), (["", "3"], "  y")]
+    >>> print(*align_columns(rows), sep="\\n")
     a    b
     1  200   x
          3     y
     """
     widths = [max(map(len, column)) for column in zip(*(cells for cells, _ in rows))]
     named = max(len(text) for _, text in rows)
-    found = []
+    lines = []
     for cells, text in rows:
         numbers = "  ".join(cell.rjust(width) for cell, width in zip(cells, widths))
         line = f"{text.ljust(named)}  {numbers}" if left else f"{numbers}   {text}"
-        found.append(line.rstrip())
-    return found
+        lines.append(line.rstrip())
+    return lines

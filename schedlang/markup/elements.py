@@ -18,11 +18,11 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], classes: Sequence[
 
     def line(cells: Sequence[str], tag: str) -> str:
         start = 'th scope="col"' if tag == "th" else "td"
-        made = (
+        filled_cells = (
             f'<{start} class="{c}">{cell}</{tag}>' if c else f"<{start}>{cell}</{tag}>"
             for cell, c in zip(cells, classes, strict=True)
         )
-        return f"<tr>{''.join(made)}</tr>"
+        return f"<tr>{''.join(filled_cells)}</tr>"
 
     lines = ['<div class="wide"><table>', line(head, "th"), *(line(row, "td") for row in rows)]
     return "\n".join([*lines, "</table></div>"])

@@ -98,6 +98,6 @@ def _box(box: Box, x: float, depth: int, width: float, colours: Mapping[str, str
         f'height="{ROW - 2}" rx="2" fill="{colours[box.group]}"/>'
     )
     fits = int((width - 8) / LETTER)
-    shown = box.label if len(box.label) <= fits else f"{box.label[: fits - 1]}…"
-    text = f'<text x="{x + 4:.2f}" y="{y + 14}" fill="#1c2230">{escape(shown)}</text>'
+    label = box.label if len(box.label) <= fits else f"{box.label[: fits - 1]}…"
+    text = f'<text x="{x + 4:.2f}" y="{y + 14}" fill="#1c2230">{escape(label)}</text>'
     return f"<g><title>{escape(box.title)}</title>{rect}{text if fits > 2 else ''}</g>"

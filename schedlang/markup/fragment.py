@@ -10,7 +10,7 @@ _LIGHT = """--page: #fff; --text: #1c2230; --soft: #5b6472; --line: #d8dce3; --l
 _DARK = """--page: #14171d; --text: #e6e9ef; --soft: #a5adbb; --line: #3a4150; --lit: #7d6510;
   --row: #383118; --serial: #a5adbb; --parallel: #6cb8ee; --vectorize: #ffab5e; --unroll: #4fd1a5;
   --thread: #e39ccb; --guard: #e0c65c; --added: #173a26; --removed: #47202a; --gap: #1b1f27;"""
-# the theme of JupyterLab, VS Code and Sphinx is not always that of the system
+# the theme of JupyterLab, VS Code and Sphinx may differ from the system's
 _IN_LIGHT = ("[data-jp-theme-light=true]", ".vscode-light", "[data-theme=light]")
 _IN_DARK = ("[data-jp-theme-light=false]", ".vscode-dark", "[data-theme=dark]")
 
@@ -25,12 +25,17 @@ def theme(selector: str) -> str:
         f"{{ {colours} color-scheme: {name}; }}"
         for name, colours in (("light", _LIGHT), ("dark", _DARK))
     )
-    where = (", ".join(f"{place} {selector}" for place in places)
-             for places in (_IN_LIGHT, _IN_DARK))
-    return "\n".join([
-        f"{selector} {light}", f"@media (prefers-color-scheme: dark) {{ {selector} {dark} }}",
-        f"{next(where)} {light}", f"{next(where)} {dark}",
-    ])  # fmt: skip
+    where = (
+        ", ".join(f"{place} {selector}" for place in places) for places in (_IN_LIGHT, _IN_DARK)
+    )
+    return "\n".join(
+        [
+            f"{selector} {light}",
+            f"@media (prefers-color-scheme: dark) {{ {selector} {dark} }}",
+            f"{next(where)} {light}",
+            f"{next(where)} {dark}",
+        ]
+    )
 
 
 _STYLE = f"""
@@ -99,7 +104,7 @@ _STYLE = f"""
 @media print {{ .schedlang .frame, .schedlang .pane {{ max-height: none; }} }}
 """
 NAME_LIT = "--on: var(--lit); --edge: var(--text)"
-# a line that has the focus scrolls those of the other pane into view; without it, all else works
+# a line with the focus scrolls the lines of the other pane into view; without it, all else works
 _SCRIPT = """
 document.querySelectorAll(".schedlang .linked:not([data-ready])").forEach(function (root) {
   root.dataset.ready = "yes";
@@ -122,14 +127,16 @@ def fragment(body: str, names: int = 0, lines: int = 0) -> str:
     """Return ``body``, which is HTML, as a piece that shows alone in a notebook or on a page.
 
     A name under the pointer lights all uses: elements of the classes ``v0`` to ``v{names - 1}``. So
-    do lines, of the classes ``n0`` to ``n{lines - 1}``. A line of class ``n3`` also lights those of
+    lines of the classes ``n0`` to ``n{lines - 1}`` do. A line of class ``n3`` also lights those of
     class ``m3``, which do not light it. Only CSS does that, so that it works on a static page.
     """
     rules = [
         name_rules(0, names),
-        *_rules([(f".n{k}:is(:hover, :focus)", f":is(.n{k}, .m{k})") for k in range(lines)],
-                "--at: var(--row)"),
-    ]  # fmt: skip
+        *_rules(
+            [(f".n{k}:is(:hover, :focus)", f":is(.n{k}, .m{k})") for k in range(lines)],
+            "--at: var(--row)",
+        ),
+    ]
     script = f"<script>{_SCRIPT}</script>" if lines else ""
     style = _STYLE + "\n".join(rules)
     return f'<style>{style}</style><div class="schedlang">{body}</div>{script}'
@@ -141,7 +148,7 @@ def style(names: int) -> str:
 
 
 def name_rules(first: int, end: int) -> str:
-    """Return the CSS by which names of the numbers from ``first`` to ``end`` light up."""
+    """Return the CSS that lights up names of the numbers from ``first`` to ``end``."""
     pairs = [(f".v{k}:hover", f".v{k}") for k in range(first, end)]
     return "\n".join(_rules(pairs, NAME_LIT))
 

@@ -19,7 +19,7 @@ from schedlang.expr.nodes import Var
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block
 from schedlang.ir.printer import bytes_text
-from schedlang.machine.alignment import ALIGNMENT, aligned
+from schedlang.machine.alignment import ALIGNMENT, align_up
 from schedlang.machine.names import public_name
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.scratch import Scratch
@@ -75,7 +75,7 @@ class Assembly(ABC):
     def layout(self) -> Layout:
         """Return the places of parameters, and the memory of the module."""
         params = _param_places(self.roles)
-        ends = (aligned(p.start + max(1, bytes_of(t))) for t, p in params.items())
+        ends = (align_up(p.start + max(1, bytes_of(t))) for t, p in params.items())
         threads = max((k.per_thread for k in self.kernels), default=0)
         sizes = (isinstance(given, Var) and given.is_size for given in self.roles.inputs)
         memory: MemoryPlan | SizedMemory
@@ -115,7 +115,7 @@ def _param_places(roles: Roles) -> dict[Tensor, ParamPlace]:
             found[tensor] = ParamPlace(
                 roles.named(tensor), start, tensor.dtype, shape_of(tensor), *weight_facts(tensor)
             )
-            start = aligned(start + bytes_of(tensor))
+            start = align_up(start + bytes_of(tensor))
     return found
 
 

@@ -18,7 +18,7 @@ from schedlang.networks.surroundings import Surroundings, surroundings
 from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
-from schedlang.targets.build import unwritten
+from schedlang.targets.build import unwritten_kernel
 
 _PHRASES = {MODEL: "by the cost model", PLAIN: "plain, each stage in loops of its own"}
 Source = Union[Database, str, "os.PathLike[str]", None]
@@ -123,7 +123,7 @@ def _kernel(
         warnings.simplefilter("ignore", SpillWarning)
         warnings.simplefilter("ignore", StrideWarning)
         args = [*group.inputs, *first.sizes, *group.outputs]
-        kernel = unwritten(choice.schedule, args, target, first.name)
+        kernel = unwritten_kernel(choice.schedule, args, target, first.name)
     names = tuple(part.name for part in same)
     made = choice.schedule.copy()
     return PartKernel(names, choice.origin, choice.note, kernel, made, choice.place)

@@ -27,7 +27,7 @@ from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Buffer
 from schedlang.machine.names import Names, short_name
 from schedlang.machine.nest import MachineNest
-from schedlang.machine.scratch import Scratch, aligned
+from schedlang.machine.scratch import Scratch, align_up
 from schedlang.networks.assembly import Assembled, Assembly, Layout, comment_of
 from schedlang.networks.data import CallData, DeviceData
 from schedlang.networks.memory import MemoryPlan
@@ -111,7 +111,7 @@ def _emitted(public: str, roles: Roles, target: Target) -> dict[Program, _Emitte
 def _scratch(call: KernelCall, emitted: Mapping[Program, _Emitted]) -> Scratch:
     """Return a kernel with the bytes of the arrays between its launches."""
     source = emitted[_program(call)].source
-    return Scratch(call.nest, sum(aligned(_bytes(b)) for b in source.scratch), 0)
+    return Scratch(call.nest, sum(align_up(_bytes(b)) for b in source.scratch), 0)
 
 
 def _bytes(buffer: Buffer) -> int:
@@ -174,7 +174,7 @@ class _Views:
         start = 0
         for buffer in source.scratch:
             args.append(self.scratch(position, buffer, start))
-            start += aligned(_bytes(buffer))
+            start += align_up(_bytes(buffer))
         return CallSource(entry, tuple(args), printable(", ".join(call.layers)))
 
     def array(self, tensor: Tensor) -> str:

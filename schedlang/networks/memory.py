@@ -12,8 +12,8 @@ from typing import Optional
 from schedlang.codegen.arena import arena_places
 from schedlang.errors import BuildError
 from schedlang.ir.printer import bytes_text
-from schedlang.machine.alignment import aligned
-from schedlang.markup.columns import aligned as in_columns
+from schedlang.machine.alignment import align_up
+from schedlang.markup.columns import align_columns as in_columns
 
 # the most calls whose lifetimes are drawn beside the table
 MOST_DRAWN = 64
@@ -132,7 +132,7 @@ def _taken_over(
         a, b = tensors.get(new), tensors.get(old)
         if a is None or b is None or new in found or old in found.values():
             continue
-        if b.last == a.first and b.first < a.first and aligned(a.bytes) == aligned(b.bytes):
+        if b.last == a.first and b.first < a.first and align_up(a.bytes) == align_up(b.bytes):
             found[new] = old
     return found
 
@@ -157,7 +157,7 @@ def _planned(tensors: Sequence[Lifetime], taken: Mapping[str, str]) -> MemoryPla
         Placed(t.name, t.bytes, t.first, t.last, offsets[t.name], taken.get(t.name))
         for t in sorted(tensors, key=lambda t: (t.first, t.last, t.name))
     )
-    total = sum(aligned(t.bytes) for t in tensors)
+    total = sum(align_up(t.bytes) for t in tensors)
     return MemoryPlan(tuple(placed), peak, total, max(live, default=0), calls)
 
 
@@ -172,6 +172,6 @@ def _blocks(tensors: Sequence[Lifetime], taken: Mapping[str, str]) -> list[_Bloc
         chain = [t]
         while (following := after.get(chain[-1].name)) is not None:
             chain.append(by_name[following])
-        size = aligned(t.bytes)
+        size = align_up(t.bytes)
         found.append(_Block(tuple(c.name for c in chain), size, t.first, chain[-1].last))
     return found

@@ -13,7 +13,7 @@ import numpy as np
 from schedlang.errors import BuildError, CallError, MissingNameError, explain, listed, nearest
 from schedlang.ir.nest import Nest
 from schedlang.markup.bundle import InNotebooks
-from schedlang.markup.columns import aligned
+from schedlang.markup.columns import align_columns
 from schedlang.markup.elements import folded, table
 from schedlang.markup.flame import bars
 from schedlang.markup.fragment import fragment
@@ -87,7 +87,7 @@ class NetworkProfile(InNotebooks):
         rows += [(_cells(kernel), _label(kernel)) for kernel in self._longest_first()]
         head = f"{printable(self.name)}: {duration(self.seconds)} a call"
         note = [self.note] if self.note else []
-        return "\n".join([head, *note, *aligned(rows)])
+        return "\n".join([head, *note, *align_columns(rows)])
 
     __repr__ = __str__
 

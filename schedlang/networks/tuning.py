@@ -32,7 +32,7 @@ from schedlang.expr.dtypes import itemsize
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Expr, Var
 from schedlang.lowering.lower import lower_state
-from schedlang.markup.columns import aligned
+from schedlang.markup.columns import align_columns
 from schedlang.markup.text import printable
 from schedlang.networks.forms import LEAST_GAIN, Forms
 from schedlang.networks.model import Recipe
@@ -168,7 +168,7 @@ class NetworkTuning:
             rate = "" if t.gflops is None else number(t.gflops, 2)
             named = printable(f"{t.work.name}: {t.note}" if t.note else t.work.name)
             rows.append(((str(len(t.work.parts)), time, rate, str(t.trials)), named))
-        table = aligned(rows) if self.searches else []
+        table = align_columns(rows) if self.searches else []
         unused = _UNUSED if any(not t.work.parts for t in self.searches) else ""
         return "\n".join([head, *table, *filter(None, (unused, self.ended, printable(self.note)))])
 

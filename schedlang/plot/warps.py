@@ -15,7 +15,7 @@ from schedlang.errors import BuildError, PlotError, explain
 from schedlang.expr.dtypes import itemsize
 from schedlang.gpu_lowering.counters import BANKS, SECTOR, WARP, WORD, Counters
 from schedlang.gpu_lowering.lower import device_program
-from schedlang.gpu_lowering.memory_requests import Request, decided_by_data, requests_of_block
+from schedlang.gpu_lowering.memory_requests import Request, depends_on_data, requests_of_block
 from schedlang.gpu_lowering.program import Launch, Program
 from schedlang.ir.nodes import Buffer
 from schedlang.ir.printer import expr_text
@@ -103,7 +103,7 @@ def program_of(subject: Subject, call: str) -> Program:
         raise PlotError(f"{call}({subject.title}): {error}") from None
     if not program.launches:
         raise PlotError(f"{call}({subject.title}): it launches no kernel, since it has no element")
-    if decided_by_data(program):
+    if depends_on_data(program):
         raise PlotError(
             f"{call}({subject.title}): data decide its addresses, as in a gather, and "
             "a picture knows none"

@@ -16,7 +16,7 @@ from schedlang.machine.loop_tree import Place, around, loop_tree
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import For as Loop
 from schedlang.machine.nodes import Function, Num, Reg
-from schedlang.machine.passes.stamps import WHOLE, Slots, slots_of, stamped
+from schedlang.machine.passes.stamps import WHOLE, Slots, slots_of, with_stamps
 from schedlang.machine.verify import verify_machine
 from schedlang.machine.walks import walk as walk_machine
 from schedlang.runtime.profile import Part, Profile
@@ -98,7 +98,7 @@ def cpu_profile(subject: Subject, repeat: int, levels: int, share: float) -> Pro
         # how many pairs of stamps may run
         pairs = share * seconds / (stamp.whole * stamp.seconds_per_tick)
         tree = choose(places, pairs, levels, subject.threads)
-        made = stamped(subject.machine, tree.slots, subject.threads)
+        made = with_stamps(subject.machine, tree.slots, subject.threads)
         verify_machine(made)
         start = subject.load(made)
         alone, calls = _calls(subject, start, tree.slots.width, repeat)
@@ -187,7 +187,7 @@ def measured_stamp(load: Callable[[MachineNest], Start], pairs: int) -> Stamp:
     loop = Loop(Reg("i"), Reg("n"), (empty,))
     nest = MachineNest((Function("stamps", (Reg("n"),), (loop,)),))
     slots = slots_of([empty])
-    start = load(stamped(nest, slots, 0))
+    start = load(with_stamps(nest, slots, 0))
     times = np.zeros(slots.width, "int64")
     start(1, times)
     found: list[tuple[float, float]] = []

@@ -14,7 +14,7 @@ from schedlang.expr.dtypes import array_dtype, stored
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Var
 from schedlang.gpu_lowering.counted_program import KernelCounters
-from schedlang.gpu_lowering.memory_requests import counted, decided_by_data
+from schedlang.gpu_lowering.memory_requests import count_requests, depends_on_data
 from schedlang.gpu_lowering.printer import program_text
 from schedlang.gpu_lowering.program import Program
 from schedlang.gpu_lowering.simt import Simulation, simulate
@@ -117,14 +117,14 @@ class GpuKernel(Kernel):
                 f"counters of kernel {self.name}: caches= and most= are for kernels of a CPU; no "
                 "cache of a GPU is simulated, so leave them out"
             )
-        if decided_by_data(self._program):
+        if depends_on_data(self._program):
             run = self._simulated(args, named, "forward", False)
             return KernelCounters(run.ledgers, self._program)
         given, found = self._bound(args, named)
         scalars: dict[Any, Any] = {v: found[v.name] for v in self._nest.sizes}
         inputs = [a for a in self._nest.args if isinstance(a, Var) or a not in self._nest.outputs]
         scalars.update((a, value) for a, value in zip(inputs, given) if isinstance(a, Var))
-        return KernelCounters(counted(self._program, scalars), self._program)
+        return KernelCounters(count_requests(self._program, scalars), self._program)
 
     def trace(self, *args: Any, most: int = MOST_TRACED, **named: Any) -> Trace:
         """Refuse: the threads of a GPU have no order of accesses."""

@@ -13,7 +13,7 @@ from schedlang.ir.nodes import Buffer
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Reg
 from schedlang.machine.walks import defined, walk
-from schedlang.markup.code import marked
+from schedlang.markup.code import mark_code
 from schedlang.markup.elements import folded
 from schedlang.markup.fragment import fragment
 from schedlang.markup.names import Name, NameTable
@@ -124,7 +124,7 @@ class _Source:
             names[word] = self.names.name(("register", word), title)
             new += [] if word in self.seen else [word]
             self.seen.add(word)
-        code = marked(text, names, keywords, new, note)
+        code = mark_code(text, names, keywords, new, note)
         links = "" if number is None else f" n{number}"
         links += "".join(f" m{k}" for k in self.around.get(-1 if number is None else number, ()))
         focus = "" if number is None else ' tabindex="-1"'

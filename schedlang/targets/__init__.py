@@ -31,7 +31,8 @@ def backend_of(target: Target) -> Backend[Any]:
     if target.backend is not None:
         raise BuildError(
             explain(
-                f"target={target.backend!r}", "it has facts, but builds no kernels",
+                f"target={target.backend!r}",
+                "it has facts, but builds no kernels",
                 "Derive its class from one of schedlang.targets.",
             )
         )

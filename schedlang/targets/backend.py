@@ -41,8 +41,8 @@ class Request(Generic[L]):
     """A scheduled nest that was verified, and what its kernel needs to know.
 
     ``public`` is the name of the kernel's function, and ``steps`` the schedule as Python.
-    ``checked_by_size`` and ``unproven`` are those of the kernel, and ``refused`` the sizes that its
-    file refuses.
+    ``checked_by_size`` and ``unproven`` are the kernel's, and ``refused`` the sizes that its file
+    refuses.
     """
 
     schedule: Schedule

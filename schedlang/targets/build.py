@@ -46,7 +46,7 @@ def lower(
     >>> sl.lower(sl.schedule(B), [A, B]).loops[0].extent
     4
     """
-    checked = _checked(schedule, "lower", te_options)
+    checked = _check_schedule(schedule, "lower", te_options)
     _check_list("lower", args, name)
     outputs = checked.outputs
     if args is not None and not any(a is t for a in args for t in outputs):
@@ -57,14 +57,14 @@ def lower(
 _TE_OPTIONS = frozenset({"simple_mode", "binds", "target_host", "runtime"})
 
 
-def _checked(schedule: Any, what: str, options: Mapping[str, Any]) -> Schedule:
+def _check_schedule(schedule: Any, what: str, options: Mapping[str, Any]) -> Schedule:
     unknown = sorted(set(options) - _TE_OPTIONS)
     if unknown:
         raise ComputeTypeError(f"sl.{what} has no option {unknown[0]!r}")
     check_host(options.get("target_host"))
     if not isinstance(schedule, Schedule):
-        kept = isinstance(getattr(schedule, "schedule", None), Schedule)
-        example = "its .schedule" if kept else "e.g. sl.schedule(C)"
+        has_schedule = isinstance(getattr(schedule, "schedule", None), Schedule)
+        example = "its .schedule" if has_schedule else "e.g. sl.schedule(C)"
         raise ComputeTypeError(
             f"sl.{what}({type(schedule).__name__}): the argument must be a schedule, {example}"
         )
@@ -74,32 +74,38 @@ def _checked(schedule: Any, what: str, options: Mapping[str, Any]) -> Schedule:
 def _check_list(what: str, args: Any, *behind: Any) -> None:
     """Refuse tensors that are not in a list, and a target given in the place of args."""
     if isinstance(args, (Tensor, Var)):
-        given = ", ".join(a.name for a in (args, *behind) if isinstance(a, (Tensor, Var)))
+        names = ", ".join(a.name for a in (args, *behind) if isinstance(a, (Tensor, Var)))
         raise ComputeTypeError(
-            f"sl.{what}(s, {given}): args must be one list; write sl.{what}(s, [{given}])"
+            f"sl.{what}(s, {names}): args must be one list; write sl.{what}(s, [{names}])"
         )
     if isinstance(args, (str, Target, Backend)):
-        shown = f'"{args}"' if isinstance(args, str) else f"{type(args).__name__}(...)"
-        hint = f"; write sl.build(s, target={shown})" if what == "build" else ""
-        raise ComputeTypeError(f"sl.{what}(s, {shown}): args must be a list of tensors{hint}")
+        spelling = f'"{args}"' if isinstance(args, str) else f"{type(args).__name__}(...)"
+        hint = f"; write sl.build(s, target={spelling})" if what == "build" else ""
+        raise ComputeTypeError(f"sl.{what}(s, {spelling}): args must be a list of tensors{hint}")
 
 
 def build(
-    schedule: Any, args: Sequence[Any] | None = None, target: Any = None, name: str | None = None,
-    fastmath: bool = False, barriers: bool = True, lineinfo: bool = False, **te_options: Any,
-) -> Kernel:  # fmt: skip
+    schedule: Any,
+    args: Sequence[Any] | None = None,
+    target: Any = None,
+    name: str | None = None,
+    fastmath: bool = False,
+    barriers: bool = True,
+    lineinfo: bool = False,
+    **te_options: Any,
+) -> Kernel:
     """Return a :class:`Kernel` from a schedule.
 
     ``args``: the tensors (and scalars) in calling order; by default the placeholders in order of
     first appearance, then scalars, then outputs. ``target``: ``"cpu"``, ``"python"`` (the same
     source, not compiled), ``"c"`` (C, compiled by the system's ``cc``), ``"cuda"``,
     ``"cuda-emulator"`` (the CUDA kernels on the CPU), a :class:`~schedlang.target.Target`, or the
-    object or name of a target that a package brings (see ``docs/targets.md``); by default that of
-    the enclosing ``with Target(...)``, else the CPU. ``fastmath`` lets the compiler reassociate
-    floating-point operations and assume that there are no NaNs and infinities. With ``lineinfo``
-    the machine code of a GPU kernel names the lines of the file, for ncu and other tools; it
-    changes no instruction. With ``SCHEDLANG_CUDA=emulator`` in the environment, ``"cuda"`` means
-    the emulator.
+    object or name of a target that a package brings (see ``docs/targets.md``); by default the
+    target of the enclosing ``with Target(...)``, else the CPU. ``fastmath`` lets the compiler
+    reassociate floating-point operations and assume that there are no NaNs and infinities. With
+    ``lineinfo`` the machine code of a GPU kernel names the lines of the file, for ncu and other
+    tools; it changes no instruction. With ``SCHEDLANG_CUDA=emulator`` in the environment,
+    ``"cuda"`` means the emulator.
 
     ``barriers=False``, for ``"cuda-emulator"`` only, leaves out the barriers between the threads of
     a block. ``f.check(...)`` then shows which threads race, and for what.
@@ -119,7 +125,7 @@ def build(
     >>> sl.build(sl.schedule(B), [A, B], target="python")(np.ones(4, "float32"))
     array([2., 2., 2., 2.], dtype=float32)
     """
-    _checked(schedule, "build", te_options)
+    _check_schedule(schedule, "build", te_options)
     _check_list("build", args, target, name, fastmath)
     if name in ("llvm", "cuda"):
         raise ComputeTypeError(
@@ -127,15 +133,20 @@ def build(
             "target_host has no meaning here: leave it out"
         )
     where = or_emulator(Target.of(target))
-    made = unwritten(schedule, args, where, name, fastmath, barriers, lineinfo)
-    made.write()
-    return made
+    kernel = unwritten_kernel(schedule, args, where, name, fastmath, barriers, lineinfo)
+    kernel.write()
+    return kernel
 
 
-def unwritten(
-    schedule: Schedule, args: Sequence[Any] | None, where: Target, name: str | None = None,
-    fastmath: bool = False, barriers: bool = True, lineinfo: bool = False,
-) -> Kernel:  # fmt: skip
+def unwritten_kernel(
+    schedule: Schedule,
+    args: Sequence[Any] | None,
+    where: Target,
+    name: str | None = None,
+    fastmath: bool = False,
+    barriers: bool = True,
+    lineinfo: bool = False,
+) -> Kernel:
     """Return the kernel of :func:`build`; its source is written when a file is first needed."""
     if not isinstance(fastmath, bool):
         raise BuildError(
@@ -150,11 +161,11 @@ def unwritten(
     public = public_name(check_name(name, "a kernel") if name is not None else nest.name)
     # before the verifier: its messages name the bound axes, the verifier's only loops
     lowered = backend.lowered(nest, where, options)
-    found = report(nest)
-    for access in found.accesses:
+    proofs = report(nest)
+    for access in proofs.accesses:
         if access.exact and not access.needs_sizes:
             raise BuildError(access.refusal(f"sl.build of {nest.name},"))
-    checked = any(u.needs_sizes for u in found.accesses)
+    checked = any(u.needs_sizes for u in proofs.accesses)
     signature = signature_of(nest, in_place_pairs(nest))
     conditions = sized_storage(nest).conditions
     if checked:
@@ -163,7 +174,7 @@ def unwritten(
     steps = schedule.as_python()
     for text, category in backend.warnings(nest, lowered, where):
         warnings.warn(text, category, stacklevel=3)
-    unproven = found.open
+    unproven = proofs.open
     if lowered.loops is not nest:
         unproven = tuple(dict.fromkeys((*unproven, *report(lowered.loops).open)))
     for sentence in unproven:
@@ -171,10 +182,19 @@ def unwritten(
         warnings.warn(text, UnprovenWarning, stacklevel=3)
     return backend.kernel(
         Request(
-            schedule, nest, lowered, where, public, options, signature, steps, checked, unproven,
+            schedule,
+            nest,
+            lowered,
+            where,
+            public,
+            options,
+            signature,
+            steps,
+            checked,
+            unproven,
             refused,
         )
     )
 
 
-__all__ = ["build", "lower", "unwritten"]
+__all__ = ["build", "lower", "unwritten_kernel"]

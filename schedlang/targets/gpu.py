@@ -37,6 +37,11 @@ class GpuBackend(Backend[Launched]):
         """Return the file of numba.cuda kernels, which is emitted when it is first needed."""
         options = request.options
         return DeviceFile(
-            request.lowered.program, request.target.arch, request.public, request.steps,
-            options.fastmath, options.lineinfo, request.refused,
-        )  # fmt: skip
+            request.lowered.program,
+            request.target.arch,
+            request.public,
+            request.steps,
+            options.fastmath,
+            options.lineinfo,
+            request.refused,
+        )

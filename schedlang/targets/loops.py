@@ -10,8 +10,8 @@ from schedlang.codegen.listing import Line, Listing
 from schedlang.codegen.network_file import NetworkFile, render_network, with_comments
 from schedlang.codegen.numba_cpu import source_of
 from schedlang.codegen.numba_file import HELPERS, render
-from schedlang.diagnostics.spills import guarded, spills
-from schedlang.diagnostics.strides import strided
+from schedlang.diagnostics.spills import guarded_tiles, spills
+from schedlang.diagnostics.strides import strided_accesses
 from schedlang.errors import SpillWarning, StrideWarning
 from schedlang.intrinsics.dialect import NAMES
 from schedlang.ir.nest import Nest
@@ -40,12 +40,11 @@ class PrintedBackend(Backend[L]):
     def machine(self, request: Request[L]) -> MachineNest:
         """Return the machine nest, which passes of the target's own may change."""
         loops, host = request.lowered.loops, self.host(request.target)
-        taken, fastmath = self.taken(loops), request.options.fastmath
-        return machine_nest(loops, host, request.public, taken, fastmath)
+        names_taken, fastmath = self.taken(loops), request.options.fastmath
+        return machine_nest(loops, host, request.public, names_taken, fastmath)
 
     def reserved(self, names: Iterable[str]) -> Sequence[str]:
-        """Return names that no function of the file may have: those of ``names`` that are unsafe.
-        """
+        """Return the names that no function of the file may have: the unsafe ones of ``names``."""
         return ()
 
     @abstractmethod
@@ -71,10 +70,19 @@ class PrintedBackend(Backend[L]):
         serial_text = self.printed(request, serial(machine)).text if parallel else ""
         listing = self.printed(request, machine)
         built = Built(
-            request.signature, request.target, machine.entry.name, request.public, listing.text,
-            machine, serial_text, request.checked_by_size, request.unproven, listing.numbers,
-            request.options.fastmath, listing.launches,
-        )  # fmt: skip
+            request.signature,
+            request.target,
+            machine.entry.name,
+            request.public,
+            listing.text,
+            machine,
+            serial_text,
+            request.checked_by_size,
+            request.unproven,
+            listing.numbers,
+            request.options.fastmath,
+            listing.launches,
+        )
         return self.wrapped(request, built)
 
 
@@ -92,9 +100,9 @@ class LoopBackend(PrintedBackend[Lowered]):
         self, nest: Nest, lowered: Lowered, target: Target
     ) -> Iterator[tuple[str, type[Warning]]]:
         """Yield tiles that leave the registers, and lanes that are far apart in memory."""
-        for text in (*spills(lowered.loops, target), *guarded(lowered.loops, target)):
+        for text in (*spills(lowered.loops, target), *guarded_tiles(lowered.loops, target)):
             yield text, SpillWarning
-        for text in strided(lowered.loops, target):
+        for text in strided_accesses(lowered.loops, target):
             yield text, StrideWarning
 
 
@@ -105,7 +113,7 @@ def _plain(stmt: Stmt) -> Stmt:
 
 
 class NumbaBackend(PrintedBackend[L]):
-    """A target whose file is Python, which numba compiles, or which runs as it is."""
+    """A target whose file is Python, which numba compiles, or which runs without compilation."""
 
     def shown(self, request: Request[L]) -> str:
         """Return what the header of the file shows."""
@@ -114,9 +122,14 @@ class NumbaBackend(PrintedBackend[L]):
     def printed(self, request: Request[L], machine: MachineNest) -> Listing:
         source, compiled = source_of(machine, request.public), not self.facts.interpreted
         return render(
-            request.lowered.loops, source, request.steps, request.options.fastmath, compiled,
-            self.shown(request), request.refused,
-        )  # fmt: skip
+            request.lowered.loops,
+            source,
+            request.steps,
+            request.options.fastmath,
+            compiled,
+            self.shown(request),
+            request.refused,
+        )
 
     def network_file(
         self, file: NetworkFile, machine: MachineNest, comments: Mapping[str, Sequence[str]]

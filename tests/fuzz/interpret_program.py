@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from schedlang.expr.dtypes import stored
-from schedlang.gpu_lowering.lockstep import number, performed
+from schedlang.gpu_lowering.lockstep import number, perform
 from schedlang.gpu_lowering.program import Program, Scratch
 from schedlang.index.linear import Lin, to_expr
 from schedlang.index.simplify import to_lin
@@ -30,7 +30,7 @@ def interpret_program(
     """
     work, values = Work(), dict(given)
     of_launch = {kernel.launch: kernel for kernel in kernels}
-    for step in performed(program.steps, values):
+    for step in perform(program.steps, values):
         if isinstance(step, Scratch):
             values[step.buffer] = _scratch(step.buffer, values)
         else:

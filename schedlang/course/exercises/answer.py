@@ -22,10 +22,10 @@ from schedlang.targets.build import build
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer to an exercise: its name, and the kernel and schedule by which it runs.
+    """An answer to an exercise: its name, and the kernel and schedule that run it.
 
-    ``outputs`` are its tensors, and ``name`` is that of the first one. A tensor alone has neither
-    ``schedule`` nor ``kernel``: NumPy computes it.
+    ``outputs`` are its tensors, and ``name`` is the name of the first one. A tensor alone has
+    neither ``schedule`` nor ``kernel``: NumPy computes it.
     """
 
     name: str
@@ -39,35 +39,37 @@ class Answer:
         return input_names(self.outputs)
 
     def arguments(self, arrays: Sequence[Any]) -> list[Any]:
-        """Return ``arrays``, in the order of ``inputs``, in that of the kernel's parameters."""
+        """Return ``arrays``, which are in the order of ``inputs``, in the order of the kernel's
+        parameters."""
         if self.kernel is None:
             return list(arrays)
-        taken = [p.name for p in self.kernel.signature.parameters
-                 if not p.is_output and not p.is_scalar]  # fmt: skip
-        return in_order(arrays, self.inputs, taken)
+        input_names = [
+            p.name for p in self.kernel.signature.parameters if not p.is_output and not p.is_scalar
+        ]
+        return in_order(arrays, self.inputs, input_names)
 
     def results(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """Return the arrays that the answer computes of ``arrays``, in the order of ``inputs``.
 
         A kernel of the emulator runs in lockstep, so that races are errors.
         """
-        given = self.arguments(arrays)
+        operands = self.arguments(arrays)
         if self.kernel is None:
-            found = reference(self.outputs)(*given)
+            results = reference(self.outputs)(*operands)
         elif isinstance(self.kernel, GpuKernel) and not self.kernel.target.facts.needs_driver:
-            found = self.kernel.check(*given)
+            results = self.kernel.check(*operands)
         else:
-            found = self.kernel(*given)
-        return found if isinstance(found, tuple) else (found,)
+            results = self.kernel(*operands)
+        return results if isinstance(results, tuple) else (results,)
 
     def call(self, arrays: Sequence[Any]) -> Callable[[], Any]:
         """Return a call of the kernel on ``arrays``, with outputs that are allocated once."""
         assert self.kernel is not None
-        kernel, given, made = self.kernel, self.arguments(arrays), self.results(arrays)
+        kernel, operands, outputs_once = self.kernel, self.arguments(arrays), self.results(arrays)
         parameters = kernel.signature.parameters
-        values = [*given, *made]
+        values = [*operands, *outputs_once]
         if len(values) == len(parameters):
-            inputs, outputs = iter(given), iter(made)
+            inputs, outputs = iter(operands), iter(outputs_once)
             values = [next(outputs if p.is_output else inputs) for p in parameters]
         return lambda: kernel(*values)
 
@@ -104,10 +106,11 @@ def arrays_for(outputs: Sequence[Tensor], seed: int = 0) -> list[np.ndarray[Any,
     if symbolic:
         raise CallError(
             explain(
-                f"check({outputs[0].name})", f"it has no value for {symbolic[0].name}",
+                f"check({outputs[0].name})",
+                f"it has no value for {symbolic[0].name}",
                 "Give the arrays after the expected result: check(answer, expected, a, b).",
             )
-        )  # fmt: skip
+        )
     rng = np.random.default_rng(seed)
     return [_array(tensor, rng) for tensor in placeholders(outputs)]
 

@@ -27,18 +27,27 @@ PLAIN = 1e-6
 
 
 def check(
-    answer: Any, expected: Any = None, *arrays: Any, has: str | Sequence[str] = (),
-    nest: str | Schedule | None = None, counts: Mapping[str, int] | None = None,
-    most: Mapping[str, int] | None = None, faster_than: Any = None, times: float = 1.0,
-    caches: Any = True, start: Schedule | None = None, target: Any = None,
-    rtol: float | None = None, hint: str = "",
-) -> None:  # fmt: skip
+    answer: Any,
+    expected: Any = None,
+    *arrays: Any,
+    has: str | Sequence[str] = (),
+    nest: str | Schedule | None = None,
+    counts: Mapping[str, int] | None = None,
+    most: Mapping[str, int] | None = None,
+    faster_than: Any = None,
+    times: float = 1.0,
+    caches: Any = True,
+    start: Schedule | None = None,
+    target: Any = None,
+    rtol: float | None = None,
+    hint: str = "",
+) -> None:
     """Print that an answer to an exercise is correct, or raise an error that says what is not.
 
     ``answer`` is a tensor or a list of the tensors of one computation, a schedule, a kernel, a
     number, an array, or a tuple of these last two. ``...`` stands for an answer that is still to be
-    written, and so does a schedule that has no step, or only those of ``start``, the schedule that
-    an exercise begins with: then ``check`` only says so.
+    written, and so does a schedule without steps, or with no steps besides those of ``start``, the
+    schedule that an exercise begins with: then ``check`` only says so.
 
     ``expected`` is the result: a function of NumPy arrays, a tensor, an array or a number. A
     schedule and a kernel may leave it out: their results are compared with ``sl.reference``.
@@ -55,7 +64,7 @@ def check(
         the loop nest, as text or as a schedule; the first line of the text may be left out
     ``counts``, ``most``
         exact numbers, and the largest allowed ones, of ``f.counters``: its fields, functions such
-        as ``sin``, or ``L1`` for cache lines. ``caches`` are those of ``f.counters``.
+        as ``sin``, or ``L1`` for cache lines. ``caches`` are as in ``f.counters``.
     ``faster_than``, ``times``
         a schedule, kernel or function of the arrays, timed in turns, and the least speedup
 
@@ -83,8 +92,16 @@ def check(
       Every element is 0.5 times the expected one.
     """
     try:
-        _check(answer, expected, arrays, _Demands(has, nest, counts or {}, most or {}, faster_than,
-                                                  times, caches), start, target, rtol, hint)
+        _check(
+            answer,
+            expected,
+            arrays,
+            _Demands(has, nest, counts or {}, most or {}, faster_than, times, caches),
+            start,
+            target,
+            rtol,
+            hint,
+        )
     except (CheckError, CallError, CallTypeError) as error:
         raise shortened(error) from None
 
@@ -103,43 +120,52 @@ class _Demands:
 
     def __bool__(self) -> bool:
         return bool(
-            self.has or self.nest is not None or self.counts or self.most
+            self.has
+            or self.nest is not None
+            or self.counts
+            or self.most
             or self.faster_than is not None
-        )  # fmt: skip
+        )
 
     def unmet(self, answer: Answer, arrays: Sequence[Any]) -> tuple[Shortfall | None, list[str]]:
         """Return what the answer lacks, or sentences about what it does."""
         notes: list[str] = []
-        found: Shortfall | None = lacks_steps(answer, self.has) if self.has else None
-        if found is None and self.nest is not None:
-            found = other_nest(answer, self.nest)
-        if found is None and (self.counts or self.most):
-            found, notes = wrong_counts(answer, arrays, self.counts, self.most, self.caches)
-        if found is None and self.faster_than is not None:
-            found, more = too_slow(answer, arrays, self.faster_than, self.times)
+        shortfall: Shortfall | None = lacks_steps(answer, self.has) if self.has else None
+        if shortfall is None and self.nest is not None:
+            shortfall = other_nest(answer, self.nest)
+        if shortfall is None and (self.counts or self.most):
+            shortfall, notes = wrong_counts(answer, arrays, self.counts, self.most, self.caches)
+        if shortfall is None and self.faster_than is not None:
+            shortfall, more = too_slow(answer, arrays, self.faster_than, self.times)
             notes += more
-        return found, notes
+        return shortfall, notes
 
 
 def _check(
-    given: Any, expected: Any, arrays: Sequence[Any], demands: _Demands, start: Schedule | None,
-    target: Any, rtol: float | None, hint: str,
-) -> None:  # fmt: skip
+    solution: Any,
+    expected: Any,
+    arrays: Sequence[Any],
+    demands: _Demands,
+    start: Schedule | None,
+    target: Any,
+    rtol: float | None,
+    hint: str,
+) -> None:
     if not isinstance(demands.times, Real) or not 0 < demands.times or not isfinite(demands.times):
         raise CallError(f"check(times={demands.times!r}): give a number above 0")
     if rtol is not None and (not isinstance(rtol, Real) or not 0 <= rtol or not isfinite(rtol)):
         raise CallError(f"check(rtol={rtol!r}): give a number of 0 or more")
-    if _is_open(given):
+    if _is_open(solution):
         print(UNSOLVED)
         return
-    if isinstance(given, Schedule):
+    if isinstance(solution, Schedule):
         begun = "" if start is None else start.as_python()
-        if not given.steps or given.as_python() == begun:
-            print(NO_STEP.format(f"the schedule of {given.outputs[0].op.name}"))
+        if not solution.steps or solution.as_python() == begun:
+            print(NO_STEP.format(f"the schedule of {solution.outputs[0].op.name}"))
             return
-    answer = answer_of(given, target)
+    answer = answer_of(solution, target)
     if answer is None:
-        _check_value(given, expected, demands, rtol, hint)
+        _check_value(solution, expected, demands, rtol, hint)
         return
     if answer.kernel is None and (demands or expected is None):
         why = "a tensor has no schedule" if demands else "a tensor alone has nothing to compare"
@@ -148,16 +174,19 @@ def _check(
     values = list(arrays) or arrays_for(answer.outputs)
     if arrays:
         values = in_order(values, _order(expected), answer.inputs)
-    found = answer.results(values)
-    wanted = _expected(expected, answer, values)
-    if len(found) != len(wanted):
-        _raise(Shortfall(f"{answer.name} has {len(found)} outputs, not {len(wanted)}"), hint)
+    results = answer.results(values)
+    expected_results = _expected_results(expected, answer, values)
+    if len(results) != len(expected_results):
+        _raise(
+            Shortfall(f"{answer.name} has {len(results)} outputs, not {len(expected_results)}"),
+            hint,
+        )
     tolerance = 2 * tolerance_for(answer.outputs) if rtol is None else rtol
-    for tensor, ours, theirs in zip(answer.outputs, found, wanted):
+    for tensor, ours, theirs in zip(answer.outputs, results, expected_results):
         _raise(difference(tensor.name, ours, theirs, max(tolerance, 1e-12)), hint)
     unmet, notes = demands.unmet(answer, values)
     _raise(unmet, hint)
-    total = sum(np.asarray(a).size for a in found)
+    total = sum(np.asarray(a).size for a in results)
     names = ", ".join(t.name for t in answer.outputs)
     elements = f"all {total:,} elements of {names} are right" if total > 1 else f"{names} is right"
     print(f"Correct: {'; '.join([elements, *notes])}.")
@@ -171,43 +200,51 @@ def _is_open(given: Any) -> bool:
 
 
 def _check_value(
-    given: Any, expected: Any, demands: _Demands, rtol: float | None, hint: str
+    solution: Any, expected: Any, demands: _Demands, rtol: float | None, hint: str
 ) -> None:
     """Compare numbers, texts or arrays."""
-    what = f"check({type(given).__name__})"
+    what = f"check({type(solution).__name__})"
     if demands:
         raise CallTypeError(
-            explain(what, "only a schedule or a kernel has steps, counts and a speed",
-                    "Give the schedule: check(s, ...).")
-        )  # fmt: skip
-    if expected is None or callable(given):
+            explain(
+                what,
+                "only a schedule or a kernel has steps, counts and a speed",
+                "Give the schedule: check(s, ...).",
+            )
+        )
+    if expected is None or callable(solution):
         raise CallTypeError(
-            explain(what, "it compares tensors, schedules, kernels, numbers and arrays",
-                    "Give one of these, and the expected result.")
-        )  # fmt: skip
-    ours, theirs = (one if isinstance(one, (tuple, list)) else (one,) for one in (given, expected))
+            explain(
+                what,
+                "it compares tensors, schedules, kernels, numbers and arrays",
+                "Give one of these, and the expected result.",
+            )
+        )
+    ours, theirs = (
+        one if isinstance(one, (tuple, list)) else (one,) for one in (solution, expected)
+    )
     if len(ours) != len(theirs):
         _raise(Shortfall(f"there are {len(ours)} answers, and {len(theirs)} are asked for"), hint)
     for n, (one, right) in enumerate(zip(ours, theirs)):
         name = "the answer" if len(ours) == 1 else f"answer {n + 1}"
-        found = difference(name, one, right, PLAIN if rtol is None else rtol)
-        if found is not None and np.asarray(one).ndim == 0:
+        shortfall = difference(name, one, right, PLAIN if rtol is None else rtol)
+        if shortfall is not None and np.asarray(one).ndim == 0:
             # the right number would be the solution
-            found = Shortfall(f"{name}, {one}, is not right")
-        _raise(found, hint)
+            shortfall = Shortfall(f"{name}, {one}, is not right")
+        _raise(shortfall, hint)
     print("Correct.")
 
 
-def _expected(expected: Any, answer: Answer, arrays: Sequence[Any]) -> tuple[Any, ...]:
+def _expected_results(expected: Any, answer: Answer, arrays: Sequence[Any]) -> tuple[Any, ...]:
     if expected is None:
-        found = reference(answer.outputs)(*arrays)
+        results = reference(answer.outputs)(*arrays)
     elif isinstance(expected, Tensor):
-        found = reference(expected)(*in_order(arrays, answer.inputs, _order(expected)))
+        results = reference(expected)(*in_order(arrays, answer.inputs, _order(expected)))
     elif callable(expected):
-        found = _called(expected, in_order(arrays, answer.inputs, _order(expected)))
+        results = _called(expected, in_order(arrays, answer.inputs, _order(expected)))
     else:
-        found = expected
-    return tuple(found) if isinstance(found, (tuple, list)) else (found,)
+        results = expected
+    return tuple(results) if isinstance(results, (tuple, list)) else (results,)
 
 
 def _order(expected: Any) -> list[str]:

@@ -16,7 +16,7 @@ class Shortfall(NamedTuple):
     hint: str = ""
 
 
-def difference(name: str, found: Any, expected: Any, tolerance: float) -> Shortfall | None:
+def difference(name: str, result: Any, expected: Any, tolerance: float) -> Shortfall | None:
     """Return how ``found`` differs from ``expected``; ``None`` if it does not.
 
     ``tolerance`` is the accepted error, relative to the largest expected element if that is above
@@ -30,23 +30,23 @@ def difference(name: str, found: Any, expected: Any, tolerance: float) -> Shortf
     >>> difference("C", found, found + 1e-9, 1e-6) is None
     True
     """
-    got, want = np.asarray(found), np.asarray(expected)
-    if got.shape != want.shape:
-        flipped = got.ndim == 2 and _agrees(got.T, want, tolerance)
+    actual, want = np.asarray(result), np.asarray(expected)
+    if actual.shape != want.shape:
+        flipped = actual.ndim == 2 and _agrees(actual.T, want, tolerance)
         return Shortfall(
-            f"{name} has shape {got.shape}, and the expected result has shape {want.shape}",
+            f"{name} has shape {actual.shape}, and the expected result has shape {want.shape}",
             _TRANSPOSED.format(name) if flipped else "",
         )
-    wrong = _wrong(got, want, tolerance)
+    wrong = _wrong(actual, want, tolerance)
     if not wrong.any():
         return None
     places = np.argwhere(wrong)
     first = tuple(int(n) for n in places[0])
     at = f"[{', '.join(map(str, first))}]" if first else ""
-    why = f"{name}{at} is {_text(got[first])} and should be {_text(want[first])}"
-    if got.size > 1:
+    why = f"{name}{at} is {_text(actual[first])} and should be {_text(want[first])}"
+    if actual.size > 1:
         why += f"; {_share(wrong, places)}"
-    return Shortfall(why, _pattern(name, got, want, tolerance))
+    return Shortfall(why, _pattern(name, actual, want, tolerance))
 
 
 _TRANSPOSED = "{} is the transpose of the expected result: exchange its two axes."

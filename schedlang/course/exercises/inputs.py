@@ -1,7 +1,7 @@
-"""The arrays of an exercise in the order in which each side takes them.
+"""The arrays of an exercise in the order of each side.
 
-``sl.reference`` takes inputs in the order in which a computation reads them, so that an answer may
-read them in another order than the expected result does.
+``sl.reference`` takes inputs in the order of a computation's reads, so that an answer may read them
+in another order than the expected result does.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ def in_order(arrays: Sequence[Any], given: Sequence[str], wanted: Sequence[str])
     >>> in_order([1, 2, 3], ["A", "B"], ["b", "a"])
     [2, 1, 3]
     """
-    known = [name.casefold() for name in given]
-    asked = [name.casefold() for name in wanted]
-    if sorted(known) != sorted(asked) or len(set(known)) < len(known) or len(arrays) < len(known):
+    names = [name.casefold() for name in given]
+    order = [name.casefold() for name in wanted]
+    if sorted(names) != sorted(order) or len(set(names)) < len(names) or len(arrays) < len(names):
         return list(arrays)
-    return [*(arrays[known.index(name)] for name in asked), *arrays[len(known) :]]
+    return [*(arrays[names.index(name)] for name in order), *arrays[len(names) :]]
 
 
 def input_names(outputs: Sequence[Tensor]) -> list[str]:
@@ -41,8 +41,11 @@ def parameter_names(function: Callable[..., Any]) -> list[str]:
     ['a', 'b']
     """
     try:
-        found = signature(function).parameters.values()
+        parameters = signature(function).parameters.values()
     except (TypeError, ValueError):
         return []
-    return [p.name for p in found
-            if p.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)]  # fmt: skip
+    return [
+        p.name
+        for p in parameters
+        if p.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    ]

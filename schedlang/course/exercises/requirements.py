@@ -43,8 +43,8 @@ def other_nest(answer: Answer, wanted: str | Schedule) -> Shortfall | None:
     ours, theirs = _lines(answer.kernel.loop_nest), _lines(wanted)
     if ours == theirs:
         return None
-    shown = difflib.unified_diff(theirs, ours, "wanted", "yours", lineterm="", n=2)
-    lines = [line for line in shown if not line.startswith("@@")]
+    diff_lines = difflib.unified_diff(theirs, ours, "wanted", "yours", lineterm="", n=2)
+    lines = [line for line in diff_lines if not line.startswith("@@")]
     return Shortfall(f"the loop nest of {answer.name} is another one", "\n".join(lines))
 
 
@@ -55,23 +55,26 @@ def _lines(nest: Any) -> list[str]:
 
 
 def wrong_counts(
-    answer: Answer, arrays: Sequence[Any], exact: Mapping[str, int], most: Mapping[str, int],
+    answer: Answer,
+    arrays: Sequence[Any],
+    exact: Mapping[str, int],
+    most: Mapping[str, int],
     caches: Any,
-) -> tuple[Shortfall | None, list[str]]:  # fmt: skip
+) -> tuple[Shortfall | None, list[str]]:
     """Return the first count that is not as demanded, and sentences about those that are."""
     assert answer.kernel is not None
     simulated = any(name[1:].isdigit() for name in (*exact, *most))
     ordered = answer.kernel.target.facts.ordered
     options = {"caches": caches if simulated else False} if ordered else {}
-    found = answer.kernel.counters(*answer.arguments(arrays), **options)
+    counters = answer.kernel.counters(*answer.arguments(arrays), **options)
     notes = []
-    for name, wanted in exact.items():
-        ours = _count(found, name)
-        if ours != wanted:
-            return Shortfall(f"{answer.name} has {_said(name, ours)}, not {wanted:,}"), []
+    for name, demanded in exact.items():
+        ours = _count(counters, name)
+        if ours != demanded:
+            return Shortfall(f"{answer.name} has {_said(name, ours)}, not {demanded:,}"), []
         notes.append(_said(name, ours))
     for name, limit in most.items():
-        ours = _count(found, name)
+        ours = _count(counters, name)
         if ours > limit:
             why = f"{answer.name} has {_said(name, ours)}; at most {limit:,} are asked for"
             return Shortfall(why, _reason(answer.kernel, name)), []
@@ -110,8 +113,9 @@ def _count(found: Mapping[str, Any], name: str) -> int:
     if name[:1] == "L" and name[1:].isdigit():
         level = int(name[1:])
         if not 1 <= level <= len(total.lines):
-            raise CallError(f"check(counts): {name} is no level of the {len(total.lines)} "
-                            "simulated caches")  # fmt: skip
+            raise CallError(
+                f"check(counts): {name} is no level of the {len(total.lines)} simulated caches"
+            )
         return int(total.lines[level - 1])
     value = getattr(total, name, None)
     if isinstance(value, int):
@@ -126,9 +130,10 @@ def _count(found: Mapping[str, Any], name: str) -> int:
 
 def _unknown(name: str, known: Any) -> str:
     return explain(
-        f"check(counts or most, {name!r})", f"no such count{nearest(name, known)}",
+        f"check(counts or most, {name!r})",
+        f"no such count{nearest(name, known)}",
         "Counts are the fields of docs/counting.md, L1 to L3, and functions such as sin.",
-    )  # fmt: skip
+    )
 
 
 def too_slow(
@@ -139,15 +144,18 @@ def too_slow(
     if answer.kernel.target.facts.timing != "host":
         raise CallError(
             explain(
-                "check(faster_than=...)", "a CPU emulates the GPU, and its times say nothing",
+                "check(faster_than=...)",
+                "a CPU emulates the GPU, and its times say nothing",
                 "Demand counts instead, as in most={'global_loads': 64}.",
             )
-        )  # fmt: skip
-    found = race(answer.call(arrays), _runs(other, answer, arrays), times)
-    if found.speedup >= times:
-        return None, [str(found)]
-    asked = "faster is" if times == 1 else f"{times:g} times is"
-    return Shortfall(f"{answer.name} is {found}; {asked} asked for", _advice(answer.kernel)), []
+        )
+    race_result = race(answer.call(arrays), _runs(other, answer, arrays), times)
+    if race_result.speedup >= times:
+        return None, [str(race_result)]
+    demand = "faster is" if times == 1 else f"{times:g} times is"
+    return Shortfall(
+        f"{answer.name} is {race_result}; {demand} asked for", _advice(answer.kernel)
+    ), []
 
 
 def _runs(other: Any, answer: Answer, arrays: Sequence[Any]) -> Callable[[], Any]:

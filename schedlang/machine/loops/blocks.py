@@ -31,7 +31,7 @@ def block_unrolls(body: Block, job: LoopJob) -> Block:
 
 
 def _blocked(stmt: Stmt, around: int) -> Stmt:
-    """Return ``stmt``, of which unrolled loops make ``around`` copies, with its loops in blocks."""
+    """Return ``stmt`` with its loops in blocks; unrolled loops make ``around`` copies of it."""
     if isinstance(stmt, For):
         if stmt.axis.is_reduce or stmt.kind == "vectorize":
             return stmt
@@ -69,10 +69,10 @@ def _in_blocks(loop: For, extent: int, length: int) -> Stmt:
     """
     count, rest = divmod(extent, length)
     body = Block((_part(loop, length, Lin.of(loop.axis) * length),))
-    made: list[Stmt] = [replace(loop, extent=count, kind="serial", pragmas=(), body=body)]
+    loops: list[Stmt] = [replace(loop, extent=count, kind="serial", pragmas=(), body=body)]
     if rest:
-        made.append(_part(loop, rest, Lin.of(count * length)))
-    return Block(tuple(made))
+        loops.append(_part(loop, rest, Lin.of(count * length)))
+    return Block(tuple(loops))
 
 
 def _part(loop: For, length: int, first: Lin) -> Stmt:

@@ -58,7 +58,7 @@ def settle_conditions(body: Block, job: LoopJob) -> Block:
     """
     if not any(_is_conditional(stmt) for stmt, _ in walk(body)):
         return body
-    return block_of(_settled(body, _Place(job.values, job.known)))
+    return block_of(_settle(body, _Place(job.values, job.known)))
 
 
 def _is_conditional(stmt: Stmt) -> bool:
@@ -72,14 +72,14 @@ def _has_choices(roots: Iterable[Expr]) -> bool:
     return False
 
 
-def _settled(stmt: Stmt, place: _Place) -> Stmt:
+def _settle(stmt: Stmt, place: _Place) -> Stmt:
     if isinstance(stmt, If):
         return _guard(stmt, place)
     if not stmt.HELD:
         return with_expressions(stmt, lambda root: _choice(root, place))
     if isinstance(stmt, For):
-        known = place.known.extended(stmt.axis, Lin.of(0), to_lin(stmt.extent) - 1)
-        place = replace(place, known=known)
+        inside = place.known.extended(stmt.axis, Lin.of(0), to_lin(stmt.extent) - 1)
+        place = replace(place, known=inside)
     elif isinstance(stmt, Strips):
         last = Lin.of(stmt.stop - stmt.step)
         place = replace(place, known=place.known.extended(stmt.start, Lin.of(0), last))
@@ -89,26 +89,26 @@ def _settled(stmt: Stmt, place: _Place) -> Stmt:
         return _copy(stmt, place)
     elif isinstance(stmt, Lanes):
         place = replace(place, lanes=stmt)
-    return with_held(stmt, lambda inner: _settled(inner, place))
+    return with_held(stmt, lambda inner: _settle(inner, place))
 
 
 def _copy(stmt: Copy, place: _Place) -> Copy:
     inside = replace(place, values={**place.values, stmt.axis: Lin.of(stmt.at)})
-    return changed(stmt, body=block_of(_settled(stmt.body, inside)))
+    return changed(stmt, body=block_of(_settle(stmt.body, inside)))
 
 
 def _guard(stmt: If, place: _Place) -> Stmt:
     test = _condition(stmt.cond, place)
     if isinstance(test, Const):
-        return _settled(stmt.body, place) if test.value else NOTHING
+        return _settle(stmt.body, place) if test.value else NOTHING
     test = _choice(test, place)
     if _differs(test, place):
         leads = place.leads and _holds_in_first_lane(test, place)
-        body = block_of(_settled(stmt.body, replace(place, leads=leads)))
+        body = block_of(_settle(stmt.body, replace(place, leads=leads)))
         return Masked(test, body, stmt.note, leads, stmt.number)
     facts = facts_of(stmt.cond, True, place.known)
     inside = replace(place, known=place.known.assuming(facts))
-    return changed(stmt, cond=test, body=block_of(_settled(stmt.body, inside)))
+    return changed(stmt, cond=test, body=block_of(_settle(stmt.body, inside)))
 
 
 def _differs(test: Expr, place: _Place) -> bool:

@@ -28,8 +28,8 @@ class _Place:
 def mark_functions(body: Block, job: LoopJob) -> Block:
     """Return ``body`` with a pragma on the loops that become functions.
 
-    These are parallel loops that no other one is around, and loops inside of ``DEEPEST_LOOPS``
-    others. Unrolled loops, and vectorized loops of one vector, are no loops of a function.
+    These are the outermost parallel loops, and loops inside of ``DEEPEST_LOOPS`` others. Unrolled
+    loops, and vectorized loops of one vector, do not count as loops of a function.
     """
     deep = any(depth >= DEEPEST_LOOPS for _, depth in walk(body))
     if not (deep or job.may_have("parallel")):
@@ -67,9 +67,11 @@ def _marked(stmt: Stmt, job: LoopJob, place: _Place) -> Stmt:
     if parallel and not place.deep:
         return stmt
     inside = _Place(
-        place.deep, loops_inside(stmt, place.loops), place.in_parallel or parallel,
+        place.deep,
+        loops_inside(stmt, place.loops),
+        place.in_parallel or parallel,
         place.in_lanes or lanes,
-    )  # fmt: skip
+    )
     return with_held(stmt, lambda inner: _marked(inner, job, inside))
 
 

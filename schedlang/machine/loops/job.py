@@ -21,9 +21,9 @@ MOST_COPIES = 1024
 class LoopJob:
     """The nest of the statements, the target, and what is known around the statements.
 
-    ``fastmath`` allows the compiler to reorder sums. ``values`` are those of axes that have only
-    one, and ``known`` the ranges of others, such as the thread indices of a GPU. The statements of
-    a ``kernel`` of a GPU have loops that the nest does not have.
+    ``fastmath`` allows the compiler to reorder sums. ``values`` are the values of axes that have
+    only one, and ``known`` the ranges of others, such as the thread indices of a GPU. The
+    statements of a ``kernel`` of a GPU have loops that the nest does not have.
     """
 
     nest: Nest
@@ -44,11 +44,11 @@ class LoopJob:
     @cached_property
     def steps(self) -> Mapping[str, Set[Axis]]:
         """The reduction axes of each stage of the nest that has any."""
-        found: dict[str, set[Axis]] = {}
+        axes_by_stage: dict[str, set[Axis]] = {}
         for loop in self.nest.loops:
             if loop.axis.is_reduce:
-                found.setdefault(loop.stage, set()).add(loop.axis)
-        return found
+                axes_by_stage.setdefault(loop.stage, set()).add(loop.axis)
+        return axes_by_stage
 
 
 LoopPass = Callable[[Block, LoopJob], Block]

@@ -40,7 +40,7 @@ FEWEST = 16
 MOST = 128
 # most iterations of inner loops, which LLVM then unrolls, so that the loop around is innermost
 INSIDE = 16
-# vectors an iteration may take, the best first: more are no faster
+# the number of vectors per iteration, the best first: more are no faster
 AT_ONCE = (4, 2)
 # pragmas: a loop that LLVM could vectorize, and one to keep rolled, with its vectors an iteration
 VECTORIZABLE = "vectorizable"
@@ -49,20 +49,20 @@ ROLLED = "rolled"
 
 def mark_plain_loops(body: Block, job: LoopJob) -> Block:
     """Return ``body`` with pragmas on the loops that LLVM can vectorize, if the nest is plain."""
-    return block_of(_marked(body, job)) if is_plain(job.nest) else body
+    return block_of(_mark(body, job)) if is_plain(job.nest) else body
 
 
-def _marked(stmt: Stmt, job: LoopJob) -> Stmt:
-    found = with_held(stmt, lambda inner: _marked(inner, job))
-    if not isinstance(stmt, For) or not isinstance(found, For):
-        return found
+def _mark(stmt: Stmt, job: LoopJob) -> Stmt:
+    marked = with_held(stmt, lambda inner: _mark(inner, job))
+    if not isinstance(stmt, For) or not isinstance(marked, For):
+        return marked
     pragmas = list(stmt.pragmas)
     plainly = could_be_vectorized(stmt)
     if plainly:
         pragmas.append((VECTORIZABLE, None))
     if is_short(stmt) and (plainly or could_be_vectorized(stmt, job.fastmath)):
         pragmas.append((ROLLED, vectors_at_once(stmt, job.target)))
-    return found if len(pragmas) == len(stmt.pragmas) else replace(found, pragmas=tuple(pragmas))
+    return marked if len(pragmas) == len(stmt.pragmas) else replace(marked, pragmas=tuple(pragmas))
 
 
 def is_plain(nest: Nest) -> bool:
@@ -104,8 +104,8 @@ def could_be_vectorized(loop: For, any_order: bool = False) -> bool:
     adjacent = all(_adjacent(s, o, loop.axis, any_order) for s, o in zip(stores, offsets))
     if not stores or not adjacent:
         return False
-    written = {b: o for s, found in zip(stores, offsets) for b, o in zip(s.buffers, found)}
-    return all(_independent(stmt, loop.axis, written) for stmt in inside)
+    stored_at = {b: o for s, places in zip(stores, offsets) for b, o in zip(s.buffers, places)}
+    return all(_independent(stmt, loop.axis, stored_at) for stmt in inside)
 
 
 def _adjacent(store: Store, offsets: Sequence[Lin], axis: Axis, any_order: bool) -> bool:

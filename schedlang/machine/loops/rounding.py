@@ -30,7 +30,7 @@ def _rounded(stmt: Stmt, waits: bool) -> Stmt:
         waits = any(_waits(loop, stmt.buffers) for loop in stmt.body.stmts if isinstance(loop, For))
     if waits and isinstance(stmt, Store) and stmt.reducer is not None:
         update = as_plain_store(stmt)
-        return replace(update, values=tuple(map(unfused, update.values)))
+        return replace(update, values=tuple(map(unfuse, update.values)))
     return with_held(stmt, lambda inner: _rounded(inner, waits))
 
 
@@ -46,12 +46,12 @@ def _waits(loop: For, buffers: frozenset[Buffer]) -> bool:
             if not stmt.axis.is_reduce:
                 return False
             extents.append(stmt.extent)
-    known = [e for e in extents if isinstance(e, int)]
-    return len(buffers) == 1 and (len(known) < len(extents) or prod(known) > MOST)
+    numbers = [e for e in extents if isinstance(e, int)]
+    return len(buffers) == 1 and (len(numbers) < len(extents) or prod(numbers) > MOST)
 
 
-def unfused(value: Expr) -> Expr:
-    """Return ``x + a*b`` with the product rounded first, and any other value as it is."""
+def unfuse(value: Expr) -> Expr:
+    """Return ``x + a*b`` with the product rounded first, and any other value unchanged."""
     if not isinstance(value, Binary) or value.op != "+" or value.dtype not in FUSED:
         return value
     product = value.b

@@ -33,7 +33,7 @@ MOST_PARTS = 64
 
 
 def share_loads(body: Block, job: LoopJob) -> Block:
-    """Return ``body`` in which copies that may share loads list the expressions that they share.
+    """Return ``body`` with the expressions listed that copies share, where they may share loads.
 
     These are the loads that do not depend on all of the unrolled axes, and the conditions of
     choices; of both, those that read no buffer which the copies write.
@@ -46,10 +46,10 @@ def share_loads(body: Block, job: LoopJob) -> Block:
 def _shared(stmt: Stmt) -> Stmt:
     if not isinstance(stmt, Copies) or not stmt.share:
         return with_held(stmt, _shared)
-    written = {b for s, _ in walk(stmt) for b in buffers_of(s)}
-    found: set[Expr] = set()
-    _find(stmt, (), written, found, set())
-    return changed(stmt, shared=frozenset(found))
+    stored = {b for s, _ in walk(stmt) for b in buffers_of(s)}
+    shared: set[Expr] = set()
+    _find(stmt, (), stored, shared, set())
+    return changed(stmt, shared=frozenset(shared))
 
 
 def _find(

@@ -40,7 +40,7 @@ def strip_mine(body: Block, job: LoopJob) -> Block:
     """
     if not job.may_have("vectorize"):
         return body
-    return block_of(_mined(body, job, frozenset(), None))
+    return block_of(_strip_mine(body, job, frozenset(), None))
 
 
 def becomes_lanes(loop: For, target: Target) -> bool:
@@ -52,12 +52,12 @@ def most_lanes(loop: For, target: Target) -> int:
     """Return the most lanes of a vectorized loop that are one vector."""
     if not target.facts.vector_arithmetic:
         return strip_lanes(loop)
-    found = [b.dtype for s, _ in walk(loop.body) for b in buffers_of(s)]
-    widest = max(found, key=dtypes.itemsize, default="float32")
+    buffer_dtypes = [b.dtype for s, _ in walk(loop.body) for b in buffers_of(s)]
+    widest = max(buffer_dtypes, key=dtypes.itemsize, default="float32")
     return target.vector_width(widest) * REGISTERS
 
 
-def _mined(stmt: Stmt, job: LoopJob, kept: Buffers, around: For | None) -> Stmt:
+def _strip_mine(stmt: Stmt, job: LoopJob, kept: Buffers, around: For | None) -> Stmt:
     """Return ``stmt`` with its vectorized loops as vectors.
 
     ``kept`` are the buffers whose sums stay in registers, and ``around`` is the vectorized loop
@@ -66,7 +66,7 @@ def _mined(stmt: Stmt, job: LoopJob, kept: Buffers, around: For | None) -> Stmt:
     if isinstance(stmt, Kept):
         kept = stmt.buffers
     if not isinstance(stmt, For) or not becomes_lanes(stmt, job.target):
-        return with_held(stmt, lambda inner: _mined(inner, job, kept, around))
+        return with_held(stmt, lambda inner: _strip_mine(inner, job, kept, around))
     if around is not None:
         raise BuildError(
             f"stage {stmt.stage} vectorizes {stmt.axis.name} inside the vectorized loop "
@@ -74,25 +74,25 @@ def _mined(stmt: Stmt, job: LoopJob, kept: Buffers, around: For | None) -> Stmt:
         )
     assert isinstance(stmt.extent, int)
     most = most_lanes(stmt, job.target)
-    body = block_of(_mined(stmt.body, job, kept, stmt))
+    body = block_of(_strip_mine(stmt.body, job, kept, stmt))
     whole, rest = divmod(stmt.extent, most)
-    found: list[Stmt] = []
+    strips: list[Stmt] = []
     if stmt.extent <= most or _is_written_out(stmt, whole, job.target, kept):
-        found += [_lanes(stmt.axis, k * most, most, body) for k in range(whole)]
+        strips += [_lanes(stmt.axis, k * most, most, body) for k in range(whole)]
     else:
         start = Axis(stmt.axis.name, stmt.extent)
         vector = Lanes(stmt.axis, Lin.of(start), most, body)
         function = any(name == BECOMES_FUNCTION for name, _ in stmt.pragmas)
         inside = Block((vector,))
-        found.append(
+        strips.append(
             Strips(stmt.axis, start, whole * most, most, inside, stmt.stage, function, stmt.number)
         )
     first = whole * most
     while rest:
         count = 1 << (rest.bit_length() - 1)
-        found.append(_lanes(stmt.axis, first, count, body))
+        strips.append(_lanes(stmt.axis, first, count, body))
         first, rest = first + count, rest - count
-    return Block(tuple(found))
+    return Block(tuple(strips))
 
 
 def _is_written_out(loop: For, vectors: int, target: Target, kept: Buffers) -> bool:

@@ -103,33 +103,37 @@ def _buffers(loop: For, job: LoopJob, place: _Place) -> frozenset[Buffer]:
     around = () if place.lanes is None else (place.lanes,)
     steps, target = job.steps.get(loop.stage, ()), job.target
     if not target.facts.vector_arithmetic:
-        found = kept_by_thread(loop, target, steps, around)
+        buffers = kept_by_thread(loop, target, steps, around)
     else:
         most = target.vector_registers
-        found = kept_buffers(loop, target.vector_width, most, steps, around)
-    if not found:
-        return found
+        buffers = kept_buffers(loop, target.vector_width, most, steps, around)
+    if not buffers:
+        return buffers
     inside = [(s, depth) for s, depth in walk(loop.body) if isinstance(s, For)]
     deepest = place.loops + max((depth for _, depth in inside), default=0) + 1
     copied = _too_many_copies([s for s, _ in inside], target, place.copies)
-    return frozenset() if deepest >= DEEPEST_LOOPS or copied else found
+    return frozenset() if deepest >= DEEPEST_LOOPS or copied else buffers
 
 
 def _too_many_copies(loops: Sequence[For], target: Target, copies: int) -> bool:
     """Return whether the vectors of ``loops`` in a reduction, written out, are too many copies."""
     strips = [
         vectors(f.extent, most_lanes(f, target))
-        for f in loops if f.kind == "vectorize" and isinstance(f.extent, int)
-    ]  # fmt: skip
+        for f in loops
+        if f.kind == "vectorize" and isinstance(f.extent, int)
+    ]
     unrolled = [f.extent for f in loops if f.kind == "unroll" and isinstance(f.extent, int)]
     most = max(strips, default=1)
     return most > 1 and copies * prod(unrolled) * most > MOST_COPIES
 
 
 def kept_buffers(
-    loop: For, widest: Callable[[str], int], most: int, steps: Container[Axis],
+    loop: For,
+    widest: Callable[[str], int],
+    most: int,
+    steps: Container[Axis],
     outside: tuple[For, ...] = (),
-) -> frozenset[Buffer]:  # fmt: skip
+) -> frozenset[Buffer]:
     """Return the buffers that ``loop`` updates, if all their sums can stay in registers inside it.
 
     Return no buffer otherwise.
@@ -152,18 +156,18 @@ def kept_buffers(
     computed = any(s.scatters for s in updates)
     if any(isinstance(s, Alloc) and s.buffer in buffers for s, _ in walk(loop.body)):
         return none
-    held = 0
+    registers = 0
     for site in inside:
         if not buffers & set(site.stmt.buffers):
             continue
         around = (*outside, loop, *site.loops)
         skips = (g.where or skips_iterations(g, steps, around) for g in site.guards)
         passes = not site.guards if computed else all(skips)
-        taken = vectors_of(site.stmt, around, widest) if passes else None
-        if taken is None:
+        vectors = vectors_of(site.stmt, around, widest) if passes else None
+        if vectors is None:
             return none
-        held += taken
-    return none if held > most or _used_otherwise(loop.body, buffers) else buffers
+        registers += vectors
+    return none if registers > most or _used_otherwise(loop.body, buffers) else buffers
 
 
 def kept_by_thread(
@@ -177,8 +181,8 @@ def kept_by_thread(
     copies = ("unroll", "vectorize")
     if any(isinstance(s, For) and s.kind in copies for s, _ in walk(loop.body)):
         return none
-    found = kept_buffers(loop, target.vector_width, target.vector_registers, steps, outside)
-    return none if any(b.scope == "local" for b in found) else found
+    buffers = kept_buffers(loop, target.vector_width, target.vector_registers, steps, outside)
+    return none if any(b.scope == "local" for b in buffers) else buffers
 
 
 def steps_of(loop: For, nest: Nest) -> set[Axis]:
@@ -212,9 +216,11 @@ def _used_otherwise(body: Block, buffers: frozenset[Buffer]) -> bool:
 
 
 def vectors_of(
-    store: Store, around: tuple[For, ...], widest: Callable[[str], int],
+    store: Store,
+    around: tuple[For, ...],
+    widest: Callable[[str], int],
     registers: Callable[[int, int], int] = vectors,
-) -> int | None:  # fmt: skip
+) -> int | None:
     """Return how many registers the sums of ``store`` take; ``None`` if they cannot stay in them.
 
     ``registers(lanes, width)`` counts the registers of ``lanes`` when one holds ``width`` lanes.
@@ -239,8 +245,7 @@ def vectors_of(
 
 
 def _may_meet(store: Store) -> bool:
-    """Return whether two different indices of ``store`` may be equal: they depend on data or sizes.
-    """
+    """Return whether different indices of ``store`` may be equal: they depend on data or sizes."""
     return any(isinstance(node, (Load, Var)) for node in postorder(store.indices))
 
 

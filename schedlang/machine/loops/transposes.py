@@ -35,7 +35,7 @@ Values = Mapping[Axis | Var, Lin]
 
 
 def transpose_loads(body: Block, job: LoopJob) -> Block:
-    """Return ``body`` in which copies that share loads list the blocks that they read whole.
+    """Return ``body`` with the blocks listed that copies read whole, where copies share loads.
 
     Such a block of up to ``MOST`` columns is loaded once by rows, and transposed in registers.
     """
@@ -49,13 +49,13 @@ def _transposed(stmt: Stmt, values: Values) -> Stmt:
         values = {**values, stmt.axis: Lin.of(stmt.at)}
     if not isinstance(stmt, Copies) or not stmt.share:
         return with_held(stmt, lambda inner: _transposed(inner, values))
-    written = {b for s, _ in walk(stmt) for b in buffers_of(s)}
+    stored = {b for s, _ in walk(stmt) for b in buffers_of(s)}
     read: dict[Columns, set[int]] = defaultdict(set)
     for load, place in _loads(stmt, _Place(values)):
-        if load.buffer not in written:
+        if load.buffer not in stored:
             for block, column in columns_of(load, place.values, place.extents, place.lanes):
                 read[block].add(column)
-    whole = frozenset(block for block, found in read.items() if len(found) == block.count)
+    whole = frozenset(block for block, columns in read.items() if len(columns) == block.count)
     return changed(stmt, blocks=whole)
 
 
@@ -89,9 +89,9 @@ def _loads(stmt: Stmt, place: _Place) -> Iterator[tuple[Load, _Place]]:
 def columns_of(
     load: Load, values: Values, extents: Mapping[Axis, int], lanes: Lanes | None
 ) -> Iterator[tuple[Columns, int]]:
-    """Yield each block of which ``load`` reads a column in a copy, with the number of the column.
+    """Yield each block that ``load`` reads a column of in a copy, with the number of the column.
 
-    ``values`` are those of the copy, and ``extents`` the numbers of copies of its axes.
+    ``values`` are the values of the copy, and ``extents`` the numbers of copies of its axes.
     """
     if lanes is None or lanes.start.const is None:
         # each copy has a loop over vectors of its own, so the copies cannot share a block

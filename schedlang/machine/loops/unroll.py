@@ -31,8 +31,7 @@ from schedlang.machine.loops.job import MOST_COPIES, LoopJob
 
 @dataclass(frozen=True)
 class _Place:
-    """The axes that have a value in each copy, the number of copies, and whether lanes are around.
-    """
+    """The axes with a value in each copy, the number of copies, and whether lanes are around."""
 
     fixed: frozenset[Axis] = frozenset()
     copies: int = 1
@@ -79,13 +78,12 @@ def _copies(loop: For, extent: int, job: LoopJob, place: _Place) -> Stmt:
     inside = replace(place, fixed=place.fixed | {loop.axis}, copies=copies)
     body = block_of(_unrolled(loop.body, job, inside))
     stored, body = _without_storage(body)
-    made = Copies(tuple(Copy(loop.axis, k, body) for k in range(extent)), share)
-    return Block((*stored, made)) if stored else made
+    copied = Copies(tuple(Copy(loop.axis, k, body) for k in range(extent)), share)
+    return Block((*stored, copied)) if stored else copied
 
 
 def _without_storage(body: Block) -> tuple[list[Alloc], Block]:
-    """Return the allocations of ``body`` itself, and the rest: copies follow each other and share.
-    """
+    """Return the allocations of ``body`` itself, which the copies share, and the rest of it."""
     stored: list[Alloc] = []
     rest: list[Stmt] = []
     for stmt in body.stmts:

@@ -37,13 +37,13 @@ def with_call_stamps(nest: MachineNest) -> MachineNest:
     name = names.fresh("times")
     times = Array(name, Buffer(name, "int64", (calls + 1,)))
     body: list[Stmt] = []
-    made = 0
+    count = 0
     for stmt in entry.body:
         if isinstance(stmt, Run):
-            if not made:
+            if not count:
                 body.append(_stamp(times, 0))
-            made += 1
-            body += [stmt, _stamp(times, made)]
+            count += 1
+            body += [stmt, _stamp(times, count)]
         else:
             body.append(stmt)
     stamped = replace(entry, parameters=(*entry.parameters, times), body=tuple(body))

@@ -9,7 +9,7 @@ from schedlang.machine.nodes import Body, Let, Load, Reg, Value
 from schedlang.machine.walks import children, operations, walk
 
 
-def changing(body: Body) -> frozenset[str]:
+def changing_registers(body: Body) -> frozenset[str]:
     """Return the names of the registers that several statements of ``body`` assign."""
     times = Counter(stmt.reg.name for stmt, _ in walk(body) if isinstance(stmt, Let))
     return frozenset(name for name, count in times.items() if count > 1)

@@ -49,19 +49,18 @@ def with_flushed_denormals(nest: MachineNest) -> MachineNest:
     called = {stmt.function for stmt in nest.entry.body if isinstance(stmt, Run)}
     flushed = called | flush.threaded | _iterations(nest)
     functions = [
-        replace(f, body=flush.body(f.body)) if f.name in flushed else f
-        for f in nest.functions[:-1]
+        replace(f, body=flush.body(f.body)) if f.name in flushed else f for f in nest.functions[:-1]
     ]
     return nest.with_functions([*functions, nest.entry])
 
 
 def _threaded(nest: MachineNest) -> set[str]:
     """Return the functions that run a parallel loop, also by what they call."""
-    found: set[str] = set()
+    names: set[str] = set()
     for function in nest.functions[:-1]:
-        if any(_starts_threads(stmt, found) for stmt, _ in walk(function.body)):
-            found.add(function.name)
-    return found
+        if any(_starts_threads(stmt, names) for stmt, _ in walk(function.body)):
+            names.add(function.name)
+    return names
 
 
 def _iterations(nest: MachineNest) -> set[str]:
@@ -84,8 +83,7 @@ def _starts_threads(stmt: Stmt, threaded: Container[str]) -> bool:
 
 @dataclass(frozen=True)
 class _Flush:
-    """The registers of modes, outside and inside of parallel loops, and the ``threaded`` functions.
-    """
+    """The registers of modes, outside and inside parallel loops, and the ``threaded`` functions."""
 
     mode: Reg
     thread_mode: Reg
@@ -93,15 +91,15 @@ class _Flush:
 
     def body(self, body: Body) -> Body:
         """Return a body that changes the mode around all statements that start no threads."""
-        found: list[Stmt] = []
+        stmts_: list[Stmt] = []
         alone: list[Stmt] = []
         for stmt in body:
             if not any(_starts_threads(inner, self.threaded) for inner, _ in walk((stmt,))):
                 alone.append(stmt)
                 continue
-            found += [*_flushed(alone, self.mode), self.around_threads(stmt)]
+            stmts_ += [*_flushed(alone, self.mode), self.around_threads(stmt)]
             alone = []
-        return (*found, *_flushed(alone, self.mode))
+        return (*stmts_, *_flushed(alone, self.mode))
 
     def around_threads(self, stmt: Stmt) -> Stmt:
         """Return a statement that starts threads, with the mode changed inside of it."""

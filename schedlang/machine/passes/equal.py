@@ -46,8 +46,8 @@ def shape_of(part: Stmt | Function) -> Hashable:
         if isinstance(node, tuple):
             return tuple(shape(part) for part in node)
         if is_dataclass(node):
-            given = (getattr(node, f.name) for f in fields(node) if f.name not in _ORIGIN)
-            return type(node).__name__, *(shape(part) for part in given)
+            contents = (getattr(node, f.name) for f in fields(node) if f.name not in _ORIGIN)
+            return type(node).__name__, *(shape(part) for part in contents)
         return node
 
     return shape((part.parameters, part.body) if isinstance(part, Function) else part)

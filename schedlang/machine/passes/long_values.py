@@ -31,7 +31,7 @@ from schedlang.machine.nodes import (
     Store,
     Value,
 )
-from schedlang.machine.passes.changing import changing, is_lasting
+from schedlang.machine.passes.changing import changing_registers, is_lasting
 from schedlang.machine.passes.job import Job
 from schedlang.machine.rewrite import with_children, with_values
 from schedlang.machine.text import Printer
@@ -76,7 +76,7 @@ class _Pass:
 
     @cached_property
     def changing(self) -> frozenset[str]:
-        return frozenset().union(*(changing(f.body) for f in self.nest.functions))
+        return frozenset().union(*(changing_registers(f.body) for f in self.nest.functions))
 
     def body(self, body: Body, depth: int, indices: dict[Value, Reg]) -> Body:
         """Return a block at this depth; ``indices`` are the registers of index arithmetic."""
@@ -85,13 +85,13 @@ class _Pass:
                 f"{self.job.public} nests more than {DEEPEST_BLOCKS} choices and loops, and Python "
                 "allows 100 levels: give the inner if_then_else a stage of its own"
             )
-        found: list[Stmt] = []
+        block: list[Stmt] = []
         inside = dict(indices)
         for stmt in body:
             if not self.fits(stmt, depth):
-                stmt = _Walk(self, inside, found, stmt.number).statement(stmt, _width(depth))
-            found.append(self.nested(stmt, depth, inside))
-        return body if all(map(is_, found, body)) else tuple(found)
+                stmt = _Walk(self, inside, block, stmt.number).statement(stmt, _width(depth))
+            block.append(self.nested(stmt, depth, inside))
+        return body if all(map(is_, block, body)) else tuple(block)
 
     def nested(self, stmt: Stmt, depth: int, indices: dict[Value, Reg]) -> Stmt:
         """Return ``stmt`` with the blocks in it."""
@@ -124,8 +124,8 @@ class _Pass:
         return True
 
     def is_short(self, value: Value) -> bool:
-        shown = self.printer.text(value)
-        return len(shown.text) <= LONGEST and shown.depth <= DEEPEST
+        printed = self.printer.text(value)
+        return len(printed.text) <= LONGEST and printed.depth <= DEEPEST
 
     def width(self, value: Value) -> int:
         return len(self.printer.text(value).text)
@@ -135,7 +135,7 @@ class _Pass:
 class _Walk:
     """The walk over the values of one statement; ``done`` holds what became of their parts.
 
-    ``offsets`` are those of accesses, by ``id``: rather than these, a load gets a register.
+    ``offsets`` are the offsets of accesses, by ``id``: rather than these, a load gets a register.
     """
 
     owner: _Pass
@@ -197,10 +197,10 @@ class _Walk:
             if self.owner.is_short(node):
                 return
         if id(node) not in self.done:
-            made = self.made(node)
-            made = made if stays else self.shortened(made)
-            if made is not node:
-                self.done[id(node)] = made
+            result = self.made(node)
+            result = result if stays else self.shortened(result)
+            if result is not node:
+                self.done[id(node)] = result
 
     def of(self, value: Value) -> Value:
         return self.done.get(id(value), value)
@@ -215,32 +215,32 @@ class _Walk:
             new = self.fitted(node, new)
         return node if all(map(is_, new, old)) else with_children(node, new)
 
-    def shortened(self, made: Value) -> Value:
+    def shortened(self, value: Value) -> Value:
         """Return ``made``, or a register if it is too long or too deep."""
-        if self.owner.is_short(made):
-            return made
-        if not _is_index(made) or not is_lasting(made, self.owner.changing):
-            return self.let(made)
-        found = self.indices.get(made)
-        if found is None:
-            found = self.indices[made] = self.let(made)
-        return found
+        if self.owner.is_short(value):
+            return value
+        if not _is_index(value) or not is_lasting(value, self.owner.changing):
+            return self.let(value)
+        reg = self.indices.get(value)
+        if reg is None:
+            reg = self.indices[value] = self.let(value)
+        return reg
 
     def fitted(self, node: Op, operands: list[Value]) -> list[Value]:
         """Return both operands; if they do not fit on a line, the longer one gets a register.
 
         One that is a register already stays: its name comes from the user.
         """
-        found, sides = list(operands), (node.a, node.b)
-        while sum(lengths := list(map(self.owner.width, found))) > WIDEST:
-            long = [k for k in (0, 1) if not isinstance(found[k], (Reg, Num))]
+        fitting, sides = list(operands), (node.a, node.b)
+        while sum(lengths := list(map(self.owner.width, fitting))) > WIDEST:
+            long = [k for k in (0, 1) if not isinstance(fitting[k], (Reg, Num))]
             if not long:
                 break
             k = max(long, key=lengths.__getitem__)
             side = sides[k]
-            found[k] = self.let(found[k], _name(side))
-            self.done[id(side)] = found[k]
-        return found
+            fitting[k] = self.let(fitting[k], _name(side))
+            self.done[id(side)] = fitting[k]
+        return fitting
 
     def choice(self, node: Choice | Both) -> Value:
         """Return a choice, as a branch if one of its sides needs a register.
@@ -249,17 +249,17 @@ class _Walk:
         """
         cond = self.of(node.cond if isinstance(node, Choice) else node.a)
         sides = (node.a, node.b) if isinstance(node, Choice) else (node.b,)
-        found: list[tuple[list[Stmt], Value]] = []
+        branches: list[tuple[list[Stmt], Value]] = []
         for side in sides:
             inner = _Walk(self.owner, dict(self.indices), [], self.number, dict(self.done))
-            found.append((inner.before, inner.part(side)))
-        if not any(stmts for stmts, _ in found):
-            return with_children(node, [cond, *(value for _, value in found)])
+            branches.append((inner.before, inner.part(side)))
+        if not any(stmts for stmts, _ in branches):
+            return with_children(node, [cond, *(value for _, value in branches)])
         result = Reg(self.owner.job.fresh("t"), node.type)
         if isinstance(node, Both):
-            found.append(([], Num(False, node.type)))
+            branches.append(([], Num(False, node.type)))
         body, orelse = (
-            (*stmts, Let(result, value, number=self.number)) for stmts, value in found
+            (*stmts, Let(result, value, number=self.number)) for stmts, value in branches
         )
         self.before.append(If(cond, body, orelse, result=result, number=self.number))
         return result
@@ -288,18 +288,18 @@ def _eager(node: Value) -> Sequence[Value]:
 
 def _whole(at: Value) -> set[int]:
     """Return what stays whole in an offset, by ``id``: itself, and the terms of ``row*64 + j``."""
-    found, rows = {id(at)}, False
+    parts, rows = {id(at)}, False
     stack = [at]
     while stack:
         node = stack.pop()
         if isinstance(node, Op) and node.index and node.op in ("+", "-"):
-            found.add(id(node))
+            parts.add(id(node))
             stack += (node.a, node.b)
         elif isinstance(node, Op) and node.op == "*" and isinstance(node.a, Op):
             # the row of several terms
             rows = rows or node.a.op in ("+", "-")
-            found |= {id(node), id(node.a)}
-    return found if rows and len(found) <= DEEPEST else {id(at)}
+            parts |= {id(node), id(node.a)}
+    return parts if rows and len(parts) <= DEEPEST else {id(at)}
 
 
 def _name(value: Value) -> str:

@@ -24,9 +24,9 @@ def number_registers(nest: MachineNest, job: Job) -> MachineNest:
 
     The result of a choice comes after the registers of its sides.
     """
-    given = list(dict.fromkeys(name for f in nest.functions for name in _temporaries(f.body)))
-    wanted = sorted(given, key=lambda name: int(name[2:] or 0))
-    names = {old: new for old, new in zip(given, wanted) if old != new}
+    old_names = list(dict.fromkeys(name for f in nest.functions for name in _temporaries(f.body)))
+    new_names = sorted(old_names, key=lambda name: int(name[2:] or 0))
+    names = {old: new for old, new in zip(old_names, new_names) if old != new}
     if not names:
         return nest
     pass_ = _Pass(names, Printer(nest.texts))
@@ -37,7 +37,7 @@ def number_registers(nest: MachineNest, job: Job) -> MachineNest:
 def _temporaries(body: Body) -> Iterator[str]:
     """Yield the names of temporary registers, each where it is assigned."""
     for stmt in body:
-        # arrays and threads have names of users, which may look like those of temporaries
+        # arrays and threads have names of users, which may look like temporaries
         named = () if isinstance(stmt, Thread) else defined(stmt)
         own = [v.name for v in named if isinstance(v, Reg) and _TEMPORARY.fullmatch(v.name)]
         for side in bodies(stmt):

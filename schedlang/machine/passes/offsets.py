@@ -32,7 +32,7 @@ from schedlang.machine.nodes import (
     Store,
     Value,
 )
-from schedlang.machine.passes.changing import changing, is_lasting
+from schedlang.machine.passes.changing import changing_registers, is_lasting
 from schedlang.machine.passes.job import Job
 from schedlang.machine.rewrite import with_children, with_values
 from schedlang.machine.text import Printer, is_short
@@ -54,7 +54,7 @@ def _in_function(function: Function, job: Job, printer: Printer) -> Function:
     uses.add(function.body)
     if not uses.repeated:
         return function
-    pass_ = _Pass(job, printer, uses, changing(function.body))
+    pass_ = _Pass(job, printer, uses, changing_registers(function.body))
     return changed(function, body=pass_.body(function.body, {}))
 
 
@@ -93,7 +93,7 @@ class _Uses:
     def add(self, body: Body) -> list[Counts]:
         """Count the uses in a block, and return the counts of its sections."""
         section: Counts = {}
-        found = self.sections[id(body)] = [section]
+        sections = self.sections[id(body)] = [section]
         for stmt in body:
             for access in self.own(stmt):
                 self.count(section, id(access.at), 1)
@@ -102,11 +102,11 @@ class _Uses:
             if isinstance(stmt, For):
                 self.join(section, self.add(stmt.body))
                 section = {}
-                found.append(section)
+                sections.append(section)
             else:
                 for inner in bodies(stmt):
                     self.join(section, self.add(inner))
-        return found
+        return sections
 
     def join(self, section: Counts, inner: Sequence[Counts]) -> None:
         for counts in inner:
@@ -126,25 +126,25 @@ class _Uses:
 
     def own(self, stmt: Stmt) -> list[Access]:
         """Return the accesses of a statement itself whose offset is computed, in order."""
-        found: list[Access] = []
+        accesses: list[Access] = []
         for root in (stmt.value,) if isinstance(stmt, Store) else values(stmt):
             if isinstance(root, (Reg, Num)):
                 continue
             always = True
-            start = len(found)
+            start = len(accesses)
             for value in operations(root):
                 if isinstance(value, Load):
                     if not isinstance(value.at, (Reg, Num)):
-                        found.append(Access(value.array, value.at, _base(value.at), True))
+                        accesses.append(Access(value.array, value.at, _base(value.at), True))
                 elif isinstance(value, (Choice, Both)):
                     always = False
             if not always:
-                found[start:] = [access._replace(always=False) for access in found[start:]]
+                accesses[start:] = [access._replace(always=False) for access in accesses[start:]]
         if isinstance(stmt, (Store, Prefetch)) and not isinstance(stmt.at, (Reg, Num)):
-            found.append(Access(stmt.array, stmt.at, _base(stmt.at), True))
-        if found:
-            self.accesses[id(stmt)] = found
-        return found
+            accesses.append(Access(stmt.array, stmt.at, _base(stmt.at), True))
+        if accesses:
+            self.accesses[id(stmt)] = accesses
+        return accesses
 
 
 @dataclass
@@ -162,26 +162,32 @@ class _Pass:
         if all(map(self.uses.repeated.isdisjoint, sections)):
             return body
         place, inside = 0, dict(known)
-        found: list[Stmt] = []
+        block: list[Stmt] = []
         for stmt in body:
             named: dict[int, Reg] = {}
             if (accesses := self.uses.accesses.get(id(stmt))) is not None:
                 # what this statement alone has in common is not known after it
                 named = dict(inside)
-                self.name(accesses, sections[place], stmt, named, inside, found)
-            found.append(self.statement(stmt, named, inside))
+                self.name(accesses, sections[place], stmt, named, inside, block)
+            block.append(self.statement(stmt, named, inside))
             if isinstance(stmt, For):
                 # a register would be taken during the loop
                 place, inside = place + 1, dict(known)
-        return body if all(map(is_, found, body)) else tuple(found)
+        return body if all(map(is_, block, body)) else tuple(block)
 
     def name(
-        self, accesses: Sequence[Access], counts: Counts, stmt: Stmt,
-        named: dict[int, Reg], inside: dict[int, Reg], before: list[Stmt],
-    ) -> None:  # fmt: skip
+        self,
+        accesses: Sequence[Access],
+        counts: Counts,
+        stmt: Stmt,
+        named: dict[int, Reg],
+        inside: dict[int, Reg],
+        before: list[Stmt],
+    ) -> None:
         """Assign registers ``before`` a statement to what its accesses have in common.
 
-        ``named`` are those for the statement, and ``inside`` those for the statements after it.
+        ``named`` has the registers for the statement, and ``inside`` those for the statements after
+        it.
         """
         repeated = self.uses.repeated
         for access in accesses:
@@ -191,10 +197,10 @@ class _Pass:
                 lasts = is_lasting(value, self.changing)
                 if not self.is_common(value, access.at, counts if lasts else _counts(accesses)):
                     continue
-                made = _replaced(value, named)
-                if not is_short(made, self.printer):
-                    reg = Reg(self.job.fresh(f"{access.array.name}_at"), made.type)
-                    before.append(Let(reg, made, number=stmt.number))
+                new = _replace(value, named)
+                if not is_short(new, self.printer):
+                    reg = Reg(self.job.fresh(f"{access.array.name}_at"), new.type)
+                    before.append(Let(reg, new, number=stmt.number))
                     named[id(value)] = reg
                     if lasts:
                         inside[id(value)] = reg
@@ -208,9 +214,9 @@ class _Pass:
         return count > 1 and (value is at or count > counts[id(at)])
 
     def statement(self, stmt: Stmt, named: Mapping[int, Reg], inside: Mapping[int, Reg]) -> Stmt:
-        """Return ``stmt`` with the registers ``named``, and in its blocks those of ``inside``."""
+        """Return ``stmt`` with the registers ``named``, and its blocks with ``inside``."""
         if named:
-            stmt = with_values(stmt, [_replaced(v, named) for v in values(stmt)])
+            stmt = with_values(stmt, [_replace(v, named) for v in values(stmt)])
         alone = isinstance(stmt, For) and (stmt.function or stmt.parallel)
         return with_bodies(stmt, lambda body: self.body(body, {} if alone else inside))
 
@@ -227,17 +233,17 @@ def _counts(accesses: Sequence[Access]) -> Counts:
     return Counter(id(value) for access in accesses for value in access.offsets)
 
 
-def _replaced(root: Value, named: Mapping[int, Reg]) -> Value:
+def _replace(root: Value, named: Mapping[int, Reg]) -> Value:
     """Return ``root`` with the parts of ``named`` replaced, which are known by ``id``."""
-    done: dict[int, Value] = dict(named)
-    if id(root) in done:
-        return done[id(root)]
+    results: dict[int, Value] = dict(named)
+    if id(root) in results:
+        return results[id(root)]
     for node in operations(root):
         inside = children(node)
         for operand in inside:
-            if id(operand) in done:
-                if id(node) not in done:
-                    new = [done.get(id(c), c) for c in inside]
-                    done[id(node)] = with_children(node, new)
+            if id(operand) in results:
+                if id(node) not in results:
+                    new = [results.get(id(c), c) for c in inside]
+                    results[id(node)] = with_children(node, new)
                 break
-    return done.get(id(root), root)
+    return results.get(id(root), root)

@@ -60,13 +60,13 @@ class _Outliner:
     def body(self, body: Body, known: set[str]) -> Body:
         """Return a block; ``known`` are the registers of those around."""
         inside = set(known)
-        found: list[Stmt] = []
+        block: list[Stmt] = []
         for stmt in body:
-            found.append(self.statement(stmt, inside))
+            block.append(self.statement(stmt, inside))
             inside |= _defined([stmt])
-        if _nests(found) > MOST_NESTS:
-            return self.in_parts(found, known)
-        return body if all(map(is_, found, body)) else tuple(found)
+        if _nests(block) > MOST_NESTS:
+            return self.in_parts(block, known)
+        return body if all(map(is_, block, body)) else tuple(block)
 
     def statement(self, stmt: Stmt, known: set[str]) -> Stmt:
         if isinstance(stmt, For) and stmt.parallel:
@@ -79,13 +79,17 @@ class _Outliner:
         return with_bodies(stmt, lambda body: self.body(body, known))
 
     def called(
-        self, wanted: str, body: Body, first: Sequence[Named], number: int | None = None,
+        self,
+        wanted: str,
+        body: Body,
+        first: Sequence[Named],
+        number: int | None = None,
         as_used: bool = False,
-    ) -> Run:  # fmt: skip
+    ) -> Run:
         """Make a function of ``body``, whose parameters begin with ``first``; return a call.
 
-        ``number`` is that of the loop of the body, for a function of one. The other parameters are
-        in the order of the kernel's, or ``as_used``.
+        ``number`` is the number of the body's loop, for a function of one loop. The other
+        parameters are in the order of the kernel's, or ``as_used``.
         """
         named = free(body) if as_used else _in_order(free(body), self.order)
         used = [p for p in named if p not in first]
@@ -98,7 +102,7 @@ class _Outliner:
         """Return a long block as calls of functions of ``MOST_NESTS`` loops and branches each.
 
         A part defines no register that is used after it, and assigns none of ``known``. Loops that
-        are equal but for their names are functions of their own, of which numba compiles one.
+        are equal but for their names are separate functions, and numba compiles one of them.
         """
         alone = repeated(body)
         result: list[Stmt] = []
@@ -158,9 +162,9 @@ def _nests(body: Iterable[Stmt]) -> int:
 
 def free(body: Iterable[Stmt]) -> list[Named]:
     """Return the arrays and registers that ``body`` uses and does not define, in order of use."""
-    found: dict[str, Named] = {}
-    _free(body, set(), found)
-    return list(found.values())
+    used: dict[str, Named] = {}
+    _free(body, set(), used)
+    return list(used.values())
 
 
 def _free(body: Iterable[Stmt], known: set[str], found: dict[str, Named]) -> None:
@@ -208,13 +212,15 @@ def _in_order(named: Sequence[Named], order: Sequence[Named]) -> list[Named]:
 
 def _apart(body: Body, parameters: Sequence[Named]) -> Body:
     """Return ``body`` with its hint ``apart`` limited to ``parameters``, or without it."""
-    found: list[Stmt] = []
+    block: list[Stmt] = []
     for stmt in body:
         if isinstance(stmt, Hint) and stmt.name == "apart":
             arrays = {a.name for a in stmt.args}
-            kept = tuple(p for p in parameters if isinstance(p, Array) and p.name in arrays)
-            if not kept:
+            arrays_inside = tuple(
+                p for p in parameters if isinstance(p, Array) and p.name in arrays
+            )
+            if not arrays_inside:
                 continue
-            stmt = changed(stmt, args=kept)
-        found.append(stmt)
-    return tuple(found)
+            stmt = changed(stmt, args=arrays_inside)
+        block.append(stmt)
+    return tuple(block)

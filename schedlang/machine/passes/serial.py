@@ -7,7 +7,7 @@ from dataclasses import replace
 from schedlang.ir.nodes import changed
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import INDEX, Body, Fn, For, Num, Stmt, Value, View
-from schedlang.machine.rewrite import swapped
+from schedlang.machine.rewrite import swap_values
 from schedlang.machine.walks import with_bodies, with_statements
 
 # a thread's number is known only where parallel loops run
@@ -28,4 +28,4 @@ def _statement(stmt: Stmt) -> Stmt:
     stmt = with_bodies(stmt, _body)
     if isinstance(stmt, For) and stmt.parallel:
         return changed(stmt, parallel=False)
-    return swapped(stmt, _NUMBER) if isinstance(stmt, View) else stmt
+    return swap_values(stmt, _NUMBER) if isinstance(stmt, View) else stmt

@@ -62,7 +62,7 @@ def slots_of(loops: Sequence[For], bodies: Sequence[For] = ()) -> Slots:
     return Slots({loop: next(numbers) for loop in loops}, {loop: next(numbers) for loop in bodies})
 
 
-def stamped(nest: MachineNest, slots: Slots, threads: int) -> MachineNest:
+def with_stamps(nest: MachineNest, slots: Slots, threads: int) -> MachineNest:
     """Return ``nest`` with time stamps around the loops of ``slots``, for that many threads.
 
     Its entry takes the array of times after its other parameters.
@@ -71,7 +71,7 @@ def stamped(nest: MachineNest, slots: Slots, threads: int) -> MachineNest:
     >>> A = sl.placeholder((4,), name="A")
     >>> B = sl.compute((4,), lambda i: A[i] * 2, name="B")
     >>> nest = sl.build(sl.schedule(B), target="python").machine_nest
-    >>> print(stamped(nest, slots_of([nest.entry.body[0]]), 1))
+    >>> print(with_stamps(nest, slots_of([nest.entry.body[0]]), 1))
     B_kernel(A: float32[], B: float32[], times: int64[]):
       start: int64 = ticks()
       start_i: int64 = ticks()
@@ -91,7 +91,7 @@ def stamped(nest: MachineNest, slots: Slots, threads: int) -> MachineNest:
 class _Writer:
     """The functions of a nest with stamps; ``fresh`` makes names.
 
-    ``made`` are those that were changed, and ``rows`` those of them that are given a row.
+    ``made`` are the changed functions, and ``rows`` the ones among them that are given a row.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class _Writer:
         return MachineNest(tuple(functions))
 
     def body(self, body: Body, row: Reg | None) -> Body:
-        return tuple(made for stmt in body for made in self.statement(stmt, row))
+        return tuple(stamped_stmt for stmt in body for stamped_stmt in self.statement(stmt, row))
 
     def statement(self, stmt: Stmt, row: Reg | None) -> Body:
         """Return a statement with the stamps in it and around it."""
@@ -124,13 +124,13 @@ class _Writer:
         if stmt.parallel:
             (run,) = stmt.body
             assert isinstance(run, Run)
-            made: Stmt = replace(stmt, body=(self.called(run, row, stmt),))
+            inside: Stmt = replace(stmt, body=(self.called(run, row, stmt),))
         else:
-            made = replace(stmt, body=self.body(stmt.body, row))
+            inside = replace(stmt, body=self.body(stmt.body, row))
         slot = self.slots.loops.get(stmt)
         if slot is None:
-            return (made,)
-        return self.around((made,), slot, row, f"start_{stmt.index.name}")
+            return (inside,)
+        return self.around((inside,), slot, row, f"start_{stmt.index.name}")
 
     def called(self, run: Run, row: Reg | None, loop: For | None) -> Run:
         """Return a call of a function, which may be the body of the parallel ``loop``."""

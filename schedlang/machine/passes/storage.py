@@ -25,45 +25,45 @@ def place_storage(nest: MachineNest, job: Job) -> MachineNest:
 
 
 def _in_function(function: Function) -> Function:
-    found = [s.array for s, _ in walk(function.body) if isinstance(s, Alloc)]
-    if not found:
+    arrays = [s.array for s, _ in walk(function.body) if isinstance(s, Alloc)]
+    if not arrays:
         return function
-    times = Counter(found)
+    times = Counter(arrays)
     buffers: dict[str, set[Buffer]] = {}
-    for array in found:
+    for array in arrays:
         buffers.setdefault(array.name, set()).add(array.buffer)
-    taken, stack, shared = 0, set(), set()
-    for array in found:
+    used, stack, shared = 0, set(), set()
+    for array in arrays:
         once = times[array] > 1 and len(buffers[array.name]) == 1
         if array in stack and once:
             continue
         size = array.buffer.size
         need = 0 if size is None else size * itemsize(array.dtype)
-        if size is not None and need <= min(STACK_BYTES, STACK_TOTAL - taken):
-            taken += need
+        if size is not None and need <= min(STACK_BYTES, STACK_TOTAL - used):
+            used += need
             stack.add(array)
             if once:
                 shared.add(array)
-    return changed(function, body=_placed(_hoisted(function.body, shared), stack))
+    return changed(function, body=_placed(_hoist(function.body, shared), stack))
 
 
-def _hoisted(body: Body, shared: set[Array]) -> Body:
+def _hoist(body: Body, shared: set[Array]) -> Body:
     """Return ``body`` with each of ``shared`` allocated once, in the innermost common block."""
     if not shared:
         return body
-    found: list[Stmt] = []
-    made: set[Array] = set()
+    block: list[Stmt] = []
+    hoisted: set[Array] = set()
     holds = [_allocated(stmt) & shared for stmt in body]
     several = {a for a in shared if sum(a in arrays for arrays in holds) > 1}
     for stmt, arrays in zip(body, holds):
-        for array in sorted(arrays & several - made, key=lambda a: a.name):
-            made.add(array)
+        for array in sorted(arrays & several - hoisted, key=lambda a: a.name):
+            hoisted.add(array)
             first = next(s for s, _ in walk(body) if isinstance(s, Alloc) and s.array == array)
-            found.append(first)
-        kept = _without(stmt, arrays & several)
-        if kept is not None:
-            found.append(_inside(kept, arrays - several))
-    return tuple(found)
+            block.append(first)
+        rest = _without(stmt, arrays & several)
+        if rest is not None:
+            block.append(_inside(rest, arrays - several))
+    return tuple(block)
 
 
 def _allocated(stmt: Stmt) -> set[Array]:
@@ -80,12 +80,12 @@ def _without(stmt: Stmt, arrays: set[Array]) -> Stmt | None:
 
 
 def _all_without(body: Body, arrays: set[Array]) -> Body:
-    kept = (_without(stmt, arrays) for stmt in body)
-    return tuple(stmt for stmt in kept if stmt is not None)
+    rest = (_without(stmt, arrays) for stmt in body)
+    return tuple(stmt for stmt in rest if stmt is not None)
 
 
 def _inside(stmt: Stmt, shared: set[Array]) -> Stmt:
-    return with_bodies(stmt, lambda body: _hoisted(body, shared))
+    return with_bodies(stmt, lambda body: _hoist(body, shared))
 
 
 def _placed(body: Body, stack: set[Array]) -> Body:

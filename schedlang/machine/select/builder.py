@@ -1,4 +1,4 @@
-"""The builder of a function's statements, in the order in which they run."""
+"""The builder of a function's statements, in program order."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ class Builder:
 
     def order(self, lanes: tuple[int, ...]) -> Reg:
         """Return a register for the order of a shuffle, defined once in each block."""
-        found = self.orders.get(lanes)
-        if found is None:
-            found = self.orders[lanes] = self.let(Order(lanes), "order")
-        return found
+        reg = self.orders.get(lanes)
+        if reg is None:
+            reg = self.orders[lanes] = self.let(Order(lanes), "order")
+        return reg
 
     def array(self, buffer: Buffer) -> Array:
         """Return the array of a buffer, or the one that it is a view of."""

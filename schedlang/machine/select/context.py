@@ -1,4 +1,4 @@
-"""The place in a nest for which a value is computed."""
+"""The place in a nest where a value is computed."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ class Context(NamedTuple):
     @property
     def branched(self) -> Context:
         """The same place in a branch, whose registers are undefined after it."""
-        known = None if self.copies is None else replace(self.copies, known={**self.copies.known})
-        return self._replace(copies=known)
+        copies_ = None if self.copies is None else replace(self.copies, known={**self.copies.known})
+        return self._replace(copies=copies_)
 
     @property
     def on_its_own(self) -> Context:

@@ -41,7 +41,7 @@ def select_cpu(
                     f"Vectorize a loop over the last dimension of {loop.stage}, and split it with "
                     "tail='cut', since lanes under a test are stored one by one.",
                 )
-            )  # fmt: skip
+            )
     return entry, builder.function_name
 
 
@@ -106,11 +106,17 @@ class _Entry(Statements):
         with self.evaluator.collected(alone=True) as body:
             self.task(loop.body, context.on_its_own)
         stop = self.extent(loop, context)
-        made = machine.For(
-            index, stop, tuple(body), parallel=True, label=label_of(loop), stage=loop.stage,
-            axis=self.printed(loop.axis), number=loop.number,
-        )  # fmt: skip
-        self.emit(made)
+        built_loop = machine.For(
+            index,
+            stop,
+            tuple(body),
+            parallel=True,
+            label=label_of(loop),
+            stage=loop.stage,
+            axis=self.printed(loop.axis),
+            number=loop.number,
+        )
+        self.emit(built_loop)
 
     def allocate(self, buffer: Buffer, context: Context) -> None:
         e, size = self.evaluator, buffer.size

@@ -36,9 +36,12 @@ class Evaluator(Builder):
     """
 
     def __init__(
-        self, names: Names, aligned: Callable[[Buffer, Lin, int], bool] = no_alignment,
-        tested: bool = True, shuffled: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        names: Names,
+        aligned: Callable[[Buffer, Lin, int], bool] = no_alignment,
+        tested: bool = True,
+        shuffled: bool = True,
+    ) -> None:
         super().__init__(names)
         self.aligned = aligned
         self.tested = tested
@@ -49,17 +52,17 @@ class Evaluator(Builder):
 
     def reg(self, scalar: Axis | Var) -> Reg:
         """Return the register of a loop's index, a size or a scalar argument."""
-        found = self._regs.get(scalar)
-        if found is None or found.name != self.names[scalar]:
-            found = self._regs[scalar] = Reg(self.names[scalar], Type(scalar.dtype))
-        return found
+        register = self._regs.get(scalar)
+        if register is None or register.name != self.names[scalar]:
+            register = self._regs[scalar] = Reg(self.names[scalar], Type(scalar.dtype))
+        return register
 
     def value(self, root: Expr, context: Context) -> Value:
         """Return the value of ``root``, after statements for what it uses twice."""
         if is_index(root):
-            found = self._index(root, context, DEEPEST_INDEX)
-            if found is not None:
-                return found
+            index_value = self._index(root, context, DEEPEST_INDEX)
+            if index_value is not None:
+                return index_value
         return Evaluation(self, context).run(root)
 
     def values(self, roots: Sequence[Expr], context: Context) -> tuple[Value, ...]:
@@ -82,8 +85,8 @@ class Evaluator(Builder):
             return None if a is None or b is None else _index_op(node.op, a, b)
         if isinstance(node, Axis):
             lanes = context.lanes
-            known = node in context.values or (lanes is not None and node is lanes.axis)
-            return None if known else self.reg(node)
+            has_value = node in context.values or (lanes is not None and node is lanes.axis)
+            return None if has_value else self.reg(node)
         if isinstance(node, Const):
             return Num(node.value) if is_index(node) else None
         return self.reg(node) if isinstance(node, Var) and is_index(node) else None
@@ -92,25 +95,28 @@ class Evaluator(Builder):
         """Return the flat element offset of ``buffer[indices]``."""
         values = context.values
         key = (id(buffer), id(indices), id(values))
-        found = self._offsets.get(key)
-        if found is None or found[1] is not indices or found[2] is not values:
-            made = offset_of(buffer, indices, values)
-            found = self._offsets[key] = made, indices, values
-        return found[0]
+        entry = self._offsets.get(key)
+        if entry is None or entry[1] is not indices or entry[2] is not values:
+            flat_offset = offset_of(buffer, indices, values)
+            entry = self._offsets[key] = flat_offset, indices, values
+        return entry[0]
 
     def forget_offsets(self) -> None:
         """Forget the offsets that were computed; the accesses of one statement share some."""
         self._offsets.clear()
 
     def index(
-        self, lin: Lin, context: Context, buffer: Buffer | None = None,
+        self,
+        lin: Lin,
+        context: Context,
+        buffer: Buffer | None = None,
         indices: tuple[Expr, ...] = (),
-    ) -> Value:  # fmt: skip
+    ) -> Value:
         """Return a scalar index; an offset into ``buffer`` has a term a dimension."""
         if buffer is not None:
-            known = context.offsets.get((buffer, lin))
-            if known is not None:
-                return known
+            named_offset = context.offsets.get((buffer, lin))
+            if named_offset is not None:
+                return named_offset
             if context.copies is not None and lin.const is None:
                 based = self._based(lin, context, buffer, indices, context.copies)
                 if based is not None:
@@ -134,7 +140,9 @@ class Evaluator(Builder):
         """
         items = [(p, c) for p, c in lin.terms.items() if p]
         if len(items) > MOST_TERMS or any(
-            coef < 0 or len(product) > 1 or not isinstance(product[0], (Axis, Var))
+            coef < 0
+            or len(product) > 1
+            or not isinstance(product[0], (Axis, Var))
             or product[0] in context.values
             for product, coef in items
         ):
@@ -167,11 +175,11 @@ class Evaluator(Builder):
         rest = lin - number
         if rest not in group.bases:
             before = len(self.stmts)
-            made = self.index(rest, context._replace(copies=None), buffer, indices)
+            based = self.index(rest, context._replace(copies=None), buffer, indices)
             if len(self.stmts) > before:
                 # its registers may hold elements that the next copy finds changed
-                return made if not number else _plus(made, number)
-            group.bases[rest] = None if is_short(made, Printer()) else made
+                return based if not number else _plus(based, number)
+            group.bases[rest] = None if is_short(based, Printer()) else based
         base = group.bases[rest]
         return base if base is None or not number else _plus(base, number)
 
@@ -185,14 +193,14 @@ class Evaluator(Builder):
         count = 0 if lanes is None else lanes.count
         step = 1 if lanes is None else lane_step(offset, lanes.axis)
         assert step is not None, "the lanes of a kept sum are a constant distance apart"
-        found = sums.named.get((buffer, first, count, step))
-        if found is None:
+        own_sum = sums.named.get((buffer, first, count, step))
+        if own_sum is None:
             reg = self.fresh(f"{self.array(buffer).name}_sum", Type(buffer.dtype, count))
             # the offset stands before the loop, so registers of the copies in it may not be used
             at = self.index(first, context._replace(copies=None), buffer, indices)
-            found = Sum(reg, at, self.number)
-            sums.named[buffer, first, count, step] = found
-        return found.reg
+            own_sum = Sum(reg, at, self.number)
+            sums.named[buffer, first, count, step] = own_sum
+        return own_sum.reg
 
     def _by_dimension(
         self, parts: Sequence[Lin], steps: Sequence[Lin], context: Context, first: int = 0

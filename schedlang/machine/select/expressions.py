@@ -96,22 +96,22 @@ class Evaluation:
 
     def _in_parts(self, root: Expr, parts: Sequence[Expr]) -> Value:
         """Return the value of ``root``; its ``parts``, which may use earlier ones, get names."""
-        known = dict(self.done)
+        evaluated = dict(self.done)
         for part in parts:
-            value = Evaluation(self.owner, self.context, known).run(part)
-            known[id(part)] = self.owner.let(value)
-        return Evaluation(self.owner, self.context, known).run(root)
+            value = Evaluation(self.owner, self.context, evaluated).run(part)
+            evaluated[id(part)] = self.owner.let(value)
+        return Evaluation(self.owner, self.context, evaluated).run(root)
 
     def _offset(self, node: LoadExpr) -> Lin:
-        found = self.offsets.get(id(node))
-        if found is None:
-            found = self.owner.offset(node.buffer, node.indices, self.context)
-            self.offsets[id(node)] = found
-        return found
+        flat_offset = self.offsets.get(id(node))
+        if flat_offset is None:
+            flat_offset = self.owner.offset(node.buffer, node.indices, self.context)
+            self.offsets[id(node)] = flat_offset
+        return flat_offset
 
     def _find_repeated(self, root: Expr) -> None:
         """Collect the elements that are read more than once unconditionally, to name them."""
-        seen: set[tuple[Buffer, Lin]] = set()
+        elements: set[tuple[Buffer, Lin]] = set()
         stack, visited = [root], set()
         while stack:
             node = stack.pop()
@@ -120,9 +120,9 @@ class Evaluation:
             visited.add(id(node))
             if isinstance(node, LoadExpr):
                 key = (node.buffer, self._offset(node))
-                if key in seen:
+                if key in elements:
                     self.repeated[key] = None
-                seen.add(key)
+                elements.add(key)
             elif not self._known_index(node):
                 stack.extend(self._eager(node))
 
@@ -160,8 +160,8 @@ class Evaluation:
         if not self.context.values or not node.children or not is_index(node):
             return False
         inside = postorder([node])
-        known = any(isinstance(n, Axis) and n in self.context.values for n in inside)
-        return known and all(is_index(n) and _folds(n) for n in inside)
+        is_unrolled = any(isinstance(n, Axis) and n in self.context.values for n in inside)
+        return is_unrolled and all(is_index(n) and _folds(n) for n in inside)
 
     def _node(self, node: Expr) -> Value:
         if self._known_index(node):
@@ -199,31 +199,31 @@ class Evaluation:
                 return iota
             start = self.owner.value(to_expr(lanes.start), context.scalar)
             return Op("+", iota, start, iota.type, index=True)
-        known = context.values.get(axis)
-        if known is None:
+        position = context.values.get(axis)
+        if position is None:
             return self.owner.reg(axis)
-        return self.owner.value(to_expr(known), context.scalar)
+        return self.owner.value(to_expr(position), context.scalar)
 
     def _load(self, node: LoadExpr) -> Value:
-        kept = self.owner.kept(node.buffer, node.indices, self.context)
-        if kept is not None:
-            return kept
-        found = column(self.owner, node, self.context) or self._part(node)
-        if found is not None:
-            return found
+        register = self.owner.kept(node.buffer, node.indices, self.context)
+        if register is not None:
+            return register
+        shared_value = column(self.owner, node, self.context) or self._part(node)
+        if shared_value is not None:
+            return shared_value
         offset = self._offset(node)
         key: tuple[Any, ...] = (node.buffer, offset)
-        known: dict[Any, Any] = self.repeated
+        names: dict[Any, Any] = self.repeated
         group = self.context.copies
         if group is not None and node in group.shared:
-            key, known = self._load_key(node, offset, self.context.mask), group.known
-        elif key not in known:
+            key, names = self._load_key(node, offset, self.context.mask), group.known
+        elif key not in names:
             return load(self.owner, node, offset, self.context)
-        found = known.get(key)
-        if found is None:
+        name = names.get(key)
+        if name is None:
             value = load(self.owner, node, offset, self.context)
-            found = known[key] = self.owner.let(value, self._element(node))
-        return found
+            name = names[key] = self.owner.let(value, self._element(node))
+        return name
 
     def _part(self, node: LoadExpr) -> Value | None:
         """Return the real or imaginary parts of adjacent complex numbers, loaded as one vector.
@@ -238,18 +238,18 @@ class Evaluation:
             return None
         base = offset - node.buffer.part
         key: tuple[Any, ...] = (whole, base)
-        known: dict[Any, Any] = self.repeated
+        names: dict[Any, Any] = self.repeated
         group = self.context.copies
         if group is not None and node in group.shared:
-            key, known = ("parts", whole, base, lanes.count, lanes.start), group.known
-        if key not in known:
-            array, made = self.owner.array(whole), Type(node.dtype, lanes.count)
+            key, names = ("parts", whole, base, lanes.count, lanes.start), group.known
+        if key not in names:
+            array, kind = self.owner.array(whole), Type(node.dtype, lanes.count)
             at = self.owner.index(base.substitute({lanes.axis: lanes.start}), self.context)
-            reg = self.owner.fresh(f"{array.name}_parts", made)
-            value = Load("vload_columns", array, at, made, step=2, columns=2)
+            reg = self.owner.fresh(f"{array.name}_parts", kind)
+            value = Load("vload_columns", array, at, kind, step=2, columns=2)
             self.owner.emit(Let(reg, value, number=self.owner.number))
-            known[key] = reg
-        return Column(known[key], node.buffer.part)
+            names[key] = reg
+        return Column(names[key], node.buffer.part)
 
     def _load_key(self, node: LoadExpr, offset: Lin, under: Any) -> tuple[Any, ...]:
         """Return a key for a load that copies share, ``under`` a mask or a test."""
@@ -263,29 +263,29 @@ class Evaluation:
 
     def _binary(self, node: Binary) -> Value:
         a, b, op = self.done[id(node.a)], self.done[id(node.b)], node.op
-        made = Type(node.dtype, max(a.type.lanes, b.type.lanes))
-        if node.weak and node.dtype == "int64" and not (made.lanes and op in ("**", "<<", ">>")):
-            return Op(op, a, b, made, index=True)
+        kind = Type(node.dtype, max(a.type.lanes, b.type.lanes))
+        if node.weak and node.dtype == "int64" and not (kind.lanes and op in ("**", "<<", ">>")):
+            return Op(op, a, b, kind, index=True)
         if node.dtype == "bool" and op in ("+", "*"):
             op = "|" if op == "+" else "&"
-        if made.lanes and {node.a.dtype, node.b.dtype} == {"int64", "float64"}:
+        if kind.lanes and {node.a.dtype, node.b.dtype} == {"int64", "float64"}:
             # an axis and a Python float: NumPy computes both as float64
             a, b = (Cast(v, Type("float64", v.type.lanes)) for v in (a, b))
         if op in CALLED:
-            a, b = wide(a, made.lanes), wide(b, made.lanes)
-        return _rounded(Op(op, a, b, _computed(made)), made)
+            a, b = wide(a, kind.lanes), wide(b, kind.lanes)
+        return _rounded(Op(op, a, b, _register_type(kind)), kind)
 
     def _call(self, node: Call) -> Value:
         args = [self.done[id(a)] for a in node.args]
         if node.fn == TOGETHER:
             return Fn(TOGETHER, tuple(args), Type(node.dtype))
-        made = Type(node.dtype, _lanes(*args))
-        if node.weak and node.dtype == "int64" and not made.lanes and node.fn in ("min", "max"):
-            return Fn(node.fn, tuple(args), made, index=True)
-        wider = tuple(wide(a, made.lanes) for a in args)
-        # a pass makes calls of intrinsics that are no functions of the language
+        kind = Type(node.dtype, _lanes(*args))
+        if node.weak and node.dtype == "int64" and not kind.lanes and node.fn in ("min", "max"):
+            return Fn(node.fn, tuple(args), kind, index=True)
+        wider = tuple(wide(a, kind.lanes) for a in args)
+        # a pass makes calls of intrinsics besides the functions of the language
         name = FUNCTIONS[node.fn].called if node.fn in FUNCTIONS else node.fn
-        return _rounded(Fn(name, wider, _computed(made)), made)
+        return _rounded(Fn(name, wider, _register_type(kind)), kind)
 
     def _select(self, node: Select) -> Value:
         return _selected(node.dtype, *(self.done[id(c)] for c in node.children))
@@ -310,13 +310,13 @@ class Evaluation:
         self.done, self.repeated = before, named
         self.context = around
         (first, a), (second, b) = sides
-        made = Type(node.dtype, _lanes(a, b))
-        x, y = wide(a, made.lanes), wide(b, made.lanes)
+        kind = Type(node.dtype, _lanes(a, b))
+        x, y = wide(a, kind.lanes), wide(b, kind.lanes)
         if not first and not second:
-            if is_both(node) and not made.lanes:
+            if is_both(node) and not kind.lanes:
                 return Both(cond, a)
-            return Choice(cond, x, y, made)
-        result = self.owner.fresh("t", made)
+            return Choice(cond, x, y, kind)
+        result = self.owner.fresh("t", kind)
         number = self.owner.number
         body = (*first, Let(result, x, number=number))
         orelse = (*second, Let(result, y, number=number))
@@ -353,11 +353,11 @@ class Evaluation:
             return group.known[key]
         first = offset.substitute({lanes.axis: lanes.start})
         at = self.owner.index(first, self.context, read.buffer, read.indices)
-        array, made = self.owner.array(read.buffer), Type(read.dtype, lanes.count)
-        found: Value = Load("vload_if", array, at, made, mask=test, other=other)
+        array, kind = self.owner.array(read.buffer), Type(read.dtype, lanes.count)
+        value_: Value = Load("vload_if", array, at, kind, mask=test, other=other)
         if group is not None and shared:
-            found = group.known[key] = self.owner.let(found, self._element(read))
-        return found
+            value_ = group.known[key] = self.owner.let(value_, self._element(read))
+        return value_
 
     def _is_kept(self, node: LoadExpr) -> bool:
         """Return whether ``node`` reads a sum that the loop around keeps in registers."""
@@ -376,16 +376,16 @@ class Evaluation:
         if group is None or node not in group.shared:
             return self.owner.let(cond, "m")
         key = ("mask", cond)
-        found = group.known.get(key)
-        if found is None:
-            found = group.known[key] = self.owner.let(cond, "m")
-        return found
+        register = group.known.get(key)
+        if register is None:
+            register = group.known[key] = self.owner.let(cond, "m")
+        return register
 
     def _masked_sides(self, node: Select, cond: Value) -> Value:
         chosen = self._mask(node.cond, cond)
         # a load that was evaluated before has no mask, so its other lanes are not 0
         read_here = id(node.a) not in self.done
-        found = []
+        values = []
         for side, mask in ((node.a, chosen), (node.b, Neg("~", chosen, chosen.type))):
             if self.context.mask is not None:
                 mask = Op("&", mask, self.context.mask, mask.type)
@@ -395,10 +395,10 @@ class Evaluation:
             inner = self.context
             if has_loads:
                 inner = inner._replace(mask=mask, leads=False)
-            found.append(Evaluation(self.owner, inner, self.done).run(side))
-        if read_here and self._reads_or_is_zero(node) and found[0].type.lanes:
-            return found[0]
-        return _selected(node.dtype, chosen, *found)
+            values.append(Evaluation(self.owner, inner, self.done).run(side))
+        if read_here and self._reads_or_is_zero(node) and values[0].type.lanes:
+            return values[0]
+        return _selected(node.dtype, chosen, *values)
 
 
 def _is_atom(value: Value) -> bool:
@@ -417,9 +417,9 @@ def _lanes(*operands: Value) -> int:
     return max(v.type.lanes for v in operands)
 
 
-def _computed(made: Type) -> Type:
-    """Return the type in which a value is computed: that of short floats is float32."""
-    return Type(dtypes.computed(made.dtype), made.lanes)
+def _register_type(kind: Type) -> Type:
+    """Return the type that a value is computed in: float32 for short floats."""
+    return Type(dtypes.computed(kind.dtype), kind.lanes)
 
 
 def _rounded(value: Value, made: Type) -> Value:

@@ -41,9 +41,14 @@ class MachineKernel:
 
 
 def select_gpu(
-    nest: Nest, launch: Launch, body: Block, constant: Mapping[Axis | Var, Lin], names: Names,
-    target: Target, public: str,
-) -> MachineKernel:  # fmt: skip
+    nest: Nest,
+    launch: Launch,
+    body: Block,
+    constant: Mapping[Axis | Var, Lin],
+    names: Names,
+    target: Target,
+    public: str,
+) -> MachineKernel:
     """Return the kernel of ``launch``.
 
     ``body`` are its statements after the passes over loops, and ``constant`` the values of the
@@ -104,16 +109,16 @@ class _Kernel(Statements):
         keys = sorted(free, key=lambda k: order.get(k, len(order)))
         e = self.evaluator
         parameters = [e.array(k) if isinstance(k, Buffer) else e.reg(k) for k in keys]
-        made = self.finished(name, parameters, body, launch.number)
-        return MachineKernel(made, tuple(keys), launch, self.offset, self.access_bytes)
+        function = self.finished(name, parameters, body, launch.number)
+        return MachineKernel(function, tuple(keys), launch, self.offset, self.access_bytes)
 
     def one_access(self, buffer: Buffer, first: Lin, count: int) -> bool:
         """Return whether the elements are one access; if so, record its width for alignment."""
-        found = one_access(buffer, first, count)
-        if found:
+        is_one = one_access(buffer, first, count)
+        if is_one:
             width = count * itemsize(buffer.dtype)
             self.access_bytes[buffer] = max(width, self.access_bytes.get(buffer, 0))
-        return found
+        return is_one
 
     def storage_name(self, buffer: Buffer) -> str:
         """Return the name of a buffer.
@@ -141,9 +146,9 @@ class _Kernel(Statements):
         e = self.evaluator
         for into, source in zip(stmt.into, stmt.source):
             at = e.index(e.offset(source, stmt.indices, context), context, source, stmt.indices)
-            made = Type(source.dtype)
-            read = Load("load", e.array(source), at, made)
-            value = Fn("exchange", (read, Num(stmt.distance)), made)
+            kind = Type(source.dtype)
+            read = Load("load", e.array(source), at, kind)
+            value = Fn("exchange", (read, Num(stmt.distance)), kind)
             self.emit(Store("store", e.array(into), at, value, number=stmt.number))
 
     def allocate(self, buffer: Buffer, context: Context) -> None:
@@ -154,6 +159,6 @@ class _Kernel(Statements):
             start = self.offset // bytes_
             self.offset += -(-size * bytes_ // ALIGNMENT) * ALIGNMENT
         array = self.evaluator.array(buffer)
-        made = (stmt for stmt in self.evaluator.stmts if isinstance(stmt, machine.Alloc))
-        if all(stmt.array != array for stmt in made):
+        allocations = (stmt for stmt in self.evaluator.stmts if isinstance(stmt, machine.Alloc))
+        if all(stmt.array != array for stmt in allocations):
             self.emit(machine.Alloc(array, Num(size), buffer.scope, start, self.evaluator.number))

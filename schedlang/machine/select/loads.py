@@ -36,8 +36,8 @@ def load(e: Values, node: LoadExpr, offset: Lin, context: Context) -> Load:
         if mask is not None:
             offsets = _lane_offsets(e, offset, context)
             return Load("vgather_masked", array, offsets, vector, mask=mask)
-        if e.shuffled and (found := _shuffle_order(e, node, context)) is not None:
-            start, distances = found
+        if e.shuffled and (shuffle := _shuffle_order(e, node, context)) is not None:
+            start, distances = shuffle
             within = context._replace(lanes=replace(lanes, start=lanes.start + start))
             first = e.offset(node.buffer, node.indices, _at_lane(context, start))
             at = e.index(first, within, node.buffer, node.indices)
@@ -74,11 +74,11 @@ def _shuffle_order(
         e.offset(node.buffer, node.indices, _at_lane(context, lane)) for lane in range(lanes.count)
     ]
     distances = [(offset - offsets[0]).const for offset in offsets]
-    known = [d for d in distances if d is not None]
-    if len(known) < lanes.count or max(known) - min(known) >= lanes.count:
+    constants = [d for d in distances if d is not None]
+    if len(constants) < lanes.count or max(constants) - min(constants) >= lanes.count:
         return None
-    low = min(known)
-    return known.index(low), tuple(d - low for d in known)
+    low = min(constants)
+    return constants.index(low), tuple(d - low for d in constants)
 
 
 def _at_lane(context: Context, lane: int) -> Context:

@@ -23,23 +23,21 @@ from schedlang.ir.nodes import (
 Key = Buffer | Axis | Var
 
 
-def used_keys(
-    body: Block, values: Mapping[Axis | Var, Lin], named: Container[Key]
-) -> list[Key]:
+def used_keys(body: Block, values: Mapping[Axis | Var, Lin], named: Container[Key]) -> list[Key]:
     """Return the ``named`` buffers, axes and scalars that ``body`` uses and does not define.
 
-    ``values`` are those of axes that have only one.
+    ``values`` are the values of axes that have only one.
     """
     inside: set[Key] = set()
-    found: dict[Key, None] = {}
+    free: dict[Key, None] = {}
     for stmt, _ in walk(body):
         inside.update((*bound(stmt), *defined_by(stmt)))
         for key in _mentioned(stmt, values):
             if isinstance(key, Buffer) and key.whole is not None:
                 key = key.whole
             if key not in inside and key in named:
-                found.setdefault(key)
-    return list(found)
+                free.setdefault(key)
+    return list(free)
 
 
 def _mentioned(stmt: Stmt, values: Mapping[Axis | Var, Lin]) -> Iterator[Key]:

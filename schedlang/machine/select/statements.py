@@ -73,7 +73,7 @@ class Statements:
         raise NotImplementedError
 
     def block(self, block: Block, context: Context, **changes: Any) -> None:
-        """Build the statements of a block; ``changes`` are those of ``context`` inside of it."""
+        """Build the statements of a block; ``changes`` change ``context`` inside of it."""
         if changes:
             context = context._replace(**changes)
         for stmt in block.stmts:
@@ -89,9 +89,12 @@ class Statements:
         self.evaluator.emit(stmt)
 
     def finished(
-        self, name: str, parameters: Sequence[Array | Reg], body: Sequence[machine.Stmt],
+        self,
+        name: str,
+        parameters: Sequence[Array | Reg],
+        body: Sequence[machine.Stmt],
         number: int | None = None,
-    ) -> Function:  # fmt: skip
+    ) -> Function:
         """Return the function under construction, complete."""
         return Function(name, tuple(parameters), tuple(body), number=number)
 
@@ -182,12 +185,18 @@ class Statements:
         # registers of this loop are out of scope in the next copy of an unrolled loop
         with self.evaluator.collected(alone=stmt.function) as body:
             self.block(stmt.body, context.on_its_own if stmt.function else context.branched)
-        made = machine.For(
-            index, Num(stmt.stop), tuple(body), stmt.step, label=label_of(stmt),
-            function=stmt.function, stage=stmt.stage, axis=self.printed(stmt.axis),
+        built_loop = machine.For(
+            index,
+            Num(stmt.stop),
+            tuple(body),
+            stmt.step,
+            label=label_of(stmt),
+            function=stmt.function,
+            stage=stmt.stage,
+            axis=self.printed(stmt.axis),
             number=stmt.number,
-        )  # fmt: skip
-        self.emit(made)
+        )
+        self.emit(built_loop)
 
     def kept(self, stmt: Kept, context: Context) -> None:
         """Build statements whose sums are loaded before them and stored after them.
@@ -201,42 +210,49 @@ class Statements:
         # lanes outside of a mask keep what was stored before it
         initial = {} if sums.mask is not None else starts_of(before, self.stores.constant, sums)
         for spot, start in initial.items():
-            kept = sums.named[spot]
-            started = machine.Let(kept.reg, start.value, number=start.number, stage=start.stage)
+            kept_sum = sums.named[spot]
+            started = machine.Let(kept_sum.reg, start.value, number=start.number, stage=start.stage)
             before[before.index(start)] = started
-            sums.named[spot] = replace(kept, at=start.at)
+            sums.named[spot] = replace(kept_sum, at=start.at)
         self.stores.read_sums(sums, initial)
-        for made in inside:
-            self.emit(made)
+        for emitted in inside:
+            self.emit(emitted)
         self.stores.write_sums(sums)
 
     def plain(self, loop: For, context: Context, unrolled: bool = False) -> None:
-        found, index = trimmed(loop), self.evaluator.reg(loop.axis)
-        start = self.end(found.start, f"{index.name}_start", context)
-        stop = self.end(found.stop, f"{index.name}_stop", context)
+        trim, index = trimmed(loop), self.evaluator.reg(loop.axis)
+        start = self.end(trim.start, f"{index.name}_start", context)
+        stop = self.end(trim.stop, f"{index.name}_stop", context)
         function = becomes_function(loop)
         note = "parallel already outside" if loop.kind == "parallel" else ""
         # the compiler does not write out a loop of unknown length
-        rolled = 0 if found.tests else dict(loop.pragmas).get(ROLLED, 0)
-        # none on a GPU, for which no pass looks for such loops
+        rolled = 0 if trim.tests else dict(loop.pragmas).get(ROLLED, 0)
+        # none on a GPU: its passes do not look for such loops
         around, turn = turns_with(loop), index
         with self.evaluator.collected(alone=function) as body:
             if around is not None:
                 turn = self.counter(index, around, start, stop, context)
-            self.block(found.body, context.on_its_own if function else context)
-        made = machine.For(
-            turn, stop, tuple(body), note=note, label=label_of(loop), rolled=rolled,
-            unrolled=unrolled and not found.tests, function=function, stage=loop.stage,
-            axis=self.printed(loop.axis), number=loop.number, start=start,
-        )  # fmt: skip
-        self.emit(made)
+            self.block(trim.body, context.on_its_own if function else context)
+        built_loop = machine.For(
+            turn,
+            stop,
+            tuple(body),
+            note=note,
+            label=label_of(loop),
+            rolled=rolled,
+            unrolled=unrolled and not trim.tests,
+            function=function,
+            stage=loop.stage,
+            axis=self.printed(loop.axis),
+            number=loop.number,
+            start=start,
+        )
+        self.emit(built_loop)
 
-    def counter(
-        self, index: Reg, around: Axis, start: Value, stop: Value, context: Context
-    ) -> Reg:  # fmt: skip
+    def counter(self, index: Reg, around: Axis, start: Value, stop: Value, context: Context) -> Reg:
         """Assign the index of a serpentine loop, and return a register that counts its iterations.
 
-        The index counts down where that of the loop ``around`` is odd.
+        The index counts down where the index of the loop ``around`` is odd.
         """
         e, turn = self.evaluator, self.evaluator.fresh(f"{index.name}_turn", index.type)
         parity = Op("%", e.index(Lin.of(around), context), Num(2), index=True)
@@ -263,10 +279,10 @@ class Statements:
         """Return an end of a loop's range; one that reads elements is a register of that name."""
         if isinstance(value, int):
             return Num(value)
-        found = self.evaluator.index(to_lin(value, context.values), context)
-        if any(isinstance(part, Load) for part in operations(found)):
-            return self.evaluator.let(found, wanted)
-        return found
+        value_of_end = self.evaluator.index(to_lin(value, context.values), context)
+        if any(isinstance(part, Load) for part in operations(value_of_end)):
+            return self.evaluator.let(value_of_end, wanted)
+        return value_of_end
 
 
 def label_of(loop: For | Strips) -> str:

@@ -25,8 +25,8 @@ class Stores:
     """Builder of stores, by the evaluator of their values.
 
     ``streamed`` collects the stages whose stores bypass the cache; ``unfenced`` says that such a
-    store was made and needs a fence after it. ``constant`` holds the places of stores of constants,
-    from which sums may start.
+    store was emitted and needs a fence after it. ``constant`` holds the places of stores of
+    constants. Sums may start from these.
     """
 
     def __init__(self, evaluator: Evaluator) -> None:
@@ -57,15 +57,15 @@ class Stores:
         for k, (buffer, value) in enumerate(zip(store.buffers, values)):
             # a tuple of values is one element of the stage
             stage = "" if k else store.stage
-            kept = e.kept(buffer, store.indices, context)
-            if kept is not None:
-                changed = _under_mask(kept, wide(value, kept.type.lanes), context)
-                e.emit(Let(kept, changed, number=e.number, stage=stage))
+            register = e.kept(buffer, store.indices, context)
+            if register is not None:
+                changed = _under_mask(register, wide(value, register.type.lanes), context)
+                e.emit(Let(register, changed, number=e.number, stage=stage))
                 continue
             one = replace(store, stage=stage) if k else store
-            made, spot = self._store_one(one, buffer, value, context)
+            store_stmt, spot = self._store_one(one, buffer, value, context)
             if spot is not None:
-                spots[made] = spot
+                spots[store_stmt] = spot
         if constant and len(spots) == len(store.buffers):
             self.constant |= spots
 
@@ -82,7 +82,7 @@ class Stores:
     def _named_places(self, store: StoreNode, context: Context) -> StoreNode:
         """Return ``store`` with registers for the indices that depend on data, evaluated once.
 
-        An index that differs between lanes stays as it is.
+        An index that differs between lanes stays unnamed.
         """
         e, lanes, indices = self.evaluator, context.lanes, list(store.indices)
         if context.mask is not None and not context.leads:
@@ -98,8 +98,7 @@ class Stores:
         return replace(store, indices=tuple(indices))
 
     def _with_offsets(self, store: StoreNode, context: Context) -> Context:
-        """Return ``context`` with the offsets that an update reads and writes, as one object each.
-        """
+        """Return ``context`` with the offsets of an update, as one object each."""
         e = self.evaluator
         offsets = dict(context.offsets)
         for buffer in store.buffers:
@@ -125,7 +124,7 @@ class Stores:
         number = e.number
         if lanes is None:
             at = e.index(offset, context, buffer, indices)
-            made = Store("store", array, at, value, number=number, stage=stage)
+            stmt = Store("store", array, at, value, number=number, stage=stage)
             spot = (buffer, offset, 0, 1)
         else:
             value = wide(value, lanes.count)
@@ -134,19 +133,19 @@ class Stores:
             if step == 1:
                 at = e.index(first, context, buffer, indices)
                 how = self._adjacent(store, buffer, first, context)
-                made = Store(how, array, at, value, mask=mask, number=number, stage=stage)
-                if made.how in ("vstore", "vstore_aligned"):
+                stmt = Store(how, array, at, value, mask=mask, number=number, stage=stage)
+                if stmt.how in ("vstore", "vstore_aligned"):
                     spot = (buffer, first, lanes.count, 1)
             elif step and mask is None:
                 at, how = e.index(first, context), "vstore_strided"
-                made = Store(how, array, at, value, step=step, number=number, stage=stage)
+                stmt = Store(how, array, at, value, step=step, number=number, stage=stage)
                 spot = (buffer, first, lanes.count, step)
             else:
                 at = e.value(to_expr(offset), context)
                 how = "vscatter" if mask is None else "vscatter_masked"
-                made = Store(how, array, at, value, mask=mask, number=number, stage=stage)
-        e.emit(made)
-        return made, spot
+                stmt = Store(how, array, at, value, mask=mask, number=number, stage=stage)
+        e.emit(stmt)
+        return stmt, spot
 
     def _adjacent(self, store: StoreNode, buffer: Buffer, first: Lin, context: Context) -> str:
         """Return the intrinsic that stores adjacent lanes."""
@@ -163,32 +162,32 @@ class Stores:
     def read_sums(self, sums: Sums, initialized: Container[Spot]) -> None:
         """Build loads of the sums that a reduction loop keeps, except those ``initialized``."""
         e, mask = self.evaluator, sums.mask
-        for spot, kept in sums.named.items():
+        for spot, kept_sum in sums.named.items():
             buffer, _, lanes, step = spot
             if spot in initialized:
                 continue
-            array, made = e.array(buffer), kept.reg.type
+            array, kind = e.array(buffer), kept_sum.reg.type
             if mask is not None and step != 1:
-                at = _every_lane(kept.at, step, made)
-                value = LoadValue("vgather_masked", array, at, made, mask=mask)
+                at = _every_lane(kept_sum.at, step, kind)
+                value = LoadValue("vgather_masked", array, at, kind, mask=mask)
             else:
                 how = _access("load", lanes, step, mask)
-                value = LoadValue(how, array, kept.at, made, step=step, mask=mask)
-            e.emit(Let(kept.reg, value, number=kept.number))
+                value = LoadValue(how, array, kept_sum.at, kind, step=step, mask=mask)
+            e.emit(Let(kept_sum.reg, value, number=kept_sum.number))
 
     def write_sums(self, sums: Sums) -> None:
         """Build stores of the sums, after the loop."""
         e, mask = self.evaluator, sums.mask
-        for (buffer, _, lanes, step), kept in sums.named.items():
+        for (buffer, _, lanes, step), kept_sum in sums.named.items():
             array = e.array(buffer)
             if mask is not None and step != 1:
-                at = _every_lane(kept.at, step, kept.reg.type)
+                at = _every_lane(kept_sum.at, step, kept_sum.reg.type)
                 how = "vscatter_masked"
-                e.emit(Store(how, array, at, kept.reg, mask=mask, number=kept.number))
+                e.emit(Store(how, array, at, kept_sum.reg, mask=mask, number=kept_sum.number))
             else:
                 how = _access("store", lanes, step, mask)
-                made = Store(how, array, kept.at, kept.reg, step, mask, kept.number)
-                e.emit(made)
+                stmt = Store(how, array, kept_sum.at, kept_sum.reg, step, mask, kept_sum.number)
+                e.emit(stmt)
 
 
 def _under_mask(kept: Reg, value: Value, context: Context) -> Value:

@@ -26,7 +26,7 @@ Spot = tuple[Buffer, Lin, int, int]
 class Sum:
     """A register that holds a sum, and the offset that it is loaded from and stored to.
 
-    ``number`` is that of the update.
+    ``number`` is the number of the update.
     """
 
     reg: Reg
@@ -49,20 +49,20 @@ class Sums:
 def starts_of(
     stmts: Sequence[MachineStmt], constant: Mapping[MachineStore, Spot], sums: Sums
 ) -> dict[Spot, MachineStore]:
-    """Return the stores of constants at the end of ``stmts`` from which ``sums`` can start.
+    """Return the stores of constants at the end of ``stmts`` that ``sums`` can start from.
 
     ``constant`` holds the places of stores of constants. A buffer's sums start from them if each of
     its sums was stored exactly once.
     """
-    found: list[MachineStore] = []
+    stores: list[MachineStore] = []
     for stmt in reversed(stmts):
         if isinstance(stmt, MachineStore) and stmt in constant:
-            found.append(stmt)
+            stores.append(stmt)
         elif not isinstance(stmt, Let) or _reads_memory(stmt.value):
             break
     begun: dict[Spot, MachineStore] = {}
     for buffer in sums.buffers:
-        own = [stmt for stmt in found if constant[stmt][0] is buffer]
+        own = [stmt for stmt in stores if constant[stmt][0] is buffer]
         spots = {constant[stmt]: stmt for stmt in own}
         if len(spots) == len(own) and set(spots) == {k for k in sums.named if k[0] is buffer}:
             begun |= spots

@@ -24,12 +24,12 @@ def column(e: Values, node: LoadExpr, context: Context) -> Column | None:
 def _block(e: Values, block: Columns, context: Context, group: Group) -> Reg:
     """Return the register of ``block``, which the copies share."""
     if block not in group.known:
-        array, made = e.array(block.buffer), Type(block.buffer.dtype, block.lanes)
+        array, kind = e.array(block.buffer), Type(block.buffer.dtype, block.lanes)
         at = e.index(block.first, context)
-        name = e.fresh(f"{array.name}_columns", made)
-        value = Load("vload_columns", array, at, made, step=block.step, columns=block.count)
+        name = e.fresh(f"{array.name}_columns", kind)
+        value = Load("vload_columns", array, at, kind, step=block.step, columns=block.count)
         e.emit(Let(name, value, number=e.number))
         group.known[block] = name
-    found = group.known[block]
-    assert isinstance(found, Reg)
-    return found
+    register = group.known[block]
+    assert isinstance(register, Reg)
+    return register

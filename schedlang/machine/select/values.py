@@ -19,7 +19,7 @@ class Values(Protocol):
     ``aligned(buffer, first, count)`` says whether ``count`` elements from ``first`` on are one
     access of the target. ``tested`` and ``shuffled`` say whether the target has the intrinsics
     ``vload_if`` (a vector load under a scalar test) and ``vload_shuffled`` (a vector load whose
-    lanes are then permuted). ``number`` is that of the statement under construction.
+    lanes are then permuted). ``number`` is the number of the statement under construction.
     """
 
     number: int | None
@@ -56,9 +56,12 @@ class Values(Protocol):
         """Return the flat element offset of ``buffer[indices]``."""
 
     def index(
-        self, lin: Lin, context: Context, buffer: Buffer | None = None,
+        self,
+        lin: Lin,
+        context: Context,
+        buffer: Buffer | None = None,
         indices: tuple[Expr, ...] = (),
-    ) -> Value:  # fmt: skip
+    ) -> Value:
         """Return a scalar index; an offset into ``buffer`` has a term a dimension."""
 
     def kept(self, buffer: Buffer, indices: tuple[Expr, ...], context: Context) -> Reg | None:

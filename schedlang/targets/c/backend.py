@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from schedlang.codegen.c_source import c_file, c_functions, c_source, reserved
+from schedlang.codegen.c_source import c_file, c_functions, c_source, reserved_names
 from schedlang.codegen.listing import Line, Listing
 from schedlang.codegen.network_file import NetworkFile, network_head, with_comments
 from schedlang.codegen.numba_file import header_lines
@@ -39,7 +39,7 @@ class CBackend(LoopBackend):
         return [*super().taken(loops), *self.reserved(identifier(name) for name in names)]
 
     def reserved(self, names: Iterable[str]) -> Sequence[str]:
-        return reserved(names)
+        return reserved_names(names)
 
     def network_file(
         self, file: NetworkFile, machine: MachineNest, comments: Mapping[str, Sequence[str]]

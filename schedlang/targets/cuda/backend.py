@@ -29,8 +29,16 @@ class CudaBackend(GpuBackend):
     def kernel(self, request: Request[Launched]) -> CudaKernel:
         file = self.file(request)
         built = Built(
-            request.signature, request.target, "launch", request.public, file.text,
-            file.source.machine, "", request.checked_by_size, request.unproven,
-            file.listing.numbers, request.options.fastmath,
-        )  # fmt: skip
+            request.signature,
+            request.target,
+            "launch",
+            request.public,
+            file.text,
+            file.source.machine,
+            "",
+            request.checked_by_size,
+            request.unproven,
+            file.listing.numbers,
+            request.options.fastmath,
+        )
         return CudaKernel(built, request.schedule.copy(), request.nest, file)
