@@ -22,7 +22,7 @@ from schedlang.expr.evaluate import evaluate
 from schedlang.expr.functions import FUNCTIONS
 from schedlang.expr.nodes import Var
 from schedlang.expr.visit import postorder
-from schedlang.runtime.c_kernel import compiler
+from schedlang.runtime.c_library import compiler
 from tests import test_golden_programs
 from tests.fuzz.case import run_case
 from tests.graphs import product

@@ -57,9 +57,9 @@ has the same hash: scales that are not finite are not folded. So ``data.py``, ``
 3. ``machine/link.py`` makes one machine nest: kernels that are equal but for names are the same
    functions, and the entry is a list of views (an array in an array of bytes) and calls. It is
    verified and printed as any other. ``codegen/network_file.py`` prints the file around it.
-4. ``module.py`` checks arguments as kernels do (``runtime/checked.py``), and runs the entry;
-   ``call.py`` has the memory of running calls and packs parameters. ``data.py`` writes all but the
-   text and the parameters as JSON values.
+4. ``module.py`` checks arguments and runs the entry, both as kernels do (``runtime/checked.py``,
+   ``runtime/on_host.py``). ``call.py`` has the memory of running calls and packs parameters.
+   ``data.py`` writes all but the text and the parameters as JSON values.
 
 For ``target="cuda"`` the calls stay launches. ``launched_calls.py`` prints each program once, with
 names that no other one has, and ``codegen/network_cuda_file.py`` prints the functions ``launch``

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from numbers import Integral
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakMethod
 
 import numpy as np
 
-from schedlang.codegen.listing import Launch
 from schedlang.compute.arrays import as_numpy
 from schedlang.errors import BuildError, CallTypeError, explain
 from schedlang.networks.call import Layouts, Memory, pack, started, usable
@@ -21,20 +18,19 @@ from schedlang.networks.data import CallData, ModuleData
 from schedlang.networks.memory import MemoryPlan
 from schedlang.networks.size_checks import SizeChecks
 from schedlang.networks.sized_memory import SizedMemory
-from schedlang.runtime import files, thread_safety
+from schedlang.runtime import thread_safety
 from schedlang.runtime.arrays import empty_like_library
-from schedlang.runtime.built import numba_types
 from schedlang.runtime.checked import Checked, checked_arguments, flat_arguments
 from schedlang.runtime.fast_call import fast_call
+from schedlang.runtime.on_host import OnHost
 from schedlang.runtime.parameters import Binder, Signature
-from schedlang.runtime.starts import interpreted, one_at_a_time
 from schedlang.target import Target
 
 if TYPE_CHECKING:
     from schedlang.machine.nest import MachineNest
 
 
-class NetworkModule:
+class NetworkModule(OnHost):
     """All kernels of a network as one module: call it with the network's inputs.
 
     ``m(x)`` returns a new output, or a tuple of them, in the library of the first array;
@@ -52,6 +48,11 @@ class NetworkModule:
         self, data: ModuleData, params: Mapping[str, Any] | np.ndarray,
         whole: Callable[[], ModuleData] | None = None,
     ) -> None:  # fmt: skip
+        storage, sized = data.storage, data.sized is not None
+        given = (storage.param_bytes > 0, sized or storage.arena > 0, storage.threads > 0)
+        behind = [*["uint8"] * sum(given), *["int64"] * sized]
+        called = {call.function for call in data.calls}
+        super().__init__(data, data.target.facts, "network", called, behind)
         self._data = data
         self._whole = None if whole is None else WeakMethod(whole)
         if not isinstance(params, np.ndarray):
@@ -60,9 +61,6 @@ class NetworkModule:
         self._binder = Binder(data.signature, "network")
         self._check_sizes = SizeChecks(data.public, data.checks)
         self._fast_call = fast_call(data.signature)
-        self._function: Any = None
-        self._lock: Lock | None = None
-        self._start: Callable[..., None] | None = None
         self._free: list[Memory] = []
 
     @property
@@ -145,18 +143,6 @@ class NetworkModule:
         return self._data.text
 
     @property
-    def path(self) -> str:
-        """The path of the file with the source: open it, set a breakpoint, profile it."""
-        return str(self._path)
-
-    @cached_property
-    def _path(self) -> Path:
-        return self._written(self._data.text)
-
-    def _written(self, text: str) -> Path:
-        return files.write(text, self.name, ".c" if self.target.facts.language == "C" else ".py")
-
-    @property
     def machine_nest(self) -> MachineNest:
         """The linked machine nest: the functions of all kernels, and the one that calls them.
 
@@ -195,25 +181,8 @@ class NetworkModule:
 
     def compile(self) -> NetworkModule:
         """Compile now, or load from the disk cache; return this module."""
-        function = self._loaded()
-        facts = self.target.facts
-        by_numba = facts.language == "Python" and not facts.interpreted
-        if by_numba and not function.signatures:
-            function.compile(tuple(self._numba_types()))
+        self._compile()
         return self
-
-    def _numba_types(self) -> list[Any]:
-        from numba import types
-
-        of_bytes, of_places = (types.Array(t, 1, "C") for t in (types.uint8, types.int64))
-        behind = [of_bytes if kind == "uint8" else of_places for kind in self._behind()]
-        return [*numba_types(self._data.signature), *behind]
-
-    def _behind(self) -> list[str]:
-        """Return the dtypes of the arrays that the function takes behind the arguments."""
-        storage, sized = self._data.storage, self._data.sized is not None
-        given = (storage.param_bytes > 0, sized or storage.arena > 0, storage.threads > 0)
-        return ["uint8"] * sum(given) + ["int64"] * sized
 
     def __call__(self, /, *args: Any, **named: Any) -> Any:
         if self._fast_call is not None and not named:
@@ -249,23 +218,18 @@ class NetworkModule:
         :attr:`calls`. The copy is compiled when this is first called. In a forked process without
         threads its loops are serial, as those of a call are.
         """
-        from schedlang.codegen.numba_cpu import source_of
-        from schedlang.codegen.numba_file import render_functions
         from schedlang.machine.passes.call_stamps import with_call_stamps
         from schedlang.machine.passes.serial import serial
 
-        facts, nest = self.target.facts, self.machine_nest
-        self._loaded()
+        nest = self.machine_nest
+        self._function()
         if self._has_threads and thread_safety.left_behind():
             nest = serial(nest)
-        nest = with_call_stamps(nest)
-        source = source_of(nest, self.name)
-        head = f"{self._data.entry} with time stamps"
-        listing = render_functions(source, head, self._data.fastmath, not facts.interpreted)
-        path = files.write(listing.text, f"{self.name}_times")
-        function = self._numba_function(path, listing.launches)
+        function, path = self._runner.function_of_nest(
+            with_call_stamps(nest), self.name, self._data.fastmath, self._called
+        )
         _, flat = self.bound(*args)
-        return self._with_memory(lambda *given: function(*given, times), str(path)), flat
+        return self._starting(lambda *given: function(*given, times), path), flat
 
     def cuda_graph(self, /, *args: Any, **named: Any) -> Any:
         """Refuse: kernels of a CPU are in no CUDA graph."""
@@ -281,81 +245,15 @@ class NetworkModule:
         """Free the memory that no running call uses; the next call allocates its own again."""
         self._free.clear()
 
-    def forget_function(self) -> None:
-        """Make the next call load the function again: after a fork it may be another one."""
-        self._function = self._start = None
-
-    @property
-    def _has_threads(self) -> bool:
-        """True if loops run on threads."""
-        return bool(self._data.serial_text) and not self.target.facts.interpreted
-
-    def _loaded(self) -> Any:
-        """Return the function of the module's file."""
-        if self._function is None:
-            path = self._path
-            if self._has_threads:
-                self._lock = thread_safety.guard()
-                thread_safety.note_loaded(self)
-                if thread_safety.left_behind():
-                    thread_safety.warn_forked()
-                    path = self._written(self._data.serial_text)
-            self._function = self._of_file(path)
-        return self._function
-
-    def _of_file(self, path: Path) -> Any:
-        entry = self._data.entry
-        if self.target.facts.language == "C":
-            if self._data.serial_text:
-                thread_safety.note_openmp()
-            import ctypes
-
-            from schedlang.runtime.c_kernel import c_function, c_types, library
-
-            kinds = [*c_types(self._data.signature), *[ctypes.c_void_p] * len(self._behind())]
-            return c_function(getattr(library(path, self._data.fastmath), entry), kinds)
-        return self._numba_function(path, self._data.launches)
-
-    def _numba_function(self, path: Path, launches: Sequence[Launch]) -> Any:
-        """Return the function of a file that numba compiles."""
-        called = {call.function for call in self._data.calls}
-        module = files.load_kernel(path, self._data.entry, called, launches)
-        return getattr(module, self._data.entry)
-
-    def _starter(self) -> Callable[..., None]:
-        """Return the callable that a call starts."""
-        self._start = self._with_memory(self._loaded(), self.path)
-        return self._start
-
-    def _with_memory(self, function: Callable[..., None], path: str) -> Callable[..., None]:
+    def _starting(self, function: Callable[..., None], path: Path) -> Callable[..., None]:
         """Return ``function``, of the file at ``path``, called with memory behind its arguments."""
-        alone = self.target.facts.interpreted
-        if alone:
-            function = interpreted(function, self.name, path, "network")
-        elif self._lock is not None:
-            function = one_at_a_time(function, self._lock)
-        storage = self._data.storage
+        function = super()._starting(function, path)
+        storage, sized = self._data.storage, self._data.sized
         params = [self._params] if storage.params else []
-        sized = self._data.sized
         layouts = None if sized is None else Layouts(sized, self._sizes())
-        return started(
-            function, params, storage, self._threads(), self._free, layouts, alone
-        )
-
-    def _threads(self) -> Callable[[], int]:
-        """Return a function that returns the greatest number of threads of a parallel loop."""
-        alone = not self._has_threads or thread_safety.left_behind()
-        if alone or not self._data.storage.threads:
-            return lambda: 1
-        if self.target.facts.openmp:
-            from schedlang.runtime.c_kernel import library
-
-            of_openmp = library(self._path, self._data.fastmath).omp_get_max_threads
-            return lambda: cast(int, of_openmp())
-        from numba import config
-
-        count = int(config.NUMBA_NUM_THREADS)
-        return lambda: count
+        threads = self._threads() if storage.threads else lambda: 1
+        poison = self._runner.shows_unwritten
+        return started(function, params, storage, threads, self._free, layouts, poison)
 
     def __reduce__(self) -> Any:
         return NetworkModule, (self._data, self._params)

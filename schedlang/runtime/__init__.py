@@ -5,8 +5,10 @@ at each level, from the nest to machine code, are in ``levels.py``.
 
 * **A call.** ``parameters.py`` and ``checked.py`` check the arguments by the rules of
   ``ir/arguments.py``; ``fast_call.py`` is the way of arrays that need no conversion, and
-  ``advice.py`` helps after a refusal. ``starts.py`` is what a call starts: the function of the
-  file, in a lock where it launches threads (``thread_safety.py``).
+  ``advice.py`` helps after a refusal. ``on_host.py`` has the function of the file, also for the
+  module of a network, and loads it anew after a fork. It asks ``runners.py`` how this runs: as
+  Python, by numba, or as a library of C (``c_library.py``). ``starts.py`` is what a call starts:
+  the function, in a lock where it launches threads (``thread_safety.py``).
 * **numba.** ``numba_compiler.py`` compiles the functions of an emitted file by a pipeline of
   numba's passes that suits them. It makes machine code only of the function that Python calls.
   ``numba_parallel.py`` launches parallel loops, and ``numba_team.py`` shares the loops of a scan's

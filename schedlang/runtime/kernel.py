@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from schedlang.codegen.numba_cpu import source_of
-from schedlang.codegen.numba_file import render_functions
 from schedlang.compute.arrays import as_numpy
 from schedlang.errors import BuildError, MissingNameError, explain
 from schedlang.ir.nest import Nest
@@ -19,9 +16,9 @@ from schedlang.ir.size_conditions import SizeCondition
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.passes.serial import serial
 from schedlang.markup.bundle import mime_bundle
-from schedlang.runtime import files, perf_map, thread_safety
+from schedlang.runtime import perf_map, thread_safety
 from schedlang.runtime.arrays import empty_like_library
-from schedlang.runtime.built import Built, numba_types
+from schedlang.runtime.built import Built
 from schedlang.runtime.bundle import bundle
 from schedlang.runtime.checked import Checked, checked_arguments, flat_arguments
 from schedlang.runtime.countable import Call, Countable, with_new_outputs
@@ -30,16 +27,16 @@ from schedlang.runtime.fast_call import fast_call
 from schedlang.runtime.kernel_html import kernel_html
 from schedlang.runtime.levels import Levels
 from schedlang.runtime.missing_attributes import no_attribute
+from schedlang.runtime.on_host import OnHost
 from schedlang.runtime.parameters import Binder, Signature
 from schedlang.runtime.profile import Profile
 from schedlang.runtime.size_checks import check_accesses, refuse, refused_sizes, sized_storage
-from schedlang.runtime.starts import interpreted, one_at_a_time
 from schedlang.runtime.te_module import TeModule
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 
 
-class Kernel(Levels, TeModule, Countable):
+class Kernel(Levels, TeModule, Countable, OnHost):
     """A compiled schedule: call it with arrays.
 
     ``f(a, b)`` returns a new output, or a tuple of them, in the library of the first array.
@@ -50,14 +47,12 @@ class Kernel(Levels, TeModule, Countable):
     """
 
     def __init__(self, built: Built, schedule: Schedule, nest: Nest) -> None:
+        super().__init__(built, built.target.facts)
         self._built = built
         self.schedule = schedule
         self._nest = nest
         self._binder = Binder(built.signature)
         self._fast_call = fast_call(built.signature)
-        self._entry: Any = None
-        self._lock: Lock | None = None
-        self._start: Callable[..., None] | None = None
         self._checked_sizes: set[tuple[tuple[str, int], ...]] = set()
 
     @property
@@ -124,26 +119,13 @@ class Kernel(Levels, TeModule, Countable):
         return f"<Kernel {self.name}({self._binder.listing}) for {self.target.kind}>"
 
     def _function(self) -> Any:
-        if self._entry is None:
-            path = self._path
-            if self._built.serial_text and not self.target.facts.interpreted:
-                self._lock = thread_safety.guard()
-                thread_safety.note_loaded(self)
-                if thread_safety.left_behind():
-                    thread_safety.warn_forked()
-                    path = files.write(self._built.serial_text, self.name, self._path.suffix)
-            self._entry = self._loaded(path)
-            if self.target.facts.symbols and perf_map.wanted():
-                self.compile()
-                names = [function.name for function in self._built.machine.functions]
-                perf_map.add_to_map(self._entry, names)
-        return self._entry
-
-    def _loaded(self, path: Path) -> Any:
-        """Return the function of the file at ``path``."""
-        entry = self._built.entry
-        module = files.load_kernel(path, entry, launches=self._built.launches)
-        return getattr(module, entry)
+        is_new = self._loaded is None
+        function = super()._function()
+        if is_new and self.target.facts.symbols and perf_map.wanted():
+            self._compile()
+            names = [function.name for function in self._built.machine.functions]
+            perf_map.add_to_map(function, names)
+        return function
 
     @property
     def unchecked(self) -> Callable[..., None]:
@@ -173,9 +155,7 @@ class Kernel(Levels, TeModule, Countable):
 
     def compile(self) -> Kernel:
         """Compile now for writable arrays, or load from the disk cache; return this kernel."""
-        function = self._function()
-        if not (self.target.facts.interpreted or function.signatures):
-            function.compile(tuple(numba_types(self._built.signature)))
+        self._compile()
         return self
 
     def __call__(self, /, *args: Any, **named: Any) -> Any:
@@ -295,41 +275,13 @@ class Kernel(Levels, TeModule, Countable):
         start = self._start or self._starter()
         return Subject(
             self.name, self.target, self._nest, machine, start, self._start_of, flat,
-            self._threads(),
+            self._threads()(),
         )  # fmt: skip
-
-    def _threads(self) -> int:
-        """Return the greatest number of threads of a parallel loop."""
-        if not self._built.serial_text or self.target.facts.interpreted:
-            return 1
-        from numba import config
-
-        return int(config.NUMBA_NUM_THREADS)
 
     def _start_of(self, nest: MachineNest) -> Callable[..., None]:
         """Return the function of another machine nest, compiled as the kernel is."""
-        compiled = not self.target.facts.interpreted
-        head = f"{nest.entry.name} with time stamps"
-        source = source_of(nest, nest.entry.name)
-        listing = render_functions(source, head, self._built.fastmath, compiled)
-        path = files.write(listing.text, f"{nest.entry.name}_times")
-        module = files.load_kernel(path, nest.entry.name, launches=listing.launches)
-        return self._started(getattr(module, nest.entry.name), str(path))
-
-    def forget_function(self) -> None:
-        """Make the next call load the function again: after a fork it may be another one."""
-        self._entry = self._start = None
-
-    def _starter(self) -> Callable[..., None]:
-        """Return the callable that a call starts."""
-        self._start = self._started(self._function(), self.path)
-        return self._start
-
-    def _started(self, function: Callable[..., None], path: str) -> Callable[..., None]:
-        """Return ``function``, of the file at ``path``, in a lock or in error handling."""
-        if self.target.facts.interpreted:
-            return interpreted(function, self.name, path)
-        return function if self._lock is None else one_at_a_time(function, self._lock)
+        function, path = self._runner.function_of_nest(nest, nest.entry.name, self._built.fastmath)
+        return self._starting(function, path)
 
     def save(self, path: str | Path) -> Path:
         """Write a file that runs without schedlang, and return its path.

@@ -9,7 +9,6 @@ from pathlib import Path
 from schedlang.errors import BuildError, explain
 from schedlang.ir.nest import Nest
 from schedlang.machine.nest import MachineNest
-from schedlang.runtime import files
 from schedlang.runtime.built import Built, numba_types
 from schedlang.runtime.numba_code import Code, code_of
 
@@ -19,20 +18,12 @@ class Levels(ABC):
 
     _built: Built
     _nest: Nest
+    _path: Path
 
     @property
     def source(self) -> str:
         """The Python source that runs."""
         return self._built.text
-
-    @property
-    def path(self) -> str:
-        """The path of the file with the source: open it, set a breakpoint, profile it."""
-        return str(self._path)
-
-    @cached_property
-    def _path(self) -> Path:
-        return files.write(self._built.text, self._built.public)
 
     def write(self) -> Path:
         """Write the source to its file, if that does not exist yet, and return the path."""

@@ -1,0 +1,186 @@
+"""Libraries of C files, which the system's C compiler makes, and their functions."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import hashlib
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from schedlang.errors import BuildError
+from schedlang.expr.dtypes import computed
+from schedlang.machine.nodes import Array, Reg
+from schedlang.runtime.cache_files import LIBRARY, contents, store
+from schedlang.runtime.one_process import one_process
+from schedlang.runtime.parameters import Signature
+
+COMPILERS = ("cc", "gcc", "clang")
+# integers wrap around, and a product may be fused with an addition, as in numba's kernels; where
+# GCC 12 vectorizes a loop by itself, it pairs the factors of some sums of products wrongly
+OPTIONS = (
+    "-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O3", "-march=native", "-fwrapv",
+    "-fno-tree-loop-vectorize", "-ffp-contract=fast", "-fno-math-errno", "-fopenmp", "-shared",
+    "-fPIC", "-w",
+)  # fmt: skip
+# GCC 12 distributes some loops wrongly: it drops updates of an array that the loop before set
+GCC_OPTIONS = ("-fno-tree-loop-distribution",)
+# -ffast-math would also flush denormals to zero in the whole process
+FASTMATH = (
+    "-fassociative-math", "-freciprocal-math", "-fno-signed-zeros", "-fno-trapping-math",
+    "-ffinite-math-only",
+)  # fmt: skip
+SECONDS = 300
+# of the files of libraries
+FORMAT = "2"
+
+
+def compiler() -> list[str]:
+    """Return the command of the C compiler.
+
+    Raises :class:`~schedlang.errors.BuildError` if there is none.
+    """
+    given = os.environ.get("CC", "")
+    try:
+        command = shlex.split(given)
+    except ValueError as error:
+        raise BuildError(
+            f"CC={given!r} is no command ({error}): set CC to that of GCC or Clang"
+        ) from None
+    if command:
+        return command
+    found = next((path for name in COMPILERS if (path := shutil.which(name))), None)
+    if found is None:
+        raise BuildError(
+            'target="c" needs a C compiler, and there is no cc, gcc or clang on the path: install '
+            'GCC or Clang, or set CC to its command; target="cpu" needs none'
+        )
+    return [found]
+
+
+@lru_cache(maxsize=8)
+def version(command: tuple[str, ...]) -> str:
+    """Return what a compiler says of its version, or an empty text."""
+    try:
+        ran = subprocess.run([*command, "--version"], capture_output=True, timeout=SECONDS)
+    except OSError:
+        return ""
+    return ran.stdout.decode(errors="replace")
+
+
+def library(source: Path, fastmath: bool = False) -> ctypes.CDLL:
+    """Return the library of a C file, compiled unless the cache folder has it.
+
+    Another compiler, version, option or processor makes another library. Raises
+    :class:`~schedlang.errors.BuildError` if the compiler fails.
+    """
+    from llvmlite import binding as llvm
+
+    command, options = _command(), (*OPTIONS, *(FASTMATH if fastmath else ()))
+    facts = [*command, version(tuple(command)), *options, llvm.get_host_cpu_name(), FORMAT]
+    key = hashlib.sha256("\0".join(facts).encode()).hexdigest()[:12]
+    kept = source.with_suffix(f".{key}{LIBRARY.suffix}")
+    with one_process(source):
+        if contents(LIBRARY, kept) is not None:
+            return _loaded(kept)
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            fresh = Path(folder) / kept.name
+            _compile([*command, *options, "-o", str(fresh), str(source), "-lm"], source)
+            # a file of the folder stays loaded when it is removed
+            return _loaded(kept if store(LIBRARY, kept, fresh.read_bytes()) else fresh)
+
+
+def _loaded(path: Path) -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise BuildError(
+            f"the library of a C kernel cannot be loaded ({error}): install the OpenMP library of "
+            'the C compiler, set SCHEDLANG_CACHE to a folder whose files may be executed, or use '
+            'target="cpu"'
+        ) from None
+
+
+def assembly(source: Path, options: tuple[str, ...]) -> str:
+    """Return a C file compiled to assembly, with line tables, which change no instruction."""
+    kept = [o for o in options if o != "-shared"]
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / "kernel.s"
+        _compile([*_command(), *kept, "-S", "-g1", "-o", str(target), str(source)], source)
+        return target.read_text(encoding="utf-8", errors="replace")
+
+
+def _command() -> list[str]:
+    """Return the command of the compiler, with the options that it alone knows."""
+    command = list(compiler())
+    is_clang = "clang" in version(tuple(command)).lower()
+    return command if is_clang else [*command, *GCC_OPTIONS]
+
+
+def _compile(command: list[str], source: Path) -> None:
+    """Run the compiler; raise an error with its first message if it fails."""
+    name = command[0]
+    try:
+        ran = subprocess.run(
+            command, capture_output=True, timeout=SECONDS, env={**os.environ, "LC_ALL": "C"}
+        )
+    except OSError as error:
+        raise BuildError(
+            f"the C compiler {name} does not run ({error.strerror}): set CC to the command of GCC "
+            "or Clang"
+        ) from None
+    except subprocess.TimeoutExpired:
+        raise BuildError(f"{name} took more than {SECONDS} s for {source}") from None
+    if ran.returncode:
+        said = ran.stderr.decode(errors="replace")
+        if os.strerror(errno.ENOSPC) in said:
+            raise BuildError(
+                f"{name} cannot write: the disk of {tempfile.gettempdir()} is full. Free some "
+                "space, or set TMPDIR to a folder of another disk"
+            )
+        first = next((line for line in said.splitlines() if "error" in line), said)
+        raise BuildError(
+            f"{name} refuses {source}: {first.strip()[:300]}\n  Use GCC or Clang with OpenMP and "
+            '_Float16 (GCC 12, Clang 15 or later), or target="cpu".'
+        )
+
+
+def c_kinds(parameters: Sequence[Array | Reg]) -> list[Any]:
+    """Return the C types of the parameters of a machine nest: pointers and scalars."""
+    return [
+        ctypes.c_void_p
+        if isinstance(p, Array)
+        else np.ctypeslib.as_ctypes_type(computed(p.type.dtype))
+        for p in parameters
+    ]
+
+
+def c_types(signature: Signature) -> list[Any]:
+    """Return the C types of the parameters of a kernel: pointers, scalars and sizes."""
+    found: list[Any] = []
+    for p in signature.parameters:
+        if p.is_scalar:
+            found.append(np.ctypeslib.as_ctypes_type(computed(p.dtype)))
+        else:
+            found.append(ctypes.c_void_p)
+    return found + [ctypes.c_int64] * len(signature.sizes)
+
+
+def c_function(function: Any, kinds: list[Any]) -> Callable[..., None]:
+    """Return ``function`` as a function of flat NumPy arrays and scalars."""
+    function.argtypes = kinds
+    function.restype = None
+
+    def call(*args: Any) -> None:
+        function(*(a.ctypes.data if isinstance(a, np.ndarray) else a for a in args))
+
+    return call

@@ -1,0 +1,89 @@
+"""What kernels and the modules of networks share: a function of a file that a CPU runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from functools import cached_property
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from schedlang.runtime import files, thread_safety
+from schedlang.runtime.runners import Emitted, runner_of
+from schedlang.target_kinds import Facts
+
+
+class OnHost:
+    """A kernel or a module, whose function a CPU runs.
+
+    The function of its file is loaded when it is first needed, and again after a fork that leaves
+    the threads of its parallel loops behind. ``what`` it is stands in messages. ``called`` and
+    ``behind`` are as :meth:`~schedlang.runtime.runners.Runner.function_of` takes them.
+    """
+
+    def __init__(
+        self,
+        emitted: Emitted,
+        facts: Facts,
+        what: str = "kernel",
+        called: Collection[str] = (),
+        behind: Sequence[str] = (),
+    ) -> None:
+        self._emitted, self._what, self._called, self._behind = emitted, what, called, behind
+        self._runner = runner_of(facts)
+        self._loaded: Any = None
+        self._lock: Lock | None = None
+        self._start: Callable[..., None] | None = None
+
+    @property
+    def path(self) -> str:
+        """The path of the file with the source: open it, set a breakpoint, profile it."""
+        return str(self._path)
+
+    @cached_property
+    def _path(self) -> Path:
+        return self._written(self._emitted.text)
+
+    def _written(self, text: str) -> Path:
+        return files.write(text, self._emitted.public, self._runner.suffix)
+
+    @property
+    def _has_threads(self) -> bool:
+        """True if loops run on threads."""
+        return bool(self._emitted.serial_text) and self._runner.has_threads
+
+    def _function(self) -> Any:
+        """Return the function of the file."""
+        if self._loaded is None:
+            path = self._path
+            if self._has_threads:
+                self._lock = thread_safety.guard()
+                thread_safety.note_loaded(self)
+                if thread_safety.left_behind():
+                    thread_safety.warn_forked()
+                    path = self._written(self._emitted.serial_text)
+            self._loaded = self._runner.function_of(self._emitted, path, self._called, self._behind)
+        return self._loaded
+
+    def _compile(self) -> None:
+        self._runner.compile(self._function(), self._emitted.signature, self._behind)
+
+    def _threads(self) -> Callable[[], int]:
+        """Return a function that returns the greatest number of threads of a parallel loop."""
+        if not self._has_threads or thread_safety.left_behind():
+            return lambda: 1
+        return self._runner.threads(self._emitted, self._path)
+
+    def _starter(self) -> Callable[..., None]:
+        """Return the callable that a call starts."""
+        self._start = self._starting(self._function(), self._path)
+        return self._start
+
+    def _starting(self, function: Callable[..., None], path: Path) -> Callable[..., None]:
+        """Return ``function``, of the file at ``path``, in a lock or in error handling."""
+        name = self._emitted.public
+        return self._runner.starting(function, self._what, name, path, self._lock)
+
+    def forget_function(self) -> None:
+        """Make the next call load the function again: after a fork it may be another one."""
+        self._loaded = self._start = None

@@ -1,0 +1,188 @@
+"""The ways to run the function of an emitted file on a CPU: as Python, by numba, or as C.
+
+A kernel and the module of a network have one of these objects, and ask it instead of their target.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Any, ClassVar, Protocol
+
+from schedlang.codegen.listing import Launch
+from schedlang.machine.nest import MachineNest
+from schedlang.runtime import files, thread_safety
+from schedlang.runtime.built import numba_types
+from schedlang.runtime.parameters import Signature
+from schedlang.runtime.starts import interpreted, one_at_a_time
+from schedlang.target_kinds import Facts
+
+
+class Emitted(Protocol):
+    """The file of a kernel or of a network, as :class:`~schedlang.runtime.built.Built` has it."""
+
+    @property
+    def public(self) -> str: ...
+    @property
+    def entry(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def serial_text(self) -> str: ...
+    @property
+    def signature(self) -> Signature: ...
+    @property
+    def fastmath(self) -> bool: ...
+    @property
+    def launches(self) -> Sequence[Launch]: ...
+
+
+class Runner(ABC):
+    """A way to run the function of an emitted file.
+
+    The file's name ends in ``suffix``. ``has_threads`` says whether parallel loops run on threads,
+    and ``shows_unwritten`` whether memory that nothing has written is filled with NaNs.
+    """
+
+    suffix: ClassVar[str] = ".py"
+    has_threads: ClassVar[bool] = True
+    shows_unwritten: ClassVar[bool] = False
+
+    @abstractmethod
+    def function_of(
+        self, file: Emitted, path: Path, called: Collection[str], behind: Sequence[str]
+    ) -> Any:
+        """Return the function of a file at ``path``.
+
+        ``called`` are functions that no caller inlines. The function takes arrays of the dtypes
+        ``behind`` after the parameters of the signature.
+        """
+
+    @abstractmethod
+    def compile(self, function: Any, signature: Signature, behind: Sequence[str]) -> None:
+        """Compile a loaded function now, or load it from the disk cache."""
+
+    @abstractmethod
+    def threads(self, file: Emitted, path: Path) -> Callable[[], int]:
+        """Return a function that returns the greatest number of threads of a parallel loop."""
+
+    @abstractmethod
+    def function_of_nest(
+        self, nest: MachineNest, name: str, fastmath: bool, called: Collection[str] = ()
+    ) -> tuple[Any, Path]:
+        """Return the function of a machine nest with time stamps, and the path of its file."""
+
+    def starting(
+        self, function: Callable[..., None], what: str, name: str, path: Path, lock: Lock | None
+    ) -> Callable[..., None]:
+        """Return the callable that a call starts: ``function``, in a lock if there is one.
+
+        ``what`` is what ``name`` is called in messages.
+        """
+        return function if lock is None else one_at_a_time(function, lock)
+
+
+class ByNumba(Runner):
+    """numba compiles the file."""
+
+    compiled: ClassVar[bool] = True
+
+    def function_of(
+        self, file: Emitted, path: Path, called: Collection[str], behind: Sequence[str]
+    ) -> Any:
+        module = files.load_kernel(path, file.entry, called, file.launches)
+        return getattr(module, file.entry)
+
+    def compile(self, function: Any, signature: Signature, behind: Sequence[str]) -> None:
+        if function.signatures:
+            return
+        from numba import types
+
+        arrays = [types.Array(getattr(types, dtype), 1, "C") for dtype in behind]
+        function.compile((*numba_types(signature), *arrays))
+
+    def threads(self, file: Emitted, path: Path) -> Callable[[], int]:
+        from numba import config
+
+        count = int(config.NUMBA_NUM_THREADS)
+        return lambda: count
+
+    def function_of_nest(
+        self, nest: MachineNest, name: str, fastmath: bool, called: Collection[str] = ()
+    ) -> tuple[Any, Path]:
+        # a process that loads a network imports no printer
+        from schedlang.codegen.numba_cpu import source_of
+        from schedlang.codegen.numba_file import render_functions
+
+        entry = nest.entry.name
+        head = f"{entry} with time stamps"
+        listing = render_functions(source_of(nest, name), head, fastmath, self.compiled)
+        path = files.write(listing.text, f"{name}_times")
+        module = files.load_kernel(path, entry, called, listing.launches)
+        return getattr(module, entry), path
+
+
+class AsPython(ByNumba):
+    """The file runs as it is, under a debugger, on one thread."""
+
+    compiled = False
+    has_threads = False
+    shows_unwritten = True
+
+    def compile(self, function: Any, signature: Signature, behind: Sequence[str]) -> None:
+        """Do nothing."""
+
+    def threads(self, file: Emitted, path: Path) -> Callable[[], int]:
+        return lambda: 1
+
+    def starting(
+        self, function: Callable[..., None], what: str, name: str, path: Path, lock: Lock | None
+    ) -> Callable[..., None]:
+        """Return the function so that its errors name the array."""
+        return interpreted(function, name, str(path), what)
+
+
+class AsC(Runner):
+    """The system's C compiler makes a library of the file."""
+
+    suffix = ".c"
+
+    def function_of(
+        self, file: Emitted, path: Path, called: Collection[str], behind: Sequence[str]
+    ) -> Any:
+        from ctypes import c_void_p
+
+        from schedlang.runtime.c_library import c_function, c_types, library
+
+        if file.serial_text:
+            thread_safety.note_openmp()
+        kinds = [*c_types(file.signature), *[c_void_p] * len(behind)]
+        return c_function(getattr(library(path, file.fastmath), file.entry), kinds)
+
+    def compile(self, function: Any, signature: Signature, behind: Sequence[str]) -> None:
+        """Do nothing: a function is compiled when it is loaded."""
+
+    def threads(self, file: Emitted, path: Path) -> Callable[[], int]:
+        from schedlang.runtime.c_library import library
+
+        most = library(path, file.fastmath).omp_get_max_threads
+        return lambda: int(most())
+
+    def function_of_nest(
+        self, nest: MachineNest, name: str, fastmath: bool, called: Collection[str] = ()
+    ) -> tuple[Any, Path]:
+        from schedlang.codegen.c_source import c_source
+        from schedlang.runtime.c_library import c_function, c_kinds, library
+
+        path = files.write(c_source(nest).text, f"{name}_times", self.suffix)
+        function = getattr(library(path, fastmath), nest.entry.name)
+        return c_function(function, c_kinds(nest.entry.parameters)), path
+
+
+def runner_of(facts: Facts) -> Runner:
+    """Return how the files of a target run on a CPU."""
+    if facts.language == "C":
+        return AsC()
+    return AsPython() if facts.interpreted else ByNumba()
