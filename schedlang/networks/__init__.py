@@ -6,14 +6,15 @@ below returns new, frozen data:
 1. ``folding.py`` looks for stages that alone read a sum and are affine in it; ``affine.py`` splits
    an expression into scale and shift. A scale of known values that changes only along whole
    dimensions of the weights is multiplied into them, in a new stage.
-2. ``ahead.py`` says which tensors depend on weights alone, and ``prepare.py`` puts placeholders in
-   place of the largest such stages. From here on all stages have names of their own.
-3. The form of the graph follows. ``padding.py`` leaves out the taps of convolutions that meet
-   padding alone. ``layouts.py`` chooses blocks of channels, until each blocked tensor has a reader
-   of blocks (``blocks.py`` splits axes, ``reading.py`` copies an operation with other operands).
-   ``packing.py`` and ``scan_weights.py`` order weights. ``winograd.py`` replaces convolutions, by a
-   rule or in the forms that ``forms.py`` chooses by the times in a database. All of them add stages
-   that depend on weights alone, and a second ``prepare`` puts these ahead.
+2. Rewritings change the form of the graph. ``padding.py`` leaves out the taps of convolutions that
+   meet padding alone. ``layouts.py`` chooses blocks of channels, until each blocked tensor has a
+   reader of blocks (``blocks.py`` splits axes, ``reading.py`` copies an operation with other
+   operands). ``packing.py`` and ``scan_weights.py`` order weights. ``winograd.py`` replaces
+   convolutions, by a rule or in the forms that ``forms.py`` chooses by the times in a database. All
+   of them add stages that depend on weights alone.
+3. ``ahead.py`` says which tensors depend on weights alone, and ``prepare.py`` puts placeholders in
+   place of the largest such stages. From here on all stages have names of their own. ``prepare``
+   calls steps 1 and 2, too; ``dividing.py`` gives it the rewritings.
 4. ``dataflow.py`` makes ``Node``s of the stages (a scan with its steps is one) and says what each
    does: a ``product`` reads an operand again and again, a ``copy`` only moves elements.
 5. ``grouping.py`` visits the nodes once, producers first. A node joins the part of the operand that
