@@ -15,7 +15,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.autoschedule import choose
-from schedlang.autotune.at_once.plain import plain
+from schedlang.autotune.at_once.plain import plain_schedule
 from schedlang.autotune.costs.estimate import estimate
 from schedlang.autotune.model.groups import groups
 from schedlang.autotune.model.pressure import spill_factor
@@ -588,5 +588,5 @@ def test_a_failure_of_the_tactics_gives_a_plain_schedule(
 def test_plain_schedules_of_small_and_odd_shapes() -> None:
     for output in (softmax()[-1], product(1, 1, 1)[-1]):
         for target in (AVX2, GPU):
-            s = plain(problem_of([output], target, {}))
+            s = plain_schedule(problem_of([output], target, {}))
             verify(sl.lower(s))

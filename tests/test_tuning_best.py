@@ -550,7 +550,7 @@ def test_the_tuner_starts_from_schedules_without_steps(database: Database) -> No
     tiled(g, s)
     keep(database, s)
     with apply_best(database) as applied:
-        candidate = Space(Problem((g.C,), CPU), lambda s, knobs: None, made=False).draw(None)
+        candidate = Space(Problem((g.C,), CPU), lambda s, knobs: None, by_tactics=False).draw(None)
     assert candidate.schedule.steps == () and applied.used == []
 
 

@@ -325,7 +325,7 @@ def test_a_tile_too_large_for_a_thread_is_refused() -> None:
         s[local].compute_at(s[D], thread)
         s[local].reorder(*s[local].op.reduce_axis, *s[local].op.axis)
 
-    assert Space(Problem((D,), GPU), large, made=False).draw(Random(0)) is not None
+    assert Space(Problem((D,), GPU), large, by_tactics=False).draw(Random(0)) is not None
     with pytest.raises(Rejected, match="does not fit the registers"):
         Space(Problem((D,), GPU), large).draw(Random(0))
 

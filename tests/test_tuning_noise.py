@@ -281,7 +281,7 @@ def told(folder: Path, raced: Measured, plain: Measured = PLAIN) -> TuningResult
     search = search_of(
         task_of(plus_one(), Limits(), "cpu"), Told([NOISY, plain], [raced]), strategy, folder / "db"
     )  # fmt: skip
-    search.space.made = True
+    search.space.by_tactics = True
     return run(search, False, 0)
 
 

@@ -212,7 +212,7 @@ def test_a_time_of_the_untuned_schedule_is_not_taken_from_a_file(tmp_path: Path)
                     strategy=UNTUNED, source="b", checked=task.checked)  # fmt: skip
     Database(tmp_path / "db").add(where, "B", untuned, task.outputs)
     search = search_of(task, Unraced(lambda s: 1.0), Random(0), tmp_path / "db", 4, marked)
-    search.space.made = True
+    search.space.by_tactics = True
     result = run(search, True, 0)
     assert all(t.resumed for t in result.trials)
     assert result.seconds == 1.0 and result.facts.baseline == 1.0
@@ -235,7 +235,7 @@ def test_an_interrupted_search_of_a_full_disk_has_a_result(
     monkeypatch.setattr(Database, "add", add)
     task = task_of(plus_one(), Limits())
     search = search_of(task, Cut(lambda s: 1.0), Random(0), tmp_path / "db", 4, marked)
-    search.space.made = True
+    search.space.by_tactics = True
     result = run(search, False, 0)
     assert result.broken and result.ended == "no space left"
     # it had no race

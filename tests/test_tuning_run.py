@@ -313,7 +313,7 @@ def test_the_first_candidate_is_the_schedule_of_autoschedule() -> None:
     assert first.origin == "model" and first.decisions
     assert space.replay(first.decisions).schedule.to_json() == first.schedule.to_json()
     # the steps of a user's template are all that its search may take
-    space = Space(Problem((B,), sl.Target("cpu")), lambda s, knobs: None, made=False)
+    space = Space(Problem((B,), sl.Target("cpu")), lambda s, knobs: None, by_tactics=False)
     assert RandomSearch(3).propose(space).schedule.steps == ()
 
 
@@ -482,7 +482,7 @@ def test_the_untuned_schedule_is_the_result_where_nothing_is_faster(
     untuned = sl.schedule(*task.outputs).to_json()
     pretended = Pretended(lambda steps: plain if steps == untuned else 2.0)
     search = search_of(task, pretended, RandomSearch(0), tmp_path / "db", 5, marked)
-    search.space.made = made
+    search.space.by_tactics = made
     result = run(search, False, 0)
     kept = plain < 2.0 and made
     assert (result.best.steps == untuned, len(result.trials)) == (kept, 5 + kept)
@@ -490,7 +490,7 @@ def test_the_untuned_schedule_is_the_result_where_nothing_is_faster(
     assert ("keep the untuned one" in str(result)) == (plain < 2.0 and not made)
     # it is in the database, and does not count when the search resumes
     again = search_of(task, pretended, Evolve(0), tmp_path / "db", 9, marked)
-    again.space.made = made
+    again.space.by_tactics = made
     more = run(again, True, 0)
     assert (more.best.steps == untuned, len(drawn(more))) == (kept, 9)
     # nor is it used for another size
@@ -517,7 +517,7 @@ def test_the_race_decides_whether_the_untuned_schedule_is_faster(tmp_path: Path)
             first if steps == untuned else others
         )
         search = search_of(task, fickle, RandomSearch(0), tmp_path / f"{first}", 5, marked)
-        search.space.made = True
+        search.space.by_tactics = True
         result = run(search, False, 0)
         assert (result.best.steps == untuned) == kept and result.facts.baseline == raced
         assert "keep the untuned one" not in str(result)
@@ -535,7 +535,7 @@ def test_an_error_in_a_progress_callback_keeps_the_trials(tmp_path: Path) -> Non
     search = search_of(
         task, pretended, RandomSearch(0), tmp_path / "db", 5, marked, progress=Failing()
     )
-    search.space.made = True
+    search.space.by_tactics = True
     result = run(search, False, 0)
     assert result.broken and result.ended.startswith("OSError: the pipe is closed")
     assert result.best.steps == untuned
@@ -559,7 +559,7 @@ def test_the_untuned_schedule_has_a_number_of_its_own(tmp_path: Path) -> None:
     untuned = sl.schedule(*task.outputs).to_json()
     cut = Cut(lambda steps: 1.0 if steps == untuned else 2.0)
     search = search_of(task, cut, RandomSearch(0), tmp_path / "db", 64, marked)
-    search.space.made = True
+    search.space.by_tactics = True
     result = run(search, False, 0)
     assert [t.number for t in result.trials] == [0, 2, 3] and result.ended == "interrupted"
     assert result.best.number == 3 and result.best.steps == untuned
@@ -574,7 +574,7 @@ def test_without_a_valid_candidate_the_untuned_schedule_is_no_result(tmp_path: P
 
     task = task_of(plus_one(), Limits())
     search = search_of(task, Failing(dialled), RandomSearch(0), tmp_path / "db", 3, marked)
-    search.space.made = True
+    search.space.by_tactics = True
     with pytest.raises(TuningError, match="none of 3 candidates worked"):
         run(search, False, 0)
 
@@ -1024,7 +1024,7 @@ def test_a_proposal_that_the_verifier_refuses_makes_way_for_the_next(
     def template(s: Any, knobs: Any) -> None:
         s[B].split(B.op.axis[0], knobs.choice("factor", [2, 4, 8, 16]))
 
-    space = Space(Problem((B,), sl.Target("cpu")), template, made=False)
+    space = Space(Problem((B,), sl.Target("cpu")), template, by_tactics=False)
     seen: list[str] = []
 
     def verify(nest: Any) -> None:
@@ -1049,8 +1049,8 @@ def test_some_proposals_ignore_the_estimate(target: str, draws: float) -> None:
         return SimpleNamespace(estimate=SimpleNamespace(seconds=rng.random()))
 
     space: Any = SimpleNamespace(
-        target=sl.Target(target), draw_unverified=draw, verified=lambda c: c, late=lambda: False,
-        reasons=Counter(), counts={"valid": 1, "drawn": 1}, made=False,
+        target=sl.Target(target), draw_unverified=draw, verify=lambda c: c, late=lambda: False,
+        reasons=Counter(), counts={"valid": 1, "drawn": 1}, by_tactics=False,
     )  # fmt: skip
     strategy = RandomSearch(0)
     costs = [strategy.propose(space).estimate.seconds for _ in range(1000)]

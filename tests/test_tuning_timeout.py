@@ -75,7 +75,7 @@ def limited(tmp_path: Path, measurer: Any, timeout: float) -> tuple[TuningResult
         TASK, measurer, Random(0), tmp_path / "db", sys.maxsize, faulty,
         deadline=start + timeout, timeout=timeout, end=start + timeout,
     )  # fmt: skip
-    search.space.made = True
+    search.space.by_tactics = True
     found = run(search, resume=False, seed=0)
     return found, time.monotonic() - start
 

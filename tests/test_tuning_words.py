@@ -137,7 +137,7 @@ def test_the_advice_is_not_to_change_the_tactics(
 ) -> None:
     search = made_up(tmp_path, with_a_reason)
     monkeypatch.setattr("schedlang.autotune.search.candidate_by_model", lambda space: None)
-    search.space.made = True
+    search.space.by_tactics = True
     with pytest.raises(TuningError) as error:
         found(search)
     assert "Loosen" not in str(error.value) and "give a template=" in str(error.value)
@@ -147,7 +147,7 @@ def test_tactics_without_enough_time_are_advised_more_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     search = made_up(tmp_path, with_a_reason, deadline=0.0)
-    search.space.made = True
+    search.space.by_tactics = True
     monkeypatch.setattr("schedlang.autotune.search.candidate_by_model", lambda space: None)
     # the time is up as soon as a draw is refused
     monkeypatch.setattr(type(search.space), "late", lambda space: space.counts["invalid"] > 0)

@@ -80,7 +80,7 @@ def search_of(
     **options: Any,
 ) -> Search:  # fmt: skip
     """Return the search that ``autotune`` builds from these options, with the given measurer."""
-    space = Space(Problem(task.outputs, task.target), template, made=False, deadline=deadline)
+    space = Space(Problem(task.outputs, task.target), template, by_tactics=False, deadline=deadline)
     where = Where.here(task.outputs, task.target, task.sizes)
     return Search(
         task, where, task.outputs[0].name, space, strategy, measurer, Database(database), trials,

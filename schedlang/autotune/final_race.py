@@ -97,7 +97,7 @@ def record_untuned(search: Search) -> None:
     With a user's template it is not added, since the result must have the template's decisions.
     """
     best, space, timed = search.best(), search.space, search.untuned
-    if best is None or best.seconds is None or not space.made:
+    if best is None or best.seconds is None or not space.by_tactics:
         return
     if timed is None or timed.seconds is None or timed.seconds >= best.seconds:
         return

@@ -75,7 +75,7 @@ class Random:
     def propose(self, space: Space) -> Candidate:
         if not self._started:
             self._started = True
-            preferred = candidate_by_model(space) if space.made else None
+            preferred = candidate_by_model(space) if space.by_tactics else None
             if preferred is not None:
                 return preferred
         compared = space.target.facts.compared_estimates

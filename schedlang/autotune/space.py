@@ -71,7 +71,7 @@ class Candidate:
 class Space:
     """The schedules that solve ``problem``, made by ``template`` or else by tactics.
 
-    * ``made``: tactics are the template. Its candidates must also keep their tiles of sums
+    * ``by_tactics``: tactics are the template. Its candidates must also keep their tiles of sums
       in registers and recompute little.
     * ``registry``: the tactics, by default those for the target.
     * ``counts``: how many candidates were "drawn", and how many of these are "valid" and "invalid".
@@ -85,7 +85,7 @@ class Space:
 
     problem: Problem
     template: Template | None = None
-    made: bool = True
+    by_tactics: bool = True
     registry: Registry | None = None
     deadline: float | None = None
     pick: Pick | None = None
@@ -105,7 +105,7 @@ class Space:
             schedule_stages(self.tactics, s, self.problem, knobs)
         else:
             self.template(s, knobs)
-        if self.made:
+        if self.by_tactics:
             _move_to_stack(s)
 
     @cached_property
@@ -170,7 +170,7 @@ class Space:
         knobs = Knobs(given, rng, self.pick)
         untouched = empty_schedule(list(self.problem.outputs))
         # only a user's template may reorder with a warning
-        warned: Filter = "error" if self.made else "default"
+        warned: Filter = "error" if self.by_tactics else "default"
         try:
             apply = partial(self._apply, knobs=knobs)
             s, nest = try_and_lower(untouched, apply, warned, OrderWarning)
@@ -180,7 +180,7 @@ class Space:
             raise refusal(error) from None
         except OrderWarning:
             raise Rejected("changes which of several tied values a reduction returns") from None
-        if self.made:
+        if self.by_tactics:
             if self._spills(nest, program):
                 raise Rejected("a tile of sums does not fit the registers")
             if estimate.flops > most_work(self.problem.least):

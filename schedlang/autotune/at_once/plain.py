@@ -18,16 +18,17 @@ from schedlang.schedule.schedule import Schedule, empty_schedule
 BLOCK = 128
 
 
-def plain(problem: Problem) -> Schedule:
+def plain_schedule(problem: Problem) -> Schedule:
     """Return a schedule whose stages stay at root, each with its outer loops parallel.
 
     The last data axis of an elementwise stage is vectorized. For a GPU, all data axes are bound to
-    blocks and threads. A stage for which these steps are not legal keeps its loops.
+    blocks and threads. A stage for which these steps are not legal keeps its loops. No tactic and
+    no estimate is asked: the schedule has to be there when one of them fails.
     """
     s = empty_schedule(list(problem.outputs))
     flow = Dataflow(problem, s.state)
     flow = replace(flow, scan_stages=scan_stages(flow))
-    apply = _bound if problem.target.facts.binds_threads else _parallel
+    apply = _bind if problem.target.facts.binds_threads else _share_and_vectorize
     for tensor in flow.stages:
         try:
             tried, nest = try_and_lower(s, partial(apply, stage=flow.stage(tensor)), "default")
@@ -38,7 +39,7 @@ def plain(problem: Problem) -> Schedule:
     return s
 
 
-def _parallel(s: Schedule, stage: StageFacts) -> None:
+def _share_and_vectorize(s: Schedule, stage: StageFacts) -> None:
     axes, tensor = stage.data_axes, stage.tensor
     if not axes:
         return
@@ -53,5 +54,5 @@ def _parallel(s: Schedule, stage: StageFacts) -> None:
         s[tensor].parallel(axes[0])
 
 
-def _bound(s: Schedule, stage: StageFacts) -> None:
+def _bind(s: Schedule, stage: StageFacts) -> None:
     in_blocks(s, stage.tensor, stage.data_axes, BLOCK)

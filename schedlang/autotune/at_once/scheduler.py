@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from schedlang.autotune.at_once.known import find_known, sources
-from schedlang.autotune.at_once.plain import plain
+from schedlang.autotune.at_once.plain import plain_schedule
 from schedlang.autotune.database import Database
 from schedlang.autotune.model.by_model import by_model
 from schedlang.autotune.model.parallel_loops import without_useless_threads
@@ -140,7 +140,7 @@ def choose(
         origin = DATABASE if hit.same_sizes else NEAR_SIZE
         return Choice(near, origin, hit.note, guessed, hit.place)
     if modelled is None:
-        return Choice(plain(problem), PLAIN, note, guessed)
+        return Choice(plain_schedule(problem), PLAIN, note, guessed)
     listed = ", ".join(f"{name} = {n}" for name, n in guessed.items())
     notes = [f"planned for {listed}"] if listed else []
     return Choice(modelled, MODEL, "; ".join([*notes, *([note] if note else [])]), guessed)

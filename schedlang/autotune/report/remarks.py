@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def hint(space: Space) -> str:
     """Return what to do if no draw makes a candidate."""
-    if space.made:
+    if space.by_tactics:
         return LATE if space.late() else BY_TACTICS
     why = space.reasons.most_common(1)
     return ILLEGAL if why and why[0][0] in space.illegal else CONSTRAINED

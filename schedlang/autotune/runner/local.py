@@ -38,7 +38,7 @@ class Built:
     """A candidate that is ready to run in the process that built it."""
 
     job: Job
-    found: Measured
+    measured: Measured
     start: int
 
     def in_process(self, box: Sandbox) -> bool:
@@ -78,7 +78,7 @@ class Local:
                         again.append(built.job)
                         continue
                     with machine_lock(alone=True):
-                        result = run(box, built.job, built.found, self._task, best)
+                        result = run(box, built.job, built.measured, self._task, best)
                     if given_up(built.job, result, best):
                         continue
                     if doubtful(box, result):
