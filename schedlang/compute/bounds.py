@@ -10,7 +10,8 @@ from schedlang.compute.ragged import without_ranges
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp, PlaceholderOp, shape_text
 from schedlang.errors import BoundsError, explain
-from schedlang.expr.nodes import Axis, Expr, Select, Var
+from schedlang.expr.evaluation_order import around_uses
+from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.visit import postorder
 from schedlang.index.conditions import Held, facts_of, facts_of_extent
 from schedlang.index.enumeration import leaves_of, value_range
@@ -121,25 +122,24 @@ def guards_of(op: ComputeOp, order: Sequence[Expr], ranges: Ranges) -> dict[int,
     if op.where is not None:
         guarded: Guard = (True, facts_of(op.where, True, ranges), ((op.where, True),))
         guards.update({id(root): guarded for root in op.updates if root is not op.where})
-    for node in reversed(order):
-        conditional, facts, path = guards[id(node)]
-        for place, child in enumerate(node.children):
-            guard: Guard = conditional, facts, path
-            if isinstance(node, Select) and node.lazy and place:
-                new_facts = facts_of(node.cond, place == 1, ranges)
-                inner = None
-                if path is not None and len(path) < _MOST_FACTS:
-                    inner = (*path, (node.cond, place == 1))
-                guard = True, (*facts, *new_facts)[-_MOST_FACTS:], inner
-            other = guards.get(id(child))
-            if other is not None and other is not guard:
-                shared = tuple(f for f in guard[1] if f in other[1])
-                guard = guard[0] and other[0], shared, _either(guard[2], other[2])
-            guards[id(child)] = guard
-    return guards
+
+    def inside(around: Guard, cond: Expr, holds: bool) -> Guard:
+        _, facts, path = around
+        inner = None
+        if path is not None and len(path) < _MOST_FACTS:
+            inner = (*path, (cond, holds))
+        return True, (*facts, *facts_of(cond, holds, ranges))[-_MOST_FACTS:], inner
+
+    return around_uses(order, guards, inside, _either)
 
 
-def _either(a: Path | None, b: Path | None) -> Path | None:
+def _either(before: Guard, here: Guard) -> Guard:
+    """Return what holds in two uses."""
+    shared = tuple(f for f in here[1] if f in before[1])
+    return here[0] and before[0], shared, _start(here[2], before[2])
+
+
+def _start(a: Path | None, b: Path | None) -> Path | None:
     """Return the shorter path if the longer one begins with it, since it then covers both."""
     if a is None or b is None:
         return None

@@ -25,7 +25,8 @@ from schedlang.errors import BoundsError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.bfloat import converted, held
 from schedlang.expr.evaluate import Program, evaluate, plan
-from schedlang.expr.nodes import Axis, Binary, Const, Expr, Select, Unary, Var
+from schedlang.expr.evaluation_order import around_uses, under
+from schedlang.expr.nodes import Axis, Binary, Const, Expr, Select, Var
 from schedlang.expr.visit import axes_in, postorder
 from schedlang.index.linear import Lin
 from schedlang.index.simplify import to_lin
@@ -462,18 +463,12 @@ def guards(op: ComputeOp, order: Sequence[Expr]) -> dict[int, Expr | None]:
         return {}
     conditions: dict[int, Expr | None] = {id(root): op.where for root in op.updates}
     conditions.update({id(root): None for root in op.roots[len(op.updates) :]})
-    for node in reversed(order):
-        guard = conditions[id(node)]
-        for place, child in enumerate(node.children):
-            condition = guard
-            if isinstance(node, Select) and node.lazy and place:
-                branch = node.cond if place == 1 else Unary("~", node.cond, "bool")
-                condition = branch if guard is None else Binary("&", guard, branch, "bool")
-            if id(child) not in conditions:
-                conditions[id(child)] = condition
-            else:
-                conditions[id(child)] = _either(conditions[id(child)], condition)
-    return conditions
+    return around_uses(order, conditions, _in_branch, _either)
+
+
+def _in_branch(around: Expr | None, cond: Expr, holds: bool) -> Expr:
+    (test,) = under((), cond, holds)
+    return test if around is None else Binary("&", around, test, "bool")
 
 
 def _either(a: Expr | None, b: Expr | None) -> Expr | None:

@@ -171,7 +171,7 @@ def operations_of(node: Expr) -> int:
     if node.weak:
         return 0
     if is_complex(node.dtype) and isinstance(node, (Binary, Unary)):
-        return {"*": 6, "/": 11}.get(node.op, 2)
+        return OPERATORS[node.op].on_parts if isinstance(node, Binary) else 2
     if isinstance(node, Call):
         return int(not node.fn.startswith(SATURATED))
     if isinstance(node, Unary):

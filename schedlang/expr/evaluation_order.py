@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from schedlang.expr.choices import in_parts
 from schedlang.expr.lazy import is_choice, regions_of
-from schedlang.expr.nodes import Axis, Const, Expr, Unary, Var
+from schedlang.expr.nodes import Axis, Const, Expr, Select, Unary, Var
 
 Context = TypeVar("Context")
 
@@ -104,3 +104,33 @@ def along(
 def under(tests: tuple[Expr, ...], cond: Expr, holds: bool) -> tuple[Expr, ...]:
     """Return the conditions ``tests``, and that ``cond`` holds or does not."""
     return (*tests, cond if holds else Unary("~", cond, "bool"))
+
+
+def around_uses(
+    order: Sequence[Expr], contexts: Mapping[int, Context],
+    inside: Callable[[Context, Expr, bool], Context], either: Callable[[Context, Context], Context],
+) -> dict[int, Context]:  # fmt: skip
+    """Return the context of each node, by ``id``, given those of the roots.
+
+    ``order`` has operands before what uses them. In a branch of a lazy choice, the context is
+    ``inside(context, condition, holds)``. That of a node with two uses is ``either`` of theirs.
+
+    >>> from schedlang.expr.visit import postorder
+    >>> from schedlang.language.construct import select
+    >>> x = Var("x", "float32", weak=False)
+    >>> root = select(x > 0, x + 1, x + 2, lazy=True)
+    >>> where = around_uses(
+    ...     postorder([root]), {id(root): "always"}, lambda c, cond, holds: f"{cond}: {holds}", min
+    ... )
+    >>> where[id(root.a)], where[id(root.b)], where[id(x)]
+    ('x > 0: True', 'x > 0: False', 'always')
+    """
+    around = dict(contexts)
+    for node in reversed(order):
+        for place, child in enumerate(node.children):
+            here = around[id(node)]
+            if place and isinstance(node, Select) and node.lazy:
+                here = inside(here, node.cond, place == 1)
+            before = around.get(id(child), here)
+            around[id(child)] = here if before is here else either(before, here)
+    return around

@@ -28,6 +28,9 @@ class Operator:
 
     ``latex`` is the sign in LaTeX, and ``logic`` that between bools. A comparison holds where its
     ``negated`` one does not, and where its ``mirrored`` one holds for exchanged operands.
+
+    A ``slow`` operator takes as many cycles as a division. On complex numbers it is ``on_parts``
+    operations on their real and imaginary parts.
     """
 
     symbol: str
@@ -45,6 +48,8 @@ class Operator:
     logic: str = ""
     negated: str = ""
     mirrored: str = ""
+    slow: bool = False
+    on_parts: int = 2
 
     @property
     def named(self) -> str:
@@ -88,19 +93,19 @@ _ROWS = (
     ),
     Operator(
         "*", "mul", "multiply", ARITHMETIC, 9, 10, "is_number, False, emit_mul",
-        wrapping="multiply",
+        wrapping="multiply", on_parts=6,
     ),
     Operator(
         "/", "truediv", "divide", ARITHMETIC, 9, 10, "is_float, False, emit_div",
-        others=("true_divide",),
+        others=("true_divide",), slow=True, on_parts=11,
     ),
     Operator(
         "//", "floordiv", "floor_divide", ARITHMETIC, 9, 0, "is_number, False, emit_floordiv",
-        called="floordiv",
+        called="floordiv", slow=True,
     ),
     Operator(
         "%", "mod", "remainder", ARITHMETIC, 9, 0, "is_number, False, emit_mod", others=("mod",),
-        called="mod",
+        called="mod", slow=True,
     ),
     Operator("**", "pow", "power", ARITHMETIC, 11, called="power"),
     Operator(
@@ -132,6 +137,8 @@ _ROWS = (
 )  # fmt: skip
 OPERATORS = {row.symbol: row for row in _ROWS}
 COMPARISONS = tuple(row.symbol for row in _ROWS if row.kind == COMPARISON)
+# the arithmetic of indices, whose results are integers
+ON_INDICES = ("+", "-", "*", "//", "%")
 
 
 def registrations() -> dict[str, str]:

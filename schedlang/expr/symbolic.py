@@ -20,6 +20,7 @@ from schedlang.expr.nodes import (
     Unary,
     Var,
 )
+from schedlang.expr.operators import BITS, COMPARISON, OPERATORS
 from schedlang.expr.visit import postorder
 
 # functions that sympy has, and their names there
@@ -94,18 +95,15 @@ def _converted(node: Expr, parts: list[Any]) -> Any:
 def _binary(node: Binary, a: Any, b: Any) -> Any:
     import sympy
 
-    plain: dict[str, Callable[[Any, Any], Any]] = {
-        "+": lambda x, y: x + y, "-": lambda x, y: x - y, "*": lambda x, y: x * y,
-        "/": lambda x, y: x / y, "**": lambda x, y: x**y, "//": floor_of, "%": sympy.Mod,
-        "<": sympy.Lt, "<=": sympy.Le, ">": sympy.Gt, ">=": sympy.Ge, "==": sympy.Eq,
-        "!=": sympy.Ne, "<<": lambda x, y: x * 2**y, ">>": lambda x, y: sympy.floor(x / 2**y),
+    row = OPERATORS[node.op]
+    if row.kind == COMPARISON or (row.kind == BITS and node.dtype == "bool"):
+        # sympy has the names of Python's methods, such as Lt and And
+        return getattr(sympy, row.method.capitalize())(a, b)
+    others: dict[str, Callable[[Any, Any], Any]] = {
+        "//": floor_of, "<<": lambda x, y: x * 2**y, ">>": lambda x, y: sympy.floor(x / 2**y),
     }  # fmt: skip
-    if node.op in plain:
-        return plain[node.op](a, b)
-    if node.dtype == "bool":
-        return {"&": sympy.And, "|": sympy.Or, "^": sympy.Xor}[node.op](a, b)
-    word = {"&": "bitwise_and", "|": "bitwise_or", "^": "bitwise_xor"}[node.op]
-    return sympy.Function(word)(a, b)
+    unknown = sympy.Function(row.ufunc) if row.kind == BITS else row.of_python
+    return others.get(node.op, unknown)(a, b)
 
 
 def floor_of(num: Any, den: Any) -> Any:

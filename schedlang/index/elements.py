@@ -12,6 +12,7 @@ from typing import Optional
 
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import ArrayRead, Axis, Binary, Call, Cast, Const, Expr, Var
+from schedlang.expr.operators import ON_INDICES
 from schedlang.expr.visit import postorder, rewrite
 from schedlang.index.linear import Lin, to_expr
 from schedlang.index.ranges import Ranges
@@ -22,7 +23,6 @@ LARGEST = 2**62
 LEAST, MOST = Lin.of(-LARGEST), Lin.of(LARGEST)
 
 Ends = tuple[Optional[Lin], Optional[Lin]]
-_ARITHMETIC = ("+", "-", "*", "//", "%")
 
 
 @dataclass(eq=False)
@@ -95,7 +95,7 @@ class Elements:
             return None
         if isinstance(node, Cast):
             return node.a if dtypes.is_integer(node.a.dtype) else self._variable(id(node), node)
-        if isinstance(node, Binary) and node.op in _ARITHMETIC:
+        if isinstance(node, Binary) and node.op in ON_INDICES:
             return Binary(node.op, _weak(node.a), _weak(node.b), dtypes.INDEX, True)
         if isinstance(node, Call) and node.fn in ("min", "max"):
             return Call(node.fn, tuple(map(_weak, node.args)), dtypes.INDEX, True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Unary, Var
+from schedlang.expr.operators import ON_INDICES
 from schedlang.expr.visit import postorder
 from schedlang.index.linear import Lin, Opaque, Product, add_term, add_terms
 from schedlang.index.rules import Known, extreme, floordiv, mod
@@ -93,7 +94,7 @@ def _convert(
     if isinstance(node, Const) and isinstance(node.value, (int, bool)):
         return Lin.of(int(node.value))
     if node.dtype == "int64" and node.weak:
-        if isinstance(node, Binary) and node.op in ("+", "-", "*", "//", "%"):
+        if isinstance(node, Binary) and node.op in ON_INDICES:
             a, b = polynomials[id(node.a)], polynomials[id(node.b)]
             if node.op == "+":
                 return a + b

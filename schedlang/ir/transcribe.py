@@ -94,9 +94,8 @@ class _Writer:
         for what, node in steps:
             if what == "make":
                 parts = [self._known(c, named, given) for c in node.children]
-                made = self.fresh("t")
-                self.line(f"{made} = {self._operation(node, parts)}")
-                named[id(node)] = made
+                named[id(node)] = name = self.fresh("t")
+                self.line(f"{name} = {self._operation(node, parts)}")
             elif what == "if":
                 chosen.append(self.fresh("t"))
                 self.line(f"if {self._known(node.cond, named, given)}:")

@@ -24,7 +24,7 @@ from schedlang.expr.nodes import (
     Unary,
     Var,
 )
-from schedlang.expr.operators import COMPARISONS
+from schedlang.expr.operators import COMPARISONS, ON_INDICES, OPERATORS
 from schedlang.index.ranges import weak_range
 
 # the largest power of a complex number that is written as products, as in NumPy
@@ -333,13 +333,10 @@ def _fold(op: str, a: Expr, b: Expr) -> Const | None:
     if not (isinstance(a, Const) and isinstance(b, Const) and a.weak and b.weak):
         return None
     x, y = a.value, b.value
-    if isinstance(x, int) and isinstance(y, int) and op in ("+", "-", "*", "//", "%"):
+    if isinstance(x, int) and isinstance(y, int) and op in ON_INDICES:
         if op in ("//", "%") and y == 0:
             raise ComputeTypeError(f"{x} {op} 0: division by zero")
-        result = {"+": x + y, "-": x - y, "*": x * y}.get(op)
-        if result is None:
-            result = x // y if op == "//" else x % y
-        return Const(result, dtypes.INDEX, weak=True)
+        return Const(OPERATORS[op].of_python(x, y), dtypes.INDEX, weak=True)
     return None
 
 

@@ -37,7 +37,7 @@ def instructions(store: Store, times: Callable[[Expr], float], every: float) -> 
 
 
 def _cycles(node: Expr) -> float:
-    if isinstance(node, Binary) and node.op in ("/", "//", "%"):
+    if isinstance(node, Binary) and OPERATORS[node.op].slow:
         return DIVISION
     if isinstance(node, Call):
         return 1 if node.fn in CHEAP else MATH

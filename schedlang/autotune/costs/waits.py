@@ -7,11 +7,11 @@ is loaded ahead.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from schedlang.autotune.costs.warp import size_of
-from schedlang.ir.accesses import loads, stores
-from schedlang.ir.nodes import Barrier, Block, Buffer, For, Stmt, Store, held
+from schedlang.ir.accesses import contexts, loads, stores
+from schedlang.ir.nodes import Barrier, Block, Buffer, For, Stmt, Store
 
 # the cycles of an iteration with barriers, and of a read of global memory that is used at once
 # fitted to 100 matrix products on an H100
@@ -27,34 +27,34 @@ class Iteration:
 
     reads: bool = False
     barriers: bool = False
-    # the cycles of the loops inside
-    inner: float = 0.0
+    # how often each loop inside runs, and one of its iterations
+    inner: list[tuple[int, Iteration]] = field(default_factory=list)
 
     @property
     def cycles(self) -> float:
         each = LATENCY if self.barriers else LATENCY / TOGETHER
-        return self.inner + SYNC * self.barriers + each * self.reads
+        inner = sum((times * turn.cycles for times, turn in self.inner), 0.0)
+        return inner + SYNC * self.barriers + each * self.reads
 
 
 def waiting_cycles(body: Block) -> float:
     """Return the cycles that a block of threads waits in ``body``."""
-    kernel = Iteration()
-    _visit(body, kernel, _staging_buffers(body))
+    kernel, staged = Iteration(), _staging_buffers(body)
+    for stmt, around in contexts(body, kernel, _inside):
+        if isinstance(stmt, Barrier):
+            around.barriers = True
+        elif isinstance(stmt, Store) and not set(stmt.buffers) <= staged:
+            around.reads |= any(n.buffer.scope == "global" for n in loads(stmt.values))
     return kernel.cycles
 
 
-def _visit(stmt: Stmt, around: Iteration, staged: frozenset[Buffer]) -> None:
-    if isinstance(stmt, For) and stmt.kind == "serial":
-        turn = Iteration()
-        _visit(stmt.body, turn, staged)
-        around.inner += size_of(stmt.extent) * turn.cycles
-        return
-    if isinstance(stmt, Barrier):
-        around.barriers = True
-    elif isinstance(stmt, Store) and not set(stmt.buffers) <= staged:
-        around.reads = around.reads or any(n.buffer.scope == "global" for n in loads(stmt.values))
-    for inner in held(stmt):
-        _visit(inner, around, staged)
+def _inside(stmt: Stmt, around: Iteration) -> Iteration:
+    """Return the iteration in which the body of ``stmt`` runs."""
+    if not isinstance(stmt, For) or stmt.kind != "serial":
+        return around
+    turn = Iteration()
+    around.inner.append((size_of(stmt.extent), turn))
+    return turn
 
 
 def _staging_buffers(body: Block) -> frozenset[Buffer]:

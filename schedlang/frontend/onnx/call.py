@@ -210,6 +210,6 @@ def results_of(
 ) -> list[Any]:  # fmt: skip
     """Return what the function of an operator makes, one for each output."""
     with name_prefix(call.title):
-        made = function(call, *converted(call, function, values), **attributes)
-        results = list(made) if isinstance(made, (list, tuple)) else [made]
+        results = function(call, *converted(call, function, values), **attributes)
+        results = list(results) if isinstance(results, (list, tuple)) else [results]
         return [tensor_of(v, call.title) if isinstance(v, Expr) else v for v in results]

@@ -86,13 +86,13 @@ def _computed(
         if _without_value(node, arrays):
             return None
         return _values(call, results_of(call, function, values, attributes))
-    found = symbolic.computed(node.operator, arrays, attributes)
-    if found is None or not _few(found.shape):
+    array = symbolic.computed(node.operator, arrays, attributes)
+    if array is None or not _few(array.shape):
         return None
     dtype = DTYPES[attributes["to"]] if node.operator == "Cast" else values[0].dtype
     # the results of tests are arrays of bools
-    dtype = dtype if found.dtype == object else found.dtype.name
-    return [Known("", symbolic.settled(found, dtype), dtype)]
+    dtype = dtype if array.dtype == object else array.dtype.name
+    return [Known("", symbolic.settled(array, dtype), dtype)]
 
 
 def _moved(
@@ -111,10 +111,10 @@ def _moved(
     given[which] = places
     dtype = check_dtypes(call, *moved)
     elements = np.concatenate([v.array.ravel() for v in moved])
-    found = _values(call, results_of(call, function, given, attributes))
-    return found and [
-        Known("", symbolic.settled(elements[v.array.ravel()].reshape(v.shape), dtype), dtype)
-        for v in found
+    results = _values(call, results_of(call, function, given, attributes))
+    return results and [
+        Known("", symbolic.settled(elements[r.array.ravel()].reshape(r.shape), dtype), dtype)
+        for r in results
     ]
 
 
@@ -131,7 +131,7 @@ def _values(call: Call, results: Sequence[Value | None]) -> list[Known] | None:
     """Return the values of stages that need parameters alone; ``None`` if they are not few."""
     if not all(v is not None and _few(v.shape) for v in results):
         return None
-    found: list[Known] = []
+    known: list[Known] = []
     for value in results:
         if isinstance(value, Tensor):
             array = call.params.arrays.get(value)
@@ -140,5 +140,5 @@ def _values(call: Call, results: Sequence[Value | None]) -> list[Known] | None:
                 array = evaluated(*(call.params.arrays[t] for t in evaluated.inputs))
             value = Known("", np.asarray(array), value.dtype)
         assert value is not None
-        found.append(value)
-    return found
+        known.append(value)
+    return known

@@ -17,6 +17,7 @@ from schedlang.expr.functions import FUNCTIONS
 from schedlang.expr.lazy import is_both, is_choice, regions_of
 from schedlang.expr.nodes import Axis, Binary, Call, Const, Expr, Select, Unary, Var
 from schedlang.expr.nodes import Cast as CastExpr
+from schedlang.expr.operators import ON_INDICES
 from schedlang.expr.printer import is_index
 from schedlang.expr.visit import postorder
 from schedlang.index.linear import Lin, to_expr
@@ -436,7 +437,7 @@ def _selected(dtype: str, cond: Value, a: Value, b: Value) -> Value:
 def _folds(node: Expr) -> bool:
     """Return whether ``Lin`` has a form for ``node``; it has none for powers and shifts."""
     if isinstance(node, Binary):
-        return node.op in ("+", "-", "*", "//", "%")
+        return node.op in ON_INDICES
     return isinstance(node, (Axis, Var, Const)) or (
         isinstance(node, Call) and node.fn in ("min", "max")
     )
