@@ -14,7 +14,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 import schedlang as sl
 from schedlang import topi
 from schedlang.networks.affine import affine_parts
-from schedlang.networks.folding import folded
+from schedlang.networks.folding import fold_scales
 
 DTYPE = "float64"
 
@@ -107,7 +107,7 @@ def test_a_chain_after_any_sum_folds_wholly(name: str) -> None:
     out = sl.compute(made.shape, lambda *i: sl.max(-scaled[i] * 3, 0), name="out")
     values = arrays(data, weights, b, s, t)
     values[s] += np.sign(values[s])
-    (found,), notes = folded([out], {v: values[v] for v in (weights, b, s, t)})
+    (found,), notes = fold_scales([out], {v: values[v] for v in (weights, b, s, t)})
     assert [str(note) for note in notes] == [f"out into {weights.name} of {made.name}"]
     (total,) = [x for x in found.op.input_tensors if x.name == made.name]
     assert {x.name for x in found.op.input_tensors} == {made.name, "out_shift"}
@@ -124,7 +124,7 @@ def test_a_batch_norm_of_topi_leaves_a_sum_and_a_bias() -> None:
     out = topi.nn.relu(topi.nn.batch_norm(conv, *parts)[0])
     values = arrays(A, W, *parts)
     values[parts[3]] = np.abs(values[parts[3]])
-    (found,), _ = folded([out], {t: v for t, v in values.items() if t is not A})
+    (found,), _ = fold_scales([out], {t: v for t, v in values.items() if t is not A})
     (norm,) = found.op.input_tensors
     assert str(norm.op.body[0]) == "conv2d_nchw[i, j, k, l] + batch_norm_shift[j]"
     gamma, beta, mean, var = (spread(values[t], 4, 1) for t in parts)
@@ -138,7 +138,7 @@ def test_a_residual_stays_beside_the_folded_bias() -> None:
     made = topi.nn.dense(B, V)
     out = sl.compute((3, 6), lambda i, j: made[i, j] * s[j] + x[i, j] + s[j], name="out")
     values = arrays(B, V, s, x)
-    (found,), notes = folded([out], {V: values[V], s: values[s]})
+    (found,), notes = fold_scales([out], {V: values[V], s: values[s]})
     assert [str(note) for note in notes] == ["out into V of dense"]
     assert str(found.op.body[0]) == "dense[i, j] + s[j] + X[i, j]"
     wanted = (values[B] @ values[V].T) * values[s] + values[x] + values[s]
@@ -156,7 +156,7 @@ def test_a_transposed_reader_and_a_value_read_twice() -> None:
 
     out = sl.compute((6, 3), swish, name="out")
     values = arrays(B, V, s)
-    (found,), notes = folded([out], {V: values[V], s: values[s]})
+    (found,), notes = fold_scales([out], {V: values[V], s: values[s]})
     assert len(notes) == 1
     assert str(found.op.body[0]) == "dense[i, j] * sigmoid(dense[i, j])"
     value = ((values[B] @ values[V].T) * values[s]).T
@@ -169,7 +169,7 @@ def test_a_shared_weight_is_scaled_twice() -> None:
     outs = [sl.compute((3, 6), lambda i, j, m=m, f=f: m[i, j] * f[j], name="out")
             for m, f in ((one, s), (two, t))]  # fmt: skip
     values = arrays(B, V, s, t)
-    found, notes = folded(outs, {v: values[v] for v in (V, s, t)})
+    found, notes = fold_scales(outs, {v: values[v] for v in (V, s, t)})
     assert [str(n) for n in notes] == ["out into V of dense", "out_1 into V of dense_1"]
     for got, x, f in zip(run(found, values), (values[B], np.maximum(values[B], 0)), (s, t)):
         np.testing.assert_allclose(got, (x @ values[V].T) * values[f], rtol=1e-12)
@@ -201,7 +201,7 @@ KEPT: dict[str, Any] = {
 def test_what_is_not_folded(case: str) -> None:
     out, x, w = scaled_dense(KEPT[case])
     values = arrays(x, w, S)
-    (found,), notes = folded([out], {w: values[w], S: values[S]})
+    (found,), notes = fold_scales([out], {w: values[w], S: values[S]})
     assert notes == ()
     assert str(found.op.body[0]) == str(out.op.body[0])
 
@@ -213,12 +213,12 @@ def test_other_dtypes_are_not_folded(dtype: str) -> None:
     s = tensor("s", 6, dtype=dtype)
     out, x, w = scaled_dense(lambda m, i, j: m[i, j] * s[j], dtype)
     values = {t: np.ones(t.shape, "int32") for t in (w, s)}
-    assert folded([out], values)[1] == ()
+    assert fold_scales([out], values)[1] == ()
 
 
 def test_a_scale_that_is_an_input_is_not_folded() -> None:
     out, x, w = scaled_dense(lambda m, i, j: m[i, j] * S[j])
-    assert folded([out], arrays(w))[1] == ()
+    assert fold_scales([out], arrays(w))[1] == ()
 
 
 def test_a_sum_that_others_need_is_not_folded() -> None:
@@ -227,15 +227,15 @@ def test_a_sum_that_others_need_is_not_folded() -> None:
     made = topi.nn.dense(B, V)
     out = sl.compute((3, 6), lambda i, j: made[i, j] * S[j], name="out")
     other = sl.compute((3, 6), lambda i, j: out[i, j] + made[i, j], name="other")
-    assert folded([out, made], params)[1] == ()
-    assert folded([other], params)[1] == ()
+    assert fold_scales([out, made], params)[1] == ()
+    assert fold_scales([other], params)[1] == ()
 
 
 def test_sums_without_weights_are_not_folded() -> None:
     pooled = topi.nn.global_pool(A, "avg")
-    assert folded([topi.multiply(pooled, 2.0)], {})[1] == ()
+    assert fold_scales([topi.multiply(pooled, 2.0)], {})[1] == ()
     gram = topi.nn.matmul(B, B, transpose_b=True)
-    assert folded([topi.multiply(gram, 2.0)], {})[1] == ()
+    assert fold_scales([topi.multiply(gram, 2.0)], {})[1] == ()
 
 
 def test_a_sum_from_another_start_or_of_another_kind_is_not_folded() -> None:
@@ -249,7 +249,7 @@ def test_a_sum_from_another_start_or_of_another_kind_is_not_folded() -> None:
     ):
         made = sl.compute((3, 6), total, name="made")
         out = sl.compute((3, 6), lambda i, j, made=made: made[i, j] * S[j], name="out")
-        assert folded([out], {V: values[V], S: values[S]})[1] == ()
+        assert fold_scales([out], {V: values[V], S: values[S]})[1] == ()
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_special_values_stay_where_they_are(scale: float, weight: float, folds: 
     out, x, w = scaled_dense(lambda m, i, j: m[i, j] * S[j])
     values = {x: np.eye(3, 5), w: np.ones((6, 5)), S: np.ones(6)}
     values[w][1, 2], values[S][1] = weight, scale
-    (found,), notes = folded([out], {w: values[w], S: values[S]})
+    (found,), notes = fold_scales([out], {w: values[w], S: values[S]})
     assert bool(notes) == folds
     with np.errstate(all="ignore"):
         # one term of each sum is not 0, as x is a unit matrix
@@ -274,7 +274,7 @@ def test_special_values_stay_where_they_are(scale: float, weight: float, folds: 
 def test_a_weight_that_its_scale_makes_too_small_counts_as_0() -> None:
     out, x, w = scaled_dense(lambda m, i, j: m[i, j] * S[j])
     values = {x: np.full((3, 5), 1e300), w: np.full((6, 5), 1e-300), S: np.full(6, 1e-300)}
-    (found,), notes = folded([out], {w: values[w], S: values[S]})
+    (found,), notes = fold_scales([out], {w: values[w], S: values[S]})
     assert notes and not run(found, values).any()
     np.testing.assert_allclose(run(out, values), 5e-300)
 
@@ -284,7 +284,7 @@ def test_empty_weights_and_sums_of_nothing() -> None:
     made = topi.nn.dense(x, w)
     out = sl.compute((3, 6), lambda i, j: made[i, j] * s[j] + s[j], name="out")
     values = arrays(x, w, s)
-    (found,), notes = folded([out], {w: values[w], s: values[s]})
+    (found,), notes = fold_scales([out], {w: values[w], s: values[s]})
     assert len(notes) == 1
     np.testing.assert_array_equal(run(found, values), np.broadcast_to(values[s], (3, 6)))
 
@@ -328,7 +328,7 @@ def test_random_affine_expressions(data: st.DataObject) -> None:
 
     element, wanted, _ = grow(4)
     out = sl.compute((3, 6), lambda i, j: element(i, j) + made[i, j] * 3, name="out")
-    (found,), notes = folded([out], {V: values[V], **known})
+    (found,), notes = fold_scales([out], {V: values[V], **known})
     np.testing.assert_allclose(run(found, values), wanted + direct * 3, rtol=1e-9, atol=1e-9)
 
 

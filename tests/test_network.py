@@ -507,7 +507,7 @@ def test_a_module_that_was_linked_before_is_not_linked_again(
     first, w, b, x = mlp()
     source = first.source
     second, *_ = mlp()
-    monkeypatch.setattr(compiled, "linked_for", lambda *_: pytest.fail("linked again"))
+    monkeypatch.setattr(compiled, "link_for", lambda *_: pytest.fail("linked again"))
     np.testing.assert_allclose(second(x), softmax_of(x, w, b), rtol=1e-5)
     assert second.source == source
     other, *_ = mlp(cut=["fc_bias"]) if "fc_bias" in str(first.partition) else mlp(name="other")
@@ -524,7 +524,7 @@ def test_damaged_files_of_the_cache_are_made_again(
     for damage in (file.read_text()[:-5], "{}", '{"format": 2}', "\x00"):
         file.write_text(damage)
         with pytest.warns(CacheWarning, match=file.name):
-            assert cache.cached(file.stem, sl.Target("python")) is None
+            assert cache.load_artifact(file.stem, sl.Target("python")) is None
         net, w, b, x = mlp()
         np.testing.assert_allclose(net(x), softmax_of(x, w, b), rtol=1e-5)
 

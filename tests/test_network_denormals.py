@@ -11,7 +11,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.compute.tensor import Tensor
-from schedlang.networks.compiled import planned
+from schedlang.networks.compiled import by_plan
 from schedlang.networks.network import Network
 from schedlang.networks.plan import saved_schedules
 
@@ -36,7 +36,7 @@ def network(shape: tuple[int, ...], target: str, flush: bool) -> Any:
     net = sl.network(squared(shape), target=target, flush_denormals=flush)
     made = net._compiled
     plan = replace(made.plan, saved=saved_schedules(in_threads(shape)))
-    return Network(planned(made, plan))
+    return Network(by_plan(made, plan))
 
 
 @pytest.mark.parametrize("target", ["cpu", "c"])

@@ -23,7 +23,7 @@ from schedlang.errors import (
     PlotError,
     TuningError,
 )
-from schedlang.networks.ordering import ordered, peak
+from schedlang.networks.ordering import order_for_memory, peak
 from schedlang.networks.partition import Partition, equal_parts, partition
 from schedlang.networks.prepare import prepare
 from tests import networks
@@ -307,7 +307,7 @@ def test_the_order_keeps_little_memory_live() -> None:
     writes: dict[str, list[str]] = {"a": ["A"], "b": ["B"], "c": ["C"], "d": ["D"]}
     size = {"A": 2048, "B": 2048, "C": 64}
     assert peak("abcd", reads, writes, size) == 2048 + 2048 + 64
-    assert ordered("abcd", reads, writes, size) == ["a", "c", "b", "d"]
+    assert order_for_memory("abcd", reads, writes, size) == ["a", "c", "b", "d"]
     assert peak("acbd", reads, writes, size) == 2048 + 64
     # a result that nothing reads is live while it is written
     assert peak("ab", {"a": [], "b": []}, {"a": ["A"], "b": ["B"]}, {"A": 5, "B": 6}) == 6

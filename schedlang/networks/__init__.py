@@ -30,7 +30,7 @@ below returns new, frozen data:
 
 **Values.** ``network.py`` is the public face, and runs these steps when they are first asked for. A
 network is three values and a lock. A source (``sources.py``) is a name and a model: a graph that is
-given, or that of a folder. A ``Plan`` (``plan.py``) has the choices: the user's options and
+given, or one of a folder. A ``Plan`` (``plan.py``) has the choices: the user's options and
 overrides, the forms of convolutions, the schedules that were given or saved, and the database of
 all others. A ``Compiled`` (``compiled.py``) is made from a source, a target and a plan, and has
 what is made of the three so far. Its functions return it with more. The network swaps the whole

@@ -39,7 +39,7 @@ def affine_parts(root: Expr, is_x: Callable[[Expr], bool]) -> list[tuple[Expr, A
             known[id(node)] = Affine(number(1, node.dtype))
         elif any(id(child) in known for child in node.children):
             known[id(node)] = _combined(node, known)
-    found: list[tuple[Expr, Affine]] = []
+    largest: list[tuple[Expr, Affine]] = []
     stack, seen = [root], set[int]()
     while stack:
         node = stack.pop()
@@ -48,13 +48,13 @@ def affine_parts(root: Expr, is_x: Callable[[Expr], bool]) -> list[tuple[Expr, A
         seen.add(id(node))
         affine = known[id(node)]
         if affine is not None:
-            found.append((node, affine))
+            largest.append((node, affine))
         elif isinstance(node, Cast) or isinstance(node, Read):
             # the rounding of a conversion, or an index, depends on x
             return None
         else:
             stack += node.children[::-1]
-    return found
+    return largest
 
 
 def _combined(node: Expr, known: Mapping[int, Affine | None]) -> Affine | None:
@@ -66,8 +66,9 @@ def _combined(node: Expr, known: Mapping[int, Affine | None]) -> Affine | None:
         return None
     if node.a.dtype != node.dtype or node.b.dtype != node.dtype:
         return None
-    left, right = (known.get(id(side), Affine(number(0, node.dtype), (side,)))
-                   for side in (node.a, node.b))  # fmt: skip
+    left, right = (
+        known.get(id(side), Affine(number(0, node.dtype), (side,))) for side in (node.a, node.b)
+    )
     if left is None or right is None:
         return None
     if node.op in ("+", "-"):
@@ -99,18 +100,18 @@ def known_ahead(root: Expr, pure: Collection[object]) -> bool:
     )
 
 
-def replaced(root: Expr, swap: Mapping[Axis, Expr]) -> Expr:
+def with_values(root: Expr, swap: Mapping[Axis, Expr]) -> Expr:
     """Return an expression with other values of its axes."""
     return rewrite(root, lambda node: swap.get(node) if isinstance(node, Axis) else None)
 
 
-def solved(axis: Axis, indices: Sequence[Expr], places: Sequence[Axis]) -> Expr | None:
+def solve_for(axis: Axis, indices: Sequence[Expr], places: Sequence[Axis]) -> Expr | None:
     """Return the value of ``axis`` where ``indices`` are at ``places``, which cover it whole.
 
     Either it is one of the indices itself, or its quotient and its remainder are.
 
     >>> c, o, i = Axis("c", 6), Axis("o", 3), Axis("i", 2)
-    >>> solved(c, [c // 2, c % 2], [o, i]), solved(c, [c + 1], [o])
+    >>> solve_for(c, [c // 2, c % 2], [o, i]), solve_for(c, [c + 1], [o])
     (o*2 + i, None)
     """
     forms = [to_lin(index) for index in indices]

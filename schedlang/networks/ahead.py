@@ -17,23 +17,24 @@ def known_tensors(ops: Sequence[Operation], params: Iterable[Tensor]) -> dict[Te
     ``ops`` are all operations of a graph, producers first. What has symbolic sizes or scalar
     arguments is not known; of a scan, all is known or nothing.
     """
-    found: dict[Tensor, None] = dict.fromkeys(
+    known: dict[Tensor, None] = dict.fromkeys(
         t for t in params if all(isinstance(extent, int) for extent in t.shape)
     )
     states = {t for op in ops if isinstance(op, ScanOp) for t in op.state}
-    found.update(dict.fromkeys(states))
+    known.update(dict.fromkeys(states))
     inside: dict[Operation, ScanOp] = {}
     for op in ops:
         if isinstance(op, ScanOp):
             inside.update(dict.fromkeys(_parts(op), op))
     for op in ops:
-        if not isinstance(op, PlaceholderOp) and _is_known(op, found):
-            found.update(dict.fromkeys(op.outputs))
-    unknown = {op for op in ops if isinstance(op, ScanOp) and op.outputs[0] not in found}
+        if not isinstance(op, PlaceholderOp) and _is_known(op, known):
+            known.update(dict.fromkeys(op.outputs))
+    unknown = {op for op in ops if isinstance(op, ScanOp) and op.outputs[0] not in known}
     return {
-        t: None for t in found
+        t: None
+        for t in known
         if t not in states and t.op not in unknown and inside.get(t.op) not in unknown
-    }  # fmt: skip
+    }
 
 
 def in_scans(ops: Sequence[Operation]) -> frozenset[Operation]:
@@ -42,27 +43,28 @@ def in_scans(ops: Sequence[Operation]) -> frozenset[Operation]:
 
 
 def in_order(
-    outputs: Iterable[Tensor], changed: Mapping[Tensor, ComputeOp] | None = None,
+    outputs: Iterable[Tensor],
+    changed: Mapping[Tensor, ComputeOp] | None = None,
     ends: Container[Tensor] = (),
-) -> list[Operation]:  # fmt: skip
+) -> list[Operation]:
     """Return the operations behind ``outputs``, producers first.
 
     ``changed`` has operations in place of those of their outputs. What makes a tensor of ``ends``
     is left out.
     """
     swap: Mapping[Any, Any] = {t.op: op for t, op in (changed or {}).items()}
-    found: dict[Operation, None] = {}
+    ordered: dict[Operation, None] = {}
     for output in outputs:
         stack: list[tuple[Operation, bool]] = [(swap.get(output.op, output.op), False)]
         while stack:
             op, ready = stack.pop()
             if ready:
-                found.setdefault(op)
-            elif op not in found:
+                ordered.setdefault(op)
+            elif op not in ordered:
                 stack.append((op, True))
                 needed = [t.op for t in op.input_tensors if t not in ends]
-                stack += [(swap.get(made, made), False) for made in reversed(needed)]
-    return list(found)
+                stack += [(swap.get(producer, producer), False) for producer in reversed(needed)]
+    return list(ordered)
 
 
 def _parts(scan: ScanOp) -> list[Operation]:

@@ -93,9 +93,13 @@ class Assembly(ABC):
         memory = layout.memory
         between = self.roles.between(memory) if isinstance(memory, SizedMemory) else None
         return NetworkFile(
-            self.nest, _about(self.roles, kernels, layout), layout.storage, self.fastmath,
-            between, refusals(self.public, self.roles.checks),
-        )  # fmt: skip
+            self.nest,
+            _about(self.roles, kernels, layout),
+            layout.storage,
+            self.fastmath,
+            between,
+            refusals(self.public, self.roles.checks),
+        )
 
 
 def _arguments(name: str, roles: Roles) -> Nest:
@@ -109,22 +113,22 @@ def _param_places(roles: Roles) -> dict[Tensor, ParamPlace]:
     """Return the places of the parameters that calls read, in the order in which they do."""
     used = dict.fromkeys(t for call in roles.calls for t in call.args if isinstance(t, Tensor))
     params, start = set(roles.params), 0
-    found: dict[Tensor, ParamPlace] = {}
+    places: dict[Tensor, ParamPlace] = {}
     for tensor in used:
         if tensor in params:
-            found[tensor] = ParamPlace(
+            places[tensor] = ParamPlace(
                 roles.named(tensor), start, tensor.dtype, shape_of(tensor), *weight_facts(tensor)
             )
             start = align_up(start + bytes_of(tensor))
-    return found
+    return places
 
 
 def _about(roles: Roles, kernels: int, layout: Layout) -> str:
     """Return the lines of a header about the network."""
     storage = layout.storage
-    text = f"{counted(len(roles.calls), 'call')} of {counted(kernels, 'kernel')}."
+    text = f"{number_of(len(roles.calls), 'call')} of {number_of(kernels, 'kernel')}."
     if storage.params:
-        arrays = counted(len(storage.params), "array")
+        arrays = number_of(len(storage.params), "array")
         text += f" `params` has {arrays} in {bytes_text(storage.param_bytes)}."
     if storage.arena:
         text += f" `arena` has the arrays between calls in {bytes_text(storage.arena)}."
@@ -135,7 +139,7 @@ def _about(roles: Roles, kernels: int, layout: Layout) -> str:
     return text
 
 
-def counted(number: int, what: str) -> str:
+def number_of(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 

@@ -108,12 +108,12 @@ def is_clean(index: Expr, size: int, splits: Splits) -> bool:
     [False, True]
     """
     values = {axis: split.value for axis, split in splits.items()}
-    found = parts(to_lin(index, values), size)
-    return all(isinstance(atom, Axis) for part in found for atom in part.atoms())
+    terms = parts(to_lin(index, values), size)
+    return all(isinstance(atom, Axis) for part in terms for atom in part.atoms())
 
 
 def splits_of(op: ComputeOp, blocks: Mapping[Tensor, Block]) -> dict[Axis, Split]:
-    """Return the axes of an operation to split: that of its own blocks, and those of its reads."""
+    """Return the axes of an operation to split, for its own blocks and for its reads."""
     sizes: dict[Axis, int] = {}
     block = blocks.get(op.outputs[0])
     if block is not None:
@@ -129,13 +129,13 @@ def splits_of(op: ComputeOp, blocks: Mapping[Tensor, Block]) -> dict[Axis, Split
         whole = isinstance(axis.extent, int) and axis.extent % own.size == 0
         if whole and axis.lo == 0 and axis.bounds is None:
             sizes.setdefault(axis, own.size)
-    taken = {axis.name for axis in (*op.axis, *op.reduce_axis)}
+    names = {axis.name for axis in (*op.axis, *op.reduce_axis)}
 
     def part(axis: Axis, extent: int, letter: str) -> Axis:
         name = f"{axis.name}{letter}"
-        while name in taken:
+        while name in names:
             name += "_"
-        taken.add(name)
+        names.add(name)
         return Axis(name, extent, axis.kind)
 
     return {
@@ -149,12 +149,12 @@ def plain_copies(ops: Iterable[Operation]) -> list[tuple[str, str]]:
 
     :class:`Blocked` made them, for readers that do not take channels in the order of the blocks.
     """
-    found = []
+    copies = []
     for op in ops:
         for source in op.input_tensors if isinstance(op, ComputeOp) else ():
             if op.name == f"{source.name}{_PLAIN}" and source.ndim == len(op.axis) + 1:
-                found.append((op.name, source.name))
-    return found
+                copies.append((op.name, source.name))
+    return copies
 
 
 class Blocked:
@@ -190,17 +190,20 @@ class Blocked:
             return rewrite(root, changed, memo)
 
         twin = replace(
-            op, axis=axes, reduce_axis=steps, body=tuple(map(copy, op.body)),
+            op,
+            axis=axes,
+            reduce_axis=steps,
+            body=tuple(map(copy, op.body)),
             where=None if op.where is None else copy(op.where),
             init=None if op.init is None else tuple(map(copy, op.init)),
             destination=None if op.destination is None else tuple(map(copy, op.destination)),
             outputs=(),
-        )  # fmt: skip
+        )
         same = all(a is b for a, b in zip((*op.roots, *op.axis), (*twin.roots, *twin.axis)))
         if same and not splits:
             return
-        made = finished(twin, len(op.outputs), several=True)
-        for old, new in zip(op.outputs, made):
+        results = finished(twin, len(op.outputs), several=True)
+        for old, new in zip(op.outputs, results):
             new.name = old.name
             self.made[old] = new
 

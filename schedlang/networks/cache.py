@@ -76,9 +76,17 @@ def cache_key(source: Any, target: Target, plan: Plan) -> str:
     """
     files = _files(plan.database) if plan.saved is None else []
     whole = [
-        source, plan.facts, astuple(target), _machine(target), threads(), versions(),
-        intrinsics_key(), sources(), [_stamp(path) for path in files], _code(target),
-    ]  # fmt: skip
+        source,
+        plan.facts,
+        astuple(target),
+        _machine(target),
+        threads(),
+        versions(),
+        intrinsics_key(),
+        sources(),
+        [_stamp(path) for path in files],
+        _code(target),
+    ]
     return _hash(whole)[:24]
 
 
@@ -88,8 +96,7 @@ def graph_key(
     layers: Mapping[str, str],
     weights: Sequence[Tensor],
 ) -> str:
-    """Return a hash of a prepared graph; ``weights`` are in the order in which the module has them.
-    """
+    """Return a hash of a prepared graph; the ``weights`` are in the order of the module."""
     places = {t: k for k, t in enumerate(placeholders(outputs))}
     # an input that no output reads is an argument, too
     positions = [places.get(t, declared(t)) for t in inputs]
@@ -110,7 +117,7 @@ def is_cached(key: str) -> bool:
     return MODULE.path(key).exists()
 
 
-def cached(key: str, target: Target) -> Artifact | None:
+def load_artifact(key: str, target: Target) -> Artifact | None:
     """Return the artifact that :func:`store` wrote, ``None`` if there is none."""
     try:
         content = contents(MODULE, MODULE.path(key))
@@ -144,7 +151,7 @@ def store(key: str, artifact: Artifact) -> None:
     store_file(MODULE, MODULE.path(key), json.dumps(entry).encode())
 
 
-def packed_weights(key: str, weights: PackedWeights, size: int) -> np.ndarray | None:
+def load_weights(key: str, weights: PackedWeights, size: int) -> np.ndarray | None:
     """Return the packed weights of a model, ``None`` if they are not there as they were written.
 
     The array is a private map of the file: processes share its pages, and what is written to it

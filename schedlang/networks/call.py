@@ -43,7 +43,7 @@ def pack(storage: Storage, arrays: Mapping[str, Any]) -> np.ndarray:
     >>> found[:8].view("float32"), found[64]
     (array([1., 1.], dtype=float32), np.uint8(1))
     """
-    made = new_bytes(storage.param_bytes)
+    packed = new_bytes(storage.param_bytes)
     end = 0
     for p in storage.params:
         if p.name not in arrays:
@@ -57,11 +57,11 @@ def pack(storage: Storage, arrays: Mapping[str, Any]) -> np.ndarray:
                 f"the parameter {p.name} has shape {array.shape}, but must have {p.shape}"
             )
         # no bytes between parameters are left to chance
-        made[end : p.start] = 0
+        packed[end : p.start] = 0
         end = p.start + array.nbytes
-        made[p.start : end].view(array_dtype(p.dtype)).reshape(p.shape)[...] = array
-    made[end:] = 0
-    return made
+        packed[p.start : end].view(array_dtype(p.dtype)).reshape(p.shape)[...] = array
+    packed[end:] = 0
+    return packed
 
 
 def weight_in(params: np.ndarray, place: ParamPlace) -> np.ndarray:
@@ -76,7 +76,7 @@ def weight_in(params: np.ndarray, place: ParamPlace) -> np.ndarray:
     return params[place.start : end].view(dtype).reshape(place.shape)
 
 
-def usable(params: np.ndarray, storage: Storage) -> np.ndarray:
+def as_packed(params: np.ndarray, storage: Storage) -> np.ndarray:
     """Return the bytes of all parameters as compiled code takes them: a copy if need be.
 
     Raises :class:`~schedlang.errors.CallError` if they are not as many as the module needs.
@@ -89,9 +89,9 @@ def usable(params: np.ndarray, storage: Storage) -> np.ndarray:
     plain = params.view(np.ndarray)
     if plain.flags.c_contiguous and plain.flags.writeable and plain.ctypes.data % ALIGNMENT == 0:
         return plain
-    made = new_bytes(storage.param_bytes)
-    made[:] = plain
-    return made
+    aligned = new_bytes(storage.param_bytes)
+    aligned[:] = plain
+    return aligned
 
 
 @dataclass(frozen=True)
@@ -121,24 +121,28 @@ class Layouts:
     def __call__(self, flat: Sequence[Any]) -> tuple[int, np.ndarray]:
         """Return the bytes of the arena for these arguments, and the places in it."""
         key = self.key(flat)
-        found = self._known.get(key)
-        if found is None:
+        layout = self._known.get(key)
+        if layout is None:
             plan = self._sized.plan({n: v for (n, _), v in zip(self._positions, key)})
             if len(self._known) >= MOST_PLANS:
                 self._known.clear()
-            found = self._known[key] = max(plan.peak, ALIGNMENT), self._sized.places(plan)
-        return found
+            layout = self._known[key] = max(plan.peak, ALIGNMENT), self._sized.places(plan)
+        return layout
 
     def key(self, flat: Sequence[Any]) -> tuple[int, ...]:
         """Return the sizes of a call, of its flat arguments."""
         return tuple(int(flat[position]) for _, position in self._positions)
 
 
-def started(
-    function: Callable[..., None], params: Sequence[np.ndarray], storage: Storage,
-    threads: Callable[[], int], free: list[Memory], layouts: Layouts | None = None,
+def with_memory(
+    function: Callable[..., None],
+    params: Sequence[np.ndarray],
+    storage: Storage,
+    threads: Callable[[], int],
+    free: list[Memory],
+    layouts: Layouts | None = None,
     poison: bool = False,
-) -> Callable[..., None]:  # fmt: skip
+) -> Callable[..., None]:
     """Return a function of the flat arguments that calls ``function`` with memory behind them.
 
     ``threads`` returns the greatest number of threads of a parallel loop. ``free`` are the memories
@@ -155,30 +159,30 @@ def started(
     def taken(size: int) -> Memory:
         count = threads() if has_threads else 1
         try:
-            found = free.pop()
+            idle = free.pop()
         except IndexError:
-            found = memory(size, count)
-        if found.arena < size or found.threads < count:
-            found = memory(size, count)
+            idle = memory(size, count)
+        if idle.arena < size or idle.threads < count:
+            idle = memory(size, count)
         if poison:
-            for array in found.arrays[len(params) :]:
+            for array in idle.arrays[len(params) :]:
                 array.fill(0xFF)
-        return found
+        return idle
 
     def start(*flat: Any) -> None:
-        found = taken(fixed)
+        held = taken(fixed)
         try:
-            function(*flat, *found.arrays)
+            function(*flat, *held.arrays)
         finally:
-            free.append(found)
+            free.append(held)
 
     def start_sized(*flat: Any) -> None:
         assert layouts is not None
         size, places = layouts(flat)
-        found = taken(size)
+        held = taken(size)
         try:
-            function(*flat, *found.arrays, places)
+            function(*flat, *held.arrays, places)
         finally:
-            free.append(found)
+            free.append(held)
 
     return start if layouts is None else start_sized

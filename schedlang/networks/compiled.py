@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from schedlang.compute.tensor import Tensor
-from schedlang.networks.cache import Artifact, cache_key, cached, graph_key, store
+from schedlang.networks.cache import Artifact, cache_key, graph_key, load_artifact, store
 from schedlang.networks.call import weight_in
 from schedlang.networks.data import ModuleData
 from schedlang.networks.model import Recipe, recipe_of
@@ -81,7 +81,7 @@ class Compiled:
         return recipe_of(self.source.name, model, self.plan.options)
 
 
-def planned(network: Compiled, plan: Plan) -> Compiled:
+def by_plan(network: Compiled, plan: Plan) -> Compiled:
     """Return the network by another plan, with its parts, but without kernels and a module."""
     return Compiled(network.source, network.target, plan, network.divided)
 
@@ -95,7 +95,7 @@ def with_parts(network: Compiled) -> Compiled:
         return divided
     # without the module if a file of the cache folder was changed
     fits = graph_of(divided) == network.graph
-    return _with_one_copy(divided) if fits else planned(divided, divided.plan)
+    return _with_one_copy(divided) if fits else by_plan(divided, divided.plan)
 
 
 def with_kernels(network: Compiled) -> Compiled:
@@ -121,7 +121,7 @@ def from_cache(network: Compiled) -> Compiled:
     if network.data is not None:
         return network
     source, target, plan = network.source, network.target, network.plan
-    artifact = cached(key_of(network), target)
+    artifact = load_artifact(key_of(network), target)
     params = None
     if artifact is not None and target.facts.starts:
         params = source.params_of(artifact, target, plan)
@@ -137,7 +137,7 @@ def from_cache(network: Compiled) -> Compiled:
     if artifact is None and divided.parts.forms:
         # one whose forms were settled before has the same module
         settled = replace(plan, forms=divided.parts.forms)
-        artifact = cached(key_of(replace(divided, plan=settled)), target)
+        artifact = load_artifact(key_of(replace(divided, plan=settled)), target)
     if artifact is None or artifact.graph != graph_of(divided):
         return divided
     return _linked(divided, artifact)
@@ -166,11 +166,11 @@ def with_scheduled(network: Compiled) -> Compiled:
 
 def with_data(network: Compiled) -> Compiled:
     """Return the network with the data of its module, from the cache folder if they are there."""
-    found = from_cache(network)
-    return found if found.data is not None else with_whole(found)
+    looked_up = from_cache(network)
+    return looked_up if looked_up.data is not None else with_whole(looked_up)
 
 
-def stored(network: Compiled) -> Compiled:
+def with_stored_data(network: Compiled) -> Compiled:
     """Return the network with the data of its module, which the cache folder has then."""
     linked = with_data(network)
     return linked if linked.is_stored else _stored(linked)
@@ -199,22 +199,20 @@ def with_whole(network: Compiled, whole: Whole | None = None) -> Compiled:
     if network.data is not None and network.data.machine is not None:
         return network
     scheduled = with_kernels(network)
-    data, module = linked_for(scheduled, scheduled.target), scheduled.module
+    data, module = link_for(scheduled, scheduled.target), scheduled.module
     stays = scheduled.is_stored and scheduled.data == data
     if module is not None and module.data != data:
         # a module of the same parts has the same weights
         module = module_of(data, module.params, whole)
-    return replace(
-        scheduled, data=data, graph=graph_of(scheduled), is_stored=stays, module=module
-    )
+    return replace(scheduled, data=data, graph=graph_of(scheduled), is_stored=stays, module=module)
 
 
-def linked_for(network: Compiled, target: Target) -> ModuleData:
+def link_for(network: Compiled, target: Target) -> ModuleData:
     """Return the data of the module of a network with kernels, linked for a target."""
-    from schedlang.networks.linking import linked
+    from schedlang.networks.linking import link_parts
 
     kernels = cast("tuple[PartKernel, ...]", network.kernels)
-    return linked(network.recipe, network.prepared, network.partition, kernels, target)
+    return link_parts(network.recipe, network.prepared, network.partition, kernels, target)
 
 
 def with_weights(network: Compiled) -> Compiled:
@@ -273,8 +271,11 @@ def _with_one_copy(network: Compiled) -> Compiled:
     Its convolutions keep the forms for which these are packed.
     """
     divided, prepared, plan, source = (
-        network.parts, network.prepared, network.plan, network.source
-    )  # fmt: skip
+        network.parts,
+        network.prepared,
+        network.plan,
+        network.source,
+    )
     arrays = dict(zip(_read(network), weights_of(network).values()))
     kept = {t: arrays[t] for t in (*prepared.params, *prepared.computed)}
     params = {t: arrays[t] for t in prepared.params}

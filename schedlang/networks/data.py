@@ -84,41 +84,54 @@ def to_data(data: ModuleData) -> dict[str, Any]:
     if data.sized is not None and sized is not None:
         sized["signature"] = _signature_data(data.sized.signature)
     return {
-        "format": FORMAT, "public": data.public, "target": data.target.kind, "entry": data.entry,
-        "signature": _signature_data(data.signature), "storage": asdict(data.storage),
-        "plan": plan, "sized": sized, "calls": [asdict(call) for call in data.calls],
-        "fastmath": data.fastmath, "device": None if data.device is None else asdict(data.device),
+        "format": FORMAT,
+        "public": data.public,
+        "target": data.target.kind,
+        "entry": data.entry,
+        "signature": _signature_data(data.signature),
+        "storage": asdict(data.storage),
+        "plan": plan,
+        "sized": sized,
+        "calls": [asdict(call) for call in data.calls],
+        "fastmath": data.fastmath,
+        "device": None if data.device is None else asdict(data.device),
         "checks": [asdict(check) for check in data.checks],
         "launches": [asdict(launch) for launch in data.launches],
-    }  # fmt: skip
+    }
 
 
-def from_data(found: Mapping[str, Any], text: str, serial_text: str = "") -> ModuleData:
+def from_data(values: Mapping[str, Any], text: str, serial_text: str = "") -> ModuleData:
     """Return the data of a module from :func:`to_data` and from its texts.
 
     Raises :class:`~schedlang.errors.BuildError` for what :func:`to_data` does not return.
     """
-    if found.get("format") != FORMAT:
+    if values.get("format") != FORMAT:
         raise BuildError(
-            f"the data of a network have format {found.get('format')!r}, but this version of "
+            f"the data of a network have format {values.get('format')!r}, but this version of "
             f"schedlang reads {FORMAT}: save the network again"
         )
     try:
-        storage = dict(found["storage"])
+        storage = dict(values["storage"])
         params = tuple(ParamPlace(**_tuples(p)) for p in storage.pop("params"))
-        plan, sized = found["plan"], found["sized"]
+        plan, sized = values["plan"], values["sized"]
         if (plan is None) == (sized is None):
             raise ValueError("one of plan and sized is needed")
         return ModuleData(
-            str(found["public"]), Target(str(found["target"])), str(found["entry"]), text,
-            serial_text, _signature(found["signature"]), Storage(params, **storage),
+            str(values["public"]),
+            Target(str(values["target"])),
+            str(values["entry"]),
+            text,
+            serial_text,
+            _signature(values["signature"]),
+            Storage(params, **storage),
             None if plan is None else _plan(plan),
-            tuple(CallData(**_tuples(c)) for c in found["calls"]), bool(found["fastmath"]),
+            tuple(CallData(**_tuples(c)) for c in values["calls"]),
+            bool(values["fastmath"]),
             None if sized is None else _sized(sized),
-            device=None if found["device"] is None else _device(found["device"]),
-            checks=tuple(map(_check, found["checks"])),
-            launches=tuple(Launch(**launch) for launch in found["launches"]),
-        )  # fmt: skip
+            device=None if values["device"] is None else _device(values["device"]),
+            checks=tuple(map(_check, values["checks"])),
+            launches=tuple(Launch(**launch) for launch in values["launches"]),
+        )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BuildError(
             f"the data of a network are damaged ({type(error).__name__}: {error}): save the "
@@ -130,39 +143,41 @@ def _signature_data(signature: Signature) -> dict[str, Any]:
     return {**asdict(signature), "in_place": sorted(signature.in_place)}
 
 
-def _signature(found: Mapping[str, Any]) -> Signature:
-    rest = dict(found)
+def _signature(values: Mapping[str, Any]) -> Signature:
+    rest = dict(values)
     parameters = tuple(Parameter(**_tuples(p)) for p in rest.pop("parameters"))
     in_place = frozenset(_tuples(rest.pop("in_place")))
     return Signature(parameters=parameters, in_place=in_place, **_tuples(rest))
 
 
-def _plan(found: Mapping[str, Any]) -> MemoryPlan:
-    rest = dict(found)
+def _plan(values: Mapping[str, Any]) -> MemoryPlan:
+    rest = dict(values)
     return MemoryPlan(tuple(Placed(**p) for p in rest.pop("placed")), **rest)
 
 
-def _sized(found: Mapping[str, Any]) -> SizedMemory:
+def _sized(values: Mapping[str, Any]) -> SizedMemory:
     return SizedMemory(
-        _signature(found["signature"]), tuple(Parameter(**_tuples(p)) for p in found["tensors"]),
-        _tuples(found["lives"]), tuple(Lifetime(**s) for s in found["scratch"]),
-        _tuples(found["in_place"]),
-    )  # fmt: skip
+        _signature(values["signature"]),
+        tuple(Parameter(**_tuples(p)) for p in values["tensors"]),
+        _tuples(values["lives"]),
+        tuple(Lifetime(**s) for s in values["scratch"]),
+        _tuples(values["in_place"]),
+    )
 
 
-def _device(found: Mapping[str, Any]) -> DeviceData:
+def _device(values: Mapping[str, Any]) -> DeviceData:
     from schedlang.codegen.numba_cuda import KernelForm, Passed
 
     kernels = []
-    for form in found["kernels"]:
+    for form in values["kernels"]:
         rest = dict(form)
         passed = tuple(Passed(str(dtype), bool(array)) for dtype, array in rest.pop("parameters"))
         kernels.append(KernelForm(parameters=passed, **rest))
-    return DeviceData(tuple(kernels), tuple(found["alignment"]))
+    return DeviceData(tuple(kernels), tuple(values["alignment"]))
 
 
-def _check(found: Mapping[str, Any]) -> SizeCheck:
-    rest = dict(found)
+def _check(values: Mapping[str, Any]) -> SizeCheck:
+    rest = dict(values)
     storage = _tuples(rest.pop("storage"))
     whole = SizeCheck(storage=SizedStorage(**storage), **_tuples(rest))
     texts = (whole.part, *whole.layers, *whole.sizes, whole.graph, whole.steps)

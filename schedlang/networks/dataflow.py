@@ -19,8 +19,13 @@ from schedlang.state.initial import stage_names
 
 # what a node computes; a "product" reads operands again and again, a "copy" only moves elements
 PRODUCT, REDUCTION, ELEMENTWISE, COPY, SCAN, SCATTER = (
-    "product", "reduction", "elementwise", "copy", "scan", "scatter",
-)  # fmt: skip
+    "product",
+    "reduction",
+    "elementwise",
+    "copy",
+    "scan",
+    "scatter",
+)
 Computed = Union[ComputeOp, ScanOp]
 
 
@@ -45,8 +50,8 @@ class Node:
         """The tensors of other nodes and inputs that the node reads."""
         own = {t for op in self.ops for t in op.outputs}
         own |= {t for op in self.ops if isinstance(op, ScanOp) for t in op.state}
-        found = dict.fromkeys(t for op in self.ops for t in op.input_tensors)
-        return tuple(t for t in found if t not in own)
+        operands = dict.fromkeys(t for op in self.ops for t in op.input_tensors)
+        return tuple(t for t in operands if t not in own)
 
     @property
     def is_map(self) -> bool:
@@ -85,11 +90,11 @@ class Flow:
     @cached_property
     def readers(self) -> dict[Node, list[Node]]:
         """The nodes that read each node, in order."""
-        found: dict[Node, list[Node]] = {node: [] for node in self.nodes}
+        readers: dict[Node, list[Node]] = {node: [] for node in self.nodes}
         for node in self.nodes:
             for source in dict.fromkeys(self.node_of[t] for t in node.reads if t in self.node_of):
-                found[source].append(node)
-        return found
+                readers[source].append(node)
+        return readers
 
     @cached_property
     def results(self) -> frozenset[Node]:
@@ -166,12 +171,12 @@ def _is_product(op: ComputeOp) -> bool:
     """
     reduced = {axis for axis in op.reduce_axis if _is_long(axis)}
     data = {axis for axis in op.axis if _is_long(axis)}
-    found: set[frozenset[Axis]] = set()
+    pairs: set[frozenset[Axis]] = set()
     for read in _values_read(op.body):
         axes = {node for node in postorder(read.indices) if isinstance(node, Axis)}
         if axes & reduced:
-            found.add(frozenset(axes & data))
-    return len(found) > 1
+            pairs.add(frozenset(axes & data))
+    return len(pairs) > 1
 
 
 def _is_long(axis: Axis) -> bool:

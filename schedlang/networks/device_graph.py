@@ -20,15 +20,20 @@ _AGAIN = (
 class CudaGraph:
     """The kernels of one call with given arrays, in a CUDA graph.
 
-    ``name`` is that of the network. ``outputs`` are the arrays that each replay writes: one, or a
+    ``name`` is the network's. ``outputs`` are the arrays that each replay writes: one, or a
     tuple. A replay reads what the inputs hold then. The graph has an arena of its own. Replays of
     one graph run one after the other, on any streams, and threads may make them.
     """
 
     def __init__(
-        self, name: str, graph: ExecutableGraph, arrays: Sequence[Any], outputs: Any, device: int,
+        self,
+        name: str,
+        graph: ExecutableGraph,
+        arrays: Sequence[Any],
+        outputs: Any,
+        device: int,
         alive: Sequence[Any],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.name, self.outputs = name, outputs
         self._graph, self._arrays, self._device = graph, arrays, device
         # the graph has the addresses of these

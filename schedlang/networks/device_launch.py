@@ -64,10 +64,15 @@ class NetworkLauncher:
     """
 
     def __init__(
-        self, module: ModuleType, kernels: Sequence[KernelForm], code: Mapping[str, Compiled],
-        called: Sequence[str], params: np.ndarray | None, storage: Storage,
+        self,
+        module: ModuleType,
+        kernels: Sequence[KernelForm],
+        code: Mapping[str, Compiled],
+        called: Sequence[str],
+        params: np.ndarray | None,
+        storage: Storage,
         layouts: Layouts | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         cuda = nvidia.driver()
         self._streams = Streams()
         self._free: dict[int, list[CallMemory]] = {}
@@ -80,8 +85,11 @@ class NetworkLauncher:
         self._scratch = Scratch()
         loaded = {k.name: Loaded(k, code[k.name].cubin) for k in kernels}
         self._names: dict[str, Any] = {
-            **vars(module), **loaded, "cuda": self._scratch, "part": part_of
-        }  # fmt: skip
+            **vars(module),
+            **loaded,
+            "cuda": self._scratch,
+            "part": part_of,
+        }
         for name in {"launch", "views", *called}:
             self._names[name] = _with(vars(module)[name], self._names)
         self._launch = self._names["launch"]
@@ -95,9 +103,9 @@ class NetworkLauncher:
                 function(*args)
 
         parts = {name: partial(inside, self._names[name]) for name in self._called}
-        found = copy(self)
-        found._launch = _with(self._launch, {**self._names, **parts})
-        return found
+        launcher = copy(self)
+        launcher._launch = _with(self._launch, {**self._names, **parts})
+        return launcher
 
     def start(self, args: Sequence[Any], number: int) -> None:
         """Launch the kernels of a call on a stream; the launcher's GPU must be the current one.
@@ -148,13 +156,13 @@ class NetworkLauncher:
 
     def _taken(self, free: list[CallMemory], size: int) -> CallMemory:
         try:
-            found = free.pop()
+            memory = free.pop()
         except IndexError:
-            found = None
-        if found is not None and found.arena >= size:
-            return found
+            memory = None
+        if memory is not None and memory.arena >= size:
+            return memory
         # free the memory that is too small before the next is allocated
-        found = None
+        memory = None
         if not size:
             return CallMemory(0, 0, None)
         owner = nvidia.driver().device_array(size, np.uint8)
@@ -163,17 +171,18 @@ class NetworkLauncher:
 
     def _views(self, memory: CallMemory, layout: ArenaLayout) -> Any:
         """Return the arrays in ``memory`` and of the parameters, made once for each layout."""
-        found = memory.views.get(layout.key)
-        if found is None:
+        views = memory.views.get(layout.key)
+        if views is None:
             if len(memory.views) >= MOST_PLANS:
                 memory.views.clear()
             given = None if self._params is None else self._params.__cuda_array_interface__
             wholes = (
-                None if given is None else Memory.of(given), Memory(memory.address, memory.arena, 1)
+                None if given is None else Memory.of(given),
+                Memory(memory.address, memory.arena, 1),
             )
             rest = [] if layout.places is None else [list(map(int, layout.places))]
-            found = memory.views[layout.key] = self._names["views"](*wholes, *rest)
-        return found
+            views = memory.views[layout.key] = self._names["views"](*wholes, *rest)
+        return views
 
     def release_memory(self) -> None:
         """Free the memory that no call uses; the driver waits for kernels that still run."""
@@ -191,5 +200,5 @@ def part_of(whole: Memory, start: int, count: int, dtype: Any) -> Memory:
 
 
 def _with(function: Any, names: dict[str, Any]) -> Any:
-    """Return a function of a file with ``names`` in place of those of the file."""
+    """Return a function of a file that sees ``names`` instead of the file's own names."""
     return FunctionType(function.__code__, names, function.__name__, function.__defaults__)

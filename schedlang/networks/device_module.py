@@ -45,7 +45,7 @@ _RECORDING = (
 class DeviceModule(NetworkModule):
     """A :class:`NetworkModule` for ``target="cuda"``.
 
-    A call launches all kernels in order on one stream, that of its arrays, and returns before they
+    A call launches all kernels in order on the stream of its arrays, and returns before they
     have run, as kernels do. It uses arrays in the memory of a GPU in place, and copies NumPy's
     there and back. The parameters are copied to a GPU by the first call on it. What kernels pass to
     each other stays in the memory of the GPU: each stream has an arena, which its next call uses
@@ -53,9 +53,11 @@ class DeviceModule(NetworkModule):
     """
 
     def __init__(
-        self, data: ModuleData, params: Mapping[str, Any] | np.ndarray,
+        self,
+        data: ModuleData,
+        params: Mapping[str, Any] | np.ndarray,
         whole: Callable[[], ModuleData] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(data, params, whole)
         assert data.device is not None
         self._device: DeviceData = data.device
@@ -95,16 +97,16 @@ class DeviceModule(NetworkModule):
 
     def _code_of(self, device: Device) -> Mapping[str, Compiled]:
         """Return the machine code of each kernel for ``device``."""
-        found = self._codes.get(device)
-        if found is None:
+        code = self._codes.get(device)
+        if code is None:
             nvidia.driver()
             self._check_limits(device)
             module, fastmath = files.load(self._path), self._data.fastmath
-            found = self._codes[device] = {
+            code = self._codes[device] = {
                 form.name: nvidia.compiled(module, form, device, fastmath)
                 for form in self._device.kernels
             }
-        return found
+        return code
 
     def _check_limits(self, device: Device) -> None:
         """Check the shared memory of kernels: a later GPU may have less."""
@@ -120,24 +122,27 @@ class DeviceModule(NetworkModule):
     def _launcher(self) -> NetworkLauncher:
         """Return the launcher for the current GPU."""
         here = nvidia.driver().get_current_device()
-        found = self._ready.get(here.id)
-        if found is not None:
-            return found
+        launcher = self._ready.get(here.id)
+        if launcher is not None:
+            return launcher
         with self._preparing:
-            found = self._ready.get(here.id)
-            if found is None:
+            launcher = self._ready.get(here.id)
+            if launcher is None:
                 have = tuple(here.compute_capability)
                 device = device_for(f"network {self.name}", self.target, have)
                 self._check_limits(DEVICES.get("sm_{}{}".format(*have), device))
                 code = self._code_of(device)
                 sized, storage = self._data.sized, self._data.storage
-                found = self._ready[here.id] = NetworkLauncher(
-                    files.load(self._path), self._device.kernels, code,
+                launcher = self._ready[here.id] = NetworkLauncher(
+                    files.load(self._path),
+                    self._device.kernels,
+                    code,
                     [call.function for call in self._data.calls],
-                    self._params if storage.params else None, storage,
+                    self._params if storage.params else None,
+                    storage,
                     None if sized is None else Layouts(sized, self._sizes()),
-                )  # fmt: skip
-            return found
+                )
+            return launcher
 
     def __call__(self, /, *args: Any, **named: Any) -> Any:
         if not self._ready:
@@ -162,10 +167,9 @@ class DeviceModule(NetworkModule):
         outputs = [v for v, p in zip(args, self.signature.parameters) if p.is_output]
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
-    def _checked_on(
-        self, args: Sequence[Any], named: Mapping[str, Any], number: int
-    ) -> Checked:
+    def _checked_on(self, args: Sequence[Any], named: Mapping[str, Any], number: int) -> Checked:
         """Return what a call on a stream is given, after all checks."""
+
         def view(value: Any, what: str, written: bool) -> np.ndarray:
             return device_view(value, what, written, number)
 
@@ -201,17 +205,19 @@ class DeviceModule(NetworkModule):
         if not nvidia.driver().is_available():
             raise CallError(
                 explain(
-                    what, "a graph is recorded by an NVIDIA GPU, and none is available here",
+                    what,
+                    "a graph is recorded by an NVIDIA GPU, and none is available here",
                     'Call the network instead; for target="cuda-emulator" it runs on the CPU.',
                 )
-            )  # fmt: skip
+            )
         if self._binder.has_facts:
             raise CallError(
                 explain(
-                    what, "a call checks what sl.assume says of elements, and a replay cannot",
+                    what,
+                    "a call checks what sl.assume says of elements, and a replay cannot",
                     "Call the network instead.",
                 )
-            )  # fmt: skip
+            )
         values = (*args, *named.values())
         with nvidia.on_gpu(device_of(values)):
             number, _ = one_stream(values)
@@ -220,12 +226,13 @@ class DeviceModule(NetworkModule):
                 if not p.is_scalar and not isinstance(array, Described):
                     raise CallError(
                         explain(
-                            what, f"{p.name} is in the memory of the host, but each replay reads "
+                            what,
+                            f"{p.name} is in the memory of the host, but each replay reads "
                             "and writes the same memory of a GPU",
                             "Pass arrays of the GPU: torch.from_numpy(x).cuda(), cupy.asarray(x) "
                             "or numba.cuda.to_device(x).",
                         )
-                    )  # fmt: skip
+                    )
             launcher = self._launcher()
             given = self._passed(self._copied(checked, number), checked)
             with driver_errors(what, _RECORDING):
@@ -235,9 +242,13 @@ class DeviceModule(NetworkModule):
                     # a replay on another stream would not wait for this first run
                     nvidia.stream_of(number).synchronize()
             return CudaGraph(
-                self.name, graph, [*values, *checked.results], checked.returned,
-                nvidia.driver().get_current_device().id, [checked, launcher, memory],
-            )  # fmt: skip
+                self.name,
+                graph,
+                [*values, *checked.results],
+                checked.returned,
+                nvidia.driver().get_current_device().id,
+                [checked, launcher, memory],
+            )
 
     def bound(self, *args: Any) -> Any:
         """Refuse: what a call launches depends on the GPU and the stream of its arrays."""
@@ -253,10 +264,11 @@ class DeviceModule(NetworkModule):
         """Refuse: the kernels of a GPU are timed by its events."""
         raise BuildError(
             explain(
-                f"stamped of network {self.name}", "a GPU has no clock that its kernels share",
+                f"stamped of network {self.name}",
+                "a GPU has no clock that its kernels share",
                 "Use timed(repeat, *args), whose times are by events of the GPU.",
             )
-        )  # fmt: skip
+        )
 
     def timed(self, repeat: int, *args: Any) -> tuple[list[float], int, dict[str, int]]:
         """Return the seconds of each of :attr:`calls`, the number of runs, and the sizes.
@@ -276,8 +288,8 @@ class DeviceModule(NetworkModule):
                 self._run(watched, checked, number)
 
             names = {str(k): str(k) for k in range(len(self.calls))}
-            found = gpu_profile(self.name, self.target.kind, names, run, number, repeat)
-        seconds = {part.name: part.seconds for part in found.parts}
+            measured = gpu_profile(self.name, self.target.kind, names, run, number, repeat)
+        seconds = {part.name: part.seconds for part in measured.parts}
         return [seconds[name] for name in names], repeat, checked.sizes
 
     def simulate(self, *args: Any) -> Any:
@@ -287,10 +299,14 @@ class DeviceModule(NetworkModule):
         debugger stops at breakpoints in the file at :attr:`path`.
         """
         checked = checked_arguments(
-            self._binder, args, {}, lambda value, *_: np.asarray(value),
-            lambda first, shape, dtype: np.empty(shape, array_dtype(dtype)), lambda value: value,
+            self._binder,
+            args,
+            {},
+            lambda value, *_: np.asarray(value),
+            lambda first, shape, dtype: np.empty(shape, array_dtype(dtype)),
+            lambda value: value,
             self._check_sizes,
-        )  # fmt: skip
+        )
         flat = flat_arguments(self.signature, checked.arrays, checked.sizes)
         size, places = self._data.storage.arena, []
         if self._data.sized is not None:

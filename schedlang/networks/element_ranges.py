@@ -67,7 +67,7 @@ class ElementRanges:
     _axes: dict[Axis, Interval] = field(default_factory=dict)
 
     def learn(self, op: Operation) -> None:
-        """Find the ranges of what ``op`` computes; those of its operands come first."""
+        """Find the ranges of what ``op`` computes; its operands come first."""
         if not isinstance(op, ComputeOp):
             return
         whole = [k for k, t in enumerate(op.outputs) if is_whole(t.dtype)]
@@ -87,23 +87,23 @@ class ElementRanges:
             if low is not None and low >= 0:
                 self._known[op.outputs[0]] = low, high
             return
-        # partial results start from the identity, also those of a reduction from init=
+        # partial results start from the identity, also if a reduction has init=
         starts = (reducer.identity, *(() if op.init is None else (op.init,)))
         bounds = {
-            k: union([self.of(op.body[k]), *(self.of(start[k]) for start in starts)])
-            for k in whole
+            k: union([self.of(op.body[k]), *(self.of(start[k]) for start in starts)]) for k in whole
         }
         # a range is known if combining two values of all such ranges does not leave it
         while True:
             given = {v[k]: bounds[k] for v in (reducer.lhs, reducer.rhs) for k in bounds}
             kept = {
-                k: found for k, found in bounds.items()
-                if inside(self.of(reducer.result[k], operands=given), found)
-            }  # fmt: skip
+                k: bound
+                for k, bound in bounds.items()
+                if inside(self.of(reducer.result[k], operands=given), bound)
+            }
             if len(kept) == len(bounds):
                 break
             bounds = kept
-        self._known.update((op.outputs[k], found) for k, found in bounds.items())
+        self._known.update((op.outputs[k], bound) for k, bound in bounds.items())
 
     def of(
         self, root: Expr, held: Path = (), operands: Mapping[Var, Interval] | None = None
@@ -134,9 +134,12 @@ class ElementRanges:
         return False
 
     def _walk(
-        self, root: Expr, operands: Mapping[Var, Interval], keys: Mapping[int, int],
+        self,
+        root: Expr,
+        operands: Mapping[Var, Interval],
+        keys: Mapping[int, int],
         limits: Mapping[int, Interval],
-    ) -> Interval:  # fmt: skip
+    ) -> Interval:
         done: dict[int, Interval] = {}
         for node in postorder([root]):
             self._step(node, done, operands)
@@ -209,20 +212,20 @@ def is_whole(dtype: str) -> bool:
     return dtype == "bool" or dtypes.is_integer(dtype)
 
 
-def _keeps(operand: Expr, dtype: str, found: Interval) -> bool:
+def _keeps(operand: Expr, dtype: str, span: Interval) -> bool:
     """Return whether an operand has the same value in an operation of ``dtype``."""
     same = operand.dtype in (dtype, "bool")
-    return same or (operand.weak and inside(found, dtypes.limits(dtype)))
+    return same or (operand.weak and inside(span, dtypes.limits(dtype)))
 
 
-def _wrapped(node: Expr, found: Interval) -> Interval:
+def _wrapped(node: Expr, span: Interval) -> Interval:
     """Return the interval of ``node``, which wraps outside of the range of its dtype.
 
     Nothing is known of weak int64 arithmetic there.
     """
     least, most = dtypes.limits(node.dtype)
-    if inside(found, (least, most)):
-        return found
+    if inside(span, (least, most)):
+        return span
     return UNBOUNDED if node.weak and node.dtype == INDEX else (least, most)
 
 

@@ -32,11 +32,19 @@ class _NoOptions(TypedDict):
 
 
 def network(
-    outputs: Any, params: Mapping[Any, Any] | None = None, target: TargetLike | None = None,
-    name: str = "network", database: Trials = None, cut: Sequence[str] = (),
-    fuse: Sequence[Sequence[str]] = (), fold: bool = True, layouts: bool = True,
-    winograd: bool = True, flush_denormals: bool = True, **unknown: Unpack[_NoOptions],
-) -> Network:  # fmt: skip
+    outputs: Any,
+    params: Mapping[Any, Any] | None = None,
+    target: TargetLike | None = None,
+    name: str = "network",
+    database: Trials = None,
+    cut: Sequence[str] = (),
+    fuse: Sequence[Sequence[str]] = (),
+    fold: bool = True,
+    layouts: bool = True,
+    winograd: bool = True,
+    flush_denormals: bool = True,
+    **unknown: Unpack[_NoOptions],
+) -> Network:
     """Return a graph of stages as one module: fused kernels, which one call runs in order.
 
     ``outputs`` is a tensor, a list of them, or what ``sl.frontend`` imported. ``params`` has an
@@ -117,9 +125,10 @@ def _no_option(name: str) -> str:
         importer = "from_onnx" if name == "shapes" else "from_torch"
         why = f"{importer} takes it, since sizes are a part of the imported model"
         return explain(
-            f"sl.network(..., {name}=...)", why,
+            f"sl.network(..., {name}=...)",
+            why,
             f"Write sl.network(sl.frontend.{importer}(..., {name}=...)).",
-        )  # fmt: skip
+        )
     known = [p for p in inspect.signature(network).parameters if p != "unknown"]
     return f"sl.network(..., {name}=...): it has no such argument{nearest(name, known)}"
 

@@ -31,8 +31,8 @@ from schedlang.networks.affine import (
     affine_parts,
     axes_in,
     known_ahead,
-    replaced,
-    solved,
+    solve_for,
+    with_values,
 )
 from schedlang.networks.ahead import in_order, in_scans, known_tensors
 from schedlang.state.initial import stage_names
@@ -82,7 +82,7 @@ class _Fold:
     places: tuple[Axis, ...]
 
 
-def folded(
+def fold_scales(
     outputs: Sequence[Tensor], params: Mapping[Tensor, np.ndarray]
 ) -> tuple[tuple[Tensor, ...], tuple[Folded, ...]]:
     """Return tensors that compute ``outputs`` with scales folded into weights, and what was folded.
@@ -107,22 +107,25 @@ def folded(
     >>> A, W = sl.placeholder((2, 3), name="A"), sl.placeholder((4, 3), name="W")
     >>> s = sl.placeholder((4,), name="s")
     >>> y = sl.named("y", topi.multiply(topi.nn.dense(A, W), s))
-    >>> (made,), (note,) = folded([y], {W: np.ones((4, 3), "f4"), s: np.full(4, 2, "f4")})
+    >>> (made,), (note,) = fold_scales([y], {W: np.ones((4, 3), "f4"), s: np.full(4, 2, "f4")})
     >>> print(note, made.op.body, made.op.input_tensors[0].op.body)
     y into W of dense (dense[i, j],) (A[i, k] * W_scaled[j, k],)
     """
     ops = operations(outputs)
-    names = {op.outputs[0]: name for op, name in stage_names(ops).items()
-             if not isinstance(op, PlaceholderOp)}  # fmt: skip
+    names = {
+        op.outputs[0]: name
+        for op, name in stage_names(ops).items()
+        if not isinstance(op, PlaceholderOp)
+    }
     search = _Search(ops, outputs, params)
-    found = search.folds()
-    made = _Rebuilt(names, search.known)
-    for fold in found:
-        made.apply(fold)
-    copies = extracted(in_order(outputs, made.changed), {**names, **made.names})
+    folds = search.folds()
+    rebuilt = _Rebuilt(names, search.known)
+    for fold in folds:
+        rebuilt.apply(fold)
+    copies = extracted(in_order(outputs, rebuilt.changed), {**names, **rebuilt.names})
     notes = tuple(
         Folded(names[f.stage.outputs[0]], names[f.total], names.get(f.weights, f.weights.name))
-        for f in found
+        for f in folds
     )
     return tuple(copies.get(t, t) for t in outputs), notes
 
@@ -131,9 +134,11 @@ class _Search:
     """Facts about a graph while its stages are visited, producers first."""
 
     def __init__(
-        self, ops: Sequence[Operation], outputs: Sequence[Tensor],
+        self,
+        ops: Sequence[Operation],
+        outputs: Sequence[Tensor],
         params: Mapping[Tensor, np.ndarray],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.ops = ops
         self.params = params
         self.known = known_tensors(ops, params)
@@ -146,17 +151,17 @@ class _Search:
         self.chains: dict[Tensor, _Chain] = {}
 
     def folds(self) -> list[_Fold]:
-        """Return at most one fold of each sum: that of the last stage of its chain."""
-        found: dict[Tensor, _Fold] = {}
+        """Return at most one fold of each sum, of the last stage of its chain."""
+        folds: dict[Tensor, _Fold] = {}
         for op in self.ops:
             if not isinstance(op, ComputeOp) or not self._is_map(op):
                 continue
             for tensor in op.input_tensors:
-                made = self._fold(op, tensor)
-                if made is not None:
-                    found[made.total] = made
+                fold = self._fold(op, tensor)
+                if fold is not None:
+                    folds[fold.total] = fold
                     break
-        return list(found.values())
+        return list(folds.values())
 
     def _is_map(self, op: ComputeOp) -> bool:
         simple = op.reducer is None and op.destination is None and len(op.outputs) == 1
@@ -178,7 +183,7 @@ class _Search:
         source = tensor.op
         assert isinstance(source, ComputeOp)
         swap = dict(zip(source.axis, read[0].indices))
-        indices = tuple(replaced(index, swap) for index in chain.indices)
+        indices = tuple(with_values(index, swap) for index in chain.indices)
         forms = [(part, _through(form, chain.form, swap)) for part, form in parts]
         scale = forms[0][1].scale
         if not all(same(form.scale, scale) for _, form in forms):
@@ -195,7 +200,7 @@ class _Search:
         return self._into_weights(op, chain, indices, forms)
 
     def _chain(self, tensor: Tensor) -> _Chain | None:
-        """Return how a tensor depends on a sum; that of a sum is the sum itself."""
+        """Return how a tensor depends on a sum; a sum depends on itself."""
         op = tensor.op
         if tensor in self.chains:
             return self.chains[tensor]
@@ -206,10 +211,13 @@ class _Search:
         return _Chain(tensor, op.axis, Affine(number(1, tensor.dtype)))
 
     def _into_weights(
-        self, op: ComputeOp, chain: _Chain, indices: tuple[Expr, ...],
+        self,
+        op: ComputeOp,
+        chain: _Chain,
+        indices: tuple[Expr, ...],
         forms: Sequence[tuple[Expr, Affine]],
-    ) -> _Fold | None:  # fmt: skip
-        """Return the fold of a stage, if its scale can be that of weights."""
+    ) -> _Fold | None:
+        """Return the fold of a stage, if its scale can go into weights."""
         scale = forms[0][1].scale
         if is_number(scale, 0):
             return None
@@ -255,10 +263,14 @@ def _adds(reducer: Reducer) -> bool:
     if len(reducer.result) != 1 or not is_number(reducer.identity[0], 0):
         return False
     value, operands = reducer.result[0], (reducer.lhs[0], reducer.rhs[0])
-    return isinstance(value, Binary) and value.op == "+" and (
-        (value.a is operands[0] and value.b is operands[1])
-        or (value.a is operands[1] and value.b is operands[0])
-    )  # fmt: skip
+    return (
+        isinstance(value, Binary)
+        and value.op == "+"
+        and (
+            (value.a is operands[0] and value.b is operands[1])
+            or (value.a is operands[1] and value.b is operands[0])
+        )
+    )
 
 
 def _factors(op: ComputeOp, known: Mapping[Tensor, None]) -> Iterator[Read]:
@@ -266,8 +278,8 @@ def _factors(op: ComputeOp, known: Mapping[Tensor, None]) -> Iterator[Read]:
     for tensor in op.input_tensors:
         if tensor not in known or tensor.dtype != op.outputs[0].dtype:
             continue
-        found = [read for read in reads(op.roots) if read.tensor is tensor]
-        if not all(_same_place(read, found[0]) for read in found):
+        own = [read for read in reads(op.roots) if read.tensor is tensor]
+        if not all(_same_place(read, own[0]) for read in own):
             continue
         if op.where is not None and any(read.tensor is tensor for read in reads([op.where])):
             continue
@@ -277,7 +289,7 @@ def _factors(op: ComputeOp, known: Mapping[Tensor, None]) -> Iterator[Read]:
 
         parts = affine_parts(op.body[0], is_x)
         if parts and len(parts) == 1 and parts[0][0] is op.body[0] and not parts[0][1].shift:
-            yield found[0]
+            yield own[0]
 
 
 def _same_place(a: Read, b: Read) -> bool:
@@ -286,19 +298,19 @@ def _same_place(a: Read, b: Read) -> bool:
 
 def _through(form: Affine, inner: Affine, swap: Mapping[Axis, Expr]) -> Affine:
     """Return an affine form of x as one of what x is an affine form of."""
-    shift = tuple(times(replaced(value, swap), form.scale) for value in inner.shift)
-    return Affine(times(replaced(inner.scale, swap), form.scale), (*shift, *form.shift))
+    shift = tuple(times(with_values(value, swap), form.scale) for value in inner.shift)
+    return Affine(times(with_values(inner.scale, swap), form.scale), (*shift, *form.shift))
 
 
 def _moved(value: Expr, indices: Sequence[Expr], places: Sequence[Axis]) -> Expr | None:
-    """Return an expression over the axes of a reader as one over those of what it reads."""
+    """Return a reader's expression over the axes of the tensor that it reads."""
     swap: dict[Axis, Expr] = {}
     for axis in axes_in(value):
-        found = solved(axis, indices, places)
-        if found is None:
+        solution = solve_for(axis, indices, places)
+        if solution is None:
             return None
-        swap[axis] = found
-    return replaced(value, swap)
+        swap[axis] = solution
+    return with_values(value, swap)
 
 
 class _Rebuilt:
@@ -336,13 +348,13 @@ class _Rebuilt:
         for value in shift:
             if known_ahead(value, self.known):
                 bias = value if bias is None else plus(bias, value)
-        found: Expr = read
+        total: Expr = read
         if bias is not None:
-            found = plus(found, self._bias(bias, self.stage_names[fold.stage.outputs[0]]))
+            total = plus(total, self._bias(bias, self.stage_names[fold.stage.outputs[0]]))
         for value in shift:
             if not known_ahead(value, self.known):
-                found = plus(found, value)
-        return found
+                total = plus(total, value)
+        return total
 
     def _bias(self, value: Expr, name: str) -> Expr:
         """Return a known value as an element of a stage; as it is if that would be no smaller."""
@@ -353,8 +365,8 @@ class _Rebuilt:
         if size > sum(prod(map(int, t.shape)) for t in {r.tensor for r in reads([value])}):
             return value
         places = tuple(Axis(axis.name, axis.extent) for axis in axes)
-        made = self._stage(f"{name}_shift", places, replaced(value, dict(zip(axes, places))))
-        return Read(made, tuple(axes), made.dtype)
+        stage = self._stage(f"{name}_shift", places, with_values(value, dict(zip(axes, places))))
+        return Read(stage, tuple(axes), stage.dtype)
 
     def _stage(self, name: str, axes: tuple[Axis, ...], value: Expr) -> Tensor:
         unique, count = name, 0
@@ -362,6 +374,6 @@ class _Rebuilt:
             count += 1
             unique = f"{name}_{count}"
         self.taken.add(unique)
-        made: Tensor = defined(unique, axes, value)
-        self.names[made] = unique
-        return made
+        stage: Tensor = defined(unique, axes, value)
+        self.names[stage] = unique
+        return stage

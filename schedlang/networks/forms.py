@@ -54,8 +54,10 @@ class Forms:
 
     def named(self, part: Part, divided: Divided) -> str:
         """Return the name of a part with the form in which it computes a convolution, if any."""
-        form = next((m for name, m in divided.forms.items()
-                     if _computes(part, self.convolutions[name])), None)  # fmt: skip
+        form = next(
+            (m for name, m in divided.forms.items() if _computes(part, self.convolutions[name])),
+            None,
+        )
         return part.name if form is None else f"{part.name} as {form_name(form)}"
 
 
@@ -86,30 +88,30 @@ def _by_the_rule(divide: Divide) -> Forms:
     seen: dict[str, Convolution] = {}
     several: dict[str, tuple[int, ...]] = {}
 
-    def asked(found: Convolution) -> int:
-        rule = by_rule(found)
-        seen[found.name] = found
-        sizes = tuple(dict.fromkeys((rule, *forms(found))))
+    def asked(convolution: Convolution) -> int:
+        rule = by_rule(convolution)
+        seen[convolution.name] = convolution
+        sizes = tuple(dict.fromkeys((rule, *forms(convolution))))
         if sizes[1:]:
-            several[found.name] = sizes
+            several[convolution.name] = sizes
         return rule
 
     divided: dict[int | None, Divided] = {None: divide(asked)}
     return Forms(seen, several, divided)
 
 
-def _with_others(found: Forms, divide: Divide) -> Forms:
+def _with_others(forms: Forms, divide: Divide) -> Forms:
     """Return a network also in the forms that are open."""
 
     def of(form: int) -> Divided:
-        return divide(lambda c: form if form in found.open.get(c.name, ()) else by_rule(c))
+        return divide(lambda c: form if form in forms.open.get(c.name, ()) else by_rule(c))
 
-    others = sorted({form for several in found.open.values() for form in several[1:]})
-    return replace(found, divided={**found.divided, **{form: of(form) for form in others}})
+    others = sorted({form for several in forms.open.values() for form in several[1:]})
+    return replace(forms, divided={**forms.divided, **{form: of(form) for form in others}})
 
 
 def form_name(form: int) -> str:
-    """Return the name of a form: ``direct``, or that of Winograd's filtering.
+    """Return the name of a form: ``direct``, or the name of Winograd's filtering.
 
     >>> form_name(0), form_name(4)
     ('direct', 'F(4x4, 3x3)')
@@ -117,34 +119,35 @@ def form_name(form: int) -> str:
     return f"F({form}x{form}, 3x3)" if form else "direct"
 
 
-def chosen(divide: Divide, target: Target, database: Source) -> Divided:
+def choose_forms(divide: Divide, target: Target, database: Source) -> Divided:
     """Return a network with the fastest form of each convolution that a database has times of.
 
     Each convolution whose times are not all there has the form of the rule. Raises
     :class:`~schedlang.errors.TuningError` for a database that cannot be read.
     """
-    found, times = _by_the_rule(divide), _Times(target, database)
-    known = [name for name, m in found.rule.items() if times.of(found, name, m) is not None]
-    by_the_rule = found.divided[None]
+    forms, times = _by_the_rule(divide), _Times(target, database)
+    known = [name for name, m in forms.rule.items() if times.of(forms, name, m) is not None]
+    by_the_rule = forms.divided[None]
     if not known:
         return by_the_rule
-    found = _with_others(found, divide)
-    best = {**found.rule, **{name: _fastest(name, found, times) for name in known}}
-    return by_the_rule if best == found.rule else divide(lambda c: best.get(c.name, by_rule(c)))
+    forms = _with_others(forms, divide)
+    best = {**forms.rule, **{name: _fastest(name, forms, times) for name in known}}
+    return by_the_rule if best == forms.rule else divide(lambda c: best.get(c.name, by_rule(c)))
 
 
-def _fastest(name: str, found: Forms, times: _Times) -> int:
-    """Return the fastest form of a convolution, that of the rule if it is nearly as fast."""
-    rule = found.rule[name]
-    taken = {form: times.of(found, name, form) for form in found.open[name]}
-    whole = taken[rule]
+def _fastest(name: str, forms: Forms, times: _Times) -> int:
+    """Return the fastest form of a convolution, or the rule's form if that is nearly as fast."""
+    rule = forms.rule[name]
+    time_of = {form: times.of(forms, name, form) for form in forms.open[name]}
+    whole = time_of[rule]
     if whole is None:
         return rule
     machine, least = whole
     rivals = {
-        form: time[1] for form, time in taken.items()
+        form: time[1]
+        for form, time in time_of.items()
         if time is not None and time[0] == machine and time[1] * LEAST_GAIN < least
-    }  # fmt: skip
+    }
     return min(rivals, key=lambda form: rivals[form], default=rule)
 
 

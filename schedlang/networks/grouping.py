@@ -67,26 +67,26 @@ class Sketch:
     @cached_property
     def sources(self) -> dict[Node, list[Source]]:
         """The nodes, and inputs as tensors, that each node reads, also through moved ones."""
-        found: dict[Node, list[Source]] = {}
+        sources: dict[Node, list[Source]] = {}
         for node in self.flow.nodes:
             own: dict[Source, None] = {}
             for tensor in node.reads:
                 source = self.flow.node_of.get(tensor)
                 if source in self.moved:
-                    own.update(dict.fromkeys(found[source]))
+                    own.update(dict.fromkeys(sources[source]))
                 else:
                     own[tensor if source is None else source] = None
-            found[node] = list(own)
-        return found
+            sources[node] = list(own)
+        return sources
 
     @cached_property
     def readers(self) -> dict[Node, list[Node]]:
-        found: dict[Node, list[Node]] = {node: [] for node in self.nodes}
+        readers: dict[Node, list[Node]] = {node: [] for node in self.nodes}
         for node in self.nodes:
             for source in self.sources[node]:
                 if isinstance(source, Node):
-                    found[source].append(node)
-        return found
+                    readers[source].append(node)
+        return readers
 
     @cached_property
     def joins(self) -> dict[Node, Optional[Node]]:
@@ -100,8 +100,8 @@ class Sketch:
             if node in self.flow.results or not self.readers[node]:
                 back.add_edge(end, node)
             back.add_edges_from((reader, node) for reader in self.readers[node])
-        found = nx.immediate_dominators(back, end)
-        return {node: None if found[node] is end else found[node] for node in self.nodes}
+        dominators = nx.immediate_dominators(back, end)
+        return {node: None if dominators[node] is end else dominators[node] for node in self.nodes}
 
     def inner_path(self, node: Node) -> list[Node]:
         """Return the nodes between a result and where all that is made of it meets, with the last.
@@ -112,18 +112,18 @@ class Sketch:
         last = self.joins[node]
         if last is None or node in self.ends:
             return []
-        found: dict[Node, None] = {}
+        inner: dict[Node, None] = {}
         stack = list(self.readers[node])
         while stack:
             reader = stack.pop()
-            if reader in found:
+            if reader in inner:
                 continue
-            found[reader] = None
-            if len(found) > MOST_STAGES or (reader in self.ends and reader is not last):
+            inner[reader] = None
+            if len(inner) > MOST_STAGES or (reader in self.ends and reader is not last):
                 return []
             if reader is not last:
                 stack += self.readers[reader]
-        return sorted(found, key=lambda reader: reader.index)
+        return sorted(inner, key=lambda reader: reader.index)
 
 
 def moved_nodes(flow: Flow, ends: Collection[Node]) -> frozenset[Node]:
@@ -132,18 +132,18 @@ def moved_nodes(flow: Flow, ends: Collection[Node]) -> frozenset[Node]:
     One that does more than read another element, as padding or a concatenation does, has to have
     one reader.
     """
-    found: dict[Node, set[Node]] = {}
+    moved: dict[Node, set[Node]] = {}
     for node in reversed(flow.nodes):
         readers: set[Node] = set()
         for reader in flow.readers[node]:
-            readers |= found.get(reader, {reader})
+            readers |= moved.get(reader, {reader})
         if node.kind != COPY or node in ends or node in flow.results:
             continue
         if any(flow.node_of[t].kind == SCAN for t in node.reads if t in flow.node_of):
             continue
         if node.moves_one or len(readers) == 1 or not node.reads:
-            found[node] = readers
-    return frozenset(found)
+            moved[node] = readers
+    return frozenset(moved)
 
 
 def drafts(flow: Flow, ends: Iterable[Node] = ()) -> tuple[list[Draft], frozenset[Node]]:
@@ -153,10 +153,10 @@ def drafts(flow: Flow, ends: Iterable[Node] = ()) -> tuple[list[Draft], frozense
     """
     ended = frozenset(ends)
     sketch = Sketch(flow, moved_nodes(flow, ended), ended)
-    made = _Parts(sketch)
+    parts = _Parts(sketch)
     for node in sketch.nodes:
-        made.add(node)
-    return made.drafts, sketch.moved
+        parts.add(node)
+    return parts.drafts, sketch.moved
 
 
 class _Parts:
@@ -173,15 +173,23 @@ class _Parts:
         self.rows: dict[tuple[frozenset[Source], int, int], Draft] = {}
 
     def add(self, node: Node) -> None:
-        draft, taken = self._home(node)
+        draft, joined = self._home(node)
         if draft is None:
             self.begun += 1
             draft = Draft(self.begun, node.kind)
             self.drafts.append(draft)
         if node.kind != PRODUCT:
-            taken = [*taken, *(part for part in self._read_by(node) if part not in taken
-                               and part is not draft and self._only_for(part, draft, node))]
-        for part in taken:
+            joined = [
+                *joined,
+                *(
+                    part
+                    for part in self._read_by(node)
+                    if part not in joined
+                    and part is not draft
+                    and self._only_for(part, draft, node)
+                ),
+            ]
+        for part in joined:
             draft.nodes[:0] = part.nodes
             self.part_of.update(dict.fromkeys(part.nodes, draft))
             self.drafts.remove(part)
@@ -208,8 +216,10 @@ class _Parts:
         main = next((p for p in reversed(parts) if p.kind not in (COPY, ELEMENTWISE)), None)
         if main is not None and main is not parts[-1]:
             later = [part for part in parts if part.number > main.number]
-            if all(self._only_for(part, main, node) and self._starts_before(part, main)
-                   for part in later) and self._joins(node, main, later):  # fmt: skip
+            if all(
+                self._only_for(part, main, node) and self._starts_before(part, main)
+                for part in later
+            ) and self._joins(node, main, later):
                 return main, later
         if parts and self._joins(node, parts[-1], ()):
             return parts[-1], []
@@ -219,17 +229,19 @@ class _Parts:
         """Return whether a node may join a part, with elementwise parts that come after it."""
         if len(draft.nodes) >= MOST_STAGES or not self._fits(draft, node):
             return False
-        read = [s for s in self.sketch.sources[node]
-                if isinstance(s, Node) and self.part_of[s] is draft]  # fmt: skip
+        read = [
+            s for s in self.sketch.sources[node] if isinstance(s, Node) and self.part_of[s] is draft
+        ]
         return all(self._stays(s, draft, later) and node in self.paths[s] for s in read)
 
     def _only_for(self, part: Draft, draft: Draft, node: Node) -> bool:
         """Return whether ``part`` is elementwise, and read by ``draft`` and ``node`` alone."""
         inside = {*part.nodes, *draft.nodes, node}
         return (
-            part.kind in (COPY, ELEMENTWISE) and len(inside) <= MOST_STAGES
+            part.kind in (COPY, ELEMENTWISE)
+            and len(inside) <= MOST_STAGES
             and all(self._ends_in(n, inside) and _beside(draft, n) for n in part.nodes)
-        )  # fmt: skip
+        )
 
     def _ends_in(self, node: Node, inside: Collection[Node]) -> bool:
         """Return whether only nodes ``inside`` read a node, and none of these is a product."""
@@ -240,16 +252,20 @@ class _Parts:
 
     def _starts_before(self, part: Draft, draft: Draft) -> bool:
         """Return whether all that ``part`` reads is there before ``draft`` is computed."""
-        homes = (self.part_of[source] for node in part.nodes
-                 for source in self.sketch.sources[node] if isinstance(source, Node))  # fmt: skip
+        homes = (
+            self.part_of[source]
+            for node in part.nodes
+            for source in self.sketch.sources[node]
+            if isinstance(source, Node)
+        )
         return all(home is part or home.number < draft.number for home in homes)
 
     def _siblings(self, node: Node, last: Draft | None) -> Draft | None:
         """Return the part of a reduction over the same rows, which this one joins."""
-        found = self.rows.get(self._row_key(node)) if node.kind == REDUCTION else None
-        if found is None or len(found.nodes) >= MOST_STAGES:
+        sibling = self.rows.get(self._row_key(node)) if node.kind == REDUCTION else None
+        if sibling is None or len(sibling.nodes) >= MOST_STAGES:
             return None
-        return found if last is None or last.number < found.number else None
+        return sibling if last is None or last.number < sibling.number else None
 
     def _row_key(self, node: Node) -> tuple[frozenset[Source], int, int]:
         return frozenset(self.sketch.sources[node]), node.results, node.evaluations
@@ -288,7 +304,7 @@ class _Parts:
 
 
 def _enter(draft: Draft, node: Node, sources: Sequence[Source]) -> None:
-    """Add a node to a part, whose kind becomes that of its main node."""
+    """Add a node to a part, which takes the kind of its main node."""
     draft.nodes.append(node)
     if _rank(node.kind) > _rank(draft.kind):
         draft.kind = node.kind
@@ -297,8 +313,7 @@ def _enter(draft: Draft, node: Node, sources: Sequence[Source]) -> None:
 
 
 def _beside(draft: Draft, node: Node) -> bool:
-    """Return whether an operand of a part's new node is small enough to be computed in the part.
-    """
+    """Return whether an operand of a part's new node is small enough to be computed in the part."""
     mains = [other for other in draft.nodes if other.kind == PRODUCT]
     return all(node.results <= main.results for main in mains)
 
@@ -322,7 +337,7 @@ def _fits(
     if kind == REDUCTION and node.kind == PRODUCT:
         return any(_weighs(node, rows) for rows in nodes if rows.results == main.evaluations)
     if kind == PRODUCT and node.kind == REDUCTION:
-        # the sums of the same rows as those of its weights
+        # the sums of the same rows as its weights
         return any(other.kind == REDUCTION and _as_many(other, node) for other in nodes)
     if kind == REDUCTION and node.kind == REDUCTION:
         return _as_many(main, node)
@@ -338,15 +353,15 @@ def _weighs(node: Node, rows: Node) -> bool:
     op = node.ops[0]
     if not rows.is_map or not isinstance(op, ComputeOp):
         return False
-    found = list(reads(op.roots))
-    own = [read for read in found if read.tensor in rows.outputs]
+    operands = list(reads(op.roots))
+    own = [read for read in operands if read.tensor in rows.outputs]
     steps = [axis for axis in op.reduce_axis if is_long(axis)]
     if len(own) != 1 or len(steps) != 1 or node.evaluations > MOST_COLUMNS * rows.results:
         return False
     indices = [index for index in own[0].indices if not isinstance(index, Const)]
     plain = len({id(i) for i in indices}) == len(indices) and indices and indices[-1] is steps[0]
     heads = {axis for axis in op.axis if is_long(axis) and any(axis is i for i in indices)}
-    others = [index for read in found if read is not own[0] for index in read.indices]
+    others = [index for read in operands if read is not own[0] for index in read.indices]
     return bool(plain) and not heads.isdisjoint(postorder(others))
 
 

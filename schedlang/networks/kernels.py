@@ -77,9 +77,12 @@ class PartKernel:
 
 
 def part_kernels(
-    parts: Sequence[Part], target: Target, database: Source = None,
-    steps: Mapping[str, str] | None = None, origins: Mapping[str, Origin] | None = None,
-) -> tuple[PartKernel, ...]:  # fmt: skip
+    parts: Sequence[Part],
+    target: Target,
+    database: Source = None,
+    steps: Mapping[str, str] | None = None,
+    origins: Mapping[str, Origin] | None = None,
+) -> tuple[PartKernel, ...]:
     """Return a kernel for each group of equal parts, in the order of their first parts.
 
     ``steps`` has the schedules of parts as JSON, by the name of the first of each group, and
@@ -100,17 +103,25 @@ def part_kernels(
     among = surroundings(parts, target)
     return tuple(
         _kernel(
-            same, target, database, given.get(same[0].name),
-            saved.get(same[0].name, (GIVEN, "")), among,
+            same,
+            target,
+            database,
+            given.get(same[0].name),
+            saved.get(same[0].name, (GIVEN, "")),
+            among,
         )
         for same in equal_parts(parts)
     )
 
 
 def _kernel(
-    same: Sequence[Part], target: Target, database: Source, steps: str | None, origin: Origin,
+    same: Sequence[Part],
+    target: Target,
+    database: Source,
+    steps: str | None,
+    origin: Origin,
     among: Surroundings,
-) -> PartKernel:  # fmt: skip
+) -> PartKernel:
     first = same[0]
     group = first.group
     if steps is not None:
@@ -125,8 +136,8 @@ def _kernel(
         args = [*group.inputs, *first.sizes, *group.outputs]
         kernel = unwritten_kernel(choice.schedule, args, target, first.name)
     names = tuple(part.name for part in same)
-    made = choice.schedule.copy()
-    return PartKernel(names, choice.origin, choice.note, kernel, made, choice.place)
+    schedule = choice.schedule.copy()
+    return PartKernel(names, choice.origin, choice.note, kernel, schedule, choice.place)
 
 
 def kernel_of(kernels: Sequence[PartKernel]) -> Mapping[str, PartKernel]:

@@ -81,10 +81,12 @@ class LaunchedCalls(Assembly):
         listing = render_device_network(file, source, functions)
         lines = dict(zip((id(f) for f in functions), spans(listing, functions)))
         return Assembled(
-            listing, "launch", MachineNest(tuple(f for s in sources for f in s.machine.functions)),
+            listing,
+            "launch",
+            MachineNest(tuple(f for s in sources for f in s.machine.functions)),
             tuple(_call_data(call, emitted, lines) for call in self.roles.calls),
             device=DeviceData(tuple(k.form for k in kernels), views.alignment),
-        )  # fmt: skip
+        )
 
 
 def _program(call: KernelCall) -> Program:
@@ -94,18 +96,18 @@ def _program(call: KernelCall) -> Program:
 
 def _emitted(public: str, roles: Roles, target: Target) -> dict[Program, _Emitted]:
     """Return the kernels of each program, in the order of its first call."""
-    found: dict[Program, _Emitted] = {}
+    emitted: dict[Program, _Emitted] = {}
     used = {public}
     for call in roles.calls:
         program = _program(call)
-        if program in found:
+        if program in emitted:
             continue
         entry = Names(used).fresh(short_name(f"launch_{call.name}"))
         source = emit_program(program, target, public, entry, used, scratch_given=True)
         used |= {entry, *(kernel.name for kernel in source.kernels)}
         runs = [c for c in roles.calls if c.program is program]
-        found[program] = _Emitted(source, entry, kernel_functions(source, comment_of(runs)))
-    return found
+        emitted[program] = _Emitted(source, entry, kernel_functions(source, comment_of(runs)))
+    return emitted
 
 
 def _scratch(call: KernelCall, emitted: Mapping[Program, _Emitted]) -> Scratch:
@@ -122,9 +124,9 @@ def _bytes(buffer: Buffer) -> int:
 def _call_data(
     call: KernelCall, emitted: Mapping[Program, _Emitted], lines: Mapping[int, tuple[int, int]]
 ) -> CallData:
-    made = emitted[_program(call)]
-    first, last = (lines[id(made.functions[k])] for k in (0, -1))
-    return CallData(call.name, made.entry, (first[0], last[1]), call.stages, call.layers)
+    own = emitted[_program(call)]
+    first, last = (lines[id(own.functions[k])] for k in (0, -1))
+    return CallData(call.name, own.entry, (first[0], last[1]), call.stages, call.layers)
 
 
 class _Views:
@@ -134,12 +136,20 @@ class _Views:
     """
 
     def __init__(
-        self, roles: Roles, nest: Nest, emitted: Mapping[Program, _Emitted], public: str,
-        places: Mapping[Tensor, ParamPlace], memory: MemoryPlan | SizedMemory,
-    ) -> None:  # fmt: skip
+        self,
+        roles: Roles,
+        nest: Nest,
+        emitted: Mapping[Program, _Emitted],
+        public: str,
+        places: Mapping[Tensor, ParamPlace],
+        memory: MemoryPlan | SizedMemory,
+    ) -> None:
         self.roles, self.places, self.memory = roles, places, memory
-        functions = [name for e in emitted.values() for name in (
-            e.entry, *(k.name for k in e.source.kernels))]  # fmt: skip
+        functions = [
+            name
+            for e in emitted.values()
+            for name in (e.entry, *(k.name for k in e.source.kernels))
+        ]
         names = Names([*HELPERS, *GPU_NAMES, public, *functions])
         given: tuple[Hashable, ...] = (*roles.inputs, *roles.outputs, *roles.sizes)
         printed = [*(a.name for a in nest.args), *(v.name for v in roles.sizes)]
@@ -150,9 +160,7 @@ class _Views:
         self.known: dict[Hashable, str] = {}
         self.found: list[ViewSource] = []
         self.calls: list[CallSource] = []
-        widest = {
-            a: itemsize(b.dtype) for a, b in zip(given, nest.args) if isinstance(b, Buffer)
-        }
+        widest = {a: itemsize(b.dtype) for a, b in zip(given, nest.args) if isinstance(b, Buffer)}
         for position, call in enumerate(roles.calls):
             source = emitted[_program(call)].source
             self.calls.append(self.call(position, call, source, emitted[_program(call)].entry))
@@ -161,15 +169,11 @@ class _Views:
                     widest[a] = max(unit, widest[a])
         self.alignment = tuple(widest.get(a, 0) for a in given[: len(nest.args)])
 
-    def call(
-        self, position: int, call: KernelCall, source: GpuSource, entry: str
-    ) -> CallSource:
+    def call(self, position: int, call: KernelCall, source: GpuSource, entry: str) -> CallSource:
         sizes: dict[str, str] = {
             key.name: text for key, text in self.arguments.items() if isinstance(key, Var)
         }
-        args = [
-            sizes[a.name] if isinstance(a, Var) else self.array(a) for a in call.args
-        ]
+        args = [sizes[a.name] if isinstance(a, Var) else self.array(a) for a in call.args]
         args += [sizes[name] for name in call.signature.sizes]
         start = 0
         for buffer in source.scratch:
@@ -210,9 +214,15 @@ class _Views:
         return self.known[position, buffer]
 
     def add(
-        self, key: Hashable, name: str, whole: str, start: str, count: str, dtype: str,
+        self,
+        key: Hashable,
+        name: str,
+        whole: str,
+        start: str,
+        count: str,
+        dtype: str,
         shape: Sequence[object],
-    ) -> None:  # fmt: skip
+    ) -> None:
         attribute = self.names.fresh(name)
         self.known[key] = f"v.{attribute}"
         kind = part_of(dtype) if is_complex(dtype) else dtype

@@ -97,15 +97,15 @@ def _chosen(
     ops: Sequence[Operation], known: Collection[Tensor], banned: Collection[Tensor], target: Target
 ) -> dict[Tensor, Block]:
     """Return the blocks of tensors, producers first: of convolutions, and what follows them."""
-    found: dict[Tensor, Block] = {}
+    blocks: dict[Tensor, Block] = {}
     for op in ops:
         if not isinstance(op, ComputeOp) or op.outputs[0] in banned or not _may_change(op):
             continue
         width = target.vector_width(op.outputs[0].dtype)
-        block = _followed(op, found) or _first(op, known, width)
+        block = _followed(op, blocks) or _first(op, known, width)
         if block is not None:
-            found[op.outputs[0]] = block
-    return found
+            blocks[op.outputs[0]] = block
+    return blocks
 
 
 def _may_change(op: ComputeOp) -> bool:
@@ -116,9 +116,9 @@ def _first(op: ComputeOp, known: Collection[Tensor], width: int) -> Block | None
     """Return blocks of the channels of a convolution: the data axis that only weights have."""
     if op.reducer is None:
         return None
-    found = list(reads(op.body))
-    data = [read for read in found if read.tensor not in known]
-    weights = [read for read in found if read.tensor in known]
+    operands = list(reads(op.body))
+    data = [read for read in operands if read.tensor not in known]
+    weights = [read for read in operands if read.tensor in known]
     for at, axis in enumerate(op.axis):
         size = _block_size(axis, width)
         if not size or axis is op.axis[-1]:
@@ -139,17 +139,17 @@ def _block_size(axis: Axis, width: int) -> int:
 
 def _followed(op: ComputeOp, blocks: Mapping[Tensor, Block]) -> Block | None:
     """Return the blocks of what reads blocked tensors, element by element along their channels."""
-    found: set[Block] = set()
+    followed: set[Block] = set()
     for read in reads(op.roots):
         block = blocks.get(read.tensor)
         if block is None:
             continue
         axis = lone_axis(read.indices[block.at], block.size)
         if axis in op.axis:
-            found.add(Block(op.axis.index(axis), block.size))
-    if len(found) != 1:
+            followed.add(Block(op.axis.index(axis), block.size))
+    if len(followed) != 1:
         return None
-    (block,) = found
+    (block,) = followed
     axis = op.axis[block.at]
     fits = isinstance(axis.extent, int) and axis.extent % block.size == 0 and axis.lo == 0
     # the last axis is contiguous as it is
@@ -176,9 +176,11 @@ def _useless(ops: Sequence[Operation], blocks: Mapping[Tensor, Block]) -> set[Te
 
 
 def _rewritten(
-    outputs: tuple[Tensor, ...], ops: Sequence[Operation], blocks: Mapping[Tensor, Block],
+    outputs: tuple[Tensor, ...],
+    ops: Sequence[Operation],
+    blocks: Mapping[Tensor, Block],
     known: Collection[Tensor],
-) -> Layouts:  # fmt: skip
+) -> Layouts:
     """Return the network with these blocks."""
     packing = Packing(known)
     blocked = Blocked(blocks, packing)
@@ -187,10 +189,10 @@ def _rewritten(
             continue
         assert isinstance(op, ComputeOp)
         blocked.add(op)
-    made = tuple(blocked.made.get(t, t) for t in outputs)
-    names = stage_names(operations(made))
-    found = {names[blocked.made[t].op]: block for t, block in blocks.items()}
-    return Layouts(made, found, packing.stages)
+    tensors = tuple(blocked.made.get(t, t) for t in outputs)
+    names = stage_names(operations(tensors))
+    named = {names[blocked.made[t].op]: block for t, block in blocks.items()}
+    return Layouts(tensors, named, packing.stages)
 
 
 __all__ = ["Block", "Layouts", "blocked_layouts"]

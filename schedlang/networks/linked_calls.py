@@ -63,10 +63,11 @@ class LinkedCalls(Assembly):
         lines = dict(zip((f.name for f in machine.functions), spans(listing, functions)))
         first = {kernel[-1]: lines[kernel[0]][0] for kernel in linked.kernels}
         calls = tuple(
-            CallData(call.name, function, (first[function], lines[function][1]), call.stages,
-                     call.layers)
+            CallData(
+                call.name, function, (first[function], lines[function][1]), call.stages, call.layers
+            )
             for call, function in zip(self.roles.calls, linked.called)
-        )  # fmt: skip
+        )
         return Assembled(listing, machine.entry.name, machine, calls, serial_text)
 
     def _flushed(self, nest: MachineNest) -> MachineNest:
@@ -123,9 +124,9 @@ class LinkedCalls(Assembly):
                 places["scratch", position] = arena.place(array, kernel.shared)
         arrays = (p.array.name for p in places.values())
         given_names = [*(identifier(a.name) for a in self.nest.args), *arrays]
-        taken = [*NAMES, *HELPERS, self.public, *self.backend.reserved(given_names)]
+        reserved = [*NAMES, *HELPERS, self.public, *self.backend.reserved(given_names)]
         calls = [self._call(k, kernel) for k, kernel in enumerate(self.kernels)]
-        return link(f"{self.public}_kernels", parameters, places, calls, taken)
+        return link(f"{self.public}_kernels", parameters, places, calls, reserved)
 
     def _call(self, position: int, kernel: Scratch) -> Call:
         """Return a call with the keys of what it is given."""
@@ -179,7 +180,7 @@ def _storage(tensor: Tensor, name: str, used: Array | Reg) -> tuple[Array, int]:
 
 
 def _parameter(arg: Buffer | Var, used: Array | Reg | None) -> Array | Reg:
-    """Return the parameter of the entry for an argument; ``used`` is that of a kernel."""
+    """Return the parameter of the entry for an argument; ``used`` is a kernel's parameter."""
     name = identifier(arg.name)
     if isinstance(arg, Var):
         return Reg(name, used.type if isinstance(used, Reg) else Type(computed(arg.dtype)))

@@ -18,38 +18,54 @@ from schedlang.runtime.emulated import GpuKernel
 from schedlang.target import Target
 
 
-def linked(
-    recipe: Recipe, prepared: Prepared, partition: Partition, kernels: Sequence[PartKernel],
+def link_parts(
+    recipe: Recipe,
+    prepared: Prepared,
+    partition: Partition,
+    kernels: Sequence[PartKernel],
     target: Target,
-) -> ModuleData:  # fmt: skip
+) -> ModuleData:
     """Return the data of the module that calls the kernels of all parts, with its machine nest."""
     weights = [*prepared.params, *prepared.computed]
     calls = _calls(partition, kernels)
     return module_data(
-        recipe.name, recipe.inputs, prepared.outputs, weights, calls, target,
+        recipe.name,
+        recipe.inputs,
+        prepared.outputs,
+        weights,
+        calls,
+        target,
         flush_denormals=recipe.flush_denormals,
-    )  # fmt: skip
+    )
 
 
 def _calls(partition: Partition, kernels: Sequence[PartKernel]) -> list[KernelCall]:
     """Return the call of a kernel for each part, in the order in which they run."""
-    made = kernel_of(kernels)
-    found, checks = [], {}
+    kernel_by_part = kernel_of(kernels)
+    calls, checks = [], {}
     for part in partition.parts:
-        scheduled = made[part.name]
+        scheduled = kernel_by_part[part.name]
         kernel = scheduled.kernel
         if scheduled.name not in checks:
             # the first part of the kernel, whose names this has
             checks[scheduled.name] = size_check(part.name, kernel, part.layers)
         program = kernel.launches if isinstance(kernel, GpuKernel) else None
         args: tuple[Given, ...] = (*part.reads, *part.sizes, *part.writes)
-        found.append(
+        calls.append(
             KernelCall(
-                part.name, kernel.machine_nest, kernel.signature, args, part.stages, part.layers,
-                scheduled.provenance, checks[scheduled.name], program, _notes(part),
+                part.name,
+                kernel.machine_nest,
+                kernel.signature,
+                args,
+                part.stages,
+                part.layers,
+                scheduled.provenance,
+                checks[scheduled.name],
+                program,
+                _notes(part),
             )
-        )  # fmt: skip
-    return found
+        )
+    return calls
 
 
 def _notes(part: Part) -> tuple[str, ...]:

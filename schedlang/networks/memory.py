@@ -1,6 +1,6 @@
 """The memory plan of a network: where in one arena each tensor between its kernels has its place.
 
-The offsets are those of :func:`~schedlang.codegen.arena.arena_places`.
+The planner is :func:`~schedlang.codegen.arena.arena_places`.
 """
 
 from __future__ import annotations
@@ -118,8 +118,8 @@ def plan_memory(
                 "writes it"
             )
     alone = _planned(tensors, {})
-    taken = _taken_over({t.name: t for t in tensors}, in_place)
-    together = _planned(tensors, taken)
+    replaced = _taken_over({t.name: t for t in tensors}, in_place)
+    together = _planned(tensors, replaced)
     return together if together.peak <= alone.peak else alone
 
 
@@ -127,14 +127,14 @@ def _taken_over(
     tensors: Mapping[str, Lifetime], pairs: Iterable[tuple[str, str]]
 ) -> dict[str, str]:
     """Return the tensors that take over the memory of another one, and that one."""
-    found: dict[str, str] = {}
+    replaced: dict[str, str] = {}
     for new, old in pairs:
         a, b = tensors.get(new), tensors.get(old)
-        if a is None or b is None or new in found or old in found.values():
+        if a is None or b is None or new in replaced or old in replaced.values():
             continue
         if b.last == a.first and b.first < a.first and align_up(a.bytes) == align_up(b.bytes):
-            found[new] = old
-    return found
+            replaced[new] = old
+    return replaced
 
 
 @dataclass(frozen=True)
@@ -147,31 +147,31 @@ class _Block:
     last: int
 
 
-def _planned(tensors: Sequence[Lifetime], taken: Mapping[str, str]) -> MemoryPlan:
-    blocks = _blocks(tensors, taken)
+def _planned(tensors: Sequence[Lifetime], replaced: Mapping[str, str]) -> MemoryPlan:
+    blocks = _blocks(tensors, replaced)
     starts, peak = arena_places([(b.size, b.first, b.last) for b in blocks])
     offsets = {name: start for b, start in zip(blocks, starts) for name in b.names}
     calls = max((t.last + 1 for t in tensors), default=0)
     live = [sum(b.size for b in blocks if b.first <= k <= b.last) for k in range(calls)]
     placed = (
-        Placed(t.name, t.bytes, t.first, t.last, offsets[t.name], taken.get(t.name))
+        Placed(t.name, t.bytes, t.first, t.last, offsets[t.name], replaced.get(t.name))
         for t in sorted(tensors, key=lambda t: (t.first, t.last, t.name))
     )
     total = sum(align_up(t.bytes) for t in tensors)
     return MemoryPlan(tuple(placed), peak, total, max(live, default=0), calls)
 
 
-def _blocks(tensors: Sequence[Lifetime], taken: Mapping[str, str]) -> list[_Block]:
+def _blocks(tensors: Sequence[Lifetime], replaced: Mapping[str, str]) -> list[_Block]:
     """Return the memory of each tensor that takes over no other's, with those that do."""
     by_name = {t.name: t for t in tensors}
-    after = {old: new for new, old in taken.items()}
-    found: list[_Block] = []
+    after = {old: new for new, old in replaced.items()}
+    blocks: list[_Block] = []
     for t in tensors:
-        if t.name in taken:
+        if t.name in replaced:
             continue
         chain = [t]
         while (following := after.get(chain[-1].name)) is not None:
             chain.append(by_name[following])
         size = align_up(t.bytes)
-        found.append(_Block(tuple(c.name for c in chain), size, t.first, chain[-1].last))
-    return found
+        blocks.append(_Block(tuple(c.name for c in chain), size, t.first, chain[-1].last))
+    return blocks

@@ -49,7 +49,7 @@ class Options:
     def choose_forms(self) -> bool:
         """Whether times may choose the forms of convolutions.
 
-        Where the user names stages, in overrides, the forms are those of the rule.
+        Where the user names stages, in overrides, the forms are the rule's.
         """
         return self.winograd and not (self.cut or self.fuse)
 
@@ -137,7 +137,7 @@ def model_of(outputs: Any, params: Mapping[Any, Any] | None) -> Model:
 
 def check_outputs(outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> None:
     """Raise :class:`~schedlang.errors.NetworkError` for outputs that no call can write."""
-    # that of an output alone is known to a call that is given the array: net(x, out=y)
+    # a call knows the size of an output alone if it is given the array: net(x, out=y)
     known = sizes_of((*inputs, *outputs))
     for scalar in variables(outputs):
         if scalar.is_size and scalar not in known:
@@ -172,11 +172,12 @@ def check_outputs(outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> None:
 
 
 def _first_use(size: Var, outputs: Sequence[Tensor]) -> str:
-    """Return what to call the first tensor behind ``outputs`` that has, or computes with, a size.
-    """
-    made = (op.output() if isinstance(op, PlaceholderOp) else op.outputs[0]
-            for op in operations(outputs))  # fmt: skip
-    first = next(tensor for tensor in made if size in variables([tensor]))
+    """Return a phrase for the first tensor behind ``outputs`` that has or reads a size."""
+    tensors = (
+        op.output() if isinstance(op, PlaceholderOp) else op.outputs[0]
+        for op in operations(outputs)
+    )
+    first = next(tensor for tensor in tensors if size in variables([tensor]))
     if isinstance(first.op, PlaceholderOp):
         return f"input {declared(first)}"
     return f"stage {first.name}"
@@ -189,7 +190,7 @@ def _weights(read: Sequence[Tensor], params: Mapping[Any, Any] | None) -> dict[T
     by_name: dict[str, list[Tensor]] = {}
     for tensor in read:
         by_name.setdefault(tensor.name, []).append(tensor)
-    found: dict[Tensor, Any] = {}
+    weights: dict[Tensor, Any] = {}
     for key, value in params.items():
         if not isinstance(key, str):
             if isinstance(key, Tensor) and not isinstance(key.op, PlaceholderOp):
@@ -210,18 +211,19 @@ def _weights(read: Sequence[Tensor], params: Mapping[Any, Any] | None) -> dict[T
                         "Leave it out, or give the placeholder that the stages read.",
                     )
                 )
-            found[key] = value
+            weights[key] = value
             continue
         named = by_name.get(key, [])
         if len(named) != 1:
             why = (
-                f"{len(named)} placeholders have that name" if named
+                f"{len(named)} placeholders have that name"
+                if named
                 else f"no stage reads a placeholder of that name{nearest(key, by_name)}"
-            )  # fmt: skip
+            )
             raise NetworkError(
                 explain(f"sl.network with params[{key!r}]", why, "Give the placeholder as the key.")
             )
         if named[0] in params:
             raise NetworkError(f"sl.network with params: the weight {key} is given twice")
-        found[named[0]] = value
-    return found
+        weights[named[0]] = value
+    return weights

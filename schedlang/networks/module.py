@@ -13,7 +13,7 @@ import numpy as np
 
 from schedlang.compute.arrays import as_numpy
 from schedlang.errors import BuildError, CallTypeError, explain
-from schedlang.networks.call import Layouts, Memory, pack, started, usable
+from schedlang.networks.call import Layouts, Memory, as_packed, pack, with_memory
 from schedlang.networks.data import CallData, ModuleData
 from schedlang.networks.memory import MemoryPlan
 from schedlang.networks.size_checks import SizeChecks
@@ -45,9 +45,11 @@ class NetworkModule(OnHost):
     """
 
     def __init__(
-        self, data: ModuleData, params: Mapping[str, Any] | np.ndarray,
+        self,
+        data: ModuleData,
+        params: Mapping[str, Any] | np.ndarray,
         whole: Callable[[], ModuleData] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         storage, sized = data.storage, data.sized is not None
         given = (storage.param_bytes > 0, sized or storage.arena > 0, storage.threads > 0)
         behind = [*["uint8"] * sum(given), *["int64"] * sized]
@@ -57,7 +59,7 @@ class NetworkModule(OnHost):
         self._whole = None if whole is None else WeakMethod(whole)
         if not isinstance(params, np.ndarray):
             params = pack(data.storage, params)
-        self._params = usable(params, data.storage)
+        self._params = as_packed(params, data.storage)
         self._binder = Binder(data.signature, "network")
         self._check_sizes = SizeChecks(data.public, data.checks)
         self._fast_call = fast_call(data.signature)
@@ -91,10 +93,11 @@ class NetworkModule(OnHost):
             names = ", ".join(f"{name}=..." for name, _ in self._sizes())
             raise BuildError(
                 explain(
-                    f"memory of network {self.name}", "it depends on the sizes of a call",
+                    f"memory of network {self.name}",
+                    "it depends on the sizes of a call",
                     f"Use memory_at({names}).",
                 )
-            )  # fmt: skip
+            )
         return self._data.plan
 
     def memory_at(self, **sizes: int) -> MemoryPlan:
@@ -119,9 +122,9 @@ class NetworkModule(OnHost):
     def _sizes(self) -> list[tuple[str, int]]:
         """Return the name of each size, and its position among the arguments of the function."""
         signature = self._data.signature
-        found = [(p.name, k) for k, p in enumerate(signature.parameters) if p.is_size]
+        sizes = [(p.name, k) for k, p in enumerate(signature.parameters) if p.is_size]
         first = len(signature.parameters)
-        return [*found, *((name, first + k) for k, name in enumerate(signature.sizes))]
+        return [*sizes, *((name, first + k) for k, name in enumerate(signature.sizes))]
 
     def sizes_in(self, flat: Sequence[Any]) -> dict[str, int]:
         """Return the value of each size by its name, of the arguments that :meth:`bound` gives."""
@@ -161,20 +164,22 @@ class NetworkModule(OnHost):
         if whole is None:
             raise BuildError(
                 explain(
-                    asked, "it was loaded from its source, which is all that running needs",
+                    asked,
+                    "it was loaded from its source, which is all that running needs",
                     "Keep its network, net = sl.network(...) or net = sl.load(...): "
                     "net.module.machine_nest makes it. Or read .source.",
                 )
-            )  # fmt: skip
-        found = whole()
-        if found != self._data:
+            )
+        linked = whole()
+        if linked != self._data:
             raise BuildError(
                 explain(
-                    asked, "the network has other schedules by now",
+                    asked,
+                    "the network has other schedules by now",
                     "Take net.module.machine_nest: net.module is the module that runs now.",
                 )
-            )  # fmt: skip
-        return found.machine
+            )
+        return linked.machine
 
     def __repr__(self) -> str:
         return f"<NetworkModule {self.name}({self._binder.listing}) for {self.target.kind}>"
@@ -216,7 +221,7 @@ class NetworkModule(OnHost):
 
         Each run writes ``times``, of int64: the ticks of the clock at its start and after each of
         :attr:`calls`. The copy is compiled when this is first called. In a forked process without
-        threads its loops are serial, as those of a call are.
+        threads its loops are serial, as in a call.
         """
         from schedlang.machine.passes.call_stamps import with_call_stamps
         from schedlang.machine.passes.serial import serial
@@ -253,7 +258,7 @@ class NetworkModule(OnHost):
         layouts = None if sized is None else Layouts(sized, self._sizes())
         threads = self._threads() if storage.threads else lambda: 1
         poison = self._runner.shows_unwritten
-        return started(function, params, storage, threads, self._free, layouts, poison)
+        return with_memory(function, params, storage, threads, self._free, layouts, poison)
 
     def __reduce__(self) -> Any:
         return NetworkModule, (self._data, self._params)

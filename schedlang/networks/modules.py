@@ -12,9 +12,10 @@ from schedlang.networks.module import NetworkModule
 
 
 def module_of(
-    data: ModuleData, weights: Mapping[str, Any] | np.ndarray,
+    data: ModuleData,
+    weights: Mapping[str, Any] | np.ndarray,
     whole: Callable[[], ModuleData] | None = None,
-) -> NetworkModule:  # fmt: skip
+) -> NetworkModule:
     """Return the module with these weights, by their names or packed.
 
     ``whole`` is the method of its network that returns the data with the machine nest.

@@ -34,9 +34,9 @@ class Kernels(tuple[PartKernel, ...]):
     _parts: tuple[Part, ...]
 
     def __new__(cls, kernels: Iterable[PartKernel] = (), parts: Sequence[Part] = ()) -> Kernels:
-        made = super().__new__(cls, kernels)
-        made._parts = tuple(parts)
-        return made
+        self = super().__new__(cls, kernels)
+        self._parts = tuple(parts)
+        return self
 
     @overload
     def __getitem__(self, key: SupportsIndex | str) -> PartKernel: ...
@@ -54,10 +54,11 @@ class Kernels(tuple[PartKernel, ...]):
         if kernels:
             raise UnknownNameError(
                 explain(
-                    asked, f"{len(kernels)} kernels compute it",
+                    asked,
+                    f"{len(kernels)} kernels compute it",
                     f"Name one of their parts: {listed(k.name for k in kernels)}.",
                 )
-            )  # fmt: skip
+            )
         known = dict.fromkeys(
             [part.name for part in self._parts]
             + [stage for part in self._parts for stage in part.stages]

@@ -1,4 +1,4 @@
-"""Stages of a network by names that a user gives: those of stages, and those of layers."""
+"""Stages of a network by names that a user gives, of stages or of layers."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _MOST_NEAR = 3
 
 @dataclass(frozen=True, eq=False)
 class Naming:
-    """The stages of ``flow`` by their names, and by those of the layers that they belong to.
+    """The stages of ``flow`` by their own names, and by the names of their layers.
 
     ``layers`` has the layer of each stage, by its name. A layer has the stages of the layers inside
     of it, too: ``layer1.0`` those of ``layer1.0.conv1``, ``/layer1`` those of ``/layer1/Conv``. A
-    name of both a stage and a layer is that of the stage.
+    name of both a stage and a layer means the stage.
 
     >>> import schedlang as sl
     >>> from schedlang import topi
@@ -35,7 +35,7 @@ class Naming:
     layers: Mapping[str, str]
 
     def end(self, option: str, name: str) -> Node:
-        """Return the node of a stage, or that of the last stage of a layer.
+        """Return the node of a stage, or of the last stage of a layer.
 
         Raises :class:`~schedlang.errors.NetworkError` for an unknown name, and for a stage whose
         rows exist only inside of a scan.
@@ -54,20 +54,21 @@ class Naming:
         return node
 
     def nodes(self, option: str, name: str) -> list[Node]:
-        """Return the node of a stage, or those of all stages of a layer, producers first.
+        """Return the node of a stage, or the nodes of all stages of a layer, producers first.
 
         Raises :class:`~schedlang.errors.NetworkError` if there are none.
         """
         node = self.stage(name)
         if node is not None:
             return [node]
-        found = [
-            node for node in self.flow.nodes
+        nodes = [
+            node
+            for node in self.flow.nodes
             if any(is_in(self.layers.get(stage, ""), name) for stage in self._stages(node))
-        ]  # fmt: skip
-        if not found:
+        ]
+        if not nodes:
             raise NetworkError(f"{option}=[{name!r}]: {self._missing(name)}")
-        return found
+        return nodes
 
     def stage(self, name: str) -> Node | None:
         """Return the node of a stage, ``None`` if no stage has the name."""
@@ -93,7 +94,7 @@ class Naming:
 
 
 def is_in(layer: str, name: str) -> bool:
-    """Return whether a layer is that of a name, or inside of it."""
+    """Return whether a layer has a name, or is inside of the layer that has it."""
     return bool(name) and (layer == name or layer.startswith((f"{name}.", f"{name}/")))
 
 

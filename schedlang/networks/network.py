@@ -29,14 +29,14 @@ from schedlang.networks.compiled import (
     Compiled,
     Step,
     arrays_of,
-    linked_for,
+    link_for,
     schedules_of,
-    stored,
     weights_of,
     with_kernels,
     with_module,
     with_named_weights,
     with_parts,
+    with_stored_data,
     with_weights,
     with_whole,
 )
@@ -149,7 +149,7 @@ class Network:
         Raises :class:`~schedlang.errors.NetworkError` for a network with symbolic sizes, whose
         memory is planned at each size.
         """
-        plan = self._having(*TO_DATA, stored).linked.plan
+        plan = self._having(*TO_DATA, with_stored_data).linked.plan
         if plan is None:
             raise NetworkError(
                 f"memory of network {self.name}: it depends on the sizes of a call; "
@@ -175,12 +175,12 @@ class Network:
     @property
     def weights(self) -> dict[str, np.ndarray]:
         """The arrays of all weights that the module reads, by their names in its source."""
-        return weights_of(self._having(*TO_DATA, stored, with_named_weights))
+        return weights_of(self._having(*TO_DATA, with_stored_data, with_named_weights))
 
     @property
     def source(self) -> str:
         """The source of the module."""
-        return self._having(*TO_DATA, stored).linked.text
+        return self._having(*TO_DATA, with_stored_data).linked.text
 
     def __call__(self, /, *args: Any, **named: Any) -> Any:
         results = self.module(*args, **named)
@@ -188,24 +188,33 @@ class Network:
         return filled(self._compiled.source.structure, values)
 
     def tune(
-        self, trials: int | None = None, timeout: float | None = None, search: Any = "random",
-        seed: int = 0, resume: bool = True, executor: Executor | None = None,
-        progress: Setting = None, limits: Limits | None = None,
+        self,
+        trials: int | None = None,
+        timeout: float | None = None,
+        search: Any = "random",
+        seed: int = 0,
+        resume: bool = True,
+        executor: Executor | None = None,
+        progress: Setting = None,
+        limits: Limits | None = None,
         database: Database | str | os.PathLike[str] | None = None,
         sizes: Mapping[Any, int] | None = None,
-    ) -> NetworkTuning:  # fmt: skip
+    ) -> NetworkTuning:
         """Search for the schedule of each kernel, and use what is found from the next call on.
 
-        Each kernel is searched once, however many parts it has, and so are those of the other forms
-        of 3 by 3 convolutions (direct, or Winograd's filtering), of which the network takes the
-        fastest. Kernels without a trial in the database come first, then those in use, then those
-        with the most work. A network that has run keeps its forms, for which its weights are
-        packed, and one with overrides those of the rule. The options are those of
-        :func:`schedlang.autotune`; ``trials`` are those of one kernel, and ``timeout`` is for all.
-        Every trial goes into ``database``, by default that of the network, so that a search that
-        was interrupted continues. The schedule that a kernel has is measured, too, and stays if
-        none is faster. ``progress`` is one bar for all searches, or a function of the name of a
-        kernel and a trial. ``sizes`` are the values of symbolic sizes, by name or var.
+        Each kernel is searched once, however many parts it has. So are the kernels that the network
+        would have with its 3 by 3 convolutions in other forms (direct, or Winograd's filtering); it
+        then takes the fastest form of each. A network that has run keeps its forms, since its
+        weights are packed for them. A network with overrides keeps the forms of the rule, since
+        the user named their stages.
+
+        Kernels without a trial in the database come first, then kernels in use, then those with the
+        most work. The options are as in :func:`schedlang.autotune`; ``trials`` is the number for
+        one kernel, and ``timeout`` the time for all. Every trial goes into ``database``, by default
+        the network's own, so that a search that was interrupted continues. The schedule that a
+        kernel has is measured, too, and stays if none is faster. ``progress`` is one bar for all
+        searches, or a function of the name of a kernel and a trial. ``sizes`` are the values of
+        symbolic sizes, by name or var.
 
         Raises :class:`~schedlang.errors.TuningError` for options that do not fit, and for
         ``target="cuda"`` on a machine without a GPU, unless workers of ``executor`` measure, and
@@ -225,14 +234,26 @@ class Network:
             """Return the parts as the times in the database say; nothing is scheduled yet."""
             return self._having(lambda now: present.renewed(now, searches)).partition
 
-        found = tune(
-            self.name, works_of(before.partition, forms, self.target), self.target, trials,
-            timeout, where, executor, progress, resume, search, seed, limits, sizes,
+        tuning = tune(
+            self.name,
+            works_of(before.partition, forms, self.target),
+            self.target,
+            trials,
+            timeout,
+            where,
+            executor,
+            progress,
+            resume,
+            search,
+            seed,
+            limits,
+            sizes,
             None if forms is None else lambda f: works_of(renewed(f), None, self.target),
-            present.schedule, began,
-        )  # fmt: skip
-        found = found.within(renewed(found.searches))
-        return replace(found, note=unsearched(forms, before.parts.forms, self.recipe))
+            present.schedule,
+            began,
+        )
+        tuning = tuning.within(renewed(tuning.searches))
+        return replace(tuning, note=unsearched(forms, before.parts.forms, self.recipe))
 
     def reschedule(self, part: str, schedule: Schedule) -> None:
         """Use ``schedule`` for the kernel of a part, and of all parts that are equal to it.
@@ -254,11 +275,11 @@ class Network:
         >>> net.kernels[0].origin, net(np.ones(64, "float32"))[:2]
         ('given', array([2., 2.], dtype=float32))
         """
-        from schedlang.networks.rescheduling import rescheduled
+        from schedlang.networks.rescheduling import with_given_schedule
 
         self._having(with_parts, with_kernels)
         # an error leaves the network as it was
-        self._having(lambda now: rescheduled(now, part, schedule))
+        self._having(lambda now: with_given_schedule(now, part, schedule))
 
     def profile(self, *args: Any, repeat: int = 5) -> NetworkProfile:
         """Return the time of each kernel in a call with these arguments.
@@ -309,7 +330,7 @@ class Network:
         now = self._having(with_parts, with_kernels, self._with_whole, with_weights)
         data = now.linked
         if emulated := self.target.facts.emulates:
-            data = linked_for(now, Target(emulated, arch=self.target.arch))
+            data = link_for(now, Target(emulated, arch=self.target.arch))
         outputs, schedules = now.prepared.outputs, schedules_of(now)
         return save(folder, now.recipe, outputs, data, arrays_of(now), *schedules)
 
@@ -324,25 +345,29 @@ class Network:
         tensors = (*outputs, *recipe.inputs)
         places = {t: k for k, t in enumerate(placeholders(tensors))}
         return _unpickled, (
-            Graph(tensors), len(outputs), replace(recipe, inputs=()),
+            Graph(tensors),
+            len(outputs),
+            replace(recipe, inputs=()),
             [places[t] for t in recipe.inputs],
-            {places[t]: array for t, array in weights.items()}, self.target, *schedules_of(now),
-        )  # fmt: skip
+            {places[t]: array for t, array in weights.items()},
+            self.target,
+            *schedules_of(now),
+        )
 
     def __repr__(self) -> str:
         given = ", ".join(map(declared, self.inputs))
-        made = ", ".join(map(declared, self.outputs))
-        return f"<Network {printable(self.name)}({given}) -> {made} for {self.target.kind}>"
+        results = ", ".join(map(declared, self.outputs))
+        return f"<Network {printable(self.name)}({given}) -> {results} for {self.target.kind}>"
 
     def __str__(self) -> str:
+        from schedlang.networks.assembly import number_of
         from schedlang.networks.partition import equal_parts
-        from schedlang.networks.program import counted
 
         weights = [*self.prepared.params, *self.prepared.computed]
         size = bytes_text(sum(self.partition.bytes_of(t) for t in weights))
         parts, kernels = len(self.partition), len(equal_parts(self.partition.parts))
-        counts = f"{counted(parts, 'part')}, {counted(kernels, 'kernel')}, "
-        counts += f"{counted(len(weights), 'weight')} of {size}" if weights else "no weights"
+        counts = f"{number_of(parts, 'part')}, {number_of(kernels, 'kernel')}, "
+        counts += f"{number_of(len(weights), 'weight')} of {size}" if weights else "no weights"
         return f"{repr(self)[1:-1]}: {counts}\n\n{self.partition}"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
@@ -350,10 +375,15 @@ class Network:
 
 
 def _unpickled(
-    graph: Graph, outputs: int, recipe: Recipe, inputs: Sequence[int],
-    weights: Mapping[int, np.ndarray], target: Target, steps: Mapping[str, str],
+    graph: Graph,
+    outputs: int,
+    recipe: Recipe,
+    inputs: Sequence[int],
+    weights: Mapping[int, np.ndarray],
+    target: Target,
+    steps: Mapping[str, str],
     origins: Mapping[str, Any],
-) -> Network:  # fmt: skip
+) -> Network:
     read = placeholders(graph.tensors)
     model = Model(
         tuple(graph.tensors[:outputs]),

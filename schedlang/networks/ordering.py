@@ -8,10 +8,12 @@ from typing import Any, TypeVar
 Item = TypeVar("Item")
 
 
-def ordered(
-    items: Sequence[Item], reads: Mapping[Item, Sequence[Any]],
-    writes: Mapping[Item, Sequence[Any]], size: Mapping[Any, int],
-) -> list[Item]:  # fmt: skip
+def order_for_memory(
+    items: Sequence[Item],
+    reads: Mapping[Item, Sequence[Any]],
+    writes: Mapping[Item, Sequence[Any]],
+    size: Mapping[Any, int],
+) -> list[Item]:
     """Return ``items`` in an order in which each follows those whose results it reads.
 
     It is that of ``items``, whose order must be such a one, unless a greedy choice keeps less
@@ -20,21 +22,22 @@ def ordered(
 
     >>> reads = {"a": [], "b": ["A"], "c": [], "d": ["C"], "e": ["B", "D"]}
     >>> writes = {"a": ["A"], "b": ["B"], "c": ["C"], "d": ["D"], "e": []}
-    >>> ordered("acbde", reads, writes, {"A": 9, "B": 1, "C": 9, "D": 1})
+    >>> order_for_memory("acbde", reads, writes, {"A": 9, "B": 1, "C": 9, "D": 1})
     ['a', 'b', 'c', 'd', 'e']
     """
     given = list(items)
-    found = _greedy(given, reads, writes, size)
-    better = peak(found, reads, writes, size) < peak(given, reads, writes, size)
-    return found if better else given
+    order = _greedy(given, reads, writes, size)
+    better = peak(order, reads, writes, size) < peak(given, reads, writes, size)
+    return order if better else given
 
 
 def peak(
-    order: Sequence[Item], reads: Mapping[Item, Sequence[Any]],
-    writes: Mapping[Item, Sequence[Any]], size: Mapping[Any, int],
-) -> int:  # fmt: skip
-    """Return the most bytes of results that are live at once; a result dies after its last reader.
-    """
+    order: Sequence[Item],
+    reads: Mapping[Item, Sequence[Any]],
+    writes: Mapping[Item, Sequence[Any]],
+    size: Mapping[Any, int],
+) -> int:
+    """Return the most bytes of results that are live at once: until their last reader has run."""
     last = {result: place for place, item in enumerate(order) for result in reads[item]}
     live = most = 0
     for place, item in enumerate(order):
@@ -46,9 +49,11 @@ def peak(
 
 
 def _greedy(
-    items: Sequence[Item], reads: Mapping[Item, Sequence[Any]],
-    writes: Mapping[Item, Sequence[Any]], size: Mapping[Any, int],
-) -> list[Item]:  # fmt: skip
+    items: Sequence[Item],
+    reads: Mapping[Item, Sequence[Any]],
+    writes: Mapping[Item, Sequence[Any]],
+    size: Mapping[Any, int],
+) -> list[Item]:
     maker = {result: item for item in items for result in writes[item]}
     readers: dict[Any, set[Item]] = {}
     waits: dict[Item, set[Item]] = {}
@@ -69,15 +74,15 @@ def _greedy(
         return more - freed, place[item]
 
     ready = [item for item in items if not waits[item]]
-    found: list[Item] = []
+    order: list[Item] = []
     while ready:
         item = min(ready, key=grows)
         ready.remove(item)
-        found.append(item)
+        order.append(item)
         for result in reads[item]:
             readers[result].discard(item)
         for other in next_ones[item]:
             waits[other].discard(item)
             if not waits[other]:
                 ready.append(other)
-    return found
+    return order

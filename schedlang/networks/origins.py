@@ -16,14 +16,15 @@ Origin = tuple[str, str]
 
 
 def origins_of(data: Mapping[Any, Any], texts: bool = False) -> dict[str, Origin]:
-    """Return the origins in ``data`` by kernel; ``texts``: those of older versions are phrases.
+    """Return the origins in ``data`` by kernel.
 
-    Raises :class:`~schedlang.errors.NetworkError` for other data.
+    With ``texts`` they may be phrases, as older versions wrote them. Raises
+    :class:`~schedlang.errors.NetworkError` for other data.
 
     >>> origins_of({"fc": ["model", ""]}), origins_of({"fc": "by the cost model"}, texts=True)
     ({'fc': ('model', '')}, {'fc': ('saved', 'by the cost model')})
     """
-    found: dict[str, Origin] = {}
+    origins: dict[str, Origin] = {}
     for name, value in data.items():
         if texts and isinstance(value, str):
             value = (SAVED, value) if value else (GIVEN, "")
@@ -34,5 +35,5 @@ def origins_of(data: Mapping[Any, Any], texts: bool = False) -> dict[str, Origin
             raise NetworkError(
                 f"the origin of kernel {name!r} should be one of {', '.join(ORIGINS)}: {value[0]!r}"
             )
-        found[name] = (value[0], value[1])
-    return found
+        origins[name] = (value[0], value[1])
+    return origins

@@ -20,29 +20,32 @@ def ends_of(naming: Naming, cut: Any) -> dict[Node, str]:
     return {naming.end("cut", name): name for name in named_stages("cut", cut)}
 
 
-def fused(
-    naming: Naming, drafts: Sequence[Draft], moved: Mapping[Draft, Iterable[Node]], fuse: Any,
+def fuse_parts(
+    naming: Naming,
+    drafts: Sequence[Draft],
+    moved: Mapping[Draft, Iterable[Node]],
+    fuse: Any,
     ends: Mapping[Node, str],
-) -> list[Draft]:  # fmt: skip
-    """Return the parts, in order, with those of the stages that ``fuse`` names merged.
+) -> list[Draft]:
+    """Return the parts, in order, and merge those whose stages ``fuse`` names together.
 
     ``fuse`` has groups of names of stages and layers, and ``ends`` is what :func:`ends_of` returns.
     ``moved`` are the nodes computed where each part reads them. Raises
     :class:`~schedlang.errors.NetworkError` for unknown names, for parts that do not read each other
     or that would wait for each other, and for a result that has to end a part.
     """
-    found, copied = list(drafts), {draft: [*nodes] for draft, nodes in moved.items()}
+    parts, copied = list(drafts), {draft: [*nodes] for draft, nodes in moved.items()}
     flow = naming.flow
     for group in fuse_groups(fuse):
         homes: dict[Draft, str] = {}
         for name in group:
-            for draft, stage in _homes(name, naming, found, copied).items():
+            for draft, stage in _homes(name, naming, parts, copied).items():
                 homes.setdefault(draft, stage)
         if len(homes) > 1:
             _check_adjacent(group, homes, flow, copied)
-            found = _merged(group, list(homes), found, copied, flow)
+            parts = _merged(group, list(homes), parts, copied, flow)
     for end, name in ends.items():
-        for draft in found:
+        for draft in parts:
             inside = [n for n in (*draft.nodes, *copied[draft]) if _reads(n, end)]
             if end in draft.nodes and inside:
                 raise NetworkError(
@@ -52,7 +55,7 @@ def fused(
                         f"Leave {name} out of cut=, or one of them out of fuse=.",
                     )
                 )
-    return found
+    return parts
 
 
 def named_stages(option: str, given: Any) -> list[str]:
@@ -89,20 +92,20 @@ def fuse_groups(fuse: Any) -> list[list[str]]:
 def _homes(
     name: str, naming: Naming, drafts: Sequence[Draft], moved: Mapping[Draft, Sequence[Node]]
 ) -> dict[Draft, str]:
-    """Return the parts that compute a stage or those of a layer, each with one of these stages.
+    """Return the parts that compute a stage, or a stage of a layer, each with such a stage.
 
     What each part that reads it computes counts only where it is all that the name means.
     """
     stage = naming.stage(name)
-    found: dict[Draft, str] = {}
+    homes_of: dict[Draft, str] = {}
     several: list[Draft] = []
     for node in naming.nodes("fuse", name):
         homes = [draft for draft in drafts if node in draft.nodes or node in moved[draft]]
         if len(homes) == 1:
-            found.setdefault(homes[0], name if stage is not None else node.name)
+            homes_of.setdefault(homes[0], name if stage is not None else node.name)
         else:
             several = homes
-    if not found:
+    if not homes_of:
         listed = ", ".join(main_name(draft) for draft in several)
         raise NetworkError(
             explain(
@@ -111,13 +114,15 @@ def _homes(
                 "Name other stages of these parts.",
             )
         )
-    return found
+    return homes_of
 
 
 def _check_adjacent(
-    group: Sequence[str], homes: Mapping[Draft, str], flow: Flow,
+    group: Sequence[str],
+    homes: Mapping[Draft, str],
+    flow: Flow,
     moved: Mapping[Draft, Sequence[Node]],
-) -> None:  # fmt: skip
+) -> None:
     """Raise unless each of some parts reads another of them, or is read by it."""
     drafts = list(homes)
     reached = {drafts[0]}
@@ -152,9 +157,12 @@ def _reads(node: Node, source: Node) -> bool:
 
 
 def _merged(
-    group: Sequence[str], parts: Sequence[Draft], drafts: Sequence[Draft],
-    moved: dict[Draft, list[Node]], flow: Flow,
-) -> list[Draft]:  # fmt: skip
+    group: Sequence[str],
+    parts: Sequence[Draft],
+    drafts: Sequence[Draft],
+    moved: dict[Draft, list[Node]],
+    flow: Flow,
+) -> list[Draft]:
     """Return all parts, in order, with some of them as one."""
     import networkx as nx
 

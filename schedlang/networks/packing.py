@@ -19,8 +19,8 @@ from schedlang.index.simplify import to_lin
 class Order:
     """The axes of a reduction in the order of the dimensions of a packed weight.
 
-    ``indices`` are those of the reduction's read, in terms of these axes. ``key`` is equal for
-    equal orders of one weight.
+    ``indices`` are the indices of the reduction's read, in terms of these axes. Equal orders of one
+    weight have equal keys.
     """
 
     axes: tuple[Axis, ...]
@@ -41,9 +41,12 @@ class Packing:
         return tuple(self._made.values())
 
     def orders(
-        self, op: ComputeOp, splits: Mapping[Axis, Any], axes: Sequence[Axis],
+        self,
+        op: ComputeOp,
+        splits: Mapping[Axis, Any],
+        axes: Sequence[Axis],
         steps: Sequence[Axis],
-    ) -> dict[Tensor, Order]:  # fmt: skip
+    ) -> dict[Tensor, Order]:
         """Return how to pack each weight that a reduction reads again and again.
 
         ``axes`` and ``steps`` are the data and the reduction axes after ``splits``. The order is
@@ -53,19 +56,19 @@ class Packing:
         """
         if op.reducer is None or op.destination is not None:
             return {}
-        found: dict[Tensor, list[Read]] = {}
+        reads_of: dict[Tensor, list[Read]] = {}
         for read in reads(op.roots):
             if read.tensor in self.known:
-                found.setdefault(read.tensor, []).append(read)
+                reads_of.setdefault(read.tensor, []).append(read)
         orders = {}
-        for tensor, own in found.items():
+        for tensor, own in reads_of.items():
             order = _order(own[0], splits, axes, steps) if len(own) == 1 else None
             if order is not None:
                 orders[tensor] = order
         return orders
 
     def read(self, node: Read, order: Order) -> Read:
-        """Return the read of a packed weight in place of that of the weight."""
+        """Return the read of a packed weight that replaces a read of the weight."""
         key = (node.tensor, order.key)
         if key not in self._made:
             own = {axis: Axis(axis.name, axis.extent) for axis in order.axes}

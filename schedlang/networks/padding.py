@@ -19,11 +19,11 @@ from schedlang.gradient.algebra import is_number
 from schedlang.index.enumeration import count, spans_of
 from schedlang.index.linear import Lin
 from schedlang.index.simplify import simplify, to_lin
-from schedlang.networks.affine import replaced
+from schedlang.networks.affine import with_values
 from schedlang.networks.ahead import known_tensors
 from schedlang.networks.blocks import may_be_rewritten
 from schedlang.networks.folding import is_sum
-from schedlang.networks.reading import changed_to, reading
+from schedlang.networks.reading import with_fields, with_operands
 
 # the most steps of an axis that are tried, one by one
 MOST_TAPS = 64
@@ -64,19 +64,19 @@ def without_padding_taps(outputs: Any, params: Collection[Tensor] = ()) -> tuple
     if not may_be_rewritten(ops):
         return tensors
     known = known_tensors(ops, params)
-    made: dict[Tensor, Tensor] = {}
+    replaced: dict[Tensor, Tensor] = {}
     for op in ops:
         if not isinstance(op, ComputeOp):
             continue
-        twin = reading(op, made)
-        found = _padded(twin, known)
-        shorter = None if found is None else _shorter(twin, found)
+        twin = with_operands(op, replaced)
+        padded = _padded(twin, known)
+        shorter = None if padded is None else _shorter(twin, padded)
         if shorter is not None:
-            made[op.outputs[0]] = shorter
+            replaced[op.outputs[0]] = shorter
         elif twin is not op:
-            made.update(zip(op.outputs, twin.outputs))
+            replaced.update(zip(op.outputs, twin.outputs))
             known.update((new, None) for old, new in zip(op.outputs, twin.outputs) if old in known)
-    return tuple(made.get(t, t) for t in tensors)
+    return tuple(replaced.get(t, t) for t in tensors)
 
 
 def _padded(op: ComputeOp, known: Collection[Tensor]) -> _Padded | None:
@@ -99,8 +99,8 @@ def _padded(op: ComputeOp, known: Collection[Tensor]) -> _Padded | None:
     if len(source.body) > 1 or not isinstance(choice, Select) or not is_number(choice.b, 0):
         return None
     at = dict(zip(source.axis, data.indices))
-    tests = tuple(replaced(test, at) for test in _tests(choice.cond))
-    return _Padded(data, weights, tests, replaced(choice.a, at))
+    tests = tuple(with_values(test, at) for test in _tests(choice.cond))
+    return _Padded(data, weights, tests, with_values(choice.a, at))
 
 
 def _tests(cond: Expr) -> Iterator[Expr]:
@@ -112,39 +112,40 @@ def _tests(cond: Expr) -> Iterator[Expr]:
         yield cond
 
 
-def _shorter(op: ComputeOp, found: _Padded) -> Tensor | None:
+def _shorter(op: ComputeOp, padded: _Padded) -> Tensor | None:
     """Return the sum with fewer steps, ``None`` if each of its steps reads data somewhere."""
     spans = {a: (0, a.extent) for a in (*op.axis, *op.reduce_axis) if isinstance(a.extent, int)}
     if any(a.lo != 0 or a.bounds for a in (*op.axis, *op.reduce_axis)):
         return None
     kept: dict[Axis, tuple[int, int]] = {}
     for axis in op.reduce_axis:
-        if axis not in spans or spans[axis][1] > MOST_TAPS or _of_weights(axis, found) is None:
+        if axis not in spans or spans[axis][1] > MOST_TAPS or _of_weights(axis, padded) is None:
             continue
-        used = _used(axis, found.tests, spans)
+        used = _used(axis, padded.tests, spans)
         if used is not None and used != spans[axis]:
             kept[axis] = used
     if not kept:
         return None
     spans.update(kept)
-    whole = all(_holds(test, spans) for test in found.tests)
+    whole = all(_holds(test, spans) for test in padded.tests)
     steps = {a: Axis(a.name, length, a.kind) for a, (_, length) in kept.items()}
     later = {a: simplify(step + kept[a][0]) for a, step in steps.items()}
-    data = replaced(found.value if whole else found.data, later)
-    taps = _taps(found.weights, {_of_weights(a, found): span for a, span in kept.items()})
-    weights = taps.element(tuple(replaced(index, steps) for index in found.weights.indices))
+    data = with_values(padded.value if whole else padded.data, later)
+    taps = _taps(padded.weights, {_of_weights(a, padded): span for a, span in kept.items()})
+    weights = taps.element(tuple(with_values(index, steps) for index in padded.weights.indices))
     body = op.body[0]
-    first = isinstance(body, Binary) and body.a is found.data
+    first = isinstance(body, Binary) and body.a is padded.data
     a, b = (data, weights) if first else (weights, data)
-    return changed_to(
-        op, body=(Binary("*", a, b, body.dtype),),
+    return with_fields(
+        op,
+        body=(Binary("*", a, b, body.dtype),),
         reduce_axis=tuple(steps.get(a, a) for a in op.reduce_axis),
-    ).outputs[0]  # fmt: skip
+    ).outputs[0]
 
 
-def _of_weights(axis: Axis, found: _Padded) -> int | None:
+def _of_weights(axis: Axis, padded: _Padded) -> int | None:
     """Return the dimension of the weights that a reduction axis alone is the index of."""
-    forms = [to_lin(index) for index in found.weights.indices]
+    forms = [to_lin(index) for index in padded.weights.indices]
     places = [k for k, form in enumerate(forms) if axis in form.leaves()]
     return places[0] if len(places) == 1 and forms[places[0]] == Lin.of(axis) else None
 
@@ -155,9 +156,10 @@ def _used(
     """Return the first step that reads data and the number up to the last one that does."""
     own = [test for test in tests if axis in (spans_of([test], spans) or ())]
     steps = [
-        at for at in range(spans[axis][1])
+        at
+        for at in range(spans[axis][1])
         if all(_points(test, {**spans, axis: (at, 1)}) != 0 for test in own)
-    ]  # fmt: skip
+    ]
     return (steps[0], steps[-1] - steps[0] + 1) if steps else None
 
 
@@ -175,8 +177,6 @@ def _holds(test: Expr, spans: Mapping[Axis, tuple[int, int]]) -> bool:
 def _taps(weights: Read, kept: Mapping[int | None, tuple[int, int]]) -> Tensor:
     """Return the part of the weights of some steps along some of their dimensions."""
     source = weights.tensor
-    axes = tuple(
-        Axis(f"i{k}", kept[k][1] if k in kept else n) for k, n in enumerate(source.shape)
-    )
+    axes = tuple(Axis(f"i{k}", kept[k][1] if k in kept else n) for k, n in enumerate(source.shape))
     places = tuple(a + kept[k][0] if k in kept else a for k, a in enumerate(axes))
     return defined(f"{source.name}_taps", axes, source.element(places))

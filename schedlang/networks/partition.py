@@ -24,8 +24,8 @@ from schedlang.markup.bundle import InNotebooks
 from schedlang.networks.dataflow import Flow, Node, flow_of
 from schedlang.networks.grouping import Draft, drafts
 from schedlang.networks.naming import Naming
-from schedlang.networks.ordering import ordered
-from schedlang.networks.overrides import ends_of, fused, main_name
+from schedlang.networks.ordering import order_for_memory
+from schedlang.networks.overrides import ends_of, fuse_parts, main_name
 from schedlang.networks.table import partition_html, partition_text
 from schedlang.schedule.schedule import empty_schedule
 
@@ -62,21 +62,21 @@ class Part:
         kernel. Names of sizes count: a call has one value for each.
         """
         outputs = self.group.outputs
-        found, sizes = structure(outputs), [v.name for v in variables(outputs)]
-        return f"{found.key} {found.extents} {sizes}"
+        form, sizes = structure(outputs), [v.name for v in variables(outputs)]
+        return f"{form.key} {form.extents} {sizes}"
 
     @cached_property
     def sizes(self) -> tuple[Var, ...]:
         """The sizes that its kernel takes as arguments: no shape of its tensors determines them."""
-        found = sizes_of((*self.group.inputs, *self.group.outputs))
-        return tuple(v for v in variables(self.group.outputs) if v not in found)
+        determined = sizes_of((*self.group.inputs, *self.group.outputs))
+        return tuple(v for v in variables(self.group.outputs) if v not in determined)
 
 
 @dataclass(frozen=True, eq=False)
 class Partition(InNotebooks):
     """The parts of a network, in the order in which they run.
 
-    ``outputs`` are those of the network, and ``sizes`` the numbers that stand for symbolic sizes in
+    ``outputs`` are the network's, and ``sizes`` the numbers that stand for symbolic sizes in
     its counts. ``partition["conv1"]`` is the part of that name. ``print`` shows a table, and
     ``sl.plot.partition`` a picture.
     """
@@ -119,22 +119,28 @@ class Partition(InNotebooks):
         """
         import networkx as nx
 
-        found = nx.DiGraph(outputs=tuple(t.name for t in self.outputs))
+        graph = nx.DiGraph(outputs=tuple(t.name for t in self.outputs))
         maker: dict[Tensor, Part] = {}
         for part in self.parts:
-            found.add_node(
-                part.name, part=part, kind=part.kind, stages=part.stages, layers=part.layers,
-                flops=part.flops, read_bytes=part.read_bytes, written_bytes=part.written_bytes,
-            )  # fmt: skip
+            graph.add_node(
+                part.name,
+                part=part,
+                kind=part.kind,
+                stages=part.stages,
+                layers=part.layers,
+                flops=part.flops,
+                read_bytes=part.read_bytes,
+                written_bytes=part.written_bytes,
+            )
             passed: dict[str, list[Tensor]] = {}
             for tensor in part.reads:
                 if tensor in maker:
                     passed.setdefault(maker[tensor].name, []).append(tensor)
             for name, tensors in passed.items():
                 moved = sum(self.bytes_of(t) for t in tensors)
-                found.add_edge(name, part.name, tensors=tuple(tensors), bytes=moved)
+                graph.add_edge(name, part.name, tensors=tuple(tensors), bytes=moved)
             maker.update(dict.fromkeys(part.writes, part))
-        return found
+        return graph
 
     def at(self, sizes: Mapping[str, int]) -> Partition:
         """Return the same parts with their counts at other values of symbolic sizes.
@@ -178,9 +184,12 @@ class Partition(InNotebooks):
 
 
 def partition(
-    outputs: Any, cut: Any = (), fuse: Any = (), sizes: Mapping[Any, int] | None = None,
+    outputs: Any,
+    cut: Any = (),
+    fuse: Any = (),
+    sizes: Mapping[Any, int] | None = None,
     layers: Mapping[str, str] | None = None,
-) -> Partition:  # fmt: skip
+) -> Partition:
     """Return the parts into which a network is divided, each of which is one kernel.
 
     ``outputs`` is a tensor or a list of them. The rules:
@@ -234,10 +243,10 @@ def partition(
     flow = flow_of(tensors, values)
     naming = Naming(flow, layers or {})
     ends = ends_of(naming, cut)
-    found, moved = drafts(flow, frozenset(ends))
-    copies = {draft: _read_through(draft, moved, flow) for draft in found}
-    found = fused(naming, found, copies, fuse, ends)
-    parts = _parts(found, {d: _read_through(d, moved, flow) for d in found}, flow, layers or {})
+    whole, moved = drafts(flow, frozenset(ends))
+    copies = {draft: _read_through(draft, moved, flow) for draft in whole}
+    whole = fuse_parts(naming, whole, copies, fuse, ends)
+    parts = _parts(whole, {d: _read_through(d, moved, flow) for d in whole}, flow, layers or {})
     return Partition(_in_order(parts, flow), tensors, {v.name: n for v, n in values.items()})
 
 
@@ -256,31 +265,33 @@ def equal_parts(parts: Sequence[Part]) -> tuple[tuple[Part, ...], ...]:
     >>> [[part.name for part in same] for same in equal_parts(partition(y).parts)]
     [['x', 'y']]
     """
-    found: dict[str, list[Part]] = {}
+    groups: dict[str, list[Part]] = {}
     for part in parts:
-        found.setdefault(part.key, []).append(part)
-    return tuple(tuple(same) for same in found.values())
+        groups.setdefault(part.key, []).append(part)
+    return tuple(tuple(same) for same in groups.values())
 
 
 def _read_through(draft: Draft, moved: frozenset[Node], flow: Flow) -> list[Node]:
     """Return the moved nodes that a part reads, directly or through others."""
-    found: set[Node] = set()
+    through: set[Node] = set()
     stack = list(draft.nodes)
     while stack:
         for tensor in stack.pop().reads:
             source = flow.node_of.get(tensor)
-            if source in moved and source not in found:
-                found.add(source)
+            if source in moved and source not in through:
+                through.add(source)
                 stack.append(source)
-    return sorted(found, key=lambda node: node.index)
+    return sorted(through, key=lambda node: node.index)
 
 
 def _parts(
-    found: Sequence[Draft], copies: Mapping[Draft, Sequence[Node]], flow: Flow,
+    parts: Sequence[Draft],
+    copies: Mapping[Draft, Sequence[Node]],
+    flow: Flow,
     layers: Mapping[str, str],
-) -> list[Part]:  # fmt: skip
+) -> list[Part]:
     """Return the finished parts."""
-    whole = {d: sorted((*d.nodes, *copies[d]), key=lambda node: node.index) for d in found}
+    whole = {d: sorted((*d.nodes, *copies[d]), key=lambda node: node.index) for d in parts}
     needed = dict.fromkeys(flow.outputs)
     for nodes in whole.values():
         own = {t for node in nodes for t in node.outputs}
@@ -289,15 +300,18 @@ def _parts(
 
 
 def _part(
-    draft: Draft, nodes: Sequence[Node], needed: Mapping[Tensor, None], flow: Flow,
+    draft: Draft,
+    nodes: Sequence[Node],
+    needed: Mapping[Tensor, None],
+    flow: Flow,
     layers: Mapping[str, str],
-) -> Part:  # fmt: skip
+) -> Part:
     ops = [op for node in nodes for op in node.ops]
-    made = extracted(ops, flow.names)
+    own = extracted(ops, flow.names)
     main = [t for node in nodes if node in draft.nodes for t in node.outputs]
     writes = tuple(t for t in main if t in needed)
-    group = Subgraph(tuple(made[t] for t in writes))
-    behind = {new: old for old, new in made.items()}
+    group = Subgraph(tuple(own[t] for t in writes))
+    behind = {new: old for old, new in own.items()}
     reads = tuple(behind[t] for t in group.inputs)
     stages = tuple(flow.names[op.outputs[0]] for op in ops)
     # a stage that no layer makes, but the model itself, has the layer ""
@@ -309,7 +323,7 @@ def _part(
 
 def _counted(part: Part, sizes: Mapping[Var, int]) -> Part:
     """Return the part with its operations and bytes at ``sizes``."""
-    read, written = (sum(_bytes(t, sizes) for t in found) for found in (part.reads, part.writes))
+    read, written = (sum(_bytes(t, sizes) for t in ts) for ts in (part.reads, part.writes))
     operations = flops(part.group.outputs, sizes)
     return replace(part, flops=operations, read_bytes=read, written_bytes=written)
 
@@ -329,7 +343,7 @@ def _in_order(parts: Sequence[Part], flow: Flow) -> tuple[Part, ...]:
     reads = {part: part.reads for part in parts}
     writes = {part: part.writes for part in parts}
     size = {t: _bytes(t, flow.sizes) for p in parts for t in p.writes if t not in flow.outputs}
-    return tuple(ordered(parts, reads, writes, size))
+    return tuple(order_for_memory(parts, reads, writes, size))
 
 
 def _bytes(tensor: Tensor, sizes: Mapping[Var, int]) -> int:

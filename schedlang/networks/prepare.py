@@ -19,7 +19,7 @@ from schedlang.compute.work import flops, of_point
 from schedlang.errors import SpillWarning, StrideWarning
 from schedlang.networks.ahead import in_order, in_scans, known_tensors
 from schedlang.networks.dataflow import COPY, kind_of
-from schedlang.networks.folding import Folded, folded
+from schedlang.networks.folding import Folded, fold_scales
 from schedlang.networks.weights import contiguous, weight_array
 from schedlang.state.initial import stage_names
 from schedlang.target import Target
@@ -69,19 +69,19 @@ class Prepared:
         """
         if self.kept is not None:
             return dict(self.kept)
-        found = {t: contiguous(array) for t, array in self.params.items()}
+        arrays = {t: contiguous(array) for t, array in self.params.items()}
         light: dict[Tensor, Tensor] = {}
         for place, tensor in self.computed.items():
             if flops([tensor]) > MOST_FLOPS:
-                found[place] = self._by_kernel(tensor)
+                arrays[place] = self._by_kernel(tensor)
             else:
                 light[place] = tensor
         if light:
             oracle = reference(list(light.values()))
-            made = oracle(*(self.given[t] for t in oracle.inputs))
-            made = made if isinstance(made, tuple) else (made,)
-            found.update((t, contiguous(array)) for t, array in zip(light, made))
-        return {t: found[t] for t in (*self.params, *self.computed)}
+            results = oracle(*(self.given[t] for t in oracle.inputs))
+            results = results if isinstance(results, tuple) else (results,)
+            arrays.update((t, contiguous(array)) for t, array in zip(light, results))
+        return {t: arrays[t] for t in (*self.params, *self.computed)}
 
     def _by_kernel(self, tensor: Tensor) -> np.ndarray:
         with warnings.catch_warnings():
@@ -94,9 +94,11 @@ class Prepared:
 
 
 def prepare(
-    outputs: Any, params: Mapping[Tensor, Any] | None = None, fold: bool = True,
+    outputs: Any,
+    params: Mapping[Tensor, Any] | None = None,
+    fold: bool = True,
     rewrite: Rewrite | None = None,
-) -> Prepared:  # fmt: skip
+) -> Prepared:
     """Return a network in which all that depends on its weights alone is computed ahead.
 
     ``outputs`` is a tensor or a list of them, and ``params`` has an array for each placeholder that
@@ -109,7 +111,7 @@ def prepare(
     compute the same, such as those of :func:`~schedlang.networks.layouts.blocked_layouts`.
 
     With ``fold``, a scale after a convolution or a product goes into its weights:
-    :func:`~schedlang.networks.folding.folded` says when, and how results change.
+    :func:`~schedlang.networks.folding.fold_scales` says when, and how results change.
 
     Raises :class:`~schedlang.errors.NetworkError` for a weight whose array does not fit, or that is
     no placeholder.
@@ -128,24 +130,28 @@ def prepare(
     tensors = tuple(outputs) if isinstance(outputs, (list, tuple)) else (outputs,)
     given = {t: weight_array(t, value) for t, value in (params or {}).items()}
     inputs = tuple(t for t in placeholders(tensors) if t not in given)
-    whole, notes = folded(tensors, given) if fold else (tensors, ())
+    whole, notes = fold_scales(tensors, given) if fold else (tensors, ())
     if rewrite is not None:
         whole = rewrite(whole, given)
     ops = operations(whole)
-    names = {op.outputs[0]: name for op, name in stage_names(ops).items()
-             if not isinstance(op, PlaceholderOp)}  # fmt: skip
-    frontier = _frontier(ops, whole, given)
-    places = {
-        t: PlaceholderOp(name_of(t, names), t.shape, t.dtype).output() for t in frontier
+    names = {
+        op.outputs[0]: name
+        for op, name in stage_names(ops).items()
+        if not isinstance(op, PlaceholderOp)
     }
+    frontier = _frontier(ops, whole, given)
+    places = {t: PlaceholderOp(name_of(t, names), t.shape, t.dtype).output() for t in frontier}
     copies = extracted(in_order(whole, ends=places), names, places)
-    made = tuple(copies.get(t, t) for t in whole)
-    read = placeholders(made)
+    results = tuple(copies.get(t, t) for t in whole)
+    read = placeholders(results)
     return Prepared(
-        made, inputs, {t: array for t, array in given.items() if t in read},
+        results,
+        inputs,
+        {t: array for t, array in given.items() if t in read},
         {new: old for old, new in places.items() if new in read},
-        {t: given[t] for t in placeholders(frontier)}, notes,
-    )  # fmt: skip
+        {t: given[t] for t in placeholders(frontier)},
+        notes,
+    )
 
 
 def _frontier(
@@ -159,7 +165,7 @@ def _frontier(
         stays[op] = not isinstance(op, PlaceholderOp) and (
             op.outputs[0] not in known or op in kept or _only_grows(op)
         )
-    found: dict[Tensor, None] = {}
+    frontier: dict[Tensor, None] = {}
     needed = [t.op for t in outputs]
     seen: set[Operation] = set()
     while needed:
@@ -172,9 +178,9 @@ def _frontier(
                 if isinstance(tensor.op, PlaceholderOp) or stays[tensor.op]:
                     needed.append(tensor.op)
                 else:
-                    found.setdefault(tensor)
+                    frontier.setdefault(tensor)
     place = {op: k for k, op in enumerate(ops)}
-    return sorted(found, key=lambda t: (place[t.op], t.value_index))
+    return sorted(frontier, key=lambda t: (place[t.op], t.value_index))
 
 
 def _only_grows(op: Operation) -> bool:

@@ -10,7 +10,7 @@ from schedlang.autotune.at_once.known import find_known, sources
 from schedlang.autotune.at_once.scheduler import choose
 from schedlang.autotune.model.problems import problem_of
 from schedlang.compute.graph import variables
-from schedlang.networks.compiled import Compiled, planned, with_parts
+from schedlang.networks.compiled import Compiled, by_plan, with_parts
 from schedlang.networks.kernels import Source
 from schedlang.networks.partition import Part, equal_parts
 from schedlang.networks.plan import KernelSchedule, Plan
@@ -41,7 +41,7 @@ class Present:
     def schedule(self, key: str) -> Schedule | None:
         """Return the schedule of the kernel of the parts with this key.
 
-        ``None`` if no part has it, or if it is that of the cost model, with which a search begins.
+        ``None`` if no part has it, or if the cost model chose it: a search begins with that one.
         """
         first = next((part for part in self._parts if part.key == key), None)
         kept = None if first is None else self._kept(first, self.every)
@@ -55,12 +55,12 @@ class Present:
         It has parts. A call that was made meanwhile has settled the forms of convolutions.
         """
         database = now.plan.database if self.database is None else self.database
-        made = planned(now, replace(now.plan, database=database, saved=None, given={}))
-        if self.open and made.plan.forms is None:
-            made = replace(made, divided=None)
-        made = with_parts(made)
-        given = self._staying(now.plan, searches, made.partition.parts)
-        return replace(made, plan=replace(made.plan, given=given))
+        renewed = by_plan(now, replace(now.plan, database=database, saved=None, given={}))
+        if self.open and renewed.plan.forms is None:
+            renewed = replace(renewed, divided=None)
+        renewed = with_parts(renewed)
+        given = self._staying(now.plan, searches, renewed.partition.parts)
+        return replace(renewed, plan=replace(renewed.plan, given=given))
 
     def _staying(
         self, now: Plan, searches: Sequence[Tuned], parts: Sequence[Part]
@@ -88,7 +88,7 @@ class Present:
         return staying
 
     def _kept(self, first: Part, every: bool = False) -> KernelSchedule | None:
-        """Return the schedule of the kernel of a part; ``None`` for that of the cost model."""
+        """Return the schedule of a part's kernel; ``None`` if the cost model chose it."""
         network, plan = self.network, self.network.plan
         if first.name in plan.schedules:
             return plan.schedules[first.name]
@@ -98,9 +98,9 @@ class Present:
         problem = problem_of(outputs, network.target, {})
         if not (every or sizes) and find_known(problem, sources(outputs, plan.database)) is None:
             return None
-        made = next((k for k in network.kernels or () if k.name == first.name), None)
-        if made is not None:
-            return KernelSchedule(made.schedule.to_json(), (made.origin, made.note))
+        kernel = next((k for k in network.kernels or () if k.name == first.name), None)
+        if kernel is not None:
+            return KernelSchedule(kernel.schedule.to_json(), (kernel.origin, kernel.note))
         among = surroundings(self._parts, network.target)
         cold, team = among.cold(first), among.team
         choice = choose(outputs, network.target, None, plan.database, cold, team)

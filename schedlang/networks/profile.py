@@ -62,10 +62,10 @@ class KernelTime:
 class NetworkProfile(InNotebooks):
     """The result of :meth:`Network.profile <schedlang.networks.network.Network.profile>`.
 
-    ``seconds`` are those of one call, the fastest of ``runs``, and ``kernels`` what each part took
-    of it, in the order in which they run. ``profile["conv1"]`` is that of one part. ``print`` shows
-    a table, the longest first; a notebook adds a chart, and the loop nests of the longest.
-    ``note`` is a sentence about the times.
+    ``seconds`` is the time of one call, the fastest of ``runs``. ``kernels`` are the times of the
+    parts in it, in the order in which they run, and ``profile["conv1"]`` is the time of one part.
+    ``print`` shows a table, the longest first; a notebook adds a chart, and the loop nests of the
+    longest. ``note`` is a sentence about the times.
     """
 
     name: str
@@ -116,9 +116,12 @@ class NetworkProfile(InNotebooks):
 
 
 def profile(
-    module: NetworkModule, partition: Partition, kernels: Mapping[str, PartKernel],
-    args: Sequence[Any], repeat: int,
-) -> NetworkProfile:  # fmt: skip
+    module: NetworkModule,
+    partition: Partition,
+    kernels: Mapping[str, PartKernel],
+    args: Sequence[Any],
+    repeat: int,
+) -> NetworkProfile:
     """Return the profile of a module that runs a partition, with the arguments of a call.
 
     ``kernels`` has the kernel of each part.
@@ -140,7 +143,7 @@ def profile(
         seconds, runs, sizes = _stamped(module, len(partition), args, repeat)
     total = sum(seconds) or 1e-9
     calls = {call.name: call for call in module.calls}
-    made = []
+    times = []
     # a call also takes sizes of inputs that no part reads
     known = {name: size for name, size in sizes.items() if name in partition.sizes}
     for part, spent in zip(partition.at(known), seconds):
@@ -149,15 +152,21 @@ def profile(
         rates = part.flops / spent / 1e9, moved / spent / 1e9
         dtype = part.writes[0].dtype
         most = gpu_ceilings(dtype) if facts.timing == "events" else ceilings(dtype, *rates)
-        made.append(
+        times.append(
             KernelTime(
-                part.name, spent, spent / total, *rates, most.seconds(part.flops, moved) / spent,
-                calls[part.name].lines, part.stages, part.layers,
+                part.name,
+                spent,
+                spent / total,
+                *rates,
+                most.seconds(part.flops, moved) / spent,
+                calls[part.name].lines,
+                part.stages,
+                part.layers,
                 kernels[part.name].kernel.loop_nest,
             )
-        )  # fmt: skip
+        )
     note = EMULATED if facts.timing == "none" else ""
-    return NetworkProfile(module.name, sum(seconds), tuple(made), runs, note)
+    return NetworkProfile(module.name, sum(seconds), tuple(times), runs, note)
 
 
 def _stamped(
@@ -181,9 +190,12 @@ def _stamped(
 
 
 def _seconds_per_tick(
-    spans: Sequence[tuple[float, int]], rows: Sequence[np.ndarray], start: Callable[..., None],
-    flat: Sequence[Any], times: np.ndarray,
-) -> float:  # fmt: skip
+    spans: Sequence[tuple[float, int]],
+    rows: Sequence[np.ndarray],
+    start: Callable[..., None],
+    flat: Sequence[Any],
+    times: np.ndarray,
+) -> float:
     """Return the seconds of a tick, from the clock at the ends of the first and the last call."""
     (first, began), (last, ended) = spans[0], spans[-1]
     if ended <= began:
@@ -195,9 +207,13 @@ def _seconds_per_tick(
 def _cells(kernel: KernelTime) -> tuple[str, ...]:
     first, last = kernel.lines
     return (
-        duration(kernel.seconds), f"{kernel.share:.1%}", f"{kernel.gflops:.1f}",
-        f"{kernel.gbps:.1f}", f"{kernel.bound:.0%}", f"{first}-{last}",
-    )  # fmt: skip
+        duration(kernel.seconds),
+        f"{kernel.share:.1%}",
+        f"{kernel.gflops:.1f}",
+        f"{kernel.gbps:.1f}",
+        f"{kernel.bound:.0%}",
+        f"{first}-{last}",
+    )
 
 
 def _label(kernel: KernelTime) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from schedlang.compute.tensor import Tensor
-from schedlang.networks.assembly import Assembly, counted
+from schedlang.networks.assembly import Assembly
 from schedlang.networks.data import ModuleData
 from schedlang.networks.launched_calls import LaunchedCalls
 from schedlang.networks.linked_calls import LinkedCalls
@@ -22,10 +22,15 @@ from schedlang.targets.loops import PrintedBackend
 
 
 def module_data(
-    name: str, inputs: Sequence[Given], outputs: Sequence[Tensor], params: Sequence[Tensor],
-    calls: Sequence[KernelCall], target: Target, fastmath: bool = False,
+    name: str,
+    inputs: Sequence[Given],
+    outputs: Sequence[Tensor],
+    params: Sequence[Tensor],
+    calls: Sequence[KernelCall],
+    target: Target,
+    fastmath: bool = False,
     flush_denormals: bool = False,
-) -> ModuleData:  # fmt: skip
+) -> ModuleData:
     """Return the data of the module that makes the ``calls`` in order.
 
     ``inputs`` are what a call of the module takes, ``outputs`` what it returns, ``params`` what it
@@ -44,13 +49,25 @@ def module_data(
     else:
         assembly = LaunchedCalls(roles, fastmath, target)
     layout = assembly.layout()
-    made, memory = assembly.assembled(layout), layout.memory
+    file, memory = assembly.assembled(layout), layout.memory
     plan, sized = (memory, None) if isinstance(memory, MemoryPlan) else (None, memory)
     return ModuleData(
-        assembly.public, target, made.entry, made.listing.text, made.serial_text,
-        signature_of(assembly.nest, frozenset()), layout.storage, plan, made.calls, fastmath, sized,
-        made.machine, made.device, roles.checks, made.listing.launches,
-    )  # fmt: skip
+        assembly.public,
+        target,
+        file.entry,
+        file.listing.text,
+        file.serial_text,
+        signature_of(assembly.nest, frozenset()),
+        layout.storage,
+        plan,
+        file.calls,
+        fastmath,
+        sized,
+        file.machine,
+        file.device,
+        roles.checks,
+        file.listing.launches,
+    )
 
 
-__all__ = ["KernelCall", "counted", "module_data"]
+__all__ = ["KernelCall", "module_data"]

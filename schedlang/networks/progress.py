@@ -74,9 +74,11 @@ class Silent:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         pass
 
     def search(self, number: int, name: str, parts: int) -> None:
@@ -108,14 +110,19 @@ class Bar(Silent):
         self._deadline, self._drawn, self._total = deadline, 0.0, searches
         self._text, self._trials, self._best = "", 0, float("inf")
         text = TextColumn(
-            "{task.description}", markup=False,
+            "{task.description}",
+            markup=False,
             table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1),
-        )  # fmt: skip
+        )
         self._lines = Lines(
-            BarColumn(bar_width=16), MofNCompleteColumn(), text,
-            console=Console(stderr=True) if console is None else console, expand=True,
-            auto_refresh=False, redirect_stdout=False,
-        )  # fmt: skip
+            BarColumn(bar_width=16),
+            MofNCompleteColumn(),
+            text,
+            console=Console(stderr=True) if console is None else console,
+            expand=True,
+            auto_refresh=False,
+            redirect_stdout=False,
+        )
         self._task = self._lines.add_task("", total=searches)
 
     def __enter__(self) -> Progress:
@@ -123,9 +130,11 @@ class Bar(Silent):
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         # shows the cursor again, also after Ctrl-C
         self._lines.stop()
 

@@ -13,34 +13,37 @@ from schedlang.expr.nodes import Expr
 from schedlang.expr.visit import rewrite
 
 
-def reading(op: ComputeOp, made: Mapping[Tensor, Tensor]) -> ComputeOp:
+def with_operands(op: ComputeOp, substitutes: Mapping[Tensor, Tensor]) -> ComputeOp:
     """Return an operation that reads what stands for its operands; itself if nothing does.
 
     >>> from schedlang import placeholder
     >>> A, B = placeholder((4,), name="A"), placeholder((4,), name="B")
-    >>> reading((A + 1).op, {A: B}).body
+    >>> with_operands((A + 1).op, {A: B}).body
     (B[i] + 1,)
     """
-    if not any(t in made for t in op.input_tensors):
+    if not any(t in substitutes for t in op.input_tensors):
         return op
     memo: dict[int, Expr] = {}
 
     def changed(node: Expr) -> Expr | None:
-        if isinstance(node, Read) and node.tensor in made:
-            return Read(made[node.tensor], node.indices, node.dtype, node.weak)
+        if isinstance(node, Read) and node.tensor in substitutes:
+            return Read(substitutes[node.tensor], node.indices, node.dtype, node.weak)
         return None
 
     def copies(roots: Sequence[Expr] | None) -> tuple[Expr, ...] | None:
         return None if roots is None else tuple(rewrite(root, changed, memo) for root in roots)
 
-    return changed_to(
-        op, body=copies(op.body) or (), init=copies(op.init), destination=copies(op.destination),
+    return with_fields(
+        op,
+        body=copies(op.body) or (),
+        init=copies(op.init),
+        destination=copies(op.destination),
         where=None if op.where is None else rewrite(op.where, changed, memo),
-    )  # fmt: skip
+    )
 
 
-def changed_to(op: ComputeOp, **fields: Any) -> ComputeOp:
-    """Return an operation with other ``fields``; its tensors have the names of those of ``op``."""
+def with_fields(op: ComputeOp, **fields: Any) -> ComputeOp:
+    """Return an operation with other ``fields``, whose tensors keep their names."""
     twin = replace(op, **fields, outputs=())
     results = finished(twin, len(op.outputs), several=True)
     for old, new in zip(op.outputs, results):

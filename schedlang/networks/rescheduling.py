@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 from schedlang.errors import NetworkError, explain, listed, nearest
-from schedlang.networks.compiled import Compiled, planned, with_kernels
+from schedlang.networks.compiled import Compiled, by_plan, with_kernels
 from schedlang.networks.kernels import part_kernels
 from schedlang.networks.plan import with_schedule
 from schedlang.schedule.schedule import Schedule
 
 
-def rescheduled(network: Compiled, part: str, schedule: Any) -> Compiled:
+def with_given_schedule(network: Compiled, part: str, schedule: Any) -> Compiled:
     """Return a network with the kernel of a part under another schedule.
 
     Raises :class:`~schedlang.errors.NetworkError` for an unknown part, for what is no schedule, and
@@ -21,8 +21,8 @@ def rescheduled(network: Compiled, part: str, schedule: Any) -> Compiled:
     """
     network = with_kernels(network)
     kernels = network.kernels or ()
-    made = next((kernel for kernel in kernels if part in kernel.parts), None)
-    if made is None:
+    named = next((kernel for kernel in kernels if part in kernel.parts), None)
+    if named is None:
         names = [name for kernel in kernels for name in kernel.parts]
         hint = nearest(str(part), names) or f"; the parts are {listed(names)}"
         raise NetworkError(f"reschedule({part!r}): there is no part {part!r}{hint}")
@@ -30,22 +30,23 @@ def rescheduled(network: Compiled, part: str, schedule: Any) -> Compiled:
         raise NetworkError(
             explain(
                 f"reschedule({part!r}) with an object of type {type(schedule).__name__}",
-                "it is no schedule", "Give a changed net.kernels[...].schedule.",
+                "it is no schedule",
+                "Give a changed net.kernels[...].schedule.",
             )
-        )  # fmt: skip
-    if list(schedule.outputs) != list(made.schedule.outputs):
+        )
+    if list(schedule.outputs) != list(named.schedule.outputs):
         given = ", ".join(t.name for t in schedule.outputs)
         raise NetworkError(
             explain(
                 f"reschedule({part!r}) with a schedule of {given}",
                 "it is of another computation than the kernel",
                 "Change the schedule of this kernel, net.kernels[...].schedule, or make "
-                f'one of net.partition["{made.name}"].group.outputs.',
+                f'one of net.partition["{named.name}"].group.outputs.',
             )
         )
-    name, steps = made.name, schedule.to_json()
-    same = [network.partition[other] for other in made.parts]
+    name, steps = named.name, schedule.to_json()
+    same = [network.partition[other] for other in named.parts]
     plan = with_schedule(network.plan, name, steps, same[0].key)
     (new,) = part_kernels(same, network.target, plan.database, plan.steps, plan.origins)
-    others = tuple(new if kernel is made else kernel for kernel in kernels)
-    return replace(planned(network, plan), kernels=others)
+    others = tuple(new if kernel is named else kernel for kernel in kernels)
+    return replace(by_plan(network, plan), kernels=others)

@@ -34,7 +34,7 @@ Given = Union[Tensor, Var]
 class KernelCall:
     """A call of a kernel in a network.
 
-    ``nest`` and ``signature`` are those of the kernel, as :func:`schedlang.build` makes it.
+    ``nest`` and ``signature`` are the kernel's, as :func:`schedlang.build` makes them.
     ``args`` are the tensors of the network (and scalars) that it is given for the parameters of the
     signature. ``stages`` and ``layers`` are what it computes, and ``schedule`` is a phrase that
     says where its schedule comes from, for comments. ``check`` is what a call checks of the kernel
@@ -61,9 +61,13 @@ class Roles:
     """
 
     def __init__(
-        self, name: str, inputs: Sequence[Given], outputs: Sequence[Tensor],
-        params: Sequence[Tensor], calls: Sequence[KernelCall],
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        inputs: Sequence[Given],
+        outputs: Sequence[Tensor],
+        params: Sequence[Tensor],
+        calls: Sequence[KernelCall],
+    ) -> None:
         self.name, self.calls = name, calls
         self.inputs, self.outputs, self.params = inputs, outputs, params
         self._param_names = param_names(params)
@@ -160,8 +164,8 @@ class Roles:
     def checks(self) -> tuple[SizeCheck, ...]:
         """The checks of the kernels against the sizes of a call, one for each kernel."""
         # equal kernels share the object
-        found = {id(call.check): call.check for call in self.calls if call.check is not None}
-        return tuple(found.values())
+        checks = {id(call.check): call.check for call in self.calls if call.check is not None}
+        return tuple(checks.values())
 
     @property
     def stored(self) -> list[Tensor]:
@@ -169,21 +173,19 @@ class Roles:
         outputs = set(self.outputs)
         return [t for t in self.written if t not in outputs]
 
-    def lifetimes(
-        self, kernels: Sequence[Scratch]
-    ) -> tuple[list[Lifetime], list[tuple[str, str]]]:
+    def lifetimes(self, kernels: Sequence[Scratch]) -> tuple[list[Lifetime], list[tuple[str, str]]]:
         """Return what the arena holds, and what may take over the memory of what."""
-        found = [
-            Lifetime(self.named(t), bytes_of(t), self.written[t], self.last[t])
-            for t in self.stored
+        lifetimes = [
+            Lifetime(self.named(t), bytes_of(t), self.written[t], self.last[t]) for t in self.stored
         ]
-        return [*found, *self.scratch(kernels)], self.in_place()
+        return [*lifetimes, *self.scratch(kernels)], self.in_place()
 
     def scratch(self, kernels: Sequence[Scratch]) -> list[Lifetime]:
         """Return the storage that kernels are given, during their calls."""
         return [
             Lifetime(self.scratch_name(position), kernel.shared, position, position)
-            for position, kernel in enumerate(kernels) if kernel.shared
+            for position, kernel in enumerate(kernels)
+            if kernel.shared
         ]
 
     def in_place(self) -> list[tuple[str, str]]:
@@ -199,7 +201,7 @@ class Roles:
         return pairs
 
     def sized(self, nest: Nest, kernels: Sequence[Scratch]) -> SizedMemory:
-        """Return what the arena holds at the sizes of a call, whose arguments are those of nest."""
+        """Return what the arena holds at the sizes of a call, whose arguments are ``nest``'s."""
         stored = self.stored
         args = (*nest.args, *(self.buffer(t) for t in stored))
         whole = replace(nest, args=args)
@@ -207,15 +209,18 @@ class Roles:
         signature = signature_of(whole, frozenset())
         tensors = signature.parameters[len(nest.args) :]
         return SizedMemory(
-            replace(signature, parameters=()), tensors, lives, tuple(self.scratch(kernels)),
+            replace(signature, parameters=()),
+            tensors,
+            lives,
+            tuple(self.scratch(kernels)),
             tuple(self.in_place()),
-        )  # fmt: skip
+        )
 
     def between(self, memory: SizedMemory) -> list[Between]:
         """Return the arrays of the arena in the order of ``memory``, for the text of a file."""
         buffers = [Buffer(self.named(t), t.dtype, t.shape) for t in self.stored]
-        found = [Between(b, *lives) for b, lives in zip(buffers, memory.lives)]
-        return found + [
+        between = [Between(b, *lives) for b, lives in zip(buffers, memory.lives)]
+        return between + [
             Between(Buffer(s.name, BYTES, (s.bytes,)), s.first, s.last) for s in memory.scratch
         ]
 
@@ -232,23 +237,23 @@ def param_names(params: Sequence[Tensor]) -> dict[Tensor, str]:
     >>> list(param_names([w, b, other]).values())
     ['w', 'b', 'w_1']
     """
-    taken: set[str] = set()
-    return {tensor: _fresh(tensor.name, taken) for tensor in params}
+    names: set[str] = set()
+    return {tensor: _fresh(tensor.name, names) for tensor in params}
 
 
-def _fresh(wanted: str, taken: set[str]) -> str:
+def _fresh(wanted: str, names: set[str]) -> str:
     """Return ``wanted``, or with a number behind it, and add it to the names that are ``taken``."""
-    name = next(n for n in _numbered(wanted) if n not in taken)
-    taken.add(name)
+    name = next(n for n in _numbered(wanted) if n not in names)
+    names.add(name)
     return name
 
 
 def _sizes(args: Sequence[Given]) -> tuple[Var, ...]:
     """Return the sizes that the shapes of ``args`` determine, in the order in which they appear."""
-    found = sizes_of(args)
+    determined = sizes_of(args)
     extents = (e for a in args if isinstance(a, Tensor) for e in a.shape if not isinstance(e, int))
     leaves = (leaf for extent in extents for leaf in to_lin(extent).leaves())
-    return tuple(dict.fromkeys(v for v in leaves if isinstance(v, Var) and v in found))
+    return tuple(dict.fromkeys(v for v in leaves if isinstance(v, Var) and v in determined))
 
 
 def _numbered(name: str) -> Iterator[str]:

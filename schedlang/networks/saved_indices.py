@@ -67,9 +67,11 @@ def check_indices(
     """
     ops = operations(outputs)
     accesses = [
-        found for op in ops if isinstance(op, ComputeOp)
-        for found in itertools.chain(_ends(op), _accesses(op))
-    ]  # fmt: skip
+        index
+        for op in ops
+        if isinstance(op, ComputeOp)
+        for index in itertools.chain(_ends(op), _accesses(op))
+    ]
     ranges = ElementRanges(weights, inputs)
     needed = _integers(accesses)
     for op in ops:
@@ -85,18 +87,18 @@ def check_indices(
 
 def _integers(accesses: Sequence[Access]) -> set[Operation]:
     """Return the operations whose integers the ranges of indices depend on."""
-    found: set[Operation] = set()
+    integers: set[Operation] = set()
     roots = [root for a in accesses for root in (a.index, *(cond for cond, _ in a.path))]
     waiting = [read.tensor for read in reads(roots)]
     while waiting:
         op = waiting.pop().op
-        if not isinstance(op, ComputeOp) or op in found:
+        if not isinstance(op, ComputeOp) or op in integers:
             continue
         # nothing is known of the range of other numbers
         if any(is_whole(t.dtype) for t in op.outputs):
-            found.add(op)
+            integers.add(op)
             waiting += op.input_tensors
-    return found
+    return integers
 
 
 def _ends(op: ComputeOp) -> Iterator[Access]:
@@ -143,8 +145,9 @@ def _accesses(op: ComputeOp) -> Iterator[Access]:
             guard = needed.get(id(node))
             for index, extent in zip(node.indices, node.tensor.shape):
                 if id(index) in gathers or on_data(guard):
-                    yield Access(op, f"{op.name} reads {node}", index, extent, path or (), facts,
-                                 guard)  # fmt: skip
+                    yield Access(
+                        op, f"{op.name} reads {node}", index, extent, path or (), facts, guard
+                    )
     for index, axis in zip(op.destination or (), op.axis):
         if id(index) in gathers or on_data(op.where):
             written = ", ".join(map(str, op.destination or ()))
@@ -206,8 +209,8 @@ class _Origins:
         return weights
 
     def _sources(self, tensors: Sequence[Tensor]) -> list[Tensor]:
-        """Return the placeholders behind ``tensors``; those of its scan for a state."""
-        found: dict[Tensor, None] = {}
+        """Return the placeholders behind ``tensors``; a state has those behind its scan."""
+        sources: dict[Tensor, None] = {}
         seen: set[Tensor] = set()
         waiting = list(tensors)
         while waiting:
@@ -216,8 +219,8 @@ class _Origins:
                     seen.add(tensor)
                     waiting.append(self.scans[tensor].outputs[0])
                 elif tensor not in self.scans:
-                    found.setdefault(tensor)
-        return list(found)
+                    sources.setdefault(tensor)
+        return list(sources)
 
     def _evaluate(self, access: Access, names: str) -> None:
         """Raise unless an index that depends on weights alone is inside at each point."""

@@ -38,22 +38,23 @@ def saved_kernels(
     others = [name for name in head.steps if name not in kernels]
     if missing or others:
         why = (
-            f"{MANIFEST} has no schedule of kernel {missing[0]}" if missing
+            f"{MANIFEST} has no schedule of kernel {missing[0]}"
+            if missing
             else f"{MANIFEST} has a schedule of {printable(others[0])}, which is no kernel"
             f"{nearest(others[0], kernels)}"
-        )  # fmt: skip
+        )
         if head.is_current:
             raise NetworkError(explain(asked, why, _AGAIN))
         again = "Another version of schedlang wrote it: such kernels get new schedules."
         warnings.warn(explain(asked, why, f"{again} {_AGAIN}"), SavedScheduleWarning, stacklevel=3)
-    found: list[PartKernel] = []
+    scheduled: list[PartKernel] = []
     for name, same in kernels.items():
         if name not in head.steps:
             continue
         try:
-            found += part_kernels(same, target, None, {name: head.steps[name]}, head.origins)
+            scheduled += part_kernels(same, target, None, {name: head.steps[name]}, head.origins)
         except Exception as error:
             # lowering may fail in any way for steps that no schedule has
             why = f"the schedule of kernel {name} in {MANIFEST} does not fit: {first_line(error)}"
             raise NetworkError(explain(asked, why, _AGAIN)) from None
-    return None if missing else tuple(found)
+    return None if missing else tuple(scheduled)

@@ -69,10 +69,14 @@ class Saved:
 
 
 def save(
-    folder: str | os.PathLike[str], recipe: Recipe, outputs: Sequence[Tensor], data: ModuleData,
-    weights: Mapping[Tensor, np.ndarray], steps: Mapping[str, str],
+    folder: str | os.PathLike[str],
+    recipe: Recipe,
+    outputs: Sequence[Tensor],
+    data: ModuleData,
+    weights: Mapping[Tensor, np.ndarray],
+    steps: Mapping[str, str],
     origins: Mapping[str, Origin],
-) -> Path:  # fmt: skip
+) -> Path:
     """Write a network to a new folder; ``weights`` are those that the module reads, in its order.
 
     ``steps`` are the schedules of kernels as JSON, and ``origins`` say where these came from, each
@@ -94,29 +98,36 @@ def save(
     read = placeholders(tensors)
     named = dict(zip(weights, (place.name for place in data.storage.params)))
     manifest = {
-        "format": FORMAT, "version": VERSION, "schedlang": __version__, "name": recipe.name,
-        "graph": to_data(tensors), "outputs": len(outputs),
+        "format": FORMAT,
+        "version": VERSION,
+        "schedlang": __version__,
+        "name": recipe.name,
+        "graph": to_data(tensors),
+        "outputs": len(outputs),
         "inputs": [read.index(t) for t in recipe.inputs],
         "weights": [[read.index(t), name] for t, name in named.items()],
-        "layers": dict(recipe.layers), "cut": list(recipe.cut),
+        "layers": dict(recipe.layers),
+        "cut": list(recipe.cut),
         "fuse": [list(names) for names in recipe.fuse],
         "structure": structure.to_json(recipe.structure),
-        "flush_denormals": recipe.flush_denormals, "steps": dict(steps),
-        "origins": dict(origins), "target": {"kind": kind, "arch": data.target.arch},
-    }  # fmt: skip
+        "flush_denormals": recipe.flush_denormals,
+        "steps": dict(steps),
+        "origins": dict(origins),
+        "target": {"kind": kind, "arch": data.target.arch},
+    }
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
+        new = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
         try:
-            (made / SOURCE).write_text(text, encoding="utf-8")
-            _write_arrays(made / WEIGHTS, {name: weights[t] for t, name in named.items()})
-            (made / MANIFEST).write_text(json.dumps(manifest, allow_nan=False), encoding="utf-8")
-            made.chmod(0o755)
+            (new / SOURCE).write_text(text, encoding="utf-8")
+            _write_arrays(new / WEIGHTS, {name: weights[t] for t, name in named.items()})
+            (new / MANIFEST).write_text(json.dumps(manifest, allow_nan=False), encoding="utf-8")
+            new.chmod(0o755)
             if path.exists():
                 path.rmdir()
-            made.replace(path)
+            new.replace(path)
         finally:
-            shutil.rmtree(made, ignore_errors=True)
+            shutil.rmtree(new, ignore_errors=True)
     except OSError as error:
         raise NetworkError(f"{asked}: {error.strerror or error}") from None
     return path
@@ -154,9 +165,12 @@ def check_destination(folder: str | os.PathLike[str], target: Target) -> Path:
     """
     if not target.facts.saved:
         raise NetworkError(
-            explain(f"save({os.fspath(folder)!r})", f'the network is for target="{target.kind}"',
-                    'Build it with target="cpu", or for a GPU with "cuda" or "cuda-emulator".')
-        )  # fmt: skip
+            explain(
+                f"save({os.fspath(folder)!r})",
+                f'the network is for target="{target.kind}"',
+                'Build it with target="cpu", or for a GPU with "cuda" or "cuda-emulator".',
+            )
+        )
     return check_folder(folder)
 
 
@@ -168,14 +182,20 @@ def check_folder(folder: str | os.PathLike[str]) -> Path:
     path = Path(folder).resolve()
     if path == Path.cwd():
         raise NetworkError(
-            explain(f"save({os.fspath(folder)!r})", "it is the current folder",
-                    "Give a new folder, or an empty one.")
-        )  # fmt: skip
+            explain(
+                f"save({os.fspath(folder)!r})",
+                "it is the current folder",
+                "Give a new folder, or an empty one.",
+            )
+        )
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise NetworkError(
-            explain(f"save({os.fspath(folder)!r})", "it exists already",
-                    "Give a new folder, or an empty one.")
-        )  # fmt: skip
+            explain(
+                f"save({os.fspath(folder)!r})",
+                "it exists already",
+                "Give a new folder, or an empty one.",
+            )
+        )
     return path
 
 
@@ -185,8 +205,8 @@ def manifest_of(folder: str | os.PathLike[str]) -> bytes:
     Raises :class:`~schedlang.errors.NetworkError` if it cannot be read.
     """
     with _refusing(folder):
-        found = (Path(folder) / MANIFEST).read_bytes()
-    return found
+        content = (Path(folder) / MANIFEST).read_bytes()
+    return content
 
 
 def head_of(folder: str | os.PathLike[str], manifest: bytes) -> Head:
@@ -198,23 +218,28 @@ def head_of(folder: str | os.PathLike[str], manifest: bytes) -> Head:
         data = _checked(Path(folder), json.loads(manifest))
         outputs = _count(data["outputs"], data["graph"]["outputs"])
         of = data["target"]
-        found = Head(
-            check_name(data["name"], "a network"), structure.from_json(data["structure"], outputs),
+        head = Head(
+            check_name(data["name"], "a network"),
+            structure.from_json(data["structure"], outputs),
             options_of_prepared(
-                tuple(map(_text, data["cut"])), tuple(tuple(map(_text, f)) for f in data["fuse"]),
+                tuple(map(_text, data["cut"])),
+                tuple(tuple(map(_text, f)) for f in data["fuse"]),
                 _flag(data["flush_denormals"]),
             ),
-            _texts(data["steps"]), origins_of(data["origins"], data["version"] == _TEXTS),
+            _texts(data["steps"]),
+            origins_of(data["origins"], data["version"] == _TEXTS),
             Target(_text(of["kind"]), arch=_text(of["arch"])),
             (data["version"], data.get("schedlang")) == (VERSION, __version__),
-        )  # fmt: skip
-    return found
+        )
+    return head
 
 
 def load_saved(
-    folder: str | os.PathLike[str], manifest: bytes, head: Head,
+    folder: str | os.PathLike[str],
+    manifest: bytes,
+    head: Head,
     arrays: Mapping[str, np.ndarray] | None = None,
-) -> Saved:  # fmt: skip
+) -> Saved:
     """Return the network in a folder that :func:`save` wrote, whose ``manifest`` was read.
 
     Its Python is not run and nothing is unpickled: the graph in the manifest is checked as one that
@@ -299,7 +324,7 @@ def _write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def _arrays(path: Path, names: Mapping[Tensor, str]) -> dict[str, np.ndarray]:
-    """Return the arrays of a file of weights, by their names, which are those of placeholders."""
+    """Return the arrays of a file of weights by the names of their placeholders."""
     wanted: dict[str, Layout] = {}
     for tensor, name in names.items():
         shape = tuple(extent for extent in tensor.shape if isinstance(extent, int))
@@ -313,7 +338,10 @@ def _arrays(path: Path, names: Mapping[Tensor, str]) -> dict[str, np.ndarray]:
 
 
 def _weight(
-    folder: Path, tensor: Tensor, array: np.ndarray, outputs: Sequence[Tensor],
+    folder: Path,
+    tensor: Tensor,
+    array: np.ndarray,
+    outputs: Sequence[Tensor],
     layers: Mapping[str, str],
 ) -> np.ndarray:
     """Return the array of a weight that is checked as one that a script gives."""

@@ -37,7 +37,7 @@ WITH_ROWS, ALONE = 4, 8
 
 def packed_for_scans(
     outputs: Sequence[Tensor], params: Collection[Tensor] = (), target: TargetLike | None = None
-) -> tuple[Tensor, ...]:  # fmt: skip
+) -> tuple[Tensor, ...]:
     """Return tensors that compute ``outputs``, with the weights of scans' steps in panels.
 
     ``params`` are the placeholders that are weights. A weight is packed if a reduction in the steps
@@ -61,17 +61,22 @@ def packed_for_scans(
     scans = [op for op in ops if isinstance(op, ScanOp)]
     known = known_tensors(ops, params)
     steps = dict.fromkeys(
-        op for scan in scans for op in (*step_operations(scan), *(t.op for t in scan.update))
+        op
+        for scan in scans
+        for op in (*step_operations(scan), *(t.op for t in scan.update))
         if isinstance(op, ComputeOp) and op.outputs[0] not in known
-    )  # fmt: skip
-    names = {op.outputs[0]: name for op, name in stage_names(ops).items()
-             if not isinstance(op, PlaceholderOp)}  # fmt: skip
-    made: dict[tuple[Tensor, str], Tensor] = {}
+    )
+    names = {
+        op.outputs[0]: name
+        for op, name in stage_names(ops).items()
+        if not isinstance(op, PlaceholderOp)
+    }
+    panels: dict[tuple[Tensor, str], Tensor] = {}
     changed: dict[Tensor, ComputeOp] = {}
     for op in steps:
-        found = _packed(op, known, names, Target.of(target), made)
-        if found is not None:
-            changed[op.outputs[0]] = found
+        packed = _packed(op, known, names, Target.of(target), panels)
+        if packed is not None:
+            changed[op.outputs[0]] = packed
     if not changed:
         return tuple(outputs)
     copies = extracted(in_order(outputs, changed), names)
@@ -79,9 +84,12 @@ def packed_for_scans(
 
 
 def _packed(
-    op: ComputeOp, known: Collection[Tensor], names: Mapping[Tensor, str], target: Target,
-    made: dict[tuple[Tensor, str], Tensor],
-) -> ComputeOp | None:  # fmt: skip
+    op: ComputeOp,
+    known: Collection[Tensor],
+    names: Mapping[Tensor, str],
+    target: Target,
+    panels: dict[tuple[Tensor, str], Tensor],
+) -> ComputeOp | None:
     """Return a reduction that reads packed weights, or ``None`` if it has none to pack.
 
     ``made`` are the packed weights so far, which equal reads share.
@@ -90,16 +98,16 @@ def _packed(
         return None
     last = next((a for a in reversed(op.axis[1:]) if a.extent != 1), op.axis[-1])
     swap: dict[Tensor, tuple[Tensor, tuple[Expr, ...]]] = {}
-    found = list(reads(op.roots))
+    operands = list(reads(op.roots))
     for read in reads(op.body):
-        once = sum(r.tensor is read.tensor for r in found) == 1
+        once = sum(r.tensor is read.tensor for r in operands) == 1
         axes = _axes(read, op, last) if once and read.tensor in known else None
         if axes is None:
             continue
         panel = _panel(op, last, target.vector_width(read.dtype))
         if -(-int(last.extent) // panel) * panel > MOST_GROWTH * int(last.extent):
             continue
-        tensor = _panels(read, axes, last, panel, names, made)
+        tensor = _panels(read, axes, last, panel, names, panels)
         swap[read.tensor] = tensor, (last // panel, *axes, last % panel)
     if not swap:
         return None
@@ -155,9 +163,13 @@ def _is_counted(axis: Axis) -> bool:
 
 
 def _panels(
-    read: Read, axes: Sequence[Axis], last: Axis, panel: int, names: Mapping[Tensor, str],
-    made: dict[tuple[Tensor, str], Tensor],
-) -> Tensor:  # fmt: skip
+    read: Read,
+    axes: Sequence[Axis],
+    last: Axis,
+    panel: int,
+    names: Mapping[Tensor, str],
+    panels: dict[tuple[Tensor, str], Tensor],
+) -> Tensor:
     """Return the stage of a packed weight: panels along ``last``, the other ``axes``, lanes."""
     count = int(last.extent)
     outer, inner = Axis("panel", -(-count // panel)), Axis("lane", panel)
@@ -172,7 +184,7 @@ def _panels(
     if count % panel:
         value = math.if_then_else(outer * panel + inner < count, value, const(0, read.dtype))
     key = read.tensor, f"{value} over {[a.extent for a in (outer, *own, inner)]}"
-    if key not in made:
+    if key not in panels:
         name = f"{names.get(read.tensor, read.tensor.name)}_packed"
-        made[key] = defined(name, (outer, *own, inner), value)
-    return made[key]
+        panels[key] = defined(name, (outer, *own, inner), value)
+    return panels[key]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class SizeCheck:
     """The checks of a kernel against its ``sizes`` in a call.
 
-    ``part`` is the first part that the kernel computes, and ``layers`` are those of this part.
+    ``part`` is the first part that the kernel computes, and ``layers`` are its layers.
     ``storage`` is what the kernel allocates. If its accesses are proven for all sizes,
     ``graph`` and ``steps`` are empty. Otherwise they are its computation and its schedule as JSON,
     of which its loop nest is made again when it is checked.
@@ -91,11 +91,10 @@ def refusals(network: str, checks: Sequence[SizeCheck]) -> tuple[Refusals, ...]:
     """Return the sizes that the file of a network refuses, of each check that a file can hold."""
     from schedlang.codegen.refused_sizes import Refusals
 
-    found = ((check, conditions(check)) for check in checks)
+    pairs = ((check, conditions(check)) for check in checks)
     return tuple(
-        Refusals(f"network {network}: {check.title}", check.sizes, of)
-        for check, of in found if of
-    )  # fmt: skip
+        Refusals(f"network {network}: {check.title}", check.sizes, of) for check, of in pairs if of
+    )
 
 
 class SizeChecks:

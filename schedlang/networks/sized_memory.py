@@ -42,18 +42,18 @@ class SizedMemory:
         bytes than an address can reach.
         """
         binder = Binder(self.signature, "network")
-        found: list[Lifetime] = []
+        lifetimes: list[Lifetime] = []
         for p, (first, last) in zip(self.tensors, self.lives):
             size = prod(binder.shape(p, sizes)) * itemsize(p.dtype)
-            found.append(Lifetime(p.name, size, first, last))
-        made = plan_memory([*found, *self.scratch], self.in_place)
-        if made.peak >= LARGEST_BYTES:
+            lifetimes.append(Lifetime(p.name, size, first, last))
+        plan = plan_memory([*lifetimes, *self.scratch], self.in_place)
+        if plan.peak >= LARGEST_BYTES:
             given = ", ".join(f"{n}={v}" for n, v in sizes.items())
             raise CallError(
-                f"network {self.signature.name} where {given}: its memory would take {made.peak} "
+                f"network {self.signature.name} where {given}: its memory would take {plan.peak} "
                 "bytes, more than an address can reach"
             )
-        return made
+        return plan
 
     def places(self, plan: MemoryPlan) -> np.ndarray:
         """Return for each of :attr:`names` its first byte and its number of elements, as int64.
@@ -62,9 +62,9 @@ class SizedMemory:
         """
         placed = {p.name: (p.offset, p.bytes) for p in plan.placed}
         dtypes = {p.name: p.dtype for p in self.tensors}
-        found: list[int] = []
+        numbers: list[int] = []
         for name in self.names:
             offset, size = placed[name]
             dtype = dtypes.get(name, BYTES)
-            found += [offset, size // itemsize(part_of(dtype) if is_complex(dtype) else dtype)]
-        return np.array(found, "int64")
+            numbers += [offset, size // itemsize(part_of(dtype) if is_complex(dtype) else dtype)]
+        return np.array(numbers, "int64")

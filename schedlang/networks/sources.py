@@ -25,7 +25,7 @@ from schedlang.networks.cache import (
     Artifact,
     PackedWeights,
     cache_key,
-    packed_weights,
+    load_weights,
     store_weights,
 )
 from schedlang.networks.call import weight_in
@@ -63,7 +63,7 @@ class Source(ABC):
 
     @abstractmethod
     def params_of(self, artifact: Artifact, target: Target, plan: Plan) -> np.ndarray | None:
-        """Return the packed weights, ``None`` if those of an artifact were packed of others."""
+        """Return the packed weights, ``None`` if an artifact's were packed of other weights."""
 
     @abstractmethod
     def stored_params(
@@ -90,7 +90,7 @@ class Source(ABC):
             return self._in_forms(divide, plan.forms)
         if not _timed(target, plan):
             return divide()
-        from schedlang.networks.forms import chosen
+        from schedlang.networks.forms import choose_forms
 
         try:
             # before the times are read: those that are written meanwhile may be read, too
@@ -98,7 +98,7 @@ class Source(ABC):
         except BuildError:
             # no cache folder, and no times: the first call says so
             return divide()
-        return replace(chosen(divide, target, plan.database), trials=trials)
+        return replace(choose_forms(divide, target, plan.database), trials=trials)
 
     def forms(self, target: Target, plan: Plan) -> Forms | None:
         """Return the network in all forms of its convolutions, ``None`` if these are settled."""
@@ -113,9 +113,7 @@ class Source(ABC):
 
         return divide(lambda found: forms.get(found.name, by_rule(found)))
 
-    def _divided(
-        self, target: Target, plan: Plan, *form: Callable[[Convolution], int]
-    ) -> Divided:
+    def _divided(self, target: Target, plan: Plan, *form: Callable[[Convolution], int]) -> Divided:
         from schedlang.networks.dividing import divide_model
 
         return divide_model(self.model, plan.options, target, *form)
@@ -196,7 +194,7 @@ class OfModel(Source):
         if weights is None or weights.values != self._values:
             return None
         size = artifact.data.storage.param_bytes
-        return packed_weights(self._packed_key(target, plan), weights, size)
+        return load_weights(self._packed_key(target, plan), weights, size)
 
     def stored_params(
         self,
@@ -214,7 +212,7 @@ class OfModel(Source):
     def packed(self) -> OfModel:
         """Return this source without arrays.
 
-        Its hash is that of the weights as they are now, if it was not asked for before.
+        Its hash is taken of the weights as they are now, unless it was asked for before.
         """
         hashes = Hashes(self._graph, self._values)
         params = dict.fromkeys(self.given.params, np.empty(0))

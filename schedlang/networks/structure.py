@@ -49,11 +49,15 @@ def from_json(data: Any, outputs: int, depth: int = 0) -> Any:
     if isinstance(data, dict) and len(data) == 1 and depth < 32:
         ((kind, items),) = data.items()
         if kind in ("tuple", "list") and isinstance(items, list):
-            made = [from_json(item, outputs, depth + 1) for item in items]
-            return tuple(made) if kind == "tuple" else made
-        if kind == "dict" and isinstance(items, list) and all(
-            isinstance(item, list) and len(item) == 2 and isinstance(item[0], (str, int))
-            for item in items
-        ):  # fmt: skip
+            parts = [from_json(item, outputs, depth + 1) for item in items]
+            return tuple(parts) if kind == "tuple" else parts
+        if (
+            kind == "dict"
+            and isinstance(items, list)
+            and all(
+                isinstance(item, list) and len(item) == 2 and isinstance(item[0], (str, int))
+                for item in items
+            )
+        ):
             return {key: from_json(value, outputs, depth + 1) for key, value in items}
     raise NetworkError(f"{str(data)[:60]!r} is not the form of what a network returns")

@@ -19,12 +19,12 @@ WIDTH = 40
 _NUMBERS = ("MFLOP", "read", "written")
 
 
-def partition_text(found: Partition) -> str:
+def partition_text(partition: Partition) -> str:
     """Return the table of a partition as text.
 
     The MFLOP count each arithmetic operation once, as ``sl.cost`` does.
     """
-    head, rows = _head(found), [_cells(part, found) for part in found.parts]
+    head, rows = _head(partition), [_cells(part, partition) for part in partition.parts]
     lines: list[list[str]] = [list(head)]
     for row in rows:
         wrapped = [textwrap.wrap(cell, WIDTH) or [""] for cell in row[6:]]
@@ -33,43 +33,48 @@ def partition_text(found: Partition) -> str:
             lines.append([*first, *(cell[k] if k < len(cell) else "" for cell in wrapped)])
     widths = [max(map(len, column)) for column in zip(*lines)]
     numbers = {k for k, name in enumerate(head) if name in _NUMBERS}
-    text = [_headline(found)]
+    text = [_headline(partition)]
     for line in lines:
         cells = (
             cell.rjust(width) if k in numbers else cell.ljust(width)
             for k, (cell, width) in enumerate(zip(line, widths))
         )
         text.append("  ".join(cells).rstrip())
-    return "\n".join([*text, *_notes(found)])
+    return "\n".join([*text, *_notes(partition)])
 
 
-def partition_html(found: Partition) -> str:
+def partition_html(partition: Partition) -> str:
     """Return the table of a partition as HTML."""
-    head, rows = _head(found), [_cells(part, found) for part in found.parts]
+    head, rows = _head(partition), [_cells(part, partition) for part in partition.parts]
     classes = ["number" if name in _NUMBERS else "" for name in head]
     body = [[escape(cell) for cell in row] for row in rows]
-    lines = [f"<p>{escape(line)}</p>" for line in (_headline(found), *_notes(found))]
+    lines = [f"<p>{escape(line)}</p>" for line in (_headline(partition), *_notes(partition))]
     return fragment("\n".join([lines[0], table(head, body, classes), *lines[1:]]))
 
 
-def _headline(found: Partition) -> str:
-    parts, stages = len(found.parts), found.stage_count
+def _headline(partition: Partition) -> str:
+    parts, stages = len(partition.parts), partition.stage_count
     order = ", in the order in which they run" if parts > 1 else ""
     return f"{parts} part{'s' * (parts != 1)} of {stages} stage{'s' * (stages != 1)}{order}"
 
 
-def _head(found: Partition) -> tuple[str, ...]:
-    known = any(part.layers for part in found.parts)
+def _head(partition: Partition) -> tuple[str, ...]:
+    known = any(part.layers for part in partition.parts)
     return ("part", "kind", "result", *_NUMBERS, "stages", *(["layers"] if known else []))
 
 
-def _cells(part: Part, found: Partition) -> list[str]:
+def _cells(part: Part, partition: Partition) -> list[str]:
     results = ", ".join(f"{t.dtype}[{', '.join(map(str, t.shape))}]" for t in part.writes)
     cells = [
-        part.name, part.kind, results, _millions(part.flops), bytes_text(part.read_bytes),
-        bytes_text(part.written_bytes), ", ".join(part.stages),
-    ]  # fmt: skip
-    if any(other.layers for other in found.parts):
+        part.name,
+        part.kind,
+        results,
+        _millions(part.flops),
+        bytes_text(part.read_bytes),
+        bytes_text(part.written_bytes),
+        ", ".join(part.stages),
+    ]
+    if any(other.layers for other in partition.parts):
         cells.append(", ".join(part.layers))
     return [printable(cell) for cell in cells]
 
@@ -78,8 +83,8 @@ def _millions(count: int) -> str:
     return "0" if count == 0 else "< 0.001" if count < 1000 else f"{count / 1e6:,.3f}"
 
 
-def _notes(found: Partition) -> Sequence[str]:
-    if not found.sizes:
+def _notes(partition: Partition) -> Sequence[str]:
+    if not partition.sizes:
         return ()
-    listed = ", ".join(f"{name} = {number}" for name, number in found.sizes.items())
+    listed = ", ".join(f"{name} = {number}" for name, number in partition.sizes.items())
     return (f"counted for {listed}",)

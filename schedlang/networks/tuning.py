@@ -47,7 +47,7 @@ from schedlang.version import __version__
 
 # the least seconds of a search: a shorter one measures nothing
 LEAST_SECONDS = 5.0
-# the part of the time of all searches that is kept for those of kernels that only a choice makes
+# the share of the time that is kept for kernels that only a choice between forms makes
 SPARE = 0.1
 # bytes that are moved in the time of one operation, in a kernel without reuse
 BYTES_PER_OPERATION = 0.1
@@ -56,7 +56,7 @@ _UNTIMED = {
     "events": "no candidate was timed, since the workers have no GPU",
     "none": "no candidate was timed, since the emulator's times say nothing of a GPU",
 }
-# why another schedule that worked does not replace that of a kernel
+# why another schedule that worked does not replace the kernel's own
 _UNMEASURED = "keeps its schedule, which the time was too short to measure"
 # what the table says of rows with 0 in a call
 _UNUSED = (
@@ -176,34 +176,49 @@ class NetworkTuning:
 
 
 def works_of(partition: Partition, forms: Forms | None, target: Target) -> list[Work]:
-    """Return the computations to tune: those of the parts, and of the other forms of these."""
-    found: dict[str, Work] = {}
+    """Return the computations to tune, of the parts and of their other forms."""
+    works: dict[str, Work] = {}
 
     def add(parts: Partition, name_of: Callable[[Part], str], used: bool) -> None:
         among = surroundings(parts.parts, target)
         for same in equal_parts(parts.parts):
             first, names = same[0], tuple(part.name for part in same)
             work = Work(
-                name_of(first), first.group.outputs, names, first.key, among.cold(first),
-                among.team, used,
-            )  # fmt: skip
-            found.setdefault(first.key, work)
+                name_of(first),
+                first.group.outputs,
+                names,
+                first.key,
+                among.cold(first),
+                among.team,
+                used,
+            )
+            works.setdefault(first.key, work)
 
     add(partition, lambda part: part.name, True)
     if forms is not None:
         for divided in forms.divided.values():
             add(divided.partition, partial(forms.named, divided=divided), False)
-    return list(found.values())
+    return list(works.values())
 
 
 def tune(
-    name: str, works: Sequence[Work], target: Target, trials: int | None, timeout: float | None,
-    database: Database | str | os.PathLike[str] | None, executor: Executor | None,
-    progress: Setting, resume: bool, search: Any, seed: int, limits: Limits | None,
+    name: str,
+    works: Sequence[Work],
+    target: Target,
+    trials: int | None,
+    timeout: float | None,
+    database: Database | str | os.PathLike[str] | None,
+    executor: Executor | None,
+    progress: Setting,
+    resume: bool,
+    search: Any,
+    seed: int,
+    limits: Limits | None,
     sizes: Mapping[Any, int] | None = None,
     others: Callable[[Sequence[Tuned]], Sequence[Work]] | None = None,
-    present: Callable[[str], Schedule | None] = lambda key: None, began: float | None = None,
-) -> NetworkTuning:  # fmt: skip
+    present: Callable[[str], Schedule | None] = lambda key: None,
+    began: float | None = None,
+) -> NetworkTuning:
     """Search for a schedule of each of ``works``.
 
     Those of which the database has no trial come first; among these and among the others, those
@@ -235,7 +250,7 @@ def tune(
     started = monotonic() if began is None else began
     end = None if timeout is None else started + timeout
     most = TRIALS if trials is None and timeout is None else trials
-    found: list[Tuned] = []
+    searches: list[Tuned] = []
 
     def searched(these: Sequence[Work], spare: float) -> str:
         """Search for each of these works, and return why that ended early, if it did."""
@@ -244,7 +259,7 @@ def tune(
         order = sorted(these, key=lambda w: (tried[w.key], not w.used, -weights[w.key]))
         for k, work in enumerate(order):
             left = None if end is None else end - monotonic()
-            waits = [tuned.waited for tuned in found if tuned.waited]
+            waits = [tuned.waited for tuned in searches if tuned.waited]
             needed = min([*waits, LEAST_SECONDS]) if waits else 0.0
             if left is not None and left <= needed:
                 return f"the time was over before {_listed(order[k:])}"
@@ -254,15 +269,28 @@ def tune(
                 share = min(left, max(LEAST_SECONDS, left * weights[work.key] / rest))
                 # too little for another search
                 share = left if left - share < needed else share
-            shown.search(len(found) + 1, work.name, len(work.parts))
+            shown.search(len(searches) + 1, work.name, len(work.parts))
             try:
-                found.append(
-                    _one(work, target, most, share, database, executor, shown, resume, search,
-                         seed, limits, values, present)
-                )  # fmt: skip
+                searches.append(
+                    _one(
+                        work,
+                        target,
+                        most,
+                        share,
+                        database,
+                        executor,
+                        shown,
+                        resume,
+                        search,
+                        seed,
+                        limits,
+                        values,
+                        present,
+                    )
+                )
             except KeyboardInterrupt:
                 return f"interrupted before {_listed(order[k:])}"
-            if found[-1].interrupted:
+            if searches[-1].interrupted:
                 left_out = _listed(order[k + 1 :])
                 return f"interrupted before {left_out}" if left_out else "interrupted"
         return ""
@@ -271,9 +299,9 @@ def tune(
         ended = searched(works, 0.0 if others is None else SPARE)
         if others is not None and not ended:
             known = {work.key for work in works}
-            more = [work for work in others(tuple(found)) if work.key not in known]
+            more = [work for work in others(tuple(searches)) if work.key not in known]
             ended = searched(more, 0.0)
-    return NetworkTuning(name, tuple(found), monotonic() - started, ended)
+    return NetworkTuning(name, tuple(searches), monotonic() - started, ended)
 
 
 def _check_timed(name: str, target: Target) -> None:
@@ -296,10 +324,20 @@ def _check_timed(name: str, target: Target) -> None:
 
 
 def _one(
-    work: Work, target: Target, trials: int | None, timeout: float | None, database: Any,
-    executor: Executor | None, shown: Progress, resume: bool, search: Any, seed: int,
-    limits: Limits | None, values: Mapping[str, int], present: Callable[[str], Schedule | None],
-) -> Tuned:  # fmt: skip
+    work: Work,
+    target: Target,
+    trials: int | None,
+    timeout: float | None,
+    database: Any,
+    executor: Executor | None,
+    shown: Progress,
+    resume: bool,
+    search: Any,
+    seed: int,
+    limits: Limits | None,
+    values: Mapping[str, int],
+    present: Callable[[str], Schedule | None],
+) -> Tuned:
     """Return what the search of one computation found; the others go on if it finds nothing."""
     seen: list[Trial] = []
     began, waited = monotonic(), 0.0
@@ -315,12 +353,24 @@ def _one(
     try:
         start = present(work.key)
         result = autotune(
-            list(work.outputs), target, trials=trials, timeout=timeout, search=search, seed=seed,
-            database=database, resume=resume, executor=executor, progress=each, limits=limits,
-            sizes=own or None, cold=work.cold, team=work.team, start=start,
-        )  # fmt: skip
+            list(work.outputs),
+            target,
+            trials=trials,
+            timeout=timeout,
+            search=search,
+            seed=seed,
+            database=database,
+            resume=resume,
+            executor=executor,
+            progress=each,
+            limits=limits,
+            sizes=own or None,
+            cold=work.cold,
+            team=work.team,
+            start=start,
+        )
     except TuningError as error:
-        # the row of the table has the name of the kernel, the error that of its last stage
+        # the row of the table names the kernel, and the error its last stage
         why = first_line(error).removeprefix(f"autotune({work.outputs[0].name}): ")
         return Tuned(work, None, len(seen), why=why, waited=waited or monotonic() - began)
     seconds = result.seconds
@@ -338,9 +388,7 @@ def _one(
     return Tuned(work, seconds, len(seen), gflops, why, interrupted, kept, waited)
 
 
-def _tried(
-    work: Work, target: Target, values: Mapping[str, int], database: Database
-) -> bool:  # fmt: skip
+def _tried(work: Work, target: Target, values: Mapping[str, int], database: Database) -> bool:
     """Return whether a database has a trial of a computation, of any machine."""
     sizes = {v.name: values[v.name] for v in variables(work.outputs) if v.is_size}
     where = Where.here(work.outputs, target, sizes, "any", (("schedlang", __version__),))
@@ -375,10 +423,11 @@ def unsearched(forms: Forms | None, settled: Mapping[str, int], recipe: Recipe) 
     if forms is not None or not settled:
         return ""
     why = (
-        "cut= and fuse= name stages of the rule's" if recipe.cut or recipe.fuse else
-        "the module is made, and its weights are packed for them; tune a new network before its "
-        "first call to search others"
-    )  # fmt: skip
+        "cut= and fuse= name stages of the rule's"
+        if recipe.cut or recipe.fuse
+        else "the module is made, and its weights are packed for them; tune a new network before "
+        "its first call to search others"
+    )
     return f"forms of {listed(settled, most=3)} stay: {why}"
 
 

@@ -26,14 +26,14 @@ def usage(data: ModuleData, weights: str) -> str:
     needed += ["ml_dtypes"] * ("bfloat16" in dtypes)
     needs = f"{', '.join(needed)} and NumPy"
     sizes = ", ".join(signature.sizes)
-    found = f"sizes ({sizes}) are those of the arrays of each call" if sizes else ""
+    note = f"sizes ({sizes}) are those of the arrays of each call" if sizes else ""
     numbers = any(not p.shape for p in signature.inputs)
     kept = ", ".join(rule.kept for rule in rules_for(written=False))
     takes = f"{kept} arrays{' and numbers' * numbers} of NumPy{', or on the GPU' * on_gpu}"
     paragraphs = [
         f"The network {printable(data.public)}, as schedlang wrote it. It needs {needs} alone.",
         f"In this folder:\n\n{indent(_example(data, weights), '    ')}",
-        f"It takes, in this order, {takes}{f'; {found}' if found else ''}:\n\n"
+        f"It takes, in this order, {takes}{f'; {note}' if note else ''}:\n\n"
         f"{_listed(signature.inputs)}",
         f"It returns new arrays{_tuple(signature.outputs)}, or writes those that are given behind "
         f"the inputs{_or_by_out(signature)}:\n\n{_listed(signature.outputs)}",
@@ -46,7 +46,7 @@ def usage(data: ModuleData, weights: str) -> str:
 def _example(data: ModuleData, weights: str) -> str:
     """Return code that loads the weights and calls the network."""
     names = Names(["network", "params", "memory"])
-    args, made = (
+    args, setup = (
         [names.fresh(p.name) for p in of] for of in (data.signature.inputs, data.signature.outputs)
     )
     lines = ["import network", ""]
@@ -60,7 +60,7 @@ def _example(data: ModuleData, weights: str) -> str:
         args.append("params=params")
     if load in "".join(lines):
         lines.insert(0, "import numpy as np")
-    return "\n".join([*lines, f"{', '.join(made)} = network.{data.public}({', '.join(args)})"])
+    return "\n".join([*lines, f"{', '.join(setup)} = network.{data.public}({', '.join(args)})"])
 
 
 def _listed(parameters: Sequence[Parameter]) -> str:

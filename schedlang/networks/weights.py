@@ -26,15 +26,23 @@ CHUNK = 1 << 20
 Layout = tuple[np.dtype, tuple[int, ...]]
 # what is raised for a file of arrays that is damaged, of another kind, encrypted, or absurdly large
 UNREADABLE = (
-    OSError, ValueError, KeyError, RuntimeError, EOFError, MemoryError, zipfile.BadZipFile,
+    OSError,
+    ValueError,
+    KeyError,
+    RuntimeError,
+    EOFError,
+    MemoryError,
+    zipfile.BadZipFile,
     zlib.error,
-)  # fmt: skip
+)
 
 
 def weight_array(
-    tensor: Any, value: Any, outputs: Sequence[Tensor] = (),
+    tensor: Any,
+    value: Any,
+    outputs: Sequence[Tensor] = (),
     layers: Mapping[str, str] | None = None,
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """Return the array of a weight, in the byte order of this machine.
 
     Errors name the layer of ``outputs`` that reads it; ``layers`` has that of each stage. Raises
@@ -97,9 +105,7 @@ def _number(end: Extent) -> int:
     return end
 
 
-def _reader(
-    tensor: Tensor, outputs: Sequence[Tensor], layers: Mapping[str, str] | None
-) -> str:
+def _reader(tensor: Tensor, outputs: Sequence[Tensor], layers: Mapping[str, str] | None) -> str:
     """Return a phrase for the layer that reads a weight, empty if none is known."""
     for op in operations(outputs) if layers else ():
         layer = layers.get(op.name) if layers and tensor in op.input_tensors else None
@@ -123,10 +129,10 @@ def digest(arrays: Iterable[np.ndarray]) -> str:
     >>> digest([np.zeros(2, "int8"), np.ones(())]) == digest([np.zeros((1, 2), bool), np.ones(1)])
     True
     """
-    found = hashlib.sha256()
+    sha = hashlib.sha256()
     for array in arrays:
-        found.update(contiguous(array).reshape(-1).view("uint8").data)
-    return found.hexdigest()
+        sha.update(contiguous(array).reshape(-1).view("uint8").data)
+    return sha.hexdigest()
 
 
 def read_params(path: Path, storage: Storage) -> np.ndarray:
@@ -135,19 +141,19 @@ def read_params(path: Path, storage: Storage) -> np.ndarray:
     Raises as :func:`read_arrays` does, and :class:`~schedlang.errors.CallError`, which is one of
     ``UNREADABLE``, for an array that breaks a declared fact.
     """
-    made = new_bytes(storage.param_bytes)
-    found = {place.name: weight_in(made, place) for place in storage.params}
-    read_arrays(path, {name: (array.dtype, array.shape) for name, array in found.items()}, found)
+    params = new_bytes(storage.param_bytes)
+    arrays = {place.name: weight_in(params, place) for place in storage.params}
+    read_arrays(path, {name: (array.dtype, array.shape) for name, array in arrays.items()}, arrays)
     end = 0
     for place in storage.params:
         # no bytes between parameters are left to chance
-        made[end : place.start] = 0
-        end = place.start + found[place.name].nbytes
+        params[end : place.start] = 0
+        end = place.start + arrays[place.name].nbytes
         if place.has_facts:
             facts = Facts(place.monotonic, place.within)
-            check_facts(place.name, facts, found[place.name], _number)
-    made[end:] = 0
-    return made
+            check_facts(place.name, facts, arrays[place.name], _number)
+    params[end:] = 0
+    return params
 
 
 def read_arrays(
@@ -163,16 +169,16 @@ def read_arrays(
         for name, layout in wanted.items() if into is None else ():
             with file.open(f"{name}.npy") as member:
                 _header(member, name, layout)
-        found: dict[str, np.ndarray] = {}
+        arrays: dict[str, np.ndarray] = {}
         for name, (dtype, shape) in wanted.items():
-            found[name] = np.empty(shape, dtype) if into is None else into[name]
+            arrays[name] = np.empty(shape, dtype) if into is None else into[name]
             with file.open(f"{name}.npy") as member:
                 stored, by_columns = _header(member, name, (dtype, shape))
-                _read(member, found[name], stored, by_columns)
+                _read(member, arrays[name], stored, by_columns)
             # a compiled kernel takes the byte of a bool for its value
-            if dtype.kind == "b" and found[name].view("uint8").max(initial=0) > 1:
+            if dtype.kind == "b" and arrays[name].view("uint8").max(initial=0) > 1:
                 raise ValueError(f"{name} is of bools, and a byte of it is neither 0 nor 1")
-    return found
+    return arrays
 
 
 def _header(member: Any, name: str, wanted: Layout) -> tuple[np.dtype, bool]:

@@ -28,7 +28,7 @@ from schedlang.networks.ahead import known_tensors
 from schedlang.networks.blocks import may_be_rewritten
 from schedlang.networks.folding import is_sum
 from schedlang.networks.model import FORMS
-from schedlang.networks.reading import reading
+from schedlang.networks.reading import with_operands
 from schedlang.state.initial import stage_names
 from schedlang.tvm.topi.nn.winograd import Matrix, mix_rows, transpose, winograd_matrices
 
@@ -105,18 +105,18 @@ class Convolution:
         )
 
 
-def by_rule(found: Convolution) -> int:
+def by_rule(conv: Convolution) -> int:
     """Return the tile size: 4 for at least 16 tiles of 4 by 4, 2 for at least 12, else 0.
 
     It is 0, which means a direct convolution, if either side has fewer than 32 channels.
     """
-    tiles = found.all_tiles(4)
-    if tiles < LEAST_TILES or min(found.channels) < LEAST_CHANNELS:
+    tiles = conv.all_tiles(4)
+    if tiles < LEAST_TILES or min(conv.channels) < LEAST_CHANNELS:
         return 0
     return 4 if tiles >= LEAST_LARGE_TILES else 2
 
 
-def forms(found: Convolution) -> tuple[int, ...]:
+def forms(conv: Convolution) -> tuple[int, ...]:
     """Return the tile sizes of which one may be the fastest for a convolution, 0 for none.
 
     >>> import schedlang as sl
@@ -128,10 +128,10 @@ def forms(found: Convolution) -> tuple[int, ...]:
     >>> _ = with_winograd(topi.nn.conv2d_nchw(A, W, 1, 1, 1), [W], show)
     conv2d_nchw 4 (0, 4, 2)
     """
-    if min(found.channels) < LEAST_CHANNELS // 2:
+    if min(conv.channels) < LEAST_CHANNELS // 2:
         return (0,)
-    larger = (4,) if found.all_tiles(4) >= LEAST_TILES // 2 else ()
-    gains = found.all_tiles(2) >= LEAST_TILES and found.all_tiles(4) < MANY_TILES
+    larger = (4,) if conv.all_tiles(4) >= LEAST_TILES // 2 else ()
+    gains = conv.all_tiles(2) >= LEAST_TILES and conv.all_tiles(4) < MANY_TILES
     return (0, *larger, *((2,) if gains else ()))
 
 
@@ -160,38 +160,38 @@ def with_winograd(
         return Winograd(tensors)
     known = known_tensors(ops, params)
     names = stage_names(ops)
-    taken = {*names.values()}
-    made: dict[Tensor, Tensor] = {}
+    used = {*names.values()}
+    instead: dict[Tensor, Tensor] = {}
     replaced, weights = [], []
     for op in ops:
         if not isinstance(op, ComputeOp):
             continue
-        twin = reading(op, made)
-        found = _convolution(twin, known, names[op], taken)
-        m = 0 if found is None else _checked(choose(found), found)
-        if found is not None and m:
-            result, weight = _by_winograd(found, m)
-            replaced.append(found.name)
+        twin = with_operands(op, instead)
+        conv = _convolution(twin, known, names[op], used)
+        m = 0 if conv is None else _checked(choose(conv), conv)
+        if conv is not None and m:
+            result, weight = _by_winograd(conv, m)
+            replaced.append(conv.name)
             weights.append(weight)
-            made[op.outputs[0]] = result
+            instead[op.outputs[0]] = result
         elif twin is not op:
-            made.update(zip(op.outputs, twin.outputs))
+            instead.update(zip(op.outputs, twin.outputs))
             known.update((new, None) for old, new in zip(op.outputs, twin.outputs) if old in known)
-    return Winograd(tuple(made.get(t, t) for t in tensors), tuple(replaced), tuple(weights))
+    return Winograd(tuple(instead.get(t, t) for t in tensors), tuple(replaced), tuple(weights))
 
 
-def _checked(m: Any, found: Convolution) -> int:
+def _checked(m: Any, conv: Convolution) -> int:
     """Return the size of tiles that was chosen for a convolution."""
     if type(m) is not int or m not in FORMS:
         raise NetworkError(
-            f"with_winograd(..., choose): {m!r} for {found.name} is no size of tiles; return 2 or "
+            f"with_winograd(..., choose): {m!r} for {conv.name} is no size of tiles; return 2 or "
             "4, or 0 for a direct convolution"
         )
     return m
 
 
 def _convolution(
-    op: ComputeOp, known: Collection[Tensor], name: str, taken: set[str]
+    op: ComputeOp, known: Collection[Tensor], name: str, names_in_use: set[str]
 ) -> Convolution | None:
     """Return an operation as a convolution of 3 by 3 with weights, if it is one.
 
@@ -214,36 +214,40 @@ def _convolution(
     own = [_lone(index) for index in kernel.indices]
     slid = [(at, _slid(index, op)) for at, index in enumerate(data.indices)]
     pairs = [(at, pair) for at, pair in slid if pair is not None]
-    rest = [_lone(index) for at, index in enumerate(data.indices)
-            if all(at != k for k, _ in pairs)]  # fmt: skip
+    rest = [_lone(index) for at, index in enumerate(data.indices) if all(at != k for k, _ in pairs)]
     used = [a for a in rest if isinstance(a, Axis)]
     taps = [tap for _, (_, tap) in pairs]
     places = [place for _, (place, _) in pairs]
     held = [a for a in own if isinstance(a, Axis)]
     if (
-        len(pairs) != 2 or any(not isinstance(data.tensor.shape[at], int) for at, _ in pairs)
-        or None in own or None in rest or len(set(held)) != len(held)
+        len(pairs) != 2
+        or any(not isinstance(data.tensor.shape[at], int) for at, _ in pairs)
+        or None in own
+        or None in rest
+        or len(set(held)) != len(held)
         or len({*used, *taps, *places}) != len(used) + 4
         or any(tap.extent != EDGE or tap not in held for tap in taps)
         or any(place in held for place in places)
-        or {*used, *places, *held} != set(axes) or set(op.reduce_axis) - set(held)
-        or any(a in taps for a in used) or set(taps) == set(op.reduce_axis)
-    ):  # fmt: skip
+        or {*used, *places, *held} != set(axes)
+        or set(op.reduce_axis) - set(held)
+        or any(a in taps for a in used)
+        or set(taps) == set(op.reduce_axis)
+    ):
         return None
     (high, (y, ry)), (wide, (x, rx)) = pairs
-    stages = _new_names(name, taken)
-    taken.update(stages)
+    stages = _new_names(name, names_in_use)
+    names_in_use.update(stages)
     return Convolution(name, stages, op, data, kernel, y, x, ry, rx, high, wide)
 
 
-def _new_names(name: str, taken: Collection[str]) -> tuple[str, ...]:
+def _new_names(name: str, used: Collection[str]) -> tuple[str, ...]:
     """Return the names of the stages that a convolution has by Winograd's filtering.
 
     >>> _new_names("conv", ["conv", "conv_data"])[:3]
     ('conv_1_padded', 'conv_1_rows', 'conv_1_data')
     """
     prefix, number = name, 0
-    while any(f"{prefix}_{word}" in taken for word in STAGES):
+    while any(f"{prefix}_{word}" in used for word in STAGES):
         number += 1
         prefix = f"{name}_{number}"
     return tuple(f"{prefix}_{word}" for word in STAGES)
@@ -261,11 +265,11 @@ def _lone(index: Expr) -> Axis | int | None:
 def _slid(index: Expr, op: ComputeOp) -> tuple[Axis, Axis] | None:
     """Return the data and the reduction axis whose sum an index is."""
     form = to_lin(index)
-    found = [atom for atom in form.atoms() if isinstance(atom, Axis)]
-    if len(found) != 2 or form != Lin.of(found[0]) + Lin.of(found[1]):
+    axes = [atom for atom in form.atoms() if isinstance(atom, Axis)]
+    if len(axes) != 2 or form != Lin.of(axes[0]) + Lin.of(axes[1]):
         return None
-    data = [a for a in found if a in op.axis]
-    taps = [a for a in found if a in op.reduce_axis]
+    data = [a for a in axes if a in op.axis]
+    taps = [a for a in axes if a in op.reduce_axis]
     return (data[0], taps[0]) if data and taps else None
 
 
@@ -273,121 +277,155 @@ def _axes(indices: Sequence[Expr]) -> set[Axis]:
     return {atom for index in indices for atom in to_lin(index).atoms() if isinstance(atom, Axis)}
 
 
-def _by_winograd(found: Convolution, m: int) -> tuple[Tensor, Tensor]:
+def _by_winograd(conv: Convolution, m: int) -> tuple[Tensor, Tensor]:
     """Return the result of a convolution by F(m x m, 3 x 3), and the transformed weights."""
-    op, edge = found.op, m + EDGE - 1
-    name, dtype = found.name, op.body[0].dtype
-    called = dict(zip(STAGES, found.stages))
+    op, edge = conv.op, m + EDGE - 1
+    name, dtype = conv.name, op.body[0].dtype
+    called = dict(zip(STAGES, conv.stages))
     a, b, g = winograd_matrices(m)
-    th, tw = found.tiles(m)
-    source = _whole_tiles(found, m)
-    ty, tx = Axis(f"t{found.y.name}", th), Axis(f"t{found.x.name}", tw)
-    column = Axis(found.x.name, tw * m + EDGE - 1)
-    weight = _weights(found, g, dtype, edge)
+    th, tw = conv.tiles(m)
+    source = _whole_tiles(conv, m)
+    ty, tx = Axis(f"t{conv.y.name}", th), Axis(f"t{conv.x.name}", tw)
+    column = Axis(conv.x.name, tw * m + EDGE - 1)
+    weight = _weights(conv, g, dtype, edge)
 
     def at(values: Mapping[Axis, Expr], indices: Sequence[Expr]) -> list[Expr]:
-        return [values.get(axis, axis) if isinstance(axis := _lone(index), Axis) else index
-                for index in indices]  # fmt: skip
+        return [
+            values.get(axis, axis) if isinstance(axis := _lone(index), Axis) else index
+            for index in indices
+        ]
 
-    # the dimensions of the data but for those of one element, with tiles in place of windows
+    # the dimensions of the data without those inside of a window, with tiles for windows
     data_axes = [
-        found.y if k == found.high else found.x if k == found.wide else _lone(index)
-        for k, index in enumerate(found.data.indices)
+        conv.y if k == conv.high else conv.x if k == conv.wide else _lone(index)
+        for k, index in enumerate(conv.data.indices)
     ]
     dims = [axis for axis in data_axes if isinstance(axis, Axis)]
 
     def read_source(values: Mapping[Axis, Expr]) -> Expr:
         indices = [
-            values[axis] if isinstance(axis, Axis) else found.data.indices[k]
+            values[axis] if isinstance(axis, Axis) else conv.data.indices[k]
             for k, axis in enumerate(data_axes)
         ]
         return source.element(tuple(indices))
 
-    def stage(word: str, first: Sequence[Axis], places: Mapping[Axis, Axis],
-              of: Sequence[Axis], body: Callable[[dict[Axis, Expr]], Any]) -> Tensor:  # fmt: skip
+    def stage(
+        word: str,
+        first: Sequence[Axis],
+        places: Mapping[Axis, Axis],
+        of: Sequence[Axis],
+        body: Callable[[dict[Axis, Expr]], Any],
+    ) -> Tensor:
         own = {axis: Axis(p.name, p.extent) for axis in of for p in (places.get(axis, axis),)}
         return defined(called[word], (*first, *own.values()), body(dict(own)))
 
     u, v = Axis("u", edge), Axis("v", edge)
     rows = stage(
-        "rows", [u], {found.y: ty, found.x: column}, dims,
-        lambda own: mix_rows(u, transpose(b), lambda k: read_source(
-            {**own, found.y: own[found.y] * m + k}), dtype),
-    )  # fmt: skip
+        "rows",
+        [u],
+        {conv.y: ty, conv.x: column},
+        dims,
+        lambda own: mix_rows(
+            u, transpose(b), lambda k: read_source({**own, conv.y: own[conv.y] * m + k}), dtype
+        ),
+    )
     u, v = Axis("u", edge), Axis("v", edge)
     data = stage(
-        "data", [u, v], {found.y: ty, found.x: tx}, dims,
-        lambda own: mix_rows(v, transpose(b), lambda k: rows.element(
-            (u, *({**own, found.x: own[found.x] * m + k}[d] for d in dims))), dtype),
-    )  # fmt: skip
+        "data",
+        [u, v],
+        {conv.y: ty, conv.x: tx},
+        dims,
+        lambda own: mix_rows(
+            v,
+            transpose(b),
+            lambda k: rows.element((u, *({**own, conv.x: own[conv.x] * m + k}[d] for d in dims))),
+            dtype,
+        ),
+    )
     steps = {
-        axis: Axis(axis.name, axis.extent, "reduce") for axis in op.reduce_axis
-        if axis not in (found.ry, found.rx)
+        axis: Axis(axis.name, axis.extent, "reduce")
+        for axis in op.reduce_axis
+        if axis not in (conv.ry, conv.rx)
     }
-    kernel_dims = [k for k in map(_lone, found.kernel.indices)
-                   if isinstance(k, Axis) and k not in (found.ry, found.rx)]  # fmt: skip
+    kernel_dims = [
+        k
+        for k in map(_lone, conv.kernel.indices)
+        if isinstance(k, Axis) and k not in (conv.ry, conv.rx)
+    ]
     u, v = Axis("u", edge), Axis("v", edge)
 
     def product(own: dict[Axis, Expr]) -> Any:
         values = {**own, **steps}
         value = data.element((u, v, *(values[d] for d in dims)))
-        return total(value * weight.element((u, v, *(values[d] for d in kernel_dims))),
-                     axis=list(steps.values()))  # fmt: skip
+        return total(
+            value * weight.element((u, v, *(values[d] for d in kernel_dims))),
+            axis=list(steps.values()),
+        )
 
-    tiled = {found.y: ty, found.x: tx}
+    tiled = {conv.y: ty, conv.x: tx}
     products = stage("products", [u, v], tiled, op.axis, product)
     y, v = Axis("y", m), Axis("v", edge)
     columns = stage(
-        "columns", [y, v], tiled, op.axis,
+        "columns",
+        [y, v],
+        tiled,
+        op.axis,
         lambda own: mix_rows(
             y, transpose(a), lambda k: products.element((k, v, *own.values())), dtype
         ),
-    )  # fmt: skip
+    )
     y, x = Axis("y", m), Axis("x", m)
     tiles = stage(
-        "tiles", [y, x], tiled, op.axis,
+        "tiles",
+        [y, x],
+        tiled,
+        op.axis,
         lambda own: mix_rows(
             x, transpose(a), lambda k: columns.element((y, k, *own.values())), dtype
         ),
-    )  # fmt: skip
+    )
     last = {axis: Axis(axis.name, axis.extent) for axis in op.axis}
     place: dict[Axis, Expr] = dict(last)
-    yy, xx = last[found.y], last[found.x]
-    place.update({found.y: yy // m, found.x: xx // m})
+    yy, xx = last[conv.y], last[conv.x]
+    place.update({conv.y: yy // m, conv.x: xx // m})
     body = tiles.element((yy % m, xx % m, *(place[axis] for axis in op.axis)))
     return defined(name, tuple(last.values()), body), weight
 
 
-def _whole_tiles(found: Convolution, m: int) -> Tensor:
+def _whole_tiles(conv: Convolution, m: int) -> Tensor:
     """Return the data with zeros after the last row and column, if its last tiles are not whole."""
-    source = found.data.tensor
+    source = conv.data.tensor
     after = [0] * source.ndim
-    for dimension, count in zip((found.high, found.wide), found.tiles(m)):
+    for dimension, count in zip((conv.high, conv.wide), conv.tiles(m)):
         after[dimension] = max(0, count * m + EDGE - 1 - int(source.shape[dimension]))
     if not any(after):
         return source
-    return pad(source, [0] * source.ndim, after, name=found.stages[0])
+    return pad(source, [0] * source.ndim, after, name=conv.stages[0])
 
 
-def _weights(found: Convolution, g: Matrix, dtype: str, edge: int) -> Tensor:
-    """Return the transformed weights: two axes of the transform, and those of the kernel."""
-    kernel = found.kernel
-    dims = [k for k in map(_lone, kernel.indices)
-            if isinstance(k, Axis) and k not in (found.ry, found.rx)]  # fmt: skip
+def _weights(conv: Convolution, g: Matrix, dtype: str, edge: int) -> Tensor:
+    """Return the transformed weights, over two axes of the transform and the kernel's own."""
+    kernel = conv.kernel
+    dims = [
+        k for k in map(_lone, kernel.indices) if isinstance(k, Axis) and k not in (conv.ry, conv.rx)
+    ]
 
     def read(values: Mapping[Axis, Expr]) -> Expr:
-        return kernel.tensor.element(tuple(
-            values[axis] if isinstance(axis := _lone(index), Axis) else index
-            for index in kernel.indices
-        ))  # fmt: skip
+        return kernel.tensor.element(
+            tuple(
+                values[axis] if isinstance(axis := _lone(index), Axis) else index
+                for index in kernel.indices
+            )
+        )
 
     name = f"{kernel.tensor.name}_winograd"
     u, column = Axis("u", edge), Axis("x", EDGE)
     own = {axis: Axis(axis.name, axis.extent) for axis in dims}
     rows = defined(
-        f"{name}_rows", (u, column, *own.values()),
-        mix_rows(u, g, lambda k: read({**own, found.ry: as_expr(k), found.rx: column}), dtype),
-    )  # fmt: skip
+        f"{name}_rows",
+        (u, column, *own.values()),
+        mix_rows(u, g, lambda k: read({**own, conv.ry: as_expr(k), conv.rx: column}), dtype),
+    )
     u, v = Axis("u", edge), Axis("v", edge)
     last = tuple(Axis(axis.name, axis.extent) for axis in dims)
     return defined(
