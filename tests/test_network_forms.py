@@ -482,3 +482,28 @@ def test_all_forms_asks_once_for_each_division() -> None:
 
     all_forms(divide)  # type: ignore[arg-type]
     assert len(asked) == 2
+
+
+def test_a_network_that_was_tuned_after_its_first_call_is_not_linked_again(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its forms were settled by the call; another process comes to the same by the times."""
+    out, arrays = model()
+    database = Database(cache / "trials.jsonl")
+    net = sl.network(out, arrays, TARGET, database=database)
+    net(image())
+
+    def one(work: Work, *rest: object) -> Tuned:
+        where = replace(Where.here(work.outputs, sl.Target("cpu"), {}), machine="one, 2 cores")
+        steps = sl.schedule(list(work.outputs)).to_json()
+        database.add(where, work.name, Trial(0, "ok", steps, seconds=1.0), work.outputs)
+        return Tuned(work, 1.0, 1)
+
+    monkeypatch.setattr("schedlang.networks.tuning._one", one)
+    net.tune(progress=False)
+    assert {kernel.origin for kernel in net.kernels} == {"database"}
+    wanted = net(image())
+    again = sl.network(out, arrays, TARGET, database=database)
+    monkeypatch.setattr("schedlang.networks.linking.module_data", lambda *_, **__: pytest.fail())
+    np.testing.assert_array_equal(again(image()), wanted)
+    np.testing.assert_allclose(wanted, expected(out, arrays, image()), rtol=1e-4, atol=1e-4)

@@ -179,10 +179,12 @@ def with_stored_data(network: Compiled) -> Compiled:
 def _stored(network: Compiled) -> Compiled:
     """Return the network, which the cache folder has then, with the packed weights if it has them.
 
-    Other processes would choose the forms of convolutions by the times that the database has now.
+    Other processes choose the forms of convolutions that no plan has by the times that the database
+    has now: a network with forms of earlier times is not theirs.
     """
     source, target, plan, parts = network.source, network.target, network.plan, network.parts
-    if parts.forms and parts.trials not in ("", times_key(target, plan)):
+    settled = plan.forms is not None or not parts.forms
+    if not settled and parts.trials not in ("", times_key(target, plan)):
         return network
     weights = None
     if network.params is not None and target.facts.starts:
