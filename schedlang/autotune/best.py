@@ -82,7 +82,7 @@ def best(
     least of many noisy ones; it is multiplied by the factor by which the race slowed its winner.
     The untuned schedule is returned only for the sizes that it was measured at.
 
-    Raises :class:`~schedlang.errors.TuningError` if nothing fits.
+    Raise :class:`~schedlang.errors.TuningError` if nothing fits.
 
     >>> import tempfile, schedlang as sl
     >>> from schedlang.autotune.record import Trial

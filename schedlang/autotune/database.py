@@ -41,7 +41,7 @@ class Database:
     computation (see :class:`~schedlang.autotune.record.Where`), the lines of all others are passed
     over without parsing them.
 
-    Raises :class:`~schedlang.errors.TuningError` for a path that cannot be read.
+    Raise :class:`~schedlang.errors.TuningError` for a path that cannot be read.
 
     >>> import tempfile, schedlang as sl
     >>> A = sl.placeholder((8,), name="A")
@@ -82,7 +82,7 @@ class Database:
     def add(self, where: Where, name: str, trial: Trial, outputs: Sequence[Tensor] = ()) -> None:
         """Append one trial of the kernel ``name`` to the file.
 
-        With ``outputs``, an equal computation whose tensors have other names finds it too. Raises
+        With ``outputs``, an equal computation whose tensors have other names finds it too. Raise
         :class:`~schedlang.errors.TuningError` if it cannot be written.
         """
         names = names_of(outputs) if outputs else Names()

@@ -64,7 +64,7 @@ class Knobs:
     def choice(self, name: str, options: Sequence[T]) -> T:
         """Return one of ``options``: numbers, text, booleans, None, and lists or tuples of these.
 
-        Raises :class:`~schedlang.errors.TuningError` for no options, or a name used twice. It never
+        Raise :class:`~schedlang.errors.TuningError` for no options, or a name used twice. It never
         rejects the candidate.
 
         >>> Knobs(rng=Random(0)).choice("lanes", [8, 16, 32])

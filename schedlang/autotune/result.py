@@ -50,7 +50,7 @@ class TuningResult(InNotebooks):
     def of(search: Search, spent: float, seed: int) -> TuningResult:
         """Return the result of a search that has ended.
 
-        Raises :class:`~schedlang.errors.TuningError` if no candidate worked.
+        Raise :class:`~schedlang.errors.TuningError` if no candidate worked.
         """
         best = search.best()
         task, space = search.task, search.space

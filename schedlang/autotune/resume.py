@@ -17,8 +17,8 @@ REPEATED_EACH = 20
 def resume(search: Search) -> None:
     """Add this template's trials in the database to ``search``, which does not measure them again.
 
-    If there are more than the search wants, the fastest is among those added, and so is that of
-    the schedule which the caller gave.
+    If there are more trials than the search wants, the fastest one is added, and so is the trial of
+    the schedule that the caller gave.
     """
     earlier: dict[str, Trial] = {}
     for trial in search.database.each_trial(search.where, search.task.outputs):

@@ -134,7 +134,7 @@ class Evolve:
 def valid(space: Space, rng: Generator, given: Callable[[], Decisions] | None = None) -> Candidate:
     """Return the first draw that no constraint refuses.
 
-    Raises :class:`Exhausted` after too many refused draws in a row.
+    Raise :class:`Exhausted` after too many refused draws in a row.
     """
     return _first(space, lambda: space.draw(rng, given() if given is not None else None))
 

@@ -18,7 +18,7 @@ LARGEST = 2**62
 def size_values(call: str, sizes: Mapping[Any, int] | None) -> dict[str, int]:
     """Return ``sizes``, whose keys are names or ``sl.var``, by name.
 
-    Raises :class:`~schedlang.errors.TuningError`, which names ``call``, for an invalid size.
+    Raise :class:`~schedlang.errors.TuningError`, which names ``call``, for an invalid size.
     """
     if sizes is not None and not isinstance(sizes, Mapping):
         raise TuningError(f"{call}(sizes={sizes!r}): give a dict of names and integers")

@@ -55,7 +55,7 @@ class Candidate:
     """A schedule, the decisions that made it, its loop nest and the estimate of its cost.
 
     ``origin`` names its source if the strategy did not propose it, such as ``"database"``.
-    ``options`` are those that each decision was chosen from, see
+    ``options`` has the options that each decision was chosen from, see
     :class:`~schedlang.autotune.knobs.Knobs`.
     """
 
@@ -116,7 +116,7 @@ class Space:
     def draw(self, rng: Random | None, given: Decisions | None = None) -> Candidate:
         """Return a candidate with the decisions ``given``, and the others drawn from ``rng``.
 
-        Raises :class:`~schedlang.autotune.knobs.Rejected`, with the reason, if the candidate cannot
+        Raise :class:`~schedlang.autotune.knobs.Rejected`, with the reason, if the candidate cannot
         be built or is not worth it.
         """
         return self.verify(self.draw_unverified(rng, given))
@@ -199,7 +199,7 @@ class Space:
     def _at_sizes(self, nest: Nest) -> tuple[Nest, Program | None]:
         """Return ``nest`` at the sizes to tune for, and its GPU kernels, for estimates.
 
-        Raises :class:`~schedlang.errors.BuildError` if the nest cannot run on the GPU.
+        Raise :class:`~schedlang.errors.BuildError` if the nest cannot run on the GPU.
         """
         known, sizes = nest, self.problem.sizes
         if nest.sizes or sizes:

@@ -165,7 +165,7 @@ def key_of(candidate: Candidate) -> str:
 
 
 def _first(good: Sequence[Trial], key: str) -> list[Trial]:
-    """Return the first candidate if it worked: that of ``key``, or without one the earliest."""
+    """Return the candidate of ``key`` if it worked; without a key, the earliest candidate."""
     if key:
         return [t for t in good if t.source == key][:1]
     return sorted(good, key=lambda t: t.number)[:1]

@@ -120,7 +120,7 @@ def autotune(
     ranked by estimates; nothing is timed, and the result says so. Estimates ask the driver how fast
     a GPU is. If the GPU is not there, they use the data sheet of one with the same architecture.
 
-    Raises :class:`~schedlang.errors.TuningError` for invalid options, and where no candidate works;
+    Raise :class:`~schedlang.errors.TuningError` for invalid options, and where no candidate works;
     :class:`~schedlang.errors.BuildError` for an unknown ``target``, and
     :class:`~schedlang.errors.MissingExtraError` where its compiler is not installed.
 

@@ -54,7 +54,7 @@ def sources(
 ) -> list[Database]:
     """Return the databases to look in: the given one, or those that :func:`schedlang.best` takes.
 
-    Raises :class:`~schedlang.errors.TuningError` for a file that cannot be read.
+    Raise :class:`~schedlang.errors.TuningError` for a file that cannot be read.
     """
     if isinstance(database, Database):
         return [database]

@@ -76,7 +76,7 @@ def autoschedule(
     give one, a :class:`~schedlang.errors.PlainScheduleWarning` says why, and the schedule is plain:
     each stage at root, its outer loops in parallel.
 
-    Raises :class:`~schedlang.errors.ComputeTypeError` and :class:`~schedlang.errors.ComputeError`
+    Raise :class:`~schedlang.errors.ComputeTypeError` and :class:`~schedlang.errors.ComputeError`
     for what :func:`schedlang.schedule` refuses, :class:`~schedlang.errors.TuningError` for a size
     or a database that does not fit, :class:`~schedlang.errors.BuildError` for an unknown target,
     and for one whose tactics are not a registry.
@@ -109,7 +109,7 @@ def choose(
     The cost model assumes that the caches have what fits them, and that threads start late on a
     machine with other work. A kernel may run among others: ``cold`` are then the names of the
     inputs that come from memory in each call, and ``team`` says that other threads wait for work
-    when the kernel starts. Raises what :func:`autoschedule` raises, and never warns of a plain
+    when the kernel starts. Raise what :func:`autoschedule` raises, and never warns of a plain
     schedule.
 
     >>> import schedlang as sl

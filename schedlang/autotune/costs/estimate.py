@@ -75,10 +75,10 @@ class _Around:
 
 @dataclass(frozen=True)
 class Cost:
-    """The cycles of a statement on one core: of its instructions, and of the bytes it moves.
+    """The cycles that one core takes for the instructions of a statement and the bytes it moves.
 
     ``traffic`` has the cycles in which each level of caches, the first one first, is filled.
-    ``loops`` are those around the statement, and ``flops`` its arithmetic operations.
+    ``loops`` are the loops around the statement, and ``flops`` counts its arithmetic operations.
     """
 
     loops: tuple[For, ...]
@@ -191,7 +191,7 @@ def _inside(stmt: Stmt, around: _Around) -> _Around:
 def _part(test: If, loops: Sequence[For]) -> tuple[For, ...] | None:
     """Return ``loops`` with a parallel loop shortened to the iterations that pass ``test``.
 
-    Returns ``None`` unless the test depends on the axis of a parallel loop alone.
+    Return ``None`` unless the test depends on the axis of a parallel loop alone.
     """
     leaves = set(leaves_of([test.cond]))
     own = [f for f in loops if f.kind == "parallel" and leaves == {f.axis}]

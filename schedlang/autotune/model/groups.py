@@ -31,11 +31,11 @@ REUSED = 8
 class Group:
     """Stages that are scheduled together, as a computation of its own.
 
-    ``outputs`` compute what other groups read, or results of the whole computation. What the group
-    reads of others are placeholders. Stages are named as in the whole computation, so that the
-    decisions for both have the same names. ``heads`` are the names of the stages with loops of
-    their own; in a scan, only products count. ``cut`` are the names of the heads that other groups
-    read.
+    ``outputs`` compute what other groups read, or results of the whole computation. A tensor that
+    the group reads from another group is a placeholder. Stages are named as in the whole
+    computation, so that the decisions for both have the same names. ``heads`` are the names of the
+    stages with loops of their own; in a scan, only products count. ``cut`` are the names of the
+    heads that other groups read.
     """
 
     outputs: tuple[Tensor, ...]

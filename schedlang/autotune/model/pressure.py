@@ -23,8 +23,9 @@ SPILLED = 1.6
 def spill_factor(nest: Nest, target: Target) -> float:
     """Return the factor on the time of ``nest`` if reused operands push sums out of registers.
 
-    Taps that are unrolled inside a tile read some elements again: those of the next row are those
-    of the next tap. LLVM loads such an element once, and keeps it in a register until its last use.
+    Taps that are unrolled inside a tile read some elements again: a tap of one row reads the
+    element that the next tap of the row before reads. LLVM loads such an element once, and keeps it
+    in a register until its last use.
     """
     return SPILLED if any(_spills(update, target) for update in updates(nest)) else 1.0
 

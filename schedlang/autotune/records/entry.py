@@ -100,7 +100,7 @@ def to_line(entry: Entry) -> bytes:
 def from_line(line: bytes) -> Entry:
     """Return the entry of a line, checked field by field.
 
-    Raises ``ValueError`` with the reason for an invalid line.
+    Raise ``ValueError`` with the reason for an invalid line.
     """
     try:
         data = json.loads(line.decode("utf-8"), parse_constant=_no_number, object_pairs_hook=_once)

@@ -22,7 +22,7 @@ _CHUNK = 1 << 16
 def open_lines(path: Path, write: bool) -> Iterator[int]:
     """Yield a descriptor of the regular file at ``path``, locked; writing creates the file.
 
-    Raises :class:`~schedlang.errors.TuningError` if it cannot be opened, and
+    Raise :class:`~schedlang.errors.TuningError` if it cannot be opened, and
     ``FileNotFoundError`` if the file to read does not exist.
     """
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT if write else os.O_RDONLY

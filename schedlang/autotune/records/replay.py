@@ -26,7 +26,7 @@ def steps_for(entry: Entry, outputs: Sequence[Tensor]) -> str:
     """Return the steps of ``entry`` in the names of ``outputs``, an equal computation.
 
     If the names differ, the steps are replayed on a copy of ``outputs`` with the recorded names.
-    Raises :class:`~schedlang.errors.SchedlangError` if they do not fit.
+    Raise :class:`~schedlang.errors.SchedlangError` if they do not fit.
     """
     recorded = entry.trial.steps
     if entry.names in (Names(), names_of(outputs)):
@@ -48,7 +48,7 @@ def decisions_for(entry: Entry, outputs: Sequence[Tensor]) -> Mapping[str, Decis
 def replay(entry: Entry, outputs: Sequence[Tensor]) -> Schedule:
     """Return the schedule of ``entry`` for ``outputs``.
 
-    Raises :class:`~schedlang.errors.SchedlangError` if the steps do not fit or do not lower.
+    Raise :class:`~schedlang.errors.SchedlangError` if the steps do not fit or do not lower.
     """
     schedule = Schedule.from_json(steps_for(entry, outputs), list(outputs))
     lower_state(schedule.state)

@@ -44,7 +44,7 @@ MOST_REASONS = 12
 def write_report(path: str | os.PathLike[str], facts: Facts) -> Path:
     """Write the report of ``facts`` to ``path`` and return the path; equal facts give equal bytes.
 
-    Raises :class:`~schedlang.errors.TuningError` if the file cannot be written.
+    Raise :class:`~schedlang.errors.TuningError` if the file cannot be written.
 
     >>> import tempfile
     >>> from schedlang.autotune.record import Where

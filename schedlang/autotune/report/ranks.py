@@ -26,7 +26,7 @@ def ranks(values: Sequence[float]) -> np.ndarray:
 def spearman(xs: Sequence[float], ys: Sequence[float]) -> float | None:
     """Return Spearman's rank correlation of pairs: 1 for the same order, -1 for the opposite one.
 
-    Returns ``None`` for fewer than three pairs, or if one side is constant. Pairs with a NaN are
+    Return ``None`` for fewer than three pairs, or if one side is constant. Pairs with a NaN are
     left out.
 
     C. Spearman, The Proof and Measurement of Association between Two Things, American Journal of

@@ -102,7 +102,7 @@ class CandidateRunner:
     def check(self, number: int) -> dict[str, Any]:
         """Run once into poisoned outputs and compare with the oracle.
 
-        Raises :class:`Wrong` for a wrong result, and for writes outside the outputs or to the
+        Raise :class:`Wrong` for a wrong result, and for writes outside the outputs or to the
         inputs.
         """
         expected = self.expected()

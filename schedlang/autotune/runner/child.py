@@ -50,7 +50,7 @@ class Child:
     def ask(self, line: bytes, seconds: float) -> bytes | None:
         """Return the answer to a line, or ``None`` if the pipe was closed.
 
-        Raises ``queue.Empty`` if there is no answer within ``seconds``.
+        Raise ``queue.Empty`` if there is no answer within ``seconds``.
         """
         self._commands.put(line + b"\n")
         end = time.monotonic() + seconds

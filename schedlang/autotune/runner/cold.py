@@ -16,9 +16,9 @@ ALIGNED = 64
 
 
 def in_turns(inputs: Sequence[Array], cold: Collection[int], cache: int) -> Iterator[list[Array]]:
-    """Yield ``inputs`` without an end, those at the places ``cold`` as other copies in each turn.
+    """Yield ``inputs`` without an end, with other copies at the places ``cold`` in each turn.
 
-    Between two turns of a copy, ``FILLS * cache`` bytes of the others are read.
+    Between two turns of a copy, ``FILLS * cache`` bytes of other copies are read.
 
     >>> a, b = np.arange(1024), np.arange(2)
     >>> turns = in_turns([a, b], {0}, 40_000)

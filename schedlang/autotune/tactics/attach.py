@@ -157,7 +157,7 @@ def _box_extent(
 ) -> int | None:
     """Return the extent of the box of all reads in a dimension.
 
-    Returns ``None`` unless the indices differ only by constants.
+    Return ``None`` unless the indices differ only by constants.
     """
     indices = [to_lin(read.indices[dimension]) for read, _ in reads]
     moving = [{p: n for p, n in lin.terms.items() if p} for lin in indices]

@@ -1,4 +1,4 @@
-"""Axes that choose between values, as the rows of a small matrix that is written out."""
+"""Axes that choose between values, such as the rows of a small matrix that is written out."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def choosing_axes(stage: StageFacts) -> list[int]:
 def chosen_axes(stage: StageFacts) -> dict[int, int]:
     """Return data axes, by position, that index an axis along which a producer chooses.
 
-    With each comes the number of elements to make together, so that the producer makes all of its
-    choices once for them: all elements, or for an index such as ``y % 4`` that many.
+    Each axis comes with the number of elements to compute together, so that the producer chooses
+    once for all of them: every element of the axis, or 4 for an index such as ``y % 4``.
     """
     axes = stage.op.axis
     chosen: dict[int, int] = {}

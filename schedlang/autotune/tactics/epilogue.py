@@ -26,9 +26,9 @@ def fusible(
 ) -> Iterator[tuple[StageFacts, list[int]]]:
     """Yield the reductions that can be computed a tile at a time inside ``reader``.
 
-    The reader must read one element of the reduction per point. Also yielded is, for each axis of
-    the reader, the dimension of the reduction that it indexes, or -1. ``fits`` says whether a
-    reduction has a tile inside the reader, given its contiguous dimension.
+    The reader must read one element of the reduction per point. Each reduction comes with the
+    dimension that each axis of the reader indexes, or -1. ``fits`` says whether a reduction has a
+    tile inside the reader, given its contiguous dimension.
     """
     if reader.is_reduction:
         return
@@ -51,7 +51,7 @@ def fusible(
 def _positions(reader: StageFacts, read: Access, own: tuple[Axis, ...]) -> list[int] | None:
     """Return for each axis of the reader the dimension that it alone indexes, or -1.
 
-    Returns ``None`` unless the contiguous axis indexes one, and each dimension longer than 1 is
+    Return ``None`` unless the contiguous axis indexes one, and each dimension longer than 1 is
     indexed by one axis.
     """
     axes = reader.op.axis

@@ -38,8 +38,8 @@ def applies(stage: StageFacts, others: Applicable) -> bool:
 def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
     """Schedule the loops of a stage, with its contiguous data axis vectorized if possible.
 
-    An axis that chooses between values is unrolled, and what a choice of a producer makes is
-    computed together.
+    An axis that chooses between values is unrolled. Elements that a producer makes by one choice
+    are computed together.
     """
     tensor, op = stage.tensor, stage.op
     scheduled = Scheduled(frozenset({tensor}))

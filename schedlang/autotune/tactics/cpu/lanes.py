@@ -61,8 +61,9 @@ def choose_lanes(
 ) -> int:
     """Choose the lanes along ``axes``, fused, of ``stage``: up to ``most`` whole vectors, or all.
 
-    There are none, and no knob, for one element, nor where most of a vector would be masked: that
-    is slower than scalar code. ``name`` begins the name of the knob, by default the stage's name.
+    A single element has no lanes and no knob. Neither has a row that would mask most of a vector:
+    that is slower than scalar code. ``name`` begins the name of the knob, by default the stage's
+    name.
     """
     length = prod(stage.extents(axes))
     whole = all(isinstance(axis.extent, int) for axis in axes)
@@ -106,7 +107,7 @@ def in_lanes(
 ) -> list[Axis]:
     """Vectorize ``lanes`` elements along the contiguous data axis, as the innermost loop.
 
-    ``whole`` is as for :func:`whole_steps`. Returns the other loops over data, which are outermost.
+    ``whole`` is as for :func:`whole_steps`. Return the other loops over data, which are outermost.
     """
     tensor = stage.tensor
     others = list(stage.op.axis)

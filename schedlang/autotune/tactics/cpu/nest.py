@@ -128,7 +128,7 @@ def nest_of(
     """Schedule the loops of a stage at root: blocks of tiles, threads, ``inside``, then a tile.
 
     ``inside`` are its reduction loops. ``tile`` and ``joined`` are as for :func:`split_tile`,
-    ``work`` as for :func:`in_threads`. Returns the outer loops, and those inside a tile.
+    ``work`` as for :func:`in_threads`. Return the outer loops, and those inside a tile.
     """
     outer, inner = split_tile(s, stage, tile, joined)
     loops = blocks(s, stage, outer, knobs)
@@ -143,9 +143,9 @@ def in_threads(
 ) -> list[Level]:  # fmt: skip
     """Fuse outermost loops until every thread has work, and make the result parallel.
 
-    ``work`` is the number of evaluations in all loops. Each time step reads ``reread`` bytes again,
-    others with each block ``along`` that axis: if the caches do not hold them, a knob may let the
-    blocks of a thread go back and forth. Returns the levels of the nest.
+    ``work`` is the number of evaluations in all loops. Each time step reads ``reread`` bytes again;
+    blocks ``along`` that axis read different parts of them. If the caches do not hold them, a knob
+    may let the blocks of a thread go back and forth. Return the levels of the nest.
     """
     head, threads = stage.tensor, stage.problem.threads
     first = next((n for n, loop in enumerate(loops) if loop.cut or loop.extent == 1), len(loops))

@@ -44,7 +44,7 @@ def pack(
 
     The dimensions that only data axes index come first, then the panels, then the dimensions that
     reduction axes index, then the lanes. The copy is computed at root. It may also be computed at a
-    loop of its reader's nest, if the reader reads the tensor only once. Returns the copy.
+    loop of its reader's nest, if the reader reads the tensor only once. Return the copy.
     ``recomputed`` counts operations that are repeated beside those that the decisions so far
     repeat.
     """

@@ -130,7 +130,7 @@ def _rounds(
 ) -> tuple[int, int] | None:
     """Return the number of full rounds, and the steps that each part takes in one.
 
-    Returns ``None`` if the steps divide into equal parts of whole vectors.
+    Return ``None`` if the steps divide into equal parts of whole vectors.
     """
     length = prod(stage.extents(shared))
     fixed = all(isinstance(axis.extent, int) for axis in shared)
