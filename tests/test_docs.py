@@ -201,11 +201,11 @@ def test_the_list_of_tests_has_every_file() -> None:
     assert not missing, f"give these a row in tests/README.md: {missing}"
 
 
-def test_files_that_docstrings_of_packages_name_exist() -> None:
-    """A file is named by its path in the package, in schedlang, or in the clone."""
+def test_files_that_docstrings_of_modules_name_exist() -> None:
+    """A file is named by its path in the folder of the module, in schedlang, or in the clone."""
     named = re.compile(r"``([\w./*]+\.(?:py|pyi|h|js|md))``")
     missing, count = [], 0
-    for path in PACKAGE.rglob("__init__.py"):
+    for path in PACKAGE.rglob("*.py"):
         for name in named.findall(ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""):
             count += 1
             if not any(any(folder.glob(name)) for folder in (path.parent, PACKAGE, ROOT)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -73,6 +74,14 @@ def test_the_documents_are_written_from_the_table(request: pytest.FixtureRequest
     before, begin, rest = TOPI.read_text(encoding="utf-8").partition(TOPI_BEGIN)
     listed = ", ".join(f"`{name}`" for name in sorted(topi.functions.__all__))
     check_written(TOPI, before + begin + listed + rest[rest.index(TOPI_END) :], request)
+
+
+def test_the_files_that_read_rows_are_listed() -> None:
+    text = (PACKAGE / "expr" / "functions.py").read_text("utf-8")
+    listed = re.findall(r"``([\w/]+\.py)``", text.partition('"""\n\nfrom')[0])
+    assert len(listed) > 10
+    for name in listed:
+        assert "schedlang.expr.functions import" in (PACKAGE / name).read_text("utf-8"), name
 
 
 # --- a new function
