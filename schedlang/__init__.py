@@ -16,8 +16,18 @@ from schedlang.compute import functions as _functions
 from schedlang.compute.boundary import pad
 from schedlang.compute.functions import *
 from schedlang.compute.math import (
-    all, any, atan2, cast, const, if_then_else, logical_not, popcount, pow, saturating_cast, select,
-)  # fmt: skip
+    all,
+    any,
+    atan2,
+    cast,
+    const,
+    if_then_else,
+    logical_not,
+    popcount,
+    pow,
+    saturating_cast,
+    select,
+)
 from schedlang.compute.custom_reducer import comm_reducer
 from schedlang.compute.facts import assume
 from schedlang.compute.reduce import argmax, argmin, max, min, prod, reduce_axis, sum
@@ -83,8 +93,8 @@ def __getattr__(name: str) -> Any:
 
         return lookup(name)
     module, _, attribute = place.partition(":")
-    found = importlib.import_module(module)
-    return getattr(found, attribute) if attribute else found
+    loaded = importlib.import_module(module)
+    return getattr(loaded, attribute) if attribute else loaded
 
 
 def __dir__() -> list[str]:

@@ -75,10 +75,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _show_warning(
-    command: str, otherwise: Callable[..., None], message: Warning | str, category: type[Warning],
+    command: str,
+    otherwise: Callable[..., None],
+    message: Warning | str,
+    category: type[Warning],
     *where: Any,
-) -> None:  # fmt: skip
-    """Show a warning of schedlang without its source line, and any other as Python does."""
+) -> None:
+    """Show a warning of schedlang without its source line, and any other in Python's own way."""
     ours = CacheWarning, DatabaseWarning, SpillWarning, StrideWarning, UnprovenWarning
     if issubclass(category, ours):
         print(f"python -m schedlang {command}: {message}", file=sys.stderr)

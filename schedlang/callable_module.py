@@ -58,8 +58,8 @@ def _documented(target: Callable[..., Any]) -> str:
 
 def _signature_text(target: Callable[..., Any]) -> str:
     """Return the signature of ``target`` as text, without the types of its parameters."""
-    known = signature(target)
-    bare = [p.replace(annotation=Parameter.empty) for p in known.parameters.values()]
+    full = signature(target)
+    bare = [p.replace(annotation=Parameter.empty) for p in full.parameters.values()]
     # annotations are strings under ``from __future__ import annotations``
-    text = f"{target.__name__}{Signature(bare)} -> {known.return_annotation}"
+    text = f"{target.__name__}{Signature(bare)} -> {full.return_annotation}"
     return fill(text, 92, initial_indent=" " * 4, subsequent_indent=" " * 8, break_on_hyphens=False)

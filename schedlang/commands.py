@@ -37,14 +37,18 @@ def add_commands(commands: Any) -> None:
     tune.add_argument("--search", default="random", help="random or evolve (random)")
     tune.add_argument("--seed", type=int, default=0, help="seed of the random draws (0)")
     tune.add_argument(
-        "--resume", action=argparse.BooleanOptionalAction, default=True,
+        "--resume",
+        action=argparse.BooleanOptionalAction,
+        default=True,
         help="count the trials in the database and continue from there (the default)",
-    )  # fmt: skip
+    )
     tune.add_argument("--template", default=None, metavar="NAME", help="a template of the script")
     tune.add_argument(
-        "--inputs", default=None, metavar="NAME",
+        "--inputs",
+        default=None,
+        metavar="NAME",
         help="the data to run on: a list or a dict of arrays in the script",
-    )  # fmt: skip
+    )
     tune.add_argument(
         "--tolerance", type=float, default=None, help="the accepted error of an element (rounding)"
     )
@@ -89,19 +93,28 @@ def run_tune(chosen: argparse.Namespace) -> int:
     sizes = sizes_of(chosen.size, outputs, every=True)
     with _options(chosen):
         result = autotune(
-            outputs, _target(chosen), trials=chosen.trials, timeout=chosen.timeout,
-            search=chosen.search, seed=chosen.seed, resume=chosen.resume, database=chosen.database,
-            sizes=sizes, template=_template(chosen.template, names, chosen.tensor),
-            inputs=_inputs(chosen.inputs, names, chosen.tensor), tolerance=chosen.tolerance,
-        )  # fmt: skip
+            outputs,
+            _target(chosen),
+            trials=chosen.trials,
+            timeout=chosen.timeout,
+            search=chosen.search,
+            seed=chosen.seed,
+            resume=chosen.resume,
+            database=chosen.database,
+            sizes=sizes,
+            template=_template(chosen.template, names, chosen.tensor),
+            inputs=_inputs(chosen.inputs, names, chosen.tensor),
+            tolerance=chosen.tolerance,
+        )
     page = chosen.report or "--report FILE writes a page"
     print(summary(result.facts, "see below", page))
     print()
     print(result.schedule.as_python().rstrip())
     failed = []
     for what, path, write in (
-        ("report", chosen.report, result.report), ("kernel", chosen.save, result.kernel.save),
-    ):  # fmt: skip
+        ("report", chosen.report, result.report),
+        ("kernel", chosen.save, result.kernel.save),
+    ):
         try:
             if path is not None:
                 print(f"\nthe {what}: {write(path)}")
@@ -120,12 +133,14 @@ def run_best(chosen: argparse.Namespace) -> int:
 
     outputs, _ = tensors(chosen.tensor)
     sizes = sizes_of(chosen.size, outputs, every=False)
-    found = best(outputs, _target(chosen), chosen.database, sizes)
-    where = found.entry.where
-    print(f"# {duration(found.seconds)} on {one_line(where.machine)}, {one_line(where.target)}")
-    if found.note:
-        print(f"# the time is of another case: {found.note}")
-    print(found.schedule.as_python().rstrip())
+    best_known = best(outputs, _target(chosen), chosen.database, sizes)
+    where = best_known.entry.where
+    print(
+        f"# {duration(best_known.seconds)} on {one_line(where.machine)}, {one_line(where.target)}"
+    )
+    if best_known.note:
+        print(f"# the time is of another case: {best_known.note}")
+    print(best_known.schedule.as_python().rstrip())
     return 0
 
 
@@ -172,14 +187,16 @@ def tensors(where: str) -> tuple[list[Tensor], dict[str, Any]]:
     """Return the tensors that ``script.py:name`` denotes, and all names of the script."""
     path, name, names = names_of_script(where, "a tensor", WHERE)
     if name not in names:
-        known = [n for n, v in names.items() if isinstance(v, Tensor)]
-        listed = f"its tensors are {', '.join(known)}" if known else "it defines no tensor"
+        tensor_names = [n for n, v in names.items() if isinstance(v, Tensor)]
+        listed = (
+            f"its tensors are {', '.join(tensor_names)}" if tensor_names else "it defines no tensor"
+        )
         raise TuningError(f"{path} has no {name!r} at its top level: {listed}")
-    found = names[name]
-    items = [found] if isinstance(found, Tensor) else found
+    thing = names[name]
+    items = [thing] if isinstance(thing, Tensor) else thing
     if not isinstance(items, (list, tuple)) or not all(isinstance(t, Tensor) for t in items):
         raise TuningError(
-            f"{name} in {path} is an object of type {type(found).__name__}: give the "
+            f"{name} in {path} is an object of type {type(thing).__name__}: give the "
             "name of a tensor, or of a list of tensors"
         )
     return list(items), names
@@ -207,21 +224,25 @@ def _target(chosen: argparse.Namespace) -> Any:
 
 def sizes_of(given: Sequence[str], outputs: Sequence[Tensor], every: bool) -> dict[str, int] | None:
     """Return the values of symbolic sizes; if ``every`` is set, raise if one is missing."""
-    known = [v.name for v in variables(outputs) if v.is_size]
-    found = {}
+    size_names = [v.name for v in variables(outputs) if v.is_size]
+    numbers = {}
     for item in given:
         name, _, value = item.partition("=")
         if not name or not re.fullmatch("[0-9]+", value):
             raise TuningError(f"--size {item}: give a name and a number, as in --size n=1024")
-        if name not in known:
+        if name not in size_names:
             its = ", ".join(t.name for t in outputs)
-            has = f"the sizes of {its} are {', '.join(known)}" if known else f"{its} has none"
+            has = (
+                f"the sizes of {its} are {', '.join(size_names)}"
+                if size_names
+                else f"{its} has none"
+            )
             raise TuningError(f"--size {item}: there is no symbolic size {name}; {has}")
-        found[name] = int(value)
-    missing = [f"--size {name}=..." for name in known if name not in found]
+        numbers[name] = int(value)
+    missing = [f"--size {name}=..." for name in size_names if name not in numbers]
     if every and missing:
         raise TuningError(f"give values of the symbolic sizes to tune for: {' '.join(missing)}")
-    return found or None
+    return numbers or None
 
 
 @contextmanager

@@ -38,19 +38,25 @@ def add_compile(commands: Any) -> None:
     parser.add_argument("model", metavar="model.onnx", help="an ONNX file")
     parser.add_argument("--out", required=True, metavar="FOLDER", help="the folder to write")
     parser.add_argument(
-        "--tune", default=None, metavar="TIME",
+        "--tune",
+        default=None,
+        metavar="TIME",
         help="search for schedules for so long, such as 90s, 30m or 2h",
-    )  # fmt: skip
+    )
     parser.add_argument("--database", default=None, metavar="FILE", help="a file of trials")
     parser.add_argument(
-        "--shape", action="append", default=[], metavar="NAME=N",
+        "--shape",
+        action="append",
+        default=[],
+        metavar="NAME=N",
         help="the value of a dynamic dimension of the model; a name, as in batch=n, makes it a "
         "size of each call; X=1,64 is the whole shape of the input X, X=64, of one dimension",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--target", default="cpu",
+        "--target",
+        default="cpu",
         help='"cpu", or "cuda" for a GPU, such as "cuda -arch=sm_80" (default: cpu)',
-    )  # fmt: skip
+    )
     parser.add_argument("--name", default=None, help="of the network (the name of the file)")
     parser.set_defaults(run=run_compile)
 
@@ -65,9 +71,10 @@ def run_compile(chosen: argparse.Namespace) -> int:
     target = or_emulator(Target.of(chosen.target))
     if not target.facts.saved:
         raise NetworkError(
-            explain(f"--target {chosen.target}", "a folder is for a CPU or a GPU",
-                    "Choose cpu or cuda.")
-        )  # fmt: skip
+            explain(
+                f"--target {chosen.target}", "a folder is for a CPU or a GPU", "Choose cpu or cuda."
+            )
+        )
     seconds = None if chosen.tune is None else seconds_of(chosen.tune)
     shapes = shapes_of(chosen.shape)
     name = identifier(Path(chosen.model).stem) if chosen.name is None else chosen.name
@@ -88,7 +95,7 @@ def run_compile(chosen: argparse.Namespace) -> int:
     print(str(net.partition).partition(",")[0])
     if seconds is not None:
         print(net.tune(timeout=seconds))
-    print(compiled(net.module))
+    print(compile_module(net.module))
     if net.module.data.plan is not None:
         print(str(net.memory).splitlines()[0])
     folder = net.save(chosen.out)
@@ -96,7 +103,7 @@ def run_compile(chosen: argparse.Namespace) -> int:
     return 0
 
 
-def compiled(module: NetworkModule) -> str:
+def compile_module(module: NetworkModule) -> str:
     """Compile the module, and return a sentence about its machine code."""
     from schedlang.networks.device_module import DeviceModule
 
@@ -108,11 +115,11 @@ def compiled(module: NetworkModule) -> str:
         return f"not compiled: {first_line(error)}"
     if not isinstance(module, DeviceModule):
         return f"compiled {kernels} kernels"
-    taken = module.resources.values()
-    spilled = sum(r.spill_bytes for r in taken)
-    most = max((r.registers for r in taken), default=0)
+    resources = module.resources.values()
+    spilled = sum(r.spill_bytes for r in resources)
+    most = max((r.registers for r in resources), default=0)
     return (
-        f"compiled {len(taken)} kernels for {module.target.arch}: at most {most} registers a "
+        f"compiled {len(resources)} kernels for {module.target.arch}: at most {most} registers a "
         f"thread, {spilled} bytes spilled"
     )
 
@@ -123,12 +130,12 @@ def seconds_of(text: str) -> float:
     >>> seconds_of("30m"), seconds_of("1min"), seconds_of("1.5h"), seconds_of("20")
     (1800.0, 60.0, 5400.0, 20.0)
     """
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|min|h|)", text.strip())
-    if found is None:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|min|h|)", text.strip())
+    if match is None:
         raise TuningError(
             explain(f"--tune {text}", "this is no time", "Give a number with s, m or h: 30m.")
         )
-    return float(found[1]) * UNITS[found[2]]
+    return float(match[1]) * UNITS[match[2]]
 
 
 def identifier(text: str) -> str:
@@ -150,7 +157,7 @@ def shapes_of(given: Sequence[str]) -> dict[str, Any]:
     >>> shapes_of(["batch=2", "x=3,", "a=n", "b=n,n"])
     {'batch': 2, 'x': (3,), 'a': n, 'b': (n, n)}
     """
-    found: dict[str, Any] = {}
+    shapes: dict[str, Any] = {}
     sizes: dict[str, Var] = {}
     for text in given:
         name, _, value = text.partition("=")
@@ -162,12 +169,13 @@ def shapes_of(given: Sequence[str]) -> dict[str, Any]:
         if not name or not all(part.isdecimal() or part.isidentifier() for part in parts):
             raise NetworkError(
                 explain(
-                    f"--shape {text}", "this is no dimension, and no shape of an input",
+                    f"--shape {text}",
+                    "this is no dimension, and no shape of an input",
                     "Give a number, --shape batch=1, the name of a size, --shape batch=n, or all "
                     "dimensions of an input, --shape X=1,64 or --shape X=64,.",
                 )
-            )  # fmt: skip
-        if name in found:
+            )
+        if name in shapes:
             raise NetworkError(
                 explain(f"--shape {text}", f"{name} is given twice", "Give each name once.")
             )
@@ -175,8 +183,8 @@ def shapes_of(given: Sequence[str]) -> dict[str, Any]:
             if not part.isdecimal() and part not in sizes:
                 sizes[part] = var(part)
         shape = tuple(int(part) if part.isdecimal() else sizes[part] for part in parts)
-        found[name] = shape if whole else shape[0]
-    return found
+        shapes[name] = shape if whole else shape[0]
+    return shapes
 
 
 __all__ = ["add_compile", "identifier", "run_compile", "seconds_of", "shapes_of"]

@@ -27,14 +27,18 @@ def add_course(commands: Any) -> None:
     )
     course.add_argument("folder", nargs="?", default=FOLDER, help=f"where to ({FOLDER})")
     course.add_argument(
-        "--lesson", action="append", default=[], metavar="N",
+        "--lesson",
+        action="append",
+        default=[],
+        metavar="N",
         help="only this lesson, by number or name; may be repeated",
-    )  # fmt: skip
+    )
     course.add_argument("--solutions", action="store_true", help="also solved, in solutions/")
     course.add_argument(
-        "--slides", action="store_true",
+        "--slides",
+        action="store_true",
         help="also as pages of slides, in slides/; this runs the notebooks",
-    )  # fmt: skip
+    )
     course.add_argument("--force", action="store_true", help="overwrite changed files")
     course.set_defaults(run=run_course)
 
@@ -43,18 +47,18 @@ def run_course(options: argparse.Namespace) -> int:
     """Write the files and return the exit status."""
     folder = Path(options.folder)
     lessons = {name: read(path) for name, path in choose(options.lesson).items()}
-    files = {f"{name}.ipynb": text_of(open_form(made)) for name, made in lessons.items()}
+    files = {f"{name}.ipynb": text_of(open_form(lesson)) for name, lesson in lessons.items()}
     if options.solutions:
-        for name, made in lessons.items():
-            files[f"solutions/{name}.ipynb"] = text_of(solved_form(made))
+        for name, lesson in lessons.items():
+            files[f"solutions/{name}.ipynb"] = text_of(solved_form(lesson))
     new = write(folder, files, options.force)
     count = f"{len(lessons)} lesson{'s' * (len(lessons) != 1)}"
     print(f"{count} in {folder} ({len(new)} files written)")
     if options.slides:
-        for name, made in lessons.items():
+        for name, lesson in lessons.items():
             print(f"running {name} for its slides", file=sys.stderr)
             with tempfile.TemporaryDirectory() as empty:
-                page = slides(execute(open_form(made, notes=True), Path(empty)))
+                page = slides(execute(open_form(lesson, notes=True), Path(empty)))
             # times and pictures differ from run to run, and nobody edits the pages
             write(folder, {f"slides/{name}.html": page}, force=True)
         print(f"slides in {folder / 'slides'}: open them in a browser")

@@ -83,9 +83,7 @@ def matmul_schedule(P: Any, C: Any, rows: int, lanes: int) -> Schedule:
     return s
 
 
-def panels_per_group(
-    panels: int, depth: int, lanes: int, target: sl.Target | None = None
-) -> int:
+def panels_per_group(panels: int, depth: int, lanes: int, target: sl.Target | None = None) -> int:
     """Return the number of panels in a group, such that the number of groups is even.
 
     A group fits half of a core's second-level cache, where it stays for all rows of A.
@@ -174,17 +172,17 @@ def _side_by_side(
 ) -> tuple[list[float], list[float]]:
     """Return the times of two callables, called alternately so that other load affects both.
 
-    Threads of a pool keep spinning after a call, those of OpenBLAS for about 100 ms, and would slow
-    down the other callable. So each turn starts after a longer pause.
+    Threads of a pool keep spinning after a call, OpenBLAS's for about 100 ms, and would slow down
+    the other callable. So each turn starts after a longer pause.
     """
     times: tuple[list[float], list[float]] = ([], [])
     end = perf_counter() + seconds
     while perf_counter() < end or len(times[1]) < 5:
-        for call, found in zip((one, other), times):
+        for call, own_times in zip((one, other), times):
             sleep(REST)
             call()
             for _ in range(5):
                 start = perf_counter()
                 call()
-                found.append(perf_counter() - start)
+                own_times.append(perf_counter() - start)
     return times

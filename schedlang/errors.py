@@ -23,13 +23,13 @@ LONGEST_LINE = 300
 class SchedlangError(Exception):
     """The base class of all exceptions of schedlang.
 
-    IPython and notebooks show the message and the user's own lines, without those of schedlang. The
+    IPython and notebooks show the message and the user's own lines, without schedlang's. The
     environment variable ``SCHEDLANG_TRACEBACK=full`` brings the whole traceback back.
     """
 
     def _render_traceback_(self) -> list[str]:
         if _whole_traceback():
-            # IPython then shows the traceback as it does that of any other error
+            # IPython then shows the traceback in full, as for any other error
             raise NotImplementedError
         return _shown(self)
 
@@ -37,7 +37,7 @@ class SchedlangError(Exception):
         return {"text/plain": "\n".join(_shown(self))}
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        # IPython prefers its own text of exceptions to that of the bundle
+        # IPython prefers its own text of exceptions to the text of the bundle
         printer.text("\n".join(_shown(self)))
 
 
@@ -89,9 +89,14 @@ class RaceError(VerifyError):
     """
 
     def __init__(
-        self, message: str, buffer: str, element: tuple[int, ...], other: tuple[int, int] | None,
-        thread: tuple[int, int], race: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        message: str,
+        buffer: str,
+        element: tuple[int, ...],
+        other: tuple[int, int] | None,
+        thread: tuple[int, int],
+        race: Any = None,
+    ) -> None:
         super().__init__(message)
         self.buffer = buffer
         self.element = element
@@ -261,7 +266,7 @@ def shown(value: object) -> str:
 
 
 def subscript(stage: str) -> str:
-    """Return the expression by which a script obtains a stage of schedule ``s`` from its name.
+    """Return the expression that a script gets a stage of schedule ``s`` with, from its name.
 
     >>> subscript("C"), subscript("C.local")
     ('s[C]', 's["C.local"]')
@@ -315,7 +320,7 @@ def _shown(error: BaseException) -> list[str]:
 
 def _own_lines(error: BaseException) -> list[str]:
     """Return the lines of a traceback that are the user's, each with its place."""
-    found: list[str] = []
+    lines: list[str] = []
     for frame, line in walk_tb(error.__traceback__):
         if str(frame.f_globals.get("__name__")).partition(".")[0] in _OURS:
             continue
@@ -325,9 +330,9 @@ def _own_lines(error: BaseException) -> list[str]:
         code = linecache.getline(path, line, frame.f_globals).strip()[:LONGEST_LINE]
         shown = f"  {place}, line {line}:  {code}"
         # a lambda and the call that it is given to are often on one line
-        if shown not in found[-1:]:
-            found.append(shown)
-    return found
+        if shown not in lines[-1:]:
+            lines.append(shown)
+    return lines
 
 
 def warn_user(message: str, kind: type[Warning]) -> None:
@@ -352,5 +357,9 @@ def missing_name(
     if name in refused:
         why, hint = refused[name]
         return SchedlangError(explain(f"{spelling or module}.{name}", why, hint))
-    known = [] if name.startswith("_") else list(getattr(sys.modules[module], "__all__", ()))
-    return MissingNameError(f"module {module!r} has no attribute {name!r}{nearest(name, known)}")
+    names_of_module = (
+        [] if name.startswith("_") else list(getattr(sys.modules[module], "__all__", ()))
+    )
+    return MissingNameError(
+        f"module {module!r} has no attribute {name!r}{nearest(name, names_of_module)}"
+    )

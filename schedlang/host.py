@@ -26,7 +26,7 @@ CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 class Cache:
     """A level of data caches: its size in bytes, and its associativity.
 
-    If cores share it, ``size`` is that of the whole level.
+    If cores share it, ``size`` is the size of the whole level.
 
     >>> Cache(32 * 1024, 8).sets
     64
@@ -81,14 +81,14 @@ def host_caches() -> tuple[Cache, Cache, Cache]:
     An unknown level has a typical size. The last level counts at most ``LARGEST_SHARE`` for each
     core that shares it.
     """
-    found = dict(zip((1, 2, 3), USUAL_CACHES))
+    by_level = dict(zip((1, 2, 3), USUAL_CACHES))
     facts = dict(_cache_facts(CACHES))
     # the threads of one core share its first level
     threads = facts[1][1] if 1 in facts else 1
     for level, (cache, sharing) in facts.items():
         most = max(1, sharing // threads) * LARGEST_SHARE if level == 3 else cache.size
-        found[level] = Cache(min(cache.size, most), cache.ways)
-    return found[1], found[2], found[3]
+        by_level[level] = Cache(min(cache.size, most), cache.ways)
+    return by_level[1], by_level[2], by_level[3]
 
 
 def _cache_facts(folder: Path) -> Iterator[tuple[int, tuple[Cache, int]]]:
@@ -148,13 +148,13 @@ def _amd_datapath(family: int, model: int) -> int:
 @lru_cache(maxsize=1)
 def _cpu_facts() -> dict[str, str]:
     """Return the entries of the first core in ``/proc/cpuinfo``, if that exists."""
-    found: dict[str, str] = {}
+    facts: dict[str, str] = {}
     if not os.path.exists("/proc/cpuinfo"):
-        return found
+        return facts
     with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
         for line in file:
             name, _, value = line.partition(":")
             if not line.strip():
                 break
-            found[name.strip()] = value.strip()
-    return found
+            facts[name.strip()] = value.strip()
+    return facts

@@ -30,13 +30,17 @@ def add_live(commands: Any) -> None:
     live.add_argument("what", metavar=WHERE, help="a script and the name of a schedule in it")
     live.add_argument("--port", type=int, default=0, help="the port (any free one)")
     live.add_argument(
-        "--open", action=argparse.BooleanOptionalAction, default=True,
+        "--open",
+        action=argparse.BooleanOptionalAction,
+        default=True,
         help="open the page in the browser (the default)",
-    )  # fmt: skip
+    )
     live.add_argument(
-        "--measure", action=argparse.BooleanOptionalAction, default=True,
+        "--measure",
+        action=argparse.BooleanOptionalAction,
+        default=True,
         help="measure each schedule in a child process (the default)",
-    )  # fmt: skip
+    )
     live.add_argument(
         "--size", action="append", default=[], metavar="NAME=N", help="the value of a symbolic size"
     )
@@ -55,9 +59,9 @@ def run_live(chosen: argparse.Namespace) -> int:
         raise missing_library() from None
     # fail now, not at the end, if the history cannot be written
     check_written("--save", chosen.save)
-    found, title = scheduled(chosen.what)
-    sizes = sizes_of(chosen.size, found.outputs, every=False)
-    session = Session(found, title, sizes=sizes, measure=chosen.measure)
+    start, title = schedule_of(chosen.what)
+    sizes = sizes_of(chosen.size, start.outputs, every=False)
+    session = Session(start, title, sizes=sizes, measure=chosen.measure)
 
     with tempfile.TemporaryDirectory(prefix="schedlang-live-") as folder:
 
@@ -76,7 +80,7 @@ def run_live(chosen: argparse.Namespace) -> int:
     return 0
 
 
-def scheduled(where: str) -> tuple[Schedule, str]:
+def schedule_of(where: str) -> tuple[Schedule, str]:
     """Return the schedule of ``script.py:name``, and a title for its page."""
     try:
         path, name, names = names_of_script(where, "a schedule", WHERE)
@@ -90,17 +94,21 @@ def scheduled(where: str) -> tuple[Schedule, str]:
         what = printable(what)
         raise BuildError(f"{place}: {what}" if place else what) from None
     if name not in names:
-        known = [n for n, v in names.items() if isinstance(v, Schedule)]
-        listed = f"its schedules are {', '.join(known)}" if known else "it makes no schedule"
+        schedule_names = [n for n, v in names.items() if isinstance(v, Schedule)]
+        listed = (
+            f"its schedules are {', '.join(schedule_names)}"
+            if schedule_names
+            else "it makes no schedule"
+        )
         raise BuildError(f"{path} has no {name!r} at its top level: {listed}")
-    found = names[name]
-    found = schedule(found) if isinstance(found, Tensor) else getattr(found, "schedule", found)
-    if not isinstance(found, Schedule):
+    thing = names[name]
+    thing = schedule(thing) if isinstance(thing, Tensor) else getattr(thing, "schedule", thing)
+    if not isinstance(thing, Schedule):
         raise BuildError(
-            f"{name} in {path} is an object of type {type(found).__name__}: give the name of a "
+            f"{name} in {path} is an object of type {type(thing).__name__}: give the name of a "
             "schedule, a tensor or a kernel"
         )
-    return found, f"{name} of {Path(path).name}"
+    return thing, f"{name} of {Path(path).name}"
 
 
 def _leads_to(url: str, folder: Path) -> str:
@@ -114,4 +122,4 @@ def _leads_to(url: str, folder: Path) -> str:
     return path.as_uri()
 
 
-__all__ = ["add_live", "run_live", "scheduled"]
+__all__ = ["add_live", "run_live", "schedule_of"]

@@ -33,22 +33,26 @@ def run_show(chosen: argparse.Namespace) -> int:
     """Print or write what was asked for, and return the exit status."""
     path, name, names = names_of_script(chosen.what, "a schedule", WHERE)
     if name not in names:
-        known = [n for n, v in names.items() if isinstance(v, Schedule)]
-        listed = f"its schedules are {', '.join(known)}" if known else "it makes no schedule"
+        schedule_names = [n for n, v in names.items() if isinstance(v, Schedule)]
+        listed = (
+            f"its schedules are {', '.join(schedule_names)}"
+            if schedule_names
+            else "it makes no schedule"
+        )
         raise BuildError(f"{path} has no {name!r} at its top level: {listed}")
-    found = names[name]
-    if isinstance(found, Tensor):
-        found = schedule(found)
-    nest = getattr(found, "loop_nest", found.nest() if isinstance(found, Schedule) else found)
+    thing = names[name]
+    if isinstance(thing, Tensor):
+        thing = schedule(thing)
+    nest = getattr(thing, "loop_nest", thing.nest() if isinstance(thing, Schedule) else thing)
     if not isinstance(nest, Nest):
         raise BuildError(
-            f"{name} in {path} is an object of type {type(found).__name__}: give the name of a "
+            f"{name} in {path} is an object of type {type(thing).__name__}: give the name of a "
             "schedule, a tensor, a kernel or a nest"
         )
     if chosen.html is not None:
-        body = found._repr_html_()
-        if isinstance(found, Schedule) and found.steps:
-            body += f"<h2>Step by step</h2>{found.steps._repr_html_()}"
+        body = thing._repr_html_()
+        if isinstance(thing, Schedule) and thing.steps:
+            body += f"<h2>Step by step</h2>{thing.steps._repr_html_()}"
         try:
             Path(chosen.html).write_text(page(f"{name} of {Path(path).name}", body), "utf-8")
         except OSError as error:

@@ -45,9 +45,9 @@ def misfit(function: Callable[..., Any], args: tuple[Any, ...], named: Mapping[s
     by_position = [p.name for p in parameters.values() if p.kind is Parameter.POSITIONAL_OR_KEYWORD]
     kinds = {p.kind for p in parameters.values()}
     takes_more, takes_any = Parameter.VAR_POSITIONAL in kinds, Parameter.VAR_KEYWORD in kinds
-    given = dict(zip(by_position, args))
+    bound = dict(zip(by_position, args))
     unknown = [name for name in named if name not in parameters and not takes_any]
-    twice = [name for name in named if name in given]
+    twice = [name for name in named if name in bound]
     why = ""
     if unknown:
         why = f"it has no argument {unknown[0]!r}{nearest(unknown[0], parameters)}"
@@ -59,11 +59,11 @@ def misfit(function: Callable[..., Any], args: tuple[Any, ...], named: Mapping[s
         most, count = len(by_position) - own, len(args) - own
         takes = f"{most or 'no'} argument{'s' * (most != 1)}{' at most' * (most > 0)}"
         why = f"it takes {takes}, not {count}"
-    given |= {name: value for name, value in named.items() if name in parameters}
+    bound |= {name: value for name, value in named.items() if name in parameters}
     missing = tuple(
-        p for p in by_position if p not in given and parameters[p].default is Parameter.empty
+        p for p in by_position if p not in bound and parameters[p].default is Parameter.empty
     )
-    return Misfit(given, missing, why)
+    return Misfit(bound, missing, why)
 
 
 def refuses(refusal: Callable[..., SchedlangError]) -> Callable[[Called], Called]:

@@ -64,7 +64,7 @@ class Device:
 
     @property
     def specific(self) -> bool:
-        """True if machine code for it runs on no later architecture, as that of sm_90a."""
+        """True if machine code for it runs on no later architecture: code for sm_90a is such."""
         return not self.arch[-1].isdigit()
 
     @property
@@ -143,10 +143,17 @@ class Target(_Fields):
     """
 
     def __init__(
-        self, kind: str = "cpu", vector_bytes: int = 0, vector_registers: int = 0, arch: str = "",
-        target: str | None = None, host: Any = None, datapath_bytes: int = 0,
-        caches: tuple[Cache, ...] = (), backend: HasFacts | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        kind: str = "cpu",
+        vector_bytes: int = 0,
+        vector_registers: int = 0,
+        arch: str = "",
+        target: str | None = None,
+        host: Any = None,
+        datapath_bytes: int = 0,
+        caches: tuple[Cache, ...] = (),
+        backend: HasFacts | None = None,
+    ) -> None:
         name, option = kind if target is None else target, None
         if backend is not None and backend.facts.name == name:
             facts = backend.facts
@@ -164,15 +171,20 @@ class Target(_Fields):
         if not own:
             registers = 32 if wide >= 64 else 16
         wide = wide or width
-        known = host_datapath() if wide == width else wide
+        datapath = host_datapath() if wide == width else wide
         super().__init__(
-            Kind(facts.name), wide, count or registers, arch, min(at_once or known, wide),
-            caches or (host_caches() if own else USUAL_CACHES), backend,
-        )  # fmt: skip
+            Kind(facts.name),
+            wide,
+            count or registers,
+            arch,
+            min(at_once or datapath, wide),
+            caches or (host_caches() if own else USUAL_CACHES),
+            backend,
+        )
 
     @property
     def device(self) -> Device:
-        """The limits of the GPU; for a CPU target, those of the GPU that is emulated."""
+        """The limits of the GPU; for a CPU target, of the GPU that is emulated."""
         return DEVICES[self.arch or DEFAULT_ARCH]
 
     @property
@@ -232,9 +244,7 @@ class Target(_Fields):
         """Return the target of the innermost ``with`` statement; te's ``Target.current``."""
         around = _AROUND.get()
         if not around and not allow_none:
-            raise BuildError(
-                "Target.current(allow_none=False): call it inside `with Target(...):`"
-            )
+            raise BuildError("Target.current(allow_none=False): call it inside `with Target(...):`")
         return around[-1] if around else None
 
     def __enter__(self) -> Target:

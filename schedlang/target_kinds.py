@@ -39,7 +39,7 @@ class Facts:
     Files and kernels:
 
     * ``language`` of the file, and ``interpreted`` if it runs as it is.
-    * ``openmp``: parallel loops run on OpenMP's threads, not on those of numba.
+    * ``openmp``: parallel loops run on OpenMP's threads, not on numba's.
     * ``saved``: a saved kernel or network runs without schedlang.
     * ``emulates``: the kind of whose kernels a saved network is; "" if they are its own.
     * ``symbols``: the functions of a kernel can be named in a profiler's map of this process.

@@ -168,7 +168,7 @@ def _own_family() -> str | None:
 
 
 def _is_other_triple(facts: Facts, triple: str) -> bool:
-    """Return whether ``triple`` names another architecture or system than that of the kernels."""
+    """Return whether ``triple`` names another architecture or system than the kernels have."""
     first, *rest = triple.lower().split("-")
     if facts.device != CPU:
         return first != "nvptx64" or not {*rest} <= {"nvidia", "cuda", "unknown"}
@@ -192,7 +192,7 @@ def _is_other_processor(facts: Facts, name: str) -> bool:
 
 
 def _has_other_features(facts: Facts, names: str) -> bool:
-    # a GPU's features are those of its architecture
+    # a GPU's architecture decides its features
     wanted = [name[1:] for name in names.split(",") if name.startswith("+")]
     return facts.device == CPU and any(_is_other_family(name, _FEATURES) for name in wanted)
 

@@ -19,7 +19,7 @@ from schedlang.errors import BuildError, CallError, CallTypeError
 from schedlang.runtime import gpu, launch
 from schedlang.runtime.launch import Memory
 from schedlang.runtime.nvidia import Compiled
-from schedlang.runtime.simulator import simulated
+from schedlang.runtime.simulator import simulate_file
 from tests.gpu_schedules import numbers, scaled
 
 
@@ -179,7 +179,7 @@ class Core:
 def core(monkeypatch: pytest.MonkeyPatch) -> Core:
     found = Core()
     monkeypatch.setattr(launch, "core", lambda: found)
-    monkeypatch.setattr(gpu.nvidia, "compiled", found.compiled)
+    monkeypatch.setattr(gpu.nvidia, "compile_kernel", found.compiled)
     return found
 
 
@@ -192,7 +192,7 @@ def driver(request: pytest.FixtureRequest, core: Core, monkeypatch: pytest.Monke
     found = Driver(count=request.param)
     monkeypatch.setattr(gpu.nvidia, "driver", lambda: found)
     monkeypatch.setattr(gpu.nvidia, "gpu_of", lambda address: None)
-    monkeypatch.setattr(gpu.files, "load", lambda path: SimpleNamespace(**simulated(path)))
+    monkeypatch.setattr(gpu.files, "load", lambda path: SimpleNamespace(**simulate_file(path)))
     return found
 
 

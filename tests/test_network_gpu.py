@@ -37,7 +37,7 @@ from schedlang.networks.sources import OfModel
 from schedlang.runtime import files, nvidia
 from schedlang.runtime.ceilings import Ceilings
 from schedlang.runtime.launch import Loaded
-from schedlang.runtime.simulator import simulated
+from schedlang.runtime.simulator import simulate_file
 from schedlang.target import Target
 from tests import networks
 from tests.conftest import Golden
@@ -66,7 +66,7 @@ def driver(core: Core, monkeypatch: pytest.MonkeyPatch) -> Driver:
     monkeypatch.setattr(nvidia, "driver", lambda: found)
     monkeypatch.setattr(nvidia, "gpu_of", lambda address: None)
     monkeypatch.setattr(nvidia, "allow_shared", lambda kernel, size: None)
-    monkeypatch.setattr(files, "load", lambda path: SimpleNamespace(**simulated(path)))
+    monkeypatch.setattr(files, "load", lambda path: SimpleNamespace(**simulate_file(path)))
     return found
 
 

@@ -14,7 +14,7 @@ import pytest
 
 import schedlang as sl
 from schedlang import topi
-from schedlang.runtime.simulator import simulated
+from schedlang.runtime.simulator import simulate_file
 from tests.test_network_gpu import block, of_rows, rows, symbolic
 from tests.test_network_module import of_residual, random
 
@@ -41,7 +41,7 @@ class File:
     """The ``names`` of a file, what its calls ``waited`` for, and the bytes of their ``arenas``."""
 
     def __init__(self, path: str | Path) -> None:
-        self.names = simulated(Path(path))
+        self.names = simulate_file(Path(path))
         self.waited: list[object] = []
         self.arenas: list[int] = []
         device = self.names["cuda"]

@@ -80,9 +80,9 @@ def test_the_map_is_written_where_perf_looks_and_follows_no_link(
 def test_no_map_is_written_unless_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     for value in ("", "0"):
         monkeypatch.setenv(perf_map.VARIABLE, value)
-        assert not perf_map.wanted()
+        assert not perf_map.is_wanted()
     monkeypatch.delenv(perf_map.VARIABLE)
-    assert not perf_map.wanted()
+    assert not perf_map.is_wanted()
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.setenv(perf_map.VARIABLE, "1")
     why = "SCHEDLANG_PERF_MAP=1: perf is a tool of Linux\n  Unset the variable."

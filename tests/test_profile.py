@@ -336,7 +336,7 @@ def test_the_cost_of_a_stamp_is_measured(monkeypatch: pytest.MonkeyPatch) -> Non
         renamed = replace(nest.entry, name="stamps_of_a_fixed_clock")
         return f._start_of(MachineNest((renamed,)))
 
-    stamp = cpu_profile.measured_stamp(load, 100)
+    stamp = cpu_profile.measure_stamp(load, 100)
     # 100 pairs, and the pair around them: 201 steps of 5 from the first stamp to the last
     assert stamp.inside == pytest.approx(5.0) and stamp.whole == pytest.approx(201 * 5 / 100)
     assert stamp.seconds_per_tick == pytest.approx(0.1 / (201 * 5))

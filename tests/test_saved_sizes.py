@@ -17,7 +17,7 @@ from schedlang.ir.size_conditions import size_conditions
 from schedlang.ir.specialize import at_sizes
 from schedlang.ir.verify import verify
 from schedlang.lowering.lower import lower_state
-from schedlang.runtime.simulator import simulated
+from schedlang.runtime.simulator import simulate_file
 from schedlang.state.initial import initial_state
 from tests.test_network_gpu_file import File
 from tests.test_network_sizes import shifted, view
@@ -198,7 +198,7 @@ def test_the_file_of_a_gpu_kernel_refuses_sizes(tmp_path: Path) -> None:
     f = sl.build(s, target="cuda")
     saved = f.save(tmp_path / "k.py").read_text()
     assert saved.count("cannot run where") == 1
-    launch = simulated(Path(f.path))["launch"]
+    launch = simulate_file(Path(f.path))["launch"]
     a, w, c = np.ones(6, "float32"), np.arange(10, dtype="float32"), np.zeros(6, "float32")
     with pytest.raises(ValueError, match="kernel C cannot run where n=6, m=9: index 0 of W"):
         launch(a, w[:9].copy(), c, 6, 9)

@@ -27,7 +27,7 @@ import schedlang as sl
 from benchmarks.gpu import scheduled
 from benchmarks.works import Work
 from benchmarks.works.gpu import GPU_SMALL, GPU_WORKS
-from schedlang.runtime.nvidia import disassembled
+from schedlang.runtime.nvidia import disassemble
 
 # the work that also has a kernel in CUDA C++
 COMPARED = "sgemm 4096^3"
@@ -101,7 +101,7 @@ def compiled(work: Work, arch: str) -> list[Row]:
         taken = one.resources
         rows.append(
             Row(work.name, name, taken.registers, taken.spill_bytes, taken.local_bytes,
-                taken.shared_bytes, taken.occupancy, *busiest_loop(disassembled(one.cubin)))
+                taken.shared_bytes, taken.occupancy, *busiest_loop(disassemble(one.cubin)))
         )  # fmt: skip
     return rows
 
@@ -125,7 +125,7 @@ def reference(arch: str) -> list[Row]:
             str(target),
         ]
         said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
-        sass = disassembled(target.read_bytes())
+        sass = disassemble(target.read_bytes())
 
     def number(pattern: str) -> int:
         found = re.search(pattern, said)

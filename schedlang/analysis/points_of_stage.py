@@ -57,15 +57,16 @@ def stage_reads(op: ComputeOp, counter: Counter, first: Extent = 0) -> dict[Tens
     where = [] if op.where is None else [next(rest)]
     inner = _updating(op, loops)
     parts: list[tuple[Sequence[Expr], Loops, tuple[Held, ...]]] = [
-        (body, inner, tuple((cond, True) for cond in where)), (where, inner, ()),
+        (body, inner, tuple((cond, True) for cond in where)),
+        (where, inner, ()),
         (list(rest), loops[: len(op.axis)], ()),
-    ]  # fmt: skip
-    found: dict[Tensor, Any] = {}
+    ]
+    numbers: dict[Tensor, Any] = {}
     for roots, around, held in parts:
         for read, path in _reads(roots, held):
             times = counter.count(around, path)
-            found[read.tensor] = found.get(read.tensor, 0) + times
-    return found
+            numbers[read.tensor] = numbers.get(read.tensor, 0) + times
+    return numbers
 
 
 def reads_with_conditions(op: ComputeOp) -> Iterator[tuple[Read, tuple[Held, ...]]]:

@@ -32,7 +32,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Listing:
-    """The text of a file, as lines. ``launches`` are those of its functions with parallel loops.
+    """The text of a file, as lines. ``launches`` launch its functions with parallel loops.
 
     >>> Listing((Line("for i in range(4):", 0), Line("    pass"))).numbers
     (0, None)

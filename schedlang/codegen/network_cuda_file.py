@@ -141,8 +141,8 @@ class CallSource:
 class NetworkSource:
     """The parts of a file: the kernels of each part with its launches, then all calls.
 
-    ``parameters`` are the names of the arguments of ``launch``, which are those of a nest and then
-    its sizes.
+    ``parameters`` are the names of the arguments of ``launch``, which are the names of a nest's
+    arguments and then its sizes.
     """
 
     public: str

@@ -30,9 +30,7 @@ _WIDTH = 98
 HELPERS = ("_array", "_apart", "_given", "_holds", "result")
 
 
-def array_checks(
-    test: Callable[[ArrayRule], str], rules: Iterable[ArrayRule] = RULES
-) -> str:
+def array_checks(test: Callable[[ArrayRule], str], rules: Iterable[ArrayRule] = RULES) -> str:
     """Return the lines that refuse a ``value`` of another dtype or shape, or against the rules.
 
     ``test`` returns the text of the test of a rule, and "" where there is none.
@@ -303,7 +301,7 @@ def argument_checks(
     result = ", ".join(names[b] for b in nest.outputs)
     if any(isinstance(a, Buffer) for a in nest.args):
         lines.append(f"    result = {result}")
-    given = []
+    operands = []
     for arg in nest.args:
         if isinstance(arg, Var):
             if arg.is_size:
@@ -312,20 +310,20 @@ def argument_checks(
             scalar = f"np.{kind}({names[arg]})"
             if kind == "bfloat16":
                 scalar = f"ml_dtypes.bfloat16({names[arg]})"
-            given.append(f"np.float32({scalar})" if kind in SHORT_FLOATS else scalar)
+            operands.append(f"np.float32({scalar})" if kind in SHORT_FLOATS else scalar)
             continue
         suffix = ", written=True" if arg in nest.outputs else ""
         checked = f"{arg.name!r}, {_dtype(arg)}, {shape_source(arg, sizes)}{suffix}"
         lines.append(f"    {names[arg]} = _array({names[arg]}, {checked})")
         flat = stored(arg.dtype)
-        given.append(names[arg] + (f'.view("{flat}")' if flat != arg.dtype else ""))
+        operands.append(names[arg] + (f'.view("{flat}")' if flat != arg.dtype else ""))
     by_name = {v.name: name for v, name in sizes.items() if isinstance(v, Var)}
     lines += refusal_lines(refused, by_name)
     facts = _fact_checks(nest, names, sizes)
     lines += [*facts, *_overlap_checks(nest, names, in_place)]
-    given += [size_names[v] for v in nest.sizes]
+    operands += [size_names[v] for v in nest.sizes]
     helpers = [ARRAY, _APART, *size_helpers(nest, keywords), *[HOLDS] * bool(facts)]
-    return Checks(signature, keywords, lines, given, [helper.strip() for helper in helpers])
+    return Checks(signature, keywords, lines, operands, [helper.strip() for helper in helpers])
 
 
 def size_helpers(nest: Nest, out: Sequence[str]) -> list[str]:

@@ -269,11 +269,11 @@ def _scatter(stage: Prepared, arrays: Arrays, outs: Sequence[np.ndarray], spans:
         steps = _row_major(lengths, stage.folded, _budget(stage.program))
         for piece in boxes(box, steps):
             shape = [stop - start for start, stop in piece]
-            found = _run(stage, stage.program, arrays, piece)
-            wide = [np.broadcast_to(v, shape).ravel() for v in found]
-            rank, kept = len(op.axis), wide[-1] if op.where is not None else None
+            evaluated = _run(stage, stage.program, arrays, piece)
+            wide = [np.broadcast_to(v, shape).ravel() for v in evaluated]
+            rank, mask = len(op.axis), wide[-1] if op.where is not None else None
             values = wide[rank : rank + len(op.body)]
-            at, values = places.checked(wide[:rank], values, kept)
+            at, values = places.checked(wide[:rank], values, mask)
             update(reducer, totals, at, values)
     for out, value in zip(outs, totals):
         out[rows] = value
@@ -423,10 +423,10 @@ def check_guards(
     suspects = {id(probe): suspect for probe, suspect in zip(probes, outside)}
 
     def read(node: Read, at: tuple[Any, ...]) -> Any:
-        found = suspects.get(id(node))
-        if found is None:
+        suspect_read = suspects.get(id(node))
+        if suspect_read is None:
             return clipped(arrays[node.tensor], at)
-        _refuse_outside(stage.op, *found, arrays[node.tensor].shape, at[0])
+        _refuse_outside(stage.op, *suspect_read, arrays[node.tensor].shape, at[0])
         return None
 
     plan(probes).run(values, read)

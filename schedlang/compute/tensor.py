@@ -414,8 +414,7 @@ def var(name: str = "n", dtype: object = "int64") -> Var:
     """Return a symbolic size, or a scalar argument if ``dtype`` is neither int64 nor int32.
 
     A size is 0 or more, and its value comes from the shapes of the arguments. It has no dtype of
-    its own: in arithmetic it takes that of the other operand. te's default ``"int32"`` makes a
-    size, too.
+    its own: in arithmetic it takes the other operand's. te's default ``"int32"`` makes a size, too.
 
     >>> n = var("n"); alpha = var("alpha", dtype="float32")
     >>> (n + 1).dtype, (alpha * 2).dtype

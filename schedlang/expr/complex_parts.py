@@ -41,7 +41,7 @@ def split(
 ) -> tuple[Value, ...]:
     """Return the parts of each complex one of ``roots``, and the others without complex values.
 
-    ``read`` gives the parts of complex elements, and ``scalars`` those of complex variables.
+    ``read`` gives the parts of complex elements, and ``scalars`` the parts of complex variables.
 
     >>> a, b = Var("a", "complex64", weak=False), Var("b", "complex64", weak=False)
     >>> reals = {n: Var(n, "float32", weak=False) for n in ("ar", "ai", "br", "bi")}

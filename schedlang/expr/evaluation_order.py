@@ -17,7 +17,7 @@ def evaluation_order(root: Expr) -> tuple[Expr, list[tuple[str, Any]]]:
 
     A step ``"make"`` computes a node from its operands; leaves have their values already. For a
     lazy choice there are three: ``"if"`` when the value of its condition is known, ``"else"``
-    behind the steps of the first side, and ``"end"`` behind those of the second.
+    behind the steps of the first side, and ``"end"`` behind the steps of the second.
 
     A shared node is evaluated once, or once in each branch of a lazy choice if only the branches
     need it. The root is another expression if choices must be cut into named parts.
@@ -34,11 +34,11 @@ def evaluation_order(root: Expr) -> tuple[Expr, list[tuple[str, Any]]]:
     root, named = in_parts(root, regions) if regions.shared else (root, [])
     ahead = regions.hoisted
     if named:
-        known: set[int] = set()
+        named_ids: set[int] = set()
         ahead = {}
         for part in (*named, root):
-            ahead |= regions_of(part, known).hoisted
-            known.add(id(part))
+            ahead |= regions_of(part, named_ids).hoisted
+            named_ids.add(id(part))
     steps: list[tuple[str, Any]] = []
     scopes: list[set[int]] = [set()]
     stack: list[tuple[str, Any]] = [("visit", root)]
@@ -107,9 +107,11 @@ def under(tests: tuple[Expr, ...], cond: Expr, holds: bool) -> tuple[Expr, ...]:
 
 
 def around_uses(
-    order: Sequence[Expr], contexts: Mapping[int, Context],
-    inside: Callable[[Context, Expr, bool], Context], either: Callable[[Context, Context], Context],
-) -> dict[int, Context]:  # fmt: skip
+    order: Sequence[Expr],
+    contexts: Mapping[int, Context],
+    inside: Callable[[Context, Expr, bool], Context],
+    either: Callable[[Context, Context], Context],
+) -> dict[int, Context]:
     """Return the context of each node, by ``id``, given those of the roots.
 
     ``order`` has operands before what uses them. In a branch of a lazy choice, the context is

@@ -24,11 +24,11 @@ def convolve(
 ) -> Tensor:
     """Return a convolution with sums of ``dtype``; ``padding`` is at both ends of dimensions."""
     layout = LAYOUTS[weight.ndim - 2]
-    given = (x, weight, stride, padding, dilation)
+    operands = (x, weight, stride, padding, dilation)
     by_channel = weight.shape[1] == 1 and 1 < groups == x.shape[1] == weight.shape[0]
     if by_channel and layout == "NCHW":
-        return topi.nn.depthwise_conv2d_nchw(*given, dtype)
-    return topi.nn.conv(*given, groups, layout, f"OI{layout[2:]}", dtype)
+        return topi.nn.depthwise_conv2d_nchw(*operands, dtype)
+    return topi.nn.conv(*operands, groups, layout, f"OI{layout[2:]}", dtype)
 
 
 def convolve_transposed(

@@ -45,10 +45,13 @@ class Imported(Model):
     """
 
     def __init__(
-        self, outputs: tuple[Tensor, ...], inputs: tuple[Tensor, ...],
-        params: Mapping[Tensor, np.ndarray], layers: Mapping[str, str] | None = None,
+        self,
+        outputs: tuple[Tensor, ...],
+        inputs: tuple[Tensor, ...],
+        params: Mapping[Tensor, np.ndarray],
+        layers: Mapping[str, str] | None = None,
         structure: Any = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         if not outputs:
             raise FrontendError("a model without outputs: it computes nothing")
         if len({*outputs}) < len(outputs):
@@ -60,7 +63,7 @@ class Imported(Model):
         _check_params(self.params)
 
     def structured(self, values: Sequence[Any]) -> Any:
-        """Return ``values``, one for each output, in the form in which the model returns them.
+        """Return ``values``, one for each output, in the structure that the model returns.
 
         >>> import schedlang as sl
         >>> X = sl.placeholder((2,), name="X")
@@ -73,17 +76,19 @@ class Imported(Model):
     def reference(self, *arrays: Any, **sizes: Any) -> Any:
         """Return what the model computes from one array an input, by NumPy, without schedules.
 
-        The result has the form in which the model returns it. ``sizes`` are the symbolic sizes that
+        The result has the structure that the model returns. ``sizes`` are the symbolic sizes that
         the shape of no input determines. Raises the errors of :func:`schedlang.reference`.
         """
         if len(arrays) != len(self.inputs):
-            taken = ", ".join(map(declared, self.inputs))
-            raise CallTypeError(f"{len(arrays)} arrays were given, but the model takes: {taken}")
+            input_list = ", ".join(map(declared, self.inputs))
+            raise CallTypeError(
+                f"{len(arrays)} arrays were given, but the model takes: {input_list}"
+            )
         evaluated = reference(self.outputs)
-        given = dict(zip(self.inputs, arrays))
-        given.update(self.params)
-        found = evaluated(**{t.name: given[t] for t in evaluated.inputs}, **sizes)
-        return self.structured(found if len(self.outputs) > 1 else (found,))
+        arrays_by_tensor = dict(zip(self.inputs, arrays))
+        arrays_by_tensor.update(self.params)
+        results = evaluated(**{t.name: arrays_by_tensor[t] for t in evaluated.inputs}, **sizes)
+        return self.structured(results if len(self.outputs) > 1 else (results,))
 
     def __reduce__(self) -> Any:
         # one graph: tensors that are pickled one by one would become separate computations
@@ -104,13 +109,18 @@ class Imported(Model):
 
 
 def _unpickled(
-    graph: Graph, outputs: int, inputs: int, arrays: Sequence[np.ndarray],
-    layers: Mapping[str, str], structure: Any,
-) -> Imported:  # fmt: skip
+    graph: Graph,
+    outputs: int,
+    inputs: int,
+    arrays: Sequence[np.ndarray],
+    layers: Mapping[str, str],
+    structure: Any,
+) -> Imported:
     tensors = tuple(graph.tensors)
     params = dict(zip(tensors[outputs + inputs :], arrays))
-    return Imported(tensors[:outputs], tensors[outputs : outputs + inputs], params, layers,
-                    structure)  # fmt: skip
+    return Imported(
+        tensors[:outputs], tensors[outputs : outputs + inputs], params, layers, structure
+    )
 
 
 def _check_inputs(model: Imported) -> None:

@@ -15,10 +15,10 @@ def identifier(text: str) -> str:
     >>> identifier("layer1.0.conv1"), identifier("0"), identifier("/conv/Conv:0"), identifier("if")
     ('layer1_0_conv1', 'layer_0', 'conv_Conv_0', 'if_')
     """
-    found = re.sub(r"[^A-Za-z0-9]+", "_", text).strip("_")[-_LONGEST:].strip("_") or "layer"
-    if found[0].isdigit():
-        found = f"layer_{found}"
-    return f"{found}_" if keyword.iskeyword(found) else found
+    name = re.sub(r"[^A-Za-z0-9]+", "_", text).strip("_")[-_LONGEST:].strip("_") or "layer"
+    if name[0].isdigit():
+        name = f"layer_{name}"
+    return f"{name}_" if keyword.iskeyword(name) else name
 
 
 class Names:

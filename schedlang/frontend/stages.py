@@ -20,17 +20,20 @@ class Stages:
         self._seen: set[Operation] = {tensor.op for tensor in known}
 
     def name(
-        self, tensors: Sequence[Tensor], title: str, layer: str,
+        self,
+        tensors: Sequence[Tensor],
+        title: str,
+        layer: str,
         numbered: Callable[[str], str] = str,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Name the new stages of a node, whose results are ``tensors``, and record their layer.
 
         Of several results, each is named by ``numbered``, of ``title`` and its position.
         """
         new = self._new(tensors)
-        taken = {op.name for op in new}
+        names = {op.name for op in new}
         for k, tensor in enumerate(tensors):
-            if tensor.op in new and title not in taken:
+            if tensor.op in new and title not in names:
                 rename(tensor, title if len(tensors) == 1 else numbered(f"{title}_{k}"))
         used: set[str] = set()
         for op in new:
@@ -52,26 +55,26 @@ class Stages:
         op, old = tensor.op, tensor.op.name
         layer = self.layers.get(old)
         alone = not isinstance(op, PlaceholderOp) and len(op.outputs) == 1
-        found = rename(tensor, name) if alone else tensor
-        if alone and found.name == name:
+        stage = rename(tensor, name) if alone else tensor
+        if alone and stage.name == name:
             self.layers.pop(old, None)
         else:
-            found = rename(identity(tensor), name)
+            stage = rename(identity(tensor), name)
         if layer is not None:
             self.layers[name] = layer
-        return found
+        return stage
 
     def _new(self, tensors: Sequence[Tensor]) -> list[Operation]:
         """Return the operations behind ``tensors`` that are not seen yet; now they are."""
-        found: list[Operation] = []
+        order: list[Operation] = []
         stack = [tensor.op for tensor in reversed(tensors)]
         while stack:
             op = stack.pop()
             if op not in self._seen:
                 self._seen.add(op)
-                found.append(op)
+                order.append(op)
                 stack.extend(t.op for t in reversed(op.input_tensors))
-        return found[::-1]
+        return order[::-1]
 
 
 def cast_to(made: Tensor, dtype: str) -> Tensor:

@@ -36,9 +36,9 @@ class Draft:
     """The gradient of the elements of ``piece`` by one site, before its stage is made.
 
     ``shifts`` are ranges of indices of the adjoint ``site.head``, by dimension: the adjoint is to
-    have zeros there, in place of a condition. ``ranges`` are those of the ``conditions`` that are
-    the ranges of ragged axes. ``chosen`` are those of ``conditions`` and of the site's ``chosen``
-    without which the gradient is 0, if data decide.
+    have zeros there, in place of a condition. ``ranges`` are the ``conditions`` that are the ranges
+    of ragged axes. ``chosen`` are those of ``conditions`` and of the site's ``chosen`` without
+    which the gradient is 0, if data decide.
     """
 
     site: Site

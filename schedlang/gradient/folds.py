@@ -1,8 +1,8 @@
 """The sites of a reduction with a custom combiner: it is differentiated step by step.
 
 The reduction becomes a recurrence that stores all partial results, and a second one that goes back
-over them: the adjoint of a partial result is that of the next one times the derivative of the
-combiner there.
+over them: the adjoint of a partial result is the next one's times the derivative of the combiner
+there.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ class _Labels:
 
 
 def _axis_names(tensor: Tensor, batch: Sequence[Axis], sites: Sequence[Site]) -> list[str]:
-    """Return names for the axes of an adjoint: those of its tensor, or of a read of the tensor."""
+    """Return names for the axes of an adjoint, from its tensor or from a read of the tensor."""
     rest = [axis.name for axis in batch]
     names = [axis.name for axis in _own_axes(tensor)]
     if not names and sites:

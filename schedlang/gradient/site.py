@@ -25,7 +25,8 @@ class Site:
     ``value`` is what each point adds to the gradient of the element that it reads. ``stage`` and
     ``text`` name the reader and the read in messages. ``head`` is the adjoint of the reader that
     ``value`` reads, if it is a tensor. ``chosen`` are the conditions on data without which
-    ``value`` is 0, those of choices in other stages included; ``costly`` is that of their support.
+    ``value`` is 0, also by choices in other stages; ``costly`` says whether their support is
+    costly.
     """
 
     stage: str

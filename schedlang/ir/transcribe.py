@@ -111,9 +111,7 @@ class _Writer:
                 named[id(node)] = chosen.pop()
         return self._known(root, named, given)
 
-    def _known(
-        self, node: Expr, named: Mapping[int, str], given: dict[Expr, str] | None
-    ) -> str:
+    def _known(self, node: Expr, named: Mapping[int, str], given: dict[Expr, str] | None) -> str:
         if isinstance(node, Const):
             return self._number(node)
         if isinstance(node, (Axis, Var)):
@@ -133,10 +131,10 @@ class _Writer:
         return self.constant(value, (node.dtype, value.tobytes()))
 
     def _operation(self, node: Expr, parts: Sequence[str]) -> str:
-        made = self._unrounded(node, parts)
+        code = self._unrounded(node, parts)
         if node.dtype != "bfloat16" or not isinstance(node, (Binary, Call)):
-            return made
-        return f"{self.constant(round_to_bfloat16, ('rounded',))}({made})"
+            return code
+        return f"{self.constant(round_to_bfloat16, ('rounded',))}({code})"
 
     def _unrounded(self, node: Expr, parts: Sequence[str]) -> str:
         if isinstance(node, Binary):
@@ -175,10 +173,10 @@ class _Writer:
             old = [self.fresh("t") for _ in targets]
             for name, target in zip(old, targets):
                 self.line(f"{name} = load{len(index)}({target})")
-            given: dict[Expr, str] = dict(
+            leaves: dict[Expr, str] = dict(
                 zip((*store.reducer.lhs, *store.reducer.rhs), (*old, *values))
             )
-            values = [self.value(r, given) for r in store.reducer.result]
+            values = [self.value(r, leaves) for r in store.reducer.result]
         how = "final" if store.reducer is None else "store"
         for target, value in zip(targets, values):
             self.line(f"{how}{len(index)}({target}, {value})")
@@ -230,8 +228,8 @@ def _write(w: _Writer, stmt: Stmt, stack: list[Any]) -> None:
         buffer = w.constant(stmt.buffer, ("buffer", id(stmt.buffer)))
         w.line(f"{name} = fresh({buffer}, ({''.join(n + ', ' for n in shape)}))")
     elif isinstance(stmt, Fetch):
-        given = ", ".join((w.buffer(stmt.buffer), *(w.value(i) for i in stmt.indices)))
-        w.line(f"touch{len(stmt.indices)}({given})")
+        operands = ", ".join((w.buffer(stmt.buffer), *(w.value(i) for i in stmt.indices)))
+        w.line(f"touch{len(stmt.indices)}({operands})")
 
 
 def _indented(w: _Writer, body: Block, stack: list[Any]) -> None:
@@ -262,9 +260,11 @@ def _values(w: _Writer, stmt: Lanes | Strips | Copy, stack: list[Any]) -> None:
 
 def _loop(w: _Writer, loop: For, stack: list[Any]) -> None:
     name = w.fresh("i")
-    found = trimmed(loop)
-    ends = [str(e) if isinstance(e, int) else w.value(e)
-            for e in (*((found.start,) if found.tests else ()), found.stop)]  # fmt: skip
+    trim = trimmed(loop)
+    ends = [
+        str(e) if isinstance(e, int) else w.value(e)
+        for e in (*((trim.start,) if trim.tests else ()), trim.stop)
+    ]
     order = "ordered" if loop.kind in UNORDERED else "range"
     w.line(f"for {name} in {order}({', '.join(ends)}):")
     w.current.indent += 1
@@ -288,4 +288,4 @@ def _loop(w: _Writer, loop: For, stack: list[Any]) -> None:
         inner = _Function(w.fresh("f"), scope)
         w.line(f"{inner.name}({', '.join(scope)})")
         w.current = inner
-    stack += [leave, found.body]
+    stack += [leave, trim.body]

@@ -28,7 +28,7 @@ from schedlang.plot.limits import cut_text
 from schedlang.plot.sheet import as_rows
 from schedlang.plot.subject import Subject, subjects
 from schedlang.plot.touches import Touches, touches
-from schedlang.runtime.counted import Call, known_counts
+from schedlang.runtime.counted import Call, counts_without_run
 from schedlang.runtime.environment import cores
 from schedlang.target import Target
 
@@ -142,7 +142,7 @@ def counters_part(state: State, target: Target) -> dict[str, Any]:
         if nest.sizes:
             return _uncounted("Counts need numbers for the sizes: sl.cost(s) has formulas.")
         machine = machine_nest(nest, target, "kernel", ())
-        counts_of_kernel = known_counts(Call("kernel", nest, machine, (), {}))
+        counts_of_kernel = counts_without_run(Call("kernel", nest, machine, (), {}))
         if counts_of_kernel is None:
             return _by_buffer(state)
     except SchedlangError as error:

@@ -60,15 +60,15 @@ def _block(block: Block, ranges: Ranges, copies: int) -> Block:
 def _stmt(stmt: Stmt, ranges: Ranges, copies: int) -> list[Stmt]:
     if isinstance(stmt, For) and stmt.kind == "vectorize":
         return [stmt]
-    found = _interior(stmt, ranges) if isinstance(stmt, For) and stmt.kind == "serial" else None
-    if found is None or copies * len(found) > MOST_COPIES:
+    parts = _interior(stmt, ranges) if isinstance(stmt, For) and stmt.kind == "serial" else None
+    if parts is None or copies * len(parts) > MOST_COPIES:
         inside = _inside(stmt, ranges)
         return [with_each(stmt, lambda inner: _stmt(inner, inside, copies))]
     assert isinstance(stmt, For)
     return [
         part
-        for k, (first, last) in enumerate(found)
-        for part in _part(stmt, first, last, ranges, copies * len(found), fresh=k > 0)
+        for k, (first, last) in enumerate(parts)
+        for part in _part(stmt, first, last, ranges, copies * len(parts), fresh=k > 0)
     ]
 
 
@@ -82,15 +82,15 @@ def _inside(stmt: Stmt, ranges: Ranges) -> Ranges:
 def _part(loop: For, first: int, last: int, ranges: Ranges, copies: int, fresh: bool) -> list[Stmt]:
     """Return iterations ``first..last`` of ``loop`` as a loop of their own, or as one body."""
     axis, body = loop.axis, loop.body
-    if fresh and (made := storage(body)):
-        body = with_buffers(body, {b: replace(b) for b in made})
+    if fresh and (own := storage(body)):
+        body = with_buffers(body, {b: replace(b) for b in own})
     at: Expr = Const(first, "int64", True)
     if last > first:
         at = Binary("+", axis, at, "int64", True) if first else axis
     moved = body if at is axis else substitute(body, {axis: at})
     inside = ranges.extended(axis, ZERO, Lin.of(last - first))
-    known = replace_statements(moved, lambda stmt: _simplify_stmt(stmt, inside))
-    again = _block(known, inside, copies)
+    simplified = replace_statements(moved, lambda stmt: _simplify_stmt(stmt, inside))
+    again = _block(simplified, inside, copies)
     if last == first:
         return list(again.stmts)
     return [replace(loop, extent=last - first + 1, body=again)]

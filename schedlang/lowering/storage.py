@@ -26,8 +26,8 @@ class LoopLike(Protocol):
 def scope_of(stage: Stage, loops: Sequence[LoopLike]) -> str:
     """Return the storage scope of ``stage``.
 
-    The default is that of TVM te: local inside a threadIdx loop, else shared inside a blockIdx
-    loop, else global.
+    The default is TVM te's: local inside a threadIdx loop, else shared inside a blockIdx loop, else
+    global.
     """
     if stage.scope:
         return stage.scope

@@ -30,9 +30,9 @@ from schedlang.runtime.device_call import (
 )
 from schedlang.runtime.device_fast_call import Passed, device_fast_call
 from schedlang.runtime.gpu_profile import Watch, gpu_profile
-from schedlang.runtime.launch import passed
+from schedlang.runtime.launch import launch_argument
 from schedlang.runtime.nvidia import Compiled, Resources
-from schedlang.runtime.simulator import simulated
+from schedlang.runtime.simulator import simulate_file
 from schedlang.target import DEVICES, Device
 
 _RECORDING = (
@@ -88,7 +88,7 @@ class DeviceModule(NetworkModule):
     def sass(self) -> str:
         """The machine code of all kernels, as nvdisasm prints it."""
         codes = self.machine_code.values()
-        return "\n".join(nvidia.disassembled(code.cubin) for code in codes)
+        return "\n".join(nvidia.disassemble(code.cubin) for code in codes)
 
     def compile(self) -> DeviceModule:
         """Compile every kernel to machine code now, and return this module."""
@@ -103,7 +103,7 @@ class DeviceModule(NetworkModule):
             self._check_limits(device)
             module, fastmath = files.load(self._path), self._data.fastmath
             code = self._codes[device] = {
-                form.name: nvidia.compiled(module, form, device, fastmath)
+                form.name: nvidia.compile_kernel(module, form, device, fastmath)
                 for form in self._device.kernels
             }
         return code
@@ -187,7 +187,7 @@ class DeviceModule(NetworkModule):
 
     def _passed(self, given: DeviceArguments, checked: Checked) -> list[Any]:
         sizes = [checked.sizes[name] for name in self.signature.sizes]
-        return [*map(passed, given.given), *sizes]
+        return [*map(launch_argument, given.given), *sizes]
 
     def cuda_graph(self, /, *args: Any, **named: Any) -> CudaGraph:
         """Make a CUDA graph of a call: ``replay()`` launches all its kernels at once.
@@ -315,7 +315,7 @@ class DeviceModule(NetworkModule):
         arena = new_bytes(size)
         # a read before the first write shows
         arena.fill(0xFF)
-        names = simulated(self._path)
+        names = simulate_file(self._path)
         with np.errstate(all="ignore"):
             names["launch"](*flat, names["views"](self._params, arena, *places))
         return checked.returned

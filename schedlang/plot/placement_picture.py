@@ -50,8 +50,8 @@ def placement(
     >>> found.now, found.computed, found.distinct, found.bytes
     (array([0, 0, 1, 1, 1, 0]), 12, 6, 12)
 
-    The idea is that of the pictures in Halide's lesson 8 (halide-lang.org, "Scheduling
-    multi-stage pipelines").
+    The idea comes from the pictures in Halide's lesson 8 (halide-lang.org, "Scheduling multi-stage
+    pipelines").
     """
     call = "placement"
     moments = [

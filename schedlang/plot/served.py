@@ -14,7 +14,7 @@ from schedlang.host import LINE, Cache
 def serving_levels(trace: Trace, caches: Sequence[Cache]) -> np.ndarray:
     """Return the level that serves each access, int8: 0 for the first, ``len(caches)`` for memory.
 
-    The caches are those of :meth:`~schedlang.runtime.kernel.Kernel.counters`, empty at first. An
+    The caches are as in :meth:`~schedlang.runtime.kernel.Kernel.counters`, empty at first. An
     access of two lines is served by the farther one.
     """
     from schedlang.counting.probes.caches import access_line

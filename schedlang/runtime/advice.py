@@ -32,28 +32,28 @@ def advice(
 
     ``view`` returns an argument as an array, or raises an error.
     """
-    found = _sizes(binder.signature, args, named)
-    if not found and not named:
-        found = _order(binder, args, view)
-    if not found and binder.what == "network":
-        found = _batch(binder, args, named, view)
-    return found
+    text = _sizes(binder.signature, args, named)
+    if not text and not named:
+        text = _order(binder, args, view)
+    if not text and binder.what == "network":
+        text = _batch(binder, args, named, view)
+    return text
 
 
 def _sizes(signature: Signature, args: Sequence[Any], named: Mapping[str, Any]) -> str:
     """Return advice if the call passes a size that is found from shapes."""
     parameters = signature.parameters
-    taken = {p.name for p in parameters}
-    sizes = [n for n in signature.sizes if n not in taken]
+    parameter_names = {p.name for p in parameters}
+    sizes = [n for n in signature.sizes if n not in parameter_names]
     numbers = [v for v in args if isinstance(v, (Real, Var))]
     surplus = len(numbers) > sum(p.is_scalar for p in parameters)
     surplus = surplus and any(isinstance(v, (Integral, Var)) for v in numbers)
     if not sizes or not (surplus or any(n in named for n in sizes)):
         return ""
     which = "The size" if len(sizes) == 1 else "The sizes"
-    found, passed = ("is found", "is not") if len(sizes) == 1 else ("are found", "are not")
+    verb, passed = ("is found", "is not") if len(sizes) == 1 else ("are found", "are not")
     return (
-        f"{which} {', '.join(sizes)} {found} from the shapes of the arrays and {passed} passed: "
+        f"{which} {', '.join(sizes)} {verb} from the shapes of the arrays and {passed} passed: "
         f"the kernel takes {', '.join(p.name for p in parameters)}."
     )
 
@@ -65,9 +65,9 @@ def _order(binder: Binder, args: Sequence[Any], view: Callable[..., Any]) -> str
     except CallTypeError:
         return ""
     slots = [k for k, value in enumerate(values) if value is not None]
-    given = [(values[k], _viewed(values[k], view)) for k in slots]
+    arguments = [(values[k], _viewed(values[k], view)) for k in slots]
     if not fit_in_another_order(
-        len(slots), lambda order: _fits(binder, slots, [given[k] for k in order])
+        len(slots), lambda order: _fits(binder, slots, [arguments[k] for k in order])
     ):
         return ""
     names = ", ".join(binder.signature.parameters[k].name for k in slots)
@@ -79,13 +79,13 @@ def _batch(
 ) -> str:
     """Return advice if all inputs fit but for their first extents, one number in place of another.
 
-    An input of one dimension alone is no batch.
+    A network whose input has only one dimension has no batch.
     """
     try:
         values = binder.order(args, named)
     except CallTypeError:
         return ""
-    expected, got, most = set[int](), set[int](), 0
+    expected, actual, most = set[int](), set[int](), 0
     for k, (p, value) in enumerate(zip(binder.signature.parameters, values)):
         if p.is_output or p.is_scalar:
             continue
@@ -97,9 +97,9 @@ def _batch(
             return ""
         if p.shape and isinstance(p.shape[0], int):
             expected.add(p.shape[0])
-            got.add(array.shape[0])
+            actual.add(array.shape[0])
             most = max(most, array.ndim)
-    other = len(expected) == len(got) == 1 and expected != got
+    other = len(expected) == len(actual) == 1 and expected != actual
     return _ANY_BATCH if other and most > 1 else ""
 
 
@@ -133,7 +133,7 @@ def _fits(binder: Binder, slots: Sequence[int], given: Sequence[tuple[Any, Any]]
 
 def short_scans(outputs: Sequence[Tensor]) -> list[SizeCondition]:
     """Return the sizes at which a scan behind ``outputs`` has too few rows, with advice."""
-    found = []
+    conditions = []
     for op in operations(outputs):
         steps = to_lin(op.scan_axis.extent) if isinstance(op, ScanOp) else Lin.of(0)
         if not isinstance(op, ScanOp) or steps.const is not None:
@@ -142,8 +142,11 @@ def short_scans(outputs: Sequence[Tensor]) -> list[SizeCondition]:
         advised = f"\n  Choose sizes for which {length} is at least {init.shape[0]}."
         rows = terms_of(to_lin(length))
         for one in (True, False):
-            why = (f"scan {op.name} would have ", rows, f" row{'s' * (not one)}, but its init "
-                   f"{init.name} has {init.shape[0]}{advised}")  # fmt: skip
+            why = (
+                f"scan {op.name} would have ",
+                rows,
+                f" row{'s' * (not one)}, but its init {init.name} has {init.shape[0]}{advised}",
+            )
             only = (rows, terms_of(-to_lin(length) + 2)) if one else ()
-            found.append(SizeCondition((terms_of(-steps), *only), why))
-    return found
+            conditions.append(SizeCondition((terms_of(-steps), *only), why))
+    return conditions

@@ -19,8 +19,8 @@ class Built:
     """The data that a kernel is made from.
 
     ``serial_text`` is the source without parallel loops, for a forked process. It is empty if there
-    are none. ``numbers`` are those of :attr:`Kernel.origins`. ``launches`` are the functions with
-    parallel loops as numba compiles them.
+    are none. ``numbers`` are the numbers in :attr:`Kernel.origins`. ``launches`` are the functions
+    with parallel loops as numba compiles them.
     """
 
     signature: Signature

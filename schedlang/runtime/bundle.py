@@ -28,7 +28,7 @@ MODULES = (*SHARED, "cpu/clock", "cpu/conditional", "cpu/denormals", "cpu/libm",
            "cpu/tables", "cpu/vmath")  # fmt: skip
 DEVICE_PACKAGE = "schedlang.intrinsics.gpu"
 DEVICE_MODULES = (*SHARED, "gpu/libdevice", "gpu/warp", "gpu/atomics")
-# the constant in which a module names functions that are compiled like a kernel
+# the constant of a module that names functions which are compiled like a kernel
 COMPILED = "COMPILED"
 OPERATORS = {
     ast.Add: "add",
@@ -79,12 +79,12 @@ def bundle(source: str, package: str = PACKAGE) -> str:
     kernel file also defines gets an underscore.
     """
     tree = parsed(source)
-    wanted = [
+    imports = [
         node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == package
     ]
-    if not wanted:
+    if not imports:
         return source
-    names = {alias.name for node in wanted for alias in node.names}
+    names = {alias.name for node in imports for alias in node.names}
     library = read_library(DEVICE_MODULES if package == DEVICE_PACKAGE else MODULES)
     pieces = closure(library, names, operators_of(tree), makes_vectors(names))
     defined = {p.name for p in pieces}
@@ -94,9 +94,9 @@ def bundle(source: str, package: str = PACKAGE) -> str:
     for name in sorted(own_names(tree) & defined - names):
         text = rename(text, name, f"{name}_")
     lines = source.splitlines()
-    for node in reversed(wanted):
+    for node in reversed(imports):
         last = node.end_lineno or node.lineno
-        lines[node.lineno - 1 : last] = [text, ""] if node is wanted[0] else []
+        lines[node.lineno - 1 : last] = [text, ""] if node is imports[0] else []
     return with_future_import("\n".join(lines) + "\n", tree)
 
 
@@ -115,13 +115,13 @@ def read_library(modules: tuple[str, ...] = MODULES) -> Library:
                 if not ast.unparse(node).startswith("from schedlang"):
                     library.imports.update({a.asname or a.name: node for a in node.names})
             elif not is_docstring(node) and node is not declared:
-                found = piece(node, lines, compiled)
-                library.pieces += [found] if found.name != "__all__" else []
+                definition = piece(node, lines, compiled)
+                library.pieces += [definition] if definition.name != "__all__" else []
     return library
 
 
 def declaration(tree: ast.Module) -> ast.Assign | None:
-    """Return the statement in which a module names functions that are compiled like a kernel."""
+    """Return the statement of a module that names functions which are compiled like a kernel."""
     assigned = (node for node in tree.body if isinstance(node, ast.Assign))
     return next((node for node in assigned if ast.unparse(node.targets[0]) == COMPILED), None)
 
@@ -129,7 +129,7 @@ def declaration(tree: ast.Module) -> ast.Assign | None:
 def piece(node: ast.stmt, lines: list[str], compiled: Iterable[str]) -> Piece:
     """Return a top-level statement, with the comment above it, as a :class:`Piece`.
 
-    The operators of functions that are ``compiled`` count, as those of a kernel do.
+    The operators of functions that are ``compiled`` count, like the operators of a kernel.
     """
     decorators = getattr(node, "decorator_list", [])
     first = min([node.lineno, *(d.lineno for d in decorators)]) - 1
@@ -139,18 +139,18 @@ def piece(node: ast.stmt, lines: list[str], compiled: Iterable[str]) -> Piece:
     name = getattr(node, "name", "")
     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
         name = node.targets[0].id
-    found = Piece(name, text, free_names(node) - {name})
+    result = Piece(name, text, free_names(node) - {name})
     calls = [d for d in decorators if isinstance(d, ast.Call)]
-    found.extends = {a.id for call in calls for a in call.args if isinstance(a, ast.Name)}
+    result.extends = {a.id for call in calls for a in call.args if isinstance(a, ast.Name)}
     if isinstance(node, ast.Expr):
-        found.operators = {
+        result.operators = {
             n.attr
             for n in ast.walk(node)
             if isinstance(n, ast.Attribute) and ast.unparse(n.value) == "operator"
         }
     if isinstance(node, ast.FunctionDef) and name in compiled:
-        found.operators = operators_of(node)
-    return found
+        result.operators = operators_of(node)
+    return result
 
 
 def free_names(node: ast.stmt) -> set[str]:
@@ -170,13 +170,13 @@ def closure(
     ``operators`` are kept too.
     """
     by_name = {p.name: p for p in library.pieces if p.name}
-    kept: set[int] = set()
+    needed: set[int] = set()
     operators = set(operators)
 
     def keep(p: Piece) -> bool:
-        if id(p) in kept:
+        if id(p) in needed:
             return False
-        kept.add(id(p))
+        needed.add(id(p))
         operators.update(p.operators)
         for name in p.uses & by_name.keys():
             keep(by_name[name])
@@ -187,23 +187,23 @@ def closure(
     growing = True
     while growing:
         growing = False
-        known = {p.name for p in library.pieces if id(p) in kept}
+        needed_names = {p.name for p in library.pieces if id(p) in needed}
         for p in library.pieces:
             registers = not p.name and vectors and bool(p.operators & operators)
-            if registers or p.extends & known:
+            if registers or p.extends & needed_names:
                 growing |= keep(p)
-    return [p for p in library.pieces if id(p) in kept]
+    return [p for p in library.pieces if id(p) in needed]
 
 
 def operators_of(tree: ast.AST) -> set[str]:
     """Return the operators in a syntax tree, by their names in the module `operator`."""
-    found = set()
+    names = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.AugAssign):
-            found.add("i" + OPERATORS.get(type(node.op), "").rstrip("_"))
+            names.add("i" + OPERATORS.get(type(node.op), "").rstrip("_"))
         elif isinstance(node, ast.operator | ast.unaryop | ast.cmpop):
-            found.add(OPERATORS.get(type(node), ""))
-    return found - {"", "i"}
+            names.add(OPERATORS.get(type(node), ""))
+    return names - {"", "i"}
 
 
 def makes_vectors(names: Iterable[str]) -> bool:
@@ -244,14 +244,14 @@ def imports_of(library: Library, pieces: list[Piece]) -> str:
 
 def own_names(tree: ast.Module) -> set[str]:
     """Return the names that a kernel file defines at its top level."""
-    found = set()
+    names = set()
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            found.add(node.name)
+            names.add(node.name)
         elif isinstance(node, ast.Assign | ast.AnnAssign | ast.Import | ast.ImportFrom):
             bound = (n.id for n in ast.walk(node) if isinstance(n, ast.Name))
-            found.update(bound, (a.asname or a.name for a in getattr(node, "names", [])))
-    return found
+            names.update(bound, (a.asname or a.name for a in getattr(node, "names", [])))
+    return names
 
 
 def rename(text: str, old: str, new: str) -> str:
@@ -282,5 +282,5 @@ def with_future_import(text: str, tree: ast.Module) -> str:
 
 
 def is_docstring(node: ast.stmt) -> bool:
-    """Return whether a statement is only a constant, as a docstring is."""
+    """Return whether a statement is only a constant, such as a docstring."""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)

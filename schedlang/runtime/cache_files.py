@@ -87,9 +87,9 @@ def cache_folder() -> Path:
     It is ``SCHEDLANG_CACHE`` if that is set, else a folder in the user's cache. Raises
     :class:`~schedlang.errors.BuildError` if it cannot be created.
     """
-    given = os.environ.get("SCHEDLANG_CACHE")
-    if given:
-        folder = Path(given).expanduser()
+    setting = os.environ.get("SCHEDLANG_CACHE")
+    if setting:
+        folder = Path(setting).expanduser()
     elif sys.platform == "win32":
         folder = Path(os.environ.get("LOCALAPPDATA", Path.home())) / "schedlang"
     else:
@@ -171,8 +171,9 @@ def store(kind: Kind, path: Path, content: Any) -> str | None:
 def write_whole(path: Path, *parts: Any) -> None:
     """Write the ``parts`` to a file of the cache folder, which appears complete or not at all.
 
-    What was not used for longest goes if the folder is over its limit. Raises :class:`OSError`, and
-    :class:`~schedlang.errors.BuildError` for a limit that is no size.
+    Files that were not used for longest go if the folder is over its limit. Raises
+    :class:`OSError`,
+    and :class:`~schedlang.errors.BuildError` for a limit that is not a size.
     """
     path.parent.mkdir(exist_ok=True)
     _remove_leftovers(path.parent)

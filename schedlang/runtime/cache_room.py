@@ -24,7 +24,7 @@ _SIZE = re.compile(r"\s*(\d+(?:\.\d*)?)\s*([KMGT]?)(i?)B?\s*", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Entry:
-    """What the cache folder keeps of one kernel or network: files that are used together.
+    """The files in the cache folder of one kernel or network, which are used together.
 
     ``used`` is the time of the last use, in seconds as :func:`time.time` counts them.
     """
@@ -48,7 +48,7 @@ def limit() -> int | None:
     """Return how many bytes the cache folder may have, ``None`` without a limit.
 
     It is ``SCHEDLANG_CACHE_LIMIT``, such as ``500M`` or ``20GB``, where ``0`` means no limit.
-    Raises :class:`~schedlang.errors.BuildError` for a value that is no size.
+    Raises :class:`~schedlang.errors.BuildError` for a value that is not a size.
     """
     text = os.environ.get(LIMIT)
     if not text:
@@ -75,7 +75,7 @@ def entries(folder: Path, parts: Iterable[str]) -> list[Entry]:
 
 
 def entry_of(paths: Sequence[Path]) -> Entry:
-    """Return the entry of some files, of which another process may have removed one."""
+    """Return the entry of some files; another process may have removed one of them."""
     sizes, times = [0], [0.0]
     for path in paths:
         with suppress(OSError):

@@ -35,7 +35,7 @@ class Ceilings:
     gbps: float
 
     def seconds(self, flops: float, moved: float) -> float:
-        """Return the least time in which this machine does ``flops`` and moves ``moved`` bytes.
+        """Return the least time that this machine needs for ``flops`` and ``moved`` bytes.
 
         >>> Ceilings(100.0, 10.0).seconds(1e9, 1e9)
         0.1
@@ -71,11 +71,11 @@ def rate(kind: str, reached: float) -> float:
 
     It is measured the first time with so many threads, and again if a kernel ``reached`` more.
     """
-    known = RATES[kind, _workers()]
-    while not known.count or (reached > known.best and known.count < MAX_MEASUREMENTS):
+    ceiling = RATES[kind, _workers()]
+    while not ceiling.count or (reached > ceiling.best and ceiling.count < MAX_MEASUREMENTS):
         measured = copy_rate() if kind == "copy" else fma_rate(kind)
-        known.best, known.count = max(known.best, measured), known.count + 1
-    return known.best
+        ceiling.best, ceiling.count = max(ceiling.best, measured), ceiling.count + 1
+    return ceiling.best
 
 
 @dataclass(frozen=True)

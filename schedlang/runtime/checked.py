@@ -27,10 +27,14 @@ class Checked(NamedTuple):
 
 
 def checked_arguments(
-    binder: Binder, args: Sequence[Any], named: Mapping[str, Any],
-    view: Callable[[Any, str, bool], Any], fresh: Callable[[Any, tuple[int, ...], str], Any],
-    elements: Callable[[Any], Any], check_sizes: Callable[[dict[str, int]], None],
-) -> Checked:  # fmt: skip
+    binder: Binder,
+    args: Sequence[Any],
+    named: Mapping[str, Any],
+    view: Callable[[Any, str, bool], Any],
+    fresh: Callable[[Any, tuple[int, ...], str], Any],
+    elements: Callable[[Any], Any],
+    check_sizes: Callable[[dict[str, int]], None],
+) -> Checked:
     """Return what a call is given, after all checks.
 
     ``view`` returns an array of NumPy over an argument, ``fresh`` an output that is not given, in
@@ -42,17 +46,21 @@ def checked_arguments(
     try:
         return _checked(binder, args, named, view, fresh, elements, check_sizes)
     except (CallError, CallTypeError) as error:
-        known = advice(binder, args, named, view)
-        if not known:
+        hint = advice(binder, args, named, view)
+        if not hint:
             raise
-        raise type(error)(f"{error}\n  {known}") from None
+        raise type(error)(f"{error}\n  {hint}") from None
 
 
 def _checked(
-    binder: Binder, args: Sequence[Any], named: Mapping[str, Any],
-    view: Callable[[Any, str, bool], Any], fresh: Callable[[Any, tuple[int, ...], str], Any],
-    elements: Callable[[Any], Any], check_sizes: Callable[[dict[str, int]], None],
-) -> Checked:  # fmt: skip
+    binder: Binder,
+    args: Sequence[Any],
+    named: Mapping[str, Any],
+    view: Callable[[Any, str, bool], Any],
+    fresh: Callable[[Any, tuple[int, ...], str], Any],
+    elements: Callable[[Any], Any],
+    check_sizes: Callable[[dict[str, int]], None],
+) -> Checked:
     parameters = binder.signature.parameters
     values = binder.order(args, named)
     arrays: list[Any] = []
@@ -79,8 +87,8 @@ def _checked(
             continue
         if values[k] is None:
             values[k] = fresh(first, binder.shape(p, sizes), p.dtype)
-            made = values[k]
-            arrays[k] = made if type(made) is np.ndarray else view(made, p.name, True)
+            output = values[k]
+            arrays[k] = output if type(output) is np.ndarray else view(output, p.name, True)
         results.append(values[k])
     if sizes:
         binder.check_derived(arrays, sizes)

@@ -37,8 +37,8 @@ class Source:
     def renamed(self, text: str) -> str:
         """Return ``text`` with the names to show in place of the symbols."""
         for symbol in sorted(self.names, key=len, reverse=True):
-            shown = self.names[symbol]
-            text = text.replace(f'"{symbol}"', shown).replace(symbol, shown)
+            name = self.names[symbol]
+            text = text.replace(f'"{symbol}"', name).replace(symbol, name)
         return text
 
 
@@ -50,8 +50,8 @@ def asm_listing(asm: str, symbol: str, source: Source) -> str:
     body = _readable(_function(lines, symbol), own, source)
     if not body:
         return ""
-    shown = source.names.get(symbol, symbol)
-    text = "\n".join([f"{shown}:", *body, *_used(_constants(lines), body)])
+    title = source.names.get(symbol, symbol)
+    text = "\n".join([f"{title}:", *body, *_used(_constants(lines), body)])
     return _WRAPPER.sub(r"\1", source.renamed(text)) + "\n"
 
 
@@ -74,8 +74,8 @@ def _function(lines: Sequence[str], symbol: str) -> list[str]:
 
 
 def _label(line: str) -> str:
-    found = _LABEL.match(line)
-    return found[1] if found else ""
+    match = _LABEL.match(line)
+    return match[1] if match else ""
 
 
 def _readable(body: Sequence[str], own: set[str], source: Source) -> list[str]:
@@ -83,38 +83,38 @@ def _readable(body: Sequence[str], own: set[str], source: Source) -> list[str]:
     mark = "//" if machine().lower() in ("aarch64", "arm64") else "#"
     code = [line for line in body if not re.match(r"^\s*(\.|#|$)", line) and not _label(line)]
     named = set(re.findall(r"[.\w$]+", "\n".join(code)))
-    found: list[str] = []
-    shown = 0
+    text_lines: list[str] = []
+    last_number = 0
     for line in body:
         place, label = _LOC.match(line), _label(line)
         if place:
             number = int(place[2])
-            if place[1] in own and number and number != shown:
-                shown = number
-                found.append(f"    {mark} {number}: {source.quoted(number)}")
+            if place[1] in own and number and number != last_number:
+                last_number = number
+                text_lines.append(f"    {mark} {number}: {source.quoted(number)}")
         elif label:
-            found += [f"{label}:"] if label in named else []
+            text_lines += [f"{label}:"] if label in named else []
         elif not re.match(r"^\s*(\.|#|$)", line):
             # the compiler's own comments end some lines
             text = re.split(r"\s+(?:#|//) ", line)[0].strip().replace("\t", " ")
-            found.append(f"    {text}")
-    return _joined(found, mark)
+            text_lines.append(f"    {text}")
+    return _without_idle_comments(text_lines, mark)
 
 
-def _joined(lines: Sequence[str], mark: str) -> list[str]:
+def _without_idle_comments(lines: Sequence[str], mark: str) -> list[str]:
     """Return ``lines`` without the comments that no instruction follows."""
-    found: list[str] = []
+    rest: list[str] = []
     for line in lines:
         comment = line.startswith(f"    {mark} ")
-        if comment and found and found[-1].startswith(f"    {mark} "):
-            found.pop()
-        found.append(line)
-    return found
+        if comment and rest and rest[-1].startswith(f"    {mark} "):
+            rest.pop()
+        rest.append(line)
+    return rest
 
 
 def _constants(lines: Sequence[str]) -> dict[str, str]:
     """Return the constants that instructions load, each with its directives, by label."""
-    found: dict[str, str] = {}
+    constants: dict[str, str] = {}
     label = ""
     for line in lines:
         name = _label(line)
@@ -122,10 +122,10 @@ def _constants(lines: Sequence[str]) -> dict[str, str]:
             label = name if _CONSTANT.match(name) else ""
         elif label and re.match(r"^\s*\.(long|quad|byte|short|value|zero|ascii|octa)\b", line):
             text = re.sub(r"\s+", " ", line.strip())
-            found[label] = f"{found[label]}, {text}" if label in found else text
+            constants[label] = f"{constants[label]}, {text}" if label in constants else text
         elif re.match(r"^\s*\.(section|text)\b", line):
             label = ""
-    return found
+    return constants
 
 
 def _used(constants: Mapping[str, str], body: Sequence[str]) -> Iterator[str]:
@@ -140,14 +140,14 @@ def llvm_listing(module: str, symbol: str, source: Source) -> str:
     lines = module.splitlines()
     places = _places(lines, source.path.name)
     body: list[str] = []
-    shown = 0
+    last_number = 0
     for line in _definition(lines, symbol):
         if re.match(r"^\s+(#dbg_|(tail )?call void @llvm\.dbg\.)", line):
             continue
         place = re.search(r"!dbg !(\d+)", line)
         number = places.get(place[1], 0) if place else 0
-        if number and number != shown:
-            shown = number
+        if number and number != last_number:
+            last_number = number
             body.append(f"  ; {number}: {source.quoted(number)}")
         body.append(_plain(line))
     text = source.renamed("\n".join(body))
@@ -172,23 +172,23 @@ def _plain(line: str) -> str:
 
 
 def _places(lines: Sequence[str], name: str) -> dict[str, int]:
-    """Return the line in the file ``name`` of each location, by number; that of a call if inlined.
+    """Return the line in the file ``name`` of each location, by the number of the location.
 
-    A location of another file is that of the call which was inlined.
+    If code was inlined from another file, its location is the location of the call.
     """
     files, scopes = set(), {}
     locations: dict[str, tuple[int, str, str]] = {}
     for line in lines:
-        if found := re.match(r'^!(\d+) = !DIFile\(filename: "([^"]*)"', line):
-            if Path(found[2]).name == name:
-                files.add(found[1])
-        elif found := re.match(r"^!(\d+) = (?:distinct )?!DI(?:Subprogram|LexicalBlock)\(", line):
+        if match := re.match(r'^!(\d+) = !DIFile\(filename: "([^"]*)"', line):
+            if Path(match[2]).name == name:
+                files.add(match[1])
+        elif match := re.match(r"^!(\d+) = (?:distinct )?!DI(?:Subprogram|LexicalBlock)\(", line):
             file = re.search(r"file: !(\d+)", line)
-            scopes[found[1]] = file[1] if file else ""
-        elif found := re.match(r"^!(\d+) = (?:distinct )?!DILocation\(line: (\d+)", line):
+            scopes[match[1]] = file[1] if file else ""
+        elif match := re.match(r"^!(\d+) = (?:distinct )?!DILocation\(line: (\d+)", line):
             scope = re.search(r"scope: !(\d+)", line)
             call = re.search(r"inlinedAt: !(\d+)", line)
-            locations[found[1]] = int(found[2]), scope[1] if scope else "", call[1] if call else ""
+            locations[match[1]] = int(match[2]), scope[1] if scope else "", call[1] if call else ""
     places = {}
     for number in locations:
         at = number

@@ -11,7 +11,7 @@ from schedlang.runtime.counted import (
     MOST,
     MOST_TRACED,
     Call,
-    counted,
+    count_call,
     simulated,
     trace,
     with_new_outputs,
@@ -36,7 +36,7 @@ class Countable(ABC):
     ) -> Mapping[str, Any]:
         """Return the loads, stores, arithmetic and cache lines of a call, by stage.
 
-        The arguments are those of a call; given outputs are not written. The result is a
+        The arguments are as in a call; given outputs are not written. The result is a
         :class:`~schedlang.counting.result.KernelCounts`: a mapping from the names of stages to
         their :class:`~schedlang.counting.records.Counts`, with ``total`` and ``loops``. ``print``
         shows the machine nest with a column for each count.
@@ -56,12 +56,12 @@ class Countable(ABC):
         >>> found["B"].loads, found["B"].stores, found["B"].arithmetic
         (64, 64, {'float32': 64})
         """
-        return counted(self._counted_call(args, named), simulated(caches, self.target), most)
+        return count_call(self._counted_call(args, named), simulated(caches, self.target), most)
 
     def trace(self, *args: Any, most: int = MOST_TRACED, **named: Any) -> Trace:
         """Return the accesses of a call in order, as arrays of addresses, sizes and kinds.
 
-        The arguments are those of a call; given outputs are not written. If there are more than
+        The arguments are as in a call; given outputs are not written. If there are more than
         ``most`` accesses, the result keeps runs of them, and says so.
 
         Raises the errors of a call, and :class:`~schedlang.errors.CallError` for a call of so many

@@ -57,52 +57,60 @@ class Call:
     sizes: Mapping[str, int]
 
 
-def counted(call: Call, caches: Sequence[Cache], most: int) -> KernelCounts:
+def count_call(call: Call, caches: Sequence[Cache], most: int) -> KernelCounts:
     """Return the counts of ``call``, whose accesses go through ``caches``, if there are any.
 
     Up to ``most`` accesses the caches are exact; beyond, they simulate a share of the lines. Beyond
-    32 times ``most`` they are left out, and the result says so.
-    Raises :class:`~schedlang.errors.CallError` if ``most`` is no positive whole number.
+    32 times ``most`` they are left out, and the result says so. Raises
+    :class:`~schedlang.errors.CallError` if ``most`` is not a positive whole number.
     """
     _check_most("counters", "most", most)
-    made = instrument(call.machine, False)
-    tally = _tally(made, call)
-    if made.counts:
-        _run(made, "", call, tally, None)
+    counting = instrument(call.machine, False)
+    tally = _tally(counting, call)
+    if counting.counts:
+        _run(counting, "", call, tally, None)
     lines: Lines = ()
-    found = Moved((), (), 0, 1)
-    requests = _requests(made, tally) if caches else 0
+    moved = Moved((), (), 0, 1)
+    requests = _requests(counting, tally) if caches else 0
     too_many = requests > most * MOST_LEFT_OUT
     if caches and not too_many:
-        told = instrument(call.machine, True)
-        tally = _tally(told, call)
-        model = cache_model(caches, len(told.sites), share(requests, most))
-        _run(told, "caches", call, tally, model)
-        found, made = moved_lines(model, len(told.sites)), told
-        lines = found.into
-    totals = Totals(made, Runs(made.calls, tally), lambda a: _bytes(a, call), lines)
+        reporting = instrument(call.machine, True)
+        tally = _tally(reporting, call)
+        model = cache_model(caches, len(reporting.sites), share(requests, most))
+        _run(reporting, "caches", call, tally, model)
+        moved, counting = moved_lines(model, len(reporting.sites)), reporting
+        lines = moved.into
+    totals = Totals(counting, Runs(counting.calls, tally), lambda a: _bytes(a, call), lines)
     rows = totals.rows()
     loops = tuple(
         LoopCounts(row.stmt.index.name, row.stage, counts)
-        for row, counts in zip(made.rows, rows) if isinstance(row.stmt, For)
-    )  # fmt: skip
-    return KernelCounts(
-        call.name, totals.stages(), totals.total(), loops, _beside(call.machine, rows),
-        () if too_many else tuple(caches), found.written, found.streamed, found.sampled,
-        requests if too_many else 0,
-    )  # fmt: skip
-
-
-def known_counts(call: Call) -> KernelCounts | None:
-    """Return the counts of ``call`` without running it, or ``None`` if they depend on a guard."""
-    made = instrument(call.machine, False)
-    if made.counts:
-        return None
-    totals = Totals(made, Runs(made.calls, _tally(made, call)), lambda a: _bytes(a, call), ())
-    rows = totals.rows()
-    return KernelCounts(
-        call.name, totals.stages(), totals.total(), (), _beside(call.machine, rows)
+        for row, counts in zip(counting.rows, rows)
+        if isinstance(row.stmt, For)
     )
+    return KernelCounts(
+        call.name,
+        totals.stages(),
+        totals.total(),
+        loops,
+        _beside(call.machine, rows),
+        () if too_many else tuple(caches),
+        moved.written,
+        moved.streamed,
+        moved.sampled,
+        requests if too_many else 0,
+    )
+
+
+def counts_without_run(call: Call) -> KernelCounts | None:
+    """Return the counts of ``call`` without running it, or ``None`` if they depend on a guard."""
+    counting = instrument(call.machine, False)
+    if counting.counts:
+        return None
+    totals = Totals(
+        counting, Runs(counting.calls, _tally(counting, call)), lambda a: _bytes(a, call), ()
+    )
+    rows = totals.rows()
+    return KernelCounts(call.name, totals.stages(), totals.total(), (), _beside(call.machine, rows))
 
 
 def with_new_outputs(arrays: Sequence[Any], signature: Signature) -> list[Any]:
@@ -128,8 +136,8 @@ def simulated(caches: Any, target: Target, call: str = "counters") -> Sequence[C
 def trace(call: Call, most: int) -> Trace:
     """Return the accesses of ``call`` in order; runs of them are left out if there are too many.
 
-    Raises :class:`~schedlang.errors.CallError` if ``most`` is no positive whole number, or if the
-    call makes so many accesses that a trace would take minutes.
+    Raises :class:`~schedlang.errors.CallError` if ``most`` is not a positive whole number, or if
+    the call makes so many accesses that a trace would take minutes.
     """
     _check_most("trace", "most", most)
     plain = instrument(call.machine, False)
@@ -142,18 +150,22 @@ def trace(call: Call, most: int) -> Trace:
             f"trace of kernel {call.name}: a call makes up to {total:,} accesses, and a trace of "
             f"more than {MOST * MOST_LEFT_OUT:,} takes minutes; trace smaller arrays"
         )
-    made = instrument(call.machine, True)
-    tally = _tally(made, call)
+    reporting = instrument(call.machine, True)
+    tally = _tally(reporting, call)
     every = max(1, -(-total // most))
     model = log_model(total, every)
-    _run(made, "log", call, tally, model)
+    _run(reporting, "log", call, tally, model)
     lines = machine_lines(call.machine.functions)
     starts = [k for k, line in enumerate(lines) if line.stmt is not None]
-    places = {access: starts[k] for k, row in enumerate(made.rows) for access in row.accesses}
+    places = {access: starts[k] for k, row in enumerate(reporting.rows) for access in row.accesses}
     return trace_of(
-        model, made, tally, [places[a] for a in made.sites], tuple(line.text for line in lines),
+        model,
+        reporting,
+        tally,
+        [places[a] for a in reporting.sites],
+        tuple(line.text for line in lines),
         every,
-    )  # fmt: skip
+    )
 
 
 def _check_most(what: str, name: str, given: Any) -> None:
@@ -188,8 +200,8 @@ def _bytes(array: Array, call: Call) -> int:
     buffer = array.buffer
     if buffer.size is not None:
         return max(buffer.size, 1) * itemsize(buffer.dtype)
-    known = {v: Lin.of(call.sizes[v.name]) for v in _sizes(call.nest) if v.name in call.sizes}
-    extents = [to_lin(e, known).const for e in buffer.shape]
+    numbers = {v: Lin.of(call.sizes[v.name]) for v in _sizes(call.nest) if v.name in call.sizes}
+    extents = [to_lin(e, numbers).const for e in buffer.shape]
     return prod(0 if e is None else max(e, 0) for e in extents) * itemsize(buffer.dtype)
 
 
@@ -209,9 +221,7 @@ def _events(made: Instrumented, tally: np.ndarray) -> int:
     return sum(runs(access.region) * access.elements for access in made.sites)
 
 
-def _beside(
-    machine: MachineNest, rows: Sequence[Counts]
-) -> tuple[tuple[Line, Counts | None], ...]:
+def _beside(machine: MachineNest, rows: Sequence[Counts]) -> tuple[tuple[Line, Counts | None], ...]:
     """Return the lines of a machine nest, each with the counts of its statement."""
     counts = iter(rows)
     return tuple(

@@ -85,7 +85,7 @@ def check_options(repeat: int, levels: int, share: float) -> None:
 def cpu_profile(subject: Subject, repeat: int, levels: int, share: float) -> Profile:
     """Return the profile of a kernel, which it calls at least ``2*repeat + 2`` times."""
     most = PAIRS_IN_PYTHON if subject.target.facts.interpreted else PAIRS
-    stamp = measured_stamp(subject.load, most)
+    stamp = measure_stamp(subject.load, most)
     subject.run(*subject.flat)
     seconds = _seconds(subject.run, subject.flat)
     scalars = {
@@ -98,15 +98,15 @@ def cpu_profile(subject: Subject, repeat: int, levels: int, share: float) -> Pro
         # how many pairs of stamps may run
         pairs = share * seconds / (stamp.whole * stamp.seconds_per_tick)
         tree = choose(places, pairs, levels, subject.threads)
-        made = with_stamps(subject.machine, tree.slots, subject.threads)
-        verify_machine(made)
-        start = subject.load(made)
+        stamped = with_stamps(subject.machine, tree.slots, subject.threads)
+        verify_machine(stamped)
+        start = subject.load(stamped)
         alone, calls = _calls(subject, start, tree.slots.width, repeat)
         # other work on the machine may have slowed the first calls
         if min(alone) > seconds / 2:
             break
         seconds = min(alone)
-    # other work only adds to the time, to that of a part at random
+    # other work only adds to the time, and it adds to the time of a part at random
     times = min(calls, key=lambda times: int(times[0, 2 * WHOLE]))
     return _profile(subject, tree, times, stamp, min(alone), len(calls))
 
@@ -144,22 +144,24 @@ def choose(places: tuple[Place, ...], pairs: float, levels: int, threads: int) -
         if place.loop.parallel and used + iterations <= pairs:
             used += iterations
             bodies.add(k)
-    kept = sorted(chosen)
-    numbers = {k: n for n, k in enumerate(kept)}
-    outer = [next((numbers[o] for o in around(places, k) if o in chosen), -1) for k in kept]
-    slots = slots_of([places[k].loop for k in kept], [places[k].loop for k in kept if k in bodies])
-    return Tree(tuple(places[k] for k in kept), tuple(outer), slots)
+    measured = sorted(chosen)
+    numbers = {k: n for n, k in enumerate(measured)}
+    outer = [next((numbers[o] for o in around(places, k) if o in chosen), -1) for k in measured]
+    slots = slots_of(
+        [places[k].loop for k in measured], [places[k].loop for k in measured if k in bodies]
+    )
+    return Tree(tuple(places[k] for k in measured), tuple(outer), slots)
 
 
 def _seconds(run: Start, flat: Sequence[object]) -> float:
     """Return the seconds of the fastest of a few calls."""
-    found: list[float] = []
+    samples_: list[float] = []
     begin = perf_counter()
-    while len(found) < 3 or (perf_counter() - begin < WINDOW / 4 and len(found) < MOST):
+    while len(samples_) < 3 or (perf_counter() - begin < WINDOW / 4 and len(samples_) < MOST):
         start = perf_counter()
         run(*flat)
-        found.append(perf_counter() - start)
-    return min(found)
+        samples_.append(perf_counter() - start)
+    return min(samples_)
 
 
 def _calls(
@@ -169,19 +171,19 @@ def _calls(
     times = np.zeros((subject.threads + 1, width), "int64")
     start(*subject.flat, times.reshape(-1))
     alone: list[float] = []
-    found: list[np.ndarray] = []
+    stamps: list[np.ndarray] = []
     begin = perf_counter()
-    while len(found) < repeat or (perf_counter() - begin < WINDOW and len(found) < MOST):
+    while len(stamps) < repeat or (perf_counter() - begin < WINDOW and len(stamps) < MOST):
         before = perf_counter()
         subject.run(*subject.flat)
         alone.append(perf_counter() - before)
         times[:] = 0
         start(*subject.flat, times.reshape(-1))
-        found.append(times.copy())
-    return alone, found
+        stamps.append(times.copy())
+    return alone, stamps
 
 
-def measured_stamp(load: Callable[[MachineNest], Start], pairs: int) -> Stamp:
+def measure_stamp(load: Callable[[MachineNest], Start], pairs: int) -> Stamp:
     """Measure what a pair of stamps costs, by a loop with nothing but an empty loop in it."""
     empty = Loop(Reg("j"), Num(0), ())
     loop = Loop(Reg("i"), Reg("n"), (empty,))
@@ -190,7 +192,7 @@ def measured_stamp(load: Callable[[MachineNest], Start], pairs: int) -> Stamp:
     start = load(with_stamps(nest, slots, 0))
     times = np.zeros(slots.width, "int64")
     start(1, times)
-    found: list[tuple[float, float]] = []
+    costs: list[tuple[float, float]] = []
     seconds, ticks = 0.0, 0
     for _ in range(TRIES):
         times[:] = 0
@@ -199,9 +201,9 @@ def measured_stamp(load: Callable[[MachineNest], Start], pairs: int) -> Stamp:
         seconds += perf_counter() - before
         whole, inside = int(times[2 * WHOLE]), int(times[2 * slots.loops[empty]])
         ticks += whole
-        found.append((whole / pairs, inside / pairs))
+        costs.append((whole / pairs, inside / pairs))
     # other work on the machine only adds to the time
-    cost, inside_cost = min(found)
+    cost, inside_cost = min(costs)
     return Stamp(seconds / ticks, inside_cost, cost)
 
 
@@ -222,14 +224,14 @@ class _Times:
     def stamps_in(self, row: int, place: int) -> int:
         """Return how many pairs of stamps a row has inside of a loop, without the loop's own."""
         slots, places = self.tree.slots, self.tree.places
-        found = 0
+        pairs = 0
         for k, inner in enumerate(places):
             if not self.is_inside(k, place):
                 continue
-            found += self.runs(row, slots.loops[inner.loop])
+            pairs += self.runs(row, slots.loops[inner.loop])
             if inner.loop in slots.bodies:
-                found += self.runs(row, slots.bodies[inner.loop])
-        return found
+                pairs += self.runs(row, slots.bodies[inner.loop])
+        return pairs
 
     def is_inside(self, place: int, outer: int) -> bool:
         """Return whether a loop is inside of another one; all are in -1, the kernel."""
@@ -240,7 +242,7 @@ class _Times:
         return False
 
     def corrected(self, row: int, slot: int, stamps: int) -> float:
-        """Return seconds without those of the part's own stamps and of ``stamps`` in it."""
+        """Return seconds without the part's own stamps and without ``stamps`` in it."""
         own = self.runs(row, slot) * self.stamp.inside
         ticks = self.ticks(row, slot) - own - stamps * self.stamp.whole
         return max(0.0, ticks) * self.stamp.seconds_per_tick
@@ -257,31 +259,31 @@ class _Times:
 def _profile(
     subject: Subject, tree: Tree, times: np.ndarray, stamp: Stamp, alone: float, runs: int
 ) -> Profile:
-    found = _Times(tree, times, stamp)
+    measured = _Times(tree, times, stamp)
     count = len(tree.places)
     seconds, busy, times_run = [0.0] * count, [0.0] * count, [0] * count
-    # the row of the code in each loop: that of a parallel loop's slowest thread
+    # the row of the code in each loop: the slowest thread's row in a parallel loop
     row_of = [0] * count
     threads: list[dict[int, float]] = [{} for _ in range(count)]
     subtracted = 0.0
     for k, place in enumerate(tree.places):
         row = row_of[tree.outer[k]] if tree.outer[k] >= 0 else 0
         slot, row_of[k] = tree.slots.loops[place.loop], row
-        times_run[k] = found.runs(row, slot)
+        times_run[k] = measured.runs(row, slot)
         subtracted += times_run[k] * stamp.whole
-        inside = found.stamps_in(row, k)
-        threads[k] = found.threads(k)
+        inside = measured.stamps_in(row, k)
+        threads[k] = measured.threads(k)
         if threads[k]:
             row_of[k] = max(threads[k], key=lambda r: threads[k][r])
-            inside = found.stamps_in(row_of[k], k)
-            iterations = found.runs(row_of[k], tree.slots.bodies[place.loop])
+            inside = measured.stamps_in(row_of[k], k)
+            iterations = measured.runs(row_of[k], tree.slots.bodies[place.loop])
             inside += iterations
             subtracted += iterations * stamp.whole
         outer = tree.outer[k]
-        most = found.ticks(0, WHOLE) * stamp.seconds_per_tick if outer < 0 else busy[outer]
-        seconds[k] = min(most, found.corrected(row, slot, inside))
+        most = measured.ticks(0, WHOLE) * stamp.seconds_per_tick if outer < 0 else busy[outer]
+        seconds[k] = min(most, measured.corrected(row, slot, inside))
         busy[k] = min(seconds[k], threads[k][row_of[k]]) if threads[k] else seconds[k]
-    whole = found.ticks(0, WHOLE) * stamp.seconds_per_tick
+    whole = measured.ticks(0, WHOLE) * stamp.seconds_per_tick
     subtracted = min(whole, (subtracted + stamp.inside) * stamp.seconds_per_tick)
     total = whole - subtracted
     own = list(busy)
@@ -297,17 +299,31 @@ def _profile(
         stages[place.loop.stage] += own[k]
     parts = tuple(
         Part(
-            place.loop.axis, place.loop.stage, "parallel" if place.loop.parallel else "serial",
-            sum(found.is_inside(k, o) for o in range(count)), seconds[k], own[k], times_run[k],
+            place.loop.axis,
+            place.loop.stage,
+            "parallel" if place.loop.parallel else "serial",
+            sum(measured.is_inside(k, o) for o in range(count)),
+            seconds[k],
+            own[k],
+            times_run[k],
             tuple(threads[k][r] for r in sorted(threads[k])),
         )
         for k, place in enumerate(tree.places)
-    )  # fmt: skip
+    )
     waiting = sum(seconds, 0.0) - sum(busy)
     return Profile(
-        subject.name, subject.target.kind, total, alone, stages, waiting, max(0.0, other), parts,
-        subtracted, runs, _notes(subject, tree),
-    )  # fmt: skip
+        subject.name,
+        subject.target.kind,
+        total,
+        alone,
+        stages,
+        waiting,
+        max(0.0, other),
+        parts,
+        subtracted,
+        runs,
+        _notes(subject, tree),
+    )
 
 
 def _notes(subject: Subject, tree: Tree) -> tuple[str, ...]:

@@ -48,7 +48,8 @@ class ExecutableGraph:
 
 @contextmanager
 def driver_errors(what: str, hint: str) -> Iterator[None]:
-    """Make errors of the CUDA driver inside of a ``with`` block those of ``what``, with a ``hint``.
+    """Turn errors of the CUDA driver inside of a ``with`` block into errors of ``what``, with a
+    ``hint``.
 
     They are :class:`~schedlang.errors.CallError`, whose cause is the driver's.
     """

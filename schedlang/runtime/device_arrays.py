@@ -35,7 +35,7 @@ def is_on_device(value: Any) -> bool:
     return hasattr(value, "__cuda_array_interface__") or _device(value) is not None
 
 
-def described(value: Any, stream: int = 0) -> np.ndarray:
+def describe(value: Any, stream: int = 0) -> np.ndarray:
     """Return a NumPy array as it is, and an array of a GPU as :class:`Described`.
 
     Work on ``stream`` waits until a DLPack array is ready.
@@ -55,9 +55,11 @@ class _There:
     def __init__(self, value: Described) -> None:
         self.owner = value
         self.__cuda_array_interface__ = {
-            "shape": value.shape, "typestr": value.dtype.str, "version": 3,
+            "shape": value.shape,
+            "typestr": value.dtype.str,
+            "version": 3,
             "data": (value.ctypes.data, True),
-        }  # fmt: skip
+        }
 
 
 def copied_to_host(value: Described) -> np.ndarray:
@@ -76,9 +78,11 @@ def _by_dlpack(value: Any, stream: int) -> tuple[Any, dict[str, Any]]:
     dtype = np.dtype(view.dtype)
     strides = view.strides and tuple(n * dtype.itemsize for n in view.strides)
     return view, {
-        "shape": view.shape, "typestr": dtype.str, "data": (view.ptr, view.readonly),
+        "shape": view.shape,
+        "typestr": dtype.str,
+        "data": (view.ptr, view.readonly),
         "strides": strides,
-    }  # fmt: skip
+    }
 
 
 def _device(value: Any) -> int | None:
@@ -93,14 +97,14 @@ def _device(value: Any) -> int | None:
 
 def device_of(values: Sequence[Any]) -> int | None:
     """Return the number of the GPU that one call's arrays are on; ``None`` if there are none."""
-    found = sorted({number for value in values if (number := _device(value)) is not None})
-    if len(found) > 1:
-        listed = " and ".join(map(str, found))
+    numbers = sorted({number for value in values if (number := _device(value)) is not None})
+    if len(numbers) > 1:
+        listed = " and ".join(map(str, numbers))
         raise CallError(
             f"the arrays of one call are on the GPUs {listed}, but a kernel runs on one GPU: copy "
             "the arrays to one"
         )
-    return found[0] if found else None
+    return numbers[0] if numbers else None
 
 
 def address_of(flat: np.ndarray, name: str, alignment: int) -> int:
@@ -131,7 +135,7 @@ def streams_of(
     The default stream is 0. ``interfaces`` are the arrays' ``__cuda_array_interface__``, if the
     caller has read them already.
     """
-    found: dict[int, None] = {}
+    streams: dict[int, None] = {}
     for number, value in enumerate(values):
         library = library_of(value)
         if library == "torch":
@@ -139,11 +143,11 @@ def streams_of(
                 continue
             import torch
 
-            found[int(torch.cuda.current_stream(value.device).cuda_stream)] = None
+            streams[int(torch.cuda.current_stream(value.device).cuda_stream)] = None
         elif library == "cupy":
             import cupy
 
-            found[int(cupy.cuda.get_current_stream().ptr)] = None
+            streams[int(cupy.cuda.get_current_stream().ptr)] = None
         else:
             interface = (
                 getattr(value, "__cuda_array_interface__", None)
@@ -151,8 +155,8 @@ def streams_of(
                 else interfaces[number]
             )
             if interface is not None and interface.get("stream"):
-                found[int(interface["stream"])] = None
-    return tuple(found)
+                streams[int(interface["stream"])] = None
+    return tuple(streams)
 
 
 def empty_on_device(first: Any, shape: tuple[int, ...], dtype: str) -> Any:

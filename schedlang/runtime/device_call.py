@@ -19,7 +19,7 @@ from schedlang.runtime.device_arrays import (
     Described,
     address_of,
     copied_to_host,
-    described,
+    describe,
     is_on_device,
     streams_of,
 )
@@ -44,13 +44,13 @@ def check_gpu(what: str) -> None:
 def device_for(what: str, target: Target, have: tuple[int, ...]) -> Device:
     """Return the device to compile for, on a GPU of the compute capability ``have``.
 
-    It is that of ``target`` where its machine code runs, else that of a later GPU. Raises
+    It is the device of ``target`` if its machine code runs there, else a later GPU's. Raises
     :class:`~schedlang.errors.CallError` for an older GPU and for one that is not known.
     """
-    built, arch = target.device, "sm_{}{}".format(*have)
-    later = have > built.capability and not built.specific
-    if have == built.capability or (later and have[0] == built.capability[0]):
-        return built
+    own, arch = target.device, "sm_{}{}".format(*have)
+    later = have > own.capability and not own.specific
+    if have == own.capability or (later and have[0] == own.capability[0]):
+        return own
     if not later or arch not in DEVICES:
         raise CallError(
             f"{what} is built for {target.arch}, but this GPU is {arch}: "
@@ -67,7 +67,7 @@ def check_later(launches: Sequence[Launch], target: Target, have: tuple[int, ...
             check_limits(launch, Target("cuda", arch=arch))
 
 
-def device_view(value: Any, what: str, written: bool, stream: int) -> np.ndarray:
+def device_view(value: Any, what: str, is_output: bool, stream: int) -> np.ndarray:
     """Return an array of NumPy over an argument, which describes memory of a GPU.
 
     Raises :class:`~schedlang.errors.CallTypeError` for a masked array.
@@ -75,15 +75,15 @@ def device_view(value: Any, what: str, written: bool, stream: int) -> np.ndarray
     if is_tensor(value):
         value = detached(value, what)
     if not is_on_device(value) or isinstance(value, np.ndarray):
-        return as_numpy(value, what, written)
-    known = getattr(value, "__cuda_array_interface__", None)
-    if known is not None and known.get("mask") is not None:
+        return as_numpy(value, what, is_output)
+    interface = getattr(value, "__cuda_array_interface__", None)
+    if interface is not None and interface.get("mask") is not None:
         raise CallTypeError(f"{what} is a masked array: pass only its data")
     if is_tensor(value) and str(value.dtype) == "torch.bfloat16":
         # the protocol has no name for it
         short = sys.modules["torch"].int16
-        return described(value.view(short), stream).view(array_dtype("bfloat16"))
-    return described(value, stream)
+        return describe(value.view(short), stream).view(array_dtype("bfloat16"))
+    return describe(value, stream)
 
 
 def device_elements(value: Any) -> Any:

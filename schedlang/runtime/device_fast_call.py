@@ -36,37 +36,39 @@ def device_fast_call(
     if not signature.is_plain or tests != rules:
         return None
     kinds, pairs = [p.needed for p in signature.parameters], signature.pairs
-    wanted = [
+    forms = [
         (kind.shape, kind.dtype.str, prod(kind.shape or ()), kind.dtype.itemsize) for kind in kinds
     ]
 
     def bind(args: Sequence[Any]) -> Passed | None:
-        if len(args) != len(wanted):
+        if len(args) != len(forms):
             return None
         memory, interfaces = [], []
         for value, (shape, typestr, length, itemsize), unit, kept in zip(
-            args, wanted, alignment, tests
+            args, forms, alignment, tests
         ):
             # a NumPy array over memory of a GPU must be waited for
             if isinstance(value, np.ndarray) or getattr(value, "requires_grad", False):
                 return None
-            known = getattr(value, "__cuda_array_interface__", None)
-            if known is None or known["shape"] != shape or known["typestr"] != typestr:
+            interface = getattr(value, "__cuda_array_interface__", None)
+            if interface is None or interface["shape"] != shape or interface["typestr"] != typestr:
                 return None
-            if known.get("mask") is not None:
+            if interface.get("mask") is not None:
                 return None
             for test in kept:
-                if not test(known):
+                if not test(interface):
                     return None
-            address = known["data"][0]
+            address = interface["data"][0]
             if address % unit:
                 return None
             memory.append(Memory(address, length, itemsize))
-            interfaces.append(known)
+            interfaces.append(interface)
         for i, k in pairs:
             one, other = memory[i], memory[k]
-            ends = one.address + one.length * one.itemsize, other.address + (
-                other.length * other.itemsize)  # fmt: skip
+            ends = (
+                one.address + one.length * one.itemsize,
+                other.address + (other.length * other.itemsize),
+            )
             if one.address < ends[1] and other.address < ends[0]:
                 return None
         return Passed(memory, interfaces)

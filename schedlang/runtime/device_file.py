@@ -49,9 +49,7 @@ class DeviceFile:
     @cached_property
     def listing(self) -> Listing:
         """The whole file, with the statements of the nest that its lines come from."""
-        return render_program(
-            self.program, self.source, self.steps, self.fastmath, self.refused
-        )
+        return render_program(self.program, self.source, self.steps, self.fastmath, self.refused)
 
     @cached_property
     def path(self) -> Path:
@@ -73,7 +71,7 @@ class DeviceFile:
         module = files.load(self.path)
         options = self.fastmath, self.lineinfo
         forms = [k.form for k in self.source.kernels]
-        return {k.name: nvidia.compiled(module, k, device, *options) for k in forms}
+        return {k.name: nvidia.compile_kernel(module, k, device, *options) for k in forms}
 
     def bundled(self) -> str:
         """Return the file with the intrinsics of its kernels, which needs only numba-cuda."""

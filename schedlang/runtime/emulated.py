@@ -62,17 +62,18 @@ class GpuKernel(Kernel):
             return
         # a size may be an argument too
         given_sizes = (*self._nest.sizes, *(a for a in self._nest.args if isinstance(a, Var)))
-        known: dict[Any, int] = {v: sizes[v.name] for v in given_sizes if v.name in sizes}
+        numbers: dict[Any, int] = {v: sizes[v.name] for v in given_sizes if v.name in sizes}
         for launch in self._program.launches:
             for index in launch.grid:
                 if isinstance(index.extent, int):
                     continue
-                count = int(evaluate(index.extent, known))
+                count = int(evaluate(index.extent, numbers))
                 most = self.target.device.grid[index.letter]
                 if count > most:
-                    given = ", ".join(f"{n}={v}" for n, v in sizes.items())
+                    sizes_text = ", ".join(f"{n}={v}" for n, v in sizes.items())
                     raise CallError(
-                        f"kernel {self.name} where {given}: {index.tag} of {launch.name} would "
+                        f"kernel {self.name} where {sizes_text}: {index.tag} of {launch.name} "
+                        "would "
                         f"have "
                         f"extent {count}; {self.target.arch} allows {most}"
                     )
@@ -81,8 +82,8 @@ class GpuKernel(Kernel):
     def check(self, *args: Any, order: str = "forward", **named: Any) -> Any:
         """Return new outputs, computed in lockstep with every access checked; for small sizes.
 
-        The arguments are the inputs of a call, as NumPy arrays. ``order`` is the order in which
-        threads store: ``"forward"``, ``"reverse"`` or ``"shuffle"``. Raises
+        The arguments are the inputs of a call, as NumPy arrays. ``order`` is the order of the
+        threads that store: ``"forward"``, ``"reverse"`` or ``"shuffle"``. Raises
         :class:`~schedlang.errors.VerifyError` for races between barriers, for barriers that some
         threads of a block do not reach, for accesses outside a buffer, and for elements read before
         they are written.
@@ -97,15 +98,15 @@ class GpuKernel(Kernel):
         >>> bool((f.check(np.ones(100, "float32")) == 2).all())
         True
         """
-        found = self._simulated(args, named, order, True).outputs
-        return found[0] if len(found) == 1 else found
+        outputs = self._simulated(args, named, order, True).outputs
+        return outputs[0] if len(outputs) == 1 else outputs
 
     def counters(
         self, *args: Any, caches: Any = True, most: int = MOST, **named: Any
     ) -> KernelCounters:
         """Return the memory requests of the warps, by kernel name.
 
-        The arguments are the inputs of a call, as NumPy arrays. The requests are those of the
+        The arguments are the inputs of a call, as NumPy arrays. The requests are counted in the
         program as written; compiled code may make fewer. If addresses depend on data, as in a
         gather, only moderate sizes are practical.
 
@@ -120,10 +121,10 @@ class GpuKernel(Kernel):
         if depends_on_data(self._program):
             run = self._simulated(args, named, "forward", False)
             return KernelCounters(run.ledgers, self._program)
-        given, found = self._bound(args, named)
-        scalars: dict[Any, Any] = {v: found[v.name] for v in self._nest.sizes}
+        inputs_bound, sizes_bound = self._bound(args, named)
+        scalars: dict[Any, Any] = {v: sizes_bound[v.name] for v in self._nest.sizes}
         inputs = [a for a in self._nest.args if isinstance(a, Var) or a not in self._nest.outputs]
-        scalars.update((a, value) for a, value in zip(inputs, given) if isinstance(a, Var))
+        scalars.update((a, value) for a, value in zip(inputs, inputs_bound) if isinstance(a, Var))
         return KernelCounters(count_requests(self._program, scalars), self._program)
 
     def trace(self, *args: Any, most: int = MOST_TRACED, **named: Any) -> Trace:
@@ -152,9 +153,9 @@ class GpuKernel(Kernel):
     def _simulated(
         self, args: tuple[Any, ...], named: Mapping[str, Any], order: str, watched: bool
     ) -> Simulation:
-        given, found = self._bound(args, named)
-        sizes: dict[Var, int] = {v: found[v.name] for v in self._nest.sizes}
-        return simulate(self._program, given, sizes, order, 0, watched)
+        inputs, sizes_bound = self._bound(args, named)
+        sizes: dict[Var, int] = {v: sizes_bound[v.name] for v in self._nest.sizes}
+        return simulate(self._program, inputs, sizes, order, 0, watched)
 
     def _bound(
         self, args: tuple[Any, ...], named: Mapping[str, Any]
@@ -163,21 +164,21 @@ class GpuKernel(Kernel):
         binder = self._binder
         values = binder.order(args, named)
         arrays: list[Any] = []
-        given: list[Any] = []
+        inputs: list[Any] = []
         for k, (p, value) in enumerate(zip(binder.signature.parameters, values)):
             if p.is_output:
                 arrays.append(None if value is None else as_numpy(value, binder.places[k]))
                 continue
             if p.is_scalar:
-                given.append(scalar(value, p.dtype, binder.places[k]))
+                inputs.append(scalar(value, p.dtype, binder.places[k]))
             else:
-                given.append(as_numpy(value, binder.places[k]))
-                binder.check(k, given[-1], value)
-            arrays.append(given[-1])
+                inputs.append(as_numpy(value, binder.places[k]))
+                binder.check(k, inputs[-1], value)
+            arrays.append(inputs[-1])
         sizes = binder.sizes(arrays) if binder.symbolic else {}
         if sizes:
             self._check_sizes(sizes)
-        return given, sizes
+        return inputs, sizes
 
     @property
     def machine_code(self) -> Mapping[str, Compiled]:
@@ -193,7 +194,7 @@ class GpuKernel(Kernel):
     def sass(self) -> str:
         """The machine code of all kernels, as nvdisasm prints it."""
         lines = self._file.lineinfo
-        return "\n".join(nvidia.disassembled(c.cubin, lines) for c in self.machine_code.values())
+        return "\n".join(nvidia.disassemble(c.cubin, lines) for c in self.machine_code.values())
 
     @property
     def resources(self) -> dict[str, Resources]:
@@ -215,8 +216,8 @@ class GpuKernel(Kernel):
         >>> sl.build(s, target=sl.Target("cuda")).simulate(np.ones(10, "float32")).tolist()
         [2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0]
         """
-        given, sizes = self._bound(args, named)
-        inputs = iter(given)
+        bound, sizes = self._bound(args, named)
+        inputs = iter(bound)
         arrays: list[Any] = []
         for p in self._built.signature.parameters:
             if not p.is_output:

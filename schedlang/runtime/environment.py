@@ -60,9 +60,9 @@ def versions() -> tuple[tuple[str, str], ...]:
     """Return the versions of the packages that the speed of a kernel depends on."""
     from importlib.metadata import version
 
-    found: dict[str, Any] = {"schedlang": __version__}
-    found |= {name: version(name) for name in ("llvmlite", "numba")}
-    return tuple(sorted(found.items()))
+    by_package: dict[str, Any] = {"schedlang": __version__}
+    by_package |= {name: version(name) for name in ("llvmlite", "numba")}
+    return tuple(sorted(by_package.items()))
 
 
 @lru_cache(maxsize=1)
@@ -72,13 +72,13 @@ def sources() -> tuple[tuple[str, int, int], ...]:
     Files in the cache folder that are made for one version would hide a change of the source.
     """
     root = Path(schedlang.__file__).parent
-    found, folders = [], [str(root)]
+    entries_of_files, folders = [], [str(root)]
     while folders and root.is_dir():
         with os.scandir(folders.pop()) as entries:
             for entry in entries:
                 if entry.name.endswith(".py"):
                     status = entry.stat()
-                    found.append((entry.path, status.st_size, status.st_mtime_ns))
+                    entries_of_files.append((entry.path, status.st_size, status.st_mtime_ns))
                 elif entry.is_dir() and entry.name != "__pycache__":
                     folders.append(entry.path)
-    return tuple(sorted(found))
+    return tuple(sorted(entries_of_files))

@@ -20,7 +20,7 @@ from schedlang.markup.elements import facts
 from schedlang.markup.fragment import fragment
 from schedlang.runtime import nvidia
 from schedlang.runtime.ceilings import COPIED_BYTES, Ceilings, ceilings
-from schedlang.runtime.device_arrays import described, device_of, is_on_device, streams_of
+from schedlang.runtime.device_arrays import describe, device_of, is_on_device, streams_of
 from schedlang.runtime.gpu_clock import GpuClock, gpu_ceilings
 from schedlang.runtime.kernel import Kernel
 from schedlang.runtime.parameters import Binder
@@ -56,7 +56,7 @@ class Evaluation(InNotebooks):
     ``busy`` is true if other work took a core of this process so often that the times say little
     about ``f`` (always false where the system does not count that).
 
-    ``emulated`` is true if a CPU emulated a GPU: the times are then not those of a GPU.
+    ``emulated`` is true if a CPU emulated a GPU: then the times say nothing about a GPU.
     """
 
     seconds: float
@@ -71,8 +71,11 @@ class Evaluation(InNotebooks):
     busy: bool = False
 
     def _repr_html_(self) -> str:
-        rows = [("time", f"{duration(self.seconds)} ± {self.spread / 2:.1%}"),
-                ("fastest", duration(self.fastest)), ("samples", str(self.runs))]
+        rows = [
+            ("time", f"{duration(self.seconds)} ± {self.spread / 2:.1%}"),
+            ("fastest", duration(self.fastest)),
+            ("samples", str(self.runs)),
+        ]
         if self.gflops is not None:
             rows.append(("arithmetic", f"{number(self.gflops, 4)} GFLOP/s"))
         if self.gbps is not None:
@@ -88,8 +91,9 @@ class Evaluation(InNotebooks):
     def __str__(self) -> str:
         fastest = f"(fastest {duration(self.fastest)})"
         if self.spread > WIDE:
-            parts = [f"{duration(self.seconds)} {fastest}; the samples vary by more than the "
-                     f"median"]
+            parts = [
+                f"{duration(self.seconds)} {fastest}; the samples vary by more than the median"
+            ]
         else:
             parts = [f"{duration(self.seconds)} ± {self.spread / 2:.1%} {fastest}"]
         if self.gflops is not None:
@@ -106,9 +110,13 @@ class Evaluation(InNotebooks):
 
 
 def evaluate(
-    f: Callable[..., Any], *arrays: Any, repeat: int = 5, min_time: float = 0.3,
-    flops: float | None = None, bytes: float | None = None,  # noqa: A002
-) -> Evaluation:  # fmt: skip
+    f: Callable[..., Any],
+    *arrays: Any,
+    repeat: int = 5,
+    min_time: float = 0.3,
+    flops: float | None = None,
+    bytes: float | None = None,  # noqa: A002
+) -> Evaluation:
     """Time ``f(*arrays)``: a kernel, or any callable of arrays.
 
     It takes at least ``repeat`` samples, and more until ``min_time`` seconds have passed. Compiling
@@ -128,34 +136,35 @@ def evaluate(
     if not callable(f):
         raise CallTypeError(f"evaluate({type(f).__name__}, ...): give a kernel or another callable")
     if isinstance(repeat, bool) or not hasattr(repeat, "__index__") or int(repeat) < 1:
-        raise CallError(
-            f"evaluate(..., repeat={repeat!r}): repeat must be an integer, 1 or more"
-        )
+        raise CallError(f"evaluate(..., repeat={repeat!r}): repeat must be an integer, 1 or more")
     if not isinstance(min_time, Real) or not 0 <= min_time < math.inf:
-        raise CallError(f"evaluate(..., min_time={min_time!r}): min_time must be seconds, 0 or "
-                        f"more")
-    given: Sequence[Any] = arrays
+        raise CallError(
+            f"evaluate(..., min_time={min_time!r}): min_time must be seconds, 0 or more"
+        )
+    operands: Sequence[Any] = arrays
     moved, dtype, emulated = bytes, "float32", False
     if isinstance(f, Kernel):
         emulated = f.target.facts.timing == "none"
-        given = _with_outputs(f, arrays)
-        flops, moved, dtype = _work(f, given, flops, moved)
+        operands = _with_outputs(f, arrays)
+        flops, moved, dtype = _work(f, operands, flops, moved)
         if f.target.facts.timing == "events":
-            return _by_events(f, given, int(repeat), float(min_time), flops, moved, dtype)
+            return _by_events(f, operands, int(repeat), float(min_time), flops, moved, dtype)
     before, start = lost_cores(), perf_counter()
-    found = samples(lambda: f(*given), repeat, min_time)
+    seconds_of_calls = samples(lambda: f(*operands), repeat, min_time)
     busy = (lost_cores() - before) * TICK > BUSY * (perf_counter() - start)
-    seconds, spread = median_and_spread(found)
-    fastest = min(found)
+    seconds, spread = median_and_spread(seconds_of_calls)
+    fastest = min(seconds_of_calls)
     gflops = None if flops is None else flops / seconds * 1e-9
     gbps = None if moved is None else moved / seconds * 1e-9
     if emulated or (flops is None and moved is None):
-        return Evaluation(seconds, spread, fastest, len(found), emulated=emulated, busy=busy)
+        return Evaluation(
+            seconds, spread, fastest, len(seconds_of_calls), emulated=emulated, busy=busy
+        )
     # small arrays may stay in a cache, so their rate tells nothing about the memory's ceiling
     large = moved is not None and moved >= 2 * COPIED_BYTES
     limits = ceilings(dtype, gflops or 0.0, (gbps or 0.0) if large else 0.0)
     found_rates = (gflops, gbps, *_fraction(limits, flops, moved, seconds))
-    return Evaluation(seconds, spread, fastest, len(found), *found_rates, busy=busy)
+    return Evaluation(seconds, spread, fastest, len(seconds_of_calls), *found_rates, busy=busy)
 
 
 def _work(
@@ -164,21 +173,21 @@ def _work(
     """Return the operations and bytes of a call where they are not given, and the main dtype."""
     dtype = "float32"
     parameters = f.signature.parameters
-    taken = [v if p.is_scalar else _seen(v, p.name) for v, p in zip(given, parameters)]
-    sizes = Binder(f.signature).sizes(taken)
+    values = [v if p.is_scalar else _seen(v, p.name) for v, p in zip(given, parameters)]
+    sizes = Binder(f.signature).sizes(values)
     if f.schedule is not None and flops is None:
         outputs = f.schedule.outputs
-        known = {v: sizes[v.name] for v in variables(outputs) if v.name in sizes}
-        flops, dtype = needed_flops(outputs, known), outputs[0].dtype
+        numbers = {v: sizes[v.name] for v in variables(outputs) if v.name in sizes}
+        flops, dtype = needed_flops(outputs, numbers), outputs[0].dtype
     if moved is None:
-        moved = sum(a.nbytes for a, p in zip(taken, parameters) if not p.is_scalar)
+        moved = sum(a.nbytes for a, p in zip(values, parameters) if not p.is_scalar)
     return flops, moved, dtype
 
 
 def _seen(value: Any, name: str) -> Any:
     """Return an array as NumPy's; one in a GPU's memory has only its shape, dtype and address."""
     there = is_on_device(value) and not isinstance(value, np.ndarray)
-    return described(value) if there else as_numpy(value, name)
+    return describe(value) if there else as_numpy(value, name)
 
 
 def _fraction(
@@ -190,22 +199,29 @@ def _fraction(
 
 
 def _by_events(
-    f: Kernel, given: Sequence[Any], repeat: int, min_time: float, flops: float | None,
-    moved: float | None, dtype: str,
-) -> Evaluation:  # fmt: skip
+    f: Kernel,
+    given: Sequence[Any],
+    repeat: int,
+    min_time: float,
+    flops: float | None,
+    moved: float | None,
+    dtype: str,
+) -> Evaluation:
     """Time a kernel by events of its GPU; NumPy's arrays are copied there once, before."""
     there, _ = f.timed_on(list(given))
     with nvidia.on_gpu(device_of(there)):
         clock = GpuClock(next(iter(streams_of(there)), 0))
-        found: list[float] = []
+        seconds_of_calls: list[float] = []
         start = perf_counter()
-        while len(found) < repeat or perf_counter() - start < min_time:
-            found.append(clock.seconds([lambda: f(*there)]))
+        while len(seconds_of_calls) < repeat or perf_counter() - start < min_time:
+            seconds_of_calls.append(clock.seconds([lambda: f(*there)]))
         limits = gpu_ceilings(dtype)
-    seconds, spread = median_and_spread(found)
+    seconds, spread = median_and_spread(seconds_of_calls)
     rates = [None if n is None else n / seconds * 1e-9 for n in (flops, moved)]
     bounds = _fraction(limits, flops, moved, seconds)
-    return Evaluation(seconds, spread, min(found), len(found), rates[0], rates[1], *bounds)
+    return Evaluation(
+        seconds, spread, min(seconds_of_calls), len(seconds_of_calls), rates[0], rates[1], *bounds
+    )
 
 
 def _with_outputs(kernel: Kernel, arrays: Sequence[Any]) -> list[Any]:

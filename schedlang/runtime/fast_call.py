@@ -42,9 +42,9 @@ def fast_call(signature: Signature) -> Bind | None:
         if len(args) == count:
             values = args
         elif len(args) == inputs:
-            given = iter(args)
+            rest = iter(args)
             values = [
-                empty(shape, dtype) if made else next(given) for shape, dtype, made in slots
+                empty(shape, dtype) if is_new else next(rest) for shape, dtype, is_new in slots
             ]
         else:
             return None
@@ -99,13 +99,13 @@ def _tensor_fast_call(
                 prototypes[k] = one.expand(shape)
         tensor, parameter = classes
         allocate = len(args) == inputs
-        given = iter(args)
+        rest = iter(args)
         flat: list[np.ndarray] = []
         arrays: list[np.ndarray] = []
         results: list[Any] = []
         for k, (dtype, shape, needed) in enumerate(kinds):
-            written = k in prototypes
-            value = torch.empty_like(prototypes[k]) if allocate and written else next(given)
+            is_output = k in prototypes
+            value = torch.empty_like(prototypes[k]) if allocate and is_output else next(rest)
             kind = type(value)
             if kind is not tensor and kind is not parameter:
                 return None
@@ -118,7 +118,7 @@ def _tensor_fast_call(
                 return None
             if array.flags.num & needed != needed:
                 return None
-            if written:
+            if is_output:
                 results.append(value)
             arrays.append(array)
             flat.append(array if len(shape) == 1 else array.ravel())

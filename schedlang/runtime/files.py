@@ -134,7 +134,7 @@ def _compiles(module: ModuleType) -> bool:
 
 
 class _EmittedLoader(SourceFileLoader):
-    """Python's loader of source files, for those of the cache folder.
+    """Python's loader of source files, for files of the cache folder.
 
     Their bytecode is checked as all files of the folder are. numba's own cache is off: it refuses
     functions for which it finds no folder to write to, and these have another cache.

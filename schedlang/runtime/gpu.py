@@ -85,8 +85,8 @@ class CudaKernel(GpuKernel):
     ) -> Profile:
         check_options(repeat, levels, share)
         self._check_gpu()
-        given = self(*args, **named)
-        results = iter(given if isinstance(given, tuple) else (given,))
+        outputs = self(*args, **named)
+        results = iter(outputs if isinstance(outputs, tuple) else (outputs,))
         ordered = self._binder.order(args, named)
         parameters = self.signature.parameters
         there, _ = self.timed_on(
@@ -122,16 +122,16 @@ class CudaKernel(GpuKernel):
     def _function(self) -> Launcher:
         self._check_gpu()
         here = nvidia.driver().get_current_device()
-        found = self._ready.get(here.id)
-        if found is None:
+        launcher = self._ready.get(here.id)
+        if launcher is None:
             code = self._code_for(tuple(here.compute_capability))
             forms = [k.form for k in self._file.source.kernels]
-            found = Launcher(files.load(self._path), forms, code)
-            self._ready[here.id] = found
+            launcher = Launcher(files.load(self._path), forms, code)
+            self._ready[here.id] = launcher
             bind = device_fast_call(self.signature, self._file.source.alignment)
             if bind is not None and len(nvidia.driver().gpus) == 1:
-                self._quick = Quick(bind, found)
-        return found
+                self._quick = Quick(bind, launcher)
+        return launcher
 
     def _check_gpu(self) -> None:
         if not self._ready:
@@ -157,9 +157,7 @@ class CudaKernel(GpuKernel):
         running = RUNNING.get()
         assert running is not None
         signature = self._built.signature
-        passed = DeviceArguments(
-            arrays, signature, self._file.source.alignment, running.stream
-        )
+        passed = DeviceArguments(arrays, signature, self._file.source.alignment, running.stream)
         running.launcher.start(
             [*passed.given, *(sizes[n] for n in signature.sizes)], running.stream
         )

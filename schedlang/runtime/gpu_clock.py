@@ -61,7 +61,7 @@ class GpuClock:
         return each * 1e-3
 
     def _window(self, calls: Calls, count: int, wait: int) -> tuple[float, float, bool]:
-        """Return the milliseconds of a call on the GPU, and those of launching it.
+        """Return the milliseconds of a call on the GPU, and the milliseconds of launching it.
 
         Also return whether the host launched all calls before the first one began.
         """
@@ -74,10 +74,10 @@ class GpuClock:
             for k in range(count):
                 calls[k % len(calls)]()
             host = (perf_counter() - before) * 1e3 / count
-            held = not start.query()
+            was_waiting = not start.query()
             end.record(self.stream)
             end.synchronize()
-        return start.elapsed_time(end) / count, host, held
+        return start.elapsed_time(end) / count, host, was_waiting
 
 
 def hold(milliseconds: int, stream: Any) -> None:

@@ -40,15 +40,19 @@ class KernelClock:
     def seconds(self) -> list[tuple[str, float]]:
         """Wait for the kernels and return the name and the seconds of each, in launch order."""
         self.stream.synchronize()
-        found = [(name, start.elapsed_time(end) * 1e-3) for name, start, end in self.pairs]
+        times = [(name, start.elapsed_time(end) * 1e-3) for name, start, end in self.pairs]
         self.pairs.clear()
-        return found
+        return times
 
 
 def gpu_profile(
-    name: str, target: str, stages: Mapping[str, str], run: Callable[[Watch | None], object],
-    stream: int, repeat: int,
-) -> Profile:  # fmt: skip
+    name: str,
+    target: str,
+    stages: Mapping[str, str],
+    run: Callable[[Watch | None], object],
+    stream: int,
+    repeat: int,
+) -> Profile:
     """Return the profile of a call by ``run``, which takes what is to watch each launch, or None.
 
     ``stages`` are the stages of the kernels by name. The GPU waits until the host has launched all
@@ -67,21 +71,29 @@ def gpu_profile(
         with clock.watch(name):
             run(None)
         whole.append(max(0.0, clock.seconds()[0][1] - empty))
-    found: dict[str, list[float]] = {}
+    by_kernel: dict[str, list[float]] = {}
     for kernel, seconds in min(calls, key=lambda call: sum(seconds for _, seconds in call)):
-        found.setdefault(kernel, []).append(max(0.0, seconds - empty))
+        by_kernel.setdefault(kernel, []).append(max(0.0, seconds - empty))
     parts = tuple(
         Part(kernel, stages[kernel], "kernel", 0, sum(times), sum(times), len(times))
-        for kernel, times in found.items()
+        for kernel, times in by_kernel.items()
     )
     by_stage = dict.fromkeys((part.stage for part in parts), 0.0)
     for part in parts:
         by_stage[part.stage] += part.seconds
-    launches = sum(len(times) for times in found.values())
+    launches = sum(len(times) for times in by_kernel.values())
     return Profile(
-        name, target, sum(by_stage.values()), min(whole), by_stage, 0.0, 0.0, parts,
-        empty * launches, repeat,
-    )  # fmt: skip
+        name,
+        target,
+        sum(by_stage.values()),
+        min(whole),
+        by_stage,
+        0.0,
+        0.0,
+        parts,
+        empty * launches,
+        repeat,
+    )
 
 
 def _host_seconds(run: Callable[[Watch | None], object], clock: KernelClock) -> float:

@@ -103,14 +103,18 @@ class Kernel(Levels, TeModule, Countable, OnHost):
             if "_built" not in self.__dict__ or hasattr(type(self), name):
                 # a property that raised: its own error says what is wrong
                 return object.__getattribute__(self, name)
-            kind, known = self.target.kind, dir(type(self))
-            raise MissingNameError(no_attribute(self.name, kind, name, known))
+            kind, attributes = self.target.kind, dir(type(self))
+            raise MissingNameError(no_attribute(self.name, kind, name, attributes))
 
     def _repr_html_(self) -> str:
         return kernel_html(
-            repr(self)[1:-1], self.loop_nest, self.machine_nest, self.source, self.origins,
+            repr(self)[1:-1],
+            self.loop_nest,
+            self.machine_nest,
+            self.source,
+            self.origins,
             self.target.facts.language == "C",
-        )  # fmt: skip
+        )
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return mime_bundle(self._repr_html_(), f"{self!r}\n\n{self.loop_nest}")
@@ -121,7 +125,7 @@ class Kernel(Levels, TeModule, Countable, OnHost):
     def _function(self) -> Any:
         is_new = self._loaded is None
         function = super()._function()
-        if is_new and self.target.facts.symbols and perf_map.wanted():
+        if is_new and self.target.facts.symbols and perf_map.is_wanted():
             self._compile()
             names = [function.name for function in self._built.machine.functions]
             perf_map.add_to_map(function, names)
@@ -137,7 +141,7 @@ class Kernel(Levels, TeModule, Countable, OnHost):
         complex array is passed as its parts (``a.view("float32")``).
 
         Nothing is checked, not even overlap and reads that depend on sizes: a wrong argument reads
-        or writes other memory. There is no lock: call a parallel kernel from one thread at a time,
+        or writes other memory. It takes no lock: call a parallel kernel from one thread at a time,
         or use a thread-safe threading layer of numba. On the CPU compiled code may call the
         function too. On a GPU the arrays are in its memory, have a ``__cuda_array_interface__`` and
         start at a multiple of 16 bytes; ``stream=`` takes the number of a stream. In a forked
@@ -171,9 +175,9 @@ class Kernel(Levels, TeModule, Countable, OnHost):
     def bound(self, *args: Any) -> tuple[Callable[..., None], list[Any]]:
         """Return the function that a call runs and what it is called with, after all checks.
 
-        The arguments are those of a call, outputs included. The function is as :attr:`unchecked`,
-        with the lock of a parallel kernel. It may be called again for as long as the arrays live.
-        Raises what a call raises for arguments that do not fit.
+        The arguments are as in a call, outputs included. The function is as :attr:`unchecked`, with
+        the lock of a parallel kernel. It may be called again for as long as the arrays live. Raises
+        what a call raises for arguments that do not fit.
 
         >>> import numpy as np, schedlang as sl
         >>> A = sl.placeholder((3,), name="A")
@@ -212,10 +216,10 @@ class Kernel(Levels, TeModule, Countable, OnHost):
         if key in self._checked_sizes:
             return
         what = f"kernel {self.name}"
-        given = {name: sizes[name] for name in self.signature.given_sizes}
-        refuse(what, sized_storage(self._nest).conditions, given)
+        own_sizes = {name: sizes[name] for name in self.signature.given_sizes}
+        refuse(what, sized_storage(self._nest).conditions, own_sizes)
         if self.checked_by_size:
-            check_accesses(what, self._nest, self._conditions or (), given)
+            check_accesses(what, self._nest, self._conditions or (), own_sizes)
         self._checked_sizes.add(key)
 
     @cached_property
@@ -231,8 +235,8 @@ class Kernel(Levels, TeModule, Countable, OnHost):
         return flat_arguments(self._built.signature, arrays, sizes)
 
     def _counted_call(self, args: Sequence[Any], named: Mapping[str, Any]) -> Call:
-        given, sizes, _ = self._checked(args, named)
-        flat = self._flat(with_new_outputs(given, self.signature), sizes)
+        values, sizes, _ = self._checked(args, named)
+        flat = self._flat(with_new_outputs(values, self.signature), sizes)
         return Call(self.name, self._nest, self.machine_nest, flat, sizes)
 
     def profile(
@@ -240,12 +244,12 @@ class Kernel(Levels, TeModule, Countable, OnHost):
     ) -> Profile:
         """Return the time of each stage and of the outer loops in a call with these arguments.
 
-        The arguments are those of a call. The kernel runs at least ``repeat`` times as it is, and
-        as often with time stamps around its loops, for which it is compiled once more: of each
-        stage around the outermost loop, and up to ``levels`` loops in each other. Stamps take
-        about ``share`` of the time at most, and what they take is subtracted; loops that begin too
-        often for that are left out. In a parallel loop each thread has its own times, and those of
-        the slowest one count. ``print`` shows a table, a notebook also a flame chart.
+        The arguments are as in a call. The kernel runs at least ``repeat`` times unchanged, and as
+        often with time stamps around its loops, which needs another compilation: stamps of each
+        stage around the outermost loop, and up to ``levels`` loops in each other. Stamps take about
+        ``share`` of the time at most, and what they take is subtracted; loops that begin too often
+        for that are left out. In a parallel loop each thread has its own times, and those of the
+        slowest one count. ``print`` shows a table, a notebook also a flame chart.
 
         The kernel runs several times, so an output that is also an input changes with each. On a
         GPU there is a time for each kernel, by events of the GPU; ``levels`` and ``share`` have no
@@ -274,12 +278,18 @@ class Kernel(Levels, TeModule, Countable, OnHost):
             machine = serial(machine)
         start = self._start or self._starter()
         return Subject(
-            self.name, self.target, self._nest, machine, start, self._start_of, flat,
+            self.name,
+            self.target,
+            self._nest,
+            machine,
+            start,
+            self._start_of,
+            flat,
             self._threads()(),
-        )  # fmt: skip
+        )
 
     def _start_of(self, nest: MachineNest) -> Callable[..., None]:
-        """Return the function of another machine nest, compiled as the kernel is."""
+        """Return the function of another machine nest, compiled like the kernel."""
         function, path = self._runner.function_of_nest(nest, nest.entry.name, self._built.fastmath)
         return self._starting(function, path)
 

@@ -24,27 +24,33 @@ C = ("for", "if", "else", "static", "void", "const", "int", "restrict")
 
 
 def kernel_html(
-    title: str, nest: Nest, machine: MachineNest, source: str, numbers: Sequence[int | None],
+    title: str,
+    nest: Nest,
+    machine: MachineNest,
+    source: str,
+    numbers: Sequence[int | None],
     in_c: bool,
-) -> str:  # fmt: skip
+) -> str:
     """Return a kernel as a piece of a page, under a title.
 
     ``numbers`` holds, for each line of ``source``, the number of its statement of ``nest``.
     """
     names = NameTable()
     rows = nest_rows(nest, names)
-    left = nest_html(nest, names, linked=True)
+    nest_part = nest_html(nest, names, linked=True)
     lines = source.removesuffix("\n").split("\n")
     first, end = _functions(lines, numbers)
-    shown = _Source(rows, top_scope(nest, names), machine, names, _lines_around(rows, numbers))
+    marked_source = _Source(
+        rows, top_scope(nest, names), machine, names, _lines_around(rows, numbers)
+    )
     keywords, note = (C, "//") if in_c else (PYTHON, "#")
     right = "".join(
-        shown.line(line, number, keywords, note)
+        marked_source.line(line, number, keywords, note)
         for line, number in zip(lines[first:end], numbers[first:end])
     )
     parts = [
         f'<div class="head">{escape(title)}</div><div class="sides linked">',
-        f'<div class="pane" role="group" aria-label="the loop nest">{left}</div>',
+        f'<div class="pane" role="group" aria-label="the loop nest">{nest_part}</div>',
         f'<div class="pane" role="group" aria-label="the source"><div class="block">{right}'
         "</div></div></div>",
         _hidden("the start of the file: schedule and loop nest", lines[:first]),
@@ -76,19 +82,19 @@ def _functions(lines: Sequence[str], numbers: Sequence[int | None]) -> tuple[int
 def _lines_around(
     rows: Sequence[Row], numbers: Sequence[int | None]
 ) -> Mapping[int, tuple[int, ...]]:
-    """Return, for each statement, those around it that have no line of their own in the source.
+    """Return, for each statement, the ones around it that have no line of their own in the source.
 
-    Such are vectorized and unrolled loops, of which only copies of their bodies are left.
+    Such are vectorized and unrolled loops, since only copies of their bodies are left.
     """
     own = set(numbers)
-    found: dict[int, tuple[int, ...]] = {}
+    hidden_around: dict[int, tuple[int, ...]] = {}
     around: list[tuple[int, ...]] = [()]
     for number, row in enumerate(rows):
         del around[row.depth + 1 :]
-        found[number] = around[row.depth]
+        hidden_around[number] = around[row.depth]
         hidden = () if number in own else (number,)
         around.append((*around[row.depth], *hidden))
-    return found
+    return hidden_around
 
 
 @dataclass
@@ -133,16 +139,16 @@ class _Source:
     def in_scope(self, scope: Scope) -> Mapping[str, Name]:
         """Return the names of the source for what is in ``scope``."""
         if id(scope) not in self.known:
-            found: dict[str, Name] = {}
+            names_in_scope: dict[str, Name] = {}
             for named in scope.values():
                 name = named.name._replace(title="")
                 thing = named.thing
                 if thing in self.machine.names:
-                    found[self.machine.names[thing]] = name
+                    names_in_scope[self.machine.names[thing]] = name
                 elif isinstance(thing, Buffer) and thing.tensor is not None:
                     # a pass replaced the buffer, for example by two copies
-                    found |= dict.fromkeys(self.storage[thing.tensor], name)
-            self.known[id(scope)] = found
+                    names_in_scope |= dict.fromkeys(self.storage[thing.tensor], name)
+            self.known[id(scope)] = names_in_scope
         return self.known[id(scope)]
 
 
@@ -152,10 +158,10 @@ def _words(text: str) -> list[str]:
 
 def _registers(machine: MachineNest) -> dict[str, str]:
     """Return what each register is, by its name, which is unique in a file."""
-    found: dict[str, str] = {}
+    titles: dict[str, str] = {}
     for function in machine.functions:
         for stmt, _ in walk(function.body):
             for reg in defined(stmt):
                 if isinstance(reg, Reg):
-                    found.setdefault(reg.name, f"{reg.name}: {reg.type}, a register")
-    return found
+                    titles.setdefault(reg.name, f"{reg.name}: {reg.type}, a register")
+    return titles

@@ -70,11 +70,11 @@ class Launcher:
 
     def watched(self, watch: Callable[[str], AbstractContextManager[None]]) -> Launcher:
         """Return a launcher of the same kernels, each launched inside of ``watch(its name)``."""
-        found = copy(self)
-        found._launch = self._with(
+        launcher = copy(self)
+        launcher._launch = self._with(
             {name: Watched(kernel, partial(watch, name)) for name, kernel in self._kernels.items()}
         )
-        return found
+        return launcher
 
     def __call__(self, *args: Any, stream: int = 0) -> None:
         with nvidia.on_gpu(self._device):
@@ -82,7 +82,7 @@ class Launcher:
 
     def start(self, args: Sequence[Any], number: int) -> None:
         """Launch the kernels of a call; the launcher's GPU must be the current one."""
-        self.launch([*map(passed, args)], number)
+        self.launch([*map(launch_argument, args)], number)
 
     def launch(self, args: Sequence[Any], number: int) -> None:
         """Launch the kernels; ``args`` has arrays as :class:`Memory`, and Python's integers."""
@@ -94,11 +94,11 @@ class Streams(dict[int, Any]):
     """Streams as cuda.core takes them, by their numbers, each made once."""
 
     def __missing__(self, number: int) -> Any:
-        found = self[number] = core().Stream.from_handle(number)
-        return found
+        stream = self[number] = core().Stream.from_handle(number)
+        return stream
 
 
-def passed(value: Any) -> Any:
+def launch_argument(value: Any) -> Any:
     """Return an argument of a launch: the memory of an array, or a number of Python's."""
     interface = getattr(value, "__cuda_array_interface__", None)
     if interface is not None:
@@ -119,10 +119,10 @@ class Loaded:
         expected: list[int] = []
         for cast in self._casts:
             expected += [8] * ARRAY if cast is None else [ctypes.sizeof(cast)]
-        found = [size for _, size in self._kernel.arguments_info]
-        if found != expected:
+        actual = [size for _, size in self._kernel.arguments_info]
+        if actual != expected:
             raise BuildError(
-                f"kernel {source.name} takes parameters of {found} bytes in its machine code, but "
+                f"kernel {source.name} takes parameters of {actual} bytes in its machine code, but "
                 f"{expected} were expected: this version of numba-cuda passes arrays in another way"
             )
         self._configs: dict[tuple[Any, ...], Any] = {}
@@ -161,7 +161,7 @@ class Loaded:
 
 
 class Watched:
-    """A loaded kernel, each launch of which happens inside of ``watch()``."""
+    """A loaded kernel; each of its launches happens inside of ``watch()``."""
 
     def __init__(self, kernel: Loaded, watch: Callable[[], AbstractContextManager[None]]) -> None:
         self._kernel, self._watch = kernel, watch
@@ -197,14 +197,14 @@ class Scratch(threading.local):
         itemsize = np.dtype(dtype).itemsize
         place = self._stream, self._position
         self._position += 1
-        found = self._held.get(place)
-        if found is None or found[0].length < count * itemsize:
+        entry = self._held.get(place)
+        if entry is None or entry[0].length < count * itemsize:
             # free the array that is too small before the next is allocated
-            found = None
+            entry = None
             self._held.pop(place, None)
             owner = nvidia.driver().device_array(max(1, count * itemsize), np.uint8)
-            found = self._held[place] = Memory.of(owner.__cuda_array_interface__), owner
-        return Memory(found[0].address, count, itemsize)
+            entry = self._held[place] = Memory.of(owner.__cuda_array_interface__), owner
+        return Memory(entry[0].address, count, itemsize)
 
     def arrays(self) -> list[Any]:
         """Return the arrays of this thread, which live as long as someone has them."""

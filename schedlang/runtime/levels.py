@@ -56,8 +56,8 @@ class Levels(ABC):
     def origins(self) -> tuple[int | None, ...]:
         """For each line of the source, the statement of the loop nest that it comes from.
 
-        Statements count from 0, in the order in which ``loop_nest`` prints them. ``None`` stands
-        for lines that come from no statement, such as imports and barriers.
+        Statements count from 0, in the order of the printed ``loop_nest``. ``None`` stands for
+        lines that come from no statement, such as imports and barriers.
 
         >>> import schedlang as sl
         >>> A = sl.placeholder((8,), name="A")

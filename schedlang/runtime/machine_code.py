@@ -28,13 +28,13 @@ class Assembled(NamedTuple):
 
 
 def code_key(path: Path, name: str, arch: str, options: tuple[bool, ...], ptxas: Path) -> str:
-    """Return a key of all that the machine code of the kernel ``name`` is made from.
+    """Return a key of all that determines the machine code of the kernel ``name``.
 
-    ``path`` is that of an emitted file, which is named after its content and the intrinsics.
+    ``path`` is the path of an emitted file, which is named after its content and the intrinsics.
     """
     try:
-        found = ptxas.stat()
-        tool = [str(ptxas), found.st_size, found.st_mtime_ns]
+        status = ptxas.stat()
+        tool = [str(ptxas), status.st_size, status.st_mtime_ns]
     except OSError:
         tool = [str(ptxas)]
     whole = [FORMAT, __version__, str(path), name, arch, options, _versions(), tool]

@@ -45,7 +45,7 @@ class _Library(JITCodeLibrary):
 
     def __init__(
         self, codegen: Any, name: str, code: bytes, for_callers: bytes, symbols: Iterable[str]
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(codegen, name)
         self._for_callers, self._read = for_callers, None
         self.enable_object_caching()
@@ -63,7 +63,7 @@ class KernelCache(Cache):
     """The cache of a function's machine code: a file beside the source for each signature.
 
     numba reads and unpickles the files of its own cache unchecked. A file of the cache folder is
-    checked first, and a damaged one is no error: the function is compiled again.
+    checked first, and a damaged one is not an error: the function is compiled again.
     """
 
     def __init__(self, python: Any) -> None:
@@ -148,11 +148,19 @@ def _rebuilt(target_context: Any, payload: Any) -> CompileResult:
     for other in envs:
         library.codegen.set_env(other.env_name, other)
     return compile_result(
-        target_context=target_context, typing_context=target_context.typing_context,
-        library=library, environment=env, entry_point=entry, fndesc=fndesc,
-        type_annotation=notes, signature=signature, objectmode=objectmode, lifted=lifted,
-        reload_init=starts, referenced_envs=envs,
-    )  # fmt: skip
+        target_context=target_context,
+        typing_context=target_context.typing_context,
+        library=library,
+        environment=env,
+        entry_point=entry,
+        fndesc=fndesc,
+        type_annotation=notes,
+        signature=signature,
+        objectmode=objectmode,
+        lifted=lifted,
+        reload_init=starts,
+        referenced_envs=envs,
+    )
 
 
 def kept_object(function: Any, kinds: tuple[Any, ...], compiled: Any) -> bytes:
@@ -163,9 +171,9 @@ def kept_object(function: Any, kinds: tuple[Any, ...], compiled: Any) -> bytes:
     code = getattr(compiled.library, "_compiled_object", None)
     if not code:
         # numba drops the object file that it has loaded: read it again
-        kept = function._cache.stored(kinds, function.targetctx.codegen())
-        if kept is not None:
-            (_, _, (code, _)), *_ = kept
+        stored = function._cache.stored(kinds, function.targetctx.codegen())
+        if stored is not None:
+            (_, _, (code, _)), *_ = stored
     return bytes(code or b"")
 
 

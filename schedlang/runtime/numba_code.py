@@ -47,8 +47,10 @@ def code_of(path: Path, entry: str, functions: Sequence[str], kinds: Sequence[An
     source = Source(path, text.splitlines(), symbols)
     pairs = [(o.library, o.fndesc.llvm_func_name) for o in compiled]
     return Code(
-        "\n".join(llvm_listing(made.get_llvm_str(), symbol, source) for made, symbol in pairs),
-        "\n".join(asm_listing(made.get_asm_str(), symbol, source) for made, symbol in pairs),
+        "\n".join(
+            llvm_listing(library.get_llvm_str(), symbol, source) for library, symbol in pairs
+        ),
+        "\n".join(asm_listing(library.get_asm_str(), symbol, source) for library, symbol in pairs),
     )
 
 
@@ -77,9 +79,15 @@ def _line_compiler() -> type:
         """numba's compiler, which also writes which line each instruction comes from."""
 
         def __init__(
-            self, typingctx: Any, targetctx: Any, library: Any, args: Any, return_type: Any,
-            flags: Any, locals: Any,  # noqa: A002
-        ) -> None:  # fmt: skip
+            self,
+            typingctx: Any,
+            targetctx: Any,
+            library: Any,
+            args: Any,
+            return_type: Any,
+            flags: Any,
+            locals: Any,  # noqa: A002
+        ) -> None:
             flags = flags.copy()
             flags.debuginfo = flags.dbg_directives_only = True
             super().__init__(typingctx, targetctx, library, args, return_type, flags, locals)

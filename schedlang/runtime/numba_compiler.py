@@ -41,7 +41,7 @@ from schedlang.runtime.numba_internals import (
     compiled_by_types,
     register_pass,
 )
-from schedlang.runtime.numba_parallel import defined, start_threads
+from schedlang.runtime.numba_parallel import define, start_threads
 
 # passes for what no kernel has: with blocks, closures, functions to inline, loops over tuples
 WITHOUT = frozenset(
@@ -68,11 +68,11 @@ class _Remembering:
         if kws or not isinstance(func, (types.Function, types.Dispatcher)):
             return self._context.resolve_function_type(func, args, kws)
         key = func, _without_values(func, args)
-        found = self._found.get(key)
-        if found is None:
-            found = self._context.resolve_function_type(func, args, kws)
-            self._found[key] = found
-        return found
+        signature = self._found.get(key)
+        if signature is None:
+            signature = self._context.resolve_function_type(func, args, kws)
+            self._found[key] = signature
+        return signature
 
 
 def _without_values(func: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -88,16 +88,22 @@ class KernelCompiler(CompilerBase):
     """numba's compiler for the function of an emitted file that a kernel calls."""
 
     def __init__(
-        self, typingctx: Any, targetctx: Any, library: Any, args: Any, return_type: Any,
-        flags: Any, locals: Any,  # noqa: A002
-    ) -> None:  # fmt: skip
+        self,
+        typingctx: Any,
+        targetctx: Any,
+        library: Any,
+        args: Any,
+        return_type: Any,
+        flags: Any,
+        locals: Any,  # noqa: A002
+    ) -> None:
         flags = flags.copy()
         flags.no_cfunc_wrapper = flags.no_rewrites = True
-        known = _Remembering(typingctx)
-        super().__init__(known, targetctx, library, args, return_type, flags, locals)
+        remembering = _Remembering(typingctx)
+        super().__init__(remembering, targetctx, library, args, return_type, flags, locals)
 
     def compile_extra(self, func: Any) -> Any:
-        """Compile a Python function, as numba's own method does."""
+        """Compile a Python function, like numba's own method."""
         give_parts_compilers = func.__globals__.pop(PARTS, None)
         if give_parts_compilers is not None:
             give_parts_compilers()
@@ -110,7 +116,7 @@ class KernelCompiler(CompilerBase):
         """Return numba's pipeline without the passes that have no work in a kernel."""
         manager = DefaultPassBuilder.define_nopython_pipeline(self.state)
         if not self.state.flags.auto_parallel.enabled:
-            manager.passes = [made for made in manager.passes if made[0] not in WITHOUT]
+            manager.passes = [entry for entry in manager.passes if entry[0] not in WITHOUT]
             manager.finalize()
         return [manager]
 
@@ -119,9 +125,15 @@ class PartCompiler(KernelCompiler):
     """The compiler for a function that others of its file call, which they are compiled with."""
 
     def __init__(
-        self, typingctx: Any, targetctx: Any, library: Any, args: Any, return_type: Any,
-        flags: Any, locals: Any,  # noqa: A002
-    ) -> None:  # fmt: skip
+        self,
+        typingctx: Any,
+        targetctx: Any,
+        library: Any,
+        args: Any,
+        return_type: Any,
+        flags: Any,
+        locals: Any,  # noqa: A002
+    ) -> None:
         flags = flags.copy()
         flags.no_cpython_wrapper = True
         super().__init__(typingctx, targetctx, library, args, return_type, flags, locals)
@@ -134,7 +146,7 @@ class PartCompiler(KernelCompiler):
 
 
 class _Part(JITCodeLibrary):
-    """LLVM's code of a function, which is optimized when it is linked into that of its callers."""
+    """LLVM's code of a function, which is optimized as a part of its callers."""
 
     def _optimize_final_module(self) -> None:
         pass
@@ -196,8 +208,8 @@ class SharedCompiler(PartCompiler):
         """Return the pipeline of kernels, which lets no caller inline the function."""
         (manager,) = super().define_pipelines()
         manager.passes = [
-            (_CalledLowering, text) if made is NativeLowering else (made, text)
-            for made, text in manager.passes
+            (_CalledLowering, text) if pass_class is NativeLowering else (pass_class, text)
+            for pass_class, text in manager.passes
         ]
         return [manager]
 
@@ -213,32 +225,35 @@ def quicken(
     cache on disk does without them.
     """
     functions = {
-        name: function for name, function in vars(module).items()
+        name: function
+        for name, function in vars(module).items()
         if isinstance(function, CPUDispatcher) and function.__module__ == module.__name__
-    }  # fmt: skip
+    }
     kernel = functions.pop(entry)
     launched = {launch.name: launch for launch in launches}
-    setattr(module, entry, _compiled_by(KernelCompiler, kernel, module, launched))
+    setattr(module, entry, _with_compiler(KernelCompiler, kernel, module, launched))
 
     def give_parts_compilers() -> None:
         # a function may have several names: equal loops share one
         times = Counter(functions.values())
-        made: dict[Any, Any] = {}
+        replacements: dict[Any, Any] = {}
         for name, function in functions.items():
-            if function not in made:
+            if function not in replacements:
                 shared = times[function] > 1 or name in called
                 compiler = SharedCompiler if shared else PartCompiler
-                made[function] = _compiled_by(compiler, function, module, launched)
-            setattr(module, name, made[function])
+                replacements[function] = _with_compiler(compiler, function, module, launched)
+            setattr(module, name, replacements[function])
 
     vars(module)[PARTS] = give_parts_compilers
 
 
-def _compiled_by(
-    compiler: type[KernelCompiler], function: Any, module: ModuleType,
+def _with_compiler(
+    compiler: type[KernelCompiler],
+    function: Any,
+    module: ModuleType,
     launched: Mapping[str, Launch],
-) -> Any:  # fmt: skip
-    """Return ``function`` of numba with another compiler; that of a kernel keeps its results."""
+) -> Any:
+    """Return ``function`` of numba with another compiler; a kernel's compiler keeps its results."""
     options = {**function.targetoptions, "pipeline_class": compiler}
     python = function.py_func
     launch = launched.get(python.__name__) if options.get("parallel") else None
@@ -246,8 +261,8 @@ def _compiled_by(
         options["parallel"] = False
         if launch.team:
             part = {**options, "pipeline_class": PartCompiler}
-            setattr(module, launch.team, _jitted(defined(launch, module, by_team=True), part))
-        python = defined(launch, module)
+            setattr(module, launch.team, _jitted(define(launch, module, by_team=True), part))
+        python = define(launch, module)
     return _jitted(python, options, cache=compiler is KernelCompiler)
 
 
@@ -255,7 +270,7 @@ def _jitted(python: Any, options: dict[str, Any], cache: bool = False) -> Any:
     """Return a function of Python, compiled by numba with ``options``."""
     # set, since numba takes over what is not set from the caller's options
     options["_nrt"] = options.get("parallel", False) or ALLOCATING in python.__code__.co_names
-    made = jit(**options)(python)
+    dispatcher = jit(**options)(python)
     if cache:
-        made._cache = KernelCache(python)
-    return made
+        dispatcher._cache = KernelCache(python)
+    return dispatcher

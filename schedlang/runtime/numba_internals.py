@@ -40,7 +40,7 @@ def compiled_by_types(function: Any) -> dict[tuple[Any, ...], Any]:
     return function.overloads
 
 
-def linked(context: Any, function: Any, called: Any) -> Any:
+def link(context: Any, function: Any, called: Any) -> Any:
     """Return what numba compiled for a call of ``function``, linked to the caller's code."""
     compiled = compiled_by_types(function.dispatcher)[called.args]
     context.active_code_library.add_linking_library(compiled.library)
@@ -51,5 +51,5 @@ __all__ = [
     "CPUDispatcher", "Cache", "CompileResult", "Compiler", "CompilerBase", "DefaultPassBuilder",
     "InlineClosureLikes", "InlineInlinables", "InlineOverloads", "JITCodeLibrary", "LiteralUnroll",
     "Lower", "NativeLowering", "WithLifting", "cgutils", "compile_result", "compiled_by_types",
-    "config", "dumps", "launch_threads", "linked", "register_pass", "rtsys",
+    "config", "dumps", "launch_threads", "link", "register_pass", "rtsys",
 ]  # fmt: skip

@@ -21,7 +21,7 @@ from numba.extending import intrinsic
 
 from schedlang.codegen.listing import Launch
 from schedlang.codegen.numba_launch import AS_TEAM, PARALLEL_FOR, TEAM_FOR
-from schedlang.runtime.numba_internals import cgutils, launch_threads, linked
+from schedlang.runtime.numba_internals import cgutils, launch_threads, link
 from schedlang.runtime.numba_team import (
     call_iteration,
     emit_member,
@@ -40,15 +40,15 @@ def start_threads() -> None:
     launch_threads()
 
 
-def defined(launch: Launch, module: ModuleType, by_team: bool = False) -> FunctionType:
+def define(launch: Launch, module: ModuleType, by_team: bool = False) -> FunctionType:
     """Return the function of an emitted file that launches its loops, or what its team runs."""
     text, name = (launch.by_team, launch.team) if by_team else (launch.text, launch.name)
     names = vars(module)
     names |= {PARALLEL_FOR: parallel_for, AS_TEAM: as_team, TEAM_FOR: team_for}
-    made: dict[str, Any] = {}
+    namespace: dict[str, Any] = {}
     # with the lines that the function has in the file
-    exec(compile("\n" * (launch.line - 1) + text, str(module.__file__), "exec"), names, made)
-    function = made[name]
+    exec(compile("\n" * (launch.line - 1) + text, str(module.__file__), "exec"), names, namespace)
+    function = namespace[name]
     assert isinstance(function, FunctionType)
     return function
 
@@ -60,10 +60,10 @@ def parallel_for(typingctx: Any, function: Any, stop: Any, step: Any, *args: Any
     called = function.get_call_type(typingctx, (types.int64, *plain), {})
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, values: Any) -> ir.Value:
-        compiled = linked(context, function, called)
+        compiled = link(context, function, called)
         start_threads()
-        _, stop, step, given = values
-        shared = cgutils.make_anonymous_struct(builder, [step, given])
+        _, stop, step, rest = values
+        shared = cgutils.make_anonymous_struct(builder, [step, rest])
         data = cgutils.alloca_once_value(builder, shared)
 
         def iteration(inside: ir.IRBuilder, held: ir.Value, index: ir.Value) -> None:
@@ -87,7 +87,7 @@ def as_team(typingctx: Any, function: Any, *args: Any) -> Any:
     called = function.get_call_type(typingctx, (types.int64, types.int64, *plain), {})
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, values: Any) -> ir.Value:
-        compiled = linked(context, function, called)
+        compiled = link(context, function, called)
         start_threads()
         threads = _call(builder, "get_num_threads", I64)
         words = emit_team(builder, threads)
@@ -95,9 +95,9 @@ def as_team(typingctx: Any, function: Any, *args: Any) -> Any:
         data = cgutils.alloca_once_value(builder, shared)
 
         def member(inside: ir.IRBuilder, held: ir.Value, number: ir.Value) -> None:
-            team, given = (inside.extract_value(held, k) for k in range(2))
+            team, rest = (inside.extract_value(held, k) for k in range(2))
             count = len(compiled.signature.args) - 2
-            arguments = [inside.extract_value(given, k) for k in range(count)]
+            arguments = [inside.extract_value(rest, k) for k in range(count)]
             emit_member(context, inside, compiled, team, number, arguments)
 
         task = _task(builder.module, compiled, shared.type, member)
@@ -113,12 +113,14 @@ def as_team(typingctx: Any, function: Any, *args: Any) -> Any:
 
 
 def _task(
-    module: ir.Module, compiled: Any, shared: ir.Type,
+    module: ir.Module,
+    compiled: Any,
+    shared: ir.Type,
     each: Callable[[ir.IRBuilder, ir.Value, ir.Value], None],
-) -> ir.Function:  # fmt: skip
+) -> ir.Function:
     """Return what a thread runs for ranges of iterations.
 
-    Its parameters are those of a generalized ufunc's loop. The first array holds the ranges, their
+    It has the parameters of a generalized ufunc's loop. The first array holds the ranges, their
     ends included, and the data are ``shared``. ``each`` emits an iteration, given the data and its
     number; ``compiled`` is the function that it calls.
     """

@@ -20,7 +20,7 @@ from llvmlite import binding, ir
 from numba import types
 from numba.extending import intrinsic, register_jitable
 
-from schedlang.runtime.numba_internals import cgutils, linked
+from schedlang.runtime.numba_internals import cgutils, link
 
 BYTE_PTR = ir.IntType(8).as_pointer()
 I64 = ir.IntType(64)
@@ -50,7 +50,7 @@ PATIENCE = 20000
 
 @register_jitable
 def work(team: int, own: int) -> None:
-    """Run the pieces of a loop that no thread has begun, those of thread ``own`` first."""
+    """Run the pieces of a loop that no thread has begun, first the pieces of thread ``own``."""
     threads, done = read(team, THREADS), 0
     for k in range(threads):
         thread = own + k if own + k < threads else own + k - threads
@@ -149,8 +149,8 @@ def replaced(typingctx: Any, team: Any, place: Any, old: Any, new: Any) -> Any:
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
         word = _word(builder, *args[:2])
-        found = builder.cmpxchg(word, args[2], args[3], "acq_rel", "acquire")
-        return builder.extract_value(found, 1)
+        swap = builder.cmpxchg(word, args[2], args[3], "acq_rel", "acquire")
+        return builder.extract_value(swap, 1)
 
     return types.boolean(types.int64, types.int64, types.int64, types.int64), codegen
 
@@ -219,9 +219,9 @@ def team_for(
     called = function.get_call_type(typingctx, (types.int64, *plain), {})
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, values: Any) -> ir.Value:
-        compiled = linked(context, function, called)
-        team, own, _, stop, step, given = values
-        shared = cgutils.make_anonymous_struct(builder, [step, given])
+        compiled = link(context, function, called)
+        team, own, _, stop, step, rest = values
+        shared = cgutils.make_anonymous_struct(builder, [step, rest])
         data = cgutils.alloca_once_value(builder, shared)
         task = builder.ptrtoint(_loop_task(context, builder.module, compiled, shared.type), I64)
         # the step is a positive literal
@@ -259,34 +259,36 @@ def call_iteration(
 
     ``held`` are the step of the loop and the other arguments.
     """
-    step, given = (builder.extract_value(held, k) for k in range(2))
+    step, rest = (builder.extract_value(held, k) for k in range(2))
     count = len(compiled.signature.args) - 1
-    arguments = [builder.mul(index, step), *(builder.extract_value(given, k) for k in range(count))]
+    arguments = [builder.mul(index, step), *(builder.extract_value(rest, k) for k in range(count))]
     callee = context.declare_function(builder.module, compiled.fndesc)
     # the function of a parallel loop raises nothing, so its status says nothing
-    context.call_conv.call_function(
-        builder, callee, types.void, compiled.signature.args, arguments
-    )  # fmt: skip
+    context.call_conv.call_function(builder, callee, types.void, compiled.signature.args, arguments)
 
 
 def emit_member(
-    context: Any, builder: ir.IRBuilder, compiled: Any, team: ir.Value, number: ir.Value,
+    context: Any,
+    builder: ir.IRBuilder,
+    compiled: Any,
+    team: ir.Value,
+    number: ir.Value,
     arguments: list[ir.Value],
-) -> None:  # fmt: skip
+) -> None:
     """Emit what thread ``number`` of a team does: it runs the kernel, or it helps.
 
     The first thread that comes runs ``compiled``, a function of the team, its thread's number and
     ``arguments``.
     """
     word = builder.inttoptr(team, I64_PTR)
-    taken, failed, over = (builder.gep(word, [I64(at)]) for at in (TAKEN, FAILED, OVER))
-    found = builder.cmpxchg(taken, I64(0), I64(1), "acq_rel", "acquire")
-    with builder.if_else(builder.extract_value(found, 1)) as (first, later):
+    claimed, failed, over = (builder.gep(word, [I64(at)]) for at in (TAKEN, FAILED, OVER))
+    swap = builder.cmpxchg(claimed, I64(0), I64(1), "acq_rel", "acquire")
+    with builder.if_else(builder.extract_value(swap, 1)) as (first, later):
         with first:
             callee = context.declare_function(builder.module, compiled.fndesc)
             status, _ = context.call_conv.call_function(
                 builder, callee, types.void, compiled.signature.args, [team, number, *arguments]
-            )  # fmt: skip
+            )
             builder.store(builder.zext(status.is_error, I64), failed)
             builder.store_atomic(I64(1), over, "release", 8)
         with later:
@@ -301,13 +303,11 @@ def emit_raise(context: Any, builder: ir.IRBuilder, team: ir.Value) -> None:
         context.call_conv.return_user_exc(builder, MemoryError, (why,))
 
 
-def _emit_call(
-    context: Any, builder: ir.IRBuilder, function: Any, numbers: list[ir.Value]
-) -> None:
+def _emit_call(context: Any, builder: ir.IRBuilder, function: Any, numbers: list[ir.Value]) -> None:
     """Emit a call of a function of this file, which raises nothing."""
     kind = types.void(*[types.int64] * len(numbers))
-    made = context.compile_subroutine(builder, function, kind)
-    context.call_internal_no_propagate(builder, made.fndesc, kind, numbers)
+    compiled = context.compile_subroutine(builder, function, kind)
+    context.call_internal_no_propagate(builder, compiled.fndesc, kind, numbers)
 
 
 def emit_team(builder: ir.IRBuilder, threads: ir.Value) -> ir.Value:

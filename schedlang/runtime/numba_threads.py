@@ -29,15 +29,14 @@ def has_layer(pool: str) -> bool:
 
 
 def runs_gnu_openmp() -> bool:
-    """Return whether numba's threads are those of GNU OpenMP, which do not survive a fork."""
+    """Return whether numba's threads belong to GNU OpenMP, and so do not survive a fork."""
     pool = sys.modules.get("numba.np.ufunc.omppool")
     running = _PARALLEL in sys.modules and running_layer() == "omp"
     return running and getattr(pool, "openmp_vendor", "GNU") == "GNU"
 
 
 def running_threads() -> int:
-    """Return the threads that numba has started, as many as it uses now; 0 before it starts them.
-    """
+    """Return the number of threads that numba has started; 0 before it starts them."""
     parallel = sys.modules.get(_PARALLEL)
     started = parallel is not None and parallel._is_initialized
     return int(parallel.get_num_threads()) if parallel is not None and started else 0

@@ -38,9 +38,9 @@ SHARED_RESERVED = 1024
 class Resources:
     """The resources of one kernel, as ptxas reports them.
 
-    ``registers`` and ``local_bytes`` (the stack) are those of a thread, ``shared_bytes`` and
-    ``threads`` those of a block. ``spill_bytes`` counts spill stores and loads. ``occupancy`` is
-    the share of a multiprocessor's threads that can run at once.
+    ``registers`` and ``local_bytes`` (the stack) are per thread, ``shared_bytes`` and ``threads``
+    per block. ``spill_bytes`` counts spill stores and loads. ``occupancy`` is the share of a
+    multiprocessor's threads that can run at once.
     """
 
     registers: int
@@ -92,8 +92,8 @@ def gpu_of(address: int) -> int | None:
     from numba.cuda.cudadrv.driver import binding
     from numba.cuda.cudadrv.driver import driver as calls
 
-    wanted = binding.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
-    return int(calls.cuPointerGetAttribute(wanted, binding.CUdeviceptr(address)))
+    attribute = binding.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+    return int(calls.cuPointerGetAttribute(attribute, binding.CUdeviceptr(address)))
 
 
 def stream_of(number: int) -> Any:
@@ -108,8 +108,8 @@ def tool(name: str) -> str:
     The one of the installed Python packages comes before the one on ``PATH``.
     """
     for folder in sys.path:
-        for found in Path(folder or ".").glob(f"nvidia/cu*/bin/{name}"):
-            return str(found)
+        for path in Path(folder or ".").glob(f"nvidia/cu*/bin/{name}"):
+            return str(path)
     on_path = shutil.which(name)
     if on_path is None:
         raise missing_extra(name, "cuda", "compiling a kernel to machine code")
@@ -120,11 +120,11 @@ def signature(kernel: KernelForm) -> tuple[Any, ...]:
     """Return numba's types of a kernel's parameters."""
     from numba import from_dtype, types
 
-    found: list[Any] = []
+    kinds: list[Any] = []
     for parameter in kernel.parameters:
         kind = from_dtype(np.dtype(parameter.dtype))
-        found.append(types.Array(kind, 1, "C") if parameter.is_array else kind)
-    return tuple(found)
+        kinds.append(types.Array(kind, 1, "C") if parameter.is_array else kind)
+    return tuple(kinds)
 
 
 def allow_shared(kernel: Any, dynamic_bytes: int) -> None:
@@ -137,7 +137,7 @@ def allow_shared(kernel: Any, dynamic_bytes: int) -> None:
     calls.cuKernelSetAttribute(most, dynamic_bytes, kernel.handle, here)
 
 
-def compiled(
+def compile_kernel(
     module: ModuleType, kernel: KernelForm, device: Device, fastmath: bool, lineinfo: bool = False
 ) -> Compiled:
     """Compile one kernel of an emitted file for ``device``, or load what was compiled before.
@@ -172,11 +172,15 @@ def _compiled(
     function = getattr(module, kernel.name).py_func
     with _nvvm_errors(f"kernel {kernel.name} for {device.arch}"):
         ptx, _ = cuda.compile_ptx(
-            function, signature(kernel), cc=capability, fastmath=fastmath,
-            launch_bounds=kernel.threads, lineinfo=lineinfo,
-        )  # fmt: skip
+            function,
+            signature(kernel),
+            cc=capability,
+            fastmath=fastmath,
+            launch_bounds=kernel.threads,
+            lineinfo=lineinfo,
+        )
     ptx = _canonical_ptx(ptx, kernel.name)
-    return Assembled(ptx, *_assembled(ptx, device.arch, lineinfo))
+    return Assembled(ptx, *_assemble(ptx, device.arch, lineinfo))
 
 
 @contextmanager
@@ -208,25 +212,27 @@ def _canonical_ptx(ptx: str, name: str) -> str:
     shared = dict.fromkeys(re.findall(r"_cudapy_smem_\d+", ptx))
     numbers = {name: f"_cudapy_smem_{n}" for n, name in enumerate(shared, 1)}
     ptx = re.sub(r"_cudapy_smem_\d+", lambda name: numbers[name.group()], ptx)
-    found = re.search(r"\.entry\s+([\w$]+)\(", ptx)
-    ptx = ptx if found is None else ptx.replace(found.group(1), name)
+    entry = re.search(r"\.entry\s+([\w$]+)\(", ptx)
+    ptx = ptx if entry is None else ptx.replace(entry.group(1), name)
     environment = re.search(r"^\.common \.global .* (\w*NumbaEnv\w*);\n", ptx, re.MULTILINE)
     if environment is None or ptx.count(environment.group(1)) > 1:
         return ptx
     return ptx.replace(environment.group(0), "")
 
 
-def _assembled(ptx: str, arch: str, lineinfo: bool) -> tuple[bytes, str]:
+def _assemble(ptx: str, arch: str, lineinfo: bool) -> tuple[bytes, str]:
     """Return the machine code of PTX, and the messages of ptxas."""
     lines = ["-lineinfo"] if lineinfo else []
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
         source.write_text(ptx, encoding="utf-8")
-        done = _run([tool("ptxas"), f"-arch={arch}", "-v", *lines, str(source), "-o", str(target)])
-        return target.read_bytes(), done.stderr + done.stdout
+        process = _run(
+            [tool("ptxas"), f"-arch={arch}", "-v", *lines, str(source), "-o", str(target)]
+        )
+        return target.read_bytes(), process.stderr + process.stdout
 
 
-def disassembled(cubin: bytes, lineinfo: bool = False) -> str:
+def disassemble(cubin: bytes, lineinfo: bool = False) -> str:
     """Return machine code as text, with ``lineinfo`` also the lines of the file between."""
     lines = ["-g"] if lineinfo else []
     with tempfile.TemporaryDirectory() as folder:
@@ -236,25 +242,31 @@ def disassembled(cubin: bytes, lineinfo: bool = False) -> str:
 
 
 def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise BuildError(f"{Path(command[0]).name} failed: {(done.stderr or done.stdout).strip()}")
-    return done
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    if process.returncode:
+        raise BuildError(
+            f"{Path(command[0]).name} failed: {(process.stderr or process.stdout).strip()}"
+        )
+    return process
 
 
 def _resources(messages: str, kernel: KernelForm, device: Device) -> Resources:
     def number(pattern: str) -> int:
-        found = re.search(pattern, messages)
-        return 0 if found is None else int(found.group(1))
+        match = re.search(pattern, messages)
+        return 0 if match is None else int(match.group(1))
 
     registers = number(r"Used (\d+) registers")
     spills = number(r"(\d+) bytes spill stores") + number(r"(\d+) bytes spill loads")
     shared = number(r"(\d+) bytes smem") + kernel.dynamic_bytes
     threads = kernel.threads
     return Resources(
-        registers, spills, shared, number(r"(\d+) bytes stack frame"), threads,
+        registers,
+        spills,
+        shared,
+        number(r"(\d+) bytes stack frame"),
+        threads,
         occupancy(device, threads, registers, shared),
-    )  # fmt: skip
+    )
 
 
 def occupancy(device: Device, threads: int, registers: int, shared: int) -> float:

@@ -80,7 +80,7 @@ class Signature:
     ``in_place`` has pairs of positions, of an output and of an input that may be the same array.
     ``extents`` gives derived extents (such as ``n + 1`` or ``n//2``) as data. ``solved`` lists
     sizes, each with the position and the dimension of the argument that determines it, in an order
-    in which they can be solved. ``single`` gives, for a derived extent of one size, that size.
+    in the order to solve them. ``single`` gives, for a derived extent of one size, that size.
     """
 
     name: str
@@ -111,7 +111,8 @@ class Signature:
 
     @property
     def given_sizes(self) -> tuple[str, ...]:
-        """The names of all sizes of a call: those passed as arguments, then those of shapes."""
+        """The names of all sizes of a call: the ones passed as arguments, then those from shapes.
+        """
         passed = [p.name for p in self.parameters if p.is_size]
         return tuple(dict.fromkeys((*passed, *self.sizes)))
 
@@ -140,10 +141,14 @@ def signature_of(nest: Nest, in_place: frozenset[tuple[int, int]]) -> Signature:
         named = None if within is None else (_named(within[0]), _named(within[1]))
         parameters.append(
             Parameter(
-                arg.name, arg.dtype, tuple(shape), arg in nest.outputs,
-                monotonic=facts is not None and facts.monotonic, within=named,
+                arg.name,
+                arg.dtype,
+                tuple(shape),
+                arg in nest.outputs,
+                monotonic=facts is not None and facts.monotonic,
+                within=named,
             )
-        )  # fmt: skip
+        )
     sizes = tuple(v.name for v in nest.sizes)
     solved = tuple((e.size.name, e.arg, e.dim) for e in size_equations(nest))
     return Signature(nest.name, tuple(parameters), sizes, in_place, extents, solved, single)
@@ -250,8 +255,11 @@ class Binder:
         p, where = self.signature.parameters[position], self.places[position]
         needed = self.needed[position]
         if value.dtype != needed.dtype:
-            fix = f"pass an array of {p.dtype} to write into" if p.is_output else (
-                f"convert it with {as_dtype(given, p.name, p.dtype)}")  # fmt: skip
+            fix = (
+                f"pass an array of {p.dtype} to write into"
+                if p.is_output
+                else (f"convert it with {as_dtype(given, p.name, p.dtype)}")
+            )
             raise CallTypeError(f"{where} got dtype {value.dtype}: {fix}")
         if value.ndim != len(p.shape):
             raise CallError(f"{where} got shape {value.shape}, {_of_rank(value, p)}")
@@ -265,11 +273,11 @@ class Binder:
 
     def sizes(self, values: Sequence[Any]) -> dict[str, int]:
         """Return the value of each size; raise ``CallError`` if arguments disagree."""
-        found: dict[str, int] = {}
+        numbers: dict[str, int] = {}
         origin: dict[str, str] = {}
         for p, value in zip(self.signature.parameters, values):
             if p.is_size:
-                found[p.name], origin[p.name] = int(value), "its own argument"
+                numbers[p.name], origin[p.name] = int(value), "its own argument"
         for p, value in zip(self.signature.parameters, values):
             if value is None or p.is_scalar:
                 continue
@@ -280,23 +288,24 @@ class Binder:
                 if solved is None:
                     continue
                 extent, size = solved
-                if found.setdefault(extent, size) != size:
+                if numbers.setdefault(extent, size) != size:
                     raise CallError(
-                        f"{self.title}: {extent} is {found[extent]} in {origin[extent]} and {size} "
+                        f"{self.title}: {extent} is {numbers[extent]} in {origin[extent]} and "
+                        f"{size} "
                         f"in dimension {k} of {p.name}"
                     )
                 origin.setdefault(extent, f"dimension {k} of {p.name}")
-        unsolved = self._solve(values, found, origin)
-        for name, size in found.items():
+        unsolved = self._solve(values, numbers, origin)
+        for name, size in numbers.items():
             if size < 0:
                 raise CallError(
                     f"{self.title}: {name} is {size} in {origin[name]}, but sizes must be 0 or more"
                 )
         for name in self.signature.sizes:
-            if name not in found:
+            if name not in numbers:
                 why = unsolved.get(name, "pass the output array too")
                 raise CallError(f"{self.title}: no input determines {name}: {why}")
-        return found
+        return numbers
 
     def _solve(
         self, values: Sequence[Any], found: dict[str, int], origin: dict[str, str]
@@ -322,12 +331,10 @@ class Binder:
             found[name], origin[name] = size, f"dimension {dim} of {p.name}"
         return why
 
-    def _root(
-        self, extent: str, name: str, length: int, known: Mapping[str, int]
-    ) -> int | None:
-        """Return the value of size ``name`` for which ``extent`` is ``length``.
+    def _root(self, extent: str, name: str, length: int, known: Mapping[str, int]) -> int | None:
+        """Return the value of size ``name`` that makes ``extent`` equal ``length``.
 
-        Return ``None`` if there is none, or if another size in ``extent`` is not known.
+        Return ``None`` if none does, or if another size in ``extent`` is not known.
         """
         terms = self.signature.extents.get(extent)
         if terms is None:
@@ -354,15 +361,16 @@ class Binder:
 
     def shape(self, p: Parameter, sizes: Mapping[str, int]) -> tuple[int, ...]:
         """Return the shape of a parameter for given sizes."""
-        found = tuple(e if isinstance(e, int) else self._extent(e, sizes) for e in p.shape)
-        if any(e < 0 for e in found):
-            given = ", ".join(f"{n}={v}" for n, v in sizes.items())
-            negative = next(str(e) for e, n in zip(p.shape, found) if n < 0)
+        extents = tuple(e if isinstance(e, int) else self._extent(e, sizes) for e in p.shape)
+        if any(e < 0 for e in extents):
+            sizes_text = ", ".join(f"{n}={v}" for n, v in sizes.items())
+            negative = next(str(e) for e, n in zip(p.shape, extents) if n < 0)
             raise CallError(
-                f"{self.title}: {p} would have shape {found} where {given}; write the extent as "
+                f"{self.title}: {p} would have shape {extents} where {sizes_text}; write the "
+                "extent as "
                 f"sl.max({negative}, 0) to get an empty array there"
             )
-        return found
+        return extents
 
     def _extent(self, extent: str, sizes: Mapping[str, int]) -> int:
         terms = self.signature.extents.get(extent)
@@ -373,11 +381,12 @@ class Binder:
         for k, (p, value) in enumerate(zip(self.signature.parameters, values)):
             if p.is_scalar or value is None or self.needed[k].shape is not None:
                 continue
-            wanted = self.shape(p, sizes)
-            if value.shape != wanted:
-                given = ", ".join(f"{n}={v}" for n, v in sizes.items())
+            shape_needed = self.shape(p, sizes)
+            if value.shape != shape_needed:
+                sizes_text = ", ".join(f"{n}={v}" for n, v in sizes.items())
                 raise CallError(
-                    f"{self.places[k]} got shape {value.shape}, needs {wanted} where {given}"
+                    f"{self.places[k]} got shape {value.shape}, needs {shape_needed} where "
+                    f"{sizes_text}"
                 )
 
     def check_facts(self, values: Sequence[Any], sizes: Mapping[str, int]) -> None:
@@ -454,9 +463,11 @@ def number_of(dtype: str, number: Any) -> Any:
 
 
 _ACCEPTED: dict[str, Any] = {
-    "f": (int, float, np.number), "b": (bool, np.bool_), "i": (int, np.integer),
+    "f": (int, float, np.number),
+    "b": (bool, np.bool_),
+    "i": (int, np.integer),
     "u": (int, np.integer),
-}  # fmt: skip
+}
 
 
 def _with_article(dtype: str) -> str:

@@ -20,7 +20,7 @@ from schedlang.errors import BuildError, explain
 VARIABLE = "SCHEDLANG_PERF_MAP"
 # the starts of the symbols of numba's wrappers, and what their names in the map end in
 _WRAPPERS = (("_ZN7cpython", ".from_python"), ("cfunc.", ".from_c"))
-# of ELF: the type of a table of symbols, and that of a function
+# of ELF: the type of a table of symbols, and the type of a function
 _SYMBOLS, _FUNCTION = 2, 2
 
 
@@ -34,7 +34,7 @@ class Symbol:
     size: int
 
 
-def wanted() -> bool:
+def is_wanted() -> bool:
     """Return whether the environment asks for names for perf, by ``SCHEDLANG_PERF_MAP=1``."""
     return os.environ.get(VARIABLE, "") not in ("", "0")
 
@@ -42,23 +42,26 @@ def wanted() -> bool:
 def add_to_map(function: Any, names: Sequence[str]) -> None:
     """Add the compiled functions of a kernel to the map of this process.
 
-    ``function`` is numba's, compiled; ``names`` are those of the functions of its file, the one
-    that is called last. Raises :class:`~schedlang.errors.BuildError` on a system other than Linux,
-    and for a map that cannot be written.
+    ``function`` is numba's, compiled; ``names`` are the functions of its file, with the one that is
+    called last. Raises :class:`~schedlang.errors.BuildError` on a system other than Linux, and for
+    a map that cannot be written.
     """
     if not sys.platform.startswith("linux"):
         raise BuildError(
             explain(
-                f"{VARIABLE}={os.environ.get(VARIABLE)}", "perf is a tool of Linux",
+                f"{VARIABLE}={os.environ.get(VARIABLE)}",
+                "perf is a tool of Linux",
                 "Unset the variable.",
             )
-        )  # fmt: skip
+        )
     from schedlang.runtime.numba_internals import compiled_by_types
 
     lines = "".join(
         f"{start:x} {size:x} {name}\n"
         for kinds, compiled in compiled_by_types(function).items()
-        for start, size, name in placed(compiled, object_of(function, kinds, compiled), names)
+        for start, size, name in functions_with_places(
+            compiled, object_of(function, kinds, compiled), names
+        )
     )
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
     try:
@@ -83,20 +86,20 @@ def object_of(function: Any, kinds: tuple[Any, ...], compiled: Any) -> bytes:
     return code
 
 
-def placed(
+def functions_with_places(
     compiled: Any, code: bytes, names: Sequence[str]
 ) -> Iterator[tuple[int, int, str]]:
     """Yield the address, the size and the name of each function of the object file ``code``."""
     library, entry = compiled.library, compiled.fndesc.llvm_func_name
     symbols = functions_in(code)
-    known = next(s for s in symbols if s.name == entry)
-    base = library.get_pointer_to_function(entry) - known.start
-    seen = Counter[str]()
+    entry_symbol = next(s for s in symbols if s.name == entry)
+    base = library.get_pointer_to_function(entry) - entry_symbol.start
+    counts = Counter[str]()
     for symbol in symbols:
-        if symbol.section == known.section and symbol.size:
+        if symbol.section == entry_symbol.section and symbol.size:
             name = shown(symbol.name, names)
-            seen[name] += 1
-            numbered = name if seen[name] == 1 else f"{name}.{seen[name]}"
+            counts[name] += 1
+            numbered = name if counts[name] == 1 else f"{name}.{counts[name]}"
             yield base + symbol.start, symbol.size, numbered
 
 
@@ -107,7 +110,7 @@ def functions_in(code: bytes) -> list[Symbol]:
     table, count = struct.unpack_from("<Q", code, 0x28)[0], struct.unpack_from("<H", code, 0x3C)[0]
     # name, type, flags, address, offset, size, link, ...
     sections = [struct.unpack_from("<IIQQQQIIQQ", code, table + 64 * k) for k in range(count)]
-    found = []
+    symbols = []
     for kind, offset, size, link in ((s[1], s[4], s[5], s[6]) for s in sections):
         if kind != _SYMBOLS:
             continue
@@ -117,12 +120,12 @@ def functions_in(code: bytes) -> list[Symbol]:
             if info & 0xF == _FUNCTION and section:
                 end = code.index(b"\0", strings + name)
                 text = code[strings + name : end].decode("utf-8", "replace")
-                found.append(Symbol(text, section, start, length))
-    return sorted(found, key=lambda s: (s.section, s.start))
+                symbols.append(Symbol(text, section, start, length))
+    return sorted(symbols, key=lambda s: (s.section, s.start))
 
 
 def shown(symbol: str, names: Sequence[str]) -> str:
-    """Return the name of a function in the map; ``names`` are those of the functions of the file.
+    """Return the name of a function in the map; ``names`` are the functions of the file.
 
     >>> shown("_ZN1m8C_kernelB2v1B1Ei", ["C_kernel"]), shown("__gufunc__._ZN8x", ["C_kernel"])
     ('C_kernel', 'C_kernel.parallel')

@@ -13,7 +13,7 @@ from schedlang.markup.fragment import fragment
 from schedlang.markup.text import escape, printable
 from schedlang.runtime.timing import duration
 
-# what is no stage's: the rows under these names come last
+# the time outside of any stage: the rows under these names come last
 WAITING = "starting and waiting for threads"
 OTHER = "outside of all loops"
 
@@ -22,11 +22,11 @@ OTHER = "outside of all loops"
 class Part:
     """The time of one loop, or of one kernel of a GPU.
 
-    ``name`` is that of the loop in the printed nest, and ``stage`` that of its stage. ``depth``
-    counts the measured loops around it, and ``kind`` is ``"serial"``, ``"parallel"`` or
-    ``"kernel"``. ``seconds`` are the time in one call, all ``times`` that it ran, and ``own`` those
-    outside of the measured loops in it. Inside of a parallel loop they are those of its slowest
-    thread. ``threads`` are the seconds that each thread of a parallel loop worked.
+    ``name`` is the name of the loop in the printed nest, and ``stage`` the name of its stage.
+    ``depth`` counts the measured loops around it, and ``kind`` is ``"serial"``, ``"parallel"`` or
+    ``"kernel"``. ``seconds`` are the time in one call, all ``times`` that it ran, and ``own`` the
+    seconds outside of the measured loops in it. Inside of a parallel loop, both are the slowest
+    thread's. ``threads`` are the seconds that each thread of a parallel loop worked.
     """
 
     name: str
@@ -45,9 +45,9 @@ class Profile(InNotebooks):
 
     All times are seconds of one call, the fastest, which other work on the machine disturbed least.
     ``seconds`` is the whole call, and ``kernel_seconds`` the fastest without time stamps.
-    ``stages`` are the times of the stages by name, where that of a stage computed inside of another
-    one is not part of the other's; ``waiting`` is the time in which parallel loops start and wait
-    for their slowest thread, ``other`` what is outside of all measured loops. These add up to
+    ``stages`` are the times of the stages by name. If a stage is computed inside of another one,
+    its time is not part of the other's. ``waiting`` is the time in which parallel loops start and
+    wait for their slowest thread, ``other`` what is outside of all measured loops. These add up to
     ``seconds``. ``parts`` are the measured loops in program order, each before those in it.
     ``overhead`` is the time of the stamps themselves, which is not in ``seconds``. ``runs`` is the
     number of calls measured. ``notes`` say what was not measured on its own.
@@ -68,8 +68,10 @@ class Profile(InNotebooks):
     def __getitem__(self, name: str) -> float:
         """Return the seconds of a stage; :class:`~schedlang.errors.CallError` if unknown."""
         if name not in self.stages:
-            known = ", ".join(self.stages)
-            raise CallError(f"the profile of {self.name} has no stage {name!r}; it has {known}")
+            stage_names = ", ".join(self.stages)
+            raise CallError(
+                f"the profile of {self.name} has no stage {name!r}; it has {stage_names}"
+            )
         return self.stages[name]
 
     def __str__(self) -> str:
@@ -83,10 +85,13 @@ class Profile(InNotebooks):
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        rows = [("a call", duration(self.seconds)),
-                ("without time stamps", duration(self.kernel_seconds)),
-                ("time stamps, subtracted", duration(self.overhead)),
-                ("calls", str(self.runs)), *(("note", note) for note in self.notes)]  # fmt: skip
+        rows = [
+            ("a call", duration(self.seconds)),
+            ("without time stamps", duration(self.kernel_seconds)),
+            ("time stamps, subtracted", duration(self.overhead)),
+            ("calls", str(self.runs)),
+            *(("note", note) for note in self.notes),
+        ]
         tables = [
             table(("stage", "time", "share"), _cells(self._stage_rows()), ("", "number", "number"))
         ]

@@ -26,10 +26,10 @@ BARRIER = "barrier"
 
 def launcher(path: Path) -> Callable[..., None]:
     """Return the function ``launch`` of an emitted file, for NumPy arrays."""
-    return simulated(path)["launch"]
+    return simulate_file(path)["launch"]
 
 
-def simulated(path: Path) -> dict[str, Any]:
+def simulate_file(path: Path) -> dict[str, Any]:
     """Return what an emitted file defines, by name; its kernels take NumPy arrays."""
     tree = parsed(path.read_text(encoding="utf-8"), str(path))
     tree.body = [n for n in tree.body if not isinstance(n, (ast.Import, ast.ImportFrom))]
@@ -93,9 +93,9 @@ class Device:
             return self._dynamic.view(dtype)
         if self._position == len(self._shared_arrays):
             self._shared_arrays.append(_fresh(size, dtype))
-        found = self._shared_arrays[self._position]
+        array = self._shared_arrays[self._position]
         self._position += 1
-        return found
+        return array
 
     def start_block(self, dynamic_bytes: int) -> None:
         self._shared_arrays = []

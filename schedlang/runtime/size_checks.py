@@ -25,7 +25,7 @@ from schedlang.runtime.parameters import Extent
 class SizedStorage:
     """The arrays of symbolic sizes that a kernel allocates: name, dtype and shape of each.
 
-    ``extents`` has the terms of each extent that is no number, by its text in ``arrays``.
+    ``extents`` has the terms of each extent that is not a number, by its text in ``arrays``.
     """
 
     arrays: tuple[tuple[str, str, tuple[Extent, ...]], ...]
@@ -37,10 +37,11 @@ class SizedStorage:
         return tuple(
             SizeCondition(
                 ((*(whole := self._bytes(dtype, shape)), (1 - LARGEST_BYTES, ())),),
-                (f"{name} would take ", whole, " bytes, more than an address can reach"), "",
+                (f"{name} would take ", whole, " bytes, more than an address can reach"),
+                "",
             )
             for name, dtype, shape in self.arrays
-        )  # fmt: skip
+        )
 
     def _bytes(self, dtype: str, shape: Sequence[Extent]) -> Sum:
         extents = (((e, ()),) if isinstance(e, int) else self.extents[e] for e in shape)
@@ -74,9 +75,9 @@ def sized_storage(nest: Nest) -> SizedStorage:
 
 
 def conditions_of(outputs: Sequence[Tensor]) -> tuple[SizeCondition, ...] | None:
-    """Return the sizes at which the computation of ``outputs`` reads what is not there.
+    """Return the sizes that make the computation of ``outputs`` read what is not there.
 
-    A scan may have too few rows, too. Return ``None`` if these sizes are no conditions that can be
+    A scan may have too few rows, too. Return ``None`` if the sizes follow no conditions that can be
     written down. The computation counts, not a schedule of it: lowering adds no reads outside.
 
     >>> import schedlang as sl
@@ -93,23 +94,19 @@ def conditions_of(outputs: Sequence[Tensor]) -> tuple[SizeCondition, ...] | None
     return None if of_reads is None else (*short_scans(outputs), *of_reads)
 
 
-def refused_sizes(
-    nest: Nest, outputs: Sequence[Tensor]
-) -> tuple[SizeCondition, ...] | None:
+def refused_sizes(nest: Nest, outputs: Sequence[Tensor]) -> tuple[SizeCondition, ...] | None:
     """Return the sizes that a file of ``nest``, which computes ``outputs``, refuses.
 
-    Return ``None`` if it cannot refuse all: the sizes are no conditions, or accesses of what the
+    Return ``None`` if it cannot refuse all: the sizes follow no conditions, or accesses to what the
     nest stores between stages are not proven.
     """
-    given = {arg for arg in nest.args if isinstance(arg, Buffer)}
-    if any(access.needs_sizes and access.buffer not in given for access in verify(nest)):
+    argument_buffers = {arg for arg in nest.args if isinstance(arg, Buffer)}
+    if any(access.needs_sizes and access.buffer not in argument_buffers for access in verify(nest)):
         return None
     return conditions_of(outputs)
 
 
-def refuse(
-    what: str, conditions: Sequence[SizeCondition], sizes: Mapping[str, int]
-) -> None:
+def refuse(what: str, conditions: Sequence[SizeCondition], sizes: Mapping[str, int]) -> None:
     """Raise :class:`~schedlang.errors.CallError` if a condition refuses ``sizes``."""
     for condition in conditions:
         if condition.refuses(sizes):
@@ -122,18 +119,18 @@ def check_accesses(
 ) -> None:
     """Raise :class:`~schedlang.errors.CallError` if an access of ``nest`` may leave its array.
 
-    ``what`` runs ``nest``, now at ``sizes``. ``conditions`` are those of its computation, by which
-    a file refuses sizes.
+    ``what`` runs ``nest``, now at ``sizes``. ``conditions`` are the conditions that a file of its
+    computation refuses sizes by.
     """
     refuse(what, conditions, sizes)
-    given = given_text(sizes)
+    sizes_text = given_text(sizes)
     try:
-        left = [u for u in verify(at_sizes(nest, sizes)) if u.exact]
+        unproven = [u for u in verify(at_sizes(nest, sizes)) if u.exact]
     except VerifyError as error:
         why = str(error).removeprefix(f"{nest.name}: ")
-        raise CallError(f"{what} cannot run where {given}: {why}") from None
-    if left:
-        raise CallError(left[0].refusal(f"{what} where {given},"))
+        raise CallError(f"{what} cannot run where {sizes_text}: {why}") from None
+    if unproven:
+        raise CallError(unproven[0].refusal(f"{what} where {sizes_text},"))
 
 
 def given_text(sizes: Mapping[str, int]) -> str:

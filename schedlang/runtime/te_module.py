@@ -90,7 +90,7 @@ class TeModule(ABC):
         )
 
     def __getitem__(self, name: str) -> Any:
-        """Return the kernel itself, as te's ``module["function"]`` does."""
+        """Return the kernel itself, like te's ``module["function"]``."""
         if name not in (self.name, "default_function", "main"):
             raise BuildError(
                 f"kernel {self.name} has no function {name!r}; its only function is {self.name!r}"
@@ -100,9 +100,14 @@ class TeModule(ABC):
     get_function = __getitem__
 
     def time_evaluator(
-        self, func_name: str, dev: Any = None, number: int = 10, repeat: int = 1,
-        min_repeat_ms: int = 0, **te_options: Any,
-    ) -> Callable[..., TimingResult]:  # fmt: skip
+        self,
+        func_name: str,
+        dev: Any = None,
+        number: int = 10,
+        repeat: int = 1,
+        min_repeat_ms: int = 0,
+        **te_options: Any,
+    ) -> Callable[..., TimingResult]:
         """Return a function that times ``repeat`` rounds of ``number`` calls of the kernel.
 
         A first call warms up and is not timed. ``number`` grows until a round takes
@@ -113,11 +118,13 @@ class TeModule(ABC):
 
         def evaluate(*args: Any) -> TimingResult:
             # te's arrays are wrappers: unwrap them here, outside the timing
-            given = [np.asarray(a) if hasattr(a, "__array_interface__") else a for a in args]
-            given, wait = function.timed_on(given)
-            function(*given)
+            operands = [np.asarray(a) if hasattr(a, "__array_interface__") else a for a in args]
+            operands, wait = function.timed_on(operands)
+            function(*operands)
             wait()
-            seconds = [_repeat(function, given, number, min_repeat_ms, wait) for _ in range(repeat)]
+            seconds = [
+                _repeat(function, operands, number, min_repeat_ms, wait) for _ in range(repeat)
+            ]
             return TimingResult(tuple(seconds))
 
         return evaluate
@@ -126,10 +133,11 @@ class TeModule(ABC):
         """Raise ``BuildError``: a kernel is saved as Python source."""
         raise BuildError(
             explain(
-                f"export_library({str(path)!r})", "a kernel is Python, not a shared library",
+                f"export_library({str(path)!r})",
+                "a kernel is Python, not a shared library",
                 "Call f.save('k.py'): it writes a Python file that needs only numba and NumPy.",
             )
-        )  # fmt: skip
+        )
 
 
 def _no_wait() -> None:
@@ -137,9 +145,12 @@ def _no_wait() -> None:
 
 
 def _repeat(
-    function: Callable[..., Any], args: list[Any], number: int, min_ms: int,
+    function: Callable[..., Any],
+    args: list[Any],
+    number: int,
+    min_ms: int,
     wait: Callable[[], object],
-) -> float:  # fmt: skip
+) -> float:
     count = max(1, number)
     while True:
         start = time.perf_counter()

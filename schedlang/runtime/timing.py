@@ -24,11 +24,11 @@ def samples(run: Callable[[], object], repeat: int = 5, min_time: float = 0.2) -
     while seconds < SHORTEST:
         batch = max(batch * 2, int(batch * SHORTEST / max(seconds, 1e-9)))
         seconds = _once(run, batch)
-    found: list[float] = []
+    seconds_of_calls: list[float] = []
     start = perf_counter()
-    while len(found) < repeat or perf_counter() - start < min_time:
-        found.append(_once(run, batch) / batch)
-    return found
+    while len(seconds_of_calls) < repeat or perf_counter() - start < min_time:
+        seconds_of_calls.append(_once(run, batch) / batch)
+    return seconds_of_calls
 
 
 def _once(run: Callable[[], object], batch: int) -> float:

@@ -195,8 +195,10 @@ class State:
         current = (
             self.stages if isinstance(self.stages, PersistentMap) else PersistentMap(self.stages)
         )
-        known = vars(self).get("dependences") if same else None
-        return State(current.replaced(changed), self.outputs, self.defined, attachments, known)
+        dependences = vars(self).get("dependences") if same else None
+        return State(
+            current.replaced(changed), self.outputs, self.defined, attachments, dependences
+        )
 
     def inserted(self, new: Stage, before: str) -> State:
         """Return this state with ``new`` inserted before stage ``before``."""

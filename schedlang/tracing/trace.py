@@ -39,7 +39,7 @@ class Storage:
     """The memory of an array in a traced function; the traces hold its values.
 
     ``home`` is the trace that made it. ``line`` is where: text for messages. ``rows`` says that
-    NumPy puts the elements row by row in memory, if those of the arguments lie so.
+    NumPy puts the elements row by row in memory, if the arguments' elements lie so.
     """
 
     __slots__ = ("home", "line", "rows")

@@ -2,7 +2,7 @@
 
 These functions have te's meaning where it differs from schedlang's: constants, axes and sizes
 without a tensor are int32 or float32, ``"int"`` and ``"float"`` have 32 bits, and ``round`` and
-division are those of C.
+division follow C.
 """
 
 from __future__ import annotations

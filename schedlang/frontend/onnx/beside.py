@@ -32,7 +32,7 @@ class Beside:
         """Return the function that reads the ``needed`` bytes of a ``TensorProto``, named ``what``.
 
         Raises :class:`~schedlang.errors.FrontendError` for a place outside of the folder, for one
-        that is no plain file, for a length other than ``needed``, and for arrays that overlap.
+        that is not a plain file, for a length other than ``needed``, and for arrays that overlap.
         """
         entries = {entry.key: entry.value for entry in proto.external_data}
         if self.folder is None:
@@ -66,7 +66,7 @@ class Beside:
         return lambda: self._bytes(region, path, what)
 
     def _claim(self, region: Region, size: int, where: str) -> None:
-        """Raise if the arrays of a file, of which equal ones count once, need more than it has."""
+        """Raise if the arrays of a file need more than it has; equal arrays count once."""
         if region in self._claimed:
             return
         self._claimed.add(region)
@@ -98,9 +98,12 @@ def _inside(folder: Path, location: str, what: str) -> Path:
     parts = location.replace("\\", "/").split("/")
     windows = PureWindowsPath(location)
     bad = (
-        not location or not location.isprintable() or windows.drive or windows.root
+        not location
+        or not location.isprintable()
+        or windows.drive
+        or windows.root
         or any(part in ("", ".", "..") for part in parts)
-    )  # fmt: skip
+    )
     if bad:
         raise FrontendError(
             explain(

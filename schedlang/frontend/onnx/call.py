@@ -58,7 +58,7 @@ class Call:
         return self.node.refused(why, hint)
 
     def check_float(self, value: Value) -> None:
-        """Raise for a value whose elements are no floats."""
+        """Raise for a value whose elements are not floats."""
         if not dtypes.is_float(value.dtype):
             raise self.refused(f"its input is {value.dtype}, but the operator computes with floats")
 
@@ -70,27 +70,27 @@ class Call:
         """Return ``value`` as a tensor, a known array as a parameter."""
         return self.params.tensor(value)
 
-    def main(self, made: Tensor) -> Tensor:
+    def main(self, stage: Tensor) -> Tensor:
         """Return ``made``, a stage of this call, with the name of the node itself.
 
-        Stages after it, such as that of a bias, are named after what they do.
+        Later stages, such as the addition of a bias, are named after what they do.
         """
-        return rename(made, self.title)
+        return rename(stage, self.title)
 
-    def biased(self, made: Tensor, bias: Tensor | None, dtype: str) -> Tensor:
+    def biased(self, stage: Tensor, bias: Tensor | None, dtype: str) -> Tensor:
         """Return the main stage ``made`` with ``bias``, which broadcasts, added if there is one.
 
         It is rounded once, to ``dtype``.
         """
-        self.main(made)
+        self.main(stage)
         if bias is not None:
-            made = array("bias", lambda x, b: binary("+", x, b), made, bias)
-        return cast_to(made, dtype)
+            stage = array("bias", lambda x, b: binary("+", x, b), stage, bias)
+        return cast_to(stage, dtype)
 
     def operands(self, *values: Value) -> list[Any]:
         """Return ``values`` as operands that broadcast; a known array of one element is a number.
 
-        It is a tensor if it has more dimensions than all others, which decides those of the result.
+        It is a tensor if it has more dimensions than all others, since the result then has as many.
         """
         numbers = [number(v) if isinstance(v, Known) else None for v in values]
         ndim = max((v.ndim for v, n in zip(values, numbers) if n is None), default=-1)
@@ -107,14 +107,14 @@ class Call:
 
     def integers(self, value: Known, what: str) -> list[int]:
         """Return the elements of a vector of integers that must be numbers."""
-        found = self.sizes(value, what)
-        for item in found:
+        items = self.sizes(value, what)
+        for item in items:
             if isinstance(item, Expr):
                 raise self.refused(
                     f"its input {what!r} has the symbolic size {item}, but must be a number",
                     "Import the model with a number for this size: shapes={...}.",
                 )
-        return [int(str(v)) for v in found]
+        return [int(str(v)) for v in items]
 
     def integer(self, value: Known, what: str) -> int:
         """Return the only element of an array of integers."""
@@ -135,12 +135,12 @@ class Call:
 @cache
 def _signature(function: Callable[..., Any]) -> tuple[list[inspect.Parameter], dict[str, Any]]:
     """Return the parameters for inputs, and those for attributes by name."""
-    found = list(inspect.signature(function).parameters.values())[1:]
-    attributes = {p.name: p for p in found if p.kind is p.KEYWORD_ONLY}
-    return [p for p in found if p.kind is not p.KEYWORD_ONLY], attributes
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+    attributes = {p.name: p for p in parameters if p.kind is p.KEYWORD_ONLY}
+    return [p for p in parameters if p.kind is not p.KEYWORD_ONLY], attributes
 
 
-def matched(
+def match_arguments(
     node: Node, function: Callable[..., Any], values: Sequence[Value | None]
 ) -> tuple[list[Value | None], dict[str, Any]]:
     """Return the inputs of a node and its attributes, checked against the operator's function.
@@ -149,19 +149,19 @@ def matched(
     unknown or of a wrong type.
     """
     inputs, attributes = _signature(function)
-    given = list(values)
-    while given and given[-1] is None:
-        given.pop()
+    operands = list(values)
+    while operands and operands[-1] is None:
+        operands.pop()
     variadic = bool(inputs) and inputs[-1].kind is inspect.Parameter.VAR_POSITIONAL
-    if len(given) > len(inputs) and not variadic:
-        raise node.refused(f"it has {len(given)} inputs, but takes {len(inputs)}")
-    if variadic and len(given) < len(inputs):
+    if len(operands) > len(inputs) and not variadic:
+        raise node.refused(f"it has {len(operands)} inputs, but takes {len(inputs)}")
+    if variadic and len(operands) < len(inputs):
         raise node.refused("it has no inputs, but takes one or more")
     for k, parameter in enumerate(inputs):
-        missing = k >= len(given) or given[k] is None
+        missing = k >= len(operands) or operands[k] is None
         if missing and parameter.default is parameter.empty and not (variadic and k):
             raise node.refused(f"its input {parameter.name!r} is missing")
-    if variadic and any(v is None for v in given):
+    if variadic and any(v is None for v in operands):
         raise node.refused("one of its inputs is left out")
     for name, value in node.attributes.items():
         declared_as = attributes.get(name)
@@ -174,20 +174,20 @@ def matched(
     for name, parameter in attributes.items():
         if parameter.default is parameter.empty and name not in node.attributes:
             raise node.refused(f"its attribute {name!r} is missing")
-    return given, dict(node.attributes)
+    return operands, dict(node.attributes)
 
 
-def converted(
+def convert_arguments(
     call: Call, function: Callable[..., Any], values: Sequence[Value | None]
 ) -> list[Any]:
     """Return the inputs as the annotations of the function ask for them."""
     inputs, _ = _signature(function)
-    found: list[Any] = []
+    operands: list[Any] = []
     for k, value in enumerate(values):
         parameter = inputs[min(k, len(inputs) - 1)]
         kind = str(parameter.annotation).removesuffix(" | None")
         if value is None or kind == "Value":
-            found.append(value)
+            operands.append(value)
         elif kind == "Known":
             if isinstance(value, Tensor):
                 raise call.refused(
@@ -196,20 +196,22 @@ def converted(
                     "Export the model with a constant there, or fix its symbolic sizes: "
                     "shapes={...}.",
                 )
-            found.append(value)
+            operands.append(value)
         else:
             if kind == "Floats":
                 call.check_float(value)
-            found.append(call.tensor(value))
-    return found
+            operands.append(call.tensor(value))
+    return operands
 
 
 def results_of(
-    call: Call, function: Callable[..., Any], values: Sequence[Value | None],
+    call: Call,
+    function: Callable[..., Any],
+    values: Sequence[Value | None],
     attributes: dict[str, Any],
-) -> list[Any]:  # fmt: skip
+) -> list[Any]:
     """Return what the function of an operator makes, one for each output."""
     with name_prefix(call.title):
-        results = function(call, *converted(call, function, values), **attributes)
+        results = function(call, *convert_arguments(call, function, values), **attributes)
         results = list(results) if isinstance(results, (list, tuple)) else [results]
         return [tensor_of(v, call.title) if isinstance(v, Expr) else v for v in results]

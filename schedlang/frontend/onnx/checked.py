@@ -26,7 +26,7 @@ _FLOAT, _INT, _STRING, _TENSOR, _GRAPH = 1, 2, 3, 4, 5
 _FLOATS, _INTS, _STRINGS, _GRAPHS = 6, 7, 8, 10
 
 
-def checked(model: Any, folder: Path | None) -> Graph:
+def check_model(model: Any, folder: Path | None) -> Graph:
     """Return the graph of a ``ModelProto``; data beside its file are read from ``folder``.
 
     Raises :class:`~schedlang.errors.FrontendError` for a model that is refused.
@@ -73,17 +73,17 @@ def text(value: Any, what: str) -> str:
 
 def _opsets(model: Any) -> dict[str, int]:
     """Return the opset version of each domain that the model imports."""
-    found: dict[str, int] = {}
+    versions: dict[str, int] = {}
     for entry in model.opset_import:
         domain = text(entry.domain, "the name of a domain")
         domain = DOMAIN if domain == "ai.onnx" else domain
-        if found.setdefault(domain, entry.version) != entry.version:
+        if versions.setdefault(domain, entry.version) != entry.version:
             raise FrontendError(
                 f"from_onnx: the model imports two opsets of domain {domain or 'ai.onnx'!r}, "
-                f"{found[domain]} and {entry.version}"
+                f"{versions[domain]} and {entry.version}"
             )
     for domain, (oldest, newest) in OPSETS.items():
-        version = found.get(domain, oldest)
+        version = versions.get(domain, oldest)
         if not oldest <= version <= newest:
             raise FrontendError(
                 explain(
@@ -93,24 +93,24 @@ def _opsets(model: Any) -> dict[str, int]:
                     "or export it with another opset.",
                 )
             )
-    if DOMAIN not in found and not found:
+    if DOMAIN not in versions and not versions:
         raise FrontendError("from_onnx: the model does not say which opset it uses")
     for function in model.functions:
         if function.domain in (*OPSETS, "ai.onnx"):
             raise FrontendError(
                 f"from_onnx: the model redefines the operator {function.name[:80]!r} of ONNX"
             )
-    return found
+    return versions
 
 
 def _weights(proto: Any, files: Beside) -> dict[str, Weight]:
-    found: dict[str, Weight] = {}
+    weights: dict[str, Weight] = {}
     for tensor in proto.initializer:
         name = text(tensor.name, "the name of an initializer")
-        if not name or name in found:
+        if not name or name in weights:
             raise FrontendError(f"from_onnx: two initializers are called {name[:80]!r}")
-        found[name] = weight(tensor, f"initializer {name[:80]!r}", files)
-    return found
+        weights[name] = weight(tensor, f"initializer {name[:80]!r}", files)
+    return weights
 
 
 def _tensor_type(value: Any, what: str) -> Any:
@@ -227,26 +227,28 @@ def _decoded(value: bytes, key: str, what: str) -> str:
 
 
 def _in_order(
-    nodes: Sequence[Node], inputs: Sequence[Input], outputs: Sequence[Output],
+    nodes: Sequence[Node],
+    inputs: Sequence[Input],
+    outputs: Sequence[Output],
     weights: Mapping[str, Weight],
-) -> tuple[Node, ...]:  # fmt: skip
+) -> tuple[Node, ...]:
     """Return the nodes that the outputs need, each after those that compute its inputs."""
-    given = [v.name for v in inputs]
-    if len({*given}) < len(given) or "" in given:
+    input_names = [v.name for v in inputs]
+    if len({*input_names}) < len(input_names) or "" in input_names:
         raise FrontendError("from_onnx: two inputs of the model have the same name, or one none")
-    known = {*given, *weights}
+    defined = {*input_names, *weights}
     maker: dict[str, int] = {}
     for number, node in enumerate(nodes):
         for name in filter(None, node.outputs):
-            if name in known or name in maker:
+            if name in defined or name in maker:
                 raise node.refused(f"its output {name[:80]!r} is the name of another value, too")
             maker[name] = number
     needed: dict[int, set[int]] = {}
-    waiting = list(_makers([v.name for v in outputs], known, maker, "the model's outputs"))
+    waiting = list(_makers([v.name for v in outputs], defined, maker, "the model's outputs"))
     while waiting:
         number = waiting.pop()
         if number not in needed:
-            needed[number] = set(_makers(nodes[number].inputs, known, maker, str(nodes[number])))
+            needed[number] = set(_makers(nodes[number].inputs, defined, maker, str(nodes[number])))
             waiting.extend(needed[number])
     order = sorted(needed)
     if all(before < number for number in order for before in needed[number]):

@@ -24,14 +24,14 @@ def dtype_of(number: int, what: str) -> str:
     """Return the dtype of an element type of ONNX; ``what`` has it.
 
     Raises :class:`~schedlang.errors.FrontendError` for strings and for types of less than 16 bits
-    that are no integers of 8.
+    besides integers of 8 bits.
 
     >>> dtype_of(1, "input x"), dtype_of(9, "input x")
     ('float32', 'bool')
     """
-    found = DTYPES.get(number)
-    if found is not None:
-        return found
+    dtype = DTYPES.get(number)
+    if dtype is not None:
+        return dtype
     if number == 0:
         raise FrontendError(explain(what, "the file does not say which type its elements have"))
     raise FrontendError(
@@ -45,7 +45,7 @@ def dtype_of(number: int, what: str) -> str:
 
 
 def array_dtype(dtype: str) -> np.dtype[Any]:
-    """Return the NumPy dtype of arrays of ``dtype``; that of bfloat16 is ml_dtypes'."""
+    """Return the NumPy dtype of arrays of ``dtype``; for bfloat16 it comes from ml_dtypes."""
     if dtype == "bfloat16":
         from ml_dtypes import bfloat16
 

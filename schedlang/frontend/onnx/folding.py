@@ -28,12 +28,24 @@ from schedlang.frontend.onnx.values import Known, Params, Value
 
 # the inputs whose elements an operator moves, and does not compute with
 MOVED = {
-    "Concat": slice(None), "Where": slice(1, None),
+    "Concat": slice(None),
+    "Where": slice(1, None),
     **dict.fromkeys(
-        ("Gather", "Slice", "Squeeze", "Unsqueeze", "Reshape", "Transpose", "Flatten", "Expand",
-         "Tile", "Split"), slice(1),
+        (
+            "Gather",
+            "Slice",
+            "Squeeze",
+            "Unsqueeze",
+            "Reshape",
+            "Transpose",
+            "Flatten",
+            "Expand",
+            "Tile",
+            "Split",
+        ),
+        slice(1),
     ),
-}  # fmt: skip
+}
 COMPUTED = (
     "Add", "Sub", "Mul", "Div", "Mod", "Pow", "Min", "Max", "Neg", "Abs", "Sign", "Sqrt", "Floor",
     "Ceil", "Round", "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or",
@@ -41,21 +53,23 @@ COMPUTED = (
 )  # fmt: skip
 
 
-def folded(
-    node: Node, function: Callable[..., Any], values: Sequence[Value | None],
+def fold(
+    node: Node,
+    function: Callable[..., Any],
+    values: Sequence[Value | None],
     attributes: dict[str, Any],
-) -> list[Known] | None:  # fmt: skip
+) -> list[Known] | None:
     """Return what a node computes from small known arrays; ``None`` if it is to be a stage.
 
     ``function`` makes the stages of the operator.
     """
-    known = [v for v in values if isinstance(v, Known)]
-    if node.domain or not known or not all(v is None or isinstance(v, Known) for v in values):
+    constants = [v for v in values if isinstance(v, Known)]
+    if node.domain or not constants or not all(v is None or isinstance(v, Known) for v in values):
         return None
-    if not all(_few(v.shape) for v in known):
+    if not all(_few(v.shape) for v in constants):
         return None
     try:
-        return _computed(node, function, values, attributes)
+        return _compute(node, function, values, attributes)
     except (ValueError, IndexError, TypeError, KeyError, ArithmeticError) as error:
         if isinstance(error, FrontendError):
             raise
@@ -71,10 +85,10 @@ def _few(shape: Sequence[Any]) -> bool:
     return fixed and math.prod(max(n, 1) for n in shape) <= MOST_FOLDED
 
 
-def _computed(
+def _compute(
     node: Node, function: Callable[..., Any], values: Sequence[Any], attributes: dict[str, Any]
 ) -> list[Known] | None:
-    """Return the results; see :func:`folded`."""
+    """Return the results; see :func:`fold`."""
     call = Call(node, Params(Names()), node.operator)
     sized = any(v is not None and v.symbolic for v in values)
     arrays = [None if v is None else v.array for v in values]
@@ -86,7 +100,7 @@ def _computed(
         if _without_value(node, arrays):
             return None
         return _values(call, results_of(call, function, values, attributes))
-    array = symbolic.computed(node.operator, arrays, attributes)
+    array = symbolic.compute(node.operator, arrays, attributes)
     if array is None or not _few(array.shape):
         return None
     dtype = DTYPES[attributes["to"]] if node.operator == "Cast" else values[0].dtype

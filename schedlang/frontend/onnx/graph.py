@@ -10,7 +10,7 @@ from schedlang.errors import FrontendError, explain
 from schedlang.frontend.onnx.limits import MOST_DIMS
 from schedlang.frontend.onnx.weights import Weight
 
-# the domain of ONNX's own operators, and that of classic machine learning
+# the domain of ONNX's own operators, and the domain of classic machine learning
 DOMAIN, CLASSIC = "", "ai.onnx.ml"
 
 Dim = Union[int, str, None]
@@ -30,7 +30,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Output:
-    """An output of the model; ``dtype`` is ``None`` where it is no tensor, as after ZipMap."""
+    """An output of the model; ``dtype`` is ``None`` where it is not a tensor, as after ZipMap."""
 
     name: str
     dtype: str | None

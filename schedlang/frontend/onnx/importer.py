@@ -12,10 +12,10 @@ from schedlang.compute.tensor import Tensor, declared, placeholder
 from schedlang.errors import FrontendError, SchedlangError
 from schedlang.frontend.imported import Imported
 from schedlang.frontend.names import Names
-from schedlang.frontend.onnx.call import Call, matched, results_of
-from schedlang.frontend.onnx.checked import checked
+from schedlang.frontend.onnx.call import Call, match_arguments, results_of
+from schedlang.frontend.onnx.checked import check_model
 from schedlang.frontend.onnx.files import read
-from schedlang.frontend.onnx.folding import folded
+from schedlang.frontend.onnx.folding import fold
 from schedlang.frontend.onnx.graph import Graph, Node
 from schedlang.frontend.onnx.limits import MOST_ELEMENTS
 from schedlang.frontend.onnx.operators import function_of
@@ -49,7 +49,7 @@ def from_onnx(model: Any, shapes: Mapping[str, Any] | None = None) -> Imported:
     schedlang.errors.FrontendError: from_onnx('no such file.onnx'): it cannot be read: ...
     """
     proto, folder = read(model)
-    graph = checked(proto, folder)
+    graph = check_model(proto, folder)
     names = Names()
     inputs = tuple(
         placeholder(shape, value.dtype, name=names.kept(value.name))
@@ -57,45 +57,45 @@ def from_onnx(model: Any, shapes: Mapping[str, Any] | None = None) -> Imported:
     )
     for tensor in inputs:
         _check_size(tensor, f"input {tensor.name!r}")
-    # before nodes and weights, so that those of the same names get numbers
+    # before nodes and weights, so that nodes and weights of the same names get numbers
     titles = [names.kept(output.name) for output in graph.outputs]
     values: dict[str, Value] = {v.name: t for v, t in zip(graph.inputs, inputs)}
     params, stages = Params(names), Stages(inputs)
     for node in graph.nodes:
-        given = [_value(name, values, graph) if name else None for name in node.inputs]
-        for name, made in zip(node.outputs, _evaluated(node, given, params, stages)):
-            if name and made is not None:
-                values[name] = made
+        operands = [_value(name, values, graph) if name else None for name in node.inputs]
+        for name, result in zip(node.outputs, _evaluate(node, operands, params, stages)):
+            if name and result is not None:
+                values[name] = result
     outputs, structure = _outputs(graph, values, params, stages, titles)
     needed = {*placeholders(outputs)}
-    kept = {tensor: array for tensor, array in params.arrays.items() if tensor in needed}
-    return Imported(outputs, inputs, kept, layers_of(outputs, stages.layers), structure)
+    used = {tensor: array for tensor, array in params.arrays.items() if tensor in needed}
+    return Imported(outputs, inputs, used, layers_of(outputs, stages.layers), structure)
 
 
 def _value(name: str, values: dict[str, Value], graph: Graph) -> Value:
     """Return the value of a name; an initializer is read from the file when it is first used."""
-    found = values.get(name)
-    if found is None:
-        kept = graph.weights.get(name)
-        if kept is None:
+    value = values.get(name)
+    if value is None:
+        weight = graph.weights.get(name)
+        if weight is None:
             raise FrontendError(
                 f"from_onnx: {name[:80]!r} is an output of a node that does not make it here"
             )
-        found = values[name] = Known(name, kept.read(), kept.dtype)
-    return found
+        value = values[name] = Known(name, weight.read(), weight.dtype)
+    return value
 
 
-def _evaluated(
-    node: Node, given: Sequence[Value | None], params: Params, stages: Stages
+def _evaluate(
+    node: Node, operands: Sequence[Value | None], params: Params, stages: Stages
 ) -> list[Value | None]:
     """Return the outputs of a node: known arrays where its inputs are known and few, or stages."""
     try:
         function = function_of(node)
-        values, attributes = matched(node, function, given)
-        found = folded(node, function, values, attributes)
-        if found is not None:
-            _check_outputs(node, found)
-            return [Known(n, v.array, v.dtype) for n, v in zip(node.outputs, found)]
+        values, attributes = match_arguments(node, function, operands)
+        constants = fold(node, function, values, attributes)
+        if constants is not None:
+            _check_outputs(node, constants)
+            return [Known(n, v.array, v.dtype) for n, v in zip(node.outputs, constants)]
         title = params.names.new(node.name)
         results = results_of(Call(node, params, title), function, values, attributes)
     except FrontendError:
@@ -125,8 +125,8 @@ def _check_outputs(node: Node, made: Sequence[Value | None]) -> None:
 
 
 def _check_size(tensor: Tensor, what: str) -> None:
-    known = [e for e in tensor.shape if isinstance(e, int)]
-    if max(math.prod(known), *known, 0) > MOST_ELEMENTS:
+    numbers = [e for e in tensor.shape if isinstance(e, int)]
+    if max(math.prod(numbers), *numbers, 0) > MOST_ELEMENTS:
         raise FrontendError(
             f"{what}: its result would be {declared(tensor)}, of more than 2**33 elements"
         )
@@ -135,11 +135,11 @@ def _check_size(tensor: Tensor, what: str) -> None:
 def _outputs(
     graph: Graph, values: dict[str, Value], params: Params, stages: Stages, titles: Sequence[str]
 ) -> tuple[tuple[Tensor, ...], Any]:
-    """Return the outputs as distinct stages, and the structure in which the model returns them.
+    """Return the outputs as distinct stages, and the structure that the model returns them in.
 
     Each is named by its title. One that the model returns twice has the first of its titles.
     """
-    found: dict[Tensor, Tensor] = {}
+    stage_of: dict[Tensor, Tensor] = {}
     places: list[int] = []
     for output, title in zip(graph.outputs, titles):
         value = _value(output.name, values, graph)
@@ -149,7 +149,7 @@ def _outputs(
                 f"computes {value.dtype}"
             )
         tensor = params.tensor(value)
-        if tensor not in found:
-            found[tensor] = as_stage(stages.rename(tensor, title))
-        places.append(list(found).index(tensor))
-    return tuple(found.values()), tuple(places) if len(places) > 1 else places[0]
+        if tensor not in stage_of:
+            stage_of[tensor] = as_stage(stages.rename(tensor, title))
+        places.append(list(stage_of).index(tensor))
+    return tuple(stage_of.values()), tuple(places) if len(places) > 1 else places[0]

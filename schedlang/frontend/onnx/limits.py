@@ -19,7 +19,7 @@ LONGEST_SIZE = 500
 
 
 def check_dims(dims: Sequence[int], what: str) -> tuple[int, ...]:
-    """Return the extents of ``what`` if they are those of a tensor that can exist.
+    """Return the extents of ``what`` if a tensor with them can exist.
 
     >>> check_dims([2, 3], "initializer w")
     (2, 3)

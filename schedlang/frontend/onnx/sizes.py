@@ -54,9 +54,11 @@ def _example(inputs: Sequence[Input]) -> str:
                 return f'shapes={{{dim[:40]!r}: 4}} or shapes={{{dim[:40]!r}: sl.var("n")}}'
     for value in inputs:
         if value.dims is None or None in value.dims:
-            shape = (1, 3, 224, 224) if value.dims is None else tuple(
-                4 if d is None else d for d in value.dims
-            )  # fmt: skip
+            shape = (
+                (1, 3, 224, 224)
+                if value.dims is None
+                else tuple(4 if d is None else d for d in value.dims)
+            )
             return f"shapes={{{value.name[:40]!r}: {shape}}}"
     return 'shapes={"batch": 4}'
 
@@ -80,18 +82,19 @@ def _sorted(
                 hint = f"Give an input's whole shape as a tuple: {_example(inputs)}."
                 raise FrontendError(
                     explain(
-                        what, f"the model has no dimension {name!r}{_near(name, dims)}",
+                        what,
+                        f"the model has no dimension {name!r}{_near(name, dims)}",
                         hint if name in names else "",
                     )
-                )  # fmt: skip
+                )
             sizes[name] = _extent(value, what)
     return whole, sizes
 
 
 def _near(name: Any, known: set[str]) -> str:
-    found = nearest(str(name), known)
-    if found or not known:
-        return found
+    suggestion = nearest(str(name), known)
+    if suggestion or not known:
+        return suggestion
     return f"; it has {', '.join(map(repr, sorted(known)[:8]))}"
 
 
@@ -116,9 +119,9 @@ def _bind(value: Input, shape: Shape, sizes: dict[str, Extent]) -> None:
             f"{what}: the input has {len(value.dims)} dimensions in the model, not {len(shape)}"
         )
     for k, (dim, extent) in enumerate(zip(value.dims, shape)):
-        known = sizes.setdefault(dim, extent) if isinstance(dim, str) else dim
-        if known is not None and not same(known, extent):
-            own = f"{dim!r}, given as {known}" if isinstance(dim, str) else f"{known} in the model"
+        size = sizes.setdefault(dim, extent) if isinstance(dim, str) else dim
+        if size is not None and not same(size, extent):
+            own = f"{dim!r}, given as {size}" if isinstance(dim, str) else f"{size} in the model"
             raise FrontendError(f"{what}: dimension {k} is {own}")
 
 
@@ -130,13 +133,13 @@ def _shape(
     if value.dims is None:
         missing.append(f"the shape of input {value.name[:80]!r}")
         return ()
-    found: list[Extent] = []
+    extents: list[Extent] = []
     for k, dim in enumerate(value.dims):
         if isinstance(dim, int):
-            found.append(dim)
+            extents.append(dim)
         elif dim is not None and dim in sizes:
-            found.append(sizes[dim])
+            extents.append(sizes[dim])
         else:
             label = f"{dim[:80]!r}" if dim else "(no name)"
             missing.append(f"dimension {k} {label} of input {value.name[:80]!r}")
-    return tuple(found)
+    return tuple(extents)

@@ -22,13 +22,11 @@ class _Unknown(Exception):
     """A result that the sizes decide when the network runs."""
 
 
-def computed(
-    operator: str, arrays: Sequence[Any], attributes: dict[str, Any]
-) -> np.ndarray | None:
+def compute(operator: str, arrays: Sequence[Any], attributes: dict[str, Any]) -> np.ndarray | None:
     """Return the result of an operator, or ``None`` if it has no form for symbolic sizes."""
     try:
         if operator in ("ReduceProd", "ReduceSum"):
-            return _reduced(operator, *arrays, **attributes)
+            return _reduce(operator, *arrays, **attributes)
         if operator == "Cast":
             # sizes are integers of any width
             return arrays[0] if DTYPES.get(attributes["to"], "").startswith("int") else None
@@ -37,16 +35,16 @@ def computed(
         function = _ELEMENTS.get(operator)
         if function is None:
             return None
-        found = _each(function, *arrays)
+        result = _each(function, *arrays)
         for more in () if operator not in ("Min", "Max") else arrays[2:]:
-            found = _each(function, found, more)
-        return found
+            result = _each(function, result, more)
+        return result
     except _Unknown:
         return None
 
 
 def settled(array: np.ndarray, dtype: str) -> np.ndarray:
-    """Return an array of numbers for one of objects that are all numbers; any other as it is."""
+    """Return an array of numbers for one of objects that are all numbers; any other unchanged."""
     if array.dtype != object:
         return array
     items = [extent(v) if isinstance(v, Expr) else v for v in array.ravel().tolist()]
@@ -59,19 +57,19 @@ def scalar(item: Any) -> np.ndarray:
     """Return a number or a size as an array of no dimensions."""
     if not isinstance(item, Expr):
         return np.asarray(item)
-    found = np.empty((), object)
-    found[()] = item
-    return found
+    array = np.empty((), object)
+    array[()] = item
+    return array
 
 
 def vector(shape: Sequence[Any]) -> np.ndarray:
     """Return a shape as a vector, of dtype object if an extent is symbolic."""
     if not any(isinstance(e, Expr) for e in shape):
         return np.array(shape, "int64")
-    found = np.empty(len(shape), object)
+    array = np.empty(len(shape), object)
     for k, e in enumerate(shape):
-        found[k] = e
-    return found
+        array[k] = e
+    return array
 
 
 def _each(function: Callable[..., Any], *arrays: Any) -> np.ndarray:
@@ -80,24 +78,24 @@ def _each(function: Callable[..., Any], *arrays: Any) -> np.ndarray:
     items = [_short(function(*row)) for row in rows]
     if items and all(isinstance(v, bool) for v in items):
         return np.array(items, "bool").reshape(pair[0].shape)
-    found = np.empty(len(items), object)
+    results = np.empty(len(items), object)
     for k, item in enumerate(items):
-        found[k] = item
-    return found.reshape(pair[0].shape)
+        results[k] = item
+    return results.reshape(pair[0].shape)
 
 
 def _short(value: Any) -> Any:
-    found = extent(value) if isinstance(value, Expr) else value
-    if isinstance(found, int) and not -(2**63) <= found < 2**63:
+    size = extent(value) if isinstance(value, Expr) else value
+    if isinstance(size, int) and not -(2**63) <= size < 2**63:
         raise FrontendError("from_onnx: the model computes a size that no int64 holds")
-    if not isinstance(found, Expr):
-        return found
-    if len(str(found)) > LONGEST_SIZE:
+    if not isinstance(size, Expr):
+        return size
+    if len(str(size)) > LONGEST_SIZE:
         raise FrontendError(
             "from_onnx: the model computes a size of more than "
             f"{LONGEST_SIZE} characters from symbolic sizes; import it with numbers for them"
         )
-    return found
+    return size
 
 
 def _sign(a: Any, b: Any) -> int:
@@ -125,17 +123,22 @@ def _remainder(a: Any, b: Any) -> Any:
     return as_expr(a) % b
 
 
-def _reduced(
-    operator: str, data: Any, axes_in: Any = None, *, axes: Any = None, keepdims: int = 1,
+def _reduce(
+    operator: str,
+    data: Any,
+    axes_in: Any = None,
+    *,
+    axes: Any = None,
+    keepdims: int = 1,
     noop_with_empty_axes: int = 0,
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     if data.ndim != 1 or noop_with_empty_axes:
         raise _Unknown
-    found: Any = 1 if operator == "ReduceProd" else 0
+    total: Any = 1 if operator == "ReduceProd" else 0
     for item in data.tolist():
-        found = _short(as_expr(found) * item if operator == "ReduceProd" else as_expr(found) + item)
+        total = _short(as_expr(total) * item if operator == "ReduceProd" else as_expr(total) + item)
     result = np.empty(1 if keepdims else (), object)
-    result[...] = found
+    result[...] = total
     return result
 
 
@@ -154,5 +157,3 @@ _ELEMENTS: dict[str, Callable[..., Any]] = {
     "Greater": lambda a, b: _sign(a, b) > 0,
     "GreaterOrEqual": lambda a, b: _sign(a, b) >= 0,
 }
-
-

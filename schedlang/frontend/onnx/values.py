@@ -46,8 +46,8 @@ class Known:
 
     def items(self) -> list[Any]:
         """Return the elements in a row, as Python numbers or as sizes."""
-        found = self.array.ravel().tolist()
-        return [extent(v) if isinstance(v, Expr) else v for v in found]
+        elements = self.array.ravel().tolist()
+        return [extent(v) if isinstance(v, Expr) else v for v in elements]
 
 
 Value = Union[Tensor, Known]
@@ -59,7 +59,7 @@ class Params:
 
     names: Names
     arrays: dict[Tensor, np.ndarray] = field(default_factory=dict)
-    # by the value itself: nodes may have equal names, and those of what they make are equal, too
+    # by the value itself: nodes may have equal names, and what they make then has equal names, too
     _made: dict[Known, Tensor] = field(default_factory=dict)
     _places: dict[tuple[int, int, str], Tensor] = field(default_factory=dict)
 
@@ -69,10 +69,10 @@ class Params:
             return value
         if value.symbolic:
             return _stage(value)
-        made = self._made.get(value)
-        if made is None:
-            made = self._made[value] = self._new(value)
-        return made
+        parameter = self._made.get(value)
+        if parameter is None:
+            parameter = self._made[value] = self._new(value)
+        return parameter
 
     def _new(self, value: Known) -> Tensor:
         """Return a parameter, or the one whose array has the same bytes in the shape of ``value``.
@@ -82,15 +82,15 @@ class Params:
         array = value.array
         key = (array.ctypes.data, array.nbytes, value.dtype)
         shared = array.nbytes > 0 and array.flags.c_contiguous
-        made = self._places.get(key) if shared else None
-        if made is not None:
-            return made if made.shape == value.shape else reshape(made, value.shape)
-        made = placeholder(value.shape, value.dtype, name=self.names.new(value.name))
+        parameter = self._places.get(key) if shared else None
+        if parameter is not None:
+            return parameter if parameter.shape == value.shape else reshape(parameter, value.shape)
+        parameter = placeholder(value.shape, value.dtype, name=self.names.new(value.name))
         # kept, the array has its bytes to itself
-        self.arrays[made] = array
+        self.arrays[parameter] = array
         if shared:
-            self._places[key] = made
-        return made
+            self._places[key] = parameter
+        return parameter
 
 
 def number(value: Known) -> Expr | None:
@@ -116,11 +116,9 @@ def _stage(value: Known) -> Tensor:
         place: Expr = as_expr(0)
         for axis, size in zip(at, value.shape):
             place = place * size + axis
-        found = cast(items[-1], value.dtype)
+        element_here = cast(items[-1], value.dtype)
         for k in range(len(items) - 2, -1, -1):
-            found = select(place.equal(k), cast(items[k], value.dtype), found)
-        return found
+            element_here = select(place.equal(k), cast(items[k], value.dtype), element_here)
+        return element_here
 
     return each("sizes", value.shape, element)
-
-

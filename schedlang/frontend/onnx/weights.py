@@ -98,15 +98,15 @@ def _of_numbers(data: Any, dtype: str, shape: tuple[int, ...], what: str) -> np.
     wide = np.array(data, "uint64" if dtype == "uint32" else "int64")
     if dtype in ("float16", "bfloat16"):
         # the bits of each element
-        bits = _narrowed(wide, np.dtype("uint16"), what)
+        bits = _narrow(wide, np.dtype("uint16"), what)
         return bits.view(target).reshape(shape)
     if dtype == "bool":
         return (wide != 0).reshape(shape)
-    return _narrowed(wide, target, what).reshape(shape)
+    return _narrow(wide, target, what).reshape(shape)
 
 
-def _narrowed(wide: np.ndarray, kind: np.dtype[Any], what: str) -> np.ndarray:
-    found = wide.astype(kind)
-    if not np.array_equal(found.astype(wide.dtype), wide):
+def _narrow(wide: np.ndarray, kind: np.dtype[Any], what: str) -> np.ndarray:
+    narrow = wide.astype(kind)
+    if not np.array_equal(narrow.astype(wide.dtype), wide):
         raise FrontendError(f"{what}: a number in its data does not fit its type, {kind.name}")
-    return found
+    return narrow

@@ -7,12 +7,12 @@ from typing import Any
 from schedlang import topi
 from schedlang.arrays.shapes import same
 from schedlang.compute.tensor import Tensor
-from schedlang.frontend.torch.calls import Call, Operator, combined
+from schedlang.frontend.torch.calls import Call, Operator, combine
 
 
 def _plain(name: str) -> Operator:
-    made = getattr(topi.nn, name)
-    return lambda call, x: made(x)
+    operator = getattr(topi.nn, name)
+    return lambda call, x: operator(x)
 
 
 def relu6(call: Call, x: Tensor) -> Tensor:
@@ -29,15 +29,15 @@ def leaky_relu(call: Call, x: Tensor, negative_slope: Any) -> Tensor:
 
 def prelu(call: Call, x: Tensor, weight: Tensor) -> Tensor:
     if x.ndim < 2 or not weight.ndim or not same(weight.shape[0], x.shape[1]):
-        return topi.where(combined("greater", x, 0), x, combined("multiply", x, weight))
+        return topi.where(combine("greater", x, 0), x, combine("multiply", x, weight))
     return topi.nn.prelu(x, weight)
 
 
 def elu(call: Call, x: Tensor, alpha: Any, scale: Any, input_scale: Any) -> Tensor:
     if scale == 1 and input_scale == 1:
         return topi.nn.elu(x, alpha)
-    negative = combined("multiply", topi.expm1(combined("multiply", x, input_scale)), alpha)
-    return combined("multiply", topi.where(combined("greater", x, 0), x, negative), scale)
+    negative = combine("multiply", topi.expm1(combine("multiply", x, input_scale)), alpha)
+    return combine("multiply", topi.where(combine("greater", x, 0), x, negative), scale)
 
 
 def celu(call: Call, x: Tensor, alpha: Any) -> Tensor:
@@ -54,7 +54,7 @@ def softplus(call: Call, x: Tensor, beta: Any, threshold: Any) -> Tensor:
 
 def glu(call: Call, x: Tensor, dim: int) -> Tensor:
     left, gate = topi.split(x, 2, dim)
-    return combined("multiply", left, topi.sigmoid(gate))
+    return combine("multiply", left, topi.sigmoid(gate))
 
 
 OPERATORS: dict[str, Operator] = {

@@ -10,9 +10,16 @@ from schedlang.frontend.torch.calls import Call, Operator, of_dtype
 
 
 def scaled_dot_product_attention(
-    call: Call, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None,
-    dropout_p: float, is_causal: bool, scale: float | None, enable_gqa: bool,
-) -> Tensor:  # fmt: skip
+    call: Call,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None,
+    dropout_p: float,
+    is_causal: bool,
+    scale: float | None,
+    enable_gqa: bool,
+) -> Tensor:
     """PyTorch has the heads before the sequence, topi after it."""
     if dropout_p:
         raise call.refuse(
@@ -31,8 +38,10 @@ def scaled_dot_product_attention(
     elif bias is not None and bias.ndim < 4:
         bias = reshape(bias, (*[1] * (4 - bias.ndim), *bias.shape))
     q, k, v = (swapaxes(x, 1, 2) for x in (query, key, value))
-    made = topi.nn.attention(q, k, v, bias, scale, "TopLeft" if is_causal else None, online=False)
-    heads = swapaxes(made, 1, 2)
+    attended = topi.nn.attention(
+        q, k, v, bias, scale, "TopLeft" if is_causal else None, online=False
+    )
+    heads = swapaxes(attended, 1, 2)
     if bias is not None:
         heads = zero_unseen(heads, bias)
     return heads if len(lead) == 2 else reshape(heads, (*lead, *heads.shape[-2:]))

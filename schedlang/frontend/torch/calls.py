@@ -21,9 +21,9 @@ from schedlang.language.construct import binary
 class Call:
     """A call of an operator of ATen in an exported graph.
 
-    ``name`` is that of its stage, ``layer`` the layer that makes the call, and ``line`` the user's
-    line, ``""`` if PyTorch does not know it. ``dtypes`` and ``shapes`` are those of the results; a
-    symbolic extent is ``None``. ``promoted`` is the dtype in which PyTorch compares or combines the
+    ``name`` is the name of its stage, ``layer`` the layer that makes the call, and ``line`` the
+    user's line, ``""`` if PyTorch does not know it. ``dtypes`` and ``shapes`` describe the results;
+    a symbolic extent is ``None``. ``promoted`` is the dtype that PyTorch compares or combines the
     first two operands. ``used`` says which of several results are read.
     """
 
@@ -47,7 +47,7 @@ class Call:
 
     @property
     def wide(self) -> str:
-        """The dtype in which products are summed, as in PyTorch: float32 for floats of 16 bits."""
+        """The dtype that sums of products have, as in PyTorch: float32 for floats of 16 bits."""
         return dtypes.computed(self.dtype)
 
     def main(self, made: Tensor) -> Tensor:
@@ -64,15 +64,15 @@ class Call:
         """
         return rename(made, f"{self.name}.product")
 
-    def biased(self, made: Tensor, bias: Tensor | None) -> Tensor:
+    def biased(self, total: Tensor, bias: Tensor | None) -> Tensor:
         """Return the sum of products ``made``, with ``bias``, which broadcasts, if there is one.
 
         It is rounded once, to the dtype of the call.
         """
-        self.product(made)
+        self.product(total)
         if bias is not None:
-            made = array("bias", lambda x, b: binary("+", x, b), made, bias)
-        return cast_to(made, self.dtype)
+            total = array("bias", lambda x, b: binary("+", x, b), total, bias)
+        return cast_to(total, self.dtype)
 
     def refuse(self, why: str, hint: str) -> FrontendError:
         """Return the error for a call that has no form: why, and what to do instead."""
@@ -88,7 +88,7 @@ class Call:
 Operator = Callable[..., Any]
 
 
-def combined(name: str, *values: Any) -> Tensor:
+def combine(name: str, *values: Any) -> Tensor:
     """Return an operation of topi as a tensor, also of elements without a dimension."""
     return tensor_of(getattr(topi, name)(*values), f"topi.{name}")
 

@@ -28,8 +28,13 @@ _SIZES: dict[str, Callable[..., Any]] = {
     "sym_min": lambda a, b: function_of("min", a, b),
 }  # fmt: skip
 # of dtypes and sizes, which PyTorch has proven, and of values, as that an index is not negative
-_CHECKS = ("_assert_tensor_metadata", "_assert_scalar", "_assert_async", "sym_constrain_range",
-           "sym_constrain_range_for_size")  # fmt: skip
+_CHECKS = (
+    "_assert_tensor_metadata",
+    "_assert_scalar",
+    "_assert_async",
+    "sym_constrain_range",
+    "sym_constrain_range_for_size",
+)
 
 
 class Conversion:
@@ -76,15 +81,15 @@ class Conversion:
         call = _call(node, name, layer)
         try:
             with name_prefix(name):
-                made = apply(call, _operator_name(node), self._arguments(node))
-            _check_results(call, made)
+                results = apply(call, _operator_name(node), self._arguments(node))
+            _check_results(call, results)
         except FrontendError:
             raise
         except SchedlangError as error:
             raise FrontendError(explain(call.described(), "it has no form here", str(error))) from (
                 error
             )
-        return self._named(made, name, layer)
+        return self._named(results, name, layer)
 
     def _named(self, made: Any, name: str, layer: Layer) -> Any:
         """Name the new stages of a call, and record their layer."""
@@ -96,15 +101,15 @@ class Conversion:
     def _arguments(self, node: Any) -> dict[str, tuple[Any, Any]]:
         """Return the arguments of a call by name, each with its default."""
         declared = node.target._schema.arguments
-        found = {}
+        arguments = {}
         for k, argument in enumerate(declared):
             default = argument.default_value if argument.has_default_value() else None
             if k < len(node.args):
                 value = self._value(node.args[k])
             else:
                 value = self._value(node.kwargs.get(argument.name, default))
-            found[argument.name] = (value, default)
-        return found
+            arguments[argument.name] = (value, default)
+        return arguments
 
     def _value(self, given: Any) -> Any:
         if isinstance(given, (list, tuple)):
@@ -126,14 +131,18 @@ def _call(node: Any, name: str, layer: Layer) -> Call:
     what = f"{node.target}, node {node.name}" + (f" of layer {layer.path}" if layer.path else "")
     many = isinstance(values, (tuple, list))
     return Call(
-        operator=str(node.target), node=node.name, name=name, layer=layer.path,
+        operator=str(node.target),
+        node=node.name,
+        name=name,
+        layer=layer.path,
         line=line_of(node),
-        dtypes=tuple("" if v is None else dtype_of(v.dtype, f"a result of {what}")
-                     for v in results),
+        dtypes=tuple(
+            "" if v is None else dtype_of(v.dtype, f"a result of {what}") for v in results
+        ),
         shapes=tuple(() if v is None else tuple(_known(e) for e in v.shape) for v in results),
         promoted=_promoted(node),
         used=tuple(used.get(k, False) for k in range(len(results))) if many else (True,),
-    )  # fmt: skip
+    )
 
 
 def _known(size: Any) -> int | None:
@@ -141,22 +150,21 @@ def _known(size: Any) -> int | None:
 
 
 def _promoted(node: Any) -> str:
-    """Return the dtype in which PyTorch compares the first two operands; "" for other calls."""
+    """Return the dtype of PyTorch's comparison of the first two operands; "" for other calls."""
     import torch
 
     values = [getattr(a, "meta", {}).get("val", a) for a in node.args[:2]]
     operands = [1 if isinstance(v, torch.SymInt) else v for v in values]
-    if len(operands) < 2 or not all(
-        isinstance(v, (torch.Tensor, int, float)) for v in operands
-    ):  # fmt: skip
+    if len(operands) < 2 or not all(isinstance(v, (torch.Tensor, int, float)) for v in operands):
         return ""
     return str(torch.result_type(*operands)).removeprefix("torch.")
 
 
 def _check_known(nodes: Sequence[Any], layers: Mapping[Any, Layer]) -> None:
     """Raise for the operators of a graph that have no form."""
-    missing = [node for node in nodes if node.op not in ("placeholder", "output")
-               and not _has_form(node)]  # fmt: skip
+    missing = [
+        node for node in nodes if node.op not in ("placeholder", "output") and not _has_form(node)
+    ]
     if missing:
         raise without_form(missing, layers)
 
@@ -182,7 +190,7 @@ def _is_size(node: Any) -> bool:
 
 
 def _is_condition(node: Any) -> bool:
-    """Return whether a node compares sizes, of which PyTorch has proven the outcome."""
+    """Return whether a node compares sizes with an outcome that PyTorch has proven."""
     return type(node.meta.get("val")).__name__ in ("SymBool", "bool")
 
 

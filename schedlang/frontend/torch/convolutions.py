@@ -12,9 +12,17 @@ from schedlang.frontend.torch.calls import Call, Operator
 
 
 def convolution(
-    call: Call, x: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any,
-    dilation: Any, transposed: bool, output_padding: Any, groups: int,
-) -> Tensor:  # fmt: skip
+    call: Call,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: int,
+) -> Tensor:
     count = weight.ndim - 2
     single = x.ndim == count + 1
     data = expand_dims(x, 0) if single else x
@@ -22,17 +30,23 @@ def convolution(
     widths = padding if isinstance(padding, list) and len(padding) == 2 * count else None
     widths = widths or [*each(padding, count)] * 2
     if transposed:
-        made = _transposed(call, data, weight, steps, widths[:count], spread, extra, groups)
+        convolved = _transposed(call, data, weight, steps, widths[:count], spread, extra, groups)
     else:
-        made = convolve(data, weight, steps, widths, spread, groups, call.wide)
-    made = call.biased(made, as_column(bias, count))
-    return squeeze(made, 0) if single else made
+        convolved = convolve(data, weight, steps, widths, spread, groups, call.wide)
+    convolved = call.biased(convolved, as_column(bias, count))
+    return squeeze(convolved, 0) if single else convolved
 
 
 def _transposed(
-    call: Call, data: Tensor, weight: Tensor, stride: Sequence[int], padding: Sequence[int],
-    dilation: Sequence[int], extra: Sequence[int], groups: int,
-) -> Tensor:  # fmt: skip
+    call: Call,
+    data: Tensor,
+    weight: Tensor,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    extra: Sequence[int],
+    groups: int,
+) -> Tensor:
     count = weight.ndim - 2
     if any(d != 1 for d in dilation):
         raise call.refuse(
@@ -55,16 +69,28 @@ def each(given: Any, count: int) -> tuple[Any, ...]:
 
 
 def conv(
-    call: Call, x: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any,
-    dilation: Any, groups: int,
-) -> Tensor:  # fmt: skip
+    call: Call,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+) -> Tensor:
     return convolution(call, x, weight, bias, stride, padding, dilation, False, 0, groups)
 
 
 def conv_named(
-    call: Call, x: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: str,
-    dilation: Any, groups: int,
-) -> Tensor:  # fmt: skip
+    call: Call,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Any,
+    padding: str,
+    dilation: Any,
+    groups: int,
+) -> Tensor:
     """A convolution with ``padding="valid"``, or ``"same"``, whose odd element is at the end."""
     count = weight.ndim - 2
     spans = [d * (k - 1) for d, k in zip(each(dilation, count), weight.shape[2:])]
@@ -75,9 +101,16 @@ def conv_named(
 
 
 def conv_transpose(
-    call: Call, x: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any,
-    output_padding: Any, groups: int, dilation: Any,
-) -> Tensor:  # fmt: skip
+    call: Call,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Any,
+    padding: Any,
+    output_padding: Any,
+    groups: int,
+    dilation: Any,
+) -> Tensor:
     return convolution(
         call, x, weight, bias, stride, padding, dilation, True, output_padding, groups
     )
@@ -87,6 +120,7 @@ OPERATORS: dict[str, Operator] = {
     "convolution.default": convolution,
     **{f"conv{n}d.default": conv for n in LAYOUTS},
     **{f"conv{n}d.padding": conv_named for n in LAYOUTS},
-    "conv_transpose1d.default": conv_transpose, "conv_transpose2d.input": conv_transpose,
+    "conv_transpose1d.default": conv_transpose,
+    "conv_transpose2d.input": conv_transpose,
     "conv_transpose3d.input": conv_transpose,
-}  # fmt: skip
+}

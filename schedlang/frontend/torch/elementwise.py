@@ -13,19 +13,19 @@ from schedlang.compute.tensor import Tensor
 from schedlang.expr import dtypes
 from schedlang.expr.operators import COMPARISON
 from schedlang.expr.operators import OPERATORS as ROWS
-from schedlang.frontend.torch.calls import Call, Operator, combined, of_dtype
+from schedlang.frontend.torch.calls import Call, Operator, combine, of_dtype
 from schedlang.language.calls import call as function_of
 from schedlang.language.composed import COMPOSED
 from schedlang.tvm.topi.stages import wide_dtype
 
-# functions whose names are those of topi; integers become floats first
+# functions with the names of topi; integers become floats first
 FUNCTIONS = (
     "acos", "asin", "atan", "cos", "cosh", "erf", "exp", "exp2", "expm1", "log", "log10", "log1p",
     "log2", "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh",
     "abs", "bitwise_not", "ceil", "floor", "isinf", "isnan", "trunc", "logical_not",
 )  # fmt: skip
 KEPT = ("isinf", "isnan", "logical_not")
-# ATen's names are those of Python's methods
+# ATen has the names of Python's methods
 COMPARED = {o.method: o.ufunc for o in ROWS.values() if o.kind == COMPARISON}
 ARITHMETIC = {"mul": "multiply", "remainder": "floor_mod", "fmod": "mod", "maximum": "maximum",
               "minimum": "minimum", "bitwise_and": "bitwise_and", "bitwise_or": "bitwise_or",
@@ -35,26 +35,26 @@ LOGIC = ("logical_and", "logical_or", "logical_xor")
 
 
 def _function(name: str) -> Operator:
-    made = getattr(topi, name)
-    return lambda call, x: made(x if name in KEPT else of_dtype(x, call.dtype))
+    operator = getattr(topi, name)
+    return lambda call, x: operator(x if name in KEPT else of_dtype(x, call.dtype))
 
 
 def _arithmetic(name: str) -> Operator:
     def operator(call: Call, x: Any, other: Any) -> Tensor:
-        return combined(name, of_dtype(x, call.dtype), of_dtype(other, call.dtype))
+        return combine(name, of_dtype(x, call.dtype), of_dtype(other, call.dtype))
 
     return operator
 
 
 def _comparison(name: str) -> Operator:
     def operator(call: Call, x: Any, other: Any) -> Tensor:
-        return combined(name, of_dtype(x, call.promoted), of_dtype(other, call.promoted))
+        return combine(name, of_dtype(x, call.promoted), of_dtype(other, call.promoted))
 
     return operator
 
 
 def _logic(name: str) -> Operator:
-    return lambda call, x, other: combined(name, x, other)
+    return lambda call, x, other: combine(name, x, other)
 
 
 def neg(call: Call, x: Tensor) -> Tensor:
@@ -63,47 +63,47 @@ def neg(call: Call, x: Tensor) -> Tensor:
 
 def sign(call: Call, x: Tensor) -> Tensor:
     """The sign of NaN is 0 in PyTorch, and NaN in NumPy."""
-    found = topi.sign(x)
+    signs = topi.sign(x)
     if not dtypes.is_float(x.dtype):
-        return found
-    return topi.where(combined("equal", x, x), found, of_dtype(0, x.dtype))
+        return signs
+    return topi.where(combine("equal", x, x), signs, of_dtype(0, x.dtype))
 
 
 def round_(call: Call, x: Tensor) -> Tensor:
-    """Ties go to the even integer, unlike those of ``topi.round``."""
+    """Ties go to the even integer, unlike in ``topi.round``."""
     return array("round", lambda v: function_of("round", v), x)
 
 
 def reciprocal(call: Call, x: Tensor) -> Tensor:
-    return combined("divide", 1.0, of_dtype(x, call.dtype))
+    return combine("divide", 1.0, of_dtype(x, call.dtype))
 
 
 def add(call: Call, x: Any, other: Any, alpha: Any) -> Any:
-    return combined("add", of_dtype(x, call.dtype), _times(call, other, alpha))
+    return combine("add", of_dtype(x, call.dtype), _times(call, other, alpha))
 
 
 def sub(call: Call, x: Any, other: Any, alpha: Any) -> Any:
-    return combined("subtract", of_dtype(x, call.dtype), _times(call, other, alpha))
+    return combine("subtract", of_dtype(x, call.dtype), _times(call, other, alpha))
 
 
 def rsub(call: Call, x: Any, other: Any, alpha: Any) -> Any:
-    return combined("subtract", of_dtype(other, call.dtype), _times(call, x, alpha))
+    return combine("subtract", of_dtype(other, call.dtype), _times(call, x, alpha))
 
 
 def _times(call: Call, value: Any, alpha: Any) -> Any:
     value = of_dtype(value, call.dtype)
-    return value if alpha == 1 else combined("multiply", value, of_dtype(alpha, call.dtype))
+    return value if alpha == 1 else combine("multiply", value, of_dtype(alpha, call.dtype))
 
 
 def div(call: Call, x: Any, other: Any) -> Any:
-    return combined("divide", of_dtype(x, call.dtype), of_dtype(other, call.dtype))
+    return combine("divide", of_dtype(x, call.dtype), of_dtype(other, call.dtype))
 
 
 def div_mode(call: Call, x: Any, other: Any, rounding_mode: Any) -> Any:
     left, right = of_dtype(x, call.dtype), of_dtype(other, call.dtype)
     if rounding_mode == "floor":
-        return combined("floor_divide", left, right)
-    quotient = combined("divide", left, right)
+        return combine("floor_divide", left, right)
+    quotient = combine("divide", left, right)
     if rounding_mode == "trunc" and dtypes.is_float(call.dtype):
         return topi.trunc(quotient)
     return quotient
@@ -113,12 +113,12 @@ def pow_(call: Call, x: Any, exponent: Any) -> Any:
     base = of_dtype(x, call.dtype)
     if not isinstance(exponent, Tensor) and isinstance(base, Tensor):
         if exponent == 2:
-            return combined("multiply", base, base)
+            return combine("multiply", base, base)
         if exponent == 0.5:
             return topi.sqrt(base)
         if exponent == 1:
             return topi.identity(base)
-    return combined("power", base, of_dtype(exponent, call.dtype))
+    return combine("power", base, of_dtype(exponent, call.dtype))
 
 
 def addcmul(call: Call, x: Tensor, tensor1: Any, tensor2: Any, value: Any) -> Tensor:
@@ -132,8 +132,8 @@ def addcdiv(call: Call, x: Tensor, tensor1: Any, tensor2: Any, value: Any) -> Te
 def _added(name: str, call: Call, x: Tensor, tensor1: Any, tensor2: Any, value: Any) -> Tensor:
     """The product or quotient of short floats is float32: it may be too large for the sum alone."""
     wide = replace(call, dtypes=(wide_dtype(call.dtype),))
-    found = combined(name, *(of_dtype(t, wide.dtype) for t in (tensor1, tensor2)))
-    total = combined("add", of_dtype(x, wide.dtype), _times(wide, found, value))
+    product = combine(name, *(of_dtype(t, wide.dtype) for t in (tensor1, tensor2)))
+    total = combine("add", of_dtype(x, wide.dtype), _times(wide, product, value))
     return of_dtype(total, call.dtype)
 
 
@@ -146,16 +146,16 @@ def masked_fill(call: Call, x: Tensor, mask: Tensor, value: Any) -> Tensor:
 
 
 def clamp(call: Call, x: Tensor, min: Any, max: Any) -> Tensor:  # noqa: A002
-    found = of_dtype(x, call.dtype)
+    clamped = of_dtype(x, call.dtype)
     low, high = (None if v is None else of_dtype(v, call.dtype) for v in (min, max))
     numbers = [v for v in (low, high) if v is not None and not isinstance(v, Tensor)]
-    # a bound that is NaN makes all elements NaN, as the maximum and minimum do
+    # a bound that is NaN makes all elements NaN, like the maximum and the minimum
     if len(numbers) == 2 and all(v == v for v in numbers):
         # a lower bound above the upper one gives the upper one
-        return topi.clip(found, sorted(numbers)[0], high)
+        return topi.clip(clamped, sorted(numbers)[0], high)
     if low is not None:
-        found = combined("maximum", found, low)
-    return found if high is None else combined("minimum", found, high)
+        clamped = combine("maximum", clamped, low)
+    return clamped if high is None else combine("minimum", clamped, high)
 
 
 def clamp_min(call: Call, x: Tensor, min: Any) -> Tensor:  # noqa: A002
@@ -219,4 +219,3 @@ OPERATORS: dict[str, Operator] = {
     "clone.default": same, "alias.default": same, "detach.default": same,
     "contiguous.default": same, "lift_fresh_copy.default": same, "lift.default": same,
 }  # fmt: skip
-

@@ -41,21 +41,24 @@ class Examples:
 
 
 def examples_of(
-    module: Any, example_inputs: Any, kwargs: Mapping[str, Any] | None, batch: Any,
+    module: Any,
+    example_inputs: Any,
+    kwargs: Mapping[str, Any] | None,
+    batch: Any,
     dynamic_shapes: Any,
-) -> Examples:  # fmt: skip
+) -> Examples:
     """Return the arguments of ``module.forward`` by name, with tensors for placeholders.
 
     Raises :class:`~schedlang.errors.FrontendError` for arguments that it does not take.
     """
-    given = example_inputs if isinstance(example_inputs, (tuple, list)) else (example_inputs,)
+    inputs = example_inputs if isinstance(example_inputs, (tuple, list)) else (example_inputs,)
     signature = inspect.signature(module.forward)
     try:
-        bound = signature.bind(*given, **(kwargs or {}))
+        bound = signature.bind(*inputs, **(kwargs or {}))
     except TypeError as error:
         raise FrontendError(
             explain(
-                f"from_torch({type(module).__name__}, example_inputs of {len(given)})",
+                f"from_torch({type(module).__name__}, example_inputs of {len(inputs)})",
                 f"its forward{signature} does not take them: {error}",
                 "Give a tuple with an example of each argument; kwargs= has those by name.",
             )
@@ -64,15 +67,16 @@ def examples_of(
     extents: dict[Var, int] = {}
     if not (batch is None or isinstance(batch, str) or isinstance(batch, Var) and batch.is_size):
         raise FrontendError(f'from_torch: batch={batch!r} must be a name or a size, sl.var("n")')
-    known: dict[str, Var] = {}
-    size = None if batch is None else _one(batch, known, "batch")
+    size_by_name: dict[str, Var] = {}
+    size = None if batch is None else _one(batch, size_by_name, "batch")
     spec = _by_name(signature, bound.arguments, dynamic_shapes)
     sizes: dict[str, Any] = {}
-    seen: dict[int, Any] = {}
+    tensors: dict[int, Any] = {}
     for name, value in list(bound.arguments.items()):
-        sizes[name] = _mapped(value, spec.get(name),
-                              lambda leaf, own: _sizes(leaf, own, size, known))  # fmt: skip
-        bound.arguments[name] = _traced(value, sizes[name], declared, extents, seen)
+        sizes[name] = _mapped(
+            value, spec.get(name), lambda leaf, own: _sizes(leaf, own, size, size_by_name)
+        )
+        bound.arguments[name] = _traced(value, sizes[name], declared, extents, tensors)
     return Examples(bound.args, bound.kwargs, sizes, declared)
 
 
@@ -125,7 +129,7 @@ def _mapped(value: Any, spec: Any, leaf: Callable[[Any, Any], Any]) -> Any:
 
 
 def rebuilt(container: Any, parts: list[Any]) -> Any:
-    """Return ``parts`` in a list, tuple or named tuple, as ``container`` is.
+    """Return ``parts`` in a list, tuple or named tuple, of the type of ``container``.
 
     >>> rebuilt((1, 2), [3, 4])
     (3, 4)
@@ -134,35 +138,33 @@ def rebuilt(container: Any, parts: list[Any]) -> Any:
     return kind(*parts) if hasattr(kind, "_fields") else kind(parts)
 
 
-def _sizes(
-    value: Any, spec: Any, batch: Var | None, known: dict[str, Var]
-) -> Dynamic | None:
+def _sizes(value: Any, spec: Any, batch: Var | None, known: dict[str, Var]) -> Dynamic | None:
     """Return the symbolic dimensions of one input, ``None`` for a constant."""
     shape = getattr(value, "shape", None)
     if shape is None or isinstance(value, (int, float)):
         return None
-    found: dict[int, Var] = {}
+    dynamic: dict[int, Var] = {}
     if isinstance(value, Tensor):
         for k, extent in enumerate(value.shape):
             if isinstance(extent, Var):
-                found[k] = _one(extent, known)
+                dynamic[k] = _one(extent, known)
             elif isinstance(extent, Expr):
                 raise FrontendError(
                     f"from_torch: dimension {k} of {value.name} is {extent}; PyTorch takes a "
                     'number, or a size of its own, n = sl.var("n")'
                 )
-    given = dict(enumerate(spec)) if isinstance(spec, (tuple, list)) else spec or {}
-    if not isinstance(given, Mapping) or not all(isinstance(k, int) for k in given):
+    declared_dims = dict(enumerate(spec)) if isinstance(spec, (tuple, list)) else spec or {}
+    if not isinstance(declared_dims, Mapping) or not all(isinstance(k, int) for k in declared_dims):
         raise FrontendError(
             f"from_torch: dynamic_shapes with {spec!r} for a tensor: give its symbolic dimensions, "
             'as in {0: "n"}'
         )
-    for k, size in given.items():
+    for k, size in declared_dims.items():
         if size is not None and not isinstance(size, int):
-            found[k + len(shape) if k < 0 else k] = _one(size, known)
+            dynamic[k + len(shape) if k < 0 else k] = _one(size, known)
     if batch is not None and len(shape):
-        found[0] = batch
-    return Dynamic(found)
+        dynamic[0] = batch
+    return Dynamic(dynamic)
 
 
 def _one(size: Any, known: dict[str, Var], option: str = "dynamic_shapes") -> Var:
@@ -171,9 +173,7 @@ def _one(size: Any, known: dict[str, Var], option: str = "dynamic_shapes") -> Va
     There is one size of each name.
     """
     if isinstance(size, Var) and known.setdefault(size.name, size) is not size:
-        raise FrontendError(
-            f"from_torch: two sizes are called {size.name}; give one, or two names"
-        )
+        raise FrontendError(f"from_torch: two sizes are called {size.name}; give one, or two names")
     name = size.name if isinstance(size, Var) else size
     name = name if isinstance(name, str) else getattr(name, "__name__", None)
     if not isinstance(name, str) or not name.isidentifier():
@@ -181,17 +181,21 @@ def _one(size: Any, known: dict[str, Var], option: str = "dynamic_shapes") -> Va
             explain(
                 f"from_torch: {option}{'=' if option == 'batch' else ' with '}{size!r}",
                 "a symbolic dimension needs a name that is a Python identifier",
-                'Write batch="n" or batch=sl.var("n").' if option == "batch" else
-                'Write the name, {0: "n"}, a size sl.var("n"), or torch.export.Dim("n").',
+                'Write batch="n" or batch=sl.var("n").'
+                if option == "batch"
+                else 'Write the name, {0: "n"}, a size sl.var("n"), or torch.export.Dim("n").',
             )
         )
     return known.setdefault(name, size if isinstance(size, Var) else var(name))
 
 
 def _traced(
-    value: Any, sizes: Any, declared: dict[int, Tensor], extents: dict[Var, int],
+    value: Any,
+    sizes: Any,
+    declared: dict[int, Tensor],
+    extents: dict[Var, int],
     seen: dict[int, Any],
-) -> Any:  # fmt: skip
+) -> Any:
     """Return ``value`` with torch's tensors for arrays and placeholders, each one once.
 
     ``seen`` are the tensors so far by their ``id``: PyTorch takes a tensor that is given twice for
@@ -212,12 +216,13 @@ def _traced(
             )
         shape: list[Any] = [
             extents.setdefault(e, _BATCH if k == 0 else _LENGTH + 2 * len(extents))
-            if isinstance(e, Var) else e
+            if isinstance(e, Var)
+            else e
             for k, e in enumerate(value.shape)
-        ]  # fmt: skip
-        made = torch.zeros(shape, dtype=getattr(torch, value.dtype))
-        declared[id(made)] = value
-        return made
+        ]
+        stand_in = torch.zeros(shape, dtype=getattr(torch, value.dtype))
+        declared[id(stand_in)] = value
+        return stand_in
     if isinstance(value, np.ndarray):
         try:
             value = torch.from_numpy(np.ascontiguousarray(value))
@@ -227,11 +232,11 @@ def _traced(
             ) from None
     if not isinstance(value, torch.Tensor):
         return value
-    made = _enlarged(value, sizes.sizes, extents)
-    if id(made) in seen:
-        made = made.detach().clone()
-    seen[id(made)] = made
-    return made
+    enlarged = _enlarged(value, sizes.sizes, extents)
+    if id(enlarged) in seen:
+        enlarged = enlarged.detach().clone()
+    seen[id(enlarged)] = enlarged
+    return enlarged
 
 
 def _enlarged(value: Any, sizes: Mapping[int, Var], extents: dict[Var, int]) -> Any:
@@ -248,30 +253,38 @@ def _enlarged(value: Any, sizes: Mapping[int, Var], extents: dict[Var, int]) -> 
                 f"has shape {shape_text(value.shape)}"
             )
         own = value.shape[k]
-        known = extents.setdefault(size, own if own > 1 else 2)
-        if own == known:
+        size_now = extents.setdefault(size, own if own > 1 else 2)
+        if own == size_now:
             continue
         if own > 1:
             raise FrontendError(
                 explain(
                     f"from_torch: the size {size.name}",
-                    f"it is {known} in one example input, and {own} in another",
+                    f"it is {size_now} in one example input, and {own} in another",
                     "Give examples in which it is the same, or two sizes.",
                 )
             )
-        value = torch.cat([value] * known, k) if own else torch.cat(
-            [value, value.new_zeros([known if d == k else e for d, e in enumerate(value.shape)])], k
+        value = (
+            torch.cat([value] * size_now, k)
+            if own
+            else torch.cat(
+                [
+                    value,
+                    value.new_zeros([size_now if d == k else e for d, e in enumerate(value.shape)]),
+                ],
+                k,
+            )
         )
     return value
 
 
 def leaves(arguments: Any) -> list[Any]:
-    """Return the values in containers, in the order in which PyTorch flattens them.
+    """Return the values in containers, in the order of PyTorch's flattening.
 
     >>> leaves((1, (2, [3]), {"a": 4}))
     [1, 2, 3, 4]
     """
-    found: list[Any] = []
+    values: list[Any] = []
     stack = [arguments]
     while stack:
         value = stack.pop()
@@ -280,5 +293,5 @@ def leaves(arguments: Any) -> list[Any]:
         elif isinstance(value, Mapping):
             stack.extend(reversed(list(value.values())))
         else:
-            found.append(value)
-    return found
+            values.append(value)
+    return values

@@ -42,7 +42,7 @@ def check_module(module: Any) -> None:
     _check_values(module)
 
 
-def exported(module: Any, examples: Examples) -> Any:
+def export(module: Any, examples: Examples) -> Any:
     """Return the ``torch.export.ExportedProgram`` of a module.
 
     Raises :class:`~schedlang.errors.FrontendError` for a module that cannot be exported, such as
@@ -58,9 +58,12 @@ def exported(module: Any, examples: Examples) -> Any:
     with torch.no_grad(), _quiet(), redirect_stdout(printed), redirect_stderr(reports):
         try:
             program = torch.export.export(
-                module, examples.args, dict(examples.kwargs), strict=False,
+                module,
+                examples.args,
+                dict(examples.kwargs),
+                strict=False,
                 dynamic_shapes=spec if dims else None,
-            )  # fmt: skip
+            )
         except Exception as error:
             raise _translated(module, error, dims) from error
     sys.stdout.write(printed.getvalue())
@@ -68,8 +71,9 @@ def exported(module: Any, examples: Examples) -> Any:
     return program
 
 
-def decomposed(program: Any) -> Any:
-    """Return a program in ATen's functional operators, with those of the table kept whole."""
+def decompose(program: Any) -> Any:
+    """Return a program in ATen's functional operators, with the operators of the table kept whole.
+    """
     with _quiet():
         try:
             return program.run_decompositions(_decompositions())
@@ -105,27 +109,27 @@ def _dims(sizes: Any, dims: dict[Var, Any]) -> Any:
         return {key: _dims(s, dims) for key, s in sizes.items()}
     if not isinstance(sizes, Dynamic):
         return None
-    found = {}
+    dims_of_tensor = {}
     for k, size in sizes.sizes.items():
         if size not in dims:
             dims[size] = Dim(size.name)
-        found[k] = dims[size]
-    return found
+        dims_of_tensor[k] = dims[size]
+    return dims_of_tensor
 
 
 def _check_mode(module: Any) -> None:
     for path, layer in module.named_modules():
         kinds = {kind.__name__ for kind in type(layer).__mro__}
-        found = next((k for k in _TRAINED if k in kinds), None)
-        does = _TRAINED[found] if found else ""
+        kind_of_layer = next((k for k in _TRAINED if k in kinds), None)
+        does = _TRAINED[kind_of_layer] if kind_of_layer else ""
         # one that keeps no statistics, or drops nothing, is the same in both modes
-        if found == "_DropoutNd" and not layer.p:
+        if kind_of_layer == "_DropoutNd" and not layer.p:
             continue
-        if found == "_InstanceNorm" and not layer.track_running_stats:
+        if kind_of_layer == "_InstanceNorm" and not layer.track_running_stats:
             continue
-        if not found and "RNNBase" in kinds and layer.dropout:
+        if not kind_of_layer and "RNNBase" in kinds and layer.dropout:
             does = f"drops elements at random between its layers (dropout={layer.dropout})"
-        if not found and "MultiheadAttention" in kinds and layer.dropout:
+        if not kind_of_layer and "MultiheadAttention" in kinds and layer.dropout:
             does = f"drops weights at random (dropout={layer.dropout})"
         if does and layer.training:
             name = f"{path} ({type(layer).__name__})" if path else type(layer).__name__
@@ -165,10 +169,11 @@ def _translated(module: Any, error: Exception, dims: Mapping[Var, Any]) -> Front
                 f"{asked}{where}",
                 "what is computed depends on the values of a tensor, as of an if, an assert, a "
                 "while or a mask, and a network computes the same for all values",
-                "Leave the assert out of forward." if ": assert " in line else
-                "Choose between values by torch.where, and read sizes from shapes.",
+                "Leave the assert out of forward."
+                if ": assert " in line
+                else "Choose between values by torch.where, and read sizes from shapes.",
             )
-        )  # fmt: skip
+        )
     if dims and ("onstraint" in text or "specialized" in text or "Dim" in text):
         names = [size.name for size in dims]
         if not line:
@@ -208,13 +213,13 @@ def _range_of(names: Sequence[str], text: str) -> str:
     """
     for name in names:
         size = re.escape(name)
-        if found := re.search(_FIXED.format(size), text, re.M):
-            return f"the module fixes {name} at {found[1]}"
+        if match := re.search(_FIXED.format(size), text, re.M):
+            return f"the module fixes {name} at {match[1]}"
         only = "the module computes this only for"
-        if found := re.search(_MULTIPLE.format(size), text, re.M):
-            return f"{only} multiples of {found[1]} as {name}"
-        found = re.search(_WITHIN.format(size), text, re.M)
-        least, most = found.groups() if found else (None, None)
+        if match := re.search(_MULTIPLE.format(size), text, re.M):
+            return f"{only} multiples of {match[1]} as {name}"
+        match = re.search(_WITHIN.format(size), text, re.M)
+        least, most = match.groups() if match else (None, None)
         if least and most:
             return f"{only} {name} from {least} to {most}"
         if least or most:
@@ -249,8 +254,8 @@ def _has(layer: Any, frame: Any) -> bool:
 def _reason(text: str) -> str:
     """Return the line of a long error of PyTorch that says most."""
     lines = [line.strip(" -") for line in text.splitlines() if line.strip()]
-    found = next((line for line in lines if "guard" in line or "must" in line), "")
-    return first_line(found or (lines[0] if lines else text))
+    telling = next((line for line in lines if "guard" in line or "must" in line), "")
+    return first_line(telling or (lines[0] if lines else text))
 
 
 @contextmanager

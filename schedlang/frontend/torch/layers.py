@@ -16,9 +16,11 @@ _MOVES = frozenset({
 
 # shorter words for some operators
 _WORDS = {
-    "_unsafe_view": "view", "_to_copy": "to", "scaled_dot_product_attention": "attention",
+    "_unsafe_view": "view",
+    "_to_copy": "to",
+    "scaled_dot_product_attention": "attention",
     "_native_batch_norm_legit_no_training": "batch_norm",
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,8 @@ def layers_of(nodes: Iterable[Any]) -> dict[Any, Layer]:
     """Return the layer of each call in a graph.
 
     The last operator that computes, of a layer that calls no other layer, has the name of the
-    layer, such as ``layer1.0.conv1``. Others have that of their operator at its end, as
-    ``layer1.0.add`` has.
+    layer, such as ``layer1.0.conv1``. Others have the name of their operator at the end, such as
+    ``layer1.0.add``.
     """
     calls = [node for node in nodes if node.op == "call_function" and not _is_part(node)]
     stacks = {node: _stack(node) for node in calls}
@@ -44,7 +46,7 @@ def layers_of(nodes: Iterable[Any]) -> dict[Any, Layer]:
     for node, stack in stacks.items():
         if stack and (stack[-1][0] not in last or _word(node) not in _MOVES):
             last[stack[-1][0]] = node
-    found = {}
+    layer_of = {}
     for node, stack in stacks.items():
         key, path = stack[-1] if stack else ("", "")
         word = _word(node)
@@ -52,8 +54,8 @@ def layers_of(nodes: Iterable[Any]) -> dict[Any, Layer]:
             title = path
         else:
             title = f"{path}.{word}" if path else word
-        found[node] = Layer(path, title)
-    return found
+        layer_of[node] = Layer(path, title)
+    return layer_of
 
 
 def _is_part(node: Any) -> bool:
@@ -62,8 +64,8 @@ def _is_part(node: Any) -> bool:
 
 def _stack(node: Any) -> list[tuple[str, str]]:
     """Return the key and the path of each module that calls ``node``, the outermost first."""
-    found = node.meta.get("nn_module_stack") or {}
-    return [(key, path) for key, (path, _) in found.items() if path]
+    modules = node.meta.get("nn_module_stack") or {}
+    return [(key, path) for key, (path, _) in modules.items() if path]
 
 
 def word_of(node: Any) -> str:
@@ -78,11 +80,7 @@ def _word(node: Any) -> str:
 
 def used_results(node: Any) -> dict[int, bool]:
     """Return which of the results of a node are read."""
-    return {
-        user.args[1]: bool(user.users)
-        for user in node.users
-        if _is_part(user)
-    }  # fmt: skip
+    return {user.args[1]: bool(user.users) for user in node.users if _is_part(user)}
 
 
 def counted(names: Iterable[str]) -> Iterator[str]:

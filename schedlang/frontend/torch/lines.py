@@ -25,13 +25,13 @@ def line_of(node: Any) -> str:
 
 def line_of_error(error: BaseException) -> tuple[str, list[Any]]:
     """Return the user's last line in a traceback, and the ``self`` of its methods, last first."""
-    found, owners = "", []
+    last_line, owners = "", []
     for frame, line in walk_tb(error.__traceback__):
         path = frame.f_code.co_filename
         owners.append(frame.f_locals.get("self"))
         if not _is_library(path) and os.path.exists(path):
-            found = _text(path, line, linecache.getline(path, line, frame.f_globals))
-    return found, owners[::-1]
+            last_line = _text(path, line, linecache.getline(path, line, frame.f_globals))
+    return last_line, owners[::-1]
 
 
 def line_of_frame(frame: Any) -> str:
@@ -57,5 +57,5 @@ def _is_library(path: str) -> bool:
 
 @cache
 def _folders() -> tuple[str, ...]:
-    found = (sys.modules[name].__file__ for name in ("schedlang", "torch"))
-    return tuple(os.path.dirname(file) + os.sep for file in found if file)
+    files = (sys.modules[name].__file__ for name in ("schedlang", "torch"))
+    return tuple(os.path.dirname(file) + os.sep for file in files if file)

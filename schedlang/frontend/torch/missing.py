@@ -10,8 +10,7 @@ from schedlang.frontend.torch.layers import Layer, counted, word_of
 from schedlang.frontend.torch.lines import line_of
 
 # what results depend on data: their number, or what is computed after them
-_OF_DATA = ("nonzero", "masked_select", "unique_dim", "_unique2",
-            "unique_consecutive", "bincount")  # fmt: skip
+_OF_DATA = ("nonzero", "masked_select", "unique_dim", "_unique2", "unique_consecutive", "bincount")
 _RANDOM = ("rand", "randn", "randint", "randperm", "bernoulli", "native_dropout", "multinomial",
            "normal", "uniform", "rand_like", "randn_like", "randint_like")  # fmt: skip
 # PyTorch's wrapper of an operator that does more than compute its result
@@ -28,7 +27,7 @@ def without_form(nodes: Sequence[Any], layers: Mapping[Any, Layer]) -> FrontendE
 
     It says why of the first one, and lists the operators of all.
     """
-    # the functions that torch.cond and its like are given are no operators
+    # functions that torch.cond and its like are given are not operators
     calls = [node for node in nodes if node.op == "call_function"] or list(nodes)
     first = calls[0]
     names = list(counted(operator_of(node) for node in calls))
@@ -102,6 +101,6 @@ def _is_wrapped(node: Any) -> bool:
 
 
 def _is_higher_order(node: Any) -> bool:
-    """Return whether a call is given functions or operators, as PyTorch's wrappers are."""
+    """Return whether a call is given functions or operators, like PyTorch's wrappers."""
     kinds = {kind.__name__ for kind in type(node.target).__mro__}
     return "HigherOrderOperator" in kinds and not _is_wrapped(node)

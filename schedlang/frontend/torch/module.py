@@ -15,22 +15,26 @@ from schedlang.frontend.names import Names
 from schedlang.frontend.stages import layers_of
 from schedlang.frontend.torch.converting import Conversion
 from schedlang.frontend.torch.examples import Examples, examples_of, leaves
-from schedlang.frontend.torch.exporting import check_module, decomposed, exported
+from schedlang.frontend.torch.exporting import check_module, decompose, export
 from schedlang.frontend.torch.params import dtype_of, params_of
 
 
 def from_torch(
-    module: Any, example_inputs: Any, kwargs: Mapping[str, Any] | None = None, *, batch: Any = None,
+    module: Any,
+    example_inputs: Any,
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    batch: Any = None,
     dynamic_shapes: Any = None,
-) -> Imported:  # fmt: skip
+) -> Imported:
     """Return a ``torch.nn.Module`` in evaluation mode as a computation, for ``sl.network``.
 
     ``example_inputs`` is a tuple of what ``module`` is called with, or the only argument, and
     ``kwargs`` has arguments by name. Tensors, arrays and placeholders become inputs, whose values
-    do not matter. Other arguments, such as numbers, become constants. ``batch="n"``
-    makes the first dimension of every input the size ``n``. Placeholders may have sizes in any
-    dimension, and ``dynamic_shapes`` declares those of tensors as ``torch.export`` does:
-    ``{"x": {0: "n"}}``. The extra ``torch`` installs PyTorch.
+    do not matter. Other arguments, such as numbers, become constants. ``batch="n"`` makes the first
+    dimension of every input the size ``n``. Placeholders may have sizes in any dimension, and
+    ``dynamic_shapes`` declares the sizes of tensors in the form of ``torch.export``: ``{"x": {0:
+    "n"}}``. The extra ``torch`` installs PyTorch.
 
     The result has the weights and buffers that the outputs need, copied, in their dtypes. Stages
     are named after the layers of the module: ``layer1_0_conv1``. ``structure`` is the tuple, list
@@ -56,7 +60,7 @@ def from_torch(
         )
     check_module(module)
     examples = examples_of(module, example_inputs, kwargs, batch, dynamic_shapes)
-    program = decomposed(exported(module, examples))
+    program = decompose(export(module, examples))
     _check_mutations(program.graph_signature)
     return _imported(program, examples)
 
@@ -71,10 +75,12 @@ def _imported(program: Any, examples: Examples) -> Imported:
     outputs, structure = _outputs(program, conversion, names)
     read = {*placeholders(outputs)}
     return Imported(
-        tuple(outputs), tuple(inputs.values()),
+        tuple(outputs),
+        tuple(inputs.values()),
         {tensor: array for tensor, array in arrays.items() if tensor in read},
-        layers_of(outputs, conversion.layers), structure,
-    )  # fmt: skip
+        layers_of(outputs, conversion.layers),
+        structure,
+    )
 
 
 def _inputs(program: Any, examples: Examples, names: Names) -> dict[Any, Tensor]:
@@ -82,7 +88,7 @@ def _inputs(program: Any, examples: Examples, names: Names) -> dict[Any, Tensor]
     specs = [s for s in program.graph_signature.input_specs if s.kind.name == "USER_INPUT"]
     values, sizes = leaves((examples.args, examples.kwargs)), leaves(examples.sizes)
     nodes = {node.name: node for node in program.graph.nodes}
-    found: dict[Any, Tensor] = {}
+    placeholders_of: dict[Any, Tensor] = {}
     for spec, value, dynamic in zip(specs, values, sizes):
         if type(spec.arg).__name__ != "TensorArgument":
             continue
@@ -94,8 +100,8 @@ def _inputs(program: Any, examples: Examples, names: Names) -> dict[Any, Tensor]
             tensor = placeholder(shape, dtype, name=names.new(node.name))
         elif names.new(tensor.name) != tensor.name:
             raise FrontendError(f"from_torch: two inputs are called {tensor.name}")
-        found[node] = tensor
-    return found
+        placeholders_of[node] = tensor
+    return placeholders_of
 
 
 def _weights(program: Any) -> list[tuple[Any, str, Any]]:

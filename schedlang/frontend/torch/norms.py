@@ -10,24 +10,38 @@ from schedlang.frontend.torch.calls import Call, Operator, of_dtype
 
 
 def batch_norm(
-    call: Call, input: Tensor, weight: Any, bias: Any, running_mean: Tensor,  # noqa: A002
-    running_var: Tensor, eps: float,
-) -> tuple[Tensor, None, None]:  # fmt: skip
-    made = topi.nn.batch_norm(
+    call: Call,
+    input: Tensor,  # noqa: A002
+    weight: Any,
+    bias: Any,
+    running_mean: Tensor,
+    running_var: Tensor,
+    eps: float,
+) -> tuple[Tensor, None, None]:
+    results = topi.nn.batch_norm(
         input, weight, bias, running_mean, running_var, 1, eps, bias is not None, weight is not None
     )
-    return made[0], None, None
+    return results[0], None, None
 
 
 def layer_norm(
-    call: Call, input: Tensor, normalized_shape: Any, weight: Any, bias: Any, eps: float  # noqa: A002
-) -> Tensor:  # fmt: skip
+    call: Call,
+    input: Tensor,  # noqa: A002
+    normalized_shape: Any,
+    weight: Any,
+    bias: Any,
+    eps: float,
+) -> Tensor:
     axes = list(range(input.ndim - len(normalized_shape), input.ndim))
     return topi.nn.layer_norm(input, weight, bias, axes, eps)
 
 
 def rms_norm(
-    call: Call, input: Tensor, normalized_shape: Any, weight: Any, eps: Any  # noqa: A002
+    call: Call,
+    input: Tensor,  # noqa: A002
+    normalized_shape: Any,
+    weight: Any,
+    eps: Any,
 ) -> Tensor:
     axes = list(range(input.ndim - len(normalized_shape), input.ndim))
     return topi.nn.rms_norm(input, weight, axes, _smallest(input) if eps is None else eps)
@@ -39,31 +53,46 @@ def _smallest(x: Tensor) -> float:
 
 
 def group_norm(
-    call: Call, input: Tensor, num_groups: int, weight: Any, bias: Any, eps: float  # noqa: A002
+    call: Call,
+    input: Tensor,  # noqa: A002
+    num_groups: int,
+    weight: Any,
+    bias: Any,
+    eps: float,
 ) -> Tensor:
     axes = list(range(2, input.ndim))
     if not axes:
         # topi normalizes over one dimension or more besides the channels of a group
-        made = topi.nn.group_norm(
+        normalized = topi.nn.group_norm(
             topi.expand_dims(input, 2), weight, bias, num_groups, 1, [2], eps
         )
-        return topi.squeeze(made, 2)
+        return topi.squeeze(normalized, 2)
     return topi.nn.group_norm(input, weight, bias, num_groups, 1, axes, eps)
 
 
 def instance_norm(
-    call: Call, input: Tensor, weight: Any, bias: Any, running_mean: Any, running_var: Any,  # noqa: A002
-    use_input_stats: bool, eps: float,
-) -> Tensor:  # fmt: skip
+    call: Call,
+    input: Tensor,  # noqa: A002
+    weight: Any,
+    bias: Any,
+    running_mean: Any,
+    running_var: Any,
+    use_input_stats: bool,
+    eps: float,
+) -> Tensor:
     if not use_input_stats:
         return batch_norm(call, input, weight, bias, running_mean, running_var, eps)[0]
     return topi.nn.instance_norm(input, weight, bias, 1, list(range(2, input.ndim)), eps)
 
 
 def batch_norm_of_batch(
-    call: Call, input: Tensor, weight: Any, bias: Any, eps: float  # noqa: A002
+    call: Call,
+    input: Tensor,  # noqa: A002
+    weight: Any,
+    bias: Any,
+    eps: float,
 ) -> tuple[Tensor, None, None]:
-    """A batch norm that keeps no statistics, and normalizes by those of its batch."""
+    """A batch norm without kept statistics: it normalizes by the statistics of its batch."""
     axes = [k for k in range(input.ndim) if k != 1]
     return topi.nn.instance_norm(input, weight, bias, 1, axes, eps), None, None
 

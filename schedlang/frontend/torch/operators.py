@@ -47,18 +47,18 @@ def apply(call: Call, name: str, arguments: Mapping[str, tuple[Any, Any]]) -> An
     no effect on the result.
     """
     function = OPERATORS[name]
-    taken = _parameters(function)
-    given: dict[str, Any] = {}
+    parameters = _parameters(function)
+    named: dict[str, Any] = {}
     for position, (argument, (value, default)) in enumerate(arguments.items()):
         # the first tensor is often called ``self`` or ``input``
-        target = taken[0] if not position else "x" if argument == "self" else argument
-        if target in taken:
-            given[target] = value
+        target = parameters[0] if not position else "x" if argument == "self" else argument
+        if target in parameters:
+            named[target] = value
         elif argument not in WITHOUT_EFFECT and value != default:
             raise call.refuse(
                 f"its argument {argument}={value!r} has no form here", f"Leave {argument} out."
             )
-    return function(call, **given)
+    return function(call, **named)
 
 
 @cache

@@ -25,12 +25,14 @@ def dtype_of(kind: Any, what: str) -> str:
         raise FrontendError(
             explain(
                 f"from_torch: {what} is {name}",
-                "a network computes with real numbers" if complex_
+                "a network computes with real numbers"
+                if complex_
                 else "no computation has this dtype",
-                "Keep the real and the imaginary part in tensors of their own." if complex_
+                "Keep the real and the imaginary part in tensors of their own."
+                if complex_
                 else "Convert it, such as by .float() or .dequantize().",
             )
-        )  # fmt: skip
+        )
     return name
 
 
@@ -44,15 +46,15 @@ def params_of(
     """
     tensors: dict[Any, Tensor] = {}
     arrays: dict[Tensor, np.ndarray] = {}
-    known: dict[tuple[Any, ...], Tensor] = {}
+    by_identity: dict[tuple[Any, ...], Tensor] = {}
     for node, name, value in values:
         key = _identity(value)
-        if key not in known:
+        if key not in by_identity:
             array = _array(name, value)
             dtype = dtype_of(value.dtype, f"weight {name}")
-            known[key] = placeholder(array.shape, dtype, name=names.new(name))
-            arrays[known[key]] = array
-        tensors[node] = known[key]
+            by_identity[key] = placeholder(array.shape, dtype, name=names.new(name))
+            arrays[by_identity[key]] = array
+        tensors[node] = by_identity[key]
     return tensors, arrays
 
 
@@ -67,11 +69,11 @@ def _array(name: str, value: Any) -> np.ndarray:
     plain = value.detach()
     dtype_of(plain.dtype, f"weight {name}")
     try:
-        found = tensor_as_numpy(plain, name)
+        memory = tensor_as_numpy(plain, name)
     except CallTypeError as error:
         raise FrontendError(f"from_torch: weight {error}") from None
     # a copy, which later training of the module does not change
-    return np.array(found, order="C", copy=True)
+    return np.array(memory, order="C", copy=True)
 
 
 def quantized_layer(module: Any) -> str:

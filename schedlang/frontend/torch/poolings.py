@@ -24,17 +24,27 @@ RESIZES = {1: topi.image.resize1d, 2: topi.image.resize2d, 3: topi.image.resize3
 
 def _max(count: int, indices: bool) -> Operator:
     def operator(
-        call: Call, x: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
+        call: Call,
+        x: Tensor,
+        kernel_size: Any,
+        stride: Any,
+        padding: Any,
+        dilation: Any,
         ceil_mode: bool,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         kernel = each(kernel_size, count)
         data = expand_dims(x, 0) if x.ndim == count + 1 else x
-        made = POOLS[count](
-            data, kernel, each(stride or kernel, count), each(dilation, count),
-            each(padding, count), "max", ceil_mode,
-        )  # fmt: skip
-        made = squeeze(made, 0) if data is not x else made
-        return _with_indices(call, made) if indices else made
+        pooled = POOLS[count](
+            data,
+            kernel,
+            each(stride or kernel, count),
+            each(dilation, count),
+            each(padding, count),
+            "max",
+            ceil_mode,
+        )
+        pooled = squeeze(pooled, 0) if data is not x else pooled
+        return _with_indices(call, pooled) if indices else pooled
 
     return operator
 
@@ -50,9 +60,15 @@ def _with_indices(call: Call, made: Tensor) -> tuple[Tensor, None]:
 
 def _mean(count: int) -> Operator:
     def operator(
-        call: Call, x: Tensor, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
-        count_include_pad: bool, divisor_override: Any = None,
-    ) -> Tensor:  # fmt: skip
+        call: Call,
+        x: Tensor,
+        kernel_size: Any,
+        stride: Any,
+        padding: Any,
+        ceil_mode: bool,
+        count_include_pad: bool,
+        divisor_override: Any = None,
+    ) -> Tensor:
         kernel = each(kernel_size, count)
         if divisor_override is not None:
             raise call.refuse(
@@ -60,11 +76,17 @@ def _mean(count: int) -> Operator:
                 "Leave it out, and multiply the result.",
             )
         data = expand_dims(x, 0) if x.ndim == count + 1 else x
-        made = POOLS[count](
-            data, kernel, each(stride or kernel, count), 1, each(padding, count), "avg",
-            ceil_mode, count_include_pad=count_include_pad,
-        )  # fmt: skip
-        return squeeze(made, 0) if data is not x else made
+        pooled = POOLS[count](
+            data,
+            kernel,
+            each(stride or kernel, count),
+            1,
+            each(padding, count),
+            "avg",
+            ceil_mode,
+            count_include_pad=count_include_pad,
+        )
+        return squeeze(pooled, 0) if data is not x else pooled
 
     return operator
 
@@ -73,11 +95,10 @@ def _adaptive(count: int, kind: str) -> Operator:
     def operator(call: Call, x: Tensor, output_size: Any) -> Any:
         data = expand_dims(x, 0) if x.ndim == count + 1 else x
         # None keeps the size of a dimension
-        size = [own if s is None else s for s, own in zip(each(output_size, count),
-                                                          data.shape[2:])]  # fmt: skip
-        made = ADAPTIVE[count](data, size, kind)
-        made = squeeze(made, 0) if data is not x else made
-        return _with_indices(call, made) if kind == "max" else made
+        size = [own if s is None else s for s, own in zip(each(output_size, count), data.shape[2:])]
+        pooled = ADAPTIVE[count](data, size, kind)
+        pooled = squeeze(pooled, 0) if data is not x else pooled
+        return _with_indices(call, pooled) if kind == "max" else pooled
 
     return operator
 
@@ -109,18 +130,18 @@ def _factors(scales: Any, count: int) -> list[Any]:
 
 
 def nearest(call: Call, input: Tensor, scale_factors: Any) -> Tensor:  # noqa: A002
-    made = _resize(call, input, scale_factors, "nearest_neighbor", "asymmetric", "floor")
-    factors = _factors(scale_factors, made.ndim - 2)
-    sizes: list[Any] = list(zip(input.shape[2:], made.shape[2:], factors))
+    resized = _resize(call, input, scale_factors, "nearest_neighbor", "asymmetric", "floor")
+    factors = _factors(scale_factors, resized.ndim - 2)
+    sizes: list[Any] = list(zip(input.shape[2:], resized.shape[2:], factors))
     # how PyTorch rounds the steps of float64 depends on the layout
     if input.dtype == "float64" or not any(_rounds(*size) for size in sizes):
-        return made
+        return resized
 
     def element(*i: Axis) -> Expr:
         pixels = (_pixel(at, *size) for at, size in zip(i[2:], sizes))
         return input.element((*i[:2], *pixels))
 
-    return compute("resize", made.shape, element)
+    return compute("resize", resized.shape, element)
 
 
 def _rounds(own: int, new: int, factor: Any) -> bool:
@@ -169,7 +190,9 @@ OPERATORS: dict[str, Operator] = {
     **{f"adaptive_max_pool{n}d.default": _adaptive(n, "max") for n in POOLS},
     **{f"upsample_nearest{n}d.vec": nearest for n in POOLS},
     **{f"_upsample_nearest_exact{n}d.vec": nearest_exact for n in POOLS},
-    "upsample_linear1d.vec": linear, "upsample_bilinear2d.vec": linear,
-    "upsample_trilinear3d.vec": linear, "upsample_bicubic2d.vec": cubic,
+    "upsample_linear1d.vec": linear,
+    "upsample_bilinear2d.vec": linear,
+    "upsample_trilinear3d.vec": linear,
+    "upsample_bicubic2d.vec": cubic,
     "pixel_shuffle.default": pixel_shuffle,
-}  # fmt: skip
+}

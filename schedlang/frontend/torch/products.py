@@ -16,8 +16,8 @@ def linear(call: Call, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor
     if weight.ndim == 1:
         return matmul(call, x, weight)
     data = expand_dims(x, 0) if x.ndim == 1 else x
-    made = call.biased(topi.nn.dense(data, weight, None, call.wide), bias)
-    return squeeze(made, 0) if x.ndim == 1 else made
+    product = call.biased(topi.nn.dense(data, weight, None, call.wide), bias)
+    return squeeze(product, 0) if x.ndim == 1 else product
 
 
 def matmul(call: Call, x: Tensor, other: Tensor) -> Tensor:
@@ -25,9 +25,9 @@ def matmul(call: Call, x: Tensor, other: Tensor) -> Tensor:
     left = expand_dims(x, 0) if x.ndim == 1 else x
     right = expand_dims(other, 1) if other.ndim == 1 else other
     product = call.product(topi.nn.matmul(left, right, None, call.wide))
-    made = call.main(cast_to(product, call.dtype))
+    rounded = call.main(cast_to(product, call.dtype))
     gone = tuple(k for k, t in ((-2, x), (-1, other)) if t.ndim == 1)
-    return squeeze(made, gone) if gone else made
+    return squeeze(rounded, gone) if gone else rounded
 
 
 def bmm(call: Call, x: Tensor, mat2: Tensor) -> Tensor:
@@ -52,8 +52,8 @@ def dot(call: Call, x: Tensor, tensor: Tensor) -> Tensor:
 
 
 def addmm(call: Call, x: Tensor, mat1: Tensor, mat2: Tensor, beta: Any, alpha: Any) -> Tensor:
-    made = topi.nn.matmul(mat1, mat2, None, call.wide)
-    return _sum(call, x, call.product(made), beta, alpha)
+    product = topi.nn.matmul(mat1, mat2, None, call.wide)
+    return _sum(call, x, call.product(product), beta, alpha)
 
 
 def baddbmm(call: Call, x: Tensor, batch1: Tensor, batch2: Tensor, beta: Any, alpha: Any) -> Tensor:
@@ -86,15 +86,15 @@ def _sum(call: Call, added: Tensor, product: Tensor, beta: Any, alpha: Any) -> T
     With ``beta=0``, NaN in ``added`` is ignored.
     """
     alpha, beta = of_dtype(alpha, call.dtype), of_dtype(beta, call.dtype)
-    made = product if alpha == 1 else topi.multiply(product, alpha)
+    total = product if alpha == 1 else topi.multiply(product, alpha)
     if beta != 0:
         wide = cast_to(added, product.dtype)
-        made = topi.add(made, wide if beta == 1 else topi.multiply(wide, beta))
-    return cast_to(made, call.dtype)
+        total = topi.add(total, wide if beta == 1 else topi.multiply(wide, beta))
+    return cast_to(total, call.dtype)
 
 
 def einsum(call: Call, equation: str, tensors: list[Tensor], path: Any) -> Tensor:
-    """The result is the same for any ``path``, the order in which operands are contracted."""
+    """The result is the same for any ``path``, which is the order of the contractions."""
     return topi.einsum(equation.replace(" ", ""), *(of_dtype(t, call.dtype) for t in tensors))
 
 

@@ -18,32 +18,61 @@ Layer = Callable[[Tensor, Sequence[Any], Sequence[Any], bool], Sequence[Tensor]]
 
 
 def lstm(
-    call: Call, input: Tensor, hx: Sequence[Any], params: Sequence[Tensor],  # noqa: A002
-    has_biases: bool, num_layers: int, dropout: float, train: bool, bidirectional: bool,
+    call: Call,
+    input: Tensor,  # noqa: A002
+    hx: Sequence[Any],
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
     batch_first: bool,
-) -> tuple[Tensor | None, ...]:  # fmt: skip
+) -> tuple[Tensor | None, ...]:
     _check(call, dropout, train, num_layers)
     # weights of the projection of the hidden state, whose size then is another one
     extra = hx[0].shape[2] != hx[1].shape[2]
 
     def layer(x: Tensor, weights: Sequence[Any], first: Sequence[Any], back: bool) -> Any:
-        given = weights[: -1 if extra else None]
-        bi, bh = given[2:] or (None, None)
+        own = weights[: -1 if extra else None]
+        bi, bh = own[2:] or (None, None)
         return topi.nn.lstm(
-            x, given[0], given[1], bi, bh, first[0], first[1], weights[-1] if extra else None,
+            x,
+            own[0],
+            own[1],
+            bi,
+            bh,
+            first[0],
+            first[1],
+            weights[-1] if extra else None,
             reverse=back,
-        )  # fmt: skip
+        )
 
     return _layers(
-        call, layer, input, hx, params, (4 if has_biases else 2) + extra, num_layers,
-        bidirectional, batch_first,
-    )  # fmt: skip
+        call,
+        layer,
+        input,
+        hx,
+        params,
+        (4 if has_biases else 2) + extra,
+        num_layers,
+        bidirectional,
+        batch_first,
+    )
 
 
 def gru(
-    call: Call, input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: bool,  # noqa: A002
-    num_layers: int, dropout: float, train: bool, bidirectional: bool, batch_first: bool,
-) -> tuple[Tensor | None, ...]:  # fmt: skip
+    call: Call,
+    input: Tensor,  # noqa: A002
+    hx: Tensor,
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[Tensor | None, ...]:
     _check(call, dropout, train, num_layers)
 
     def layer(x: Tensor, weights: Sequence[Any], first: Sequence[Any], back: bool) -> Any:
@@ -51,9 +80,16 @@ def gru(
         return [topi.nn.gru(x, weights[0], weights[1], bi, bh, first[0], reverse=back)]
 
     return _layers(
-        call, layer, input, [hx], params, 4 if has_biases else 2, num_layers, bidirectional,
+        call,
+        layer,
+        input,
+        [hx],
+        params,
+        4 if has_biases else 2,
+        num_layers,
+        bidirectional,
         batch_first,
-    )  # fmt: skip
+    )
 
 
 def _check(call: Call, dropout: float, train: bool, num_layers: int) -> None:
@@ -65,15 +101,22 @@ def _check(call: Call, dropout: float, train: bool, num_layers: int) -> None:
 
 
 def _layers(
-    call: Call, layer: Layer, sequence: Tensor, first: Sequence[Tensor],
-    params: Sequence[Tensor], each: int, num_layers: int, bidirectional: bool, batch_first: bool,
-) -> tuple[Tensor | None, ...]:  # fmt: skip
+    call: Call,
+    layer: Layer,
+    sequence: Tensor,
+    first: Sequence[Tensor],
+    params: Sequence[Tensor],
+    each: int,
+    num_layers: int,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[Tensor | None, ...]:
     """Return the states of the last layer, and the last ones of every layer, stacked."""
     x = swapaxes(sequence, 0, 1) if batch_first else sequence
     ways = 2 if bidirectional else 1
     last: list[list[Any]] = [[] for _ in first]
     for number in range(num_layers):
-        found = []
+        directions = []
         for way in range(ways):
             at = number * ways + way
             weights = params[at * each : (at + 1) * each]
@@ -81,12 +124,15 @@ def _layers(
             with name_prefix(f"l{number}{'r' * way}"):
                 states = layer(x, weights, starts, bool(way))
             # of the reversed sequence, element t is the state after t + 1 steps from the end
-            found.append(flip(states[0], 0) if way else states[0])
-            for kept, state in zip(last, states):
-                kept.append(state[-1])
+            directions.append(flip(states[0], 0) if way else states[0])
+            for ends_of_state, state in zip(last, states):
+                ends_of_state.append(state[-1])
         with name_prefix(f"l{number}"):
-            x = topi.concatenate(found, 2) if ways > 1 else found[0]
-    ends = [topi.stack(kept, 0) if used else None for kept, used in zip(last, call.used[1:])]
+            x = topi.concatenate(directions, 2) if ways > 1 else directions[0]
+    ends = [
+        topi.stack(ends_of_state, 0) if used else None
+        for ends_of_state, used in zip(last, call.used[1:])
+    ]
     return (swapaxes(x, 0, 1) if batch_first else x, *ends)
 
 

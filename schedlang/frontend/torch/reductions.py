@@ -10,7 +10,7 @@ from schedlang.arrays.elementwise import array
 from schedlang.arrays.moments import var as variance
 from schedlang.arrays.reductions import index_of
 from schedlang.compute.tensor import Tensor
-from schedlang.frontend.torch.calls import Call, Operator, combined, of_dtype
+from schedlang.frontend.torch.calls import Call, Operator, combine, of_dtype
 from schedlang.language.composed import norm_of
 from schedlang.tvm.topi.stages import wide_dtype
 
@@ -70,14 +70,14 @@ def _truth_over(fold: Callable[..., Tensor]) -> Operator:
 
     def operator(call: Call, x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
         alone = dim == [] or not x.ndim
-        # that of uint8 is uint8
+        # for uint8, PyTorch's result is uint8
         return of_dtype(_truth(x) if alone else fold(_truth(x), _axes(dim), keepdim), call.dtype)
 
     return operator
 
 
 def _truth(x: Tensor) -> Tensor:
-    return x if x.dtype == "bool" else combined("not_equal", x, 0)
+    return x if x.dtype == "bool" else combine("not_equal", x, 0)
 
 
 def var(call: Call, x: Tensor, dim: Any, correction: Any, keepdim: bool) -> Tensor:
@@ -90,23 +90,23 @@ def var_mean(call: Call, x: Tensor, dim: Any, correction: Any, keepdim: bool) ->
 
 
 def vector_norm(call: Call, x: Tensor, ord: Any, dim: Any, keepdim: bool) -> Tensor:  # noqa: A002
-    """The powers of short floats are float32: the square of 300 is no float16."""
+    """The powers of short floats are float32: the square of 300 does not fit in float16."""
     values, axes = of_dtype(x, wide_dtype(call.dtype)), _axes(dim)
     return of_dtype(_norm(values, ord, axes, keepdim), call.dtype)
 
 
 def _norm(values: Tensor, ord: Any, axes: Any, keepdim: bool) -> Tensor:  # noqa: A002
     if ord == 2:
-        squares = topi.sum(combined("multiply", values, values), axes, keepdim)
+        squares = topi.sum(combine("multiply", values, values), axes, keepdim)
         return array("norm", norm_of, squares)
     if ord == 1:
         return topi.sum(topi.abs(values), axes, keepdim)
     if ord == 0:
-        return topi.sum(topi.cast(combined("not_equal", values, 0), values.dtype), axes, keepdim)
+        return topi.sum(topi.cast(combine("not_equal", values, 0), values.dtype), axes, keepdim)
     if ord in (float("inf"), float("-inf")):
         fold = topi.max if ord > 0 else topi.min
         return fold(topi.abs(values), axes, keepdim)
-    powers = combined("power", topi.abs(values), float(ord))
+    powers = combine("power", topi.abs(values), float(ord))
     return array("norm", lambda total: norm_of(total, ord), topi.sum(powers, axes, keepdim))
 
 
@@ -122,10 +122,10 @@ def logsumexp(call: Call, x: Tensor, dim: Any, keepdim: bool) -> Tensor:
     axes = _axes(dim)
     top = topi.max(x, axes, True)
     finite = topi.where(topi.isfinite(top), top, 0)
-    terms = topi.exp(of_dtype(combined("subtract", x, finite), wide_dtype(call.dtype)))
+    terms = topi.exp(of_dtype(combine("subtract", x, finite), wide_dtype(call.dtype)))
     logs = topi.log(topi.sum(terms, axes, True))
-    found = of_dtype(combined("add", logs, finite), call.dtype)
-    return found if keepdim else topi.squeeze(found, axes)
+    result = of_dtype(combine("add", logs, finite), call.dtype)
+    return result if keepdim else topi.squeeze(result, axes)
 
 
 def cumsum(call: Call, x: Tensor, dim: int) -> Tensor:

@@ -56,32 +56,32 @@ def squeeze(call: Call, x: Tensor, dim: Any = None) -> Tensor:
 
 def expand(call: Call, x: Tensor, size: Sequence[Any]) -> Tensor:
     skipped = len(size) - x.ndim
-    kept = [
+    new_shape = [
         x.shape[k - skipped] if k >= skipped and isinstance(e, int) and e == -1 else e
         for k, e in enumerate(size)
     ]
-    return shaping.broadcast_to(x, kept)
+    return shaping.broadcast_to(x, new_shape)
 
 
 def slice_(call: Call, x: Tensor, dim: int, start: Any, end: Any, step: int) -> Tensor:
     last = None if isinstance(end, int) and end == _LAST else end
     if start in (None, 0) and last is None and step == 1:
         return x
-    taken = [slice(None)] * x.ndim
-    taken[dim] = slice(start, last, step)
-    return x[tuple(taken)]
+    items = [slice(None)] * x.ndim
+    items[dim] = slice(start, last, step)
+    return x[tuple(items)]
 
 
 def select(call: Call, x: Tensor, dim: int, index: Any) -> Tensor:
-    taken: list[Any] = [slice(None)] * x.ndim
-    taken[dim] = index
-    found = x[tuple(taken)]
+    items: list[Any] = [slice(None)] * x.ndim
+    items[dim] = index
+    part = x[tuple(items)]
     # the only dimension of a vector: an element, not a view
-    return found if isinstance(found, Tensor) else topi.full((), x.dtype, found)
+    return part if isinstance(part, Tensor) else topi.full((), x.dtype, part)
 
 
 def split(call: Call, x: Tensor, split_size: int, dim: int) -> tuple[Tensor, ...]:
-    """Parts of one size, of which the last one may be smaller."""
+    """Parts of one size; the last one may be smaller."""
     along = dim % x.ndim
     size = x.shape[along]
     if not isinstance(size, int):
@@ -110,11 +110,11 @@ def unbind(call: Call, x: Tensor, dim: int) -> tuple[Tensor, ...]:
 
 
 def cat(call: Call, tensors: list[Tensor], dim: int) -> Tensor:
-    """Empty vectors among tensors of more dimensions are left out, as PyTorch does."""
+    """Empty vectors among tensors of more dimensions are left out, as in PyTorch."""
     empty = [v.ndim == 1 and isinstance(v.shape[0], int) and not v.shape[0] for v in tensors]
-    kept = [v for v, is_empty in zip(tensors, empty) if not is_empty] or tensors[:1]
-    found = [of_dtype(v, call.dtype) for v in kept]
-    return found[0] if len(found) == 1 else concatenate(found, dim)
+    parts = [v for v, is_empty in zip(tensors, empty) if not is_empty] or tensors[:1]
+    converted = [of_dtype(v, call.dtype) for v in parts]
+    return converted[0] if len(converted) == 1 else concatenate(converted, dim)
 
 
 def stack(call: Call, tensors: list[Tensor], dim: int) -> Tensor:

@@ -57,16 +57,16 @@ def most_lanes(loop: For, target: Target) -> int:
     return target.vector_width(widest) * REGISTERS
 
 
-def _strip_mine(stmt: Stmt, job: LoopJob, kept: Buffers, around: For | None) -> Stmt:
+def _strip_mine(stmt: Stmt, job: LoopJob, sums: Buffers, around: For | None) -> Stmt:
     """Return ``stmt`` with its vectorized loops as vectors.
 
     ``kept`` are the buffers whose sums stay in registers, and ``around`` is the vectorized loop
     around it.
     """
     if isinstance(stmt, Kept):
-        kept = stmt.buffers
+        sums = stmt.buffers
     if not isinstance(stmt, For) or not becomes_lanes(stmt, job.target):
-        return with_held(stmt, lambda inner: _strip_mine(inner, job, kept, around))
+        return with_held(stmt, lambda inner: _strip_mine(inner, job, sums, around))
     if around is not None:
         raise BuildError(
             f"stage {stmt.stage} vectorizes {stmt.axis.name} inside the vectorized loop "
@@ -74,10 +74,10 @@ def _strip_mine(stmt: Stmt, job: LoopJob, kept: Buffers, around: For | None) -> 
         )
     assert isinstance(stmt.extent, int)
     most = most_lanes(stmt, job.target)
-    body = block_of(_strip_mine(stmt.body, job, kept, stmt))
+    body = block_of(_strip_mine(stmt.body, job, sums, stmt))
     whole, rest = divmod(stmt.extent, most)
     strips: list[Stmt] = []
-    if stmt.extent <= most or _is_written_out(stmt, whole, job.target, kept):
+    if stmt.extent <= most or _is_written_out(stmt, whole, job.target, sums):
         strips += [_lanes(stmt.axis, k * most, most, body) for k in range(whole)]
     else:
         start = Axis(stmt.axis.name, stmt.extent)

@@ -99,7 +99,7 @@ class Statements:
         return Function(name, tuple(parameters), tuple(body), number=number)
 
     def function_name(self, wanted: str) -> str:
-        """Return a short name for a function, other than that of the public function.
+        """Return a short name for a function, other than the name of the public function.
 
         An argument may have that name, since it hides the public function only locally.
         """

@@ -71,8 +71,8 @@ def _extent_hint(stage: Stage, axis: Axis, threads: int) -> str:
 def _kind(state: State, stage: Stage, axis: Axis, kind: str) -> Result:
     check_unannotated(state, stage, axis)
     _refuse_mixed_targets(state, stage, axis, kind)
-    made = state.updated(stage.with_(kinds={**stage.kinds, axis: kind}))
-    return without_conflict(made, state, stage.name, axis), None
+    after = state.updated(stage.with_(kinds={**stage.kinds, axis: kind}))
+    return without_conflict(after, state, stage.name, axis), None
 
 
 def _refuse_mixed_targets(state: State, stage: Stage, axis: Axis, kind: str) -> None:
@@ -80,8 +80,10 @@ def _refuse_mixed_targets(state: State, stage: Stage, axis: Axis, kind: str) -> 
     if kind in ("vectorize", "unroll"):
         return
     for other in state.stages.values():
-        for own, known in other.kinds.items():
-            if known in ("vectorize", "unroll") or (known == "parallel") == (kind == "parallel"):
+        for own, other_kind in other.kinds.items():
+            if other_kind in ("vectorize", "unroll") or (other_kind == "parallel") == (
+                kind == "parallel"
+            ):
                 continue
             mine, theirs = ("CPU", "GPU") if kind == "parallel" else ("GPU", "CPU")
             refuse(

@@ -33,7 +33,7 @@ OPERATORS = (
 def schedule_of(place: str, name: str, kind: str | None) -> Callable[..., Schedule]:
     """Return TVM's ``topi.<place>.<name>``, which schedules ``outs`` for the target ``kind``.
 
-    Without a kind, the target is that of the innermost ``with`` statement, or this CPU.
+    Without a kind, the target comes from the innermost ``with`` statement, or this CPU.
     """
 
     def schedule(outs: Any, *layout: Any) -> Schedule:

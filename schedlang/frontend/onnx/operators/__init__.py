@@ -1,8 +1,8 @@
 """ONNX's operators as calls of topi, one family a file.
 
-Each table maps the name of an operator to its function, by the opset in which the operator changed.
-A function takes a :class:`~schedlang.frontend.onnx.call.Call`, the inputs of the operator and its
-attributes, and returns tensors: its signature is that of the operator.
+Each table maps the name of an operator to its function, for each opset that changed the operator. A
+function takes a :class:`~schedlang.frontend.onnx.call.Call`, the inputs of the operator and its
+attributes, and returns tensors: it has the signature of the operator.
 """
 
 from __future__ import annotations
@@ -34,14 +34,26 @@ from schedlang.frontend.onnx.operators.table import Function, Table
 
 TABLES: dict[str, Table] = {
     DOMAIN: {
-        **activations.OPERATORS, **attention.OPERATORS, **choices.OPERATORS,
-        **convolutions.OPERATORS, **creation.OPERATORS, **elementwise.OPERATORS,
-        **images.OPERATORS, **indexing.OPERATORS, **joining.OPERATORS, **norms.OPERATORS,
-        **padding.OPERATORS, **pooling.OPERATORS, **products.OPERATORS, **quantized.OPERATORS,
-        **recurrent.OPERATORS, **reductions.OPERATORS, **shapes.OPERATORS,
+        **activations.OPERATORS,
+        **attention.OPERATORS,
+        **choices.OPERATORS,
+        **convolutions.OPERATORS,
+        **creation.OPERATORS,
+        **elementwise.OPERATORS,
+        **images.OPERATORS,
+        **indexing.OPERATORS,
+        **joining.OPERATORS,
+        **norms.OPERATORS,
+        **padding.OPERATORS,
+        **pooling.OPERATORS,
+        **products.OPERATORS,
+        **quantized.OPERATORS,
+        **recurrent.OPERATORS,
+        **reductions.OPERATORS,
+        **shapes.OPERATORS,
     },
     CLASSIC: classic.OPERATORS,
-}  # fmt: skip
+}
 
 
 def function_of(node: Node) -> Function:
@@ -56,9 +68,9 @@ def function_of(node: Node) -> Function:
         close = nearest(node.operator, table)
         hint = hint or "docs/networks.md lists those that have one."
         raise node.refused(f"{why}{close if why.startswith('this') else ''}", hint)
-    known = [version for version in versions if version <= node.version]
-    if not known:
+    older = [version for version in versions if version <= node.version]
+    if not older:
         raise node.refused(
             f"opset {node.version} has no such operator, which came in opset {min(versions)}"
         )
-    return versions[max(known)]
+    return versions[max(older)]

@@ -21,42 +21,60 @@ from schedlang.tvm.topi.stages import compute
 
 
 def attention(
-    call: Call, q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None = None,
-    past_key: Tensor | None = None, past_value: Tensor | None = None,
-    nonpad_kv_seqlen: Tensor | None = None, *, is_causal: int = 0,
-    kv_num_heads: int | None = None, left_window_size: int = -1, q_num_heads: int | None = None,
-    qk_matmul_output_mode: int = 0, right_window_size: int = -1, scale: float | None = None,
-    softcap: float = 0.0, softmax_precision: int | None = None,
-) -> Tensor:  # fmt: skip
+    call: Call,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    attn_mask: Tensor | None = None,
+    past_key: Tensor | None = None,
+    past_value: Tensor | None = None,
+    nonpad_kv_seqlen: Tensor | None = None,
+    *,
+    is_causal: int = 0,
+    kv_num_heads: int | None = None,
+    left_window_size: int = -1,
+    q_num_heads: int | None = None,
+    qk_matmul_output_mode: int = 0,
+    right_window_size: int = -1,
+    scale: float | None = None,
+    softcap: float = 0.0,
+    softmax_precision: int | None = None,
+) -> Tensor:
     """``softmax(q @ k.T * scale + mask) @ v`` of each head; scores of short floats are in float32.
 
-    A row of which the mask leaves no key is 0. Inputs are ``[batch, heads, rows, width]`` or
+    A row without a key that the mask allows is 0. Inputs are ``[batch, heads, rows, width]`` or
     ``[batch, rows, heads * width]``.
     """
     call.only_outputs(1, "present_key, present_value and qk_matmul_output")
-    for given, what in ((past_key, "past_key"), (past_value, "past_value"),
-                        (nonpad_kv_seqlen, "nonpad_kv_seqlen")):  # fmt: skip
-        if given is not None:
-            raise call.refused(f"its input {what!r} has no form here",
-                               "Export the model without a cache of keys and values.")  # fmt: skip
+    for cache, what in (
+        (past_key, "past_key"),
+        (past_value, "past_value"),
+        (nonpad_kv_seqlen, "nonpad_kv_seqlen"),
+    ):
+        if cache is not None:
+            raise call.refused(
+                f"its input {what!r} has no form here",
+                "Export the model without a cache of keys and values.",
+            )
     if softcap or left_window_size >= 0 or right_window_size >= 0:
-        raise call.refused("softcap and windows of keys have no form here",
-                           "Give a window as its mask.")  # fmt: skip
+        raise call.refused(
+            "softcap and windows of keys have no form here", "Give a window as its mask."
+        )
     check_dtypes(call, q, k, v)
     flat = q.ndim == 3
     query = _heads(call, q, q_num_heads, "q_num_heads")
     key, value = (_heads(call, x, kv_num_heads, "kv_num_heads") for x in (k, v))
     if attn_mask is None:
         causal = "TopLeft" if is_causal else None
-        made = topi.nn.attention(query, key, value, None, scale, causal, online=False)
-        by_head = transpose(call.main(made), (0, 2, 1, 3))
+        attended = topi.nn.attention(query, key, value, None, scale, causal, online=False)
+        by_head = transpose(call.main(attended), (0, 2, 1, 3))
     else:
         bias = _bias(call, attn_mask, query, key, bool(is_causal))
-        made = topi.nn.attention(query, key, value, bias, scale, online=False)
-        by_head = zero_unseen(transpose(call.main(made), (0, 2, 1, 3)), bias)
+        attended = topi.nn.attention(query, key, value, bias, scale, online=False)
+        by_head = zero_unseen(transpose(call.main(attended), (0, 2, 1, 3)), bias)
     if not flat:
         return by_head
-    batch, rows, heads, columns = made.shape
+    batch, rows, heads, columns = attended.shape
     return reshape(transpose(by_head, (0, 2, 1, 3)), (batch, rows, heads * columns))
 
 
@@ -83,8 +101,8 @@ def _bias(call: Call, mask: Tensor, query: Tensor, key: Tensor, causal: bool) ->
     wide = mask if mask.ndim == 4 else expand_dims(mask, tuple(range(4 - mask.ndim)))
     never: Any = -infinity(query.dtype)
     if wide.dtype == "bool":
-        kept: Any = const(0, query.dtype)
-        wide = array("mask", lambda m: select(m, kept, never), wide)
+        zero: Any = const(0, query.dtype)
+        wide = array("mask", lambda m: select(m, zero, never), wide)
     *lead, rows, own = wide.shape
     keys = key.shape[1]
     short = call.version >= 24 and isinstance(own, int) and isinstance(keys, int) and own < keys

@@ -21,32 +21,39 @@ def where(call: Call, condition: Value, x: Value, y: Value) -> Any:
 
 
 def clip_to_numbers(
-    call: Call, input: Tensor, *, min: float | None = None, max: float | None = None  # noqa: A002
+    call: Call,
+    input: Tensor,  # noqa: A002
+    *,
+    min: float | None = None,  # noqa: A002
+    max: float | None = None,  # noqa: A002
 ) -> Tensor:
-    """A bound that is left out is that of float32 in ONNX, which changes infinities alone."""
+    """A bound that is left out is the largest float32 in ONNX, which changes infinities alone."""
     return _clipped(input, min, max)
 
 
 def clip(
-    call: Call, input: Tensor, min: Value | None = None, max: Value | None = None  # noqa: A002
+    call: Call,
+    input: Tensor,  # noqa: A002
+    min: Value | None = None,  # noqa: A002
+    max: Value | None = None,  # noqa: A002
 ) -> Tensor:
-    """Where ``min`` is more than ``max``, all elements are ``max``."""
+    """If ``min`` is more than ``max``, all elements are ``max``."""
     check_dtypes(call, *(v for v in (input, min, max) if v is not None))
-    known = [_bound(v) for v in (min, max)]
-    if all(v is None or k is not None for v, k in zip((min, max), known)):
-        return _clipped(input, *known)
-    made = input
+    bounds = [_bound(v) for v in (min, max)]
+    if all(v is None or k is not None for v, k in zip((min, max), bounds)):
+        return _clipped(input, *bounds)
+    clipped = input
     for bound, function in ((min, topi.maximum), (max, topi.minimum)):
         if bound is not None:
             if call.tensor(bound).ndim:
                 raise call.refused("its bounds must be scalars")
-            made = function(made, call.tensor(bound))
-    return made
+            clipped = function(clipped, call.tensor(bound))
+    return clipped
 
 
 def _bound(value: Value | None) -> Any:
-    found = number(value) if isinstance(value, Known) else None
-    return found.value if isinstance(found, Const) else None
+    constant = number(value) if isinstance(value, Known) else None
+    return constant.value if isinstance(constant, Const) else None
 
 
 def _clipped(x: Tensor, low: Any, high: Any) -> Tensor:
@@ -60,13 +67,19 @@ def _clipped(x: Tensor, low: Any, high: Any) -> Tensor:
 
 
 def dropout(
-    call: Call, data: Tensor, ratio: Value | None = None, training_mode: Known | None = None, *,
+    call: Call,
+    data: Tensor,
+    ratio: Value | None = None,
+    training_mode: Known | None = None,
+    *,
     seed: int = 0,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """At inference every element stays."""
     if training_mode is not None and training_mode.array.any():
-        raise call.refused("it is in training mode, in which it drops elements at random",
-                           "Export the model for inference.")  # fmt: skip
+        raise call.refused(
+            "it is in training mode, in which it drops elements at random",
+            "Export the model for inference.",
+        )
     call.only_outputs(1, "mask")
     return data
 

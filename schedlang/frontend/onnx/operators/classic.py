@@ -19,15 +19,18 @@ from schedlang.language.construct import select
 
 
 def zip_map(
-    call: Call, x: Value, *, classlabels_int64s: list[int] | None = None,
+    call: Call,
+    x: Value,
+    *,
+    classlabels_int64s: list[int] | None = None,
     classlabels_strings: list[str] | None = None,
-) -> Value:  # fmt: skip
-    """The tensor of probabilities, of which the operator makes a dict for each row."""
+) -> Value:
+    """The tensor of probabilities, which the operator turns into a dict for each row."""
     return x
 
 
 def array_feature_extractor(call: Call, x: Tensor, y: Value) -> Tensor:
-    """Elements of the last dimension; those of a vector are one row."""
+    """Elements of the last dimension; elements of a vector are one row."""
     if y.dtype != "int64":
         raise call.refused(f"its indices are {y.dtype}, but must be int64")
     data = reshape(x, (1, x.shape[0])) if x.ndim == 1 else x
@@ -48,15 +51,15 @@ def scaler(
     return data if factor is None else topi.multiply(data, factor)
 
 
-def _parameter(call: Call, x: Tensor, given: list[float] | None, what: str) -> Any:
-    if given is None:
+def _parameter(call: Call, x: Tensor, numbers: list[float] | None, what: str) -> Any:
+    if numbers is None:
         return None
-    if len(given) != 1 and (not x.ndim or len(given) != x.shape[-1]):
+    if len(numbers) != 1 and (not x.ndim or len(numbers) != x.shape[-1]):
         raise call.refused(
-            f"its attribute {what!r} has {len(given)} numbers for an input of shape {x.shape}"
+            f"its attribute {what!r} has {len(numbers)} numbers for an input of shape {x.shape}"
         )
-    found = Known(f"{call.node.name}.{what}", np.array(given, "float32"), "float32")
-    return call.operands(x, found)[1]
+    constant = Known(f"{call.node.name}.{what}", np.array(numbers, "float32"), "float32")
+    return call.operands(x, constant)[1]
 
 
 def normalizer(call: Call, x: Tensor, *, norm: str = "MAX") -> Tensor:
@@ -76,25 +79,39 @@ def normalizer(call: Call, x: Tensor, *, norm: str = "MAX") -> Tensor:
 
 
 def linear_regressor(
-    call: Call, x: Tensor, *, coefficients: list[float] | None = None,
-    intercepts: list[float] | None = None, post_transform: str = "NONE", targets: int = 1,
-) -> Tensor:  # fmt: skip
+    call: Call,
+    x: Tensor,
+    *,
+    coefficients: list[float] | None = None,
+    intercepts: list[float] | None = None,
+    post_transform: str = "NONE",
+    targets: int = 1,
+) -> Tensor:
     return _linear(call, x, coefficients, intercepts, targets, post_transform)
 
 
 def linear_classifier(
-    call: Call, x: Tensor, *, coefficients: list[float], classlabels_ints: list[int] | None = None,
-    classlabels_strings: list[str] | None = None, intercepts: list[float] | None = None,
-    multi_class: int = 0, post_transform: str = "NONE",
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+    call: Call,
+    x: Tensor,
+    *,
+    coefficients: list[float],
+    classlabels_ints: list[int] | None = None,
+    classlabels_strings: list[str] | None = None,
+    intercepts: list[float] | None = None,
+    multi_class: int = 0,
+    post_transform: str = "NONE",
+) -> tuple[Tensor, Tensor]:
     """The label of the largest score, and the scores."""
     if classlabels_ints is None:
-        raise call.refused("its labels are strings, which have no dtype here",
-                           "Train the model with integers for labels.")  # fmt: skip
+        raise call.refused(
+            "its labels are strings, which have no dtype here",
+            "Train the model with integers for labels.",
+        )
     count = len(classlabels_ints)
     if count < 3 or len(coefficients) % count:
-        raise call.refused(f"with {count} labels and {len(coefficients)} coefficients it has no "
-                           "form here")  # fmt: skip
+        raise call.refused(
+            f"with {count} labels and {len(coefficients)} coefficients it has no form here"
+        )
     scores = _linear(call, x, coefficients, intercepts, count, "NONE")
     labels = call.tensor(
         Known(f"{call.node.name}.labels", np.array(classlabels_ints, "int64"), "int64")
@@ -104,24 +121,28 @@ def linear_classifier(
 
 
 def _linear(
-    call: Call, x: Tensor, coefficients: list[float] | None, intercepts: list[float] | None,
-    targets: int, post: str,
-) -> Tensor:  # fmt: skip
+    call: Call,
+    x: Tensor,
+    coefficients: list[float] | None,
+    intercepts: list[float] | None,
+    targets: int,
+    post: str,
+) -> Tensor:
     features = x.shape[-1] if x.ndim == 2 else None
-    given = coefficients or []
-    if not isinstance(features, int) or targets < 1 or len(given) != targets * features:
+    numbers = coefficients or []
+    if not isinstance(features, int) or targets < 1 or len(numbers) != targets * features:
         raise call.refused(
-            f"{len(given)} coefficients are not {targets} rows for an input of shape {x.shape}"
+            f"{len(numbers)} coefficients are not {targets} rows for an input of shape {x.shape}"
         )
     data = x if x.dtype == "float32" else topi.cast(x, "float32")
-    rows = np.array(given, "float32").reshape(targets, features)
-    made = topi.nn.dense(data, call.tensor(Known(f"{call.node.name}.weight", rows, "float32")))
+    rows = np.array(numbers, "float32").reshape(targets, features)
+    product = topi.nn.dense(data, call.tensor(Known(f"{call.node.name}.weight", rows, "float32")))
     if intercepts is not None:
         if len(intercepts) not in (1, targets):
             raise call.refused(f"it has {len(intercepts)} intercepts for {targets} targets")
         bias = Known(f"{call.node.name}.bias", np.array(intercepts, "float32"), "float32")
-        made = topi.add(made, call.operands(made, bias)[1])
-    return _transformed(call, made, post)
+        product = topi.add(product, call.operands(product, bias)[1])
+    return _transformed(call, product, post)
 
 
 def _transformed(call: Call, scores: Tensor, post: str) -> Tensor:

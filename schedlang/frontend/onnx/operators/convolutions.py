@@ -13,15 +13,23 @@ from schedlang.frontend.onnx.operators.windows import Windows, windows
 
 
 def conv(
-    call: Call, x: Tensor, w: Tensor, b: Tensor | None = None, *, auto_pad: str = "NOTSET",
-    dilations: list[int] | None = None, group: int = 1, kernel_shape: list[int] | None = None,
-    pads: list[int] | None = None, strides: list[int] | None = None,
-) -> Tensor:  # fmt: skip
+    call: Call,
+    x: Tensor,
+    w: Tensor,
+    b: Tensor | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: list[int] | None = None,
+    group: int = 1,
+    kernel_shape: list[int] | None = None,
+    pads: list[int] | None = None,
+    strides: list[int] | None = None,
+) -> Tensor:
     _check(call, x, w, b, kernel_shape)
     slid = windows(call, x.shape[2:], w.shape[2:], strides, dilations, pads, auto_pad)
     wide = dtypes.computed(x.dtype)
-    made = convolve(x, w, slid.strides, slid.pads, slid.dilations, group, wide)
-    return call.biased(made, as_column(b, x.ndim - 2), x.dtype)
+    convolved = convolve(x, w, slid.strides, slid.pads, slid.dilations, group, wide)
+    return call.biased(convolved, as_column(b, x.ndim - 2), x.dtype)
 
 
 def _check(
@@ -40,20 +48,36 @@ def _check(
 
 
 def conv_transpose(
-    call: Call, x: Tensor, w: Tensor, b: Tensor | None = None, *, auto_pad: str = "NOTSET",
-    dilations: list[int] | None = None, group: int = 1, kernel_shape: list[int] | None = None,
-    output_padding: list[int] | None = None, output_shape: list[int] | None = None,
-    pads: list[int] | None = None, strides: list[int] | None = None,
-) -> Tensor:  # fmt: skip
+    call: Call,
+    x: Tensor,
+    w: Tensor,
+    b: Tensor | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: list[int] | None = None,
+    group: int = 1,
+    kernel_shape: list[int] | None = None,
+    output_padding: list[int] | None = None,
+    output_shape: list[int] | None = None,
+    pads: list[int] | None = None,
+    strides: list[int] | None = None,
+) -> Tensor:
     _check(call, x, w, b, kernel_shape)
     count = x.ndim - 2
     same = auto_pad in ("SAME_UPPER", "SAME_LOWER")
-    slid = windows(call, x.shape[2:], w.shape[2:], strides, dilations, pads,
-                   "NOTSET" if same or output_shape is not None else auto_pad)  # fmt: skip
+    slid = windows(
+        call,
+        x.shape[2:],
+        w.shape[2:],
+        strides,
+        dilations,
+        pads,
+        "NOTSET" if same or output_shape is not None else auto_pad,
+    )
     extra = list(output_padding or [0] * count)
     if len(extra) != count:
         raise call.refused(f"its attribute 'output_padding' has {len(extra)} numbers, not {count}")
-    # weights between which zeros lie are those of a dilated convolution
+    # a dilated convolution has zeros between its weights
     weights = topi.nn.dilate(w, (1, 1, *slid.dilations)) if max(slid.dilations) > 1 else w
     widths = slid.pads
     if output_shape is not None or same:
@@ -64,8 +88,8 @@ def conv_transpose(
             "Export the model with a transposed convolution of two dimensions.",
         )
     wide = dtypes.computed(x.dtype)
-    made = convolve_transposed(x, weights, slid.strides, widths, extra, group, wide)
-    return call.biased(made, as_column(b, count), x.dtype)
+    convolved = convolve_transposed(x, weights, slid.strides, widths, extra, group, wide)
+    return call.biased(convolved, as_column(b, count), x.dtype)
 
 
 def _from_shape(
@@ -73,8 +97,8 @@ def _from_shape(
 ) -> tuple[int, ...]:
     """Return the pads that lead to an output of ``shape``; by default of stride times the input."""
     before, after = [], []
-    # a shape of all dimensions has those of batch and channels first
-    wanted = list(shape or [])[-(x.ndim - 2) :]
+    # a shape of all dimensions begins with batch and channels
+    spatial = list(shape or [])[-(x.ndim - 2) :]
     for k, (size, kernel, s, d) in enumerate(
         zip(x.shape[2:], slid.kernel, slid.strides, slid.dilations)
     ):
@@ -83,9 +107,9 @@ def _from_shape(
                 f"the extent {size} of its input is symbolic, but decides its padding",
                 "Import the model with a number for this size: shapes={...}.",
             )
-        if shape is not None and len(wanted) != x.ndim - 2:
+        if shape is not None and len(spatial) != x.ndim - 2:
             raise call.refused(f"its attribute 'output_shape' is {shape}, of another rank")
-        target = wanted[k] if shape is not None else size * s
+        target = spatial[k] if shape is not None else size * s
         total = s * (size - 1) + extra[k] + (kernel - 1) * d + 1 - target
         if total < 0:
             raise call.refused(

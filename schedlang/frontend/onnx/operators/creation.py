@@ -22,30 +22,38 @@ from schedlang.language.construct import cast, const, select
 from schedlang.tvm.topi.stages import compute
 
 
-def known(array: np.ndarray, dtype: str = "") -> Known:
+def as_known(array: np.ndarray, dtype: str = "") -> Known:
     """Return an array that is known at import, as the result of a node."""
     return Known("", array, dtype or array.dtype.name)
 
 
 def constant(
-    call: Call, *, value: np.ndarray | None = None, value_float: float | None = None,
-    value_floats: list[float] | None = None, value_int: int | None = None,
-    value_ints: list[int] | None = None, value_string: str | None = None,
+    call: Call,
+    *,
+    value: np.ndarray | None = None,
+    value_float: float | None = None,
+    value_floats: list[float] | None = None,
+    value_int: int | None = None,
+    value_ints: list[int] | None = None,
+    value_string: str | None = None,
     value_strings: list[str] | None = None,
-) -> Known:  # fmt: skip
+) -> Known:
     if value_string is not None or value_strings is not None:
         raise call.refused("its value is a string, which has no dtype here")
-    given = [
+    values = [
         v if dtype is None else np.array(v, dtype)
         for v, dtype in (
-            (value, None), (value_float, "float32"), (value_floats, "float32"),
-            (value_int, "int64"), (value_ints, "int64"),
+            (value, None),
+            (value_float, "float32"),
+            (value_floats, "float32"),
+            (value_int, "int64"),
+            (value_ints, "int64"),
         )
         if v is not None
-    ]  # fmt: skip
-    if len(given) != 1:
-        raise call.refused(f"it has {len(given)} values, but must have one")
-    return known(np.asarray(given[0]))
+    ]
+    if len(values) != 1:
+        raise call.refused(f"it has {len(values)} values, but must have one")
+    return as_known(np.asarray(values[0]))
 
 
 def constant_of_shape(call: Call, input: Known, *, value: np.ndarray | None = None) -> Any:  # noqa: A002
@@ -55,7 +63,7 @@ def constant_of_shape(call: Call, input: Known, *, value: np.ndarray | None = No
         raise call.refused(f"its attribute 'value' has {filler.size} elements, not one")
     numbers = _numbers(call, shape)
     if numbers is not None and math.prod(numbers) <= MOST_FOLDED:
-        return known(np.full(numbers, filler.reshape(-1)[0], filler.dtype))
+        return as_known(np.full(numbers, filler.reshape(-1)[0], filler.dtype))
     return topi.full(tuple(shape), filler.dtype.name, filler.reshape(-1)[0].item())
 
 
@@ -63,20 +71,20 @@ def _numbers(call: Call, shape: Sequence[Extent]) -> tuple[int, ...] | None:
     """Return a shape as numbers; ``None`` if it has a symbolic size."""
     call.check_ndim(len(shape))
     check_dims([e for e in shape if isinstance(e, int)], str(call.node))
-    found = tuple(e for e in shape if isinstance(e, int))
-    return found if len(found) == len(shape) else None
+    numbers = tuple(e for e in shape if isinstance(e, int))
+    return numbers if len(numbers) == len(shape) else None
 
 
 def shape(call: Call, data: Value, *, start: int = 0, end: int | None = None) -> Known:
     """The extents are known at import, also where they are symbolic sizes."""
-    return known(vector(data.shape[slice(start, end)]), "int64")
+    return as_known(vector(data.shape[slice(start, end)]), "int64")
 
 
 def size(call: Call, data: Value) -> Known:
     count = size_of(data.shape)
-    found = np.empty((), object if isinstance(count, Expr) else "int64")
-    found[...] = count
-    return known(found, "int64")
+    number = np.empty((), object if isinstance(count, Expr) else "int64")
+    number[...] = count
+    return as_known(number, "int64")
 
 
 def range_(
@@ -97,7 +105,7 @@ def range_(
         raise call.refused(f"it has {steps:,.0f} elements, more than 2**33")
     count = math.ceil(max(steps, 0))
     if count <= MOST_FOLDED:
-        return known((np.arange(count) * step + first).astype(array_dtype(dtype)))
+        return as_known((np.arange(count) * step + first).astype(array_dtype(dtype)))
     return _spaced(first, step, count, dtype)
 
 

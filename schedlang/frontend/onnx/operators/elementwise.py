@@ -20,13 +20,13 @@ from schedlang.language.construct import binary, const
 
 def check_dtypes(call: Call, *values: Value) -> str:
     """Return the dtype of values that must have one, as ONNX asks."""
-    found = list(dict.fromkeys(v.dtype for v in values))
-    if len(found) > 1:
+    kinds = list(dict.fromkeys(v.dtype for v in values))
+    if len(kinds) > 1:
         raise call.refused(
-            f"its inputs are {' and '.join(found)}, but must have one type",
+            f"its inputs are {' and '.join(kinds)}, but must have one type",
             "A Cast node converts one of them.",
         )
-    return found[0]
+    return kinds[0]
 
 
 def _pairs(function: Callable[[Any, Any], Any]) -> Function:
@@ -104,8 +104,8 @@ def power(call: Call, x: Value, y: Value) -> Any:
             return {0.5: topi.sqrt, -0.5: topi.rsqrt, -1: _reciprocal}[value](base)
     if dtypes.is_float(x.dtype) and y.dtype != x.dtype:
         y = topi.cast(call.tensor(y), x.dtype)
-    made = topi.power(*call.operands(x, y))
-    return made if made.dtype == x.dtype else topi.cast(made, x.dtype)
+    result = topi.power(*call.operands(x, y))
+    return result if result.dtype == x.dtype else topi.cast(result, x.dtype)
 
 
 def _reciprocal(x: Tensor) -> Tensor:

@@ -25,25 +25,44 @@ _LARGEST = 10_000
 
 
 def resize(
-    call: Call, x: Tensor, roi: Known | None = None, scales: Known | None = None,
-    sizes: Known | None = None, *, antialias: int = 0, axes: list[int] | None = None,
-    coordinate_transformation_mode: str = "half_pixel", cubic_coeff_a: float = -0.75,
-    exclude_outside: int = 0, extrapolation_value: float = 0.0,
-    keep_aspect_ratio_policy: str = "stretch", mode: str = "nearest",
+    call: Call,
+    x: Tensor,
+    roi: Known | None = None,
+    scales: Known | None = None,
+    sizes: Known | None = None,
+    *,
+    antialias: int = 0,
+    axes: list[int] | None = None,
+    coordinate_transformation_mode: str = "half_pixel",
+    cubic_coeff_a: float = -0.75,
+    exclude_outside: int = 0,
+    extrapolation_value: float = 0.0,
+    keep_aspect_ratio_policy: str = "stretch",
+    mode: str = "nearest",
     nearest_mode: str = "round_prefer_floor",
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """``roi`` and ``extrapolation_value`` are for ``tf_crop_and_resize``, which is refused."""
     if antialias and mode != "nearest":
         raise call.refused("with antialias=1 it has no form here")
     if keep_aspect_ratio_policy != "stretch" and sizes is not None and sizes.array.size:
-        raise call.refused(f"keep_aspect_ratio_policy={keep_aspect_ratio_policy!r:.40} has no form "
-                           "here", "Give the sizes themselves.")  # fmt: skip
+        raise call.refused(
+            f"keep_aspect_ratio_policy={keep_aspect_ratio_policy!r:.40} has no form here",
+            "Give the sizes themselves.",
+        )
     dims = axis_numbers(None if axes is None else tuple(axes), x.ndim, str(call.node), "axes")
     factors, wanted = _targets(call, x, dims, scales, sizes)
     return _resized(
-        call, x, dims, factors, wanted, mode, coordinate_transformation_mode, nearest_mode,
-        cubic_coeff_a, exclude_outside,
-    )  # fmt: skip
+        call,
+        x,
+        dims,
+        factors,
+        wanted,
+        mode,
+        coordinate_transformation_mode,
+        nearest_mode,
+        cubic_coeff_a,
+        exclude_outside,
+    )
 
 
 def resize_by_scales(call: Call, x: Tensor, scales: Known, *, mode: str = "nearest") -> Tensor:
@@ -58,8 +77,18 @@ def resize_by_scales(call: Call, x: Tensor, scales: Known, *, mode: str = "neare
     by = scales.array.ravel().tolist()
     for smaller, rounding in ((True, "ceil"), (False, "floor")):
         some = [k for k in dims if (by[k] < 1) == smaller]
-        x = _resized(call, x, some, [factors[k] for k in some], [wanted[k] for k in some], mode,
-                     "asymmetric", rounding, -0.75, 0)  # fmt: skip
+        x = _resized(
+            call,
+            x,
+            some,
+            [factors[k] for k in some],
+            [wanted[k] for k in some],
+            mode,
+            "asymmetric",
+            rounding,
+            -0.75,
+            0,
+        )
     return x
 
 
@@ -75,8 +104,10 @@ def upsample_by_attribute(
 
 def _upsampled(call: Call, x: Tensor, scales: Sequence[float], mode: str) -> Tensor:
     if min(scales, default=1) < 1:
-        raise call.refused(f"one of its scales is {min(scales)}, and must be 1 or more",
-                           "Resize makes images smaller.")  # fmt: skip
+        raise call.refused(
+            f"one of its scales is {min(scales)}, and must be 1 or more",
+            "Resize makes images smaller.",
+        )
     dims = tuple(range(x.ndim))
     factors, wanted = _scaled(call, x, dims, scales)
     return _resized(call, x, dims, factors, wanted, mode, "asymmetric", "floor", -0.75, 0)
@@ -89,7 +120,7 @@ def upsample_ended(call: Call, x: Tensor, scales: Known, *, mode: str = "nearest
 def _targets(
     call: Call, x: Tensor, dims: Sequence[int], scales: Known | None, sizes: Known | None
 ) -> tuple[list[Fraction | None], list[Any]]:
-    """Return the factor by which each dimension is sampled, and its new extent."""
+    """Return the sampling factor of each dimension, and its new extent."""
     if sizes is not None and sizes.array.size:
         if scales is not None and scales.array.size:
             raise call.refused("it has both scales and sizes")
@@ -130,22 +161,34 @@ def _scaled(
 
 
 def _resized(
-    call: Call, x: Tensor, dims: Sequence[int], factors: Sequence[Fraction | None],
-    wanted: Sequence[Any], mode: str, coordinates: str, rounding: str, alpha: float, exclude: int,
-) -> Tensor:  # fmt: skip
-    for given, what, choices in (
-        (mode, "mode", tuple(_METHODS)), (coordinates, "coordinate_transformation_mode", _MODES),
+    call: Call,
+    x: Tensor,
+    dims: Sequence[int],
+    factors: Sequence[Fraction | None],
+    wanted: Sequence[Any],
+    mode: str,
+    coordinates: str,
+    rounding: str,
+    alpha: float,
+    exclude: int,
+) -> Tensor:
+    for value, what, choices in (
+        (mode, "mode", tuple(_METHODS)),
+        (coordinates, "coordinate_transformation_mode", _MODES),
         (rounding, "nearest_mode", _ROUNDINGS),
-    ):  # fmt: skip
-        if given not in choices:
-            raise call.refused(f"its attribute {what!r} is {given!r:.40}, which has no form here",
-                               f"Those that have one are {', '.join(choices)}.")  # fmt: skip
+    ):
+        if value not in choices:
+            raise call.refused(
+                f"its attribute {what!r} is {value!r:.40}, which has no form here",
+                f"Those that have one are {', '.join(choices)}.",
+            )
     # letters of the layout are given in the order of dimensions, and axes come in any
     by_dim = sorted(zip(dims, factors, wanted), key=lambda row: row[0])
     changed = {
-        k: (factor, new) for k, factor, new in by_dim
+        k: (factor, new)
+        for k, factor, new in by_dim
         if factor is not None or not _is(x.shape[k], new)
-    }  # fmt: skip
+    }
     if not changed:
         return x
     if len(changed) > 3:
@@ -167,9 +210,17 @@ def _resized(
             for k, (factor, new) in changed.items()
         ]
     return RESIZES[len(changed)](
-        x, None, [new for _, new in resizes], layout, _METHODS[mode], coordinates,
-        rounding if mode == "nearest" else "", alpha, exclude, scales=given_scales,
-    )  # fmt: skip
+        x,
+        None,
+        [new for _, new in resizes],
+        layout,
+        _METHODS[mode],
+        coordinates,
+        rounding if mode == "nearest" else "",
+        alpha,
+        exclude,
+        scales=given_scales,
+    )
 
 
 def _is(extent: Any, new: Any) -> bool:

@@ -26,11 +26,11 @@ def gather(call: Call, data: Tensor, indices: Value, *, axis: int = 0) -> Tensor
     if isinstance(indices, Known) and not indices.symbolic:
         _check_range(call, indices, data.shape[along])
         if not indices.ndim:
-            taken: list[Any] = [slice(None)] * data.ndim
-            taken[along] = int(indices.array)
-            found = data[tuple(taken)]
+            items: list[Any] = [slice(None)] * data.ndim
+            items[along] = int(indices.array)
+            part = data[tuple(items)]
             # of a vector it is an element
-            return found if isinstance(found, Tensor) else topi.full((), data.dtype, found)
+            return part if isinstance(part, Tensor) else topi.full((), data.dtype, part)
     return topi.take(data, call.tensor(indices), along, mode="wrap")
 
 
@@ -49,7 +49,7 @@ def _check_range(call: Call, indices: Known, size: Extent) -> None:
 
 
 def _from_start(indices: Tensor, size: Extent) -> Tensor:
-    """Return indices of which negative ones are those from the start."""
+    """Return the indices, with negative ones counted from the start instead."""
     return array("index", lambda i: select(i < 0, i + cast(as_expr(size), i.dtype), i), indices)
 
 
@@ -80,7 +80,7 @@ def gather_elements(call: Call, data: Tensor, indices: Value, *, axis: int = 0) 
 
 
 def gather_nd(call: Call, data: Tensor, indices: Value, *, batch_dims: int = 0) -> Tensor:
-    """The last dimension of ``indices`` are those of an element, or of a part of the data.
+    """The last dimension of ``indices`` is the index of an element, or of a part of the data.
 
     An index that is out of range counts around in its dimension.
     """
@@ -98,24 +98,24 @@ def gather_nd(call: Call, data: Tensor, indices: Value, *, batch_dims: int = 0) 
             _check_range(call, Known("", indices.array[..., k], indices.dtype), size)
 
     def place(*at: Axis) -> Expr:
-        index, found = cast(chosen.element(tuple(at)), "int64"), as_expr(sizes[-1])
+        index, extent_here = cast(chosen.element(tuple(at)), "int64"), as_expr(sizes[-1])
         for k in range(count - 2, -1, -1):
-            found = select(at[-1].equal(k), as_expr(sizes[k]), found)
-        return index % found
+            extent_here = select(at[-1].equal(k), as_expr(sizes[k]), extent_here)
+        return index % extent_here
 
     places = compute("index", chosen.shape, place)
     return topi.gather_nd(data, moveaxis(places, -1, 0), batch_dims)
 
 
 def one_hot(call: Call, indices: Tensor, depth: Known, values: Tensor, *, axis: int = -1) -> Tensor:
-    """``values`` are that of the other elements, and that of the one chosen."""
-    found = depth.items()
-    wrong = len(found) != 1 or isinstance(found[0], Expr) or not math.isfinite(found[0])
-    if wrong or found[0] != int(found[0]) or found[0] < 1:
+    """``values`` are the value of the other elements, and the value of the one chosen."""
+    numbers = depth.items()
+    wrong = len(numbers) != 1 or isinstance(numbers[0], Expr) or not math.isfinite(numbers[0])
+    if wrong or numbers[0] != int(numbers[0]) or numbers[0] < 1:
         raise call.refused("its depth must be one number of 1 or more, known at import")
     if values.shape != (2,):
         raise call.refused(f"its values have shape {values.shape}, but must be two")
-    count = int(found[0])
+    count = int(numbers[0])
     wide = indices if indices.dtype in ("int32", "int64") else topi.cast(indices, "int64")
     along = axis_number(axis, indices.ndim + 1, str(call.node))
     places = expand_dims(_from_start(wide, count), along)

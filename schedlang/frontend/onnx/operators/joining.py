@@ -34,10 +34,14 @@ def split_of_attribute(
 
 
 def split(
-    call: Call, input: Tensor, split: Known | None = None, *, axis: int = 0,  # noqa: A002
+    call: Call,
+    input: Tensor,  # noqa: A002
+    split: Known | None = None,
+    *,
+    axis: int = 0,
     num_outputs: int | None = None,
-) -> list[Tensor]:  # fmt: skip
-    """Equal parts, of which the last may be smaller, or parts of the sizes ``split``."""
+) -> list[Tensor]:
+    """Equal parts, with a last one that may be smaller, or parts of the sizes ``split``."""
     sizes = None if split is None else call.integers(split, "split")
     if sizes is not None and num_outputs is not None:
         raise call.refused("it has both 'split' and 'num_outputs'")
@@ -82,20 +86,31 @@ def slice_of_attribute(
 
 
 def slice_(
-    call: Call, data: Tensor, starts: Known, ends: Known, axes: Known | None = None,
+    call: Call,
+    data: Tensor,
+    starts: Known,
+    ends: Known,
+    axes: Known | None = None,
     steps: Known | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     return _sliced(
-        call, data, call.sizes(starts, "starts"), call.sizes(ends, "ends"),
+        call,
+        data,
+        call.sizes(starts, "starts"),
+        call.sizes(ends, "ends"),
         None if axes is None else call.integers(axes, "axes"),
         None if steps is None else call.integers(steps, "steps"),
-    )  # fmt: skip
+    )
 
 
 def _sliced(
-    call: Call, data: Tensor, starts: Sequence[Extent], ends: Sequence[Extent],
-    axes: Sequence[int] | None, steps: Sequence[int] | None,
-) -> Tensor:  # fmt: skip
+    call: Call,
+    data: Tensor,
+    starts: Sequence[Extent],
+    ends: Sequence[Extent],
+    axes: Sequence[int] | None,
+    steps: Sequence[int] | None,
+) -> Tensor:
     dims = list(range(len(starts))) if axes is None else list(axes)
     by = [1] * len(starts) if steps is None else list(steps)
     if not len(starts) == len(ends) == len(dims) == len(by) or len(dims) > data.ndim:
@@ -112,7 +127,7 @@ def _sliced(
 
 
 def _start(start: Extent, step: int) -> Any:
-    """Return the start of a slice; one that is far out is that of the whole dimension."""
+    """Return the start of a slice; one that is far out is the start of the whole dimension."""
     if isinstance(start, Expr):
         return start
     if (step > 0 and start <= -_FAR) or (step < 0 and start >= _FAR):

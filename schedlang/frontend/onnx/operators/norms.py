@@ -19,9 +19,17 @@ _SMALL = 9.999999747378752e-06
 
 
 def batch_norm(
-    call: Call, x: Tensor, scale: Tensor, b: Tensor, input_mean: Tensor, input_var: Tensor, *,
-    epsilon: float = _SMALL, momentum: float = 0.8999999761581421, training_mode: int = 0,
-) -> Tensor:  # fmt: skip
+    call: Call,
+    x: Tensor,
+    scale: Tensor,
+    b: Tensor,
+    input_mean: Tensor,
+    input_var: Tensor,
+    *,
+    epsilon: float = _SMALL,
+    momentum: float = 0.8999999761581421,
+    training_mode: int = 0,
+) -> Tensor:
     if training_mode:
         raise call.refused("it is in training mode", "Export the model after model.eval().")
     call.only_outputs(1, "running_mean and running_var")
@@ -29,26 +37,47 @@ def batch_norm(
 
 
 def batch_norm_of_images(
-    call: Call, x: Tensor, scale: Tensor, b: Tensor, mean: Tensor, var: Tensor, *,
-    epsilon: float = _SMALL, momentum: float = 0.8999999761581421, spatial: int = 1,
-) -> Tensor:  # fmt: skip
+    call: Call,
+    x: Tensor,
+    scale: Tensor,
+    b: Tensor,
+    mean: Tensor,
+    var: Tensor,
+    *,
+    epsilon: float = _SMALL,
+    momentum: float = 0.8999999761581421,
+    spatial: int = 1,
+) -> Tensor:
     if not spatial:
         raise call.refused("with spatial=0, statistics of each pixel, it has no form here")
     return batch_norm_with_outputs(call, x, scale, b, mean, var, epsilon=epsilon)
 
 
 def batch_norm_with_outputs(
-    call: Call, x: Tensor, scale: Tensor, b: Tensor, mean: Tensor, var: Tensor, *,
-    epsilon: float = _SMALL, momentum: float = 0.8999999761581421,
-) -> Tensor:  # fmt: skip
+    call: Call,
+    x: Tensor,
+    scale: Tensor,
+    b: Tensor,
+    mean: Tensor,
+    var: Tensor,
+    *,
+    epsilon: float = _SMALL,
+    momentum: float = 0.8999999761581421,
+) -> Tensor:
     """Before opset 14, outputs of statistics were what asked for training."""
     return batch_norm(call, x, scale, b, mean, var, epsilon=epsilon)
 
 
 def layer_norm(
-    call: Call, x: Tensor, scale: Tensor, b: Tensor | None = None, *, axis: int = -1,
-    epsilon: float = _SMALL, stash_type: int = 1,
-) -> Tensor:  # fmt: skip
+    call: Call,
+    x: Tensor,
+    scale: Tensor,
+    b: Tensor | None = None,
+    *,
+    axis: int = -1,
+    epsilon: float = _SMALL,
+    stash_type: int = 1,
+) -> Tensor:
     """``stash_type`` is the type of its sums; short floats are summed in float32 here."""
     call.only_outputs(1, "Mean and InvStdDev")
     axes = list(range(axis_number(axis, x.ndim, str(call.node)), x.ndim))
@@ -57,9 +86,14 @@ def layer_norm(
 
 
 def rms_norm(
-    call: Call, x: Tensor, scale: Tensor, *, axis: int = -1, epsilon: float = _SMALL,
+    call: Call,
+    x: Tensor,
+    scale: Tensor,
+    *,
+    axis: int = -1,
+    epsilon: float = _SMALL,
     stash_type: int = 1,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     axes = list(range(axis_number(axis, x.ndim, str(call.node)), x.ndim))
     return topi.nn.rms_norm(x, _over(call, scale, x, axes), axes, epsilon)
 
@@ -84,20 +118,33 @@ def instance_norm(
 
 
 def group_norm(
-    call: Call, x: Tensor, scale: Tensor, bias: Tensor, *, num_groups: int,
-    epsilon: float = _SMALL, stash_type: int = 1,
-) -> Tensor:  # fmt: skip
+    call: Call,
+    x: Tensor,
+    scale: Tensor,
+    bias: Tensor,
+    *,
+    num_groups: int,
+    epsilon: float = _SMALL,
+    stash_type: int = 1,
+) -> Tensor:
     axes = list(range(2, x.ndim))
     if axes:
         return topi.nn.group_norm(x, scale, bias, num_groups, 1, axes, epsilon)
-    made = topi.nn.group_norm(topi.expand_dims(x, 2), scale, bias, num_groups, 1, [2], epsilon)
-    return reshape(made, x.shape)
+    normalized = topi.nn.group_norm(
+        topi.expand_dims(x, 2), scale, bias, num_groups, 1, [2], epsilon
+    )
+    return reshape(normalized, x.shape)
 
 
 def group_norm_by_group(
-    call: Call, x: Tensor, scale: Tensor, bias: Tensor, *, num_groups: int,
+    call: Call,
+    x: Tensor,
+    scale: Tensor,
+    bias: Tensor,
+    *,
+    num_groups: int,
     epsilon: float = _SMALL,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """In opset 18, scale and bias had an element for each group."""
     channels = x.shape[1] if x.ndim > 1 else 0
     if not isinstance(channels, int) or num_groups < 1 or channels % num_groups:
@@ -108,9 +155,14 @@ def group_norm_by_group(
 
 
 def lrn(
-    call: Call, x: Tensor, *, size: int, alpha: float = 9.999999747378752e-05, beta: float = 0.75,
+    call: Call,
+    x: Tensor,
+    *,
+    size: int,
+    alpha: float = 9.999999747378752e-05,
+    beta: float = 0.75,
     bias: float = 1.0,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     return topi.nn.lrn(x, size, 1, alpha, beta, bias)
 
 
@@ -133,13 +185,14 @@ def mean_variance(call: Call, x: Floats, *, axes: list[int] | None = None) -> Te
     over = tuple([0, 2, 3] if axes is None else axes)
     means = topi.mean(x, over, True)
     squares = topi.mean(array("squares", lambda v, m: (v - m) * (v - m), x, means), over, True)
-    return array("normalized", lambda v, m, s: (v - m) / (norm_of(s) + 1e-9), x, means,
-                 squares)  # fmt: skip
+    return array("normalized", lambda v, m, s: (v - m) / (norm_of(s) + 1e-9), x, means, squares)
 
 
 OPERATORS: Table = {
     "BatchNormalization": {
-        7: batch_norm_of_images, 9: batch_norm_with_outputs, **since(batch_norm, 14, 15),
+        7: batch_norm_of_images,
+        9: batch_norm_with_outputs,
+        **since(batch_norm, 14, 15),
     },
     "LayerNormalization": since(layer_norm, 17),
     "RMSNormalization": since(rms_norm, 23),
@@ -148,4 +201,4 @@ OPERATORS: Table = {
     "LRN": since(lrn, 1, 13),
     "LpNormalization": since(lp_normalization, 1, 22),
     "MeanVarianceNormalization": since(mean_variance, 9, 13),
-}  # fmt: skip
+}

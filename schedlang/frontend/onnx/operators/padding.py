@@ -19,32 +19,41 @@ MODES = ("constant", "reflect", "edge", "wrap")
 def pad_of_attributes(
     call: Call, data: Tensor, *, pads: list[int], mode: str = "constant", value: float = 0.0
 ) -> Tensor:
-    return _padded(call, data, pads, None, mode, value)
+    return _pad(call, data, pads, None, mode, value)
 
 
 def pad(
-    call: Call, data: Tensor, pads: Known, constant_value: Value | None = None,
-    axes: Known | None = None, *, mode: str = "constant",
-) -> Tensor:  # fmt: skip
+    call: Call,
+    data: Tensor,
+    pads: Known,
+    constant_value: Value | None = None,
+    axes: Known | None = None,
+    *,
+    mode: str = "constant",
+) -> Tensor:
     filler: Any = 0
     if constant_value is not None:
         if constant_value.dtype != data.dtype or constant_value.ndim > 1:
             raise call.refused(f"its constant_value must be a scalar of {data.dtype}")
-        found = number(constant_value) if isinstance(constant_value, Known) else None
-        if not isinstance(found, Const):
+        constant = number(constant_value) if isinstance(constant_value, Known) else None
+        if not isinstance(constant, Const):
             raise call.refused(
                 "its constant_value is NaN or is computed when the network runs, but must be a "
                 "number that is known when the model is imported"
             )
-        filler = found.value
+        filler = constant.value
     over = None if axes is None else call.integers(axes, "axes")
-    return _padded(call, data, call.sizes(pads, "pads"), over, mode, filler)
+    return _pad(call, data, call.sizes(pads, "pads"), over, mode, filler)
 
 
-def _padded(
-    call: Call, data: Tensor, pads: Sequence[Extent], axes: Sequence[int] | None, mode: str,
+def _pad(
+    call: Call,
+    data: Tensor,
+    pads: Sequence[Extent],
+    axes: Sequence[int] | None,
+    mode: str,
     value: Any,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     if mode not in MODES:
         raise call.refused(f"its attribute 'mode' is {mode!r:.40}, not one of {', '.join(MODES)}")
     dims = axis_numbers(None if axes is None else tuple(axes), data.ndim, str(call.node), "axes")
@@ -56,12 +65,12 @@ def _padded(
     cut = [slice(_cut(b) or None, -_cut(a) or None) for b, a in widths]
     if any(s != slice(None) for s in cut):
         data = data[tuple(cut)]
-    kept = [tuple(e if isinstance(e, Expr) else max(e, 0) for e in pair) for pair in widths]
-    if not any(isinstance(e, Expr) or e for pair in kept for e in pair):
+    added = [tuple(e if isinstance(e, Expr) else max(e, 0) for e in pair) for pair in widths]
+    if not any(isinstance(e, Expr) or e for pair in added for e in pair):
         return data
     if mode == "constant":
-        return padded(data, kept, constant_values=value)
-    return padded(data, kept, mode)
+        return padded(data, added, constant_values=value)
+    return padded(data, added, mode)
 
 
 def _cut(width: Extent) -> int:

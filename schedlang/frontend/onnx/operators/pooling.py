@@ -19,36 +19,73 @@ POOLS = {1: topi.nn.pool1d, 2: topi.nn.pool2d, 3: topi.nn.pool3d}
 
 
 def _pooled(
-    call: Call, x: Tensor, kind: str, kernel_shape: list[int], strides: list[int] | None,
-    dilations: list[int] | None, pads: list[int] | None, auto_pad: str, ceil_mode: int,
+    call: Call,
+    x: Tensor,
+    kind: str,
+    kernel_shape: list[int],
+    strides: list[int] | None,
+    dilations: list[int] | None,
+    pads: list[int] | None,
+    auto_pad: str,
+    ceil_mode: int,
     count_include_pad: int = 0,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     slid = windows(call, x.shape[2:], kernel_shape, strides, dilations, pads, auto_pad)
     # of padding to SAME, the windows fit exactly
     up = bool(ceil_mode) and not auto_pad.startswith("SAME")
     return POOLS[x.ndim - 2](
-        x, slid.kernel, slid.strides, slid.dilations, slid.pads, kind, up,
+        x,
+        slid.kernel,
+        slid.strides,
+        slid.dilations,
+        slid.pads,
+        kind,
+        up,
         count_include_pad=bool(count_include_pad),
-    )  # fmt: skip
+    )
 
 
 def max_pool(
-    call: Call, x: Tensor, *, kernel_shape: list[int], auto_pad: str = "NOTSET",
-    ceil_mode: int = 0, dilations: list[int] | None = None, pads: list[int] | None = None,
-    storage_order: int = 0, strides: list[int] | None = None,
-) -> Tensor:  # fmt: skip
-    """``storage_order`` is that of the indices of the largest elements."""
+    call: Call,
+    x: Tensor,
+    *,
+    kernel_shape: list[int],
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: list[int] | None = None,
+    pads: list[int] | None = None,
+    storage_order: int = 0,
+    strides: list[int] | None = None,
+) -> Tensor:
+    """``storage_order`` is the order of the indices of the largest elements."""
     call.only_outputs(1, "Indices")
     return _pooled(call, x, "max", kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
 
 
 def average_pool(
-    call: Call, x: Floats, *, kernel_shape: list[int], auto_pad: str = "NOTSET",
-    ceil_mode: int = 0, count_include_pad: int = 0, dilations: list[int] | None = None,
-    pads: list[int] | None = None, strides: list[int] | None = None,
-) -> Tensor:  # fmt: skip
-    return _pooled(call, x, "avg", kernel_shape, strides, dilations, pads, auto_pad, ceil_mode,
-                   count_include_pad)  # fmt: skip
+    call: Call,
+    x: Floats,
+    *,
+    kernel_shape: list[int],
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    count_include_pad: int = 0,
+    dilations: list[int] | None = None,
+    pads: list[int] | None = None,
+    strides: list[int] | None = None,
+) -> Tensor:
+    return _pooled(
+        call,
+        x,
+        "avg",
+        kernel_shape,
+        strides,
+        dilations,
+        pads,
+        auto_pad,
+        ceil_mode,
+        count_include_pad,
+    )
 
 
 def _spatial(call: Call, x: Tensor) -> tuple[int, ...]:
@@ -66,14 +103,22 @@ def _global(kind: str, function: Callable[..., Tensor]) -> Function:
 
 
 def lp_pool(
-    call: Call, x: Floats, *, kernel_shape: list[int], auto_pad: str = "NOTSET",
-    ceil_mode: int = 0, dilations: list[int] | None = None, p: int = 2,
-    pads: list[int] | None = None, strides: list[int] | None = None,
-) -> Tensor:  # fmt: skip
+    call: Call,
+    x: Floats,
+    *,
+    kernel_shape: list[int],
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: list[int] | None = None,
+    p: int = 2,
+    pads: list[int] | None = None,
+    strides: list[int] | None = None,
+) -> Tensor:
     """The root of the sum of powers, as the mean of the window times its number of elements."""
     powers = array("powers", lambda v: _power(v, p), x)
-    means = _pooled(call, powers, "avg", kernel_shape, strides, dilations, pads, auto_pad,
-                    ceil_mode, 1)  # fmt: skip
+    means = _pooled(
+        call, powers, "avg", kernel_shape, strides, dilations, pads, auto_pad, ceil_mode, 1
+    )
     if ceil_mode and not auto_pad.startswith("SAME"):
         raise call.refused("with ceil_mode it has no form here", "Pad the input in its place.")
     count = 1

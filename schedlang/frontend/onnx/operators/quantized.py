@@ -17,21 +17,33 @@ from schedlang.language.construct import binary, cast
 
 
 def quantize(
-    call: Call, x: Tensor, y_scale: Floats, y_zero_point: Tensor | None = None, *, axis: int = 1,
-    saturate: int = 1, block_size: int = 0, output_dtype: int = 0, precision: int = 0,
-) -> Tensor:  # fmt: skip
+    call: Call,
+    x: Tensor,
+    y_scale: Floats,
+    y_zero_point: Tensor | None = None,
+    *,
+    axis: int = 1,
+    saturate: int = 1,
+    block_size: int = 0,
+    output_dtype: int = 0,
+    precision: int = 0,
+) -> Tensor:
     """Return ``x / y_scale + y_zero_point`` as the nearest integers of the result's dtype.
 
-    The dtype is that of the zero point, or ``output_dtype``, or uint8. ``saturate`` is for floats
-    of 8 bits, which have no dtype here.
+    The dtype is the dtype of the zero point, or ``output_dtype``, or uint8. ``saturate`` is for
+    floats of 8 bits, which have no dtype here.
     """
     dtype = _integer(call, y_zero_point, output_dtype)
     wide = _type(call, precision, "precision") if precision else y_scale.dtype
     if x.dtype != y_scale.dtype and dtypes.is_float(x.dtype) and not precision:
         raise call.refused(f"its input is {x.dtype}, and its scale {y_scale.dtype}")
     scale = _along(call, y_scale, x, axis, block_size)
-    divided = array("scaled", lambda v, by: math("round", binary("/", v, by)),
-                    cast_to(x, wide), cast_to(scale, wide))  # fmt: skip
+    divided = array(
+        "scaled",
+        lambda v, by: math("round", binary("/", v, by)),
+        cast_to(x, wide),
+        cast_to(scale, wide),
+    )
     # a sum of 16 bits would not hold each integer of 16 bits
     whole = cast_to(divided, dtypes.computed(wide))
     if y_zero_point is not None:
@@ -41,9 +53,15 @@ def quantize(
 
 
 def dequantize(
-    call: Call, x: Tensor, x_scale: Floats, x_zero_point: Tensor | None = None, *, axis: int = 1,
-    block_size: int = 0, output_dtype: int = 0,
-) -> Tensor:  # fmt: skip
+    call: Call,
+    x: Tensor,
+    x_scale: Floats,
+    x_zero_point: Tensor | None = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    output_dtype: int = 0,
+) -> Tensor:
     """Return ``(x - x_zero_point) * x_scale``, in the dtype of the scale or in ``output_dtype``."""
     if not dtypes.is_integer(x.dtype):
         raise call.refused(f"its input is {x.dtype}, not an integer")

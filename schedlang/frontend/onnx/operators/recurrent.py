@@ -21,19 +21,33 @@ from schedlang.language.calls import call as math
 DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 _LSTM, _GRU = ("sigmoid", "tanh", "tanh"), ("sigmoid", "tanh")
 _FUNCTIONS: dict[str, Callable[[Any], Any]] = {
-    "sigmoid": lambda v: math("sigmoid", v), "tanh": lambda v: math("tanh", v),
-    "relu": lambda v: math("max", v, 0.0), "softsign": lambda v: v / (math("abs", v) + 1.0),
-}  # fmt: skip
+    "sigmoid": lambda v: math("sigmoid", v),
+    "tanh": lambda v: math("tanh", v),
+    "relu": lambda v: math("max", v, 0.0),
+    "softsign": lambda v: v / (math("abs", v) + 1.0),
+}
 
 
 def lstm(
-    call: Call, x: Tensor, w: Value, r: Value, b: Value | None = None,
-    sequence_lens: Value | None = None, initial_h: Value | None = None,
-    initial_c: Value | None = None, p: Value | None = None, *,
-    activation_alpha: list[float] | None = None, activation_beta: list[float] | None = None,
-    activations: list[str] | None = None, clip: float | None = None, direction: str = "forward",
-    hidden_size: int | None = None, input_forget: int = 0, layout: int = 0,
-) -> list[Tensor]:  # fmt: skip
+    call: Call,
+    x: Tensor,
+    w: Value,
+    r: Value,
+    b: Value | None = None,
+    sequence_lens: Value | None = None,
+    initial_h: Value | None = None,
+    initial_c: Value | None = None,
+    p: Value | None = None,
+    *,
+    activation_alpha: list[float] | None = None,
+    activation_beta: list[float] | None = None,
+    activations: list[str] | None = None,
+    clip: float | None = None,
+    direction: str = "forward",
+    hidden_size: int | None = None,
+    input_forget: int = 0,
+    layout: int = 0,
+) -> list[Tensor]:
     """Gates are in the order input, output, forget, cell; peepholes input, output, forget."""
     if input_forget:
         raise call.refused("with input_forget=1 it has no form here")
@@ -43,8 +57,10 @@ def lstm(
     _check_lengths(call, sequence_lens, sequence)
     check_dtypes(call, *(v for v in (x, w, r, b, initial_h, initial_c, p) if v is not None))
     if p is not None and tuple(p.shape) != (len(ways), 3 * hidden):
-        raise call.refused(f"its peepholes P have shape {shape_text(p.shape)}, but must have "
-                           f"{shape_text((len(ways), 3 * hidden))}")  # fmt: skip
+        raise call.refused(
+            f"its peepholes P have shape {shape_text(p.shape)}, but must have "
+            f"{shape_text((len(ways), 3 * hidden))}"
+        )
     batch = sequence.shape[1]
     states = (len(ways), batch, hidden)
     first = [_states(call, v, layout, states) for v in (initial_h, initial_c)]
@@ -57,45 +73,96 @@ def lstm(
                 topi.broadcast_to(row[n * hidden : (n + 1) * hidden], (batch, hidden))
                 for n in range(3)
             ]
-        given, output, forget = peepholes
+        input_peephole, output, forget = peepholes
         bi, bh = _biases(call, b, k, 4 * hidden)
         h, c = (None if v is None else v[k] for v in first)
         return topi.nn.lstm(
-            sequence, _part(call, w, k), _part(call, r, k), bi, bh, h, c, None, given, forget,
-            output, functions[k][0], functions[k][1], functions[k][2], back, "IOFG",
-        )  # fmt: skip
+            sequence,
+            _part(call, w, k),
+            _part(call, r, k),
+            bi,
+            bh,
+            h,
+            c,
+            None,
+            input_peephole,
+            forget,
+            output,
+            functions[k][0],
+            functions[k][1],
+            functions[k][2],
+            back,
+            "IOFG",
+        )
 
     return _results(call, layer, ways, layout, 2)
 
 
 def lstm_of_steps(
-    call: Call, x: Tensor, w: Value, r: Value, b: Value | None = None,
-    sequence_lens: Value | None = None, initial_h: Value | None = None,
-    initial_c: Value | None = None, p: Value | None = None, *,
-    activation_alpha: list[float] | None = None, activation_beta: list[float] | None = None,
-    activations: list[str] | None = None, clip: float | None = None, direction: str = "forward",
-    hidden_size: int | None = None, input_forget: int = 0,
-) -> list[Tensor]:  # fmt: skip
+    call: Call,
+    x: Tensor,
+    w: Value,
+    r: Value,
+    b: Value | None = None,
+    sequence_lens: Value | None = None,
+    initial_h: Value | None = None,
+    initial_c: Value | None = None,
+    p: Value | None = None,
+    *,
+    activation_alpha: list[float] | None = None,
+    activation_beta: list[float] | None = None,
+    activations: list[str] | None = None,
+    clip: float | None = None,
+    direction: str = "forward",
+    hidden_size: int | None = None,
+    input_forget: int = 0,
+) -> list[Tensor]:
     """Before opset 14, steps always come first."""
     return lstm(
-        call, x, w, r, b, sequence_lens, initial_h, initial_c, p, activations=activations,
-        activation_alpha=activation_alpha, activation_beta=activation_beta, clip=clip,
-        direction=direction, hidden_size=hidden_size, input_forget=input_forget,
-    )  # fmt: skip
+        call,
+        x,
+        w,
+        r,
+        b,
+        sequence_lens,
+        initial_h,
+        initial_c,
+        p,
+        activations=activations,
+        activation_alpha=activation_alpha,
+        activation_beta=activation_beta,
+        clip=clip,
+        direction=direction,
+        hidden_size=hidden_size,
+        input_forget=input_forget,
+    )
 
 
 def gru(
-    call: Call, x: Tensor, w: Value, r: Value, b: Value | None = None,
-    sequence_lens: Value | None = None, initial_h: Value | None = None, *,
-    activation_alpha: list[float] | None = None, activation_beta: list[float] | None = None,
-    activations: list[str] | None = None, clip: float | None = None, direction: str = "forward",
-    hidden_size: int | None = None, layout: int = 0, linear_before_reset: int = 0,
-) -> list[Tensor]:  # fmt: skip
+    call: Call,
+    x: Tensor,
+    w: Value,
+    r: Value,
+    b: Value | None = None,
+    sequence_lens: Value | None = None,
+    initial_h: Value | None = None,
+    *,
+    activation_alpha: list[float] | None = None,
+    activation_beta: list[float] | None = None,
+    activations: list[str] | None = None,
+    clip: float | None = None,
+    direction: str = "forward",
+    hidden_size: int | None = None,
+    layout: int = 0,
+    linear_before_reset: int = 0,
+) -> list[Tensor]:
     """Gates are in the order update, reset, new."""
     ways = _ways(call, direction, activation_alpha, activation_beta, clip)
     if [v.lower() for v in activations or []] not in ([], [*_GRU] * len(ways)):
-        raise call.refused(f"with the activations {activations} it has no form here",
-                           "Those of a GRU are Sigmoid and Tanh.")  # fmt: skip
+        raise call.refused(
+            f"with the activations {activations} it has no form here",
+            "Those of a GRU are Sigmoid and Tanh.",
+        )
     sequence, hidden = _sequence(call, x, w, r, b, hidden_size, 3, len(ways), layout)
     _check_lengths(call, sequence_lens, sequence)
     check_dtypes(call, *(v for v in (x, w, r, b, initial_h) if v is not None))
@@ -103,40 +170,74 @@ def gru(
 
     def layer(k: int, back: bool) -> Sequence[Tensor]:
         bi, bh = _biases(call, b, k, 3 * hidden)
-        made = topi.nn.gru(
-            sequence, _part(call, w, k), _part(call, r, k), bi, bh,
-            None if first is None else first[k], back, "ZRN", bool(linear_before_reset),
-        )  # fmt: skip
-        return [made]
+        states = topi.nn.gru(
+            sequence,
+            _part(call, w, k),
+            _part(call, r, k),
+            bi,
+            bh,
+            None if first is None else first[k],
+            back,
+            "ZRN",
+            bool(linear_before_reset),
+        )
+        return [states]
 
     return _results(call, layer, ways, layout, 1)
 
 
 def gru_of_steps(
-    call: Call, x: Tensor, w: Value, r: Value, b: Value | None = None,
-    sequence_lens: Value | None = None, initial_h: Value | None = None, *,
-    activation_alpha: list[float] | None = None, activation_beta: list[float] | None = None,
-    activations: list[str] | None = None, clip: float | None = None, direction: str = "forward",
-    hidden_size: int | None = None, linear_before_reset: int = 0,
-) -> list[Tensor]:  # fmt: skip
+    call: Call,
+    x: Tensor,
+    w: Value,
+    r: Value,
+    b: Value | None = None,
+    sequence_lens: Value | None = None,
+    initial_h: Value | None = None,
+    *,
+    activation_alpha: list[float] | None = None,
+    activation_beta: list[float] | None = None,
+    activations: list[str] | None = None,
+    clip: float | None = None,
+    direction: str = "forward",
+    hidden_size: int | None = None,
+    linear_before_reset: int = 0,
+) -> list[Tensor]:
     return gru(
-        call, x, w, r, b, sequence_lens, initial_h, activations=activations,
-        activation_alpha=activation_alpha, activation_beta=activation_beta, clip=clip,
-        direction=direction, hidden_size=hidden_size, linear_before_reset=linear_before_reset,
-    )  # fmt: skip
+        call,
+        x,
+        w,
+        r,
+        b,
+        sequence_lens,
+        initial_h,
+        activations=activations,
+        activation_alpha=activation_alpha,
+        activation_beta=activation_beta,
+        clip=clip,
+        direction=direction,
+        hidden_size=hidden_size,
+        linear_before_reset=linear_before_reset,
+    )
 
 
 def _ways(
-    call: Call, direction: str, alpha: list[float] | None, beta: list[float] | None,
+    call: Call,
+    direction: str,
+    alpha: list[float] | None,
+    beta: list[float] | None,
     clip: float | None,
-) -> tuple[bool, ...]:  # fmt: skip
+) -> tuple[bool, ...]:
     """Return for each direction whether it is from the end."""
     if direction not in DIRECTIONS:
-        raise call.refused(f"its attribute 'direction' is {direction!r:.40}, not one of "
-                           f"{', '.join(DIRECTIONS)}")  # fmt: skip
+        raise call.refused(
+            f"its attribute 'direction' is {direction!r:.40}, not one of {', '.join(DIRECTIONS)}"
+        )
     if alpha or beta or clip:
-        raise call.refused("clip and activations with parameters have no form here",
-                           "Use Sigmoid, Tanh, Relu or Softsign, without clip.")  # fmt: skip
+        raise call.refused(
+            "clip and activations with parameters have no form here",
+            "Use Sigmoid, Tanh, Relu or Softsign, without clip.",
+        )
     return DIRECTIONS[direction]
 
 
@@ -144,33 +245,43 @@ def _functions(
     call: Call, names: list[str] | None, default: Sequence[str], ways: int
 ) -> list[list[Callable[[Any], Any]]]:
     """Return the activations of each direction."""
-    given = [v.lower() for v in names] if names else [*default] * ways
-    unknown = [v for v in given if v not in _FUNCTIONS]
-    if unknown or len(given) != len(default) * ways:
+    chosen = [v.lower() for v in names] if names else [*default] * ways
+    unknown = [v for v in chosen if v not in _FUNCTIONS]
+    if unknown or len(chosen) != len(default) * ways:
         raise call.refused(
             f"its activations are {names}, but must be {len(default)} for each direction",
             "Use Sigmoid, Tanh, Relu or Softsign.",
         )
     count = len(default)
-    return [[_FUNCTIONS[v] for v in given[k * count : (k + 1) * count]] for k in range(ways)]
+    return [[_FUNCTIONS[v] for v in chosen[k * count : (k + 1) * count]] for k in range(ways)]
 
 
 def _sequence(
-    call: Call, x: Tensor, w: Value, r: Value, b: Value | None, hidden_size: int | None,
-    gates: int, ways: int, layout: int,
-) -> tuple[Tensor, int]:  # fmt: skip
+    call: Call,
+    x: Tensor,
+    w: Value,
+    r: Value,
+    b: Value | None,
+    hidden_size: int | None,
+    gates: int,
+    ways: int,
+    layout: int,
+) -> tuple[Tensor, int]:
     """Return the sequence with its steps first, and the hidden size that the weights have."""
     hidden = r.shape[-1] if r.ndim == 3 else None
     if x.ndim != 3 or not isinstance(hidden, int) or not hidden:
         raise call.refused(f"its input has {x.ndim} dimensions and its weights R {r.ndim}, not 3")
     inputs: Extent = x.shape[2]
-    for given, what, shape in (
-        (w, "W", (ways, gates * hidden, inputs)), (r, "R", (ways, gates * hidden, hidden)),
+    for weights, what, shape in (
+        (w, "W", (ways, gates * hidden, inputs)),
+        (r, "R", (ways, gates * hidden, hidden)),
         (b, "B", (ways, 2 * gates * hidden)),
-    ):  # fmt: skip
-        if given is not None and tuple(given.shape) != shape:
-            raise call.refused(f"its weights {what} have shape {shape_text(given.shape)}, but must "
-                               f"have {shape_text(shape)}")  # fmt: skip
+    ):
+        if weights is not None and tuple(weights.shape) != shape:
+            raise call.refused(
+                f"its weights {what} have shape {shape_text(weights.shape)}, but must "
+                f"have {shape_text(shape)}"
+            )
     if hidden_size not in (None, hidden):
         raise call.refused(f"hidden_size is {hidden_size}, but its weights have {hidden}")
     if layout not in (0, 1):
@@ -179,12 +290,13 @@ def _sequence(
 
 
 def _check_lengths(call: Call, lengths: Value | None, sequence: Tensor) -> None:
-    """Raise for sequences that are shorter than the input, of which each would end elsewhere."""
+    """Raise for sequences that are shorter than the input, since each would end elsewhere."""
     steps = sequence.shape[0]
     whole = lengths is None or (
-        isinstance(lengths, Known) and isinstance(steps, int)
+        isinstance(lengths, Known)
+        and isinstance(steps, int)
         and all(v == steps for v in lengths.items())
-    )  # fmt: skip
+    )
     if not whole:
         raise call.refused(
             "sequence_lens that differ from the length of the input have no form here",
@@ -206,8 +318,10 @@ def _states(
         return None
     shape = (wanted[1], wanted[0], wanted[2]) if layout else wanted
     if states.ndim != 3 or not all(map(same, states.shape, shape)):
-        raise call.refused(f"an initial state has shape {shape_text(states.shape)}, but must have "
-                           f"{shape_text(shape)}")  # fmt: skip
+        raise call.refused(
+            f"an initial state has shape {shape_text(states.shape)}, but must have "
+            f"{shape_text(shape)}"
+        )
     rows = swapaxes(states, 0, 1) if layout else states
     return [rows[k] for k in range(wanted[0])]
 
@@ -226,21 +340,24 @@ def _biases(call: Call, given: Value | None, k: int, rows: int) -> list[Tensor |
 
 
 def _results(
-    call: Call, layer: Callable[[int, bool], Sequence[Tensor]], ways: Sequence[bool], layout: int,
+    call: Call,
+    layer: Callable[[int, bool], Sequence[Tensor]],
+    ways: Sequence[bool],
+    layout: int,
     count: int,
-) -> list[Tensor]:  # fmt: skip
+) -> list[Tensor]:
     """Return the states of all steps, ``[steps, directions, batch, hidden]``, and the last ones."""
-    found: list[Tensor] = []
+    all_states: list[Tensor] = []
     last: list[list[Tensor]] = [[] for _ in range(count)]
     for k, back in enumerate(ways):
         with name_prefix("reverse" if back else "forward"):
             states = layer(k, back)
         # of the reversed sequence, element t is the state after t + 1 steps from the end
-        found.append(flip(states[0], 0) if back else states[0])
-        for kept, state in zip(last, states):
-            kept.append(_last(state))
-    every = topi.stack(found, 1)
-    ends = [topi.stack(kept, 0) for kept in last]
+        all_states.append(flip(states[0], 0) if back else states[0])
+        for ends_of_state, state in zip(last, states):
+            ends_of_state.append(_last(state))
+    every = topi.stack(all_states, 1)
+    ends = [topi.stack(ends_of_state, 0) for ends_of_state in last]
     if not layout:
         return [every, *ends]
     return [transpose(every, (2, 0, 1, 3)), *(swapaxes(v, 0, 1) for v in ends)]

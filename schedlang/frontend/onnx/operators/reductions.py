@@ -34,9 +34,13 @@ def _by_attribute(reduce: Reduce) -> Function:
 
 def _by_input(reduce: Reduce) -> Function:
     def operator(
-        call: Call, data: Tensor, axes: Known | None = None, *, keepdims: int = 1,
+        call: Call,
+        data: Tensor,
+        axes: Known | None = None,
+        *,
+        keepdims: int = 1,
         noop_with_empty_axes: int = 0,
-    ) -> Tensor:  # fmt: skip
+    ) -> Tensor:
         over = None if axes is None else call.integers(axes, "axes")
         return _reduced(call, reduce, data, over, keepdims, noop_with_empty_axes)
 
@@ -111,13 +115,13 @@ def _log_sum_exp(data: Tensor, axes: Any, keep: bool) -> Tensor:
     low = array("largest", lambda v: math("max", math("min", v, most), least), top)
     sums = topi.sum(array("exps", lambda v, t: math("exp", v - t), floats, low), axes, keep)
     tops = low if keep else topi.reshape(low, sums.shape)
-    made = array("log_sum_exp", lambda s, t: math("log", s) + t, sums, tops)
-    return made if made.dtype == data.dtype else topi.cast(made, data.dtype)
+    result = array("log_sum_exp", lambda s, t: math("log", s) + t, sums, tops)
+    return result if result.dtype == data.dtype else topi.cast(result, data.dtype)
 
 
 def _of_floats(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    made = function(x)
-    return made if made.dtype == x.dtype else topi.cast(made, x.dtype)
+    result = function(x)
+    return result if result.dtype == x.dtype else topi.cast(result, x.dtype)
 
 
 def _place(kind: Callable[..., Tensor]) -> Function:
@@ -138,8 +142,8 @@ def _running(function: Callable[..., Tensor]) -> Function:
     ) -> Tensor:
         along = axis_number(call.integer(axis, "axis"), x.ndim, str(call.node))
         data = topi.flip(x, along) if reverse else x
-        made = function(data, along, None, bool(exclusive))
-        return topi.flip(made, along) if reverse else made
+        sums = function(data, along, None, bool(exclusive))
+        return topi.flip(sums, along) if reverse else sums
 
     return operator
 

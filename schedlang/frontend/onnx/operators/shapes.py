@@ -14,21 +14,21 @@ from schedlang.frontend.onnx.values import Known
 
 
 def reshape(call: Call, data: Tensor, shape: Known, *, allowzero: int = 0) -> Tensor:
-    """An extent of 0 is that of the input, and -1 what is left."""
-    wanted = call.sizes(shape, "shape")
-    call.check_ndim(len(wanted))
-    found: list[Extent] = []
-    for k, extent in enumerate(wanted):
+    """An extent of 0 stands for the input's, and -1 for what is left."""
+    new_shape = call.sizes(shape, "shape")
+    call.check_ndim(len(new_shape))
+    extents: list[Extent] = []
+    for k, extent in enumerate(new_shape):
         if isinstance(extent, int) and extent == 0 and not allowzero:
             if k >= data.ndim:
                 raise call.refused(f"extent {k} of its new shape is that of an input without it")
             extent = data.shape[k]
         if isinstance(extent, int) and extent < -1:
             raise call.refused(f"its new shape has the extent {extent}")
-        found.append(extent)
-    if allowzero and -1 in [e for e in found if isinstance(e, int)] and 0 in found:
+        extents.append(extent)
+    if allowzero and -1 in [e for e in extents if isinstance(e, int)] and 0 in extents:
         raise call.refused("its new shape has both 0 and -1")
-    return shaping.reshape(data, tuple(found))
+    return shaping.reshape(data, tuple(extents))
 
 
 def flatten(call: Call, input: Tensor, *, axis: int = 1) -> Tensor:  # noqa: A002
@@ -96,11 +96,11 @@ def space_to_depth(call: Call, input: Tensor, *, blocksize: int, mode: str = "DC
         return topi.nn.space_to_depth(input, blocksize)
     if mode != "CRD":
         raise call.refused(f"its attribute 'mode' is {mode!r:.40}, not DCR or CRD")
-    made = topi.nn.space_to_depth(input, blocksize)
-    n, _, h, w = made.shape
+    blocks = topi.nn.space_to_depth(input, blocksize)
+    n, _, h, w = blocks.shape
     # channel (by*block + bx)*C + c becomes (c*block + by)*block + bx
-    parts = shaping.reshape(made, (n, blocksize * blocksize, input.shape[1], h, w))
-    return shaping.reshape(shaping.transpose(parts, (0, 2, 1, 3, 4)), made.shape)
+    parts = shaping.reshape(blocks, (n, blocksize * blocksize, input.shape[1], h, w))
+    return shaping.reshape(shaping.transpose(parts, (0, 2, 1, 3, 4)), blocks.shape)
 
 
 def trilu(call: Call, input: Tensor, k: Known | None = None, *, upper: int = 1) -> Tensor:  # noqa: A002
@@ -108,7 +108,12 @@ def trilu(call: Call, input: Tensor, k: Known | None = None, *, upper: int = 1) 
 
 
 def reverse_sequence(
-    call: Call, input: Tensor, sequence_lens: Tensor, *, batch_axis: int = 1, time_axis: int = 0  # noqa: A002
+    call: Call,
+    input: Tensor,  # noqa: A002
+    sequence_lens: Tensor,
+    *,
+    batch_axis: int = 1,
+    time_axis: int = 0,
 ) -> Tensor:
     return topi.reverse_sequence(input, sequence_lens, time_axis, batch_axis)
 

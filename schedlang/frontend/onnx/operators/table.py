@@ -1,4 +1,4 @@
-"""The form of the tables: for each operator, its function by the opset in which it changed."""
+"""The form of the tables: for each operator, its function in each opset that changed it."""
 
 from __future__ import annotations
 

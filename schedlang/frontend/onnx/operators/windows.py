@@ -21,9 +21,14 @@ class Windows:
 
 
 def windows(
-    call: Call, spatial: Sequence[Extent], kernel: Sequence[Extent], strides: list[int] | None,
-    dilations: list[int] | None, pads: list[int] | None, auto_pad: str,
-) -> Windows:  # fmt: skip
+    call: Call,
+    spatial: Sequence[Extent],
+    kernel: Sequence[Extent],
+    strides: list[int] | None,
+    dilations: list[int] | None,
+    pads: list[int] | None,
+    auto_pad: str,
+) -> Windows:
     """Return the windows that the attributes of a node describe, over ``spatial`` extents."""
     count = len(spatial)
     if count not in LAYOUTS:
@@ -73,10 +78,14 @@ def _whole(call: Call, extent: Extent, what: str) -> int:
 
 
 def _same(
-    call: Call, spatial: Sequence[Extent], kernel: Sequence[int], strides: Sequence[int],
-    dilations: Sequence[int], lower: bool,
-) -> tuple[int, ...]:  # fmt: skip
-    """Return the pads by which there is a window for every ``stride`` elements of the input."""
+    call: Call,
+    spatial: Sequence[Extent],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    lower: bool,
+) -> tuple[int, ...]:
+    """Return the pads that give a window for every ``stride`` elements of the input."""
     before, after = [], []
     for extent, k, s, d in zip(spatial, kernel, strides, dilations):
         # a stride of 1 needs the same padding at any extent
