@@ -11,7 +11,7 @@ import schedlang as sl
 from schedlang.counting.instrument import instrument
 from schedlang.counting.records import Counts
 from schedlang.counting.regions import Runs
-from schedlang.counting.stages import stages
+from schedlang.counting.statement_stages import stages
 from schedlang.errors import BuildError, CallError
 from schedlang.ir.nodes import Buffer
 from schedlang.machine.nest import MachineNest

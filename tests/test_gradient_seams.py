@@ -11,7 +11,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.expr.functions import FUNCTIONS
-from schedlang.gradient import functions, stages
+from schedlang.gradient import functions, stage_sites
 from schedlang.language.composed import COMPOSED
 from tests.fuzz.gradient_seams import check_seams
 from tests.marks import slow_but
@@ -141,7 +141,7 @@ def test_random_functions_at_their_seams(first: int) -> None:
 
 
 def forgotten_support(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(stages, "join", lambda supports, indices: (None, False))
+    patch.setattr(stage_sites, "join", lambda supports, indices: (None, False))
 
 
 def larger_of_equal_operands(patch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ from schedlang.errors import (
     SchedlangError,
 )
 from schedlang.intrinsics.dialect import NAMES
-from schedlang.machine.names import RESERVED, SAVED
+from schedlang.machine.identifiers import RESERVED, SAVED
 from schedlang.runtime import thread_safety
 from schedlang.runtime.bundle import read_library
 from schedlang.targets.build import unwritten_kernel

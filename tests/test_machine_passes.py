@@ -22,8 +22,8 @@ from schedlang.ir.interpret import cooperative, interpret
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Buffer
 from schedlang.lowering.lower import lower_state
+from schedlang.machine.identifiers import name_all
 from schedlang.machine.lower import CPU_PASSES, arranged_nest
-from schedlang.machine.names import name_all
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import (
     INDEX,

@@ -39,9 +39,9 @@ from schedlang.lowering import lower
 from schedlang.lowering.complex_storage import Splitter
 from schedlang.lowering.hoist import hoist
 from schedlang.machine import nodes as machine
+from schedlang.machine.identifiers import name_all
 from schedlang.machine.loops.job import LoopJob
 from schedlang.machine.lower import CPU_LOOP_PASSES, CPU_PASSES, arranged_nest
-from schedlang.machine.names import name_all
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Function, Let, Num, Op, Reg, Type
 from schedlang.machine.passes.job import Job

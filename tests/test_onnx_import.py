@@ -15,7 +15,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.errors import FrontendError, SchedlangError
-from schedlang.frontend.stages import Stages
+from schedlang.frontend.node_stages import Stages
 from tests.onnx_cases import f32
 
 onnx = pytest.importorskip("onnx", reason="imports ONNX models: the extra onnx")

@@ -9,7 +9,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.errors import PlotError
-from schedlang.plot.storage import Placed
+from schedlang.plot.stored_elements import Placed
 from tests.graphs import blur, chain, matmul, recurrence, scaled
 
 

@@ -9,7 +9,7 @@ import schedlang as sl
 from schedlang.ir import nodes as ir
 from schedlang.ir.nodes import walk
 from schedlang.machine import nodes as machine
-from schedlang.machine.names import identifier
+from schedlang.machine.identifiers import identifier
 from schedlang.machine.walks import walk as machine_walk
 from tests import gpu_schedules
 from tests.graphs import product

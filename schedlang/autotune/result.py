@@ -19,7 +19,7 @@ from schedlang.ir.html import nest_html
 from schedlang.markup.bundle import InNotebooks
 from schedlang.markup.elements import listing
 from schedlang.markup.fragment import fragment
-from schedlang.markup.names import NameTable
+from schedlang.markup.name_table import NameTable
 from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule
 from schedlang.targets.build import lower, unwritten_kernel

@@ -18,8 +18,8 @@ from schedlang.index.linear import Lin
 from schedlang.index.simplify import to_lin
 from schedlang.intrinsics.dialect import GPU_NAMES
 from schedlang.ir.nodes import Buffer
+from schedlang.machine.identifiers import Names
 from schedlang.machine.lower import machine_kernels
-from schedlang.machine.names import Names
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Alloc
 from schedlang.machine.select.context import Context

@@ -22,7 +22,7 @@ from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Buffer
 from schedlang.ir.printer import argument_text, header
 from schedlang.ir.specialize import size_equations
-from schedlang.machine.names import KEPT_BY_NUMBA
+from schedlang.machine.identifiers import KEPT_BY_NUMBA
 
 _WIDTH = 98
 

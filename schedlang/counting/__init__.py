@@ -12,8 +12,8 @@ own, and run it:
    only if it happens.
 3. ``source.py`` prints the nest as numba source. Its probe is ``probes/caches.py`` (simulated
    caches) or ``probes/log.py`` (a trace). Probes are compiled once, and LLVM does not inline them.
-4. ``totals.py`` adds up what each statement does (``work.py`` has its arithmetic, ``stages.py`` its
-   stage), times the runs of its region.
+4. ``totals.py`` adds up what each statement does (``work.py`` has its arithmetic,
+   ``statement_stages.py`` its stage), times the runs of its region.
 
 ``records.py`` holds the results, and ``table.py`` and ``html.py`` show them. The fuzzer compares
 the tally of every nest with what the interpreter loads and stores (``tests/fuzz/counts.py``).

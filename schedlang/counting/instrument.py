@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 from typing import Optional
 
 from schedlang.counting.regions import Region
-from schedlang.counting.stages import stages
+from schedlang.counting.statement_stages import stages
 from schedlang.counting.work import Work, operation
 from schedlang.expr.dtypes import itemsize
 from schedlang.intrinsics.dialect import NAMES
 from schedlang.ir.nodes import Buffer
-from schedlang.machine.names import Names
+from schedlang.machine.identifiers import Names
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import (
     INDEX,

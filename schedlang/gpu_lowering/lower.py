@@ -10,8 +10,8 @@ from schedlang.gpu_lowering.barriers import with_barriers
 from schedlang.gpu_lowering.double_buffering import no_next_tile, with_two_copies
 from schedlang.gpu_lowering.kernels import check_host, host_statements, is_region
 from schedlang.gpu_lowering.limits import check_limits
-from schedlang.gpu_lowering.names import program_names
 from schedlang.gpu_lowering.program import Launch, Program, Repeat, Scratch, Step, When
+from schedlang.gpu_lowering.thread_names import program_names
 from schedlang.gpu_lowering.threads import indices_of, one_thread, shared_first, thread_loops
 from schedlang.gpu_lowering.vthread import without_vthreads
 from schedlang.ir.nest import Nest

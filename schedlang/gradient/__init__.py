@@ -6,8 +6,8 @@ respect to the output's elements, as a tensor or as an expression.
 
 1. ``reductions.py`` says how much each element of a stage counts: all the same in a sum, the
    winners in a maximum (``weighted.py``), the product of the other factors in a product
-   (``products.py``). ``folds.py`` does so for a custom combiner and for long products, by a scan
-   over partial results. The reductions that share a loop are differentiated one by one.
+   (``product_reductions.py``). ``folds.py`` does so for a custom combiner and for long products, by
+   a scan over partial results. The reductions that share a loop are differentiated one by one.
 2. ``derivative.py`` goes back through the expression of an element. For each read it makes a *site*
    (``site.py``): the axes of the stage, the indices of the read, the conditions under which it
    counts, and the value that flows back. ``functions.py`` has the derivatives of math functions,

@@ -11,7 +11,7 @@ from schedlang.gradient.adjoint import Adjoint
 from schedlang.gradient.derivative import TRACED, Traced
 from schedlang.gradient.gather import gather
 from schedlang.gradient.site import Site, is_injective, through
-from schedlang.gradient.stages import Found, Head, Walk, sites
+from schedlang.gradient.stage_sites import Found, Head, Walk, sites
 
 # the most reads of copies through which a stage is differentiated, in place of the copy
 _MOST_COPIES = 16

@@ -18,7 +18,7 @@ from schedlang.gradient.pieces import Piece, cut, whole
 from schedlang.gradient.ragged import conjuncts, number_rows, range_conditions
 from schedlang.gradient.simplify import index_of, scope, substitute
 from schedlang.gradient.site import Site
-from schedlang.gradient.stages import Walk
+from schedlang.gradient.stage_sites import Walk
 from schedlang.gradient.support import on_data
 from schedlang.index.conjunctions import narrow
 from schedlang.index.linear import Extreme, Lin, Opaque

@@ -25,7 +25,7 @@ from schedlang.gradient.algebra import chosen, number
 from schedlang.gradient.derivative import TRACED, Flow, Traced, pullback
 from schedlang.gradient.ragged import number_rows, range_conditions, replace_axes
 from schedlang.gradient.simplify import scope, substitute
-from schedlang.gradient.stages import Found, Head, Walk, sites
+from schedlang.gradient.stage_sites import Found, Head, Walk, sites
 from schedlang.index.linear import Lin, to_expr
 from schedlang.index.rules import floordiv, mod
 from schedlang.index.simplify import to_lin

@@ -31,7 +31,7 @@ from schedlang.gradient.ragged import transpose_ranges
 from schedlang.gradient.scattered import scatter_sites
 from schedlang.gradient.simplify import scope, substitute
 from schedlang.gradient.site import Site, cases
-from schedlang.gradient.stages import Walk
+from schedlang.gradient.stage_sites import Walk
 from schedlang.gradient.support import support_of
 from schedlang.index.linear import Lin, to_expr
 from schedlang.index.simplify import to_lin

@@ -22,10 +22,10 @@ from schedlang.gradient.adjoint import Adjoint
 from schedlang.gradient.algebra import chosen, divide, guarded, number
 from schedlang.gradient.derivative import TRACED, Flow, Traced, value_children
 from schedlang.gradient.folds import fold_sites
-from schedlang.gradient.products import product_sites
+from schedlang.gradient.product_reductions import product_sites
 from schedlang.gradient.ragged import conjuncts, number_rows, replace_axes
 from schedlang.gradient.simplify import scope, substitute
-from schedlang.gradient.stages import Found, Head, Walk, sites, sites_of
+from schedlang.gradient.stage_sites import Found, Head, Walk, sites, sites_of
 from schedlang.gradient.weighted import beside, weighted_sites
 from schedlang.index.linear import to_expr
 from schedlang.index.simplify import to_lin

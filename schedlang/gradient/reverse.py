@@ -23,7 +23,7 @@ from schedlang.gradient.backward import Backward
 from schedlang.gradient.reductions import compute_sites
 from schedlang.gradient.rules import Rules, rule_sites
 from schedlang.gradient.scans import scan_sites
-from schedlang.gradient.stages import Found, Head, Walk
+from schedlang.gradient.stage_sites import Found, Head, Walk
 
 
 def gradient(y: Tensor, xs: Any, head: Tensor | None = None, *, rules: Rules | None = None) -> Any:

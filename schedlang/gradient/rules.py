@@ -11,7 +11,7 @@ from schedlang.errors import ComputeError, ComputeTypeError
 from schedlang.expr.nodes import Axis
 from schedlang.gradient.adjoint import Adjoint
 from schedlang.gradient.site import Site
-from schedlang.gradient.stages import Found, Head
+from schedlang.gradient.stage_sites import Found, Head
 from schedlang.index.simplify import to_lin
 
 Rule = Union[Callable[..., Mapping[Tensor, Tensor]], None]

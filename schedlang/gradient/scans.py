@@ -31,7 +31,7 @@ from schedlang.gradient.ragged import clip_range
 from schedlang.gradient.reductions import compute_sites
 from schedlang.gradient.simplify import substitute
 from schedlang.gradient.site import Site
-from schedlang.gradient.stages import Found, Head, Walk
+from schedlang.gradient.stage_sites import Found, Head, Walk
 from schedlang.index.linear import Lin, to_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.rules import extreme

@@ -11,7 +11,7 @@ from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.gradient.derivative import Traced
 from schedlang.gradient.ragged import copies, replace_axes
-from schedlang.gradient.stages import Found, Head, Walk, sites
+from schedlang.gradient.stage_sites import Found, Head, Walk, sites
 
 
 def weighted_sites(

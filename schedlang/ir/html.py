@@ -30,7 +30,7 @@ from schedlang.ir.printer import (
 )
 from schedlang.ir.trimmed import printed, trimmed
 from schedlang.markup.code import mark_code
-from schedlang.markup.names import Name, NameTable
+from schedlang.markup.name_table import Name, NameTable
 from schedlang.markup.text import escape
 
 if TYPE_CHECKING:

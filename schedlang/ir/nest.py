@@ -14,7 +14,7 @@ from schedlang.ir.rewrite import storage
 from schedlang.ir.terminal import show_nest
 from schedlang.markup.bundle import InNotebooks
 from schedlang.markup.fragment import fragment
-from schedlang.markup.names import NameTable
+from schedlang.markup.name_table import NameTable
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Buffer, For
 from schedlang.live.history import State
 from schedlang.machine.lower import machine_nest
-from schedlang.markup.names import NameTable
+from schedlang.markup.name_table import NameTable
 from schedlang.plot.borders import LINES, lines_of, runs
 from schedlang.plot.limits import cut_text
 from schedlang.plot.sheet import as_rows

@@ -27,7 +27,7 @@ from schedlang.live.history import History, State
 from schedlang.live.measure import LIMITS, RUNNING, WAITING, Measurer, timing_data
 from schedlang.live.share import shared_page
 from schedlang.markup.fragment import name_rules
-from schedlang.markup.names import NameTable
+from schedlang.markup.name_table import NameTable
 from schedlang.markup.text import printable
 from schedlang.schedule.nest_diff import paired
 from schedlang.schedule.schedule import Schedule

@@ -14,7 +14,7 @@
 5. **partition** (``loop_partitioning.py``) separates the edges of a loop, so that the lanes in the
    middle need no clamp and no guard.
 6. **trim** (``trim.py``) finds the ranges of loops over ragged axes.
-7. **names** (``names.py``) gives loops their printed names.
+7. **names** (``loop_names.py``) gives loops their printed names.
 
 The size of a box does not depend on the loops around it. So buffers and loops have fixed extents,
 and where a box may reach past its tensor, a guard protects it. A guard stays only where
@@ -22,12 +22,12 @@ and where a box may reach past its tensor, a guard protects it. A guard stays on
 
 **Helpers of build.** ``nesting.py`` and ``drafts.py`` have its types. ``state/plan.py`` finds the
 range of each leaf loop, and the guards that it cannot prove away. ``tails.py`` cuts tails off,
-``storage.py`` allocates buffers, and ``rounded_tiles.py`` rounds private tiles up. Two files save
-work between iterations: ``sliding_windows.py`` keeps the elements that earlier iterations computed,
-and ``folded_storage.py`` keeps only the rows in use. For scans, ``scan.py`` makes the loop,
-``scan_rows.py`` lets stages compute a row as soon as they can, and ``rolling_storage.py`` stores a
-few rows where only the last ones are read. ``prefetch.py`` requests what later iterations read. The
-rest refuses what cannot be lowered: ``serpentine.py``, ``thread_checks.py``,
+``allocation.py`` allocates buffers, and ``rounded_tiles.py`` rounds private tiles up. Two files
+save work between iterations: ``sliding_windows.py`` keeps the elements that earlier iterations
+computed, and ``folded_storage.py`` keeps only the rows in use. For scans, ``scan.py`` makes the
+loop, ``scan_rows.py`` lets stages compute a row as soon as they can, and ``rolling_storage.py``
+stores a few rows where only the last ones are read. ``prefetch.py`` requests what later iterations
+read. The rest refuses what cannot be lowered: ``serpentine.py``, ``thread_checks.py``,
 ``intermediate_arguments.py``. Recursion over stages runs in ``trampoline.py``, because a graph may
 be deeper than Python's stack.
 

@@ -17,6 +17,7 @@ from schedlang.index.linear import Lin, number_or_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
 from schedlang.ir.nodes import For
+from schedlang.lowering.allocation import box_scope, scope_of
 from schedlang.lowering.drafts import Draft, block
 from schedlang.lowering.folded_storage import fold_rows, window_of
 from schedlang.lowering.guards import (
@@ -45,7 +46,6 @@ from schedlang.lowering.scattered import blocks_in_kernel, scattered_whole, scat
 from schedlang.lowering.serpentine import loops_that_never_turn
 from schedlang.lowering.sliding_windows import Slide, find_slides
 from schedlang.lowering.statement import statement
-from schedlang.lowering.storage import box_scope, scope_of
 from schedlang.lowering.tails import cut_at, lost_cuts, rest_of_cut
 from schedlang.lowering.thread_checks import threads_fetch, too_few_threads, wrong_threads
 from schedlang.lowering.trampoline import Task

@@ -18,8 +18,8 @@ from schedlang.ir.nodes import Block, Buffer, Note
 from schedlang.lowering.build import nest_stage, place_child, store_child, take
 from schedlang.lowering.hoist import hoist
 from schedlang.lowering.intermediate_arguments import not_whole, scan_rows
+from schedlang.lowering.loop_names import loop_names
 from schedlang.lowering.loop_partitioning import split_edges
-from schedlang.lowering.names import loop_names
 from schedlang.lowering.nesting import Job, Scope
 from schedlang.lowering.region import Pending, merge
 from schedlang.lowering.resolve import resolve

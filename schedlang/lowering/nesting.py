@@ -11,10 +11,10 @@ from schedlang.index.intervals import Interval
 from schedlang.index.linear import Lin
 from schedlang.index.ranges import Ranges
 from schedlang.ir.nodes import Alloc
+from schedlang.lowering.allocation import allocate
 from schedlang.lowering.drafts import Draft
 from schedlang.lowering.region import Pending
 from schedlang.lowering.sliding_windows import Slide
-from schedlang.lowering.storage import allocate
 from schedlang.state.placement import Placement, Problem
 from schedlang.state.plan import Dim, Peel, Plan, Threads, make_plan
 from schedlang.state.state import At, Stage, State

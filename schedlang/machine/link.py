@@ -12,7 +12,7 @@ from typing import Any, Union
 
 from schedlang.errors import VerifyError
 from schedlang.ir.nodes import changed
-from schedlang.machine.names import Names
+from schedlang.machine.identifiers import Names
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Array, Body, Function, Load, Reg, Run, Stmt, Value, View
 from schedlang.machine.passes.equal import shape_of

@@ -13,6 +13,7 @@ from schedlang.index.simplify import to_lin
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block
 from schedlang.lowering.complex_storage import split_complex
+from schedlang.machine.identifiers import Names, name_all
 from schedlang.machine.loops.blocks import block_unrolls
 from schedlang.machine.loops.conditions import settle_conditions
 from schedlang.machine.loops.functions import mark_functions
@@ -26,7 +27,6 @@ from schedlang.machine.loops.strips import strip_mine
 from schedlang.machine.loops.sums import keep_sums
 from schedlang.machine.loops.transposes import transpose_loads
 from schedlang.machine.loops.unroll import unroll
-from schedlang.machine.names import Names, name_all
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.passes.job import Job
 from schedlang.machine.passes.long_values import name_long_values
@@ -34,7 +34,7 @@ from schedlang.machine.passes.numbering import number_registers
 from schedlang.machine.passes.offsets import name_offsets
 from schedlang.machine.passes.outline import outline
 from schedlang.machine.passes.rows import name_rows
-from schedlang.machine.passes.storage import place_storage
+from schedlang.machine.passes.stack_storage import place_storage
 from schedlang.machine.select.cpu import select_cpu
 from schedlang.machine.select.gpu import MachineKernel, select_gpu
 from schedlang.machine.verify import verify_machine

@@ -17,7 +17,7 @@ from schedlang.expr.dtypes import itemsize
 from schedlang.expr.nodes import Var
 from schedlang.ir.nodes import Buffer, changed
 from schedlang.machine.alignment import BYTES, align_up
-from schedlang.machine.names import Names
+from schedlang.machine.identifiers import Names
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import (
     INDEX,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 
-from schedlang.markup.names import Name
+from schedlang.markup.name_table import Name
 from schedlang.markup.text import escape
 
 

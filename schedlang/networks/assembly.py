@@ -20,7 +20,7 @@ from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block
 from schedlang.ir.printer import bytes_text
 from schedlang.machine.alignment import ALIGNMENT, align_up
-from schedlang.machine.names import public_name
+from schedlang.machine.identifiers import public_name
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.scratch import Scratch
 from schedlang.networks.data import CallData, DeviceData

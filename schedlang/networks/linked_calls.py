@@ -13,8 +13,8 @@ from schedlang.expr.nodes import Var
 from schedlang.intrinsics.dialect import NAMES
 from schedlang.ir.nodes import Buffer
 from schedlang.machine.alignment import ALIGNMENT, BYTES
+from schedlang.machine.identifiers import identifier
 from schedlang.machine.link import Call, Linked, Place, link
-from schedlang.machine.names import identifier
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import INDEX, Array, Load, Num, Reg, Type
 from schedlang.machine.passes.denormals import with_flushed_denormals

@@ -19,7 +19,7 @@ from schedlang.index.simplify import to_lin
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Buffer
 from schedlang.lowering.lower import sizes_of
-from schedlang.machine.names import identifier
+from schedlang.machine.identifiers import identifier
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.scratch import BYTES, Scratch
 from schedlang.networks.memory import Lifetime

@@ -7,7 +7,7 @@ from textwrap import indent
 
 from schedlang.codegen.network_file import printable
 from schedlang.ir.arguments import rules_for
-from schedlang.machine.names import Names
+from schedlang.machine.identifiers import Names
 from schedlang.networks.data import ModuleData
 from schedlang.runtime.parameters import Parameter, Signature
 

@@ -1,8 +1,8 @@
 """Pictures of loop nests, kernels and searches (extra ``viz``); see docs/pictures.md.
 
 The numbers behind a picture need no matplotlib: ``timeline.py`` has a time for each run of each
-statement, ``touches.py`` when each element is touched, ``storage.py`` what is computed and kept at
-one step, ``warps.py`` the requests of a warp, ``served.py`` the cache level of each access.
+statement, ``touches.py`` when each element is touched, ``stored_elements.py`` what is computed and
+kept at one step, ``warps.py`` the requests of a warp, ``served.py`` the cache level of each access.
 ``limits.py`` bounds what is drawn, and ``subject.py`` finds the nest of a picture, with numbers for
 its sizes. A file ``<name>_picture.py`` draws one kind on a ``sheet.py``, in the colours of
 ``palette.py``, and returns a ``picture.py``.

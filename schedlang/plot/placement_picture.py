@@ -12,7 +12,7 @@ from schedlang.ir.printer import bytes_text
 from schedlang.plot.palette import BLACK, EMPTY, GREEN, ORANGE, RED, SKY, SOFT
 from schedlang.plot.picture import Picture
 from schedlang.plot.sheet import WIDTH, as_rows, frame, sheet
-from schedlang.plot.storage import Placed, moment_of
+from schedlang.plot.stored_elements import Placed, moment_of
 from schedlang.plot.subject import subjects
 
 # the most rows and columns of a panel, around the element
@@ -35,7 +35,7 @@ def placement(
     middle. The picture shows what of the producer was computed earlier, is computed in this
     iteration of the loop that both share, is computed again, and is stored at this step; and counts
     how often the producer is computed in all. ``data`` is a list of
-    :class:`~schedlang.plot.storage.Placed`.
+    :class:`~schedlang.plot.stored_elements.Placed`.
 
     Raise :class:`~schedlang.errors.PlotError` for stages that do not read each other, for an
     element outside of the consumer, and for computations too large to follow.

@@ -17,7 +17,7 @@ from schedlang import intrinsics
 from schedlang.codegen.listing import Launch
 from schedlang.errors import BuildError
 from schedlang.expr import functions, operators
-from schedlang.machine.names import KEPT_BY_NUMBA, short_name
+from schedlang.machine.identifiers import KEPT_BY_NUMBA, short_name
 from schedlang.runtime.cache_files import (
     BYTECODE,
     cache_folder,

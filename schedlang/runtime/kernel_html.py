@@ -16,7 +16,7 @@ from schedlang.machine.walks import defined, walk
 from schedlang.markup.code import mark_code
 from schedlang.markup.elements import folded
 from schedlang.markup.fragment import fragment
-from schedlang.markup.names import Name, NameTable
+from schedlang.markup.name_table import Name, NameTable
 from schedlang.markup.text import escape
 
 PYTHON = ("for", "in", "if", "else", "def", "return", "range", "prange", "pass", "and", "or", "not")

@@ -9,7 +9,7 @@ from schedlang.ir.html import nest_lines
 from schedlang.markup.bundle import mime_bundle
 from schedlang.markup.elements import listing
 from schedlang.markup.fragment import fragment
-from schedlang.markup.names import NameTable
+from schedlang.markup.name_table import NameTable
 from schedlang.schedule.steps import Step
 
 if TYPE_CHECKING:

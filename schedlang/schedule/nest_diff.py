@@ -10,7 +10,7 @@ from schedlang.ir.html import nest_lines
 from schedlang.ir.nest import Nest
 from schedlang.markup.bundle import InNotebooks
 from schedlang.markup.fragment import fragment
-from schedlang.markup.names import NameTable
+from schedlang.markup.name_table import NameTable
 from schedlang.markup.text import escape
 
 NEAR = 2

@@ -19,7 +19,7 @@ from schedlang.ir.nest import Nest
 from schedlang.ir.numbers import numbered
 from schedlang.ir.verify import report
 from schedlang.lowering.lower import lower_state
-from schedlang.machine.names import public_name
+from schedlang.machine.identifiers import public_name
 from schedlang.runtime.kernel import Kernel
 from schedlang.runtime.parameters import signature_of
 from schedlang.runtime.size_checks import refused_sizes, sized_storage

@@ -23,9 +23,9 @@ from schedlang.compute.tensor import Extent, Tensor, declared
 from schedlang.errors import FrontendError, nearest
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Expr
+from schedlang.frontend.node_stages import cast_to
 from schedlang.frontend.onnx.graph import Node
 from schedlang.frontend.onnx.values import Known, Params, Value, number
-from schedlang.frontend.stages import cast_to
 from schedlang.language.construct import binary
 
 # a tensor of floats

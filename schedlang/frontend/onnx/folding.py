@@ -17,7 +17,7 @@ import numpy as np
 from schedlang.compute.reference import reference
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import FrontendError
-from schedlang.frontend.names import Names
+from schedlang.frontend.model_names import Names
 from schedlang.frontend.onnx import symbolic
 from schedlang.frontend.onnx.call import Call, results_of
 from schedlang.frontend.onnx.elements import DTYPES

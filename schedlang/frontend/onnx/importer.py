@@ -11,7 +11,8 @@ from schedlang.compute.graph import placeholders
 from schedlang.compute.tensor import Tensor, declared, placeholder
 from schedlang.errors import FrontendError, SchedlangError
 from schedlang.frontend.imported import Imported
-from schedlang.frontend.names import Names
+from schedlang.frontend.model_names import Names
+from schedlang.frontend.node_stages import Stages, layers_of
 from schedlang.frontend.onnx.call import Call, match_arguments, results_of
 from schedlang.frontend.onnx.checked import check_model
 from schedlang.frontend.onnx.files import read
@@ -21,7 +22,6 @@ from schedlang.frontend.onnx.limits import MOST_ELEMENTS
 from schedlang.frontend.onnx.operators import function_of
 from schedlang.frontend.onnx.sizes import input_shapes
 from schedlang.frontend.onnx.values import Known, Params, Value
-from schedlang.frontend.stages import Stages, layers_of
 
 
 def from_onnx(model: Any, shapes: Mapping[str, Any] | None = None) -> Imported:

@@ -16,7 +16,7 @@ from schedlang.arrays.shaping import reshape
 from schedlang.arrays.stages import each
 from schedlang.compute.tensor import Tensor, placeholder
 from schedlang.expr.nodes import Axis, Expr
-from schedlang.frontend.names import Names
+from schedlang.frontend.model_names import Names
 from schedlang.language.construct import as_expr, cast, const, select
 
 

@@ -13,7 +13,7 @@ from schedlang.arrays.stages import tensor_of
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import FrontendError, explain
 from schedlang.expr import dtypes
-from schedlang.frontend.stages import cast_to
+from schedlang.frontend.node_stages import cast_to
 from schedlang.language.construct import binary
 
 

@@ -10,8 +10,8 @@ from schedlang.arrays.naming import name_prefix
 from schedlang.arrays.shapes import extent
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import FrontendError, SchedlangError, explain
-from schedlang.frontend.names import Names
-from schedlang.frontend.stages import Stages
+from schedlang.frontend.model_names import Names
+from schedlang.frontend.node_stages import Stages
 from schedlang.frontend.torch.calls import Call
 from schedlang.frontend.torch.layers import Layer, layers_of, used_results, word_of
 from schedlang.frontend.torch.lines import line_of

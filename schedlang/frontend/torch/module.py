@@ -11,8 +11,8 @@ from schedlang.compute.graph import placeholders
 from schedlang.compute.tensor import PlaceholderOp, Tensor, placeholder
 from schedlang.errors import FrontendError, explain, missing_extra
 from schedlang.frontend.imported import Imported
-from schedlang.frontend.names import Names
-from schedlang.frontend.stages import layers_of
+from schedlang.frontend.model_names import Names
+from schedlang.frontend.node_stages import layers_of
 from schedlang.frontend.torch.converting import Conversion
 from schedlang.frontend.torch.examples import Examples, examples_of, leaves
 from schedlang.frontend.torch.exporting import check_module, decompose, export

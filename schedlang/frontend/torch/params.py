@@ -11,7 +11,7 @@ from schedlang.compute.tensor import Tensor, placeholder
 from schedlang.compute.torch_tensors import tensor_as_numpy
 from schedlang.errors import CallTypeError, FrontendError, explain
 from schedlang.expr import dtypes
-from schedlang.frontend.names import Names
+from schedlang.frontend.model_names import Names
 
 
 def dtype_of(kind: Any, what: str) -> str:

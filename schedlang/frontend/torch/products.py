@@ -7,7 +7,7 @@ from typing import Any
 from schedlang import topi
 from schedlang.arrays.shaping import expand_dims, squeeze
 from schedlang.compute.tensor import Tensor
-from schedlang.frontend.stages import cast_to
+from schedlang.frontend.node_stages import cast_to
 from schedlang.frontend.torch.calls import Call, Operator, of_dtype
 
 

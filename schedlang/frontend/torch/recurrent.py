@@ -10,7 +10,7 @@ from schedlang.arrays.naming import name_prefix
 from schedlang.arrays.rearranging import flip
 from schedlang.arrays.shaping import swapaxes
 from schedlang.compute.tensor import Tensor
-from schedlang.frontend.stages import is_zero
+from schedlang.frontend.node_stages import is_zero
 from schedlang.frontend.torch.calls import Call, Operator
 
 # a layer in one direction: (sequence, weights, first states, reverse) to its states at each step

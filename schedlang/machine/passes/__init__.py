@@ -11,7 +11,7 @@
    equal but for their names (``equal.py``), the source has the first and ``T2_i = T1_i`` for the
    others, so that numba compiles it once. Before this pass, the nest is one function.
 5. ``rows.py`` names the offsets of rows in folded storage.
-6. ``storage.py`` places arrays on the stack or the heap.
+6. ``stack_storage.py`` places arrays on the stack or the heap.
 
 Two passes serve profiles instead: ``stamps.py`` puts time stamps around chosen loops of a finished
 nest, and ``call_stamps.py`` around the calls of a network's kernels. ``changing.py`` says which

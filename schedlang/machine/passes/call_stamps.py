@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from schedlang.intrinsics.dialect import NAMES
 from schedlang.ir.nodes import Buffer
-from schedlang.machine.names import Names
+from schedlang.machine.identifiers import Names
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import INDEX, Array, Fn, Num, Run, Stmt, Store
 

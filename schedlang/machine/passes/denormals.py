@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass, replace
 
 from schedlang.intrinsics.dialect import NAMES
-from schedlang.machine.names import Names
+from schedlang.machine.identifiers import Names
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import INDEX, Alloc, Body, Fn, For, Hint, Let, Reg, Run, Stmt, View
 from schedlang.machine.walks import walk, with_bodies

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from schedlang.ir.nodes import Buffer
-from schedlang.machine.names import Names
+from schedlang.machine.identifiers import Names
 from schedlang.machine.nodes import INDEX, Array, Let, Order, Reg, Stmt, Type, Value
 
 

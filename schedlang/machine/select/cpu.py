@@ -11,9 +11,9 @@ from schedlang.ir.aliasing import unaliased_arrays
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, Buffer, For, Stmt, Store, walk
 from schedlang.machine import nodes as machine
+from schedlang.machine.identifiers import Names
 from schedlang.machine.loops.functions import becomes_function
 from schedlang.machine.loops.plain_loops import VECTORIZABLE
-from schedlang.machine.names import Names
 from schedlang.machine.nodes import Function, Hint, Num
 from schedlang.machine.select.context import Context
 from schedlang.machine.select.statements import Statements, label_of

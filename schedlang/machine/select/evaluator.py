@@ -10,7 +10,7 @@ from schedlang.index.linear import Lin, Product, to_expr
 from schedlang.index.simplify import to_lin
 from schedlang.ir.nodes import Buffer
 from schedlang.ir.offsets import lane_step, offset_of, strides
-from schedlang.machine.names import Names
+from schedlang.machine.identifiers import Names
 from schedlang.machine.nodes import INDEX, Num, Op, Reg, Type, Value
 from schedlang.machine.select.builder import Builder
 from schedlang.machine.select.context import Context, Group

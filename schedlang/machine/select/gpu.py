@@ -16,7 +16,7 @@ from schedlang.ir.offsets import one_access
 from schedlang.ir.printer import expr_text
 from schedlang.ir.rewrite import storage
 from schedlang.machine import nodes as machine
-from schedlang.machine.names import Names
+from schedlang.machine.identifiers import Names
 from schedlang.machine.nodes import Fn, Function, Load, Num, Reg, Store, Thread, Type
 from schedlang.machine.select.context import Context
 from schedlang.machine.select.parameters import used_keys

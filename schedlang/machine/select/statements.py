@@ -32,10 +32,10 @@ from schedlang.ir.nodes import (
 from schedlang.ir.numbers import number_of
 from schedlang.ir.trimmed import trimmed
 from schedlang.machine import nodes as machine
+from schedlang.machine.identifiers import Names, short_name
 from schedlang.machine.loops.functions import becomes_function
 from schedlang.machine.loops.plain_loops import ROLLED
 from schedlang.machine.loops.serpentine import turns_with
-from schedlang.machine.names import Names, short_name
 from schedlang.machine.nodes import Array, Function, Load, Num, Op, Prefetch, Reg, Value
 from schedlang.machine.select.context import Context, Group
 from schedlang.machine.select.evaluator import Evaluator

@@ -10,7 +10,7 @@ from schedlang.codegen.network_file import NetworkFile, network_head, with_comme
 from schedlang.codegen.numba_file import header_lines
 from schedlang.diagnostics.order_hint import order_hints
 from schedlang.ir.nest import Nest
-from schedlang.machine.names import identifier
+from schedlang.machine.identifiers import identifier
 from schedlang.machine.nest import MachineNest
 from schedlang.runtime.built import Built
 from schedlang.runtime.c_kernel import CKernel

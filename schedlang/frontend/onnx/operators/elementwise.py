@@ -9,11 +9,11 @@ from schedlang import topi
 from schedlang.arrays.elementwise import array
 from schedlang.compute.tensor import Tensor
 from schedlang.expr import dtypes
+from schedlang.frontend.node_stages import cast_to
 from schedlang.frontend.onnx.call import Call, Floats
 from schedlang.frontend.onnx.elements import dtype_of
 from schedlang.frontend.onnx.operators.table import Function, Table, since
 from schedlang.frontend.onnx.values import Known, Value, number
-from schedlang.frontend.stages import cast_to
 from schedlang.language.calls import call as math
 from schedlang.language.construct import binary, const
 

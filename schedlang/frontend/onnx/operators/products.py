@@ -8,11 +8,11 @@ from schedlang.arrays.shapes import broadcast, same
 from schedlang.arrays.shaping import expand_dims, squeeze
 from schedlang.compute.tensor import Tensor, shape_text
 from schedlang.expr import dtypes
+from schedlang.frontend.node_stages import cast_to
 from schedlang.frontend.onnx.call import Call
 from schedlang.frontend.onnx.operators.elementwise import check_dtypes
 from schedlang.frontend.onnx.operators.table import Table, since
 from schedlang.frontend.onnx.values import Known, Value
-from schedlang.frontend.stages import cast_to
 
 
 def matmul(call: Call, a: Tensor, b: Tensor) -> Tensor:

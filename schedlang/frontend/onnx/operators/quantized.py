@@ -8,10 +8,10 @@ from schedlang.arrays.shapes import axis_number, same
 from schedlang.arrays.shaping import reshape
 from schedlang.compute.tensor import Tensor, shape_text
 from schedlang.expr import dtypes
+from schedlang.frontend.node_stages import cast_to
 from schedlang.frontend.onnx.call import Call, Floats
 from schedlang.frontend.onnx.elements import dtype_of
 from schedlang.frontend.onnx.operators.table import Table, since
-from schedlang.frontend.stages import cast_to
 from schedlang.language.calls import call as math
 from schedlang.language.construct import binary, cast
 

@@ -11,11 +11,11 @@ from schedlang.arrays.rearranging import flip
 from schedlang.arrays.shapes import same
 from schedlang.arrays.shaping import swapaxes, transpose
 from schedlang.compute.tensor import Extent, Tensor, shape_text
+from schedlang.frontend.node_stages import is_zero
 from schedlang.frontend.onnx.call import Call
 from schedlang.frontend.onnx.operators.elementwise import check_dtypes
 from schedlang.frontend.onnx.operators.table import Table, since
 from schedlang.frontend.onnx.values import Known, Value
-from schedlang.frontend.stages import is_zero
 from schedlang.language.calls import call as math
 
 DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}

@@ -21,7 +21,7 @@ from schedlang.expr.nodes import Axis, Binary, Expr
 from schedlang.gradient.algebra import times
 from schedlang.gradient.folds import fold_sites
 from schedlang.gradient.ragged import copies, replace_axes
-from schedlang.gradient.stages import Found, Head, Walk
+from schedlang.gradient.stage_sites import Found, Head, Walk
 from schedlang.gradient.weighted import weighted_sites
 from schedlang.index.linear import Lin, to_expr
 from schedlang.index.simplify import to_lin
