@@ -22,7 +22,7 @@ class CallableModule(ModuleType):
         return self.__dict__["__call_target__"](*args, **kwargs)
 
     def __reduce__(self) -> tuple[Callable[[str], ModuleType], tuple[str]]:
-        """Pickle by name, as functions do, so that a worker imports the package."""
+        """Pickle by name, like a function, so that a worker imports the package."""
         return import_module, (self.__name__,)
 
 

@@ -247,10 +247,10 @@ def nearest(name: str, known: Iterable[str], most: int = 1) -> str:
     return f"; did you mean {listed}?" if close else ""
 
 
-def listed(names: Iterable[str], most: int = 6) -> str:
+def names_text(names: Iterable[str], most: int = 6) -> str:
     """Return names as text for a message: the first ones, and how many others there are.
 
-    >>> listed(["conv", "pool"]), listed("abcde", most=3)
+    >>> names_text(["conv", "pool"]), names_text("abcde", most=3)
     ("'conv', 'pool'", "'a', 'b', 'c' and 2 more")
     """
     every = [repr(name) for name in names]
@@ -258,7 +258,7 @@ def listed(names: Iterable[str], most: int = 6) -> str:
     return ", ".join(every[:most]) + more
 
 
-def shown(value: object) -> str:
+def text_of(value: object) -> str:
     """Return the text of an argument for messages: its name, or a short form."""
     name = getattr(value, "name", None)
     text = name if isinstance(name, str) else " ".join(repr(value).split())
@@ -294,7 +294,7 @@ def user_location(error: BaseException) -> str:
     return f"{os.path.basename(own[-1][0])}:{own[-1][1]}" if own else ""
 
 
-def shortened(error: SchedlangError) -> SchedlangError:
+def shorten_traceback(error: SchedlangError) -> SchedlangError:
     """Return ``error`` without the frames so far, which are not the user's.
 
     The environment variable ``SCHEDLANG_TRACEBACK=full`` keeps them.

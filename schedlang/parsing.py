@@ -9,10 +9,10 @@ from threading import Lock
 _ONE_AT_A_TIME = Lock()
 
 
-def parsed(source: str, path: str = "<unknown>") -> ast.Module:
+def parse_source(source: str, path: str = "<unknown>") -> ast.Module:
     """Return the tree of ``source``. Raise ``SyntaxError`` as :func:`ast.parse` raises it.
 
-    >>> ast.unparse(parsed("x=1"))
+    >>> ast.unparse(parse_source("x=1"))
     'x = 1'
     """
     try:

@@ -54,7 +54,7 @@ def misfit(function: Callable[..., Any], args: tuple[Any, ...], named: Mapping[s
     elif twice:
         why = f"{twice[0]} is given twice"
     elif len(args) > len(by_position) and not takes_more:
-        # the object of a method is no argument of its call
+        # the object of a method is not an argument of its call
         own = "self" in by_position
         most, count = len(by_position) - own, len(args) - own
         takes = f"{most or 'no'} argument{'s' * (most != 1)}{' at most' * (most > 0)}"

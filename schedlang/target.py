@@ -19,8 +19,8 @@ from schedlang.host import (
     host_vectors,
     is_whole,
 )
-from schedlang.target_kinds import KINDS, Facts, HasFacts, checked
-from schedlang.target_options import check_host, parsed
+from schedlang.target_kinds import KINDS, Facts, HasFacts, check_target
+from schedlang.target_options import check_host, parse_target
 
 
 class Kind(str):
@@ -93,7 +93,7 @@ DEFAULT_ARCH = "sm_90"
 
 @dataclass(frozen=True)
 class _Fields:
-    """The fields of a target, none of which is left out."""
+    """The fields of a target, all of them."""
 
     kind: str
     vector_bytes: int
@@ -158,7 +158,7 @@ class Target(_Fields):
         if backend is not None and backend.facts.name == name:
             facts = backend.facts
         else:
-            facts, option, backend = parsed(name)
+            facts, option, backend = parse_target(name)
         check_host(host)
         arch = _checked_arch(facts, arch, option)
         wide = _checked_number(facts, "vector_bytes", vector_bytes)
@@ -237,7 +237,7 @@ class Target(_Fields):
         facts = getattr(value, "facts", None)
         if not isinstance(facts, Facts):
             return Target(value)  # type: ignore[arg-type]
-        return Target(facts.name, backend=checked(value, f"target={value!r}"))
+        return Target(facts.name, backend=check_target(value, f"target={value!r}"))
 
     @staticmethod
     def current(allow_none: bool = True) -> Target | None:

@@ -38,7 +38,7 @@ class Facts:
 
     Files and kernels:
 
-    * ``language`` of the file, and ``interpreted`` if it runs as it is.
+    * ``language`` of the file, and ``interpreted`` if it runs without compilation.
     * ``openmp``: parallel loops run on OpenMP's threads, not on numba's.
     * ``saved``: a saved kernel or network runs without schedlang.
     * ``emulates``: the kind of whose kernels a saved network is; "" if they are its own.
@@ -107,51 +107,82 @@ class HasFacts(Protocol):
 
 
 def _gpu(
-    name: str, backend: str, spellings: tuple[str, ...] = (),
-    timing: Literal["events", "none"] = "none", needs_driver: bool = False, emulates: str = "",
-) -> Facts:  # fmt: skip
+    name: str,
+    backend: str,
+    spellings: tuple[str, ...] = (),
+    timing: Literal["events", "none"] = "none",
+    needs_driver: bool = False,
+    emulates: str = "",
+) -> Facts:
     return Facts(
-        name, backend, spellings, binds_threads=True, vector_arithmetic=False, vector_bytes=16,
-        vector_registers=64, unrolls=False, ordered=False, saved=True, emulates=emulates,
-        starts=False, device=CUDA, takes_arch=True, needs_driver=needs_driver,
-        emulated="cuda-emulator", compiles_at_launch=True, timing=timing, tactics="cuda",
-        measured_as="cuda", compared_estimates=False, rewrites_networks=False,
-    )  # fmt: skip
+        name,
+        backend,
+        spellings,
+        binds_threads=True,
+        vector_arithmetic=False,
+        vector_bytes=16,
+        vector_registers=64,
+        unrolls=False,
+        ordered=False,
+        saved=True,
+        emulates=emulates,
+        starts=False,
+        device=CUDA,
+        takes_arch=True,
+        needs_driver=needs_driver,
+        emulated="cuda-emulator",
+        compiles_at_launch=True,
+        timing=timing,
+        tactics="cuda",
+        measured_as="cuda",
+        compared_estimates=False,
+        rewrites_networks=False,
+    )
 
 
 KINDS = {
     facts.name: facts
     for facts in (
-        Facts("cpu", "schedlang.targets.cpu.backend:CpuBackend", ("llvm",), saved=True,
-              symbols=True),
+        Facts(
+            "cpu", "schedlang.targets.cpu.backend:CpuBackend", ("llvm",), saved=True, symbols=True
+        ),
         Facts("python", "schedlang.targets.python.backend:PythonBackend", interpreted=True),
         Facts("c", "schedlang.targets.c.backend:CBackend", language="C", openmp=True),
         _gpu("cuda", "schedlang.targets.cuda.backend:CudaBackend", ("nvptx",), "events", True),
-        _gpu("cuda-emulator", "schedlang.targets.cuda_emulator.backend:EmulatorBackend",
-             emulates="cuda"),
+        _gpu(
+            "cuda-emulator",
+            "schedlang.targets.cuda_emulator.backend:EmulatorBackend",
+            emulates="cuda",
+        ),
     )
-}  # fmt: skip
+}
 SPELLINGS = {word: name for name, facts in KINDS.items() for word in (name, *facts.spellings)}
 
 # where packages name their targets
 GROUP = "schedlang.targets"
 
 
-def checked(target: Any, asked: str) -> HasFacts:
+def check_target(target: Any, asked: str) -> HasFacts:
     """Return ``target``, an object of the user's, if it has facts and a name of its own.
 
     Raise :class:`~schedlang.errors.BuildError`, with ``asked`` in the message, if it does not.
     """
     facts = getattr(target, "facts", None)
     if isinstance(target, type) or not isinstance(facts, Facts):
-        fix = f"Give an object of it: {target.__name__}()." if isinstance(target, type) else (
-            "Derive its class from one of schedlang.targets, and set facts = Facts(name=...)."
-        )  # fmt: skip
+        fix = (
+            f"Give an object of it: {target.__name__}()."
+            if isinstance(target, type)
+            else (
+                "Derive its class from one of schedlang.targets, and set facts = Facts(name=...)."
+            )
+        )
         raise BuildError(explain(asked, "a target is an object with facts", fix))
     if facts.name in SPELLINGS or not re.fullmatch(r"[a-z][a-z0-9-]*", facts.name):
-        why = "schedlang has a target of that name" if facts.name in SPELLINGS else (
-            "a name has lower-case letters, digits and hyphens, and begins with a letter"
-        )  # fmt: skip
+        why = (
+            "schedlang has a target of that name"
+            if facts.name in SPELLINGS
+            else ("a name has lower-case letters, digits and hyphens, and begins with a letter")
+        )
         fix = 'Set facts of its own, such as replace(CBackend.facts, name="scalar").'
         raise BuildError(explain(f"{asked}: the target {facts.name!r}", why, fix))
     return target
@@ -165,7 +196,7 @@ def _entries(group: str, **asked: Any) -> Iterable[Any]:
     return entry_points(group=group, **asked)
 
 
-def installed() -> Iterator[str]:
+def installed_names() -> Iterator[str]:
     """Yield the names of targets that packages have as entry points."""
     yield from sorted({entry.name for entry in _entries(GROUP)} - {*SPELLINGS})
 
@@ -200,7 +231,7 @@ def installed_target(name: str) -> HasFacts | None:
     if entry is None:
         return None
     loaded, asked = entry
-    target = checked(loaded, asked)
+    target = check_target(loaded, asked)
     if target.facts.name != name:
         why = f"its facts have the name {target.facts.name!r}"
         raise BuildError(explain(asked, why, "Give the entry point and the facts one name."))
@@ -208,6 +239,6 @@ def installed_target(name: str) -> HasFacts | None:
 
 
 __all__ = [
-    "CPU", "CUDA", "KINDS", "SPELLINGS", "Facts", "HasFacts", "checked", "installed",
+    "CPU", "CUDA", "KINDS", "SPELLINGS", "Facts", "HasFacts", "check_target", "installed_names",
     "installed_object", "installed_target",
 ]  # fmt: skip

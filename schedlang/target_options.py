@@ -15,7 +15,7 @@ from schedlang.target_kinds import (
     SPELLINGS,
     Facts,
     HasFacts,
-    installed,
+    installed_names,
     installed_target,
 )
 
@@ -32,24 +32,26 @@ _ARCHITECTURES = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64",
 # how the names of a family's processors and their features begin, in LLVM's -mcpu and -mattr
 _PROCESSORS = {
     "x86": "x86-64 i386 i486 i586 i686 pentium prescott nocona core2 core-avx corei7 atom bonnell "
-           "silvermont goldmont tremont nehalem westmere sandybridge ivybridge haswell broadwell "
-           "skylake skx cascadelake cooperlake cannonlake icelake tigerlake rocketlake alderlake "
-           "raptorlake meteorlake sapphirerapids emeraldrapids graniterapids sierraforest k8 "
-           "opteron athlon amdfam10 barcelona btver bdver znver",
+    "silvermont goldmont tremont nehalem westmere sandybridge ivybridge haswell broadwell "
+    "skylake skx cascadelake cooperlake cannonlake icelake tigerlake rocketlake alderlake "
+    "raptorlake meteorlake sapphirerapids emeraldrapids graniterapids sierraforest k8 "
+    "opteron athlon amdfam10 barcelona btver bdver znver",
     "arm": "cortex neoverse apple cyclone ampere a64fx thunderx exynos kryo krait carmel falkor "
-           "saphira tsv110 grace oryon fujitsu arm7 arm9 arm10 arm11",
+    "saphira tsv110 grace oryon fujitsu arm7 arm9 arm10 arm11",
     "riscv": "sifive rocket generic-rv spacemit syntacore veyron",
     "power": "pwr ppc power",
-}  # fmt: skip
+}
 _FEATURES = {
     "x86": "sse ssse avx fma f16c bmi amx xop popcnt lzcnt",
     "arm": "neon sve sme dotprod fp-armv8 fullfp16 i8mm armv v7 v8 v9 vfp thumb",
     "power": "altivec vsx",
 }
 _MACHINES = {
-    "x86": ("x86", "i386", "amd64"), "arm": ("arm", "aarch64"), "riscv": ("riscv",),
+    "x86": ("x86", "i386", "amd64"),
+    "arm": ("arm", "aarch64"),
+    "riscv": ("riscv",),
     "power": ("ppc", "power"),
-}  # fmt: skip
+}
 # devices and keys of te that are neither a CPU of any family nor an NVIDIA GPU
 _OTHER_DEVICES = frozenset(
     "mali bifrost adreno opencl vulkan metal rocm intel_graphics hexagon vta ethos-u micro_dev "
@@ -58,7 +60,7 @@ _OTHER_DEVICES = frozenset(
 _VENDORS = frozenset("unknown pc none apple redhat suse alpine conda nvidia w64".split())
 
 
-def parsed(text: Any) -> tuple[Facts, str | None, HasFacts | None]:
+def parse_target(text: Any) -> tuple[Facts, str | None, HasFacts | None]:
     """Return the facts of a target string's kind, its GPU architecture if it names one.
 
     The last value is the target of an installed package, if the string names that.
@@ -66,8 +68,8 @@ def parsed(text: Any) -> tuple[Facts, str | None, HasFacts | None]:
     Raise :class:`~schedlang.errors.BuildError` for an unknown kind or option, and for options that
     name another machine than this one.
 
-    >>> facts, arch, _ = parsed("cuda -arch=sm_80")
-    >>> facts.name, arch, parsed("llvm -libs mkl -num-cores=4")[0].name
+    >>> facts, arch, _ = parse_target("cuda -arch=sm_80")
+    >>> facts.name, arch, parse_target("llvm -libs mkl -num-cores=4")[0].name
     ('cuda', 'sm_80', 'cpu')
     """
     if not isinstance(text, str):
@@ -99,7 +101,7 @@ def check_host(host: Any) -> None:
     """
     if host is None:
         return
-    facts = host.facts if hasattr(host, "facts") else parsed(host)[0]
+    facts = host.facts if hasattr(host, "facts") else parse_target(host)[0]
     if facts.device != CPU:
         raise BuildError(
             f"host={str(getattr(host, 'kind', host))!r}: Python on this machine's CPU starts the "
@@ -109,7 +111,7 @@ def check_host(host: Any) -> None:
 
 def choices() -> str:
     """Return the kinds of targets as a list for messages."""
-    *others, last = *KINDS, *installed()
+    *others, last = *KINDS, *installed_names()
     return ", ".join(f'"{kind}"' for kind in others) + f' or "{last}"'
 
 
@@ -137,16 +139,18 @@ def _is_honoured(text: str, facts: Facts, option: str, value: str) -> bool:
         check_host(value)
         return True
     if option in _CONVENTIONS:
-        raise _elsewhere(text, f"-{option}", "kernels are called by this process, in its calling "
-                                             "convention")  # fmt: skip
+        raise _elsewhere(
+            text, f"-{option}", "kernels are called by this process, in its calling convention"
+        )
     names_other = {
         "mtriple": _is_other_triple, "mcpu": _is_other_processor, "mattr": _has_other_features,
         "device": _is_other_device, "keys": _is_other_device,
     }  # fmt: skip
     if option in names_other and names_other[option](facts, value):
         what = "NVIDIA GPUs" if facts.device != CPU else f"this machine, {_own_architecture()}"
-        raise _elsewhere(text, f"-{option}", f"kernels are built for {what}, and {value!r} is "
-                                             "another one")  # fmt: skip
+        raise _elsewhere(
+            text, f"-{option}", f"kernels are built for {what}, and {value!r} is another one"
+        )
     return option in names_other or option in IGNORED
 
 
@@ -213,4 +217,4 @@ def _is_other_device(facts: Facts, names: str) -> bool:
     return False
 
 
-__all__ = ["check_host", "choices", "parsed"]
+__all__ = ["check_host", "choices", "parse_target"]

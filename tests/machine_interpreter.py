@@ -15,7 +15,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from schedlang.expr.dtypes import stored
+from schedlang.expr.dtypes import storage_dtype
 from schedlang.intrinsics import twins
 from schedlang.machine.evaluate import Evaluator, intrinsic
 from schedlang.machine.nest import MachineNest
@@ -84,7 +84,7 @@ class Machine:
             space[stmt.array.name] = self.allocated(stmt, space)
         elif isinstance(stmt, View):
             start, count = (int(self.evaluate(v, space)) for v in (stmt.start, stmt.count))
-            dtype = stored(stmt.array.dtype)
+            dtype = storage_dtype(stmt.array.dtype)
             space[stmt.array.name] = twins.arena_array(space[stmt.whole.name], start, count, dtype)
         elif isinstance(stmt, Run):
             given = [space[a.name] if isinstance(a, Array) else self.evaluate(a, space)
@@ -124,7 +124,7 @@ class Machine:
 
     def allocated(self, stmt: Alloc, space: dict[str, Any]) -> np.ndarray:
         size = int(self.evaluate(stmt.count, space))
-        made = twins.heap_array(size, stored(stmt.array.dtype))
+        made = twins.heap_array(size, storage_dtype(stmt.array.dtype))
         if stmt.place == "shared" and self.shared is not None:
             return self.shared.setdefault(stmt.array.name, made)
         return made

@@ -271,8 +271,8 @@ def test_every_expression_has_the_dtype_it_declares(data):
     assert result.dtype == np.dtype(C.dtype)
     declared = r.max(value, axis=k).sources[0].dtype
     from schedlang.expr.evaluate import evaluate
-    from schedlang.language.construct import settled
+    from schedlang.language.construct import settle
 
     with np.errstate(all="ignore"):
-        each = evaluate(settled(value), {k: np.arange(3)}, lambda node, at: INPUTS[node.dtype][at])
+        each = evaluate(settle(value), {k: np.arange(3)}, lambda node, at: INPUTS[node.dtype][at])
     assert np.asarray(each).dtype == np.dtype(declared)

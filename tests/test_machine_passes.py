@@ -43,7 +43,7 @@ from schedlang.machine.nodes import (
     Type,
     Value,
 )
-from schedlang.machine.passes.equal import repeated
+from schedlang.machine.passes.equal import find_repeated
 from schedlang.machine.passes.job import Job
 from schedlang.machine.passes.long_values import name_long_values
 from schedlang.machine.passes.numbering import number_registers
@@ -219,7 +219,7 @@ def filled(name: str, number: float) -> For:
 def test_loops_are_equal_only_if_their_numbers_are() -> None:
     nan = float("nan")
     numbers = (0.0, -0.0, nan, nan, 1.0, 1, 0.0)
-    found = repeated([filled(f"A{k}", number) for k, number in enumerate(numbers)])
+    found = find_repeated([filled(f"A{k}", number) for k, number in enumerate(numbers)])
     assert found == [True, False, True, True, False, False, True]
 
 
@@ -229,7 +229,8 @@ def test_loops_that_use_one_array_twice_equal_no_others() -> None:
         load = Load("load", a, Reg("i"), FLOAT)
         return For(Reg("i"), Num(8), (Store("store", b, Reg("i"), load),))
 
-    assert repeated([copied("A", "B"), copied("B", "A"), copied("A", "A")]) == [True, True, False]
+    loops = [copied("A", "B"), copied("B", "A"), copied("A", "A")]
+    assert find_repeated(loops) == [True, True, False]
 
 
 def test_a_serial_nest_has_no_parallel_loop() -> None:

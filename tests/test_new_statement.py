@@ -23,7 +23,7 @@ from schedlang.ir import nodes
 from schedlang.ir.accesses import accesses, read_buffers, sites, written_buffers
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, Buffer, For, If, Load, Stmt, Store, block_of, bound, walk
-from schedlang.ir.numbers import numbered
+from schedlang.ir.numbers import number_statements
 from schedlang.ir.printer import nest_text
 from schedlang.ir.rewrite import (
     deep,
@@ -163,7 +163,7 @@ def complex_values() -> sl.Schedule:
 @pytest.mark.parametrize(
     "run, schedule",
     [
-        (lambda nest: numbered(nest).body, products),
+        (lambda nest: number_statements(nest).body, products),
         (lambda nest: at_sizes(nest, {"n": 30}).body, lambda: products(sl.var("n"))),
         (lambda nest: replace_statements(nest.body, Splitter().statement), complex_values),
     ],

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from schedlang.parsing import parsed
+from schedlang.parsing import parse_source
 
 # trees of other depths, whose parts make the garbage collector run
 SOURCES = [("x = " + "(" * depth + "1" + " + 1)" * depth + "\n") * 40 for depth in (2, 20, 60)]
@@ -34,7 +34,7 @@ def turns_within_trees() -> Iterator[None]:
 
 def test_threads_parse_at_the_same_time(turns_within_trees: None) -> None:
     with ThreadPoolExecutor(4) as pool:
-        trees = list(pool.map(parsed, SOURCES * 4))
+        trees = list(pool.map(parse_source, SOURCES * 4))
     assert [ast.dump(tree) for tree in trees[:3]] == [ast.dump(ast.parse(s)) for s in SOURCES]
 
 
@@ -61,11 +61,11 @@ def trees_within_trees() -> Iterator[None]:
 
 
 def test_others_parse_inside_of_a_tree(trees_within_trees: None) -> None:
-    trees = [parsed(source) for source in SOURCES * 4]
+    trees = [parse_source(source) for source in SOURCES * 4]
     assert gc.isenabled()
     assert len({ast.dump(tree) for tree in trees}) == len(SOURCES)
 
 
 def test_a_mistake_is_pythons() -> None:
     with pytest.raises(SyntaxError, match="never closed"):
-        parsed("x = (")
+        parse_source("x = (")

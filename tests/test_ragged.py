@@ -22,7 +22,7 @@ from schedlang.errors import (
 from schedlang.index.elements import Elements
 from schedlang.ir.interpret import interpret
 from schedlang.ir.nodes import For, If, walk
-from schedlang.ir.trimmed import trimmed
+from schedlang.ir.trimmed import trim_loop
 from schedlang.live.definition import definition
 
 RNG = np.random.default_rng(0)
@@ -383,7 +383,7 @@ def test_schedules_of_a_triangular_product(steps: Callable[..., None], symbolic:
     agrees(s, np.tril(a) @ b, A=a, B=b)
     if not symbolic:
         # only loops over steps or rows are trimmed: a whole box would be twice the points
-        assert any(trimmed(loop).tests for loop in sl.lower(s).loops)
+        assert any(trim_loop(loop).tests for loop in sl.lower(s).loops)
 
 
 def test_a_trimmed_loop_runs_no_more_iterations_than_its_range() -> None:
@@ -421,7 +421,7 @@ def test_a_loop_with_another_effect_is_not_trimmed() -> None:
 def test_the_nest_keeps_the_box_for_the_verifier() -> None:
     nest = sl.lower(sl.schedule(trmm()))
     loop = nest.loops[-1]
-    assert (loop.extent, trimmed(loop).start, str(trimmed(loop).stop)) == (20, 0, "i + 1")
+    assert (loop.extent, trim_loop(loop).start, str(trim_loop(loop).stop)) == (20, 0, "i + 1")
     assert [s.bounds for s, _ in walk(nest.body) if isinstance(s, If)] == ["inside"]
     assert all(isinstance(s, (For, If)) or s.stage for s, _ in walk(nest.body))
 

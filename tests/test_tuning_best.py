@@ -25,7 +25,7 @@ from schedlang.autotune.database import Database
 from schedlang.autotune.record import UNTUNED, Trial, Where
 from schedlang.autotune.records.replay import replay
 from schedlang.compute.data import structure
-from schedlang.compute.rename import Names, names_of, renamed
+from schedlang.compute.rename import Names, names_of, rename
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeError, DatabaseWarning, TuningError
 from schedlang.schedule.schedule import Schedule
@@ -684,17 +684,17 @@ def test_a_computation_under_other_names_is_equal() -> None:
     g = product()
     names = names_of([g.C])
     assert names == Names(("A", "D", "x", "y", "D", "B", "C", "i", "j", "k", "C"))
-    (again,) = renamed([g.C], names)
+    (again,) = rename([g.C], names)
     assert again is not g.C and names_of([again]) == names
     other = Names(tuple(f"n{k}" for k in range(len(names.parts))))
-    (twin,) = renamed([g.C], other)
+    (twin,) = rename([g.C], other)
     assert structure(twin) == structure(g.C)
     assert names_of([twin]).parts[1] == "n1" and names_of([g.C]) == names
     for wrong in (Names(), Names(names.parts, ("n",)), Names((*names.parts, "x"))):
         with pytest.raises(ComputeError, match="are given, but the computation has"):
-            renamed([g.C], wrong)
+            rename([g.C], wrong)
     with pytest.raises(ComputeError, match="cannot name"):
-        renamed([g.C], Names(("1+1", *names.parts[1:])))
+        rename([g.C], Names(("1+1", *names.parts[1:])))
 
 
 def test_the_packaged_databases_of_operators_are_complete() -> None:

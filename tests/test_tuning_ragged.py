@@ -19,7 +19,7 @@ from schedlang.autotune.space import Space
 from schedlang.autotune.tactics.facts import Problem
 from schedlang.compute.graph import placeholders
 from schedlang.errors import TuningError
-from schedlang.ir.trimmed import trimmed
+from schedlang.ir.trimmed import trim_loop
 from tests.cpu_candidates import AVX512, drawn
 from tests.test_ragged import csr, trmm
 
@@ -41,7 +41,7 @@ def test_rows_of_a_sparse_product_have_loops_of_their_own() -> None:
     for candidate in drawn(rows(512, 512 * 200), 8):
         assert dict(candidate.decisions)["y.how"] == "ragged"
         reduced = [f for f in candidate.nest.loops if f.axis.is_reduce and f.axis.name != "k.inner"]
-        assert any(trimmed(loop).tests for loop in reduced), candidate.nest
+        assert any(trim_loop(loop).tests for loop in reduced), candidate.nest
 
 
 def test_long_rows_may_have_lanes_and_short_ones_not() -> None:

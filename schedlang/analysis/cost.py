@@ -13,7 +13,7 @@ from schedlang.analysis.subject import subject_of
 from schedlang.analysis.traffic import Traffic, storage_bytes, traffic
 from schedlang.compute.graph import first_rows, operations, placeholders, variables
 from schedlang.compute.tensor import Tensor
-from schedlang.compute.work import computed
+from schedlang.compute.work import compute_operations
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.symbolic import symbol
@@ -225,7 +225,7 @@ def _of_outputs(outputs: Sequence[Tensor], known: Mapping[Var, int]) -> Cost:
     values = {v: Lin.of(n) for v, n in known.items()}
     rows = first_rows(operations(outputs))
     total: Any = 0
-    for op in computed(outputs):
+    for op in compute_operations(outputs):
         total = total + stage_flops(op, counter, rows.get(op, 0), values)
     tensors = dict.fromkeys((*placeholders(outputs), *outputs))
     sizes_of = {t: [to_lin(extent, values) for extent in t.shape] for t in tensors}

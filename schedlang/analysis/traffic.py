@@ -15,8 +15,19 @@ from schedlang.index.conjunctions import Held
 from schedlang.index.simplify import to_lin
 from schedlang.ir.accesses import contexts
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Alloc, Block, Buffer, For, If, Load, Stmt, Store, expressions, held
-from schedlang.ir.trimmed import trimmed
+from schedlang.ir.nodes import (
+    Alloc,
+    Block,
+    Buffer,
+    For,
+    If,
+    Load,
+    Stmt,
+    Store,
+    expressions,
+    held_statements,
+)
+from schedlang.ir.trimmed import trim_loop
 
 
 @dataclass(eq=False)
@@ -59,7 +70,7 @@ def traffic(nest: Nest) -> Traffic:
     for stmt, context in contexts(nest.body, _Context(), lambda s, c: c.within(s)):
         if isinstance(stmt, For):
             # the ends of the range are evaluated once for all iterations
-            tests = trimmed(stmt).tests
+            tests = trim_loop(stmt).tests
             ends.update(tests)
             _evaluate(totals, counter, context, [test.cond for test in tests])
         elif isinstance(stmt, Store):
@@ -135,9 +146,11 @@ def _peak(body: Block, counter: Counter) -> Any:
             stack.append((stmt, context, True))
             if stmt.HELD:
                 inside = context.within(stmt)
-                stack += [(inner, inside, False) for inner in held(stmt)]
+                stack += [(inner, inside, False) for inner in held_statements(stmt)]
             continue
-        peaks[id(stmt)] = _if_reached(_peak_of(held(stmt), peaks), stmt, context, counter)
+        peaks[id(stmt)] = _if_reached(
+            _peak_of(held_statements(stmt), peaks), stmt, context, counter
+        )
     return peaks[id(body)]
 
 

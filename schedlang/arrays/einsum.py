@@ -33,13 +33,13 @@ def einsum(*operands: Any, optimize: Any = None) -> Tensor:
 
     The first operand is the subscripts: the labels of the dimensions of each tensor, and after
     ``->`` the labels of the result. Labels that the result lacks are summed over. Without ``->``
-    the
-    result has the labels that occur once, in alphabetical order. A label that a tensor has twice is
-    its diagonal, and ``...`` are further dimensions, which broadcast. The labels name the axes.
+    the result has the labels that occur once, in alphabetical order. A label that a tensor has
+    twice is its diagonal, and ``...`` are further dimensions, which broadcast. The labels name the
+    axes.
 
     More than two tensors are contracted in pairs: in the order of ``np.einsum_path`` if all extents
-    are numbers, else from left to right. ``optimize`` may be such a path, or False: then all
-    are multiplied in one stage.
+    are numbers, else from left to right. ``optimize`` may be such a path, or False: then all are
+    multiplied in one stage.
 
     Raises :class:`~schedlang.errors.ComputeError` for subscripts that do not fit the operands.
 

@@ -43,8 +43,7 @@ class Places:
     """The elements that an index with arrays chooses.
 
     ``shape`` is the shape of the result. ``at`` returns the indices in the tensor of the element at
-    some
-    indices of the result.
+    some indices of the result.
     """
 
     shape: Shape

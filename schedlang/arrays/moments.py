@@ -130,7 +130,7 @@ def var(
         "squares",
         [source, middle],
         axes,
-        lambda k, c, x, m: reduce.sum(squared(binary("-", cast(x, wide), m)), k, c),
+        lambda k, c, x, m: reduce.sum(square(binary("-", cast(x, wide), m)), k, c),
         keepdims,
         where,
         asked,
@@ -144,7 +144,7 @@ def var(
     return array("std" if root else "var", value, squares, count)
 
 
-def squared(value: Expr) -> Expr:
+def square(value: Expr) -> Expr:
     """Return the square of a number, or of the magnitude of a complex one."""
     if not dtypes.is_complex(value.dtype):
         return binary("*", value, value)

@@ -8,11 +8,11 @@ from types import TracebackType
 from typing import Any
 
 from schedlang.arrays.operands import operand
-from schedlang.compute.define import defined
+from schedlang.compute.define import define
 from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor, check_name
 from schedlang.compute.whole import traceable
 from schedlang.errors import ComputeError, ComputeTypeError, explain
-from schedlang.language.construct import settled
+from schedlang.language.construct import settle
 
 
 class _Scope(AbstractContextManager["_Scope"]):
@@ -89,7 +89,7 @@ def named(name: str, value: Any = None) -> Any:
         return _Scope(name)
     tensor = operand(value, f"sl.named({name!r}, ...)")
     if not isinstance(tensor, Tensor):
-        return defined(name, (), settled(tensor, "float64"))
+        return define(name, (), settle(tensor, "float64"))
     if not _is_automatic(tensor):
         raise ComputeError(
             explain(

@@ -9,7 +9,7 @@ import numpy as np
 
 from schedlang.arrays.contraction import contract
 from schedlang.arrays.elementwise import array
-from schedlang.arrays.moments import squared
+from schedlang.arrays.moments import square
 from schedlang.arrays.reductions import extreme, fold
 from schedlang.arrays.shapes import at_least_0, axis_numbers, extent
 from schedlang.arrays.shaping import ravel, squeeze
@@ -67,7 +67,7 @@ def _root_of_squares(source: Tensor, axes: Sequence[int], keepdims: bool) -> Ten
         "squares",
         [source],
         axes,
-        lambda k, c, v: reduce.sum(squared(cast(v, wide)), k, c),
+        lambda k, c, v: reduce.sum(square(cast(v, wide)), k, c),
         keepdims,
     )
     result = dtypes.part_of(wide) if dtypes.is_complex(wide) else source.dtype

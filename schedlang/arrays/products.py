@@ -17,7 +17,7 @@ from schedlang.compute.tensor import Extent, Tensor, shape_text
 from schedlang.errors import ComputeError, explain
 from schedlang.expr import dtypes
 from schedlang.language.calls import call
-from schedlang.language.construct import binary, cast, settled
+from schedlang.language.construct import binary, cast, settle
 
 
 def matmul(a: Any, b: Any) -> Tensor:
@@ -89,7 +89,7 @@ def dot(a: Any, b: Any) -> Any:
     left, right = (operand(v, "np.dot") for v in (a, b))
     if not _has_axes(left) or not _has_axes(right):
         # np.dot is not a ufunc: it gives a Python number a dtype of its own
-        strong = [v if isinstance(v, Tensor) else settled(v, "float64") for v in (left, right)]
+        strong = [v if isinstance(v, Tensor) else settle(v, "float64") for v in (left, right)]
         return elementwise("multiply", lambda x, y: binary("*", x, y), *strong, asked="np.dot")
     assert isinstance(left, Tensor) and isinstance(right, Tensor)
     if left.ndim <= 2 and right.ndim <= 2:
@@ -130,8 +130,8 @@ def _summed(
 
 
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
-    """Return ``np.tensordot``; ``axes`` is a number of dimensions, or the dimensions of each
-    one."""
+    """Return ``np.tensordot``; ``axes`` is a number of dimensions, or the dimensions of each one.
+    """
     left, right = (tensor_of(v, "np.tensordot") for v in (a, b))
     asked = f"np.tensordot(..., axes={axes})"
     if isinstance(axes, (tuple, list)):

@@ -23,7 +23,7 @@ from schedlang.arrays.stages import (
     view,
 )
 from schedlang.compute import boundary
-from schedlang.compute.define import defined
+from schedlang.compute.define import define
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp, Tensor, check_extent
 from schedlang.errors import ComputeError, ComputeTypeError, explain
@@ -201,7 +201,7 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", constant_values: Any
     if isinstance(op, ComputeOp) and any(t is source for t in op.input_tensors):
         # its indices lie within the view that is padded
         body = rewrite(op.body[0], lambda node: through(node) if isinstance(node, Read) else None)
-        tensor = defined(op.name, op.axis, body)
+        tensor = define(op.name, op.axis, body)
     mark_automatic(tensor)
     return tensor
 

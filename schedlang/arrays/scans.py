@@ -9,7 +9,7 @@ from schedlang.arrays.reductions import sum_dtype
 from schedlang.arrays.shapes import axis_number
 from schedlang.arrays.shaping import permute, ravel
 from schedlang.arrays.stages import axis_names, each, read, tensor_of
-from schedlang.compute.define import defined
+from schedlang.compute.define import define
 from schedlang.compute.scan import scan
 from schedlang.compute.tensor import Tensor, placeholder
 from schedlang.expr import dtypes
@@ -62,11 +62,11 @@ def _scan_rows(word: str, op: str, rows: Tensor, kind: str) -> Tensor:
     names = axis_names(rows.ndim)
     inner = tuple(Axis(n, e) for n, e in zip(names[1:], rows.shape[1:]))
     once, time = Axis(names[0], 1), Axis(names[0], rows.shape[0])
-    first = defined(f"{name}.first", (once, *inner), cast(read(rows, (0, *inner)), kind))
+    first = define(f"{name}.first", (once, *inner), cast(read(rows, (0, *inner)), kind))
     inner = tuple(Axis(n, e) for n, e in zip(names[1:], rows.shape[1:]))
     before, now = state.element((time - 1, *inner)), cast(read(rows, (time, *inner)), kind)
     joined = call(op, before, now) if op in ("min", "max") else binary(op, before, now)
-    step = defined(f"{name}.step", (time, *inner), joined)
+    step = define(f"{name}.step", (time, *inner), joined)
     result: Tensor = scan(first, step, state, name=name)
     mark_automatic(result)
     return result

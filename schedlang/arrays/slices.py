@@ -19,7 +19,7 @@ from schedlang.language.construct import as_expr
 
 
 def index_text(item: Any) -> str:
-    """Return one item of an index as it is written between brackets.
+    """Return the text of one item of an index between brackets.
 
     >>> index_text(slice(1, None)), index_text(...)
     ('1:', '...')
@@ -37,7 +37,7 @@ def index_text(item: Any) -> str:
 
 
 def items_text(items: Sequence[Any]) -> str:
-    """Return the items of an index as they are written between brackets."""
+    """Return the text of the items of an index between brackets."""
     return ", ".join(map(index_text, items))
 
 

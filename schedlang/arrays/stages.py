@@ -8,14 +8,14 @@ from typing import Any
 from schedlang.arrays.naming import automatic_name, mark_automatic
 from schedlang.arrays.operands import Operand, operand
 from schedlang.arrays.shapes import is_one
-from schedlang.compute.define import defined
+from schedlang.compute.define import define
 from schedlang.compute.read import Read
 from schedlang.compute.reduce import Reduction
 from schedlang.compute.tensor import ComputeOp, Extent, Shape, Tensor
 from schedlang.expr.nodes import Axis, Const, Expr
 from schedlang.expr.visit import rewrite
 from schedlang.index.simplify import simplify
-from schedlang.language.construct import as_expr, settled
+from schedlang.language.construct import as_expr, settle
 
 LETTERS = "ijklmn"
 
@@ -35,8 +35,8 @@ def stage(word: str, axes: tuple[Axis, ...], value: Any) -> Tensor:
 
     A weak value gets NumPy's default dtype, float64 or int64.
     """
-    checked = value if isinstance(value, Reduction) else settled(as_expr(value), "float64")
-    tensor: Tensor = defined(automatic_name(word), axes, checked)
+    checked = value if isinstance(value, Reduction) else settle(as_expr(value), "float64")
+    tensor: Tensor = define(automatic_name(word), axes, checked)
     mark_automatic(tensor)
     return tensor
 
@@ -59,7 +59,7 @@ def view(
     Other operations on arrays read ``source`` itself, so that a view costs nothing.
     """
     axes = data_axes(shape, names)
-    tensor: Tensor = defined(automatic_name(word), axes, read(source, indices(*axes)))
+    tensor: Tensor = define(automatic_name(word), axes, read(source, indices(*axes)))
     mark_automatic(tensor, view=True)
     return tensor
 

@@ -20,7 +20,7 @@ from schedlang.compute.graph import placeholders, variables
 from schedlang.compute.precision import warn_of_float64
 from schedlang.compute.tensor import Tensor
 from schedlang.compute.whole import refuse_traced
-from schedlang.errors import CallError, TuningError, first_line, shown
+from schedlang.errors import CallError, TuningError, first_line, text_of
 from schedlang.expr.dtypes import array_dtype
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Expr, Var
@@ -42,7 +42,7 @@ def checked_outputs(outputs: Any) -> tuple[Tensor, ...]:
     tensors = isinstance(wanted, (list, tuple)) and all(isinstance(t, Tensor) for t in wanted)
     if not tensors or not wanted:
         raise TuningError(
-            f"autotune({shown(outputs)}): give one or more tensors made by sl.compute or sl.scan"
+            f"autotune({text_of(outputs)}): give one or more tensors made by sl.compute or sl.scan"
         )
     warn_of_float64(empty_schedule(list(wanted), "autotune").outputs)
     return tuple(wanted)
@@ -107,7 +107,7 @@ def check_start(outputs: Sequence[Tensor], start: Any) -> None:
         return
     if not isinstance(start, Schedule):
         raise TuningError(
-            f"autotune(start={shown(start)}): give a schedule of these outputs, such as "
+            f"autotune(start={text_of(start)}): give a schedule of these outputs, such as "
             "sl.schedule(C) with some steps"
         )
     if list(start.outputs) != list(outputs):

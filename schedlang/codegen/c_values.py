@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from schedlang.codegen.c_headers import has_function, library_function
-from schedlang.expr.dtypes import SHORT_FLOATS, computed, is_float
+from schedlang.expr.dtypes import SHORT_FLOATS, is_float, register_dtype
 from schedlang.expr.functions import FUNCTIONS, INTRINSICS
 from schedlang.expr.operators import COMPARISONS, OPERATORS
 from schedlang.expr.printer import number, paren
@@ -155,7 +155,9 @@ class ValuePrinter:
         elif dtype == "bfloat16" and source in ("int64", "uint64"):
             how = f"sl_bfloat_from_{TAGS[source]}"
         elif dtype in SHORT_FLOATS:
-            how = short(dtype) if computed(source) == "float32" else f"{short(dtype)}_from_f64"
+            how = (
+                short(dtype) if register_dtype(source) == "float32" else f"{short(dtype)}_from_f64"
+            )
         elif is_float(source) and not is_float(dtype):
             how = f"sl_{TAGS[dtype]}_of_float"
         if not lanes:
@@ -175,7 +177,7 @@ class ValuePrinter:
     def _function(self, name: str, type_: Type, args: tuple[Value, ...]) -> str:
         """Return a call of a function of the helpers, lane by lane for vectors."""
         lanes, kind = type_.lanes, TAGS[args[-1].type.dtype]
-        scalar = TAGS[computed(args[-1].type.dtype)]
+        scalar = TAGS[register_dtype(args[-1].type.dtype)]
         intrinsic = INTRINSICS.get(name)
         if intrinsic is not None and intrinsic.library and not has_function(name):
             text = library_function(name, intrinsic.library, intrinsic.arity, scalar)

@@ -40,7 +40,7 @@ from schedlang.codegen.numba_file import (
 from schedlang.codegen.numba_file import HELPERS as KERNEL_HELPERS
 from schedlang.codegen.numba_source import INDENT
 from schedlang.codegen.refused_sizes import refusal_lines
-from schedlang.expr.dtypes import SHORT_FLOATS, stored
+from schedlang.expr.dtypes import SHORT_FLOATS, storage_dtype
 from schedlang.expr.nodes import Expr, Var
 from schedlang.ir.arguments import arguments_apart
 from schedlang.ir.nodes import Buffer
@@ -62,9 +62,10 @@ def part(whole, start, count, dtype):
 '''
 
 _APART = apart_function(
-    "a, b, names", "starts = [x.device_ctypes_pointer.value or 0 for x in (a, b)]",
+    "a, b, names",
+    "starts = [x.device_ctypes_pointer.value or 0 for x in (a, b)]",
     "starts[0] < starts[1] + b.nbytes and starts[1] < starts[0] + a.nbytes",
-)  # fmt: skip
+)
 _THERE = '''
 def _is_there(value):
     return hasattr(value, "__cuda_array_interface__")
@@ -347,7 +348,9 @@ def _given(
         expression = (
             f"_there({name}, {a.name!r}, {a.dtype!r}, {shape_source(a, sizes)}, stream{last})"
         )
-        return expression + (f".view({stored(a.dtype)!r})" if stored(a.dtype) != a.dtype else "")
+        return expression + (
+            f".view({storage_dtype(a.dtype)!r})" if storage_dtype(a.dtype) != a.dtype else ""
+        )
     if a.is_size:
         return f"int({name})"
     kind = "bool_" if a.dtype == "bool" else a.dtype

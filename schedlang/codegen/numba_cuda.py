@@ -10,7 +10,7 @@ from typing import NamedTuple
 from schedlang.codegen.listing import Line
 from schedlang.codegen.numba_file import HELPERS
 from schedlang.codegen.numba_source import INDENT, StatementPrinter
-from schedlang.expr.dtypes import computed, itemsize, stored
+from schedlang.expr.dtypes import itemsize, register_dtype, storage_dtype
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.gpu_lowering.complex_storage import split_program
 from schedlang.gpu_lowering.program import Launch, Program, Repeat, Scratch, Step
@@ -96,14 +96,14 @@ class GpuSource:
 
 def memory_dtype(dtype: str) -> str:
     """Return NumPy's name for the dtype of an array in memory: short floats are uint16."""
-    return "bool_" if dtype == "bool" else stored(dtype)
+    return "bool_" if dtype == "bool" else storage_dtype(dtype)
 
 
 def passed_dtype(parameter: Var | Axis) -> str:
     """Return the dtype that a scalar is passed in: float32 for short floats, int64 for sizes."""
     if isinstance(parameter, Axis) or parameter.is_size:
         return "int64"
-    return computed(parameter.dtype)
+    return register_dtype(parameter.dtype)
 
 
 def emit_program(

@@ -12,7 +12,7 @@ from schedlang.codegen.numba_launch import launches
 from schedlang.codegen.refused_sizes import Refusals, refusal_lines
 from schedlang.compute.facts import facts_of
 from schedlang.diagnostics.order_hint import order_hints
-from schedlang.expr.dtypes import SHORT_FLOATS, stored
+from schedlang.expr.dtypes import SHORT_FLOATS, storage_dtype
 from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.printer import text
 from schedlang.index.linear import Lin, to_expr
@@ -315,7 +315,7 @@ def argument_checks(
         suffix = ", written=True" if arg in nest.outputs else ""
         checked = f"{arg.name!r}, {_dtype(arg)}, {shape_source(arg, sizes)}{suffix}"
         lines.append(f"    {names[arg]} = _array({names[arg]}, {checked})")
-        flat = stored(arg.dtype)
+        flat = storage_dtype(arg.dtype)
         operands.append(names[arg] + (f'.view("{flat}")' if flat != arg.dtype else ""))
     by_name = {v.name: name for v, name in sizes.items() if isinstance(v, Var)}
     lines += refusal_lines(refused, by_name)

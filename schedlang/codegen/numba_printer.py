@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schedlang.codegen.numba_source import StatementPrinter
-from schedlang.expr.dtypes import stored
+from schedlang.expr.dtypes import storage_dtype
 from schedlang.machine.nodes import Alloc, Array, View
 
 
@@ -18,5 +18,5 @@ class NumbaPrinter(StatementPrinter):
         return f"{self.use('arena_array')}({', '.join(operands)})"
 
     def _dtype(self, array: Array) -> str:
-        dtype = stored(array.dtype)
+        dtype = storage_dtype(array.dtype)
         return self.use("boolean" if dtype == "bool" else dtype)

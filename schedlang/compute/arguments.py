@@ -10,10 +10,10 @@ import numpy as np
 
 from schedlang.compute.arrays import as_numpy
 from schedlang.compute.conversions import as_dtype
-from schedlang.compute.tensor import Extent, Tensor, declared, shape_text
+from schedlang.compute.tensor import Extent, Tensor, declaration, shape_text
 from schedlang.errors import CallError, CallTypeError
 from schedlang.expr import dtypes
-from schedlang.expr.bfloat import as_float32, converted
+from schedlang.expr.bfloat import as_float32, convert_values
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Var
 from schedlang.index.linear import Lin, to_expr
@@ -74,7 +74,7 @@ def _arrays(
         elif tensor.name not in named:
             raise CallTypeError(
                 f"{tensor.name} is not given: pass {len(tensors)} "
-                f"array{'s' * (len(tensors) != 1)}, {', '.join(map(declared, tensors))}"
+                f"array{'s' * (len(tensors) != 1)}, {', '.join(map(declaration, tensors))}"
             )
         elif names.count(tensor.name) > 1:
             raise CallTypeError(
@@ -145,7 +145,7 @@ def _scalar(variable: Var, value: Any) -> Any:
             )
     if kind_of_variable == "b" and kind != "b":
         raise CallTypeError(f"{variable.name} is a bool, got {value!r}")
-    return converted(number, variable.dtype)
+    return convert_values(number, variable.dtype)
 
 
 def _solve(
@@ -201,5 +201,5 @@ def _from_shapes(sizes: Sequence[Var]) -> str:
 
 
 def _listed(tensors: Sequence[Tensor], variables: Sequence[Var]) -> str:
-    names = [*map(declared, tensors), *(f"{v.name}: {v.dtype}" for v in variables)]
+    names = [*map(declaration, tensors), *(f"{v.name}: {v.dtype}" for v in variables)]
     return f"the arguments are {', '.join(names)}" if names else "it reads no arguments"

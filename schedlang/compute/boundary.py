@@ -28,10 +28,10 @@ def pad(
 ) -> Tensor:
     """Return ``tensor`` with ``before`` and ``after`` more elements at the ends of its dimensions.
 
-    ``before`` and ``after`` are an integer or a size for all dimensions, or one for each.
-    ``after`` defaults to ``before``. The result has the tensor's dtype and the shape
-    ``before + extent + after``. The modes are the modes of :func:`numpy.pad`, and Halide's
-    ``BoundaryConditions`` under other names:
+    ``before`` and ``after`` are an integer or a size for all dimensions, or one for each. ``after``
+    defaults to ``before``. The result has the tensor's dtype and the shape ``before + extent +
+    after``. The modes are the modes of :func:`numpy.pad`, and Halide's ``BoundaryConditions`` under
+    other names:
 
     - ``"constant"``: ``value``, by default 0 (Halide: ``constant_exterior``)
     - ``"edge"``: the nearest element (``repeat_edge``)

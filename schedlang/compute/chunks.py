@@ -23,7 +23,7 @@ from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp, Tensor, shape_text
 from schedlang.errors import BoundsError, explain
 from schedlang.expr import dtypes
-from schedlang.expr.bfloat import converted, held
+from schedlang.expr.bfloat import convert_values, holding_dtype
 from schedlang.expr.evaluate import Program, evaluate, plan
 from schedlang.expr.evaluation_order import around_uses, under
 from schedlang.expr.nodes import Axis, Binary, Const, Expr, Select, Var
@@ -204,14 +204,14 @@ def _reduce_by_ufunc(
             for piece in boxes(box, steps):
                 view = total[_slices(piece[stage.folded :], outer)]
                 stage.ufunc(view, _partial(stage, arrays, piece), out=view)
-        outs[0][_slices(outer)] = converted(total, stage.op.body[0].dtype)
+        outs[0][_slices(outer)] = convert_values(total, stage.op.body[0].dtype)
 
 
 def _partial(stage: Prepared, arrays: Arrays, box: Box) -> np.ndarray:
     value, *mask = _sources(stage, arrays, box)
     if mask:
         (unit,) = stage.op.combiner.identity
-        value = np.where(mask[0], value, converted(unit.value, unit.dtype))
+        value = np.where(mask[0], value, convert_values(unit.value, unit.dtype))
     own = stage.op.body[0].dtype
     kind = None if stage.ufunc in (np.minimum, np.maximum) else ACCUMULATORS.get(own, own)
     return stage.ufunc.reduce(value, axis=tuple(range(stage.folded)), dtype=kind)
@@ -255,7 +255,7 @@ def _scatter(stage: Prepared, arrays: Arrays, outs: Sequence[np.ndarray], spans:
     assert op.destination is not None
     whole = spans[stage.folded :]
     rows = _slices(whole)
-    # an axis that is no loop of the updates has one iteration in them
+    # an axis that the updates do not loop over has one iteration in them
     moved = [any(a is b for b in op.domain) for a in op.axis]
     data = tuple(span if own else (0, 1) for span, own in zip(whole, moved))
     box = (*spans[: stage.folded], *data)
@@ -280,7 +280,7 @@ def _scatter(stage: Prepared, arrays: Arrays, outs: Sequence[np.ndarray], spans:
 
 
 def _row_major(lengths: list[int], folded: int, budget: int) -> list[int]:
-    """Return chunk lengths for which the chunks visit the reduction axes in row-major order."""
+    """Return chunk lengths that make the chunks visit the reduction axes in row-major order."""
     data = math.prod(lengths[folded:])
     room = max(budget // data, 1024)
     steps = [1] * folded
@@ -298,7 +298,7 @@ def _start(stage: Prepared, arrays: Arrays, outer: Box) -> tuple[np.ndarray, ...
     reducer = stage.op.combiner
     shape = [stop - start for start, stop in outer]
     unit = ((0, 1),) * stage.folded
-    first: Sequence[Any] = [np.asarray(converted(c.value, c.dtype)) for c in reducer.identity]
+    first: Sequence[Any] = [np.asarray(convert_values(c.value, c.dtype)) for c in reducer.identity]
     if stage.init is not None:
         first = [
             np.reshape(v, np.shape(v)[stage.folded :])
@@ -307,7 +307,7 @@ def _start(stage: Prepared, arrays: Arrays, outer: Box) -> tuple[np.ndarray, ...
     kinds = [s.dtype for s in stage.op.body]
     if stage.ufunc in (np.add, np.multiply):
         kinds = [ACCUMULATORS.get(k, k) for k in kinds]
-    return tuple(np.broadcast_to(v, shape).astype(held(k)) for v, k in zip(first, kinds))
+    return tuple(np.broadcast_to(v, shape).astype(holding_dtype(k)) for v, k in zip(first, kinds))
 
 
 def _sources(stage: Prepared, arrays: Arrays, box: Box) -> list[np.ndarray]:
@@ -374,7 +374,7 @@ def _run(stage: Prepared, program: Program, arrays: Arrays, box: Box) -> tuple[A
                 return view
             indices = tuple(evaluate(i, values) for i in node.indices)
         outside.append((node, indices))
-        return clipped(array, indices)
+        return read_clipped(array, indices)
 
     outside: list[tuple[Read, tuple[Any, ...]]] = []
     results = program.run(values, read)
@@ -425,7 +425,7 @@ def check_guards(
     def read(node: Read, at: tuple[Any, ...]) -> Any:
         suspect_read = suspects.get(id(node))
         if suspect_read is None:
-            return clipped(arrays[node.tensor], at)
+            return read_clipped(arrays[node.tensor], at)
         _refuse_outside(stage.op, *suspect_read, arrays[node.tensor].shape, at[0])
         return None
 
@@ -451,7 +451,7 @@ def _refuse_outside(
             )
 
 
-def clipped(array: np.ndarray, indices: tuple[Any, ...]) -> Any:
+def read_clipped(array: np.ndarray, indices: tuple[Any, ...]) -> Any:
     if not array.size:
         return np.zeros((), array.dtype)[()]
     return array[tuple(np.clip(i, 0, n - 1) for i, n in zip(indices, array.shape))]

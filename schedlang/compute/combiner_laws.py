@@ -18,7 +18,7 @@ from schedlang.compute.read import Read
 from schedlang.compute.reducer import Reducer
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr import dtypes
-from schedlang.expr.bfloat import converted, held
+from schedlang.expr.bfloat import convert_values, holding_dtype
 from schedlang.expr.evaluate import plan
 from schedlang.expr.nodes import Axis, Binary, Const, Expr, Var
 from schedlang.expr.operators import COMPARISONS
@@ -72,7 +72,7 @@ def exceptions_of(
     if init is not None:
         samples_of_init = elements if samples is not None else _elements(init, None, rng)
         fixed = [
-            np.full(TRIPLES, v.value, held(v.dtype)) if isinstance(v, Const) else g[-1]
+            np.full(TRIPLES, v.value, holding_dtype(v.dtype)) if isinstance(v, Const) else g[-1]
             for v, g in zip(init, samples_of_init)
         ]
         starts = [tuple(fixed)]
@@ -229,7 +229,7 @@ def _pool(dtype: str, more: Sequence[float] = ()) -> np.ndarray:
     else:
         low, high = dtypes.limits(dtype)
         extra = [int(v) for v in more if np.isfinite(v) and low <= int(v) <= high]
-    return np.asarray(converted(np.array([*pool, *extra], held(dtype)), dtype))
+    return np.asarray(convert_values(np.array([*pool, *extra], holding_dtype(dtype)), dtype))
 
 
 def _around(identity: Sequence[Const]) -> list[float]:
@@ -312,7 +312,7 @@ def _drawn(reducer: Reducer, samples: Any, rng: np.random.Generator) -> Parts:
     except ComputeTypeError as error:
         kinds = ", ".join(v.dtype for v in reducer.lhs)
         raise ComputeTypeError(f"{asked}: {error}; an element is of {kinds}") from None
-    return tuple(np.array(c, held(v.dtype))[drawn] for c, v in zip(columns, reducer.lhs))
+    return tuple(np.array(c, holding_dtype(v.dtype))[drawn] for c, v in zip(columns, reducer.lhs))
 
 
 def _tied(reducer: Reducer, left: Parts, right: Parts) -> np.ndarray:

@@ -21,14 +21,14 @@ def as_names(names: Any, count: int) -> list[str]:
 def as_list(value: Any, what: str) -> Sequence[Any]:
     """Return a list; ``what`` describes it in the error."""
     if not isinstance(value, (list, tuple)):
-        raise ComputeError(f"{what} of the data is {shortened(value)}, not a list")
+        raise ComputeError(f"{what} of the data is {shorten(value)}, not a list")
     return value
 
 
 def as_flag(value: Any) -> bool:
     """Return true or false."""
     if not isinstance(value, bool):
-        raise ComputeError(f"a flag is {shortened(value)}, not true or false")
+        raise ComputeError(f"a flag is {shorten(value)}, not true or false")
     return value
 
 
@@ -36,12 +36,12 @@ def as_dtype(value: Any) -> str:
     """Return the name of a dtype."""
     if not isinstance(value, str) or value not in dtypes.DTYPES:
         raise ComputeError(
-            f"{shortened(value)} is not a dtype; choose one of {', '.join(dtypes.DTYPES)}"
+            f"{shorten(value)} is not a dtype; choose one of {', '.join(dtypes.DTYPES)}"
         )
     return value
 
 
-def shortened(value: Any) -> str:
+def shorten(value: Any) -> str:
     """Return a value as text of at most 40 characters."""
     if isinstance(value, (list, dict)):
         return f"a {type(value).__name__} of {len(value)}"

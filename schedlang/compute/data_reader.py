@@ -8,7 +8,7 @@ from typing import Any
 
 from schedlang.compute.bounds import check_reads
 from schedlang.compute.combiner_laws import exceptions_of
-from schedlang.compute.data_fields import as_dtype, as_flag, as_list, as_names, shortened
+from schedlang.compute.data_fields import as_dtype, as_flag, as_list, as_names, shorten
 from schedlang.compute.data_writer import FORMAT, VERSION, expr_to_data
 from schedlang.compute.define import check_leaves
 from schedlang.compute.facts import assume
@@ -28,7 +28,7 @@ from schedlang.compute.tensor import (
     check_extent,
     check_name,
     check_shape,
-    declared,
+    declaration,
     placeholder,
 )  # fmt: skip
 from schedlang.errors import ComputeError, SchedlangError
@@ -85,7 +85,7 @@ class _Reader:
             make = self.kinds.get(kind) if isinstance(kind, str) else None
             if make is None:
                 raise ComputeError(
-                    f"item {position} of the data has the unknown kind {shortened(kind)}; the "
+                    f"item {position} of the data has the unknown kind {shorten(kind)}; the "
                     f"kinds are {', '.join(self.kinds)}"
                 )
             fields = item[1:]
@@ -103,7 +103,7 @@ class _Reader:
     def ref(self, place: Any, kind: type | tuple[type, ...], what: str) -> Any:
         if isinstance(place, bool) or not isinstance(place, int):
             raise ComputeError(
-                f"{what} is {shortened(place)}, but must be the number of an earlier item"
+                f"{what} is {shorten(place)}, but must be the number of an earlier item"
             )
         if not 0 <= place < len(self.made):
             raise ComputeError(f"{what} is item {place}, which is not an earlier item")
@@ -133,18 +133,18 @@ class _Reader:
         if isinstance(value, list) and len(value) == 1:
             return self.expr(value[0], "an extent")
         if isinstance(value, bool) or not isinstance(value, int):
-            raise ComputeError(f"an extent is {shortened(value)}, but must be an integer or [item]")
+            raise ComputeError(f"an extent is {shorten(value)}, but must be an integer or [item]")
         return value
 
     def tensor(self, value: Any) -> Tensor:
         if not isinstance(value, list) or len(value) != 2:
-            raise ComputeError(f"a tensor is {shortened(value)}, but must be [item, output number]")
+            raise ComputeError(f"a tensor is {shorten(value)}, but must be [item, output number]")
         op = self.ref(value[0], (PlaceholderOp, ComputeOp, ScanOp), "a tensor's operation")
         outputs = (self.inputs[op],) if isinstance(op, PlaceholderOp) else op.outputs
         number = value[1]
         if isinstance(number, bool) or not isinstance(number, int):
             raise ComputeError(
-                f"the output number of {op.name} is {shortened(number)}, but must be an integer"
+                f"the output number of {op.name} is {shorten(number)}, but must be an integer"
             )
         if not 0 <= number < len(outputs):
             raise ComputeError(
@@ -162,7 +162,7 @@ def _axis(
     check_name(name, "an axis")
     if kind not in ("data", "reduce") or tag != "":
         raise ComputeError(
-            f"axis {name} is of kind {shortened(kind)}, but must be of kind data or reduce"
+            f"axis {name} is of kind {shorten(kind)}, but must be of kind data or reduce"
         )
     start, length = reader.extent(lo), check_extent(reader.extent(extent), f"axis {name}")
     if kind == "reduce":
@@ -186,7 +186,7 @@ def _axis(
 def _var(_: _Reader, name: Any, dtype: Any, weak: Any) -> Var:
     check_name(name, "a variable")
     if as_flag(weak) and dtype != dtypes.INDEX:
-        raise ComputeError(f"size {name} is {shortened(dtype)}, not int64")
+        raise ComputeError(f"size {name} is {shorten(dtype)}, not int64")
     return Var(name, as_dtype(dtype), weak)
 
 
@@ -203,13 +203,13 @@ def _const(reader: _Reader, dtype: Any, value: Any, weak: Any) -> Const:
     if dtypes.is_float(kind) and isinstance(value, str):
         if value not in ("inf", "-inf", "nan"):
             raise ComputeError(
-                f"a constant is {shortened(value)}, but must be a number, inf, -inf or nan"
+                f"a constant is {shorten(value)}, but must be a number, inf, -inf or nan"
             )
         value = float(value)
     python_type = bool if kind == "bool" else float if dtypes.is_float(kind) else int
     number = isinstance(value, python_type) and not (python_type is int and isinstance(value, bool))
     if not number and not (python_type is float and type(value) is int):
-        raise ComputeError(f"a constant of {kind} cannot be {shortened(value)}")
+        raise ComputeError(f"a constant of {kind} cannot be {shorten(value)}")
     if python_type is int:
         construct.const(value, kind)
     if as_flag(weak) and kind not in ("int64", "float64"):
@@ -219,7 +219,7 @@ def _const(reader: _Reader, dtype: Any, value: Any, weak: Any) -> Const:
 
 def _binary(reader: _Reader, op: Any, a: Any, b: Any, dtype: Any, weak: Any) -> Expr:
     if not isinstance(op, str) or op not in OPERATORS:
-        raise ComputeError(f"there is no operator {shortened(op)}")
+        raise ComputeError(f"there is no operator {shorten(op)}")
     x, y = reader.expr(a), reader.expr(b)
     fresh = construct.binary(op, x, y)
     node = Binary(op, x, y, as_dtype(dtype), as_flag(weak))
@@ -229,7 +229,7 @@ def _binary(reader: _Reader, op: Any, a: Any, b: Any, dtype: Any, weak: Any) -> 
 
 def _unary(reader: _Reader, op: Any, a: Any, dtype: Any, weak: Any) -> Expr:
     if op not in ("-", "~"):
-        raise ComputeError(f"there is no operator {shortened(op)}")
+        raise ComputeError(f"there is no operator {shorten(op)}")
     x = reader.expr(a)
     node = Unary(op, x, as_dtype(dtype), as_flag(weak))
     _check_node(node, construct.unary(op, x), folded=Const)
@@ -247,7 +247,7 @@ def _cast(reader: _Reader, a: Any, dtype: Any, weak: Any) -> Cast:
 
 def _call(reader: _Reader, fn: Any, args: Any, dtype: Any, weak: Any) -> Call:
     if not isinstance(fn, str) or fn not in FUNCTIONS:
-        raise ComputeError(f"there is no function {shortened(fn)}")
+        raise ComputeError(f"there is no function {shorten(fn)}")
     operands = reader.exprs(args, "the operands")
     node = Call(fn, operands, as_dtype(dtype), as_flag(weak))
     _check_node(node, build_call(fn, operands))
@@ -283,7 +283,7 @@ def _read(reader: _Reader, op: Any, number: Any, indices: Any) -> Read:
     places = reader.exprs(indices, "the indices")
     element = tensor[places]
     if not isinstance(element, Read):
-        raise ComputeError(f"{len(places)} indices are no element of {declared(tensor)}")
+        raise ComputeError(f"{len(places)} indices are no element of {declaration(tensor)}")
     if any(a is not b for a, b in zip(element.indices, places)):
         raise ComputeError(f"an index of {element} is not int64")
     return element
@@ -292,7 +292,7 @@ def _read(reader: _Reader, op: Any, number: Any, indices: Any) -> Read:
 def _leaf(reader: _Reader, name: Any) -> Expr:
     if not isinstance(name, str) or name not in reader.leaves:
         raise ComputeError(
-            f"there is no leaf {shortened(name)}; the leaves are {', '.join(reader.leaves)}"
+            f"there is no leaf {shorten(name)}; the leaves are {', '.join(reader.leaves)}"
         )
     return reader.leaves[name]
 
@@ -325,9 +325,9 @@ def _reducer(
     examples = ("" if ties is None else ties, identity_ties, restarts)
     for text in examples:
         if not isinstance(text, str):
-            raise ComputeError(f"reducer {name}: an example of ties is {shortened(text)}, not text")
+            raise ComputeError(f"reducer {name}: an example of ties is {shorten(text)}, not text")
     if gradient not in ("", "fold"):
-        raise ComputeError(f"reducer {name}: gradient is {shortened(gradient)}, not 'fold'")
+        raise ComputeError(f"reducer {name}: gradient is {shorten(gradient)}, not 'fold'")
     return Reducer(
         name, left, right, results, units, ties is not None, *examples, gradient=gradient
     )  # fmt: skip
@@ -440,7 +440,7 @@ def _joint(reader: _Reader, parts: Any) -> Reducer:
         if len(own) != len(reducer.lhs) or type(visible) is not int or not 1 <= visible <= len(own):
             raise ComputeError(
                 f"{reducer.name} combines {len(reducer.lhs)} values, not {len(own)}, of which "
-                f"{shortened(visible)} are outputs"
+                f"{shorten(visible)} are outputs"
             )
         members.append(Part(reducer, own, visible))
     whole = all(type(k) is int for k in positions) and sorted(positions) == list(

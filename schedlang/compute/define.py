@@ -16,7 +16,7 @@ from schedlang.compute.tensor import ComputeOp, Tensor, check_name, check_shape
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
-from schedlang.language.construct import as_expr, settled
+from schedlang.language.construct import as_expr, settle
 from schedlang.language.foreign import functions_of_user
 from schedlang.signatures import refuses
 
@@ -89,27 +89,27 @@ def compute(
                 'name="arr"), index arr, and pass the NumPy array to the kernel.',
             )
         ) from error
-    return defined(name, axes, result)
+    return define(name, axes, result)
 
 
-def defined(name: str, axes: tuple[Axis, ...], result: Any) -> Any:
+def define(name: str, axes: tuple[Axis, ...], result: Any) -> Any:
     """Return the tensor, or the tensors, whose elements are ``result`` over data ``axes``.
 
     ``result`` is what the function given to :func:`compute` returns, and the errors are the same.
 
     >>> from schedlang.compute.tensor import placeholder
     >>> A, i = placeholder((4,), name="A"), Axis("i", 4)
-    >>> defined("B", (i,), A[i] + 1)
+    >>> define("B", (i,), A[i] + 1)
     Tensor(B: float32[4])
     """
     several = isinstance(result, (tuple, list))
     if several and any(isinstance(r, Reduction) for r in result):
         result = result[0] if len(result) == 1 else join(name, result)
     op = _operation(name, axes, result)
-    return finished(op, result.visible if isinstance(result, Reduction) else len(op.body), several)
+    return finish(op, result.visible if isinstance(result, Reduction) else len(op.body), several)
 
 
-def finished(
+def finish(
     op: ComputeOp, visible: int, several: bool = False, first: Mapping[Axis, int] | None = None
 ) -> Any:
     """Return the ``visible`` tensors of ``op``, one or a tuple, after checks of its expressions.
@@ -219,7 +219,7 @@ def _value(name: str, result: Any) -> Expr:
         raise ComputeTypeError(
             f"sl.compute for {name}: the lambda returns None; return the value of an element"
         )
-    return settled(as_expr(result))
+    return settle(as_expr(result))
 
 
 def check_leaves(op: ComputeOp) -> None:

@@ -25,7 +25,7 @@ class Subgraph:
         return tuple(placeholders(self.outputs))
 
 
-def extracted(
+def extract(
     ops: Sequence[Operation],
     names: Mapping[Tensor, str],
     given_tensors: Mapping[Tensor, Tensor] | None = None,
@@ -42,7 +42,7 @@ def extracted(
     >>> A = sl.placeholder((4,), name="A")
     >>> B = sl.compute((4,), lambda i: A[i] + 1, name="B")
     >>> C = sl.compute((4,), lambda i: B[i] * A[i], name="C")
-    >>> found = extracted([C.op], {C: "product"})
+    >>> found = extract([C.op], {C: "product"})
     >>> found[C], found[B].op.input_tensors, found[A] is A
     (Tensor(product: float32[4]), [], True)
     """

@@ -41,8 +41,8 @@ def assume(tensor: Tensor, *, monotonic: bool = False, within: Any = None) -> Te
     With ``monotonic``, no element along the last dimension is less than the one before it.
     ``within=(low, high)`` bounds all elements, both ends included; the ends are integers or
     expressions over sizes. Ranges that read the input are then known to lie in a box, and a read at
-    its elements is checked against its tensor, as one at an axis is. Later facts add to earlier
-    ones. Declare them before the computation that reads the input.
+    its elements is checked against its tensor, like an index that is an axis. Later facts add to
+    earlier ones. Declare them before the computation that reads the input.
 
     Each call of a kernel or of ``sl.reference`` checks the facts, and raises
     :class:`~schedlang.errors.CallError` that names the first element that breaks one. For a weight

@@ -180,10 +180,10 @@ def equal(a: Expr, b: Expr) -> bool:
     (True, False)
     """
     numbers: dict[Any, int] = {}
-    return numbered(a, numbers)[id(a)] == numbered(b, numbers)[id(b)]
+    return number_nodes(a, numbers)[id(a)] == number_nodes(b, numbers)[id(b)]
 
 
-def numbered(root: Expr, numbers: dict[Any, int]) -> dict[int, int]:
+def number_nodes(root: Expr, numbers: dict[Any, int]) -> dict[int, int]:
     """Return a number of each node below ``root`` by its id, the same for those written alike.
 
     ``numbers`` has the numbers of earlier expressions; new ones are added.

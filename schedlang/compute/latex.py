@@ -13,9 +13,9 @@ from schedlang.compute.latex_text import (
     Written,
     expression,
     first_and_last,
-    grouped,
+    in_brackets,
     join,
-    ranged,
+    range_text,
 )
 from schedlang.compute.ragged import without_ranges
 from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
@@ -34,9 +34,9 @@ def latex(tensor: Tensor, ranges: bool = False) -> str:
     r"""Return the computation behind ``tensor`` as LaTeX for math mode.
 
     One stage gives one equation; several give an ``aligned`` environment, producers first. Sums
-    have limits, and choices are ``cases``. Operands keep the order of the program text.
-    Conversions that keep every value are left out. With ``ranges``, each equation gives the ranges
-    of its axes. Inputs are not listed; for an input itself, its shape is returned.
+    have limits, and choices are ``cases``. Operands keep the order of the program text. Conversions
+    that keep every value are left out. With ``ranges``, each equation gives the ranges of its axes.
+    Inputs are not listed; for an input itself, its shape is returned.
 
     >>> import schedlang as sl
     >>> A, B = sl.placeholder((4, 8), name="A"), sl.placeholder((8, 2), name="B")
@@ -77,7 +77,7 @@ def _lines(tensor: Tensor, ranges: bool) -> list[tuple[str, str]]:
             continue
         left, right, local = _equation(op, names)
         if ranges and op.axis:
-            runs = r",\; ".join(ranged(a, local) for a in op.axis)
+            runs = r",\; ".join(range_text(a, local) for a in op.axis)
             right = rf"{right} \qquad {runs}"
         lines.append((left, f"= {right}"))
     return lines
@@ -122,7 +122,7 @@ def _reduction(op: ComputeOp, names: Names, outputs: int) -> str:
     if op.combiner.parts:
         return join([_reduction(alone(op, p), names, p.visible) for p in op.combiner.parts])
     kind = op.combiner.name
-    runs = [ranged(a, names) for a in op.reduce_axis]
+    runs = [range_text(a, names) for a in op.reduce_axis]
     # the updates of an element are those whose index is its own
     meets = [
         f"{expression(index, names)} = {names.leaf(axis)}"
@@ -155,11 +155,11 @@ def _reduction(op: ComputeOp, names: Names, outputs: int) -> str:
         value = expression(op.body[0], names, Written.PRODUCT)
         folded = f"{spelled}_{{{below}}} {value}"
     else:
-        folded = f"{spelled}_{{{below}}} {grouped(', '.join(values))}"
+        folded = f"{spelled}_{{{below}}} {in_brackets(', '.join(values))}"
     if not start:
         return folded
     first = join(start)
-    return f"{spelled.split('_')[0]} {grouped(f'{first}, {folded}')}"
+    return f"{spelled.split('_')[0]} {in_brackets(f'{first}, {folded}')}"
 
 
 def _neutral(start: Expr, kind: str) -> bool:

@@ -84,16 +84,16 @@ class Names:
         return rf"\mathrm{{{cls.plain(name)}}}"
 
 
-def grouped(text: str) -> str:
+def in_brackets(text: str) -> str:
     return rf"\left({text}\right)"
 
 
 def join(parts: Sequence[str]) -> str:
-    """Return a single part as it is, several as a tuple in parentheses."""
-    return parts[0] if len(parts) == 1 else grouped(", ".join(parts))
+    """Return a single part unchanged, and several as a tuple in parentheses."""
+    return parts[0] if len(parts) == 1 else in_brackets(", ".join(parts))
 
 
-def ranged(axis: Axis, names: Names) -> str:
+def range_text(axis: Axis, names: Names) -> str:
     r"""Return the range of ``axis``, such as ``0 \leq k < n``."""
     end: Union[Expr, int, Lin] = to_lin(axis.lo) + to_lin(axis.extent)
     start, end = (axis.lo, end) if axis.bounds is None else axis.bounds
@@ -126,7 +126,7 @@ def expression(value: Union[Expr, int, Lin], names: Names, least: Written = Writ
 
 
 def _parenthesized(piece: Piece, least: Written) -> str:
-    return piece[0] if piece[1] >= least else grouped(piece[0])
+    return piece[0] if piece[1] >= least else in_brackets(piece[0])
 
 
 def _piece(node: Expr, done: Mapping[int, Piece], names: Names) -> Piece:
@@ -142,7 +142,7 @@ def _piece(node: Expr, done: Mapping[int, Piece], names: Names) -> Piece:
     if isinstance(node, Cast):
         if _is_exact(node):
             return parts[0]
-        return rf"\operatorname{{{node.dtype}}}{grouped(parts[0][0])}", Written.ATOM
+        return rf"\operatorname{{{node.dtype}}}{in_brackets(parts[0][0])}", Written.ATOM
     if isinstance(node, Unary):
         if node.op == "-":
             return f"-{_parenthesized(parts[0], Written.PRODUCT)}", Written.SUM
@@ -213,12 +213,12 @@ def _binary(node: Binary, a: Piece, b: Piece) -> Piece:
     base = _parenthesized(a, Written.ATOM)
     # a base that is a power or a fraction needs parentheses
     simple = isinstance(node.a, (Read, Axis, Var, Const)) and a[1] is Written.ATOM
-    return f"{base if simple else grouped(a[0])}^{{{b[0]}}}", Written.SIGNED
+    return f"{base if simple else in_brackets(a[0])}^{{{b[0]}}}", Written.SIGNED
 
 
 def _after(piece: Piece, least: Written) -> str:
     """Return the operand after a sign, in parentheses if it starts with a sign itself."""
-    return grouped(piece[0]) if piece[0].startswith("-") else _parenthesized(piece, least)
+    return in_brackets(piece[0]) if piece[0].startswith("-") else _parenthesized(piece, least)
 
 
 def _call(node: Call, parts: Sequence[Piece]) -> Piece:
@@ -227,7 +227,7 @@ def _call(node: Call, parts: Sequence[Piece]) -> Piece:
         return row.latex.replace(OPERAND, parts[0][0]), Written[row.latex_level]
     plain = node.fn.replace("_", r"\_")
     spelled = row.latex or rf"\operatorname{{{plain}}}"
-    return f"{spelled}{grouped(', '.join(text for text, _ in parts))}", Written.ATOM
+    return f"{spelled}{in_brackets(', '.join(text for text, _ in parts))}", Written.ATOM
 
 
 def _choice(node: Select, done: Mapping[int, Piece]) -> str:

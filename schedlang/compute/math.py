@@ -8,7 +8,7 @@ from schedlang.compute import functions
 from schedlang.compute.functions import *
 from schedlang.compute.reduce import Reduction, is_reduction, truth
 from schedlang.compute.whole import elementwise, traceable
-from schedlang.errors import ComputeTypeError, explain, shown
+from schedlang.errors import ComputeTypeError, explain, text_of
 from schedlang.expr import dtypes
 from schedlang.expr.functions import SATURATED
 from schedlang.expr.nodes import Expr, ExprLike
@@ -61,9 +61,9 @@ def saturating_cast(x: Any, dtype: object) -> Any:
     if not dtypes.is_integer(name):
         raise ComputeTypeError(
             explain(
-                f"sl.saturating_cast({shown(x)}, {name!r})",
+                f"sl.saturating_cast({text_of(x)}, {name!r})",
                 f"{name} is no integer dtype: it holds infinities, so that nothing saturates",
-                f"Convert with sl.cast({shown(x)}, {name!r}), after np.clip for other limits.",
+                f"Convert with sl.cast({text_of(x)}, {name!r}), after np.clip for other limits.",
             )
         )
     return elementwise("saturating_cast", lambda v: call(f"{SATURATED}{name}", v), x)

@@ -44,7 +44,7 @@ def ragged_axis(lo: Any, hi: Any, name: str) -> Axis:
     """Return an axis that runs over ``lo..hi``, one of which is ragged.
 
     Its box follows from the declared ranges of axes and elements. An end without such a bound is
-    unknown until the axis is used: see :func:`boxed`.
+    unknown until the axis is used: see :func:`give_boxes`.
     """
     bounds = _checked(lo, name), _checked(hi, name)
     facts = elements()
@@ -133,7 +133,9 @@ def _declare(axis: Axis) -> str:
     return f"Declare the values that {name} holds: sl.assume({name}, within=(0, n))."
 
 
-def boxed(name: str, axes: Sequence[Axis], roots: Sequence[Expr]) -> tuple[tuple[Axis, ...], Swap]:
+def give_boxes(
+    name: str, axes: Sequence[Axis], roots: Sequence[Expr]
+) -> tuple[tuple[Axis, ...], Swap]:
     """Return ``axes`` with a box each, and the axes that replace those without one.
 
     ``roots`` are what the reduction evaluates. An unknown end is the end of the tensor that is read
@@ -149,14 +151,14 @@ def boxed(name: str, axes: Sequence[Axis], roots: Sequence[Expr]) -> tuple[tuple
     for axis in axes:
         axis_in_box = swap.get(axis, axis)
         if axis_in_box.bounds is not None:
-            bounds = tuple(moved(b, swap) for b in axis_in_box.bounds)
+            bounds = tuple(replace_axes(b, swap) for b in axis_in_box.bounds)
             if any(a is not b for a, b in zip(bounds, axis_in_box.bounds)):
                 axis_in_box = swap[axis] = replace(axis_in_box, bounds=bounds)
         boxed_axes.append(axis_in_box)
     return tuple(boxed_axes), swap
 
 
-def moved(value: Any, swap: Swap) -> Any:
+def replace_axes(value: Any, swap: Swap) -> Any:
     """Return an expression with axes replaced."""
     if not swap or not isinstance(value, Expr):
         return value

@@ -21,8 +21,8 @@ from schedlang.compute.chunks import (
     Prepared,
     boxes,
     check_guards,
-    clipped,
     inside,
+    read_clipped,
     shrink,
 )
 from schedlang.compute.fold import ACCUMULATORS, Masked, combine_kept
@@ -147,7 +147,7 @@ class _Runner:
             if all(inside(i, n) for i, n in zip(indices, array.shape)):
                 return array[indices]
             outside.append((node, indices))
-            return clipped(array, indices)
+            return read_clipped(array, indices)
 
         results = program.run(values, read)
         if outside:

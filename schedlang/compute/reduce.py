@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from schedlang.compute.ragged import boxed, is_ragged, moved, ragged_axis, with_ranges
+from schedlang.compute.ragged import give_boxes, is_ragged, ragged_axis, replace_axes, with_ranges
 from schedlang.compute.reducer import Reducer
 from schedlang.compute.tensor import Extent, Tensor, check_extent, check_name
 from schedlang.compute.whole import elementwise, traceable
@@ -15,7 +15,7 @@ from schedlang.expr.nodes import Axis, Const, Expr, ExprLike, Var
 from schedlang.index.ranges import weak_range
 from schedlang.index.simplify import simplify
 from schedlang.language.calls import call
-from schedlang.language.construct import as_expr, binary, cast, const, convert, select, settled
+from schedlang.language.construct import as_expr, binary, cast, const, convert, select, settle
 from schedlang.language.operators import OPERATORS
 
 
@@ -177,8 +177,8 @@ def reduction(
                 f"reduction has {len(sources)}; give one for each"
             )
         start = tuple(_start(reducer.name, v, s.dtype) for v, s in zip(items, sources))
-    axes, swap = boxed(reducer.name, axes, (*sources, *(() if cond is None else (cond,))))
-    sources, cond = tuple(moved(s, swap) for s in sources), moved(cond, swap)
+    axes, swap = give_boxes(reducer.name, axes, (*sources, *(() if cond is None else (cond,))))
+    sources, cond = tuple(replace_axes(s, swap) for s in sources), replace_axes(cond, swap)
     condition, limits = with_ranges(axes, cond)
     return Reduction(reducer, sources, axes, condition, start, visible, limits)
 
@@ -223,7 +223,7 @@ def _refuse_complex(name: str, dtype: str) -> None:
 
 def source_of(expr: ExprLike, dtype: object) -> Expr:
     value = as_expr(expr)
-    return settled(value) if dtype is None else cast(value, dtype)
+    return settle(value) if dtype is None else cast(value, dtype)
 
 
 def sum_operand(expr: ExprLike, dtype: object) -> Expr:
@@ -346,8 +346,8 @@ def _refuse_empty(name: str, axes: tuple[Axis, ...]) -> None:
 def _arg(name: str, expr: ExprLike, axis: Any, where: Any) -> Reduction:
     axes = _axes(axis, name)
     roots = [as_expr(v) for v in (expr, where) if v is not None]
-    axes, swap = boxed(name, axes, roots)
-    expr, where = moved(expr, swap), moved(where, swap)
+    axes, swap = give_boxes(name, axes, roots)
+    expr, where = replace_axes(expr, swap), replace_axes(where, swap)
     _refuse_empty(name, axes)
     for a in axes:
         least = weak_range(as_expr(a.lo))[0]
@@ -383,8 +383,8 @@ def _arg(name: str, expr: ExprLike, axis: Any, where: Any) -> Reduction:
 def argmax(expr: ExprLike, axis: Any = None, where: Any = None) -> Reduction:
     """Return the int64 index along ``axis`` of the largest ``expr``; the first one on ties.
 
-    Over several axes the index is row-major. Elements where ``where`` does not hold are
-    skipped. The index is -1 if ``where`` never holds or a symbolic extent is 0.
+    Over several axes the index is row-major. Elements where ``where`` does not hold are skipped.
+    The index is -1 if ``where`` never holds or a symbolic extent is 0.
 
     >>> import numpy as np, schedlang as sl
     >>> A, k = sl.placeholder((4,), name="A"), sl.reduce_axis(4, name="k")

@@ -44,8 +44,8 @@ class Reducer:
 class Part:
     """One of several reductions in one loop.
 
-    ``places`` are the positions of the values of ``reducer`` among the values of the loop.
-    The user sees the first ``visible`` of them.
+    ``places`` are the positions of the values of ``reducer`` among the values of the loop. The user
+    sees the first ``visible`` of them.
     """
 
     reducer: Reducer

@@ -27,7 +27,7 @@ from schedlang.errors import (
     SchedlangError,
     explain,
 )
-from schedlang.expr.bfloat import as_array, held
+from schedlang.expr.bfloat import as_array, holding_dtype
 from schedlang.expr.nodes import Var
 from schedlang.index.simplify import to_lin
 from schedlang.signatures import refuses
@@ -130,7 +130,7 @@ def _evaluate(
     for producer, consumer in last.items():
         if producer not in lasting and not isinstance(producer, PlaceholderOp):
             dead_after.setdefault(consumer, []).append(producer)
-    arrays = {t: a.astype(held(t.dtype), copy=False) for t, a in given.items()}
+    arrays = {t: a.astype(holding_dtype(t.dtype), copy=False) for t, a in given.items()}
     for op in order:
         if isinstance(op, ComputeOp) and op not in inside:
             stage = prepare(op, sizes)
@@ -175,7 +175,7 @@ def _empty(op: ComputeOp | ScanOp, sizes: Mapping[Var, Any]) -> list[np.ndarray]
                 "for these arguments, but an extent must be 0 or more; write it as "
                 f"sl.max({negative}, 0) to get an empty array there"
             )
-        results.append(np.empty(shape, held(tensor.dtype)))
+        results.append(np.empty(shape, holding_dtype(tensor.dtype)))
     return results
 
 

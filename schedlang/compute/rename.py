@@ -36,7 +36,7 @@ def names_of(outputs: Sequence[Tensor]) -> Names:
     return Names(tuple(at[k] for at, k in parts), tuple(at[k] for at, k in sizes))
 
 
-def renamed(outputs: Sequence[Tensor], names: Names) -> tuple[Tensor, ...]:
+def rename(outputs: Sequence[Tensor], names: Names) -> tuple[Tensor, ...]:
     """Return tensors that compute what ``outputs`` do, under ``names``.
 
     Raises :class:`~schedlang.errors.ComputeError` for a wrong number of names, or an invalid name.
@@ -44,7 +44,7 @@ def renamed(outputs: Sequence[Tensor], names: Names) -> tuple[Tensor, ...]:
     >>> import schedlang as sl
     >>> A = sl.placeholder((4,), name="A")
     >>> B = sl.compute((4,), lambda i: A[i] + 1, name="B")
-    >>> renamed([B], Names(("X", "Y", "j", "Y")))
+    >>> rename([B], Names(("X", "Y", "j", "Y")))
     (Tensor(Y: float32[4]),)
     """
     data, parts, sizes = _slots(outputs)

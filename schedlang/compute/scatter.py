@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 from schedlang.compute import math, reduce
-from schedlang.compute.define import axis_names, finished
+from schedlang.compute.define import axis_names, finish
 from schedlang.compute.fold import ufunc_of
-from schedlang.compute.ragged import moved
+from schedlang.compute.ragged import replace_axes
 from schedlang.compute.reduce import Reduction, reduction, source_of, truth
 from schedlang.compute.reducer import Reducer
 from schedlang.compute.tensor import (
@@ -74,7 +74,7 @@ def scatter(
     ``shape`` stands for its shape and for ``init``, and the result has its dtype. Otherwise the
     dtype is ``dtype`` if given (for ``"sum"`` and ``"prod"``), else the dtype of the value.
 
-    ``where`` is a function of the axes of ``domain``; points for which it is false update nothing.
+    ``where`` is a function of the axes of ``domain``; points where it is false update nothing.
     ``mode="drop"`` leaves out the points whose index is outside of ``shape``. Without it, such a
     point is an error: one that is certain is refused here, ``sl.reference`` checks all of them, and
     compiled kernels check none, as for reads.
@@ -107,15 +107,15 @@ def scatter(
     op = ComputeOp(
         name,
         data,
-        tuple(moved(v, swap) for v in updates.sources),
+        tuple(replace_axes(v, swap) for v in updates.sources),
         reduced,
         updates.reducer,
-        moved(updates.where, swap),
+        replace_axes(updates.where, swap),
         updates.init,
-        tuple(moved(v, swap) for v in destination),
+        tuple(replace_axes(v, swap) for v in destination),
         limits=updates.limits,
     )
-    return finished(_simplest(op), updates.visible, isinstance(value, (tuple, list)))
+    return finish(_simplest(op), updates.visible, isinstance(value, (tuple, list)))
 
 
 def _result_shape(shape: Any, init: Any, name: str) -> tuple[Any, tuple[Extent, ...]]:
@@ -316,7 +316,7 @@ def _replaced(
             continue
         new = axis
         if axis.bounds is not None:
-            low, high = (moved(b, swap) for b in axis.bounds)
+            low, high = (replace_axes(b, swap) for b in axis.bounds)
             if low is not axis.bounds[0] or high is not axis.bounds[1]:
                 new = replace(axis, bounds=(low, high))
         if new is not old:

@@ -139,7 +139,7 @@ class Tensor(_Methods):
     def as_scalar(self) -> Expr:
         """Return the element of a 0-d tensor, for use in arithmetic."""
         if self.ndim and isinstance(self.op, ComputeOp) and self.op.automatic:
-            written = "" if self.op.reducer else f", as in {shortened(self.op.body[0])}"
+            written = "" if self.op.reducer else f", as in {short_text(self.op.body[0])}"
             raise ComputeTypeError(
                 f"the array {self.name} of shape {shape_text(self.shape)} is used where an element "
                 f"is needed: index it, or its operands{written}"
@@ -268,7 +268,7 @@ class Tensor(_Methods):
         return length.__index__()
 
     def __repr__(self) -> str:
-        return f"Tensor({declared(self)})"
+        return f"Tensor({declaration(self)})"
 
 
 def _divides(value: Expr) -> bool:
@@ -289,7 +289,7 @@ def _floored(value: Expr) -> Expr | None:
     return binary("//" if value.op == "/" else value.op, left, right)
 
 
-def shortened(value: Expr) -> str:
+def short_text(value: Expr) -> str:
     """Return an expression as text, or ``...`` if it is too long for a message."""
     text = str(value)
     return text if len(text) <= LONGEST_QUOTED else "..."
@@ -301,7 +301,7 @@ def shape_text(shape: Iterable[Extent]) -> str:
     return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
 
 
-def declared(tensor: Tensor) -> str:
+def declaration(tensor: Tensor) -> str:
     """Return a tensor's name, dtype and shape as in the header of a nest."""
     return f"{tensor.name}: {tensor.dtype}[{', '.join(str(s) for s in tensor.shape)}]"
 

@@ -32,7 +32,7 @@ def is_tensor(value: Any) -> bool:
     return kind is not None and isinstance(value, kind)
 
 
-def detached(value: Any, what: str) -> Any:
+def detach(value: Any, what: str) -> Any:
     """Return a tensor detached from its gradient.
 
     Under ``torch.no_grad()`` and ``torch.inference_mode()``, a tensor that requires a gradient is
@@ -86,7 +86,7 @@ def tensor_as_numpy(value: Any, what: str) -> np.ndarray:
                 f"{what} is a view that {how} the elements of another tensor when they are read: "
                 f"pass its .resolve_{lazy}()"
             )
-    plain = detached(value, what)
+    plain = detach(value, what)
     try:
         if plain.dtype is torch.bfloat16:
             own = array_dtype("bfloat16")

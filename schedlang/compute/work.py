@@ -45,7 +45,7 @@ def flops(outputs: Sequence[Tensor], sizes: Mapping[Var, Any] | None = None) -> 
     """
     values, rows = sizes or {}, first_rows(operations(outputs))
     total = 0
-    for op in computed(outputs):
+    for op in compute_operations(outputs):
         tests = conditions(op.where)[: len(op.limits)]
         points = _in_ranges(op, values, rows, tests)
         if points is None:
@@ -66,7 +66,7 @@ def needed_flops(outputs: Sequence[Tensor], sizes: Mapping[Var, Any] | None = No
     (64, 36)
     """
     total, rows = 0, first_rows(operations(outputs))
-    for op in computed(outputs):
+    for op in compute_operations(outputs):
         tests = conditions(op.where)
         if tests:
             count_in_ranges = _in_ranges(op, sizes or {}, rows, tests)
@@ -79,7 +79,7 @@ def needed_flops(outputs: Sequence[Tensor], sizes: Mapping[Var, Any] | None = No
     return total
 
 
-def computed(outputs: Sequence[Tensor]) -> list[ComputeOp]:
+def compute_operations(outputs: Sequence[Tensor]) -> list[ComputeOp]:
     """Return the compute operations behind ``outputs``, producers first."""
     return [op for op in operations(outputs) if isinstance(op, ComputeOp)]
 

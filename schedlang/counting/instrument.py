@@ -324,7 +324,7 @@ class _Instrument:
     def lazy(
         self, cond: Value, sides: Sequence[Value], region: Region, row: _Row, out: list[Stmt]
     ) -> None:
-        """Count values of which only one is evaluated: the first if ``cond`` holds."""
+        """Count two values; only one of them is evaluated, the first if ``cond`` holds."""
         bodies: list[Body] = [(), ()]
         for k, side in enumerate(sides):
             before, counts = row.busy(), self.counts

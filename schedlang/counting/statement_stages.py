@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Alloc, Body, Let, Prefetch, Reg, Stmt, Store
-from schedlang.machine.walks import bodies, defined, parts, values, walk
+from schedlang.machine.walks import bodies, defined_names, parts, values, walk
 
 
 def stages(nest: MachineNest) -> dict[Stmt, str]:
@@ -53,7 +53,7 @@ def _backwards(
             stage = ""
             for side in reversed(bodies(stmt)):
                 stage = _backwards(side, uses, stored, stage_of) or stage
-            for result in defined(stmt):
+            for result in defined_names(stmt):
                 stage = uses.get(result.name, stage)
         elif isinstance(stmt, Store):
             stage = stmt.stage or stored[stmt.array.name]

@@ -6,7 +6,7 @@ from typing import NamedTuple, Optional
 
 from schedlang.machine.nodes import Fn, Neg, Op, Type, Value
 
-# functions that are no arithmetic: hints to the compiler, and moves between lanes
+# functions that do no arithmetic: hints to the compiler, and moves between lanes
 NOT_COUNTED = frozenset({"rounded"})
 
 

@@ -23,7 +23,7 @@ from schedlang.ir.nodes import (
     Lanes,
     Stmt,
     Store,
-    held,
+    held_statements,
 )
 from schedlang.ir.offsets import flat, lane_step
 from schedlang.machine.loops.job import LoopJob
@@ -132,9 +132,9 @@ def size(loop: For) -> int:
 
 
 def registers(lanes: int, width: int) -> int:
-    """Return the number of vector registers for ``lanes``, of which one register holds ``width``.
+    """Return the number of vector registers for ``lanes``, if one register holds ``width`` lanes.
 
-    A remainder is split into powers of two, each of which takes a register.
+    A remainder is split into powers of two, and each of these takes a register.
 
     >>> registers(16, 8), registers(7, 8)
     (2, 3)
@@ -165,7 +165,7 @@ def _vectors(update: Update, job: LoopJob) -> Iterator[tuple[Lanes, Mapping[Any,
             elif isinstance(stmt, Copy):
                 # the last lane of a vectorized loop is a scalar, which takes a register, too
                 lanes = Lanes(stmt.axis, Lin.of(stmt.at), 1, stmt.body)
-            stack.extend((inner, values, lanes) for inner in reversed(held(stmt)))
+            stack.extend((inner, values, lanes) for inner in reversed(held_statements(stmt)))
 
 
 @dataclass(frozen=True)

@@ -17,16 +17,16 @@ _HALF, _KEPT, _QUIET = np.uint32(0x7FFF), np.uint32(0xFFFF0000), np.uint32(0x004
 _EXACT, _LOW = 2**40, 0xFFFF
 
 
-def held(dtype: str) -> str:
+def holding_dtype(dtype: str) -> str:
     """Return the NumPy dtype that holds values of ``dtype``: float32 for bfloat16."""
     return "float32" if dtype == "bfloat16" else dtype
 
 
-def converted(x: Any, dtype: str) -> Any:
+def convert_values(x: Any, dtype: str) -> Any:
     """Return ``x`` as values of ``dtype``, by the rules of casts; bfloat16 is held as float32."""
     if dtype == "bfloat16":
         return round_to_bfloat16(x)
-    return special_values.converted(x, dtype)
+    return special_values.convert_dtype(x, dtype)
 
 
 def round_to_bfloat16(x: Any) -> Any:
@@ -79,7 +79,7 @@ def to_bits(x: Any) -> Any:
 
 
 def as_array(values: np.ndarray, dtype: str) -> np.ndarray:
-    """Return an array of ``dtype`` from one that holds its values (see :func:`held`)."""
+    """Return an array of ``dtype`` from one that holds its values (see :func:`holding_dtype`)."""
     if dtype != "bfloat16":
         return values
     return np.asarray(to_bits(values)).view(dtypes.array_dtype(dtype)).reshape(values.shape)

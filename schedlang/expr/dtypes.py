@@ -88,12 +88,12 @@ def largest(dtype: str) -> float:
     return _LARGEST_BFLOAT if dtype == "bfloat16" else float(np.finfo(dtype).max)
 
 
-def computed(dtype: str) -> str:
+def register_dtype(dtype: str) -> str:
     """Return the dtype of registers for ``dtype``: float32 for short floats."""
     return "float32" if dtype in SHORT_FLOATS else dtype
 
 
-def stored(dtype: str) -> str:
+def storage_dtype(dtype: str) -> str:
     """Return the dtype of the elements of arrays in kernels.
 
     Short floats are stored as their bits, uint16, and complex numbers as their parts.
@@ -172,7 +172,7 @@ def promote(a: str, weak_a: bool, b: str, weak_b: bool) -> tuple[str, bool]:
         if _RANK[_KIND[weak]] <= _RANK[_KIND[strong]]:
             return strong, False
         if weak in _PART:
-            single = is_float(strong) and computed(strong) == "float32"
+            single = is_float(strong) and register_dtype(strong) == "float32"
             return "complex64" if single else "complex128", False
         return weak, False
     return _common(a, b), False

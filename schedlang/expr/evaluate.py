@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.expr.bfloat import converted, round_to_bfloat16
+from schedlang.expr.bfloat import convert_values, round_to_bfloat16
 from schedlang.expr.functions import FUNCTIONS
 from schedlang.expr.nodes import (
     ArrayRead,
@@ -119,9 +119,9 @@ def value_of(
     node: Expr, done: Mapping[int, Any], values: Mapping[Any, Any], read: Reader | None
 ) -> Any:
     if isinstance(node, (Axis, Var)):
-        return converted(values[node], node.dtype)
+        return convert_values(values[node], node.dtype)
     if isinstance(node, Const):
-        return converted(node.value, node.dtype)
+        return convert_values(node.value, node.dtype)
     if isinstance(node, (Binary, Call)) and node.dtype == "bfloat16":
         return round_to_bfloat16(_operation(node, done))
     if isinstance(node, (Binary, Call)):
@@ -130,7 +130,7 @@ def value_of(
         a = done[id(node.a)]
         return np.negative(a) if node.op == "-" else np.invert(a)
     if isinstance(node, Cast):
-        return converted(done[id(node.a)], node.dtype)
+        return convert_values(done[id(node.a)], node.dtype)
     if isinstance(node, Select):
         chosen: Any = np.where(*(done[id(c)] for c in node.children))
         return chosen[()]

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from schedlang.expr.operators import registrations
-from schedlang.expr.special_values import maximum, minimum, saturated
+from schedlang.expr.special_values import maximum, minimum, saturate
 
 # the names of saturating casts begin so
 SATURATED = "saturated_"
@@ -293,7 +293,7 @@ _ROWS = (
           ("float32", "int32", "ir.IntType(32)"), ("float64", "int64", "ir.IntType(64)"),
           ("int32", "float32", "ir.FloatType()"), ("int64", "float64", "ir.DoubleType()"))),
     # the nearest integer of a dtype, floats truncated toward zero and NaN as 0
-    *(Function(f"{SATURATED}{t}", "saturated", value=partial(saturated, dtype=t), cheap=True,
+    *(Function(f"{SATURATED}{t}", "saturated", value=partial(saturate, dtype=t), cheap=True,
                llvm=f"saturated: saturating, types.{t}")
       for t in _WIDTHS),
 )  # fmt: skip

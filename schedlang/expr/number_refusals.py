@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from schedlang.errors import ComputeTypeError, explain
 from schedlang.expr.functions import FUNCTIONS
-from schedlang.parsing import parsed
+from schedlang.parsing import parse_source
 
 _CONVERSIONS = {"float": "'float32'", "complex": "'complex64'", "int": "'int64'"}
 # functions of math and cmath, and what to write instead, besides the functions of the language
@@ -83,7 +83,7 @@ def _written_call(frame: FrameType) -> ast.expr | None:
     lines[-1] = lines[-1][:end]
     lines[0] = lines[0][start:]
     try:
-        (statement,) = parsed(f"({b''.join(lines).decode(errors='replace')})").body
+        (statement,) = parse_source(f"({b''.join(lines).decode(errors='replace')})").body
     except (SyntaxError, ValueError):
         return None
     call = statement.value if isinstance(statement, ast.Expr) else None

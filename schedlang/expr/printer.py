@@ -72,7 +72,7 @@ def is_index(node: Expr) -> bool:
     return node.weak and node.dtype == "int64"
 
 
-def shortened(node: Expr, printed: str) -> str | None:
+def shorten(node: Expr, printed: str) -> str | None:
     """Return ``(...)`` for a part that is too long to read, else ``None``.
 
     A shared part is printed at each of its uses, so the text could grow exponentially.
@@ -83,7 +83,7 @@ def shortened(node: Expr, printed: str) -> str | None:
 def text(
     root: Expr,
     name: Callable[[Expr], str] | None = None,
-    named: Callable[[Expr, str], str | None] = shortened,
+    named: Callable[[Expr, str], str | None] = shorten,
 ) -> str:
     """Return ``root`` as one line.
 
@@ -91,7 +91,7 @@ def text(
     name of a temporary.
     """
     printed: dict[int, tuple[str, int]] = {}
-    if named is shortened:
+    if named is shorten:
         short = _shallow(root, name, SHALLOW)
         if short is not None and len(short[0]) <= LONGEST:
             return short[0]
@@ -105,7 +105,7 @@ def text(
 
 
 def _shallow(node: Expr, name: Callable[[Expr], str] | None, depth: int) -> tuple[str, int] | None:
-    """Return the text of arithmetic that is nested at most ``depth`` deep, as most indices are.
+    """Return the text of arithmetic that is nested at most ``depth`` deep; most indices are such.
 
     Return ``None`` for any other expression.
     """

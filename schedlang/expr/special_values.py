@@ -9,21 +9,21 @@ import numpy as np
 from schedlang.expr.dtypes import is_integer
 
 
-def truncated(x: Any, dtype: str) -> Any:
+def truncate(x: Any, dtype: str) -> Any:
     """Return floats as integers of ``dtype``: truncated toward zero, then the low bits.
 
     They are truncated to int64, or to int32 for int32 and narrower dtypes. What does not fit there,
     NaN too, is the lowest number of that dtype. A uint64 takes 2**63 and more, too.
 
-    >>> truncated(np.array([-1.5, 300.7, 3e9, np.nan]), "int32").tolist()
+    >>> truncate(np.array([-1.5, 300.7, 3e9, np.nan]), "int32").tolist()
     [-1, 300, -2147483648, -2147483648]
-    >>> truncated(np.array([-1.5, 300.7, 3e9, np.nan]), "uint8").tolist()
+    >>> truncate(np.array([-1.5, 300.7, 3e9, np.nan]), "uint8").tolist()
     [255, 44, 0, 0]
     """
     wide = np.asarray(x, np.float64)
     if dtype == "uint64":
         high = wide >= 2.0**63
-        low = np.asarray(truncated(np.where(high, wide - 2.0**63, wide), "int64"))
+        low = np.asarray(truncate(np.where(high, wide - 2.0**63, wide), "int64"))
         return (low.view(np.uint64) ^ (high.astype(np.uint64) << np.uint64(63)))[()]
     narrow = np.dtype(dtype).itemsize < 4 or dtype == "int32"
     via = np.dtype(np.int32 if narrow else np.int64)
@@ -36,11 +36,11 @@ def truncated(x: Any, dtype: str) -> Any:
     return np.where(inside, whole, np.iinfo(via).min).astype(via).astype(dtype)[()]
 
 
-def converted(x: Any, dtype: str) -> Any:
-    """Return ``x`` as values of a dtype of NumPy: as by ``astype``, and :func:`truncated`."""
+def convert_dtype(x: Any, dtype: str) -> Any:
+    """Return ``x`` as values of a dtype of NumPy: as by ``astype``, and :func:`truncate`."""
     array = np.asarray(x)
     if array.dtype.kind == "f" and is_integer(dtype):
-        return truncated(array, dtype)
+        return truncate(array, dtype)
     with np.errstate(over="ignore", invalid="ignore"):
         return array.astype(dtype, copy=False)[()]
 
@@ -103,10 +103,10 @@ def float_power(a: Any, b: Any) -> Any:
     return np.where(root, root_value, result).astype(result.dtype)[()]
 
 
-def saturated(x: Any, dtype: str) -> Any:
+def saturate(x: Any, dtype: str) -> Any:
     """Return the integers of ``dtype`` nearest to ``x``, floats truncated toward zero, NaN as 0.
 
-    >>> saturated(np.array([-1.0, 2.9, 300.0, np.nan]), "uint8")
+    >>> saturate(np.array([-1.0, 2.9, 300.0, np.nan]), "uint8")
     array([  0,   2, 255,   0], dtype=uint8)
     """
     array, info = np.asarray(x), np.iinfo(dtype)

@@ -11,7 +11,7 @@ import numpy as np
 from schedlang.compute.data import Graph
 from schedlang.compute.graph import placeholders
 from schedlang.compute.reference import reference
-from schedlang.compute.tensor import PlaceholderOp, Tensor, declared, shape_text
+from schedlang.compute.tensor import PlaceholderOp, Tensor, declaration, shape_text
 from schedlang.errors import CallTypeError, FrontendError
 from schedlang.networks.model import Model
 from schedlang.networks.structure import filled
@@ -80,7 +80,7 @@ class Imported(Model):
         the shape of no input determines. Raises the errors of :func:`schedlang.reference`.
         """
         if len(arrays) != len(self.inputs):
-            input_list = ", ".join(map(declared, self.inputs))
+            input_list = ", ".join(map(declaration, self.inputs))
             raise CallTypeError(
                 f"{len(arrays)} arrays were given, but the model takes: {input_list}"
             )
@@ -100,7 +100,8 @@ class Imported(Model):
     def __str__(self) -> str:
         count, size = len(self.params), sum(array.nbytes for array in self.params.values())
         return (
-            f"{', '.join(map(declared, self.inputs))} -> {', '.join(map(declared, self.outputs))}; "
+            f"{', '.join(map(declaration, self.inputs))} -> "
+            f"{', '.join(map(declaration, self.outputs))}; "
             f"{count} parameter{'s' * (count != 1)}, {size:,} B"
         )
 
@@ -140,6 +141,7 @@ def _check_params(params: Mapping[Tensor, np.ndarray]) -> None:
     for tensor, array in params.items():
         if array.dtype.name != tensor.dtype or array.shape != tensor.shape:
             raise FrontendError(
-                f"parameter {declared(tensor)} has a value of dtype {array.dtype.name} and shape "
+                f"parameter {declaration(tensor)} has a value of dtype {array.dtype.name} and "
+                "shape "
                 f"{shape_text(array.shape)}"
             )

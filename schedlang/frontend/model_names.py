@@ -36,7 +36,7 @@ class Names:
         self._next: dict[str, int] = {}
 
     def kept(self, text: str) -> str:
-        """Return ``text`` as it is if it is an identifier that is not in use, else a new one."""
+        """Return ``text`` itself if it is an identifier that is not in use, else a new one."""
         plain = text.isascii() and text.isidentifier() and not keyword.iskeyword(text)
         if not plain or len(text) > _LONGEST or text in self._used:
             return self.new(text)

@@ -17,7 +17,7 @@ from schedlang.gpu_lowering.program import Launch
 from schedlang.gpu_lowering.threads import uniform
 from schedlang.ir.accesses import accesses, sites, written_buffers
 from schedlang.ir.nodes import Barrier, Block, For, If, Stmt, Store, walk
-from schedlang.ir.trimmed import Trimmed, trimmed, within
+from schedlang.ir.trimmed import Trimmed, trim_loop, within
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +105,7 @@ class _Placer:
         return Piece(stmt, own, own)
 
     def loop(self, loop: For, loops: tuple[For, ...], tests: tuple[Expr, ...]) -> Piece:
-        inside, trim = (*loops, loop), trimmed(loop)
+        inside, trim = (*loops, loop), trim_loop(loop)
         if not all(uniform(test.cond, set(self.threads)) for test in trim.tests):
             trim = Trimmed(0, loop.extent, loop.body)
         own = self.accesses([replace(loop, body=Block()), *trim.tests], loops, tests)

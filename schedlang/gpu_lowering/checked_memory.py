@@ -10,9 +10,9 @@ import numpy as np
 from schedlang.compute.places import update
 from schedlang.compute.reducer import Reducer
 from schedlang.errors import RaceError, VerifyError
-from schedlang.expr.bfloat import as_array, held
+from schedlang.expr.bfloat import as_array, holding_dtype
 from schedlang.gpu_lowering.race import AROUND, Race
-from schedlang.gpu_lowering.race_grid import Access, Thread, named
+from schedlang.gpu_lowering.race_grid import Access, Thread, thread_name
 from schedlang.ir.nodes import Buffer
 
 NOBODY, SEVERAL = -1, -2
@@ -66,7 +66,7 @@ class Memory:
         self.strides = buffer.strides or packed
         last = sum((n - 1) * s for n, s in zip(shape, self.strides))
         self.size = last + 1 if all(shape) else 0
-        self.data = np.zeros((rows, self.size), held(buffer.dtype))
+        self.data = np.zeros((rows, self.size), holding_dtype(buffer.dtype))
         self.written = np.zeros((rows, self.size), bool)
         self.watched = watched
         if watched:
@@ -223,7 +223,8 @@ class Memory:
         race = Race(self.buffer.name, lanes.stage, *pair, tuple(accesses))
         what = {"wrote": "written", "writes": "written", "read": "read"}[did]
         raise RaceError(
-            f"{self.buffer.name}{element} is {what} by {named(first)} and accessed by {named(own)} "
+            f"{self.buffer.name}{element} is {what} by {thread_name(first)} and accessed by "
+            f"{thread_name(own)} "
             f"without a barrier in between (stage {lanes.stage})",
             self.buffer.name,
             tuple(element),

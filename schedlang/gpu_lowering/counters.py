@@ -21,11 +21,11 @@ BANKS, WORD = 32, 4
 class Counters:
     """The requests of all warps of one kernel, over all blocks.
 
-    ``global_load_sectors / global_loads`` measures coalescing: it is 4 if a warp reads 32
-    adjacent floats. ``bank_conflicts`` counts passes beyond the first. ``barriers`` counts once
-    for each block, ``exchanges`` once for each warp. ``divergences`` counts the branches that some
-    active lanes of a warp take and others do not. ``most_global_reads`` and the like count the
-    elements that the busiest thread reads or writes, as GPU-Puzzles does.
+    ``global_load_sectors / global_loads`` measures coalescing: it is 4 if a warp reads 32 adjacent
+    floats. ``bank_conflicts`` counts passes beyond the first. ``barriers`` counts once for each
+    block, ``exchanges`` once for each warp. ``divergences`` counts the branches that some active
+    lanes of a warp take and others do not. ``most_global_reads`` and the like count the elements
+    that the busiest thread reads or writes, like GPU-Puzzles.
     """
 
     global_loads: int = 0

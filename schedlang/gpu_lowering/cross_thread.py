@@ -24,7 +24,7 @@ from schedlang.ir.nodes import (
     Load,
     Stmt,
     Store,
-    held,
+    held_statements,
     walk,
 )
 from schedlang.ir.printer import expr_text
@@ -228,7 +228,7 @@ def is_start(stmt: Stmt, store: Store, guards: Sequence[If]) -> bool:
     too. Then that store writes every initialized element, and can replace the initialization.
     """
     conds: list[str] = []
-    while len(inside := held(stmt)) == 1:
+    while len(inside := held_statements(stmt)) == 1:
         if isinstance(stmt, If):
             conds.append(expr_text(stmt.cond, {}))
         (stmt,) = inside

@@ -35,7 +35,7 @@ from schedlang.ir.rewrite import (
     with_each,
     with_rows,
 )
-from schedlang.ir.trimmed import trimmed, within
+from schedlang.ir.trimmed import trim_loop, within
 
 # how often each buffer is read and written
 Uses = dict[Buffer, int]
@@ -141,7 +141,7 @@ def _separate_fills(
 
 def _loop(loop: For, doubled: Mapping[Buffer, Buffer], uses: Uses, used: set[Buffer]) -> list[Stmt]:
     """Return the loop with its independent fills moved one iteration ahead."""
-    trim = trimmed(loop)
+    trim = trim_loop(loop)
     fills, rest = _separate_fills(trim.body.stmts, doubled)
     filled = {b for s in fills for b in _fills(s, doubled)}
     inside = _uses(loop.body)

@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 import numpy as np
 
 from schedlang.gpu_lowering.counters import Counters
-from schedlang.ir.nodes import Block, Stmt, held
+from schedlang.ir.nodes import Block, Stmt, held_statements
 
 # fields that add up; the others are the most of any thread
 ADDED = tuple(f.name for f in fields(Counters) if not f.name.startswith("most_"))
@@ -34,7 +34,7 @@ class Ledger:
             self.lines[stmt] = Counters()
             around = (*around, stmt)
             self._around[stmt] = around
-        for inner in held(stmt):
+        for inner in held_statements(stmt):
             self._enter(inner, around)
 
     def begin(self, blocks: int, threads: int) -> None:

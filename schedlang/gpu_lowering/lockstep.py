@@ -21,7 +21,7 @@ from schedlang.gpu_lowering.lanes import lanes_at_once, lanes_differ
 from schedlang.gpu_lowering.ledger import Ledger
 from schedlang.gpu_lowering.program import Launch, Repeat, Scratch, Step
 from schedlang.ir.nodes import Barrier, Block, Buffer, Exchange, For, If, Stmt
-from schedlang.ir.trimmed import trimmed
+from schedlang.ir.trimmed import trim_loop
 
 
 def perform(steps: Sequence[Step], scalars: dict[Any, Any]) -> Iterator[Launch | Scratch]:
@@ -125,7 +125,7 @@ class Lockstep:
             self.active = before
 
     def loop(self, loop: For) -> None:
-        trim = trimmed(loop)
+        trim = trim_loop(loop)
         # each thread counts from the start of its own range
         ends = (trim.start, trim.stop)
         start, counts = (e if isinstance(e, int) else self.known(e) for e in ends)

@@ -15,7 +15,7 @@ from schedlang.ir.printer import (
     statement_lines,
     storage_text,
 )
-from schedlang.ir.trimmed import printed
+from schedlang.ir.trimmed import printed_statements
 
 
 def program_text(program: Program) -> str:
@@ -52,7 +52,7 @@ def launch_lines(nest: Nest, launch: Launch) -> list[tuple[str, Stmt | None]]:
         name = nest.names.get(index.axis, index.axis.name)
         extent = expr_text(index.extent, nest.names)
         lines.append((f"{INDENT}{name} = {index.tag} in 0..{extent}", None))
-    for stmt, depth in printed(launch.body):
+    for stmt, depth in printed_statements(launch.body):
         for k, line in enumerate(statement_lines(stmt, nest.names, names_printed)):
             lines.append((INDENT * (depth + 1) + line, None if k else stmt))
     return lines

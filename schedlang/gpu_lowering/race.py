@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from schedlang.gpu_lowering.race_grid import Access, Grid, grid, named
+from schedlang.gpu_lowering.race_grid import Access, Grid, grid, thread_name
 from schedlang.gpu_lowering.race_html import race_html
 
 # the elements to each side of a race whose accesses are kept
@@ -34,8 +34,9 @@ class Race:
     def __str__(self) -> str:
         element = f"{self.buffer}[{', '.join(map(str, self.second.element))}]"
         return (
-            f"{named(self.first.thread)} {self.first.what} {element}, and "
-            f"{named(self.second.thread)} {self.second.what} it, without a barrier in between "
+            f"{thread_name(self.first.thread)} {self.first.what} {element}, and "
+            f"{thread_name(self.second.thread)} {self.second.what} it, without a barrier in "
+            "between "
             f"(stage {self.stage})"
         )
 

@@ -39,10 +39,10 @@ class Grid:
     pair: tuple[tuple[int, int], tuple[int, int]]
 
 
-def named(thread: Thread) -> str:
+def thread_name(thread: Thread) -> str:
     """Return the name of a thread in messages.
 
-    >>> named((31, 0)), named(None)
+    >>> thread_name((31, 0)), thread_name(None)
     ('thread 31 of block 0', 'several threads')
     """
     return "several threads" if thread is None else "thread {} of block {}".format(*thread)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedlang.gpu_lowering.race_grid import Grid, named
+from schedlang.gpu_lowering.race_grid import Grid, thread_name
 from schedlang.markup.flame import COLOURS, LETTER
 from schedlang.markup.fragment import fragment
 from schedlang.markup.text import escape
@@ -20,7 +20,7 @@ KEY = "W: writes, R: reads; blue: in the statement at which the race was found, 
 
 def race_html(sentence: str, buffer: str, found: Grid) -> str:
     """Return a race as HTML with its style: a sentence, a grid of accesses, and their key."""
-    names = [named(t) for t in found.threads]
+    names = [thread_name(t) for t in found.threads]
     labels = [", ".join(map(str, e)) for e in found.elements]
     left = round(LETTER * max(map(len, names)) + 10)
     top = round(LETTER * max(map(len, labels)) + 12)

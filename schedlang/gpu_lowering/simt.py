@@ -1,6 +1,6 @@
 """The SIMT simulator: it runs a device program on NumPy arrays in lockstep.
 
-All threads of many blocks run each statement at once under a mask, as warps do. The simulator finds
+All threads of many blocks run each statement at once under a mask, like a warp. The simulator finds
 races between barriers, barriers that not all threads reach, accesses outside a buffer, and elements
 that are read before they are written. It also counts memory requests.
 """
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from schedlang.errors import CallError, VerifyError
-from schedlang.expr.bfloat import converted
+from schedlang.expr.bfloat import convert_values
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.gpu_lowering.checked_memory import Lanes, Memory
@@ -77,7 +77,7 @@ def simulate(
         raise CallError(f"{nest.name} takes {len(inputs)} arguments, got {len(args)}")
     for arg, value in zip(inputs, args):
         if isinstance(arg, Var):
-            scalars[arg] = converted(value, arg.dtype)
+            scalars[arg] = convert_values(value, arg.dtype)
     for arg in nest.args:
         if isinstance(arg, Buffer):
             memories[arg] = Memory(arg, _shape(arg, scalars), 1, watched)

@@ -51,7 +51,7 @@ def plus(a: Expr, b: Expr) -> Expr:
         assert isinstance(a, Const) and isinstance(b, Const)
         return number(a.value + b.value, a.dtype)
     if isinstance(a, Select) and isinstance(b, Select) and same(a.cond, b.cond):
-        return chosen(a.cond, plus(a.a, b.a), plus(a.b, b.b), a.lazy or b.lazy)
+        return choose(a.cond, plus(a.a, b.a), plus(a.b, b.b), a.lazy or b.lazy)
     if same(a, b):
         return times(a, number(2, a.dtype))
     if isinstance(b, Unary) and b.op == "-":
@@ -68,7 +68,7 @@ def plus_under_guards(a: Expr, b: Expr) -> Expr:
 
     >>> from schedlang.expr.nodes import Var
     >>> x = Var("x", "float32", weak=False)
-    >>> a, b = guarded([x > 0], x * 2), guarded([x > 1], x * 3)
+    >>> a, b = guard_value([x > 0], x * 2), guard_value([x > 1], x * 3)
     >>> plus_under_guards(a, b)
     (x * 2 if x > 0 else 0) + (x * 3 if x > 1 else 0) if (x > 0) | (x > 1) else 0
     """
@@ -84,7 +84,7 @@ def plus_under_guards(a: Expr, b: Expr) -> Expr:
     # a sum of two choices on one condition may already be one
     if len(_common(held, _split_guards(total))) == len(held):
         return total
-    return chosen(_joined(held, lazy), total, number(0, total.dtype), lazy)
+    return choose(_joined(held, lazy), total, number(0, total.dtype), lazy)
 
 
 def plus_under_common_guards(a: Expr, b: Expr) -> Expr:
@@ -94,15 +94,15 @@ def plus_under_common_guards(a: Expr, b: Expr) -> Expr:
 
     >>> from schedlang.expr.nodes import Var
     >>> x = Var("x", "float32", weak=False)
-    >>> a, b = guarded([both(x > 0, x < 5)], x), guarded([both(x > 0, x > 2)], x)
-    >>> unguarded(plus_under_common_guards(a, b))[0]
+    >>> a, b = guard_value([both(x > 0, x < 5)], x), guard_value([both(x > 0, x > 2)], x)
+    >>> split_off_guards(plus_under_common_guards(a, b))[0]
     (x > 0,)
     """
     total = plus(a, b)
     held = _common(_split_guards(a), _split_guards(b))
     if not held or _is_guarded(total):
         return total
-    return guarded([_joined(held, True)], total)
+    return guard_value([_joined(held, True)], total)
 
 
 def _split_guards(value: Expr) -> list[Expr]:
@@ -193,7 +193,7 @@ def divide(a: Expr, b: Expr) -> Expr:
     return Binary("/", a, b, a.dtype)
 
 
-def chosen(cond: Expr, a: Expr, b: Expr, lazy: bool) -> Expr:
+def choose(cond: Expr, a: Expr, b: Expr, lazy: bool) -> Expr:
     """Return ``a`` where ``cond`` holds, else ``b``; only the chosen one if it is ``lazy``."""
     if isinstance(cond, Const):
         return a if cond.value else b
@@ -202,10 +202,10 @@ def chosen(cond: Expr, a: Expr, b: Expr, lazy: bool) -> Expr:
     return Select(cond, a, b, a.dtype, lazy)
 
 
-def guarded(conditions: Iterable[Expr], value: Expr) -> Expr:
+def guard_value(conditions: Iterable[Expr], value: Expr) -> Expr:
     """Return ``value`` where all ``conditions`` hold, else 0; its reads are then not evaluated."""
     joined = conjunction(conditions)
-    return value if joined is None else chosen(joined, value, number(0, value.dtype), True)
+    return value if joined is None else choose(joined, value, number(0, value.dtype), True)
 
 
 def conjunction(conditions: Iterable[Expr]) -> Expr | None:
@@ -216,12 +216,12 @@ def conjunction(conditions: Iterable[Expr]) -> Expr | None:
     return joined
 
 
-def unguarded(value: Expr) -> tuple[tuple[Expr, ...], Expr]:
+def split_off_guards(value: Expr) -> tuple[tuple[Expr, ...], Expr]:
     """Return conditions without which ``value`` is 0, and its value where they hold.
 
     >>> from schedlang.expr.nodes import Var
     >>> x = Var("x", "float32", weak=False)
-    >>> unguarded(guarded([x > 0, x < 9], x + 1))
+    >>> split_off_guards(guard_value([x > 0, x < 9], x + 1))
     (((x > 0) & (x < 9),), x + 1)
     """
     conditions: list[Expr] = []
@@ -256,7 +256,7 @@ def within(value: Expr, cond: Expr, holds: bool, lazy: bool) -> Expr:
         guards = [Select(joined, inner, number(0, value.dtype), value.dtype, True)]
     none = number(0, value.dtype)
     sides = (inner, none) if holds else (none, inner)
-    return _around(guards, chosen(cond, sides[0], sides[1], lazy))
+    return _around(guards, choose(cond, sides[0], sides[1], lazy))
 
 
 def _guards(value: Expr) -> tuple[list[Select], Expr]:
@@ -276,7 +276,7 @@ def _around(guards: list[Select], value: Expr) -> Expr:
     none = number(0, value.dtype)
     for guard in reversed(guards):
         first, second = (none, value) if is_number(guard.a, 0) else (value, none)
-        value = chosen(guard.cond, first, second, guard.lazy)
+        value = choose(guard.cond, first, second, guard.lazy)
     return value
 
 

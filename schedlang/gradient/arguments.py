@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schedlang.compute.graph import step_operations
-from schedlang.compute.tensor import Operation, ScanOp, Tensor, shape_text, shortened
+from schedlang.compute.tensor import Operation, ScanOp, Tensor, shape_text, short_text
 from schedlang.compute.whole import refuse_traced
-from schedlang.errors import ComputeError, ComputeTypeError, explain, shown
+from schedlang.errors import ComputeError, ComputeTypeError, explain, text_of
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Expr, Var
 from schedlang.index.simplify import to_lin
@@ -30,7 +30,7 @@ def check_sources(xs: Any) -> list[Tensor]:
             )
         if not isinstance(item, Tensor):
             raise ComputeTypeError(
-                f"sl.gradient(..., {shown(item)}): give a tensor, or a list of tensors, made by "
+                f"sl.gradient(..., {text_of(item)}): give a tensor, or a list of tensors, made by "
                 "sl.placeholder, sl.compute or sl.scan"
             )
         _check_float(item, "a gradient by it")
@@ -41,7 +41,7 @@ def check_result(y: Any) -> None:
     """Raise unless ``y`` is a tensor of floats."""
     refuse_traced("sl.gradient", y)
     if isinstance(y, Expr):
-        text = shortened(y)
+        text = short_text(y)
         raise ComputeTypeError(
             explain(
                 f"sl.gradient({text}, ...)",
@@ -52,7 +52,7 @@ def check_result(y: Any) -> None:
         )
     if not isinstance(y, Tensor):
         raise ComputeTypeError(
-            f"sl.gradient({shown(y)}, ...): give the tensor to differentiate, made by sl.compute "
+            f"sl.gradient({text_of(y)}, ...): give the tensor to differentiate, made by sl.compute "
             "or sl.scan"
         )
     _check_float(y, "its gradient")
@@ -95,7 +95,7 @@ def check_head(y: Tensor, head: Any) -> None:
         return
     if not isinstance(head, Tensor):
         raise ComputeTypeError(
-            f"sl.gradient({y.name}, ..., head={shown(head)}): give a tensor of the shape of "
+            f"sl.gradient({y.name}, ..., head={text_of(head)}): give a tensor of the shape of "
             f'{y.name}, such as sl.placeholder({shape_text(y.shape)}, "{y.dtype}", name="head")'
         )
     if [to_lin(n) for n in head.shape] != shape:
@@ -166,7 +166,8 @@ def check_rules(rules: Any) -> Mapping[Tensor, Any]:
         return {}
     if not isinstance(rules, Mapping):
         raise ComputeTypeError(
-            f"sl.gradient(..., rules={shown(rules)}): give a dict from tensors to functions, or to "
+            f"sl.gradient(..., rules={text_of(rules)}): give a dict from tensors to functions, or "
+            "to "
             "None for a constant"
         )
     for tensor, rule in rules.items():

@@ -22,7 +22,7 @@ from schedlang.expr.operators import COMPARISONS
 from schedlang.expr.visit import postorder, with_children
 from schedlang.gradient import functions
 from schedlang.gradient.algebra import (
-    chosen,
+    choose,
     conjunction,
     convert,
     divide,
@@ -283,7 +283,7 @@ def _of_power(node: Binary, flow: Expr, value: Expr) -> Iterator[tuple[Expr, Flo
     ):
 
         def part(own: Expr, is_zero: Expr = is_zero, by: Expr = by) -> Expr:
-            return chosen(is_zero, zero, times(own, by), False)
+            return choose(is_zero, zero, times(own, by), False)
 
         yield child, inside(flow, part)
 
@@ -315,7 +315,7 @@ def _of_angle(node: Call, flow: Expr, value: Expr) -> Iterator[tuple[Expr, Flow]
         by = functions.derivative(node.fn, place, node.args, value)
 
         def part(own: Expr, by: Expr = by) -> Expr:
-            return chosen(both_zero, zero, times(own, by), False)
+            return choose(both_zero, zero, times(own, by), False)
 
         yield argument, inside(flow, part)
 
@@ -334,16 +334,16 @@ def _of_extreme(node: Call, flow: Expr, depends: set[int]) -> Iterator[tuple[Exp
             tied: Expr = none
             if shares:
                 half = times(own, number(0.5, node.dtype))
-                tied = chosen(Binary("==", a, b, "bool"), half, none, False)
-            return chosen(Binary(op, a, b, "bool"), own, tied, False)
+                tied = choose(Binary("==", a, b, "bool"), half, none, False)
+            return choose(Binary(op, a, b, "bool"), own, tied, False)
 
         yield one, inside(flow, part)
 
 
 def _of_abs(node: Call, flow: Expr) -> Expr:
     (a,), none = node.args, number(0, node.dtype)
-    below = chosen(Binary("<", a, none, "bool"), negative(flow), none, False)
-    return chosen(Binary(">", a, none, "bool"), flow, below, False)
+    below = choose(Binary("<", a, none, "bool"), negative(flow), none, False)
+    return choose(Binary(">", a, none, "bool"), flow, below, False)
 
 
 def _is_constant(value: Expr) -> bool:

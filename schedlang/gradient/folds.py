@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-from schedlang.compute.define import defined
+from schedlang.compute.define import define
 from schedlang.compute.ragged import without_ranges
 from schedlang.compute.scan import scan
 from schedlang.compute.tensor import ComputeOp, Tensor, placeholder
@@ -21,7 +21,7 @@ from schedlang.expr.lazy import both
 from schedlang.expr.nodes import Axis, Expr, Select, Var
 from schedlang.expr.visit import rewrite
 from schedlang.gradient.adjoint import Adjoint
-from schedlang.gradient.algebra import chosen, number
+from schedlang.gradient.algebra import choose, number
 from schedlang.gradient.derivative import TRACED, Flow, Traced, pullback
 from schedlang.gradient.ragged import number_rows, range_conditions, replace_axes
 from schedlang.gradient.simplify import scope, substitute
@@ -64,7 +64,7 @@ def fold_sites(walk: Walk, op: ComputeOp, heads: Sequence[Head]) -> Found:
             flow: Flow = TRACED if b is None else b(to_expr(fold.count - first), *at)
             if empty is not None and isinstance(flow, Expr):
                 own = _head_at(head, flow.dtype, (*op.axis, *walk.batch))
-                flow = chosen(empty, own, flow, True)
+                flow = choose(empty, own, flow, True)
             starts.append((start, flow))
         element_sites += sites(walk, op, starts, (), (), ())
     return element_sites
@@ -192,7 +192,7 @@ class _Step:
         stored."""
         if self.first is None:
             return list(stored)
-        return [chosen(self.first, a, b, True) for a, b in zip(self.starts, stored)]
+        return [choose(self.first, a, b, True) for a, b in zip(self.starts, stored)]
 
     def after(
         self, stored: Sequence[Expr | None], heads: Sequence[Head], batch: Sequence[Expr]
@@ -202,7 +202,7 @@ class _Step:
             return list(stored)
         at = (*self.data, *batch)
         return [
-            None if b is None else chosen(self.last, _head_at(head, b.dtype, at), b, True)
+            None if b is None else choose(self.last, _head_at(head, b.dtype, at), b, True)
             for b, head in zip(stored, heads)
         ]
 
@@ -342,5 +342,5 @@ def _adjoints(
 
 def _tensors(name: str, axes: tuple[Axis, ...], values: Sequence[Expr]) -> list[Tensor]:
     """Return the tensors of ``values`` over ``axes``, computed together."""
-    tensors = defined(name, axes, tuple(values))
+    tensors = define(name, axes, tuple(values))
     return list(tensors)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import NoReturn
 
 from schedlang.compute.boundary import pad
-from schedlang.compute.define import defined
+from schedlang.compute.define import define
 from schedlang.compute.read import Read, reads
 from schedlang.compute.reduce import sum as reduce_sum
 from schedlang.compute.tensor import ScanOp, Shape, Tensor
@@ -23,7 +23,7 @@ from schedlang.expr.lazy import both
 from schedlang.expr.nodes import Axis, Binary, Const, Expr
 from schedlang.expr.visit import axes_in, rewrite
 from schedlang.gradient.adjoint import Adjoint
-from schedlang.gradient.algebra import guarded, number, plus
+from schedlang.gradient.algebra import guard_value, number, plus
 from schedlang.gradient.drafts import Draft, drafts_of, unused_name
 from schedlang.gradient.invert import NotInvertible
 from schedlang.gradient.pieces import Piece, assemble, whole
@@ -98,7 +98,7 @@ def gather(walk: Walk, tensor: Tensor, sites: Sequence[Site], name: str) -> Adjo
         return Adjoint(tensor=total.tensor, support=support)
     if isinstance(total, Const):
         return Adjoint(axes=tuple(at), value=total)
-    return Adjoint(tensor=defined(name, tuple(at), total), support=support)
+    return Adjoint(tensor=define(name, tuple(at), total), support=support)
 
 
 def _of(walk: Walk, site: Site) -> Site:
@@ -208,7 +208,7 @@ def _reduction(draft: Draft, pads: Paddings, name: str) -> Tensor:
         value = substitute(value, at, points)
         conditions = tuple(substitute(cond, at, points) for cond in conditions)
     total = reduce_sum(value, axis=axes, where=_joined(conditions))
-    return defined(name, draft.piece.axes, total)
+    return define(name, draft.piece.axes, total)
 
 
 def _joined(conditions: Sequence[Expr]) -> Expr | None:
@@ -227,7 +227,7 @@ def _joined(conditions: Sequence[Expr]) -> Expr | None:
 
 def _guarded(conditions: Sequence[Expr], value: Expr) -> Expr:
     joined = _joined(conditions)
-    return value if joined is None else guarded([joined], value)
+    return value if joined is None else guard_value([joined], value)
 
 
 def _refuse_scatter(tensor: Tensor, site: Site, dim: int | None) -> NoReturn:

@@ -8,7 +8,7 @@ from schedlang.compute.tensor import Tensor, shape_text
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr.nodes import Axis, Binary, Expr
 from schedlang.gradient.adjoint import Adjoint
-from schedlang.gradient.algebra import chosen, conjunction, number
+from schedlang.gradient.algebra import choose, conjunction, number
 from schedlang.gradient.arguments import check_result, check_sources
 from schedlang.gradient.reverse import adjoints, result_stage
 from schedlang.index.simplify import to_lin
@@ -29,7 +29,7 @@ def jacobian(y: Tensor, xs: Any, head: Tensor | None = None) -> list[Tensor]:
         own = tuple(Axis(f"i{k}", n) for k, n in enumerate(y.shape))
         at = conjunction(Binary("==", a, b, "bool") for a, b in zip(own, batch))
         one: Expr = number(1, y.dtype)
-        value = one if at is None else chosen(at, one, number(0, y.dtype), False)
+        value = one if at is None else choose(at, one, number(0, y.dtype), False)
         seed = Adjoint(axes=(*own, *batch), value=value)
     else:
         batch = _prefix(y, head)

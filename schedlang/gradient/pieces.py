@@ -9,7 +9,7 @@ from math import prod
 
 from schedlang.compute.tensor import Shape
 from schedlang.expr.nodes import Axis, Binary, Expr
-from schedlang.gradient.algebra import chosen, conjunction
+from schedlang.gradient.algebra import choose, conjunction
 from schedlang.index.linear import ZERO, Lin, number_or_expr, to_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.rules import floordiv, mod
@@ -174,5 +174,5 @@ def _assembled(
     total = cases.pop()[1] if covered else zero
     for part, value in reversed(cases):
         cond = part.contains(indices[dim])
-        total = value if cond is None else chosen(cond, value, total, True)
+        total = value if cond is None else choose(cond, value, total, True)
     return total

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedlang.compute.define import defined
+from schedlang.compute.define import define
 from schedlang.compute.ragged import without_ranges
 from schedlang.compute.reduce import prod as reduce_prod
 from schedlang.compute.tensor import ComputeOp
@@ -58,5 +58,5 @@ def _others(op: ComputeOp) -> Expr:
         where = replace_axes(rest, at) if where is None else both(where, replace_axes(rest, at))
     axes = [at[axis] for axis in op.reduce_axis]
     total = reduce_prod(replace_axes(op.body[0], at), axis=axes, where=where)
-    tensor = defined(f"{op.outputs[0].name}.others", (*data, *left_out), total)
+    tensor = define(f"{op.outputs[0].name}.others", (*data, *left_out), total)
     return tensor(*op.axis, *(axis - low for axis, low in zip(op.reduce_axis, lows)))

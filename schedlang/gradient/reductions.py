@@ -8,7 +8,7 @@ from functools import reduce
 
 import numpy as np
 
-from schedlang.compute.define import defined
+from schedlang.compute.define import define
 from schedlang.compute.fold import ufunc_of
 from schedlang.compute.joint import alone
 from schedlang.compute.reduce import max as reduce_max
@@ -19,7 +19,7 @@ from schedlang.errors import ComputeError, explain
 from schedlang.expr.lazy import both
 from schedlang.expr.nodes import Axis, Binary, Call, Expr
 from schedlang.gradient.adjoint import Adjoint
-from schedlang.gradient.algebra import chosen, divide, guarded, number
+from schedlang.gradient.algebra import choose, divide, guard_value, number
 from schedlang.gradient.derivative import TRACED, Flow, Traced, value_children
 from schedlang.gradient.folds import fold_sites
 from schedlang.gradient.product_reductions import product_sites
@@ -142,12 +142,12 @@ def _extreme_rule(walk: Walk, op: ComputeOp) -> Callable[[Expr, Expr], Expr]:
         return Binary("==", compared, best, "bool")
 
     def counted(value: Expr) -> Expr:
-        return chosen(wins(value), one, zero, False)
+        return choose(wins(value), one, zero, False)
 
     ties = beside(op, "ties", reduce_sum, counted(body), None if init is None else counted(init))
 
     def rule(flow: Expr, element: Expr) -> Expr:
-        return chosen(wins(element), divide(flow, ties[tuple(op.axis)]), zero, False)
+        return choose(wins(element), divide(flow, ties[tuple(op.axis)]), zero, False)
 
     return rule
 
@@ -170,8 +170,8 @@ def _stored(walk: Walk, op: ComputeOp) -> Expr:
     at: dict[Axis, Expr] = dict(zip(data, axes))
     for axis, low, own in zip(op.reduce_axis, lows, axes[len(data) :]):
         at[axis] = own + low
-    body = guarded([reduce(both, held)], body) if held else body
-    tensor = defined(f"{op.outputs[0].name}.elements", tuple(axes), replace_axes(body, at))
+    body = guard_value([reduce(both, held)], body) if held else body
+    tensor = define(f"{op.outputs[0].name}.elements", tuple(axes), replace_axes(body, at))
     return tensor(*data, *(axis - low for axis, low in zip(op.reduce_axis, lows)))
 
 

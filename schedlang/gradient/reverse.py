@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from schedlang.compute.define import defined
+from schedlang.compute.define import define
 from schedlang.compute.graph import operations
 from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
 from schedlang.expr.nodes import Axis
@@ -124,7 +124,7 @@ def result_stage(x: Tensor, head: Head, batch: Sequence[Axis], of: tuple[Tensor,
         own = tuple(Axis(n, e) for n, e in zip(names, x.shape))
     lead = tuple(Axis(axis.name, axis.extent) for axis in batch)
     adjoint = head if isinstance(head, Adjoint) else Adjoint.zero(x.dtype)
-    return _derived(defined(name, (*lead, *own), adjoint.at((*own, *lead))), of)
+    return _derived(define(name, (*lead, *own), adjoint.at((*own, *lead))), of)
 
 
 def _derived(tensor: Tensor, of: tuple[Tensor, ...]) -> Tensor:

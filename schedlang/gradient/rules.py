@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Union
 
-from schedlang.compute.define import defined
+from schedlang.compute.define import define
 from schedlang.compute.tensor import Operation, PlaceholderOp, Tensor, shape_text
 from schedlang.errors import ComputeError, ComputeTypeError
 from schedlang.expr.nodes import Axis
@@ -51,7 +51,7 @@ def _as_tensor(tensor: Tensor, head: Head) -> Tensor:
         return head.tensor
     axes = tuple(Axis(f"i{k}", n) for k, n in enumerate(tensor.shape))
     adjoint = head if isinstance(head, Adjoint) else Adjoint.zero(tensor.dtype)
-    return defined(f"{tensor.name}_grad", axes, adjoint.at(axes))
+    return define(f"{tensor.name}_grad", axes, adjoint.at(axes))
 
 
 def _check(asked: str, tensor: Tensor, source: Any, by: Any) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from schedlang.compute.define import defined
+from schedlang.compute.define import define
 from schedlang.compute.graph import operations, step_operations
 from schedlang.compute.ragged import with_ranges, without_ranges
 from schedlang.compute.read import Read
@@ -25,7 +25,7 @@ from schedlang.expr.lazy import both
 from schedlang.expr.nodes import Axis, Binary, Const, Expr
 from schedlang.expr.visit import rewrite
 from schedlang.gradient.adjoint import Adjoint
-from schedlang.gradient.algebra import conjunction, guarded, plus
+from schedlang.gradient.algebra import conjunction, guard_value, plus
 from schedlang.gradient.backward import Backward
 from schedlang.gradient.ragged import clip_range
 from schedlang.gradient.reductions import compute_sites
@@ -135,8 +135,10 @@ def _copy(
         values[axis] = Lin.of(own)
     if op.reducer is None:
         bodies = [value(root) for root in op.body]
-        outputs = defined(
-            name, axes, tuple(b if condition is None else guarded([condition], b) for b in bodies)
+        outputs = define(
+            name,
+            axes,
+            tuple(b if condition is None else guard_value([condition], b) for b in bodies),
         )
     else:
         # under conditions, the ends of ranges may be out of bounds: they are tested afterwards
@@ -148,7 +150,7 @@ def _copy(
         where, limits = with_ranges(reduced, where)
         init = None if op.init is None else tuple(value(root) for root in op.init)
         sources = tuple(value(root) for root in op.body)
-        outputs = defined(
+        outputs = define(
             name,
             axes,
             Reduction(op.reducer, sources, tuple(reduced), where, init, len(op.outputs), limits),
@@ -279,7 +281,7 @@ class _Reverse:
         axes = (Axis("t", 1), *self._data_axes(k))
         last = to_expr(self.length - 1)
         value = (head or Adjoint.zero(state.dtype)).at((last, *axes[1:]))
-        return defined(f"{state.name}.first", axes, value)
+        return define(f"{state.name}.first", axes, value)
 
     def update(self, k: int, head: Adjoint | None, back: Adjoint | None) -> Tensor:
         """Return the other rows: the adjoint of a row, and what the rows after it add."""
@@ -295,7 +297,7 @@ class _Reverse:
                 lambda n: self._moved(n, n.indices, time) if isinstance(n, Read) else None,
             )
             value = plus(value, moved)
-        return defined(f"{state.name}.step", (time, *rest), value)
+        return define(f"{state.name}.step", (time, *rest), value)
 
     def _data_axes(self, k: int) -> tuple[Axis, ...]:
         own = self.op.update[k].op.axis[1:]

@@ -10,7 +10,7 @@ from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.gradient.adjoint import Adjoint
-from schedlang.gradient.algebra import unguarded
+from schedlang.gradient.algebra import split_off_guards
 from schedlang.gradient.derivative import TRACED, Flow, Traced, pullback
 from schedlang.gradient.finite import Finite
 from schedlang.gradient.ragged import Rows
@@ -89,7 +89,7 @@ def sites(
         if isinstance(flow, Traced):
             all_sites.append((read.tensor, TRACED))
             continue
-        conditions, value = unguarded(flow)
+        conditions, value = split_off_guards(flow)
         chosen = on_data((*held, *conditions))
         if outside is not None:
             chosen = (outside, *chosen)

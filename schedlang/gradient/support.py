@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from schedlang.compute.define import defined
+from schedlang.compute.define import define
 from schedlang.compute.read import Read, reads
 from schedlang.compute.reduce import truth
 from schedlang.compute.tensor import ComputeOp, Tensor
@@ -51,7 +51,7 @@ class Support:
         """Return the condition for the element at ``indices``; a long one is stored once."""
         if sum(1 for _ in postorder([self.cond])) > _LONGEST:
             if self._stored is None:
-                self._stored = defined(f"{self.name}.chosen", self.axes, self.cond)
+                self._stored = define(f"{self.name}.chosen", self.axes, self.cond)
             return self._stored[tuple(indices)]
         lins = {axis: to_lin(index) for axis, index in zip(self.axes, indices)}
         return substitute(self.cond, lins, scope(()))
@@ -74,7 +74,7 @@ def support_of(drafts: Iterable[Draft], name: str, axes: Sequence[Axis]) -> Supp
         if free:
             suffix = f"chosen{number + 1 if number else ''}"
             at_all = truth("any", cond, free, None)
-            cond = defined(f"{name}.{suffix}", draft.piece.axes, at_all)[tuple(axes)]
+            cond = define(f"{name}.{suffix}", draft.piece.axes, at_all)[tuple(axes)]
         else:
             cond = substitute(cond, at, scope(axes))
         parts.append(cond)

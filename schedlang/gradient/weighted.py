@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from schedlang.compute.define import defined
+from schedlang.compute.define import define
 from schedlang.compute.ragged import without_ranges
 from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.expr.nodes import Axis, Expr
@@ -43,4 +43,4 @@ def beside(
     start = None if init is None else replace_axes(init, fresh)
     axis = [fresh[axis] for axis in op.reduce_axis]
     total = reduction(replace_axes(element, fresh), axis=axis, where=where, init=start)
-    return defined(f"{op.outputs[0].name}.{label}", axes, total)
+    return define(f"{op.outputs[0].name}.{label}", axes, total)

@@ -24,7 +24,7 @@ from schedlang.ir.nodes import (
     Stmt,
     Store,
     expressions,
-    held,
+    held_statements,
     read_by,
     walk,
     written_by,
@@ -114,7 +114,7 @@ def contexts(
             if not stmt.HELD:
                 continue
             context = inside(stmt, context)
-        stack += [(s, context) for s in reversed(held(stmt))]
+        stack += [(s, context) for s in reversed(held_statements(stmt))]
 
 
 def stores(root: Stmt) -> list[Site]:
@@ -132,9 +132,10 @@ def accesses(stmt: Stmt, tested: bool = False) -> list[Access]:
     if tested:
         own = [
             Access(node.buffer, node.indices, tests=tests)
-            for root in expressions(stmt) for node, tests in evaluations(root, around, under)
+            for root in expressions(stmt)
+            for node, tests in evaluations(root, around, under)
             if isinstance(node, Load)
-        ]  # fmt: skip
+        ]
     else:
         own = [Access(load.buffer, load.indices) for load in loads(expressions(stmt))]
     if isinstance(stmt, (Store, Exchange)):

@@ -9,7 +9,7 @@ from schedlang.index.linear import ZERO, Lin
 from schedlang.index.simplify import has_mod, merge_div_mod, to_lin
 from schedlang.ir.nodes import Buffer
 
-# the most dimensions of a buffer of which all orders are tried
+# buffers of more dimensions are not tried in all orders
 MOST_ORDERED = 4
 
 

@@ -28,7 +28,7 @@ from schedlang.ir.printer import (
     printed_names,
     statement_lines,
 )
-from schedlang.ir.trimmed import printed, trimmed
+from schedlang.ir.trimmed import printed_statements, trim_loop
 from schedlang.markup.code import mark_code
 from schedlang.markup.name_table import Name, NameTable
 from schedlang.markup.text import escape
@@ -167,7 +167,7 @@ def _rows(nest: Nest, names: NameTable, by_stage: bool) -> Iterator[Row]:
     # the names in the block at each depth, and the loops around it
     scopes: list[dict[str, Named]] = [top_scope(nest, names)]
     around: list[tuple[For, ...]] = [()]
-    for number, (stmt, depth) in enumerate(printed(nest.body)):
+    for number, (stmt, depth) in enumerate(printed_statements(nest.body)):
         del scopes[depth + 1 :], around[depth + 1 :]
         scope, loops = scopes[depth], around[depth]
         new = _definition(stmt, nest, names, None if by_stage else number)
@@ -201,7 +201,7 @@ def _definition(
     name = nest.names.get(stmt.axis, stmt.axis.name)
     if isinstance(stmt, For):
         kind = stmt.tag or f"{stmt.kind} loop"
-        trim = trimmed(stmt)
+        trim = trim_loop(stmt)
         extent = expr_text(stmt.extent, nest.names)
         if trim.tests:
             ends = (expr_text(end, nest.names) for end in (trim.start, trim.stop))
@@ -227,7 +227,7 @@ def _margin(row: Row) -> tuple[str, str]:
         return "", ""
     extents = [loop.extent for loop in row.loops]
     numbers = [extent for extent in extents if isinstance(extent, int)]
-    if len(numbers) < len(extents) or not numbers or any(trimmed(x).tests for x in row.loops):
+    if len(numbers) < len(extents) or not numbers or any(trim_loop(x).tests for x in row.loops):
         return "", ""
     times = f"{prod(numbers):,}"
     what = "The body" if isinstance(stmt, For) else "The statement"

@@ -17,7 +17,7 @@ import numpy as np
 
 from schedlang.compute.arguments import single_unknown
 from schedlang.errors import CallError, VerifyError
-from schedlang.expr.bfloat import as_array, converted, held
+from schedlang.expr.bfloat import as_array, convert_values, holding_dtype
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Expr, Var
 from schedlang.ir.nest import Nest
@@ -98,7 +98,7 @@ def interpret(
         if isinstance(arg, Buffer):
             shapes += _extents(arg, np.asarray(value))
         else:
-            values[arg] = int(value) if arg.weak else converted(value, arg.dtype)
+            values[arg] = int(value) if arg.weak else convert_values(value, arg.dtype)
     _solve(shapes, values)
     counts: dict[str, list[int]] = {}
     memories = {}
@@ -175,13 +175,13 @@ def _fill(memory: Memory, buffer: Buffer, array: np.ndarray) -> None:
             f"{buffer.name} is {buffer.dtype}{list(memory.shape)}, got "
             f"{array.dtype}{list(array.shape)}"
         )
-    memory.fill(array.astype(held(buffer.dtype), copy=False))
+    memory.fill(array.astype(holding_dtype(buffer.dtype), copy=False))
 
 
 def _array(memory: Memory, buffer: Buffer, complete: bool) -> np.ndarray:
     if complete and None in memory.data:
         raise VerifyError(f"element {memory.data.index(None)} of {buffer.name} was never written")
-    result = np.zeros(len(memory.data), held(buffer.dtype))
+    result = np.zeros(len(memory.data), holding_dtype(buffer.dtype))
     for k, value in enumerate(memory.data):
         if value is not None:
             result[k] = value

@@ -422,7 +422,7 @@ def bound(stmt: Stmt) -> tuple[Axis, ...]:
     return _items_of(stmt, stmt.BINDS)
 
 
-def held(stmt: Stmt) -> tuple[Stmt, ...]:
+def held_statements(stmt: Stmt) -> tuple[Stmt, ...]:
     """Return the statements that ``stmt`` directly holds, in program order."""
     return _items_of(stmt, stmt.HELD)
 
@@ -430,7 +430,7 @@ def held(stmt: Stmt) -> tuple[Stmt, ...]:
 Node = TypeVar("Node")
 
 
-def changed(node: Node, **fields: Any) -> Node:
+def with_fields(node: Node, **fields: Any) -> Node:
     """Return the statement ``node`` with other values of some fields.
 
     It does what :func:`dataclasses.replace` does, which spends most of its time on checks.
@@ -455,12 +455,12 @@ def with_held(stmt: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
     if isinstance(stmt, Copies):
         # a copy is not a statement by itself
         copies = tuple([with_held(copy, change) for copy in stmt.copies])
-        return stmt if all(map(is_, copies, stmt.copies)) else changed(stmt, copies=copies)
+        return stmt if all(map(is_, copies, stmt.copies)) else with_fields(stmt, copies=copies)
     for name in stmt.HELD:
         old = getattr(stmt, name)
         new = change(old)
         if new is not old:
-            stmt = changed(stmt, **{name: block_of(new)})
+            stmt = with_fields(stmt, **{name: block_of(new)})
     return stmt
 
 
@@ -470,8 +470,7 @@ def block_of(stmt: Stmt) -> Block:
 
 
 def expressions(stmt: Stmt) -> tuple[Expr, ...]:
-    """Return the expressions that ``stmt`` evaluates itself, without the expressions of its body.
-    """
+    """Return the expressions that ``stmt`` evaluates itself, not those that its body evaluates."""
     if not stmt.EXPRESSIONS:
         return ()
     return tuple([e for e in _items_of(stmt, stmt.EXPRESSIONS) if isinstance(e, Expr)])

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from schedlang.expr.nodes import Axis, Binary, Call, Cast, Expr, Select, Var
-from schedlang.expr.printer import LONGEST, is_index, shortened, text
+from schedlang.expr.printer import LONGEST, is_index, shorten, text
 from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import (
     Alloc,
@@ -34,7 +34,7 @@ from schedlang.ir.nodes import (
     Strips,
     walk,
 )
-from schedlang.ir.trimmed import printed, trimmed
+from schedlang.ir.trimmed import printed_statements, trim_loop
 
 if TYPE_CHECKING:
     from schedlang.ir.nest import Nest
@@ -47,7 +47,7 @@ WIDEST_LINE = 100
 def nest_text(nest: Nest) -> str:
     """Return the whole nest: a header with the arguments, a blank line, the statements."""
     lines, names_printed = [header(nest), ""], printed_names(nest)
-    for stmt, depth in printed(nest.body):
+    for stmt, depth in printed_statements(nest.body):
         lines += [
             INDENT * depth + line for line in statement_lines(stmt, nest.names, names_printed)
         ]
@@ -91,7 +91,7 @@ def bytes_text(count: int | None) -> str:
 def expr_text(
     value: Expr | int,
     names: dict[Axis, str],
-    named: Callable[[Expr, str], str | None] = shortened,
+    named: Callable[[Expr, str], str | None] = shorten,
 ) -> str:
     if isinstance(value, int):
         return str(value)
@@ -244,7 +244,7 @@ def loop_text(loop: For, names: dict[Axis, str]) -> str:
     notes = [f"pragma {n}" + ("" if v is None else f" = {v}") for n, v in loop.pragmas]
     if loop.kind == "thread" and loop.axis.is_reduce and not _scatters(loop):
         notes.append(f"{loop.stage} is reduced across these threads")
-    name, trim = names.get(loop.axis, loop.axis.name), trimmed(loop)
+    name, trim = names.get(loop.axis, loop.axis.name), trim_loop(loop)
     ends = f"{_end(trim.start, names)}..{_end(trim.stop, names)}"
     return f"{word} {name} in {ends}:" + (f"   # {', '.join(notes)}" if notes else "")
 

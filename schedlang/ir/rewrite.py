@@ -17,9 +17,9 @@ from schedlang.ir.nodes import (
     Load,
     Stmt,
     buffers_of,
-    changed,
     defined_by,
     walk,
+    with_fields,
     with_held,
 )
 
@@ -55,7 +55,7 @@ def _with_fields(stmt: Stmt, names: Sequence[str], kind: type, new: Callable[[An
                 fields[name] = field
         elif isinstance(old, kind) and (field := new(old)) is not old:
             fields[name] = field
-    return changed(stmt, **fields) if fields else stmt
+    return with_fields(stmt, **fields) if fields else stmt
 
 
 def substitute(stmt: Stmt, swap: Mapping[Expr, Expr]) -> Stmt:
@@ -162,7 +162,7 @@ def relocate(stmt: Stmt, moved_to: Relocation) -> Stmt:
         # all buffers of a statement are accessed at the same indices
         _, at = next(iter(places.values()))
         new = with_own_buffers(new, names, lambda b: places[b][0] if b in places else b)
-        return changed(new, indices=at)
+        return with_fields(new, indices=at)
 
     return deep(stmt, change)
 

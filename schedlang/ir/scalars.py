@@ -11,7 +11,7 @@ import numpy as np
 from schedlang.errors import VerifyError
 from schedlang.expr.bfloat import round_to_bfloat16
 from schedlang.expr.evaluate import apply_function
-from schedlang.expr.special_values import converted, power
+from schedlang.expr.special_values import convert_dtype, power
 
 MOST_DIMENSIONS = 12
 
@@ -97,7 +97,7 @@ def caster(dtype: str) -> Callable[[Any], Any]:
     def integer(value: Any) -> Any:
         if isinstance(value, (bool, int)):
             value = np.int64(value)
-        return converted(value, dtype)
+        return convert_dtype(value, dtype)
 
     return integer
 

@@ -12,7 +12,7 @@ from schedlang.index.linear import Lin, number_or_expr, to_expr
 from schedlang.index.simplify import to_lin
 from schedlang.index.solving import Equation, equations
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Block, Buffer, For, Load, Stmt, block_of, changed, with_held
+from schedlang.ir.nodes import Block, Buffer, For, Load, Stmt, block_of, with_fields, with_held
 from schedlang.ir.rewrite import with_expressions, with_own_buffers
 
 
@@ -70,7 +70,7 @@ class _Sizer:
             extent = self.extent(stmt.extent)
             if isinstance(extent, int) and extent <= 0:
                 return Block()
-            return changed(stmt, extent=extent, body=block_of(self.stmt(stmt.body)))
+            return with_fields(stmt, extent=extent, body=block_of(self.stmt(stmt.body)))
         names = (*stmt.DEFINES, *stmt.WRITTEN, *stmt.READ)
         own = with_own_buffers(with_expressions(stmt, self.value), names, self.buffer)
         return with_held(own, self.stmt)

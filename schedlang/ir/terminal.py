@@ -13,7 +13,7 @@ from schedlang.markup.code import tokens
 if TYPE_CHECKING:
     from schedlang.ir.nest import Nest
 
-# columns by which the rest of a line that is too long is further to the right
+# a line that is too long continues this many columns further to the right
 HANG = 4
 # columns that a line has at least, however deep it is
 SHORTEST = 20

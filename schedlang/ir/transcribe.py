@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Union
 
 from schedlang.errors import VerifyError
-from schedlang.expr.bfloat import converted, round_to_bfloat16
+from schedlang.expr.bfloat import convert_values, round_to_bfloat16
 from schedlang.expr.evaluation_order import evaluation_order
 from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
 from schedlang.index.linear import to_expr
@@ -32,10 +32,10 @@ from schedlang.ir.nodes import (
     Stmt,
     Store,
     Strips,
-    held,
+    held_statements,
 )
 from schedlang.ir.scalars import caller, caster, powers
-from schedlang.ir.trimmed import trimmed
+from schedlang.ir.trimmed import trim_loop
 
 DEEPEST = 12
 UNORDERED = ("parallel", "vectorize", "vthread", "thread")
@@ -127,7 +127,7 @@ class _Writer:
             return str(bool(node.value))
         if node.weak and node.dtype == "int64":
             return f"({node.value})" if node.value < 0 else str(node.value)
-        value = converted(node.value, node.dtype)
+        value = convert_values(node.value, node.dtype)
         return self.constant(value, (node.dtype, value.tobytes()))
 
     def _operation(self, node: Expr, parts: Sequence[str]) -> str:
@@ -216,7 +216,7 @@ def _write(w: _Writer, stmt: Stmt, stack: list[Any]) -> None:
     elif isinstance(stmt, (Lanes, Strips, Copy)):
         _values(w, stmt, stack)
     elif isinstance(stmt, (Copies, Kept)):
-        stack.extend(reversed(held(stmt)))
+        stack.extend(reversed(held_statements(stmt)))
     elif isinstance(stmt, (If, Masked)):
         w.line(f"if {w.value(stmt.cond)}:")
         _indented(w, stmt.body, stack)
@@ -260,7 +260,7 @@ def _values(w: _Writer, stmt: Lanes | Strips | Copy, stack: list[Any]) -> None:
 
 def _loop(w: _Writer, loop: For, stack: list[Any]) -> None:
     name = w.fresh("i")
-    trim = trimmed(loop)
+    trim = trim_loop(loop)
     ends = [
         str(e) if isinstance(e, int) else w.value(e)
         for e in (*((trim.start,) if trim.tests else ()), trim.stop)

@@ -16,7 +16,7 @@ from schedlang.index.linear import to_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.rules import extreme
 from schedlang.index.simplify import to_lin
-from schedlang.ir.nodes import Block, For, If, Stmt, held
+from schedlang.ir.nodes import Block, For, If, Stmt, held_statements
 
 Extent = Union[int, Expr]
 
@@ -34,7 +34,7 @@ class Trimmed:
     tests: tuple[If, ...] = ()
 
 
-def trimmed(loop: For) -> Trimmed:
+def trim_loop(loop: For) -> Trimmed:
     """Return the range and the body of ``loop``, without the tests that its range replaces.
 
     >>> import schedlang as sl
@@ -43,7 +43,7 @@ def trimmed(loop: For) -> Trimmed:
     ...     k = sl.reduce_axis((0, i + 1), name="k")
     ...     return sl.sum(A[i, k], axis=k)
     >>> nest = sl.lower(sl.schedule(sl.compute((4,), row, name="S")))
-    >>> found = trimmed(nest.loops[-1])
+    >>> found = trim_loop(nest.loops[-1])
     >>> found.start, found.stop, len(found.tests)
     (0, i + 1, 1)
     """
@@ -72,7 +72,7 @@ def trimmed(loop: For) -> Trimmed:
 
 
 def within(tests: Sequence[If], body: Block) -> Block:
-    """Return ``body`` inside of ``tests``, outer to inner, as :func:`trimmed` found them."""
+    """Return ``body`` inside of ``tests``, outer to inner, as :func:`trim_loop` found them."""
     for test in reversed(tests):
         body = Block((replace(test, body=body),))
     return body
@@ -82,7 +82,7 @@ def _extreme(op: str, a: Extent, b: Extent) -> Expr:
     return to_expr(extreme(op, (to_lin(a), to_lin(b)), Ranges()))
 
 
-def printed(root: Stmt) -> Iterator[tuple[Stmt, int]]:
+def printed_statements(root: Stmt) -> Iterator[tuple[Stmt, int]]:
     """Yield each statement that has a line in print, with its depth, in program order."""
     stack: list[tuple[Stmt, int]] = [(root, 0)]
     while stack:
@@ -91,7 +91,7 @@ def printed(root: Stmt) -> Iterator[tuple[Stmt, int]]:
             stack += [(s, depth) for s in reversed(stmt.stmts)]
             continue
         yield stmt, depth
-        inside = (trimmed(stmt).body,) if isinstance(stmt, For) else held(stmt)
+        inside = (trim_loop(stmt).body,) if isinstance(stmt, For) else held_statements(stmt)
         stack += [(s, depth + 1) for s in reversed(inside)]
 
 

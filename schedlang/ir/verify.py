@@ -3,7 +3,7 @@
 A nest must be well-formed. Every access must be in bounds. Each output element must be finalised
 once. Loops whose iterations run concurrently must be free of races: if an iteration of a
 ``parallel``, ``vectorize``, ``vthread`` or thread loop writes an element, no other iteration of
-that loop accesses it. Atomic updates of one element are no race with each other.
+that loop accesses it. Atomic updates of one element do not race with each other.
 
 The verifier first looks for a proof from the structure of the nest (``ir/cover.py``,
 ``ir/races.py``). Such a proof costs the same at any size and covers symbolic sizes.
@@ -58,7 +58,7 @@ from schedlang.ir.nodes import (
     Stmt,
     Store,
     expressions,
-    held,
+    held_statements,
 )
 from schedlang.ir.predicate_threads import BOUND, kernel_tags
 from schedlang.ir.printer import expr_text
@@ -207,7 +207,7 @@ class _Walker:
             self.depth[stmt.buffer] = len(self.loops)
         elif isinstance(stmt, Fetch):
             self.access(stmt.buffer, stmt.indices, exact=False)
-        stack += [("visit", inner) for inner in reversed(held(stmt))]
+        stack += [("visit", inner) for inner in reversed(held_statements(stmt))]
 
     def forget(self, block: Block) -> None:
         for stmt in block.stmts:

@@ -6,7 +6,7 @@ from schedlang.errors import ComputeTypeError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.functions import FUNCTIONS, SATURATED
 from schedlang.expr.nodes import Call, Cast, Const, Expr, ExprLike
-from schedlang.language.construct import as_expr, convert, mark_widened, settled
+from schedlang.language.construct import as_expr, convert, mark_widened, settle
 
 
 def call(fn: str, *values: ExprLike) -> Expr:
@@ -41,14 +41,14 @@ def build_call(fn: str, args: tuple[Expr, ...]) -> Expr:
             raise ComputeTypeError(f"{fn}({args[0]}): the operand must be {needed}, not {dtype}")
         return Call(fn, args, result)
     if spec.rule == "saturated":
-        return Call(fn, (settled(args[0]),), fn.removeprefix(SATURATED))
+        return Call(fn, (settle(args[0]),), fn.removeprefix(SATURATED))
     if spec.rule == "count":
         if dtypes.is_float(dtype):
             raise ComputeTypeError(
                 f"sl.{fn}({args[0]}): only integers and bools have bits to count, not {dtype}; "
                 "cast the operand first, or take its bits by te.reinterpret"
             )
-        return Call(fn, (settled(args[0]),), "uint8")
+        return Call(fn, (settle(args[0]),), "uint8")
     if spec.rule == "test":
         if not dtypes.is_float(dtype):
             return Const(fn == "isfinite", "bool")

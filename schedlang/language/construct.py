@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.errors import ComputeTypeError, explain, shown
+from schedlang.errors import ComputeTypeError, explain, text_of
 from schedlang.expr import dtypes
-from schedlang.expr.bfloat import as_float32, converted
+from schedlang.expr.bfloat import as_float32, convert_values
 from schedlang.expr.nodes import (
     Binary,
     Call,
@@ -54,7 +54,8 @@ def const(value: ExprLike, dtype: object = None) -> Const:
     if isinstance(value, complex):
         return Const(value, "complex128", weak=True)
     raise ComputeTypeError(
-        f"{type(value).__name__} {shown(value)} cannot be used in an expression: use a number, an "
+        f"{type(value).__name__} {text_of(value)} cannot be used in an expression: use a number, "
+        "an "
         "axis, or an element of a tensor such as A[i, j]"
     )
 
@@ -204,10 +205,10 @@ def _converted(op: str, a: Expr, b: Expr, dtype: str) -> tuple[Expr, Expr]:
         if isinstance(other, Const) or not (isinstance(a, Const) or isinstance(b, Const)):
             raise
         # of A[i] + 300, the user wrote A + 300 or this
-        name = getattr(getattr(other, "tensor", None), "name", None) or shown(other)
+        name = getattr(getattr(other, "tensor", None), "name", None) or text_of(other)
         raise ComputeTypeError(
             explain(
-                f"{shown(a)} {op} {shown(b)}",
+                f"{text_of(a)} {op} {text_of(b)}",
                 str(error),
                 f"{name} is {other.dtype}: convert it first, {name}.astype('int64'), or give a "
                 "NumPy number, such as np.int64(...).",
@@ -380,17 +381,17 @@ def cast(value: ExprLike, dtype: object) -> Expr:
         low, high = dtypes.limits(name)
         if not low <= a.value <= high:
             # compilers fold it otherwise than the machine's instructions compute it
-            return Const(int(converted(converted(a.value, a.dtype), name)), name)
+            return Const(int(convert_values(convert_values(a.value, a.dtype), name)), name)
     return Cast(a, name)
 
 
-def settled(value: Expr, floats: str = "float32") -> Expr:
+def settle(value: Expr, floats: str = "float32") -> Expr:
     """Return ``value`` with a dtype of its own, if it is weak.
 
     A weak float becomes ``floats``, by default float32, as in te, and a weak complex number the
     dtype with such parts; a weak integer becomes int64.
 
-    >>> settled(const(0.5)).dtype, settled(const(2)).dtype
+    >>> settle(const(0.5)).dtype, settle(const(2)).dtype
     ('float32', 'int64')
     """
     if not value.weak:

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from schedlang.errors import ComputeTypeError, explain, shown
+from schedlang.errors import ComputeTypeError, explain, text_of
 from schedlang.expr.functions import FUNCTIONS
 
 _UMATH = sys.modules["numpy._core.umath"]
@@ -29,14 +29,14 @@ _SCIPY = {
 def refuse_compiled(value: Any) -> NoReturn:
     """Raise for the function of numba that asks for the type of ``value``."""
     function = _compiled_by_numba(sys._getframe(1))
-    raise _compiled_for_values(function, shown(value))
+    raise _compiled_for_values(function, text_of(value))
 
 
 def refuse_if_compiled(value: Any) -> None:
     """Raise if a function of numba asks for an attribute of ``value``."""
     function = _compiled_by_numba(sys._getframe(2))
     if function is not None:
-        raise _compiled_for_values(function, shown(value))
+        raise _compiled_for_values(function, text_of(value))
 
 
 @contextmanager

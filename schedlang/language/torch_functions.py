@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from schedlang.errors import ComputeTypeError, explain, shown
+from schedlang.errors import ComputeTypeError, explain, text_of
 from schedlang.expr.functions import FUNCTIONS
 from schedlang.expr.operators import COMPARISON, OPERATORS
 
@@ -74,7 +74,7 @@ def torch_function(
 ) -> NoReturn:
     """Raise for a function of PyTorch of a tensor or an expression, ``__torch_function__``."""
     ours = [v for v in _flat([*args, *(named or {}).values()]) if isinstance(v, cls)]
-    text = shown(ours[0]) if ours else "A"
+    text = text_of(ours[0]) if ours else "A"
     kind = "tensor" if hasattr(cls, "ndim") else "the expression"
     refuse_torch(function, args, named or {}, f"{kind} {text}", text)
 

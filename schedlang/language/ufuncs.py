@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.errors import ComputeTypeError, shown
+from schedlang.errors import ComputeTypeError, text_of
 from schedlang.expr.functions import FUNCTIONS
 from schedlang.expr.nodes import Expr
 from schedlang.expr.operators import OPERATORS
@@ -27,7 +27,7 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
 
     One that is not NumPy's is refused whatever its name.
     """
-    check_ufunc(ufunc, next(shown(v) for v in inputs if isinstance(v, Expr)))
+    check_ufunc(ufunc, next(text_of(v) for v in inputs if isinstance(v, Expr)))
     name = ufunc.__name__
     if method != "__call__" or kwargs:
         raise ComputeTypeError(

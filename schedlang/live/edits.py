@@ -18,7 +18,7 @@ from typing import Any
 from schedlang.compute.tensor import ComputeOp, PlaceholderOp, ScanOp, Tensor
 from schedlang.errors import LiveError, SchedlangError, first_line, nearest
 from schedlang.expr.nodes import Axis, Expr
-from schedlang.parsing import parsed
+from schedlang.parsing import parse_source
 from schedlang.schedule.schedule import Schedule, empty_schedule
 from schedlang.schedule.stage import StageView
 from schedlang.schedule.trace import variables_of
@@ -104,7 +104,7 @@ def edit(text: str, start: Schedule) -> Edited:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = parsed(text)
+            tree = parse_source(text)
     except SyntaxError as error:
         line = error.lineno or 0
         raise LiveError(f"line {line}: {error.msg}", line) from None

@@ -29,7 +29,7 @@ from schedlang.live.share import shared_page
 from schedlang.markup.fragment import name_rules
 from schedlang.markup.name_table import NameTable
 from schedlang.markup.text import printable
-from schedlang.schedule.nest_diff import paired
+from schedlang.schedule.nest_diff import pair_lines
 from schedlang.schedule.schedule import Schedule
 from schedlang.schedule.trace import variables_of
 from schedlang.target import Target
@@ -192,7 +192,7 @@ class Session:
 
     def _compared(self, a: int, b: int) -> Message:
         one, other = (self._views[n]["text"] for n in (a, b))
-        return {"type": "compared", "a": a, "b": b, "rows": list(paired(one, other))}
+        return {"type": "compared", "a": a, "b": b, "rows": list(pair_lines(one, other))}
 
     def _share(self, message: Mapping[str, Any]) -> list[Message]:
         return [{"type": "file", "name": "live.html", "text": self.html()}]

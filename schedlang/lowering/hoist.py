@@ -15,8 +15,8 @@ from schedlang.ir.nodes import (
     Load,
     Stmt,
     block_of,
-    changed,
-    held,
+    held_statements,
+    with_fields,
     with_held,
 )
 from schedlang.ir.printer import expr_text
@@ -38,10 +38,10 @@ def hoist(block: Block) -> Block:
             blocks[-1] += _rebuilt(around.pop(), body)
         elif isinstance(stmt, Block):
             stack.extend(reversed(stmt.stmts))
-        elif len(held(stmt)) == 1:
+        elif len(held_statements(stmt)) == 1:
             around.append(stmt)
             blocks.append([])
-            stack += [None, *held(stmt)]
+            stack += [None, *held_statements(stmt)]
         else:
             blocks[-1].append(with_held(stmt, lambda inner: hoist(block_of(inner))))
     return Block(tuple(_merge(blocks.pop())))
@@ -55,9 +55,9 @@ def _rebuilt(stmt: Stmt, stmts: Sequence[Stmt]) -> list[Stmt]:
         (guard,) = outer.body.stmts
         assert isinstance(guard, If)
         guards.append(guard)
-        outer = changed(outer, body=guard.body)
+        outer = with_fields(outer, body=guard.body)
     for guard in reversed(guards):
-        outer = changed(guard, body=Block((outer,)))
+        outer = with_fields(guard, body=Block((outer,)))
     return [outer]
 
 

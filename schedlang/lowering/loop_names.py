@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Set
 
 from schedlang.expr.nodes import Axis
-from schedlang.ir.nodes import Block, For, Stmt, bound, held
+from schedlang.ir.nodes import Block, For, Stmt, bound, held_statements
 from schedlang.ir.rewrite import storage
 
 
@@ -20,7 +20,7 @@ def loop_names(root: Block, given: Iterable[str] = ()) -> dict[Axis, str]:
     stack: list[tuple[Stmt, tuple[Axis, ...]]] = [(root, ())]
     while stack:
         outer, around = stack.pop()
-        for stmt in reversed(held(outer)):
+        for stmt in reversed(held_statements(outer)):
             if isinstance(stmt, For):
                 _name(names, stmt, around, other)
             stack.append((stmt, (*around, *bound(stmt))))

@@ -24,7 +24,7 @@ from schedlang.ir.nodes import (
     Stmt,
     Store,
     block_of,
-    held,
+    held_statements,
     with_held,
 )
 from schedlang.ir.rewrite import with_expressions
@@ -86,7 +86,7 @@ def _around(draft: Stmt, scope: Where, alias: Mapping[Tensor, Tensor], ranges: R
     if not own.HELD:
         return own
     # outside of the lambda, since nests may be deep
-    (body,) = held(own)
+    (body,) = held_statements(own)
     inner = _block(block_of(body).stmts, scope, alias, inside)
     return with_held(own, lambda _: inner)
 

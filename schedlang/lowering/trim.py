@@ -23,7 +23,7 @@ from schedlang.index.relax import lower, relax, upper
 from schedlang.index.rules import floordiv
 from schedlang.index.simplify import to_lin
 from schedlang.ir.accesses import accesses, loads, written_buffers
-from schedlang.ir.nodes import Block, Buffer, For, If, Load, Stmt, Store, held, walk
+from schedlang.ir.nodes import Block, Buffer, For, If, Load, Stmt, Store, held_statements, walk
 from schedlang.ir.rewrite import replace_statements, storage, with_each
 
 Facts = frozenset[Lin]
@@ -167,7 +167,7 @@ class _Trimmer:
             return frozenset(f for f in facts if not self.reads_at(f, axes))
         if isinstance(stmt, Store):
             return None if stored.issuperset(stmt.buffers) else frozenset()
-        by_part = [self.necessary(s, ranges, stored) for s in held(stmt)]
+        by_part = [self.necessary(s, ranges, stored) for s in held_statements(stmt)]
         certain = [f for f in by_part if f is not None]
         return frozenset.intersection(*certain) if certain else None
 

@@ -138,7 +138,7 @@ def _number(value: Num) -> Any:
     dtype = value.type.dtype
     if dtype in ("int64", "bool"):
         return value.value
-    return cast(value.value, dtypes.computed(dtype))
+    return cast(value.value, dtypes.register_dtype(dtype))
 
 
 def _operation(value: Op, a: Any, b: Any) -> Any:

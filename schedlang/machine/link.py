@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Union
 
 from schedlang.errors import VerifyError
-from schedlang.ir.nodes import changed
+from schedlang.ir.nodes import with_fields
 from schedlang.machine.identifiers import Names
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Array, Body, Function, Load, Reg, Run, Stmt, Value, View
@@ -156,7 +156,7 @@ def nest_shape(nest: MachineNest) -> Hashable:
     """
     numbers = {f.name: str(k) for k, f in enumerate(nest.functions)}
     return tuple(
-        (shape_of(changed(f, body=_with_calls(f.body, numbers))), f.parallel)
+        (shape_of(with_fields(f, body=_with_calls(f.body, numbers))), f.parallel)
         for f in nest.functions
     )
 
@@ -164,7 +164,7 @@ def nest_shape(nest: MachineNest) -> Hashable:
 def _renamed(nest: MachineNest, names: Names) -> list[Function]:
     """Return the functions of ``nest`` with names of their own."""
     new = {f.name: names.fresh(f.name) for f in nest.functions}
-    return [changed(f, name=new[f.name], body=_with_calls(f.body, new)) for f in nest.functions]
+    return [with_fields(f, name=new[f.name], body=_with_calls(f.body, new)) for f in nest.functions]
 
 
 def _with_calls(body: Body, names: Mapping[str, str]) -> Body:
@@ -172,7 +172,7 @@ def _with_calls(body: Body, names: Mapping[str, str]) -> Body:
 
     def change(stmt: Stmt) -> Stmt:
         if isinstance(stmt, Run):
-            return changed(stmt, function=names[stmt.function])
+            return with_fields(stmt, function=names[stmt.function])
         return with_bodies(stmt, lambda inner: _with_calls(inner, names))
 
     return with_statements(body, change)
@@ -188,4 +188,4 @@ def _with_arrays(value: Value, arrays: Mapping[int, Any]) -> Value:
 
 def _with_name(parameter: Any, name: str) -> Any:
     """Return an array or a register with another name, of the same buffer or type."""
-    return changed(parameter, name=name)
+    return with_fields(parameter, name=name)

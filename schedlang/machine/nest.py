@@ -11,7 +11,7 @@ from schedlang.ir.nodes import Buffer
 from schedlang.machine.nodes import Function
 from schedlang.machine.printer import machine_text
 from schedlang.machine.text import Texts
-from schedlang.machine.walks import bound, defined, walk
+from schedlang.machine.walks import bound, defined_names, walk
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class MachineNest:
         for function in self.functions:
             names |= {function.name, *(p.name for p in function.parameters)}
             for stmt, _ in walk(function.body):
-                names.update(named.name for named in (*defined(stmt), *bound(stmt)))
+                names.update(named.name for named in (*defined_names(stmt), *bound(stmt)))
         return names
 
     def __reduce__(self) -> Any:

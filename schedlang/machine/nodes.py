@@ -267,8 +267,8 @@ class Let(Statement):
 class Store(Statement):
     """A store of ``value`` to ``array``, by the intrinsic ``how``; see :class:`Load`.
 
-    ``vstore_stream`` bypasses the cache. ``stage`` is the stage of which it computes an element; it
-    is empty if it stores a sum that registers held.
+    ``vstore_stream`` bypasses the cache. ``stage`` is the stage whose element it computes; it is
+    empty if it stores a sum that registers held.
     """
 
     VALUES = ("at", "value", "mask")

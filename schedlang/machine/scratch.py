@@ -15,7 +15,7 @@ from typing import Optional, TypeGuard, Union
 
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.nodes import Var
-from schedlang.ir.nodes import Buffer, changed
+from schedlang.ir.nodes import Buffer, with_fields
 from schedlang.machine.alignment import BYTES, align_up
 from schedlang.machine.identifiers import Names
 from schedlang.machine.nest import MachineNest
@@ -145,7 +145,7 @@ class _Functions:
         if not storage:
             return function
         parameters = (*function.parameters, *storage)
-        return changed(function, parameters=parameters, body=_apart(body, storage))
+        return with_fields(function, parameters=parameters, body=_apart(body, storage))
 
     def peak(self, body: Body, top: int) -> int:
         """Return the end of the storage of a block that begins at byte ``top``."""
@@ -160,7 +160,7 @@ class _Functions:
         return most
 
     def for_threads(self) -> Array:
-        """Return an array with the scratch of all threads, as many as a call has."""
+        """Return an array with the scratch of all threads of a call."""
         return byte_array(self.names.fresh("thread_scratch"), Var("bytes"))
 
 
@@ -203,7 +203,7 @@ class _Place:
                 stmts.append(View(rest, self.own, Num(top), Num(need.shared)))
             storage.append(rest)
         storage += self.for_threads(need)
-        return [*stmts, changed(stmt, args=(*stmt.args, *storage))]
+        return [*stmts, with_fields(stmt, args=(*stmt.args, *storage))]
 
     def tasks(self, body: Body) -> Body:
         """Return the body of a parallel loop, whose functions are given the scratch of all threads.
@@ -215,7 +215,7 @@ class _Place:
     def task(self, stmt: Stmt) -> Stmt:
         if isinstance(stmt, Run):
             storage = self.for_threads(self.made.needs[stmt.function])
-            return changed(stmt, args=(*stmt.args, *storage))
+            return with_fields(stmt, args=(*stmt.args, *storage))
         return with_bodies(stmt, self.tasks)
 
     def for_threads(self, need: _Need) -> list[Array]:
@@ -255,6 +255,6 @@ def _apart(body: Body, given: Sequence[Array]) -> Body:
     """Return ``body`` with a hint that the arrays ``given`` share memory with no other."""
     for position, stmt in enumerate(body):
         if isinstance(stmt, Hint) and stmt.name == "apart":
-            hint = changed(stmt, args=(*stmt.args, *given))
+            hint = with_fields(stmt, args=(*stmt.args, *given))
             return (hint, *body[:position], *body[position + 1 :])
     return (Hint("apart", tuple(given)), *body)

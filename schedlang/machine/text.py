@@ -163,7 +163,7 @@ class Printer:
             self.use(word)
         if dtype == "bool" or (dtype == "int64" and abs(value.value) < 2**63):
             return Text(literal, UNARY if literal.startswith("-") else ATOM)
-        return Text(self.typed(dtypes.computed(dtype), literal))
+        return Text(self.typed(dtypes.register_dtype(dtype), literal))
 
     def _binary(self, value: Op) -> Text:
         a, b, op, type_ = self.text(value.a), self.text(value.b), value.op, value.type
@@ -199,7 +199,7 @@ class Printer:
             # short floats are held as float32
             return a
         if dtype in _SHORT:
-            exact = dtypes.computed(source) == "float32"
+            exact = dtypes.register_dtype(source) == "float32"
             name = self.use(_SHORT[dtype] if exact else f"{_SHORT[dtype]}_from")
             return Text(f"{name}({a.text})", ATOM, a.depth)
         return Text(self.typed(dtype, a.text), ATOM, a.depth + 1)

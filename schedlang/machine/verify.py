@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from schedlang.errors import VerifyError
-from schedlang.expr.dtypes import computed, itemsize
+from schedlang.expr.dtypes import itemsize, register_dtype
 from schedlang.expr.operators import COMPARISONS
 from schedlang.intrinsics.dialect import GPU_NAMES, NAMES
 from schedlang.machine.accesses import fields_given, fields_needed
@@ -40,7 +40,15 @@ from schedlang.machine.nodes import (
     View,
 )
 from schedlang.machine.text import Printer
-from schedlang.machine.walks import arrays, bodies, bound, children, defined, operations, values
+from schedlang.machine.walks import (
+    arrays,
+    bodies,
+    bound,
+    children,
+    defined_names,
+    operations,
+    values,
+)
 
 SHIFTS = ("<<", ">>")
 FUNCTIONS = frozenset({*NAMES, *GPU_NAMES, "min", "max"})
@@ -135,7 +143,7 @@ def _statement(stmt: Stmt, scope: _Scope, known: Mapping[str, Function]) -> None
             _array(array, scope, stmt)
     elif isinstance(stmt, Run):
         _call(stmt, scope, known)
-    for named in defined(stmt):
+    for named in defined_names(stmt):
         if isinstance(named, Array):
             scope.bind(named)
         else:
@@ -262,7 +270,7 @@ def _operation(value: Op, stmt: Stmt) -> None:
         raise _broken(f"{_text(value)} has {lanes} lanes", stmt)
     if value.op in SHIFTS:
         return
-    a, b = computed(left.dtype), computed(right.dtype)
+    a, b = register_dtype(left.dtype), register_dtype(right.dtype)
     if a != b and "int64" not in (a, b):
         raise _broken(f"{_text(value)} has operands of {a} and {b}", stmt)
     if value.op not in COMPARISONS and value.type.dtype not in (a, b):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from operator import is_
 from typing import Optional, Union
 
-from schedlang.ir.nodes import changed
+from schedlang.ir.nodes import with_fields
 from schedlang.machine.nodes import READERS, Array, Body, Num, Reg, Splat, Stmt, Type, Value
 
 
@@ -44,7 +44,7 @@ def arrays(stmt: Stmt) -> tuple[Array, ...]:
     return tuple(own)
 
 
-def defined(stmt: Stmt) -> tuple[Union[Array, Reg], ...]:
+def defined_names(stmt: Stmt) -> tuple[Union[Array, Reg], ...]:
     """Return the registers and arrays that ``stmt`` defines for the statements after it."""
     return tuple([v for name in stmt.DEFINES if (v := getattr(stmt, name)) is not None])
 
@@ -70,7 +70,7 @@ def with_bodies(stmt: Stmt, change: Callable[[Body], Body]) -> Stmt:
         body = change(old)
         if body is not old:
             new[name] = body
-    return changed(stmt, **new) if new else stmt
+    return with_fields(stmt, **new) if new else stmt
 
 
 def with_statements(body: Body, change: Callable[[Stmt], Stmt]) -> Body:

@@ -38,7 +38,7 @@ def listing(text: str, label: str) -> str:
     )
 
 
-def folded(title: str, text: str) -> str:
+def folded_code(title: str, text: str) -> str:
     """Return a block of code as HTML that is hidden at first, under its title."""
     code = listing(text, title)
     return f'<details class="more"><summary>{escape(title)}</summary>{code}</details>'

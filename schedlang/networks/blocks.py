@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from schedlang.compute.define import defined, finished
+from schedlang.compute.define import define, finish
 from schedlang.compute.read import Read, reads
 from schedlang.compute.tensor import ComputeOp, Operation, ScanOp, Tensor
 from schedlang.expr.nodes import Axis, Expr
@@ -202,7 +202,7 @@ class Blocked:
         same = all(a is b for a, b in zip((*op.roots, *op.axis), (*twin.roots, *twin.axis)))
         if same and not splits:
             return
-        results = finished(twin, len(op.outputs), several=True)
+        results = finish(twin, len(op.outputs), several=True)
         for old, new in zip(op.outputs, results):
             new.name = old.name
             self.made[old] = new
@@ -227,7 +227,7 @@ class Blocked:
             axes = tuple(Axis(axis.name, axis.extent) for axis in tensor.op.axis)
             source = self.made[tensor]
             value = Read(source, block.indices(axes), source.dtype)
-            self._plain[tensor] = defined(f"{tensor.name}{_PLAIN}", axes, value)
+            self._plain[tensor] = define(f"{tensor.name}{_PLAIN}", axes, value)
         return self._plain[tensor]
 
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from schedlang.compute.data import to_data
 from schedlang.compute.graph import placeholders
-from schedlang.compute.tensor import Tensor, declared
+from schedlang.compute.tensor import Tensor, declaration
 from schedlang.errors import BuildError
 from schedlang.networks.call import new_bytes
 from schedlang.networks.data import ModuleData
@@ -99,7 +99,7 @@ def graph_key(
     """Return a hash of a prepared graph; the ``weights`` are in the order of the module."""
     places = {t: k for k, t in enumerate(placeholders(outputs))}
     # an input that no output reads is an argument, too
-    positions = [places.get(t, declared(t)) for t in inputs]
+    positions = [places.get(t, declaration(t)) for t in inputs]
     return _hash([to_data(outputs), dict(layers), positions, [places[t] for t in weights]])
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from schedlang.compute.bounds import Path
 from schedlang.compute.data_reader import is_arg
 from schedlang.compute.facts import facts_of
-from schedlang.compute.joint import numbered
+from schedlang.compute.joint import number_nodes
 from schedlang.compute.read import Read
 from schedlang.compute.reducer import Reducer
 from schedlang.compute.tensor import ComputeOp, Operation, Tensor
@@ -119,10 +119,10 @@ class ElementRanges:
         limits: dict[int, Interval] = {}
         for op, a, b in _comparisons(held):
             for side, other, how in ((a, b, op), (b, a, OPERATORS[op].mirrored)):
-                key = numbered(side, numbers)[id(side)]
+                key = number_nodes(side, numbers)[id(side)]
                 limit = compare(how, self._walk(other, given, {}, {}))
                 limits[key] = both(limits.get(key, UNBOUNDED), limit)
-        return self._walk(root, given, numbered(root, numbers), limits)
+        return self._walk(root, given, number_nodes(root, numbers), limits)
 
     def overflows(self, roots: Sequence[Expr]) -> bool:
         """Return whether weak int64 arithmetic in ``roots`` may leave its dtype."""

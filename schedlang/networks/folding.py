@@ -15,8 +15,8 @@ from math import prod
 
 import numpy as np
 
-from schedlang.compute.define import defined
-from schedlang.compute.extraction import extracted
+from schedlang.compute.define import define
+from schedlang.compute.extraction import extract
 from schedlang.compute.graph import operations
 from schedlang.compute.read import Read, reads
 from schedlang.compute.reducer import Reducer
@@ -122,7 +122,7 @@ def fold_scales(
     rebuilt = _Rebuilt(names, search.known)
     for fold in folds:
         rebuilt.apply(fold)
-    copies = extracted(in_order(outputs, rebuilt.changed), {**names, **rebuilt.names})
+    copies = extract(in_order(outputs, rebuilt.changed), {**names, **rebuilt.names})
     notes = tuple(
         Folded(names[f.stage.outputs[0]], names[f.total], names.get(f.weights, f.weights.name))
         for f in folds
@@ -237,7 +237,7 @@ class _Search:
     def _is_safe(self, weights: Tensor, scale: Expr) -> bool:
         """Return whether scaled weights are finite where the weights are."""
         own = tuple(dict.fromkeys(axes_in(scale)))
-        factor, values = self._values(defined("scale", own, scale)), self._values(weights)
+        factor, values = self._values(define("scale", own, scale)), self._values(weights)
         largest = np.finfo(values.dtype).max
         if not np.isfinite(factor).all():
             return False
@@ -374,6 +374,6 @@ class _Rebuilt:
             count += 1
             unique = f"{name}_{count}"
         self.taken.add(unique)
-        stage: Tensor = defined(unique, axes, value)
+        stage: Tensor = define(unique, axes, value)
         self.names[stage] = unique
         return stage

@@ -8,7 +8,7 @@ from typing import Any
 from schedlang.codegen.listing import Line, Listing, spans
 from schedlang.codegen.network_file import HELPERS, NetworkFile, printable
 from schedlang.compute.tensor import Tensor
-from schedlang.expr.dtypes import computed, itemsize
+from schedlang.expr.dtypes import itemsize, register_dtype
 from schedlang.expr.nodes import Var
 from schedlang.intrinsics.dialect import NAMES
 from schedlang.ir.nodes import Buffer
@@ -183,7 +183,7 @@ def _parameter(arg: Buffer | Var, used: Array | Reg | None) -> Array | Reg:
     """Return the parameter of the entry for an argument; ``used`` is a kernel's parameter."""
     name = identifier(arg.name)
     if isinstance(arg, Var):
-        return Reg(name, used.type if isinstance(used, Reg) else Type(computed(arg.dtype)))
+        return Reg(name, used.type if isinstance(used, Reg) else Type(register_dtype(arg.dtype)))
     # a complex array is passed as its parts
     dtype = arg.dtype if used is None or isinstance(used, Reg) else used.dtype
     return Array(name, Buffer(name, dtype, arg.shape))

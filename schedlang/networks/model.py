@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schedlang.compute.graph import operations, placeholders, variables
-from schedlang.compute.tensor import PlaceholderOp, Tensor, declared
-from schedlang.errors import CallTypeError, NetworkError, explain, nearest, shown
+from schedlang.compute.tensor import PlaceholderOp, Tensor, declaration
+from schedlang.errors import CallTypeError, NetworkError, explain, nearest, text_of
 from schedlang.expr.nodes import Var
 from schedlang.lowering.lower import sizes_of
 
@@ -100,7 +100,7 @@ def model_of(outputs: Any, params: Mapping[Any, Any] | None) -> Model:
     """
     if params is not None and not isinstance(params, Mapping):
         raise CallTypeError(
-            f"sl.network(..., params={shown(params)}): give a dict of arrays, by placeholders or "
+            f"sl.network(..., params={text_of(params)}): give a dict of arrays, by placeholders or "
             "by their names; a target is target=..."
         )
     if isinstance(outputs, Model):
@@ -116,7 +116,7 @@ def model_of(outputs: Any, params: Mapping[Any, Any] | None) -> Model:
     tensors = tuple(outputs) if isinstance(outputs, (list, tuple)) else (outputs,)
     if not tensors or not all(isinstance(t, Tensor) for t in tensors):
         raise CallTypeError(
-            f"sl.network({shown(outputs)}): give a tensor, a list of them, or a model "
+            f"sl.network({text_of(outputs)}): give a tensor, a list of them, or a model "
             "that sl.frontend.from_torch or sl.frontend.from_onnx imported"
         )
     read = placeholders(tensors)
@@ -125,7 +125,7 @@ def model_of(outputs: Any, params: Mapping[Any, Any] | None) -> Model:
         if isinstance(tensor, Tensor) and not all(isinstance(e, int) for e in tensor.shape):
             raise NetworkError(
                 explain(
-                    f"the weight {declared(tensor)}",
+                    f"the weight {declaration(tensor)}",
                     "its extents must be numbers, which are those of its array",
                     "Declare the placeholder with the shape of the array.",
                 )
@@ -179,7 +179,7 @@ def _first_use(size: Var, outputs: Sequence[Tensor]) -> str:
     )
     first = next(tensor for tensor in tensors if size in variables([tensor]))
     if isinstance(first.op, PlaceholderOp):
-        return f"input {declared(first)}"
+        return f"input {declaration(first)}"
     return f"stage {first.name}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, SupportsIndex, overload
 
-from schedlang.errors import UnknownNameError, explain, listed, nearest
+from schedlang.errors import UnknownNameError, explain, names_text, nearest
 from schedlang.networks.kernels import PartKernel
 from schedlang.networks.naming import is_in
 from schedlang.networks.partition import Part
@@ -56,7 +56,7 @@ class Kernels(tuple[PartKernel, ...]):
                 explain(
                     asked,
                     f"{len(kernels)} kernels compute it",
-                    f"Name one of their parts: {listed(k.name for k in kernels)}.",
+                    f"Name one of their parts: {names_text(k.name for k in kernels)}.",
                 )
             )
         known = dict.fromkeys(
@@ -65,7 +65,7 @@ class Kernels(tuple[PartKernel, ...]):
             + [layer for part in self._parts for layer in part.layers]
         )
         hint = nearest(name, known, _MOST_NEAR)
-        hint = hint or f"; the kernels are {listed(kernel.name for kernel in self)}"
+        hint = hint or f"; the kernels are {names_text(kernel.name for kernel in self)}"
         raise UnknownNameError(f"{asked}: no kernel computes a part, stage or layer {name!r}{hint}")
 
     def _computing(self, name: str) -> list[Part]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from schedlang.compute.graph import placeholders
-from schedlang.errors import NetworkError, explain, listed, nearest
+from schedlang.errors import NetworkError, explain, names_text, nearest
 from schedlang.networks.dataflow import SCAN, Flow, Node
 
 # an error lists so many names that look like an unknown one
@@ -89,7 +89,7 @@ class Naming:
         layers = dict.fromkeys(around for v in self.layers.values() for around in _around(v))
         one, all_ = ("stage or layer", "stages and layers") if layers else ("stage", "stages")
         known = dict.fromkeys((*self.flow.names.values(), *layers))
-        hint = nearest(name, known, _MOST_NEAR) or f"; the {all_} are {listed(known)}"
+        hint = nearest(name, known, _MOST_NEAR) or f"; the {all_} are {names_text(known)}"
         return f"there is no {one} {name!r}{hint}"
 
 

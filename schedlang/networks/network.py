@@ -19,7 +19,7 @@ import numpy as np
 
 from schedlang.compute.data import Graph
 from schedlang.compute.graph import placeholders
-from schedlang.compute.tensor import Tensor, declared
+from schedlang.compute.tensor import Tensor, declaration
 from schedlang.errors import NetworkError
 from schedlang.ir.printer import bytes_text
 from schedlang.markup.text import printable
@@ -355,8 +355,8 @@ class Network:
         )
 
     def __repr__(self) -> str:
-        given = ", ".join(map(declared, self.inputs))
-        results = ", ".join(map(declared, self.outputs))
+        given = ", ".join(map(declaration, self.inputs))
+        results = ", ".join(map(declaration, self.outputs))
         return f"<Network {printable(self.name)}({given}) -> {results} for {self.target.kind}>"
 
     def __str__(self) -> str:

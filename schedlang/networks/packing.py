@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schedlang.compute.define import defined
+from schedlang.compute.define import define
 from schedlang.compute.read import Read, reads
 from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.expr.nodes import Axis, Const, Expr
@@ -78,7 +78,7 @@ class Packing:
             )
             value = Read(node.tensor, indices, node.tensor.dtype)
             name = f"{node.tensor.name}_packed"
-            self._made[key] = defined(name, tuple(own.values()), value)
+            self._made[key] = define(name, tuple(own.values()), value)
         return Read(self._made[key], order.axes, node.dtype, node.weak)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schedlang.compute.define import defined
+from schedlang.compute.define import define
 from schedlang.compute.graph import operations
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp, Tensor
@@ -179,4 +179,4 @@ def _taps(weights: Read, kept: Mapping[int | None, tuple[int, int]]) -> Tensor:
     source = weights.tensor
     axes = tuple(Axis(f"i{k}", kept[k][1] if k in kept else n) for k, n in enumerate(source.shape))
     places = tuple(a + kept[k][0] if k in kept else a for k, a in enumerate(axes))
-    return defined(f"{source.name}_taps", axes, source.element(places))
+    return define(f"{source.name}_taps", axes, source.element(places))

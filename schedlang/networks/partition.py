@@ -10,12 +10,12 @@ from typing import Any
 from schedlang.autotune.sizes import checked_sizes
 from schedlang.compute.chunks import extent_of
 from schedlang.compute.data import structure
-from schedlang.compute.extraction import Subgraph, extracted
+from schedlang.compute.extraction import Subgraph, extract
 from schedlang.compute.graph import variables
 from schedlang.compute.tensor import PlaceholderOp, Tensor
 from schedlang.compute.work import flops
 from schedlang.diagnostics.sites import SYMBOLIC
-from schedlang.errors import MissingNameError, listed, nearest
+from schedlang.errors import MissingNameError, names_text, nearest
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.visit import postorder
@@ -97,7 +97,7 @@ class Partition(InNotebooks):
                 return part
         holder = next((part.name for part in self.parts if name in part.stages), None)
         names = [part.name for part in self.parts]
-        hint = nearest(str(name), names) or f"; the parts are {listed(names)}"
+        hint = nearest(str(name), names) or f"; the parts are {names_text(names)}"
         if holder is not None:
             hint = f"; stage {name} is in part {holder}"
         raise MissingNameError(f"there is no part {name!r}{hint}")
@@ -307,7 +307,7 @@ def _part(
     layers: Mapping[str, str],
 ) -> Part:
     ops = [op for node in nodes for op in node.ops]
-    own = extracted(ops, flow.names)
+    own = extract(ops, flow.names)
     main = [t for node in nodes if node in draft.nodes for t in node.outputs]
     writes = tuple(t for t in main if t in needed)
     group = Subgraph(tuple(own[t] for t in writes))

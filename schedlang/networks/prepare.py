@@ -11,7 +11,7 @@ from typing import Any, Optional
 import numpy as np
 
 from schedlang.autotune.at_once.scheduler import autoschedule
-from schedlang.compute.extraction import extracted, name_of
+from schedlang.compute.extraction import extract, name_of
 from schedlang.compute.graph import operations, placeholders
 from schedlang.compute.reference import reference
 from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
@@ -141,7 +141,7 @@ def prepare(
     }
     frontier = _frontier(ops, whole, given)
     places = {t: PlaceholderOp(name_of(t, names), t.shape, t.dtype).output() for t in frontier}
-    copies = extracted(in_order(whole, ends=places), names, places)
+    copies = extract(in_order(whole, ends=places), names, places)
     results = tuple(copies.get(t, t) for t in whole)
     read = placeholders(results)
     return Prepared(

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.errors import BuildError, CallError, MissingNameError, explain, listed, nearest
+from schedlang.errors import BuildError, CallError, MissingNameError, explain, names_text, nearest
 from schedlang.ir.nest import Nest
 from schedlang.markup.bundle import InNotebooks
 from schedlang.markup.columns import align_columns
-from schedlang.markup.elements import folded, table
+from schedlang.markup.elements import folded_code, table
 from schedlang.markup.flame import bars
 from schedlang.markup.fragment import fragment
 from schedlang.markup.text import escape, printable
@@ -79,7 +79,7 @@ class NetworkProfile(InNotebooks):
             if kernel.name == name:
                 return kernel
         names = [kernel.name for kernel in self.kernels]
-        hint = nearest(str(name), names) or f"; its parts are {listed(names)}"
+        hint = nearest(str(name), names) or f"; its parts are {names_text(names)}"
         raise MissingNameError(f"the profile of {self.name} has no part {name!r}{hint}")
 
     def __str__(self) -> str:
@@ -109,7 +109,7 @@ class NetworkProfile(InNotebooks):
             f"call{f'; {escape(self.note)}' if self.note else ''}</div>"
         )
         nests = "".join(
-            folded(f"the loop nest of {kernel.name}", str(kernel.nest))
+            folded_code(f"the loop nest of {kernel.name}", str(kernel.nest))
             for kernel in self._longest_first()[:NESTS]
         )
         return fragment(head + chart + shown + nests)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from schedlang.compute.define import finished
+from schedlang.compute.define import finish
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.expr.nodes import Expr
@@ -45,7 +45,7 @@ def with_operands(op: ComputeOp, substitutes: Mapping[Tensor, Tensor]) -> Comput
 def with_fields(op: ComputeOp, **fields: Any) -> ComputeOp:
     """Return an operation with other ``fields``, whose tensors keep their names."""
     twin = replace(op, **fields, outputs=())
-    results = finished(twin, len(op.outputs), several=True)
+    results = finish(twin, len(op.outputs), several=True)
     for old, new in zip(op.outputs, results):
         new.name = old.name
     return twin

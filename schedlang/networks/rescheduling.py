@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from schedlang.errors import NetworkError, explain, listed, nearest
+from schedlang.errors import NetworkError, explain, names_text, nearest
 from schedlang.networks.compiled import Compiled, by_plan, with_kernels
 from schedlang.networks.kernels import part_kernels
 from schedlang.networks.plan import with_schedule
@@ -24,7 +24,7 @@ def with_given_schedule(network: Compiled, part: str, schedule: Any) -> Compiled
     named = next((kernel for kernel in kernels if part in kernel.parts), None)
     if named is None:
         names = [name for kernel in kernels for name in kernel.parts]
-        hint = nearest(str(part), names) or f"; the parts are {listed(names)}"
+        hint = nearest(str(part), names) or f"; the parts are {names_text(names)}"
         raise NetworkError(f"reschedule({part!r}): there is no part {part!r}{hint}")
     if not isinstance(schedule, Schedule):
         raise NetworkError(

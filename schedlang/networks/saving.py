@@ -18,7 +18,7 @@ import numpy as np
 
 from schedlang.compute.data import from_data, to_data
 from schedlang.compute.graph import placeholders
-from schedlang.compute.tensor import Tensor, check_name, declared
+from schedlang.compute.tensor import Tensor, check_name, declaration
 from schedlang.errors import BuildError, NetworkError, SchedlangError, explain, first_line
 from schedlang.expr.dtypes import array_dtype
 from schedlang.markup.text import printable
@@ -329,7 +329,7 @@ def _arrays(path: Path, names: Mapping[Tensor, str]) -> dict[str, np.ndarray]:
     for tensor, name in names.items():
         shape = tuple(extent for extent in tensor.shape if isinstance(extent, int))
         if len(shape) != tensor.ndim:
-            raise NetworkError(f"the weight {declared(tensor)} has extents that are no numbers")
+            raise NetworkError(f"the weight {declaration(tensor)} has extents that are no numbers")
         wanted[name] = array_dtype(tensor.dtype), shape
     try:
         return read_arrays(path, wanted)

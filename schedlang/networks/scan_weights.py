@@ -15,8 +15,8 @@ from dataclasses import replace
 from math import prod
 
 from schedlang.compute import math
-from schedlang.compute.define import defined
-from schedlang.compute.extraction import extracted
+from schedlang.compute.define import define
+from schedlang.compute.extraction import extract
 from schedlang.compute.graph import operations, step_operations
 from schedlang.compute.read import Read, reads
 from schedlang.compute.tensor import ComputeOp, PlaceholderOp, ScanOp, Tensor
@@ -79,7 +79,7 @@ def packed_for_scans(
             changed[op.outputs[0]] = packed
     if not changed:
         return tuple(outputs)
-    copies = extracted(in_order(outputs, changed), names)
+    copies = extract(in_order(outputs, changed), names)
     return tuple(copies.get(t, t) for t in outputs)
 
 
@@ -186,5 +186,5 @@ def _panels(
     key = read.tensor, f"{value} over {[a.extent for a in (outer, *own, inner)]}"
     if key not in panels:
         name = f"{names.get(read.tensor, read.tensor.name)}_packed"
-        panels[key] = defined(name, (outer, *own, inner), value)
+        panels[key] = define(name, (outer, *own, inner), value)
     return panels[key]

@@ -27,7 +27,7 @@ from schedlang.autotune.state import nest_key
 from schedlang.compute.graph import placeholders, variables
 from schedlang.compute.tensor import Tensor
 from schedlang.compute.work import flops
-from schedlang.errors import TuningError, explain, first_line, listed
+from schedlang.errors import TuningError, explain, first_line, names_text
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Expr, Var
@@ -428,8 +428,8 @@ def unsearched(forms: Forms | None, settled: Mapping[str, int], recipe: Recipe) 
         else "the module is made, and its weights are packed for them; tune a new network before "
         "its first call to search others"
     )
-    return f"forms of {listed(settled, most=3)} stay: {why}"
+    return f"forms of {names_text(settled, most=3)} stay: {why}"
 
 
 def _listed(works: Sequence[Work]) -> str:
-    return listed((work.name for work in works), most=3)
+    return names_text((work.name for work in works), most=3)

@@ -15,7 +15,7 @@ from schedlang.codegen.network_storage import Storage
 from schedlang.compute.arrays import as_numpy
 from schedlang.compute.facts import Facts, check_facts, facts_of
 from schedlang.compute.graph import operations
-from schedlang.compute.tensor import Extent, PlaceholderOp, Tensor, declared, shape_text
+from schedlang.compute.tensor import Extent, PlaceholderOp, Tensor, declaration, shape_text
 from schedlang.errors import CallError, NetworkError, explain
 from schedlang.markup.text import printable
 from schedlang.networks.call import new_bytes, weight_in
@@ -65,7 +65,7 @@ def weight_array(
     if not same or array.dtype.name != tensor.dtype:
         raise NetworkError(
             explain(
-                f"the weight {declared(tensor)}{_reader(tensor, outputs, layers)}",
+                f"the weight {declaration(tensor)}{_reader(tensor, outputs, layers)}",
                 f"its array is {array.dtype.name} of shape {shape_text(array.shape)}",
                 "Give an array of the dtype and shape of the placeholder.",
             )
@@ -75,7 +75,7 @@ def weight_array(
     try:
         check_facts(tensor.name, Facts(*weight_facts(tensor)), array, _number)
     except (CallError, NetworkError) as error:
-        asked = f"the weight {declared(tensor)}{_reader(tensor, outputs, layers)}"
+        asked = f"the weight {declaration(tensor)}{_reader(tensor, outputs, layers)}"
         raise NetworkError(f"{asked}: {error}") from None
     return array
 

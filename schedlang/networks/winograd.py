@@ -14,7 +14,7 @@ from math import prod
 from typing import Any
 
 from schedlang.compute.boundary import pad
-from schedlang.compute.define import defined
+from schedlang.compute.define import define
 from schedlang.compute.graph import operations
 from schedlang.compute.read import Read
 from schedlang.compute.reduce import sum as total
@@ -317,7 +317,7 @@ def _by_winograd(conv: Convolution, m: int) -> tuple[Tensor, Tensor]:
         body: Callable[[dict[Axis, Expr]], Any],
     ) -> Tensor:
         own = {axis: Axis(p.name, p.extent) for axis in of for p in (places.get(axis, axis),)}
-        return defined(called[word], (*first, *own.values()), body(dict(own)))
+        return define(called[word], (*first, *own.values()), body(dict(own)))
 
     u, v = Axis("u", edge), Axis("v", edge)
     rows = stage(
@@ -389,7 +389,7 @@ def _by_winograd(conv: Convolution, m: int) -> tuple[Tensor, Tensor]:
     yy, xx = last[conv.y], last[conv.x]
     place.update({conv.y: yy // m, conv.x: xx // m})
     body = tiles.element((yy % m, xx % m, *(place[axis] for axis in op.axis)))
-    return defined(name, tuple(last.values()), body), weight
+    return define(name, tuple(last.values()), body), weight
 
 
 def _whole_tiles(conv: Convolution, m: int) -> Tensor:
@@ -421,14 +421,14 @@ def _weights(conv: Convolution, g: Matrix, dtype: str, edge: int) -> Tensor:
     name = f"{kernel.tensor.name}_winograd"
     u, column = Axis("u", edge), Axis("x", EDGE)
     own = {axis: Axis(axis.name, axis.extent) for axis in dims}
-    rows = defined(
+    rows = define(
         f"{name}_rows",
         (u, column, *own.values()),
         mix_rows(u, g, lambda k: read({**own, conv.ry: as_expr(k), conv.rx: column}), dtype),
     )
     u, v = Axis("u", edge), Axis("v", edge)
     last = tuple(Axis(axis.name, axis.extent) for axis in dims)
-    return defined(
+    return define(
         name, (u, v, *last), mix_rows(v, g, lambda k: rows.element((u, k, *last)), dtype)
     )
 

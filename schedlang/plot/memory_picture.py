@@ -17,7 +17,7 @@ from schedlang.plot.palette import LINE as THIN
 from schedlang.plot.picture import Picture
 from schedlang.plot.served import reuse_distances, serving_levels
 from schedlang.plot.sheet import sheet
-from schedlang.runtime.counted import simulated
+from schedlang.runtime.counted import simulated_caches
 from schedlang.runtime.kernel import Kernel
 
 # the most accesses that are drawn, and that each panel is high and the histogram below
@@ -97,7 +97,7 @@ def _accesses(
                 "Build the kernel for smaller arrays; f.counters(...) counts those of large ones.",
             )
         )
-    used = simulated(True if caches is None else caches, f.target, "memory")
+    used = simulated_caches(True if caches is None else caches, f.target, "memory")
     return Accesses(title, trace, tuple(used), serving_levels(trace, used), reuse_distances(trace))
 
 

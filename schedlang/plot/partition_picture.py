@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from schedlang.errors import ComputeTypeError, PlotError, explain, shown
+from schedlang.errors import ComputeTypeError, PlotError, explain, text_of
 from schedlang.ir.printer import bytes_text
 from schedlang.plot.palette import EMPTY, ORANGE, SKY
 from schedlang.plot.picture import Picture
-from schedlang.plot.stages_picture import StageBox, drawn, layered
+from schedlang.plot.stages_picture import StageBox, draw_graph, layered_boxes
 
 if TYPE_CHECKING:
     from schedlang.networks.partition import Part, Partition
@@ -45,7 +45,7 @@ def partition(found: Partition) -> Picture:
 
     if not isinstance(found, Partition):
         raise ComputeTypeError(
-            f"sl.plot.partition({shown(found)}): give a partition, such as net.partition"
+            f"sl.plot.partition({text_of(found)}): give a partition, such as net.partition"
         )
     if not 0 < len(found) <= MOST_PARTS:
         raise PlotError(
@@ -56,14 +56,14 @@ def partition(found: Partition) -> Picture:
             )
         )
     graph = found.graph()
-    boxes = layered(graph, lambda name, x, layer: _box(found, found[name], x, layer))
+    boxes = layered_boxes(graph, lambda name, x, layer: _box(found, found[name], x, layer))
     kinds = [_WORDS[kind] for kind in COLOURS if any(part.kind == kind for part in found)]
     title = f"Parts of {', '.join(t.name for t in found.outputs)}"
     caption = (
         "Each box is one kernel. Arrows go from producer to consumer, with the bytes that are "
         f"passed on. {'; '.join(kinds).capitalize()}. Thick frames are outputs."
     )
-    return Picture(title, caption, boxes, lambda: drawn(graph, boxes, title, caption, COLOURS))
+    return Picture(title, caption, boxes, lambda: draw_graph(graph, boxes, title, caption, COLOURS))
 
 
 def _box(found: Partition, part: Part, x: float, layer: int) -> StageBox:

@@ -6,7 +6,7 @@ from typing import Any
 
 from schedlang.errors import ComputeTypeError, PlotError, RaceError, explain
 from schedlang.gpu_lowering.race import Race
-from schedlang.gpu_lowering.race_grid import Grid, named
+from schedlang.gpu_lowering.race_grid import Grid, thread_name
 from schedlang.markup.text import printable
 from schedlang.plot.palette import BLACK, BLUE, ORANGE, RED, SKY, YELLOW
 from schedlang.plot.picture import Picture
@@ -115,7 +115,7 @@ def _drawn(grid: Grid, title: str, caption: str) -> Any:
             )
         )
     axes.set_xticks(range(columns), [", ".join(map(str, e)) for e in grid.elements], rotation=90)
-    axes.set_yticks(range(rows), [named(thread) for thread in grid.threads])
+    axes.set_yticks(range(rows), [thread_name(thread) for thread in grid.threads])
     axes.xaxis.tick_top()
     axes.set_xlabel("element")
     axes.xaxis.set_label_position("top")

@@ -50,7 +50,7 @@ class Roofline:
 
     @property
     def ridge(self) -> float:
-        """The flops per byte from which on arithmetic is the bound."""
+        """The least flops per byte at which arithmetic is the bound."""
         return self.ceilings.gflops / self.ceilings.gbps
 
 

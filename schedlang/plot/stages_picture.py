@@ -66,7 +66,7 @@ def stages(what: Any) -> Picture:
     boxes = _boxes(stage_graph, _stored(what))
     title = f"Stages of {', '.join(stage_graph.graph['outputs'])}"
     caption = _caption(boxes)
-    return Picture(title, caption, boxes, lambda: drawn(stage_graph, boxes, title, caption))
+    return Picture(title, caption, boxes, lambda: draw_graph(stage_graph, boxes, title, caption))
 
 
 def _caption(boxes: Sequence[StageBox]) -> str:
@@ -93,10 +93,10 @@ def _stored(what: Any) -> dict[Any, str]:
 
 
 def _boxes(found: Any, stored: Mapping[Any, str]) -> list[StageBox]:
-    return layered(found, lambda name, x, k: _box(found.nodes[name], name, stored, x, k))
+    return layered_boxes(found, lambda name, x, k: _box(found.nodes[name], name, stored, x, k))
 
 
-def layered(stage_graph: Any, box: Callable[[str, float, int], StageBox]) -> list[StageBox]:
+def layered_boxes(stage_graph: Any, box: Callable[[str, float, int], StageBox]) -> list[StageBox]:
     """Return the boxes of a graph in layers: a node stands below all that it reads.
 
     ``box`` makes the box of a node at a place from left (0) to right (1) in a layer.
@@ -143,7 +143,7 @@ def _box(node: Any, name: str, stored: Mapping[Any, str], x: float, layer: int) 
     return StageBox(name, tuple(lines), computed, bool(node["output"]), x, layer)
 
 
-def drawn(
+def draw_graph(
     stage_graph: Any,
     boxes: Sequence[StageBox],
     title: str,

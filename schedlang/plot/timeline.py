@@ -20,7 +20,7 @@ from schedlang.expr.visit import postorder
 from schedlang.index.linear import Lin, to_expr
 from schedlang.ir.accesses import Access, accesses, stores
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Alloc, Buffer, For, If, Load, Stmt, Store, held, walk
+from schedlang.ir.nodes import Alloc, Buffer, For, If, Load, Stmt, Store, held_statements, walk
 from schedlang.plot.subject import shape_of
 
 # loops whose iterations run at the same time
@@ -105,8 +105,7 @@ class Timeline:
         return np.concatenate([[0], np.cumsum(run)])
 
     def shape(self, buffer: Buffer) -> tuple[int, ...]:
-        """Return the shape in which ``buffer`` is drawn: its tensor's, if the buffer holds a part.
-        """
+        """Return the shape to draw ``buffer`` in: its tensor's, if the buffer holds a part."""
         alloc = self.places.get(buffer)
         if alloc is None or alloc.layout or buffer.tensor is None:
             return shape_of(buffer.shape)
@@ -168,7 +167,7 @@ def timeline(
         elif isinstance(stmt, Store):
             loop_counts = tuple(counts[id(loop)] for loop in loops)
             sites.append(Timed(stmt, loops, loop_counts, units, guards, base, sizes))
-        for inner in held(stmt):
+        for inner in held_statements(stmt):
             visit(inner, loops, units, guards, base)
             base += spans[id(inner)]
 
@@ -202,7 +201,7 @@ def _measure(
     elif isinstance(stmt, If):
         _refuse_data((stmt.cond,), f"the guard {stmt.cond}")
     length = int(isinstance(stmt, Store))
-    length += sum(_measure(s, loops, values, limits, spans, counts) for s in held(stmt))
+    length += sum(_measure(s, loops, values, limits, spans, counts) for s in held_statements(stmt))
     if isinstance(stmt, For) and stmt.kind not in TOGETHER:
         length *= counts[id(stmt)]
     spans[id(stmt)] = length

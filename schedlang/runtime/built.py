@@ -8,7 +8,7 @@ from typing import Any, Optional
 import numpy as np
 
 from schedlang.codegen.listing import Launch
-from schedlang.expr.dtypes import computed, stored
+from schedlang.expr.dtypes import register_dtype, storage_dtype
 from schedlang.machine.nest import MachineNest
 from schedlang.runtime.parameters import Signature
 from schedlang.target import Target
@@ -43,6 +43,8 @@ def numba_types(signature: Signature) -> list[Any]:
 
     kinds: list[Any] = []
     for p in signature.parameters:
-        scalar = from_dtype(np.dtype(computed(p.dtype) if p.is_scalar else stored(p.dtype)))
+        scalar = from_dtype(
+            np.dtype(register_dtype(p.dtype) if p.is_scalar else storage_dtype(p.dtype))
+        )
         kinds.append(scalar if p.is_scalar else types.Array(scalar, 1, "C"))
     return kinds + [types.int64] * len(signature.sizes)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from schedlang import intrinsics
 from schedlang.expr.functions import definitions
-from schedlang.parsing import parsed
+from schedlang.parsing import parse_source
 
 PACKAGE = "schedlang.intrinsics.cpu"
 # in order of dependence: each module imports only from the ones before it
@@ -78,7 +78,7 @@ def bundle(source: str, package: str = PACKAGE) -> str:
     The result needs only numba and NumPy, and numba-cuda for a GPU. A definition whose name the
     kernel file also defines gets an underscore.
     """
-    tree = parsed(source)
+    tree = parse_source(source)
     imports = [
         node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == package
     ]
@@ -107,7 +107,7 @@ def read_library(modules: tuple[str, ...] = MODULES) -> Library:
     for module in modules:
         text = (Path(intrinsics.__file__).parent / f"{module}.py").read_text(encoding="utf-8")
         text += "\n".join(definitions(module).values())
-        lines, tree = text.splitlines(), parsed(text)
+        lines, tree = text.splitlines(), parse_source(text)
         declared = declaration(tree)
         compiled = ast.literal_eval(declared.value) if declared else ()
         for node in tree.body:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from schedlang.errors import BuildError
-from schedlang.expr.dtypes import computed
+from schedlang.expr.dtypes import register_dtype
 from schedlang.machine.nodes import Array, Reg
 from schedlang.runtime.cache_files import LIBRARY, contents, store
 from schedlang.runtime.one_process import one_process
@@ -36,9 +36,12 @@ OPTIONS = (
 GCC_OPTIONS = ("-fno-tree-loop-distribution",)
 # -ffast-math would also flush denormals to zero in the whole process
 FASTMATH = (
-    "-fassociative-math", "-freciprocal-math", "-fno-signed-zeros", "-fno-trapping-math",
+    "-fassociative-math",
+    "-freciprocal-math",
+    "-fno-signed-zeros",
+    "-fno-trapping-math",
     "-ffinite-math-only",
-)  # fmt: skip
+)
 SECONDS = 300
 # of the files of libraries
 FORMAT = "2"
@@ -105,7 +108,7 @@ def _loaded(path: Path) -> ctypes.CDLL:
     except OSError as error:
         raise BuildError(
             f"the library of a C kernel cannot be loaded ({error}): install the OpenMP library of "
-            'the C compiler, set SCHEDLANG_CACHE to a folder whose files may be executed, or use '
+            "the C compiler, set SCHEDLANG_CACHE to a folder whose files may be executed, or use "
             'target="cpu"'
         ) from None
 
@@ -159,7 +162,7 @@ def c_kinds(parameters: Sequence[Array | Reg]) -> list[Any]:
     return [
         ctypes.c_void_p
         if isinstance(p, Array)
-        else np.ctypeslib.as_ctypes_type(computed(p.type.dtype))
+        else np.ctypeslib.as_ctypes_type(register_dtype(p.type.dtype))
         for p in parameters
     ]
 
@@ -169,7 +172,7 @@ def c_types(signature: Signature) -> list[Any]:
     found: list[Any] = []
     for p in signature.parameters:
         if p.is_scalar:
-            found.append(np.ctypeslib.as_ctypes_type(computed(p.dtype)))
+            found.append(np.ctypeslib.as_ctypes_type(register_dtype(p.dtype)))
         else:
             found.append(ctypes.c_void_p)
     return found + [ctypes.c_int64] * len(signature.sizes)

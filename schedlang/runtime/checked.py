@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from schedlang.errors import CallError, CallTypeError
-from schedlang.expr.dtypes import stored
+from schedlang.expr.dtypes import storage_dtype
 from schedlang.runtime.advice import advice
 from schedlang.runtime.parameters import Binder, Signature, scalar
 
@@ -107,8 +107,8 @@ def flat_arguments(
     for value, p in zip(arrays, signature.parameters):
         if p.is_scalar:
             flat.append(value)
-        elif stored(p.dtype) != p.dtype:
-            flat.append(value.reshape(-1).view(stored(p.dtype)))
+        elif storage_dtype(p.dtype) != p.dtype:
+            flat.append(value.reshape(-1).view(storage_dtype(p.dtype)))
         else:
             flat.append(value.reshape(-1))
     return flat + [sizes[n] for n in signature.sizes]

@@ -12,7 +12,7 @@ from schedlang.runtime.counted import (
     MOST_TRACED,
     Call,
     count_call,
-    simulated,
+    simulated_caches,
     trace,
     with_new_outputs,
 )
@@ -56,7 +56,9 @@ class Countable(ABC):
         >>> found["B"].loads, found["B"].stores, found["B"].arithmetic
         (64, 64, {'float32': 64})
         """
-        return count_call(self._counted_call(args, named), simulated(caches, self.target), most)
+        return count_call(
+            self._counted_call(args, named), simulated_caches(caches, self.target), most
+        )
 
     def trace(self, *args: Any, most: int = MOST_TRACED, **named: Any) -> Trace:
         """Return the accesses of a call in order, as arrays of addresses, sizes and kinds.

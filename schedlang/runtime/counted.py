@@ -121,7 +121,7 @@ def with_new_outputs(arrays: Sequence[Any], signature: Signature) -> list[Any]:
     ]
 
 
-def simulated(caches: Any, target: Target, call: str = "counters") -> Sequence[Cache]:
+def simulated_caches(caches: Any, target: Target, call: str = "counters") -> Sequence[Cache]:
     """Return the caches to simulate, as ``call`` is asked for them."""
     if caches is True or caches is False:
         return target.caches if caches else ()

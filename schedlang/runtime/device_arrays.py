@@ -36,7 +36,7 @@ def is_on_device(value: Any) -> bool:
 
 
 def describe(value: Any, stream: int = 0) -> np.ndarray:
-    """Return a NumPy array as it is, and an array of a GPU as :class:`Described`.
+    """Return a NumPy array itself, and an array of a GPU as :class:`Described`.
 
     Work on ``stream`` waits until a DLPack array is ready.
     """

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from schedlang.compute.arrays import as_numpy
-from schedlang.compute.torch_tensors import detached, is_tensor
+from schedlang.compute.torch_tensors import detach, is_tensor
 from schedlang.errors import CallError, CallTypeError, explain
-from schedlang.expr.dtypes import array_dtype, stored
+from schedlang.expr.dtypes import array_dtype, storage_dtype
 from schedlang.gpu_lowering.limits import check_limits
 from schedlang.gpu_lowering.program import Launch
 from schedlang.runtime import nvidia
@@ -73,7 +73,7 @@ def device_view(value: Any, what: str, is_output: bool, stream: int) -> np.ndarr
     Raises :class:`~schedlang.errors.CallTypeError` for a masked array.
     """
     if is_tensor(value):
-        value = detached(value, what)
+        value = detach(value, what)
     if not is_on_device(value) or isinstance(value, np.ndarray):
         return as_numpy(value, what, is_output)
     interface = getattr(value, "__cuda_array_interface__", None)
@@ -108,7 +108,7 @@ class DeviceArguments:
                 self.given.append(value)
                 continue
             flat = value.reshape(-1)
-            flat = flat.view(stored(p.dtype)) if stored(p.dtype) != p.dtype else flat
+            flat = flat.view(storage_dtype(p.dtype)) if storage_dtype(p.dtype) != p.dtype else flat
             if isinstance(value, Described):
                 address = address_of(flat, p.name, unit)
                 self.given.append(Memory(address, flat.size, flat.itemsize))

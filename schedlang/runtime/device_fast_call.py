@@ -26,7 +26,7 @@ def device_fast_call(
     """Return a function that binds all arguments of a call, outputs too.
 
     It reads the ``__cuda_array_interface__`` of each once. It returns ``None`` for arguments that
-    need the full checks, right or wrong, as the CPU's fast path does. A signature with sizes,
+    need the full checks, right or wrong, as on the CPU's fast path. A signature with sizes,
     scalars, short floats, complex numbers or declared facts has no fast path, and ``None`` is
     returned for it, as for a rule about memory that an interface cannot tell. Each array must start
     at a multiple of as many bytes as ``alignment`` says.

@@ -8,7 +8,7 @@ from typing import Any
 
 from schedlang.errors import CallError, SchedlangError
 from schedlang.target_kinds import CPU, CUDA, KINDS, SPELLINGS
-from schedlang.target_options import parsed
+from schedlang.target_options import parse_target
 
 _TYPES = {"gpu": CUDA, **{word: KINDS[name].device for word, name in SPELLINGS.items()}}
 
@@ -62,7 +62,7 @@ def device(kind: Any, index: int = 0) -> Device:
             f'device({str(kind)!r}): unknown device; give "cpu" (or te\'s "llvm") or "cuda"'
         )
     if facts is None and len(words) > 1:
-        parsed(" ".join(words))
+        parse_target(" ".join(words))
     return cpu(index) if code == CPU else cuda(index)
 
 

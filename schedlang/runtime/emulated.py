@@ -10,7 +10,7 @@ import numpy as np
 from schedlang.compute.arrays import as_numpy
 from schedlang.counting.trace import Trace
 from schedlang.errors import BuildError, CallError, explain
-from schedlang.expr.dtypes import array_dtype, stored
+from schedlang.expr.dtypes import array_dtype, storage_dtype
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Var
 from schedlang.gpu_lowering.counted_program import KernelCounters
@@ -225,7 +225,7 @@ class GpuKernel(Kernel):
                 continue
             arrays.append(np.empty(self._binder.shape(p, sizes), array_dtype(p.dtype)))
         flat = [
-            a if p.is_scalar else a.reshape(-1).view(stored(p.dtype))
+            a if p.is_scalar else a.reshape(-1).view(storage_dtype(p.dtype))
             for a, p in zip(arrays, self._built.signature.parameters)
         ]
         launch = launcher(self._file.path)

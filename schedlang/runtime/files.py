@@ -137,7 +137,7 @@ class _EmittedLoader(SourceFileLoader):
     """Python's loader of source files, for files of the cache folder.
 
     Their bytecode is checked as all files of the folder are. numba's own cache is off: it refuses
-    functions for which it finds no folder to write to, and these have another cache.
+    functions without a folder to write to, and these have another cache.
     """
 
     def get_data(self, path: str) -> bytes:

@@ -299,8 +299,8 @@ class Kernel(Levels, TeModule, Countable, OnHost):
         The file has the intrinsics that it uses; it needs only NumPy and numba, or numba-cuda. For
         the CPU it has one public function, named after the output. For a GPU its function
         ``launch`` takes flat arrays of the GPU, then the sizes, and checks nothing: arrays must
-        start at a multiple of 16 bytes, as newly allocated ones do. Sizes at which a read would be
-        out of bounds are refused as by a call.
+        start at a multiple of 16 bytes, as new arrays do. Sizes at which a read would be out of
+        bounds are refused as by a call.
 
         Raises :class:`~schedlang.errors.BuildError` for a path that does not end in ``.py``, for
         ``target="python"``, for a kernel that needs more shared memory than a launch by numba may

@@ -12,9 +12,9 @@ from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Buffer
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Reg
-from schedlang.machine.walks import defined, walk
+from schedlang.machine.walks import defined_names, walk
 from schedlang.markup.code import mark_code
-from schedlang.markup.elements import folded
+from schedlang.markup.elements import folded_code
 from schedlang.markup.fragment import fragment
 from schedlang.markup.name_table import Name, NameTable
 from schedlang.markup.text import escape
@@ -62,7 +62,7 @@ def kernel_html(
 def _hidden(title: str, lines: Sequence[str]) -> str:
     """Return lines of the file that are hidden at first; nothing if there are none."""
     text = "\n".join(lines).strip("\n")
-    return folded(title, text) if text else ""
+    return folded_code(title, text) if text else ""
 
 
 def _functions(lines: Sequence[str], numbers: Sequence[int | None]) -> tuple[int, int]:
@@ -161,7 +161,7 @@ def _registers(machine: MachineNest) -> dict[str, str]:
     titles: dict[str, str] = {}
     for function in machine.functions:
         for stmt, _ in walk(function.body):
-            for reg in defined(stmt):
+            for reg in defined_names(stmt):
                 if isinstance(reg, Reg):
                     titles.setdefault(reg.name, f"{reg.name}: {reg.type}, a register")
     return titles

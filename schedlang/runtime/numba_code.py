@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from schedlang.parsing import parsed
+from schedlang.parsing import parse_source
 from schedlang.runtime.code_listing import Source, asm_listing, llvm_listing
 
 
@@ -56,10 +56,10 @@ def code_of(path: Path, entry: str, functions: Sequence[str], kinds: Sequence[An
 
 def _in_memory(text: str, path: Path) -> dict[str, Any]:
     """Run a file whose functions are compiled with line tables, and are not cached on disk."""
-    tree = parsed(text, str(path))
+    tree = parse_source(text, str(path))
     for node in tree.body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "OPTIONS":
-            changed = parsed(f"{{**({ast.unparse(node.value)}), **_CHANGES}}").body[0]
+            changed = parse_source(f"{{**({ast.unparse(node.value)}), **_CHANGES}}").body[0]
             assert isinstance(changed, ast.Expr)
             for part in ast.walk(changed):
                 ast.copy_location(part, node)

@@ -14,7 +14,7 @@ from schedlang.compute.facts import Facts, check_facts, facts_of
 from schedlang.errors import CallError, CallTypeError
 from schedlang.expr import dtypes
 from schedlang.expr.bfloat import as_float32, round_to_bfloat16
-from schedlang.expr.dtypes import array_dtype, stored
+from schedlang.expr.dtypes import array_dtype, storage_dtype
 from schedlang.expr.nodes import Expr, Var
 from schedlang.index.simplify import to_lin
 from schedlang.index.solving import determined_size, solve
@@ -60,7 +60,7 @@ class Parameter:
     def is_plain(self) -> bool:
         """True for an array whose memory and shape are all that a call checks, and passes on."""
         whole = self.fixed is not None and not self.is_scalar and not self.has_facts
-        return whole and stored(self.dtype) == self.dtype
+        return whole and storage_dtype(self.dtype) == self.dtype
 
     @property
     def is_size(self) -> bool:
@@ -111,8 +111,7 @@ class Signature:
 
     @property
     def given_sizes(self) -> tuple[str, ...]:
-        """The names of all sizes of a call: the ones passed as arguments, then those from shapes.
-        """
+        """The names of all sizes of a call: those passed as arguments, then those from shapes."""
         passed = [p.name for p in self.parameters if p.is_size]
         return tuple(dict.fromkeys((*passed, *self.sizes)))
 

@@ -97,7 +97,7 @@ def functions_with_places(
     counts = Counter[str]()
     for symbol in symbols:
         if symbol.section == entry_symbol.section and symbol.size:
-            name = shown(symbol.name, names)
+            name = name_in_map(symbol.name, names)
             counts[name] += 1
             numbered = name if counts[name] == 1 else f"{name}.{counts[name]}"
             yield base + symbol.start, symbol.size, numbered
@@ -124,19 +124,21 @@ def functions_in(code: bytes) -> list[Symbol]:
     return sorted(symbols, key=lambda s: (s.section, s.start))
 
 
-def shown(symbol: str, names: Sequence[str]) -> str:
+def name_in_map(symbol: str, names: Sequence[str]) -> str:
     """Return the name of a function in the map; ``names`` are the functions of the file.
 
-    >>> shown("_ZN1m8C_kernelB2v1B1Ei", ["C_kernel"]), shown("__gufunc__._ZN8x", ["C_kernel"])
+    >>> short = name_in_map("_ZN1m8C_kernelB2v1B1Ei", ["C_kernel"])
+    >>> short, name_in_map("__gufunc__._ZN8x", ["C_kernel"])
     ('C_kernel', 'C_kernel.parallel')
-    >>> shown("_ZN7cpython1m8C_kernelB2v1B1Ei", ["C_kernel"]), shown("NRT_decref", ["C_kernel"])
+    >>> short = name_in_map("_ZN7cpython1m8C_kernelB2v1B1Ei", ["C_kernel"])
+    >>> short, name_in_map("NRT_decref", ["C_kernel"])
     ('C_kernel.from_python', 'NRT_decref')
-    >>> shown("_ZN1m13C_y_outer_ten", ["C_y", "C_y_outer_ten"])
+    >>> name_in_map("_ZN1m13C_y_outer_ten", ["C_y", "C_y_outer_ten"])
     'C_y_outer_ten'
     """
     if "numba_parfor_gufunc" in symbol or symbol.startswith("__gufunc__"):
         return f"{names[-1]}.parallel"
-    # numba writes a name with its length before it, as C++ does; 3C_y is in 13C_y_outer_ten, too
+    # numba writes a name with its length before it, like C++; 3C_y is in 13C_y_outer_ten, too
     own = max((name for name in names if f"{len(name)}{name}" in symbol), key=len, default=None)
     if own is None:
         return symbol

@@ -16,7 +16,7 @@ from schedlang.machine.nest import MachineNest
 from schedlang.runtime import files, thread_safety
 from schedlang.runtime.built import numba_types
 from schedlang.runtime.parameters import Signature
-from schedlang.runtime.starts import interpreted, one_at_a_time
+from schedlang.runtime.starts import interpret, one_at_a_time
 from schedlang.target_kinds import Facts
 
 
@@ -141,7 +141,7 @@ class AsPython(ByNumba):
         self, function: Callable[..., None], what: str, name: str, path: Path, lock: Lock | None
     ) -> Callable[..., None]:
         """Return the function so that its errors name the array."""
-        return interpreted(function, name, str(path), what)
+        return interpret(function, name, str(path), what)
 
 
 class AsC(Runner):

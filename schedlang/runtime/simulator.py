@@ -19,7 +19,7 @@ import numpy as np
 from schedlang.errors import VerifyError
 from schedlang.intrinsics.twins import gpu as twins
 from schedlang.intrinsics.twins.memory import POISON
-from schedlang.parsing import parsed
+from schedlang.parsing import parse_source
 
 BARRIER = "barrier"
 
@@ -31,7 +31,7 @@ def launcher(path: Path) -> Callable[..., None]:
 
 def simulate_file(path: Path) -> dict[str, Any]:
     """Return what an emitted file defines, by name; its kernels take NumPy arrays."""
-    tree = parsed(path.read_text(encoding="utf-8"), str(path))
+    tree = parse_source(path.read_text(encoding="utf-8"), str(path))
     tree.body = [n for n in tree.body if not isinstance(n, (ast.Import, ast.ImportFrom))]
     imported = {name: getattr(twins, name) for name in dir(twins)}
     device = Device()

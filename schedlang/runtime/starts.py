@@ -22,7 +22,7 @@ def one_at_a_time(function: Callable[..., None], lock: Lock) -> Callable[..., No
     return start
 
 
-def interpreted(
+def interpret(
     function: Callable[..., None], name: str, path: str, what: str = "kernel"
 ) -> Callable[..., None]:
     """Return ``function`` of the uncompiled kernel ``name``, whose errors name the array.

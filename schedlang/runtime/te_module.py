@@ -61,7 +61,7 @@ class TeModule(ABC):
     def timed_on(self, given: list[Any]) -> tuple[list[Any], Callable[[], object]]:
         """Return the arguments on the kernel's device, and a function that waits for the device.
 
-        On a CPU the arguments are returned as they are, and there is nothing to wait for.
+        On a CPU the arguments are returned unchanged, and there is nothing to wait for.
         """
         return given, _no_wait
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from schedlang.state.primitives.arguments import names, shown, shown_thread
+from schedlang.state.primitives.arguments import names, shown_thread, text_of
 from schedlang.state.primitives.table import PRIMITIVES, Primitive
 
 Args = Mapping[str, Any]
@@ -18,7 +18,7 @@ def call_text(primitive: str, stage: str, args: Args) -> str:
     if primitive == "cache_write":
         return f"cache_write({stage}, {args['scope']!r})"
     if primitive == "rfactor":
-        return f"rfactor({stage}, {shown(args['axis'])})"
+        return f"rfactor({stage}, {text_of(args['axis'])})"
     own = _LISTED.get(primitive)
     listed = _plain(PRIMITIVES[primitive], args) if own is None else own(args)
     return f"{primitive}({listed}) on stage {stage}"
@@ -31,29 +31,29 @@ def _plain(primitive: Primitive, args: Args) -> str:
         default = primitive.defaults.get(name)
         if name in primitive.defaults and type(value) is type(default) and value == default:
             continue
-        text = names(value) if isinstance(value, (list, tuple)) else shown(value)
+        text = names(value) if isinstance(value, (list, tuple)) else text_of(value)
         parts.append(f"{name}={text}" if name in primitive.keywords else text)
     return ", ".join(parts)
 
 
 def _split(args: Args) -> str:
     sizes = ((what, args.get(what)) for what in ("factor", "nparts"))
-    parts = [shown(args["axis"]), *(f"{w}={shown(v)}" for w, v in sizes if v is not None)]
+    parts = [text_of(args["axis"]), *(f"{w}={text_of(v)}" for w, v in sizes if v is not None)]
     tail = args.get("tail", "auto")
-    return ", ".join(parts if tail == "auto" else [*parts, f"tail={shown(tail)}"])
+    return ", ".join(parts if tail == "auto" else [*parts, f"tail={text_of(tail)}"])
 
 
 def _layout(args: Args) -> str:
     indices = args["indices"]
     if not isinstance(indices, tuple):
-        return f"({shown(indices)})"
+        return f"({text_of(indices)})"
     return f"({names(indices)}{',' * (len(indices) == 1)})"
 
 
 _LISTED: dict[str, Callable[[Args], str]] = {
     "split": _split,
-    "bind": lambda args: f"{shown(args['axis'])}, {shown_thread(args['thread'])}",
-    "pragma": lambda args: f"{shown(args['axis'])}, {shown(args['name'])}",
+    "bind": lambda args: f"{text_of(args['axis'])}, {shown_thread(args['thread'])}",
+    "pragma": lambda args: f"{text_of(args['axis'])}, {text_of(args['name'])}",
     "set_scope": lambda args: repr(args["scope"]),
     "storage_align": lambda args: names((args["axis"], args["factor"], args.get("offset", 0))),
     "transform_layout": _layout,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from schedlang.errors import ScheduleTypeError, explain, subscript
 from schedlang.expr.nodes import Axis
 from schedlang.signatures import Misfit, misfit, refuses
-from schedlang.state.primitives.arguments import names, shown
+from schedlang.state.primitives.arguments import names, text_of
 
 if TYPE_CHECKING:
     from schedlang.schedule.stage import StageView
@@ -115,7 +115,7 @@ def _written(
     by_name = False
     for name in (p.name for p in parameters):
         if name in found.given:
-            value = shown(found.given[name])
+            value = text_of(found.given[name])
         elif name in found.missing:
             value = free.pop(0).name if name in over and free else _STAND_INS.get(name, name)
         else:
@@ -127,4 +127,4 @@ def _written(
 
 def _listed(args: Sequence[Any], named: Mapping[str, Any]) -> str:
     """Return the arguments of a call as text."""
-    return ", ".join([*map(shown, args), *(f"{n}={shown(v)}" for n, v in named.items())])
+    return ", ".join([*map(text_of, args), *(f"{n}={text_of(v)}" for n, v in named.items())])

@@ -55,7 +55,7 @@ def sides_html(before: Sequence[tuple[str, str]], after: Sequence[tuple[str, str
     """
     left: list[str] = []
     right: list[str] = []
-    for old, new, changed in paired([text for text, _ in before], [text for text, _ in after]):
+    for old, new, changed in pair_lines([text for text, _ in before], [text for text, _ in after]):
         left.append(_line(None if old is None else before[old][1], "removed", "−", changed))
         right.append(_line(None if new is None else after[new][1], "added", "+", changed))
     blocks = (f'<div class="block">{"".join(side)}</div>' for side in (left, right))
@@ -71,12 +71,12 @@ def _line(html: str | None, kind: str, mark: str, changed: bool) -> str:
     return f'<pre class="line {kind}"><s>{mark}</s> {html}</pre>'
 
 
-def paired(
+def pair_lines(
     before: Sequence[str], after: Sequence[str]
 ) -> Iterator[tuple[int | None, int | None, bool]]:
     """Yield the numbers of the lines that stand beside each other, and whether they differ.
 
-    >>> list(paired(["a", "b"], ["a", "c", "d"]))
+    >>> list(pair_lines(["a", "b"], ["a", "c", "d"]))
     [(0, 0, False), (1, 1, True), (None, 2, True)]
     """
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)

@@ -9,7 +9,7 @@ from schedlang.errors import ScheduleError, explain
 from schedlang.expr.nodes import Axis
 from schedlang.ir.nodes import For
 from schedlang.ir.printer import INDENT, printed_names, statement_lines
-from schedlang.ir.trimmed import printed
+from schedlang.ir.trimmed import printed_statements
 from schedlang.lowering.lower import lower_state
 from schedlang.state.plan import runs_over
 from schedlang.state.state import State
@@ -30,7 +30,7 @@ def marked_nest(state: State, axis: Axis) -> str:
     nest = lower_state(state, strict=False)
     lines: list[str] = []
     mark, names_printed = -1, printed_names(nest)
-    for stmt, depth in printed(nest.body):
+    for stmt, depth in printed_statements(nest.body):
         if isinstance(stmt, For) and runs_over(stmt.axis, axis) and mark < 0:
             mark = len(lines)
         lines += [

@@ -16,7 +16,7 @@ from schedlang.errors import (
     MissingNameError,
     SchedlangError,
     ScheduleError,
-    shortened,
+    shorten_traceback,
 )
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.ir.nest import Nest
@@ -32,7 +32,7 @@ from schedlang.schedule.stage import StageView
 from schedlang.schedule.starting_steps import STARTER
 from schedlang.schedule.steps import Step, decode, encode, perform
 from schedlang.state.initial import initial_state
-from schedlang.state.primitives.arguments import names, shown
+from schedlang.state.primitives.arguments import names, text_of
 from schedlang.state.primitives.table import PRIMITIVES
 from schedlang.state.state import Stage, State
 
@@ -93,8 +93,8 @@ class Schedule:
         if isinstance(key, (list, tuple)):
             return StageView(self, self._one_stage(key, "s")[0].name)
         if not isinstance(key, (str, Tensor, ComputeOp, ScanOp, PlaceholderOp)):
-            asked = f"s[{shown(key)}]"
-            refuse(asked, f"{shown(key)} is not a tensor", "Give a tensor of this schedule.")
+            asked = f"s[{text_of(key)}]"
+            refuse(asked, f"{text_of(key)} is not a tensor", "Give a tensor of this schedule.")
         if isinstance(key, str):
             if key in self.state.stages:
                 return StageView(self, key)
@@ -125,7 +125,7 @@ class Schedule:
         """Return the tensor that the stage with the printed name ``stage`` defines."""
         outputs = self[stage].outputs
         if type(output) is not int or not 0 <= output < len(outputs):
-            asked = f"s.tensor({stage!r}, {shown(output)})"
+            asked = f"s.tensor({stage!r}, {text_of(output)})"
             last = len(outputs) - 1
             hint = "Give 0." if not last else f"Give a position from 0 to {last}."
             refuse(asked, f"{stage} has {len(outputs)} output{'s' * (last > 0)}", hint)
@@ -140,7 +140,7 @@ class Schedule:
         try:
             state, result = perform(before, primitive, stage, args)
         except SchedlangError as error:
-            raise shortened(error) from error.__cause__
+            raise shorten_traceback(error) from error.__cause__
         near = [stage, *(v.name for v in args.values() if isinstance(v, Stage))]
         recorded = Step(primitive, stage, {k: encode(before, v, near) for k, v in args.items()})
         warn_of_lost_order(before, state, primitive, stage, args)
@@ -151,7 +151,7 @@ class Schedule:
     def _stage(self, key: Any, asked: str) -> Stage:
         if isinstance(key, (Tensor, StageView, ComputeOp, ScanOp, str)):
             return self.state.stages[self[key].name]
-        refuse(asked, f"{shown(key)} is not a stage", "Give a tensor of this schedule.")
+        refuse(asked, f"{text_of(key)} is not a stage", "Give a tensor of this schedule.")
 
     @of_schedule
     def cache_read(self, tensor: Tensor, scope: str, readers: Any) -> Tensor:
@@ -174,9 +174,9 @@ class Schedule:
         >>> s.cache_read(A, "local", [C])
         Tensor(A.local: float32[8])
         """
-        asked = f"cache_read({shown(tensor)}, {scope!r}, ...)"
+        asked = f"cache_read({text_of(tensor)}, {scope!r}, ...)"
         if not isinstance(tensor, Tensor):
-            refuse(asked, f"{shown(tensor)} is not a tensor", "Give the tensor to copy.")
+            refuse(asked, f"{text_of(tensor)} is not a tensor", "Give the tensor to copy.")
         items = list(readers) if isinstance(readers, (list, tuple)) else [readers]
         stages_reading = tuple(self._stage(r, asked) for r in items)
         return self.apply("cache_read", "", tensor=tensor, scope=scope, readers=stages_reading)
@@ -334,7 +334,7 @@ class Schedule:
         """Return the schedule after its first ``count`` steps."""
         if type(count) is not int or not 0 <= count <= len(self._steps):
             hint = f"Give a number from 0 to {len(self._steps)}." if self._steps else "Give 0."
-            refuse(f"at({shown(count)})", self._step_count_text(), hint)
+            refuse(f"at({text_of(count)})", self._step_count_text(), hint)
         twin = self.copy()
         twin._steps, twin._states = self._steps[:count], self._states[:count]
         return twin
@@ -350,7 +350,7 @@ class Schedule:
             count = len(self._steps)
         if type(count) is not int or not 1 <= count <= len(self._steps):
             hint = f"Give a number from 1 to {len(self._steps)}." if self._steps else ""
-            refuse(f"diff({shown(count)})", self._step_count_text(), hint)
+            refuse(f"diff({text_of(count)})", self._step_count_text(), hint)
         step = self._steps[count - 1]
         title = f"step {count}: {step.primitive}" + (f" on {step.stage}" if step.stage else "")
         return nest_diff(self.at(count - 1).nest(), self.at(count).nest(), title)
@@ -426,7 +426,7 @@ class Schedule:
             stage_names = ("",) if PRIMITIVES[step.primitive].on_schedule else replayed.state.stages
             if step.stage not in stage_names:
                 raise ScheduleError(
-                    f"{where} cannot be replayed: there is no stage {shown(step.stage)}"
+                    f"{where} cannot be replayed: there is no stage {text_of(step.stage)}"
                 )
             try:
                 args = {k: decode(replayed.state, v) for k, v in step.args.items()}
@@ -482,7 +482,7 @@ def empty_schedule(outputs: Any, call: str = "sl.schedule") -> Schedule:
         else:
             advice = '; sl.named("y", ...) makes one of a value' if isinstance(item, Expr) else ""
             raise ComputeTypeError(
-                f"{call}({shown(item)}): {shown(item)} is not a tensor; give tensors that "
+                f"{call}({text_of(item)}): {text_of(item)} is not a tensor; give tensors that "
                 f"sl.compute or sl.scan returned{advice}"
             )
     for tensor in tensors:

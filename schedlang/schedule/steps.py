@@ -20,7 +20,7 @@ from schedlang.expr.visit import postorder
 from schedlang.schedule.attached_cuts import check_attached_cuts
 from schedlang.schedule.call_text import call_text
 from schedlang.schedule.refuse import refuse
-from schedlang.state.primitives.arguments import names, shown
+from schedlang.state.primitives.arguments import names, text_of
 from schedlang.state.primitives.refusal import Refusal
 from schedlang.state.primitives.table import PRIMITIVES
 from schedlang.state.state import THREADS, Stage, State
@@ -48,7 +48,7 @@ def perform(state: State, primitive: str, stage: str, args: Mapping[str, Any]) -
     """
     if primitive not in PRIMITIVES:
         raise ScheduleError(
-            f"{shown(primitive)} is not a primitive; choose one of {', '.join(PRIMITIVES)}"
+            f"{text_of(primitive)} is not a primitive; choose one of {', '.join(PRIMITIVES)}"
         )
     row = PRIMITIVES[primitive]
     own = () if row.on_schedule else (state.stages[stage],)
@@ -138,13 +138,13 @@ def decode(state: State, value: Any) -> Any:
         leaves: dict[str, Any] = {n: a for a, n in _leaf_names(state).items()}
         leaves |= {tag: thread_axis(tag) for tag in THREADS}
         return expr_from_data(value["expr"], leaves)
-    raise ScheduleError(f"{shown(value)} is not an argument of a primitive")
+    raise ScheduleError(f"{text_of(value)} is not an argument of a primitive")
 
 
 def _stage(state: State, name: Any) -> Stage:
     if not isinstance(name, str) or name not in state.stages:
         raise ScheduleError(
-            f"there is no stage {shown(name)}; the stages are {', '.join(state.stages)}"
+            f"there is no stage {text_of(name)}; the stages are {', '.join(state.stages)}"
         )
     return state.stages[name]
 
@@ -155,12 +155,12 @@ def _decode_axis(state: State, value: dict[str, Any]) -> Axis:
     position = value.get("loop", value.get("dim"))
     if type(position) is not int or not 0 <= position < len(axes):
         raise ScheduleError(
-            f"there is no axis {shown(position)} of {stage.name}, whose axes are {names(axes)}"
+            f"there is no axis {text_of(position)} of {stage.name}, whose axes are {names(axes)}"
         )
     axis = axes[position]
     if axis.name != value["axis"]:
         raise ScheduleError(
-            f"axis {position} of {stage.name} is {axis.name}, not {shown(value['axis'])}"
+            f"axis {position} of {stage.name} is {axis.name}, not {text_of(value['axis'])}"
         )
     return axis
 
@@ -172,9 +172,9 @@ def _decode_tensor(state: State, value: dict[str, Any]) -> Tensor:
     else:
         tensors = _stage(state, value.get("stage")).outputs
         position = value.get("output")
-    name, whole = shown(value["tensor"]), type(position) is int
+    name, whole = text_of(value["tensor"]), type(position) is int
     if not whole or not 0 <= position < len(tensors):
-        raise ScheduleError(f"there is no tensor {name} at position {shown(position)}")
+        raise ScheduleError(f"there is no tensor {name} at position {text_of(position)}")
     tensor: Tensor = tensors[position]
     if tensor.name != value["tensor"]:
         raise ScheduleError(f"the tensor at position {position} is {tensor.name}, not {name}")

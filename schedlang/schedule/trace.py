@@ -14,7 +14,7 @@ from schedlang.expr.nodes import Axis, Binary, Const, Expr, Unary
 from schedlang.expr.printer import text
 from schedlang.expr.visit import postorder
 from schedlang.schedule.steps import FORMAT, Step, decode
-from schedlang.state.primitives.arguments import shown
+from schedlang.state.primitives.arguments import text_of
 from schedlang.state.primitives.dataflow import visible
 from schedlang.state.primitives.table import PRIMITIVES
 from schedlang.state.state import State
@@ -41,14 +41,14 @@ def from_json(text: str | bytes) -> list[Step]:
             "s.to_json() writes it"
         )
     if type(data["schedlang"]) is not int or data["schedlang"] != FORMAT:
-        format_of_text = shown(data["schedlang"])
+        format_of_text = text_of(data["schedlang"])
         raise ScheduleError(
             f"the schedule has format {format_of_text}, but this version of schedlang reads format "
             f"{FORMAT}: write it again with s.to_json()"
         )
     steps = data["steps"]
     if not isinstance(steps, list):
-        raise ScheduleError(f'the "steps" of a schedule must be a list, not {shown(steps)}')
+        raise ScheduleError(f'the "steps" of a schedule must be a list, not {text_of(steps)}')
     return [_step(k, item) for k, item in enumerate(steps, 1)]
 
 
@@ -59,7 +59,8 @@ def _step(position: int, item: Any) -> Step:
     primitive, stage, args = item["primitive"], item["stage"], item["args"]
     if not isinstance(primitive, str) or primitive not in PRIMITIVES:
         raise ScheduleError(
-            f"{where}: {shown(primitive)} is not a primitive; choose one of {', '.join(PRIMITIVES)}"
+            f"{where}: {text_of(primitive)} is not a primitive; choose one of "
+            f"{', '.join(PRIMITIVES)}"
         )
     if not isinstance(stage, str) or not isinstance(args, dict):
         raise ScheduleError(f'{where}, {primitive}: "stage" must be a name and "args" an object')
@@ -67,7 +68,7 @@ def _step(position: int, item: Any) -> Step:
     extra = next((a for a in args if a not in (*row.needed, *row.defaults)), None)
     missing = next((n for n in row.needed if n not in args), None)
     if extra is not None:
-        raise ScheduleError(f"{where}, {primitive}, has no argument {shown(extra)}")
+        raise ScheduleError(f"{where}, {primitive}, has no argument {text_of(extra)}")
     if missing is not None:
         raise ScheduleError(f"{where}, {primitive}, is missing its argument {missing!r}")
     return Step(primitive, stage, args)

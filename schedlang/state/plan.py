@@ -163,7 +163,7 @@ def _extents(
             outer, inner = split_extents(extents[relation.parent], relation.factor, relation.nparts)
             if thread_part(stage, relation):
                 # a block keeps all its threads; a guard excludes those that a stage does not need
-                outer, inner = unclamped(extents[relation.parent], relation)
+                outer, inner = unclamped_extents(extents[relation.parent], relation)
             strides[relation] = inner
             extents[relation.outer] = chosen.get(relation.outer, outer)
             extents[relation.inner] = chosen.get(relation.inner, inner)
@@ -239,7 +239,7 @@ def thread_part(stage: Stage, split: Split) -> bool:
     return stage.kinds.get(part, "").startswith("threadIdx")
 
 
-def unclamped(extent: Lin, split: Split) -> tuple[Lin, Lin]:
+def unclamped_extents(extent: Lin, split: Split) -> tuple[Lin, Lin]:
     """Return the extents of outer and inner; factor or nparts is not clamped to ``extent``."""
     if split.factor is not None:
         return ceildiv(extent, Lin.of(split.factor)), Lin.of(split.factor)

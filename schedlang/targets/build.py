@@ -16,7 +16,7 @@ from schedlang.errors import (
 from schedlang.expr.nodes import Var
 from schedlang.ir.aliasing import in_place_pairs
 from schedlang.ir.nest import Nest
-from schedlang.ir.numbers import numbered
+from schedlang.ir.numbers import number_statements
 from schedlang.ir.verify import report
 from schedlang.lowering.lower import lower_state
 from schedlang.machine.identifiers import public_name
@@ -155,7 +155,7 @@ def unwritten_kernel(
         )
     backend, options = backend_of(where), Options(fastmath, barriers, bool(lineinfo))
     backend.check_options(where, options)
-    nest = numbered(lower_state(schedule.state, args, name=name))
+    nest = number_statements(lower_state(schedule.state, args, name=name))
     if refusal := backend.refusal(nest):
         raise BuildError(refusal)
     public = public_name(check_name(name, "a kernel") if name is not None else nest.name)

@@ -15,7 +15,7 @@ from schedlang.diagnostics.strides import strided_accesses
 from schedlang.errors import SpillWarning, StrideWarning
 from schedlang.intrinsics.dialect import NAMES
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Block, For, Stmt, changed
+from schedlang.ir.nodes import Block, For, Stmt, with_fields
 from schedlang.ir.rewrite import deep
 from schedlang.machine.lower import machine_nest
 from schedlang.machine.nest import MachineNest
@@ -109,7 +109,7 @@ class LoopBackend(PrintedBackend[Lowered]):
 def _plain(stmt: Stmt) -> Stmt:
     """Return a vectorized loop as a serial one."""
     vectorized = isinstance(stmt, For) and stmt.kind == "vectorize"
-    return changed(stmt, kind="serial") if vectorized else stmt
+    return with_fields(stmt, kind="serial") if vectorized else stmt
 
 
 class NumbaBackend(PrintedBackend[L]):

@@ -106,7 +106,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return self._seen[1]
 
     def assign(self, value: Value) -> None:
-        """Replace the value, and also the value of the array of which this is a view."""
+        """Replace the value; if this is a view, replace the value of its array, too."""
         if self._base is None:
             current().write(self._storage, value)
             return

@@ -23,8 +23,8 @@ def is_traced(value: Any) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """Return the values of traced arrays, and placeholders for NumPy's arrays.
-    Anything else is returned unchanged.
+    """Return the values of traced arrays, and placeholders for NumPy's arrays. Anything else is
+    returned unchanged.
     """
     if is_traced(value):
         return value.value

@@ -8,7 +8,7 @@ from typing import Any
 from schedlang.compute.tensor import Tensor, shape_text
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr.nodes import Const, Expr, Var
-from schedlang.language.construct import as_expr, cast, settled
+from schedlang.language.construct import as_expr, cast, settle
 from schedlang.tracing.array import TracedArray, array_of, plain, wrap
 from schedlang.tracing.leaves import Form, flatten, rebuilt
 from schedlang.tracing.naming import name_stages
@@ -291,7 +291,7 @@ def _value(leaf: Any) -> Value:
 
 
 def _dtype(value: Value) -> str:
-    return value.dtype if isinstance(value, Tensor) else settled(value).dtype
+    return value.dtype if isinstance(value, Tensor) else settle(value).dtype
 
 
 def _check_fits(carry: Carry, k: int, title: str) -> None:

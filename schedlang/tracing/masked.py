@@ -1,9 +1,9 @@
 """The elements of an array that a mask selects: ``x[x > 0]``. Only the values tell how many they
 are.
 
-Elementwise operations compute all elements of the array; those under the mask count. So
-``x[mask] = x[mask] ** 2`` and ``x[mask].mean()`` can be computed, although the selection itself
-has no shape while the function is traced.
+Elementwise operations compute all elements of the array; those under the mask count. So ``x[mask] =
+x[mask] ** 2`` and ``x[mask].mean()`` can be computed, although the selection itself has no shape
+while the function is traced.
 """
 
 from __future__ import annotations

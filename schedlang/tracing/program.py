@@ -78,10 +78,8 @@ class Program:
         """Return whether the result at ``place`` may be written into the memory of an argument.
 
         No step may read the argument after the kernel that makes the result. That kernel may read
-        it
-        only element by element, each before it writes the same element. A result of a loop may
-        share
-        the argument's memory as well.
+        it only element by element, each before it writes the same element. A result of a loop may
+        share the argument's memory as well.
         """
         places = self._held(argument)
         if place in range(self.inputs + len(self.constants)) or places & set(self.returned):

@@ -8,7 +8,7 @@ from math import prod
 
 from schedlang.arrays.naming import automatic_name, mark_automatic
 from schedlang.arrays.stages import axis_names, data_axes, each, read
-from schedlang.compute.define import defined, finished
+from schedlang.compute.define import define, finish
 from schedlang.compute.graph import operations
 from schedlang.compute.read import Read
 from schedlang.compute.scan import scan
@@ -16,7 +16,7 @@ from schedlang.compute.tensor import ComputeOp, Operation, ScanOp, Tensor, place
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.visit import postorder, rewrite
 from schedlang.index.simplify import simplify
-from schedlang.language.construct import settled
+from schedlang.language.construct import settle
 from schedlang.tracing.trace import HostLoop, LoopRule, Value
 
 # the most points that the stages of a body compute in an iteration of a scan; beyond it, a kernel
@@ -156,8 +156,8 @@ def _same(value: Value, tensor: Tensor) -> bool:
 def _first(start: Value, state: Tensor, name: str) -> Tensor:
     """Return the first row of a state."""
     axes = (Axis("t", 1), *data_axes(state.shape[1:]))
-    value = read(start, axes[1:]) if isinstance(start, Tensor) else settled(start)
-    return defined(name, axes, value)
+    value = read(start, axes[1:]) if isinstance(start, Tensor) else settle(start)
+    return define(name, axes, value)
 
 
 def _last(tensor: Tensor, row: int) -> Tensor:
@@ -165,7 +165,7 @@ def _last(tensor: Tensor, row: int) -> Tensor:
 
 
 def _whole(value: Value) -> Tensor:
-    return value if isinstance(value, Tensor) else each("last", (), lambda: settled(value))
+    return value if isinstance(value, Tensor) else each("last", (), lambda: settle(value))
 
 
 @dataclass(frozen=True)
@@ -201,9 +201,9 @@ class _Body:
             element = self._moved(Read(value, axes[1:], value.dtype), row, row - 1)
         else:
             axes = (self._axis((), self.rows),)
-            element = settled(self._moved(value, axes[0], axes[0] - 1))
+            element = settle(self._moved(value, axes[0], axes[0] - 1))
         op = ComputeOp(name, axes, (element,))
-        row_stage: Tensor = finished(op, 1, first={axes[0]: 1})
+        row_stage: Tensor = finish(op, 1, first={axes[0]: 1})
         mark_automatic(row_stage)
         return row_stage
 
@@ -242,7 +242,7 @@ class _Body:
             view=False,
         )
         starts = {lead[0]: 1} if op.outputs[0] in self.carried else None
-        for old, tensor in zip(op.outputs, finished(new, len(op.body), True, starts)):
+        for old, tensor in zip(op.outputs, finish(new, len(op.body), True, starts)):
             tensor.name = old.name
             self.done[old] = tensor
 
@@ -264,7 +264,7 @@ class _Body:
             if tensor in self.known:
                 value = self.known[tensor]
                 if not isinstance(value, Tensor):
-                    return settled(value)
+                    return settle(value)
                 return read(value, node.indices)
             if tensor not in self.done:
                 return None

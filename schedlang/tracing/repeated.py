@@ -26,8 +26,8 @@ def run_repeated(
     The values of an iteration are, in this order, its index less ``first``, what it reads, the
     carries, and the results of the kernel. ``inputs`` are the positions of the kernel's inputs
     among them, ``leaving`` the positions of the next carries. The kernel writes into arrays that
-    earlier calls made: into one that it reads, if it may, or into one that is not a carry any
-    more. After a few calls, the same arrays come again.
+    earlier calls made: into one that it reads, if it may, or into one that is not a carry any more.
+    After a few calls, the same arrays come again.
     """
     outputs = [(tuple(map(int, p.shape)), p.dtype) for p in kernel.signature.outputs]
     free: list[list[Any]] = [[] for _ in outputs]

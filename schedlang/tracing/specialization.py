@@ -26,10 +26,10 @@ from schedlang.tracing.naming import name_stages
 from schedlang.tracing.powers import HINT, REASON
 from schedlang.tracing.program import Key, Program, plan
 from schedlang.tracing.run import run
-from schedlang.tracing.scheduling import scheduled
+from schedlang.tracing.scheduling import schedule_for
 from schedlang.tracing.trace import LoopRule, Storage, Trace, run_as_current
 
-# the bytes from which on a copy of an argument is worth a warning
+# a copy of an argument of this many bytes is worth a warning
 LARGE_COPY = 2**20
 
 
@@ -230,7 +230,7 @@ def _argument(leaf: Any, storages: Sequence[Storage | None]) -> int | None:
 
 def _builder(target: Target) -> Callable[[Sequence[Key], Sequence[Tensor], str], Kernel]:
     def made(inputs: Sequence[Key], outputs: Sequence[Tensor], name: str) -> Kernel:
-        schedule = scheduled(outputs, target)
+        schedule = schedule_for(outputs, target)
         return build(schedule, [*inputs, *outputs], target, name)
 
     return made

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from textwrap import dedent
 from types import CodeType
 
-from schedlang.parsing import parsed
+from schedlang.parsing import parse_source
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Statements:
         if statements is None:
             try:
                 lines, first = inspect.getsourcelines(code)
-                tree = parsed(dedent("".join(lines)))
+                tree = parse_source(dedent("".join(lines)))
             except (OSError, SyntaxError):
                 # typed at a prompt, or a lambda in the middle of a statement
                 tree, first = ast.Module([], []), 1

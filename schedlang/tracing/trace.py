@@ -17,7 +17,7 @@ from schedlang.compute.read import reads
 from schedlang.compute.tensor import Tensor, placeholder
 from schedlang.errors import ComputeError, ComputeTypeError, explain, user_location
 from schedlang.expr.nodes import Expr, Var
-from schedlang.language.construct import settled
+from schedlang.language.construct import settle
 from schedlang.language.foreign import functions_of_user
 from schedlang.tracing.constants import formula_stage
 from schedlang.tracing.statements import Statement, Statements
@@ -334,7 +334,7 @@ def stand_in(value: Value, name: str) -> tuple[Tensor, Value]:
     if isinstance(value, Tensor):
         tensor = placeholder(value.shape, value.dtype, name=name)
         return tensor, tensor
-    tensor = placeholder((), settled(value).dtype, name=name)
+    tensor = placeholder((), settle(value).dtype, name=name)
     return tensor, tensor[()]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import schedlang as sl
 from schedlang.compute.tensor import PlaceholderOp
 from schedlang.errors import BuildError
-from schedlang.expr.dtypes import stored
+from schedlang.expr.dtypes import storage_dtype
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Var
 from schedlang.ir.interpret import cooperative, interpret
@@ -189,7 +189,7 @@ def machine_run(
             value = next(inputs)
         if isinstance(arg, Buffer):
             flat = np.ascontiguousarray(value).reshape(-1)
-            args.append(flat.view(stored(arg.dtype)))
+            args.append(flat.view(storage_dtype(arg.dtype)))
         else:
             args.append(np.dtype(arg.dtype).type(value))
     args += [sizes[v.name] for v in nest.sizes]

@@ -21,7 +21,7 @@ import numpy as np
 import schedlang as sl
 from schedlang.compute.tensor import ComputeOp, ScanOp
 from schedlang.errors import BuildError, LoweringError, SchedlangError
-from schedlang.expr.dtypes import stored
+from schedlang.expr.dtypes import storage_dtype
 from schedlang.gpu_lowering.lower import device_program
 from schedlang.gpu_lowering.program import Program
 from schedlang.gpu_lowering.simt import ORDERS, simulate
@@ -316,7 +316,7 @@ def _in_machine_nests(
             value = next(inputs)
         if isinstance(arg, Buffer):
             flat = np.ascontiguousarray(value).reshape(-1)
-            values[arg] = flat.view(stored(arg.dtype))
+            values[arg] = flat.view(storage_dtype(arg.dtype))
         else:
             values[arg] = np.dtype(arg.dtype).type(value)
     kernels = machine_kernels(program, TARGET, nest.name, names)

@@ -7,7 +7,7 @@ from random import Random
 
 import numpy as np
 
-from schedlang.expr.bfloat import held
+from schedlang.expr.bfloat import holding_dtype
 from schedlang.expr.dtypes import array_dtype
 from tests.fuzz.values import MOST_POINTS, Graph, Made
 
@@ -67,7 +67,7 @@ def arrays(g: Graph, seed: int, sizes: Mapping[str, int]) -> dict[str, np.ndarra
 
 def _special_floats(g: Graph, dtype: str) -> np.ndarray:
     # bfloat16 has the exponents of float32
-    info = np.finfo(held(dtype))
+    info = np.finfo(holding_dtype(dtype))
     tiny = [info.smallest_subnormal, -info.smallest_subnormal, info.tiny / 2] if g.denormals else []
     return np.array([*SPECIAL, *tiny], "float64")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.expr.dtypes import stored
+from schedlang.expr.dtypes import storage_dtype
 from schedlang.gpu_lowering.lockstep import number, perform
 from schedlang.gpu_lowering.program import Program, Scratch
 from schedlang.index.linear import Lin, to_expr
@@ -52,7 +52,7 @@ def _scratch(buffer: Buffer, values: Mapping[Any, Any]) -> np.ndarray:
     for extent in buffer.shape:
         total = total * to_lin(extent)
     size = buffer.size if buffer.size is not None else number(to_expr(total), values)
-    return twins.heap_array(max(0, size), stored(buffer.dtype))
+    return twins.heap_array(max(0, size), storage_dtype(buffer.dtype))
 
 
 __all__ = ["interpret_program"]

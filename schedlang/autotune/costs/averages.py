@@ -17,7 +17,7 @@ from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Expr, Var
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, For, Load, Stmt, block_of, with_held
-from schedlang.ir.trimmed import Trimmed, trimmed
+from schedlang.ir.trimmed import Trimmed, trim_loop
 
 # samples of the loops around a trimmed one
 # nobody has measured this value
@@ -43,7 +43,7 @@ def average_loops(nest: Nest, sizes: Mapping[Var, int]) -> Nest:
     >>> 45 < average_loops(nest, {}).loops[-1].extent < 56
     True
     """
-    if not any(trimmed(loop).tests for loop in nest.loops):
+    if not any(trim_loop(loop).tests for loop in nest.loops):
         return nest
     sampler = _Sampler(np.random.default_rng(0), sizes)
     return replace(nest, body=block_of(sampler.stmt(nest.body, {})))
@@ -59,7 +59,7 @@ class _Sampler:
     def stmt(self, stmt: Stmt, values: Mapping[Any, Any]) -> Stmt:
         if not isinstance(stmt, For):
             return with_held(stmt, lambda inner: self.stmt(inner, values))
-        loop = trimmed(stmt)
+        loop = trim_loop(stmt)
         start, length = self.range_of(stmt, loop, values)
         at = start + np.floor(self.rng.random(SAMPLES) * np.maximum(length, 1)).astype(np.int64)
         body = Block(tuple(self.stmt(s, {**values, stmt.axis: at}) for s in loop.body.stmts))

@@ -32,7 +32,7 @@ from schedlang.ir.nodes import (
     Load,
     Stmt,
     Store,
-    held,
+    held_statements,
     walk,
 )
 from schedlang.ir.offsets import flat
@@ -108,7 +108,7 @@ def _walk(warp: Warp, stmt: Stmt, around: Around, work: Work) -> None:
         work.instructions += BARRIER * around.times
     elif isinstance(stmt, Store):
         _store(warp, stmt, around, work)
-    for inner in held(stmt):
+    for inner in held_statements(stmt):
         _walk(warp, inner, around, work)
 
 

@@ -15,7 +15,7 @@ from math import prod
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.tactics.facts import Dataflow, Problem, StageFacts
 from schedlang.autotune.tactics.inline import inline
-from schedlang.compute.extraction import extracted
+from schedlang.compute.extraction import extract
 from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
 from schedlang.schedule.schedule import empty_schedule
 
@@ -125,7 +125,7 @@ def _extract(members: Sequence[Tensor], flow: Dataflow, names: Mapping[Tensor, s
         outside = [r for r in stage.consumers if id(flow.stage(r).stage) not in within]
         if outside or stage.is_output or not stage.consumers:
             cut.append(stage)
-    copies = extracted(_with_inlined([stage.op for stage in inside], flow), names)
+    copies = extract(_with_inlined([stage.op for stage in inside], flow), names)
     wanted = {t: None for stage in cut for t in stage.stage.outputs}
     return Group(
         tuple(copies[t] for t in wanted),

@@ -8,7 +8,7 @@ from dataclasses import replace
 from schedlang.autotune.knobs import Decision
 from schedlang.autotune.record import Where
 from schedlang.autotune.records.entry import Entry
-from schedlang.compute.rename import Names, names_of, renamed
+from schedlang.compute.rename import Names, names_of, rename
 from schedlang.compute.tensor import Tensor
 from schedlang.lowering.lower import lower_state
 from schedlang.schedule.rename import rename_steps
@@ -31,7 +31,7 @@ def steps_for(entry: Entry, outputs: Sequence[Tensor]) -> str:
     recorded = entry.trial.steps
     if entry.names in (Names(), names_of(outputs)):
         return recorded
-    twin = renamed(outputs, entry.names)
+    twin = rename(outputs, entry.names)
     return rename_steps(Schedule.from_json(recorded, list(twin)), list(outputs))
 
 

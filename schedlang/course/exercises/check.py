@@ -17,7 +17,7 @@ from schedlang.course.exercises.answer import Answer, answer_of, arrays_for
 from schedlang.course.exercises.differences import Shortfall, difference
 from schedlang.course.exercises.inputs import in_order, input_names, parameter_names
 from schedlang.course.exercises.requirements import lacks_steps, other_nest, too_slow, wrong_counts
-from schedlang.errors import CallError, CallTypeError, CheckError, explain, shortened
+from schedlang.errors import CallError, CallTypeError, CheckError, explain, shorten_traceback
 from schedlang.schedule.schedule import Schedule
 
 UNSOLVED = "Not solved yet: write your code in place of the ... in this cell."
@@ -103,7 +103,7 @@ def check(
             hint,
         )
     except (CheckError, CallError, CallTypeError) as error:
-        raise shortened(error) from None
+        raise shorten_traceback(error) from None
 
 
 @dataclass(frozen=True)

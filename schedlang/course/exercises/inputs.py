@@ -17,7 +17,7 @@ from schedlang.compute.tensor import Tensor
 def in_order(arrays: Sequence[Any], given: Sequence[str], wanted: Sequence[str]) -> list[Any]:
     """Return ``arrays``, which have the names ``given``, in the order of the names ``wanted``.
 
-    They stay as they are if the names are not the same ones, each once. Further arrays follow.
+    Their order stays if the names are not the same ones, each once. Further arrays follow.
 
     >>> in_order([1, 2, 3], ["A", "B"], ["b", "a"])
     [2, 1, 3]

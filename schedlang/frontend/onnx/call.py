@@ -19,7 +19,7 @@ import numpy as np
 from schedlang.arrays.elementwise import array
 from schedlang.arrays.naming import name_prefix, rename
 from schedlang.arrays.stages import tensor_of
-from schedlang.compute.tensor import Extent, Tensor, declared
+from schedlang.compute.tensor import Extent, Tensor, declaration
 from schedlang.errors import FrontendError, nearest
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Expr
@@ -191,7 +191,7 @@ def convert_arguments(
         elif kind == "Known":
             if isinstance(value, Tensor):
                 raise call.refused(
-                    f"its input {parameter.name!r} is {declared(value)}, which is computed when "
+                    f"its input {parameter.name!r} is {declaration(value)}, which is computed when "
                     "the network runs, but must be known when the model is imported",
                     "Export the model with a constant there, or fix its symbolic sizes: "
                     "shapes={...}.",

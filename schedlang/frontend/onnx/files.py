@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from schedlang.errors import FrontendError, explain, missing_extra, shown
+from schedlang.errors import FrontendError, explain, missing_extra, text_of
 from schedlang.frontend.onnx.limits import MOST_BYTES
 
 
@@ -35,7 +35,7 @@ def read(given: Any) -> tuple[Any, Path | None]:
     if not isinstance(given, (str, os.PathLike)):
         raise FrontendError(
             explain(
-                f"from_onnx({shown(given)})",
+                f"from_onnx({text_of(given)})",
                 f"it is a {type(given).__name__}",
                 "Give the path of an .onnx file, its bytes, or an onnx.ModelProto.",
             )
@@ -48,8 +48,10 @@ def _contents(path: Path) -> bytes:
     asked = f"from_onnx({str(path)!r})"
     try:
         # a pipe would wait for its other end
-        with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)
-                          | getattr(os, "O_BINARY", 0)), "rb") as file:  # fmt: skip
+        with open(
+            os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)),
+            "rb",
+        ) as file:
             about = os.fstat(file.fileno())
             if not stat.S_ISREG(about.st_mode):
                 raise FrontendError(f"{asked}: it is no plain file; give the path of an .onnx file")
@@ -84,5 +86,3 @@ def _parsed(onnx: Any, data: bytes, what: str) -> Any:
             )
         ) from None
     return model
-
-

@@ -106,7 +106,7 @@ def _compute(
     dtype = DTYPES[attributes["to"]] if node.operator == "Cast" else values[0].dtype
     # the results of tests are arrays of bools
     dtype = dtype if array.dtype == object else array.dtype.name
-    return [Known("", symbolic.settled(array, dtype), dtype)]
+    return [Known("", symbolic.settle(array, dtype), dtype)]
 
 
 def _moved(
@@ -127,7 +127,7 @@ def _moved(
     elements = np.concatenate([v.array.ravel() for v in moved])
     results = _values(call, results_of(call, function, given, attributes))
     return results and [
-        Known("", symbolic.settled(elements[r.array.ravel()].reshape(r.shape), dtype), dtype)
+        Known("", symbolic.settle(elements[r.array.ravel()].reshape(r.shape), dtype), dtype)
         for r in results
     ]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from schedlang.arrays.naming import as_stage
 from schedlang.compute.graph import placeholders
-from schedlang.compute.tensor import Tensor, declared, placeholder
+from schedlang.compute.tensor import Tensor, declaration, placeholder
 from schedlang.errors import FrontendError, SchedlangError
 from schedlang.frontend.imported import Imported
 from schedlang.frontend.model_names import Names
@@ -128,7 +128,7 @@ def _check_size(tensor: Tensor, what: str) -> None:
     numbers = [e for e in tensor.shape if isinstance(e, int)]
     if max(math.prod(numbers), *numbers, 0) > MOST_ELEMENTS:
         raise FrontendError(
-            f"{what}: its result would be {declared(tensor)}, of more than 2**33 elements"
+            f"{what}: its result would be {declaration(tensor)}, of more than 2**33 elements"
         )
 
 

@@ -43,7 +43,7 @@ def compute(operator: str, arrays: Sequence[Any], attributes: dict[str, Any]) ->
         return None
 
 
-def settled(array: np.ndarray, dtype: str) -> np.ndarray:
+def settle(array: np.ndarray, dtype: str) -> np.ndarray:
     """Return an array of numbers for one of objects that are all numbers; any other unchanged."""
     if array.dtype != object:
         return array

@@ -48,7 +48,7 @@ class Call:
     @property
     def wide(self) -> str:
         """The dtype that sums of products have, as in PyTorch: float32 for floats of 16 bits."""
-        return dtypes.computed(self.dtype)
+        return dtypes.register_dtype(self.dtype)
 
     def main(self, made: Tensor) -> Tensor:
         """Return ``made``, a stage of this call, with the name of the call itself.

@@ -83,10 +83,10 @@ def used_results(node: Any) -> dict[int, bool]:
     return {user.args[1]: bool(user.users) for user in node.users if _is_part(user)}
 
 
-def counted(names: Iterable[str]) -> Iterator[str]:
+def count_occurrences(names: Iterable[str]) -> Iterator[str]:
     """Yield ``names`` with how often each occurs.
 
-    >>> list(counted(["aten.fft", "aten.sort", "aten.fft"]))
+    >>> list(count_occurrences(["aten.fft", "aten.sort", "aten.fft"]))
     ['aten.fft (2 nodes)', 'aten.sort']
     """
     for name, count in Counter(names).items():

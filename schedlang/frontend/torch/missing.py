@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schedlang.errors import FrontendError, explain
-from schedlang.frontend.torch.layers import Layer, counted, word_of
+from schedlang.frontend.torch.layers import Layer, count_occurrences, word_of
 from schedlang.frontend.torch.lines import line_of
 
 # what results depend on data: their number, or what is computed after them
@@ -30,7 +30,7 @@ def without_form(nodes: Sequence[Any], layers: Mapping[Any, Layer]) -> FrontendE
     # functions that torch.cond and its like are given are not operators
     calls = [node for node in nodes if node.op == "call_function"] or list(nodes)
     first = calls[0]
-    names = list(counted(operator_of(node) for node in calls))
+    names = list(count_occurrences(operator_of(node) for node in calls))
     why, hint = _reason(first)
     others = f"All operators without a form: {', '.join(names)}.\n" if len(names) > 1 else ""
     return FrontendError(explain(f"from_torch: {_place(first, layers)}", why, f"{others}{hint}"))

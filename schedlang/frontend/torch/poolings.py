@@ -145,7 +145,7 @@ def nearest(call: Call, input: Tensor, scale_factors: Any) -> Tensor:  # noqa: A
 
 
 def _rounds(own: int, new: int, factor: Any) -> bool:
-    """Return whether a step that is rounded to float32, as PyTorch's is, gives other pixels."""
+    """Return whether a step that is rounded to float32, like PyTorch's, gives other pixels."""
     out = np.arange(new)
     pixels = np.floor(out.astype("float32") * np.float32(_step(own, new, factor)))
     return bool((pixels != out * own // new).any())

@@ -23,7 +23,7 @@ quiet = np.errstate(all="ignore")
 @quiet
 def cast(x: Value, dtype: Any) -> Value:
     """Return ``x`` cast by the rules of the language; ``x`` may be a Python number."""
-    return special_values.converted(x, np.dtype(dtype).name)
+    return special_values.convert_dtype(x, np.dtype(dtype).name)
 
 
 def float32(x: Value) -> Value:

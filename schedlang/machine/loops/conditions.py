@@ -26,9 +26,9 @@ from schedlang.ir.nodes import (
     Stmt,
     Strips,
     block_of,
-    changed,
     expressions,
     walk,
+    with_fields,
     with_held,
 )
 from schedlang.ir.offsets import flat, is_uniform, lane_step
@@ -84,7 +84,7 @@ def _settle(stmt: Stmt, place: _Place) -> Stmt:
         last = Lin.of(stmt.stop - stmt.step)
         place = replace(place, known=place.known.extended(stmt.start, Lin.of(0), last))
     elif isinstance(stmt, Copies):
-        return changed(stmt, copies=tuple(_copy(copy, place) for copy in stmt.copies))
+        return with_fields(stmt, copies=tuple(_copy(copy, place) for copy in stmt.copies))
     elif isinstance(stmt, Copy):
         return _copy(stmt, place)
     elif isinstance(stmt, Lanes):
@@ -94,7 +94,7 @@ def _settle(stmt: Stmt, place: _Place) -> Stmt:
 
 def _copy(stmt: Copy, place: _Place) -> Copy:
     inside = replace(place, values={**place.values, stmt.axis: Lin.of(stmt.at)})
-    return changed(stmt, body=block_of(_settle(stmt.body, inside)))
+    return with_fields(stmt, body=block_of(_settle(stmt.body, inside)))
 
 
 def _guard(stmt: If, place: _Place) -> Stmt:
@@ -108,7 +108,7 @@ def _guard(stmt: If, place: _Place) -> Stmt:
         return Masked(test, body, stmt.note, leads, stmt.number)
     facts = facts_of(stmt.cond, True, place.known)
     inside = replace(place, known=place.known.assuming(facts))
-    return changed(stmt, cond=test, body=block_of(_settle(stmt.body, inside)))
+    return with_fields(stmt, cond=test, body=block_of(_settle(stmt.body, inside)))
 
 
 def _differs(test: Expr, place: _Place) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from schedlang.ir.nodes import Block, For, Stmt, Strips, block_of, changed, walk, with_held
+from schedlang.ir.nodes import Block, For, Stmt, Strips, block_of, walk, with_fields, with_held
 from schedlang.machine.loops.job import LoopJob
 from schedlang.machine.loops.strips import BECOMES_FUNCTION, becomes_lanes, most_lanes
 
@@ -63,7 +63,7 @@ def _marked(stmt: Stmt, job: LoopJob, place: _Place) -> Stmt:
         return with_held(stmt, lambda inner: _marked(inner, job, inside))
     parallel = stmt.kind == "parallel" and not place.in_parallel and not place.in_lanes
     if parallel or place.loops >= DEEPEST_LOOPS:
-        stmt = changed(stmt, pragmas=(*stmt.pragmas, (BECOMES_FUNCTION, None)))
+        stmt = with_fields(stmt, pragmas=(*stmt.pragmas, (BECOMES_FUNCTION, None)))
     if parallel and not place.deep:
         return stmt
     inside = _Place(

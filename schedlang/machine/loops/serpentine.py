@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Optional
 
 from schedlang.expr.nodes import Axis
-from schedlang.ir.nodes import Block, For, Stmt, block_of, changed, with_held
+from schedlang.ir.nodes import Block, For, Stmt, block_of, with_fields, with_held
 from schedlang.machine.loops.job import LoopJob
 from schedlang.state.state import SERPENTINE
 
@@ -29,7 +29,7 @@ def _found(stmt: Stmt, around: Optional[Axis]) -> Stmt:
         if SERPENTINE in dict(stmt.pragmas):
             others = tuple(p for p in stmt.pragmas if p[0] != SERPENTINE)
             own = () if around is None else ((TURNS_WITH, around),)
-            stmt = changed(stmt, pragmas=(*others, *own))
+            stmt = with_fields(stmt, pragmas=(*others, *own))
         around = stmt.axis
     return with_held(stmt, lambda inner: _found(inner, around))
 

@@ -20,10 +20,10 @@ from schedlang.ir.nodes import (
     Stmt,
     block_of,
     buffers_of,
-    changed,
     expressions,
-    held,
+    held_statements,
     walk,
+    with_fields,
     with_held,
 )
 from schedlang.machine.loops.job import LoopJob
@@ -49,7 +49,7 @@ def _shared(stmt: Stmt) -> Stmt:
     stored = {b for s, _ in walk(stmt) for b in buffers_of(s)}
     shared: set[Expr] = set()
     _find(stmt, (), stored, shared, set())
-    return changed(stmt, shared=frozenset(shared))
+    return with_fields(stmt, shared=frozenset(shared))
 
 
 def _find(
@@ -70,7 +70,7 @@ def _find(
             found.add(node)
         elif isinstance(node, Select) and _is_small(node.cond) and not _reads(node.cond, written):
             found.add(node.cond)
-    for inner in held(stmt):
+    for inner in held_statements(stmt):
         _find(inner, axes, written, found, seen)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedlang.ir.nodes import Block, For, Stmt, Store, block_of, changed, with_held
+from schedlang.ir.nodes import Block, For, Stmt, Store, block_of, with_fields, with_held
 from schedlang.machine.loops.job import LoopJob
 from schedlang.state.state import NONTEMPORAL
 
@@ -19,5 +19,5 @@ def _streamed(stmt: Stmt, stage: str) -> Stmt:
         stage = stmt.stage
     if isinstance(stmt, Store):
         own = stmt.stage == stage and stmt.reducer is None
-        return changed(stmt, streamed=True) if own else stmt
+        return with_fields(stmt, streamed=True) if own else stmt
     return with_held(stmt, lambda inner: _streamed(inner, stage))

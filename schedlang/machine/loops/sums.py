@@ -26,9 +26,9 @@ from schedlang.ir.nodes import (
     Stmt,
     Store,
     block_of,
-    changed,
     expressions,
     walk,
+    with_fields,
     with_held,
 )
 from schedlang.ir.offsets import flat, lane_step
@@ -90,7 +90,7 @@ def _inside(loop: For, job: LoopJob, place: _Place) -> _Place:
     if becomes_lanes(loop, job.target):
         assert isinstance(loop.extent, int)
         most = most_lanes(loop, job.target)
-        lanes = loop if loop.extent <= most else changed(loop, extent=most)
+        lanes = loop if loop.extent <= most else with_fields(loop, extent=most)
     if not is_loop(loop, job):
         written = loop.extent if loop.kind == "unroll" and isinstance(loop.extent, int) else 1
         return _Place(place.loops, place.copies * written, lanes)

@@ -21,9 +21,9 @@ from schedlang.ir.nodes import (
     Stmt,
     Store,
     block_of,
-    changed,
-    held,
+    held_statements,
     walk,
+    with_fields,
     with_held,
 )
 from schedlang.ir.offsets import CLOSE, lane_step, offset_of
@@ -56,7 +56,7 @@ def _transposed(stmt: Stmt, values: Values) -> Stmt:
             for block, column in columns_of(load, place.values, place.extents, place.lanes):
                 read[block].add(column)
     whole = frozenset(block for block, columns in read.items() if len(columns) == block.count)
-    return changed(stmt, blocks=whole)
+    return with_fields(stmt, blocks=whole)
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def _loads(stmt: Stmt, place: _Place) -> Iterator[tuple[Load, _Place]]:
         place = replace(place, values={**place.values, stmt.axis: Lin.of(stmt.at)})
     elif isinstance(stmt, Lanes):
         place = replace(place, lanes=stmt)
-    for inner in held(stmt):
+    for inner in held_statements(stmt):
         yield from _loads(inner, place)
 
 

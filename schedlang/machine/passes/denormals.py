@@ -22,7 +22,7 @@ def with_flushed_denormals(nest: MachineNest) -> MachineNest:
 
     Each thread has its own mode again after a kernel or an iteration of a parallel loop.
 
-    >>> from schedlang.ir.nodes import Buffer, changed
+    >>> from schedlang.ir.nodes import Buffer, with_fields
     >>> from schedlang.machine.nodes import Array, Function, Load, Num, Store, Type
     >>> x = Array("x", Buffer("x", "float32", (8,)))
     >>> i, value = Reg("i"), Load("load", x, Reg("i"), Type("float32"))

@@ -13,7 +13,7 @@ from schedlang.machine.nodes import Array, For, Function, Num, Reg, Stmt
 _ORIGIN = frozenset({"number", "note", "label", "stage", "axis"})
 
 
-def repeated(body: Sequence[Stmt]) -> list[bool]:
+def find_repeated(body: Sequence[Stmt]) -> list[bool]:
     """Return for each statement of a block whether it is a loop that equals another one of them.
 
     >>> from schedlang.ir.nodes import Buffer
@@ -23,7 +23,7 @@ def repeated(body: Sequence[Stmt]) -> list[bool]:
     ...     i = Reg("i")
     ...     load = Load("load", x, i, Type("float32"))
     ...     return For(i, Num(count), (Store("store", y, i, load),))
-    >>> repeated([copied(a, b, 8), copied(b, c, 8), copied(b, c, 7), copied(b, b, 8)])
+    >>> find_repeated([copied(a, b, 8), copied(b, c, 8), copied(b, c, 7), copied(b, b, 8)])
     [True, True, False, False]
     """
     shapes = [shape_of(stmt) if isinstance(stmt, For) else None for stmt in body]

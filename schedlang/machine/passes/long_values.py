@@ -12,7 +12,7 @@ from functools import cached_property
 from operator import is_
 
 from schedlang.errors import BuildError
-from schedlang.ir.nodes import changed
+from schedlang.ir.nodes import with_fields
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import (
     INDEX,
@@ -62,7 +62,7 @@ def name_long_values(nest: MachineNest, job: Job) -> MachineNest:
     functions = []
     for function in nest.functions:
         body = pass_.body(function.body, 1, {})
-        functions.append(function if body is function.body else changed(function, body=body))
+        functions.append(function if body is function.body else with_fields(function, body=body))
     return nest.with_functions(functions)
 
 

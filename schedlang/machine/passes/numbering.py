@@ -7,13 +7,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from operator import is_
 
-from schedlang.ir.nodes import changed
+from schedlang.ir.nodes import with_fields
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Body, Load, Num, Reg, Stmt, Thread, Value
 from schedlang.machine.passes.job import Job
 from schedlang.machine.rewrite import with_children, with_values
 from schedlang.machine.text import Printer
-from schedlang.machine.walks import bodies, children, defined, values, with_bodies, with_statements
+from schedlang.machine.walks import (
+    bodies,
+    children,
+    defined_names,
+    values,
+    with_bodies,
+    with_statements,
+)
 
 _TEMPORARY = re.compile(r"t(_\d+)?")
 _USED = re.compile(r"\bt(?:_\d+)?\b")
@@ -30,7 +37,7 @@ def number_registers(nest: MachineNest, job: Job) -> MachineNest:
     if not names:
         return nest
     pass_ = _Pass(names, Printer(nest.texts))
-    functions = (changed(f, body=pass_.body(f.body)) for f in nest.functions)
+    functions = (with_fields(f, body=pass_.body(f.body)) for f in nest.functions)
     return nest.with_functions(functions)
 
 
@@ -38,7 +45,7 @@ def _temporaries(body: Body) -> Iterator[str]:
     """Yield the names of temporary registers, each where it is assigned."""
     for stmt in body:
         # arrays and threads have names of users, which may look like temporaries
-        named = () if isinstance(stmt, Thread) else defined(stmt)
+        named = () if isinstance(stmt, Thread) else defined_names(stmt)
         own = [v.name for v in named if isinstance(v, Reg) and _TEMPORARY.fullmatch(v.name)]
         for side in bodies(stmt):
             yield from (name for name in _temporaries(side) if name not in own)
@@ -62,7 +69,7 @@ class _Pass:
         for name in stmt.DEFINES:
             old = getattr(stmt, name)
             if isinstance(old, Reg) and old.name in self.names:
-                stmt = changed(stmt, **{name: self.reg(old)})
+                stmt = with_fields(stmt, **{name: self.reg(old)})
         return with_bodies(stmt, self.body)
 
     def holds(self, value: Value) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from operator import is_
 from typing import NamedTuple, Optional
 
-from schedlang.ir.nodes import changed
+from schedlang.ir.nodes import with_fields
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import (
     Array,
@@ -55,7 +55,7 @@ def _in_function(function: Function, job: Job, printer: Printer) -> Function:
     if not uses.repeated:
         return function
     pass_ = _Pass(job, printer, uses, changing_registers(function.body))
-    return changed(function, body=pass_.body(function.body, {}))
+    return with_fields(function, body=pass_.body(function.body, {}))
 
 
 # how many accesses hold an offset, by its id

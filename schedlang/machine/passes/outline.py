@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import is_
 
-from schedlang.ir.nodes import changed
+from schedlang.ir.nodes import with_fields
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import (
     INDEX,
@@ -27,9 +27,18 @@ from schedlang.machine.nodes import (
     Run,
     Stmt,
 )
-from schedlang.machine.passes.equal import repeated
+from schedlang.machine.passes.equal import find_repeated
 from schedlang.machine.passes.job import Job
-from schedlang.machine.walks import arrays, bodies, bound, defined, parts, values, walk, with_bodies
+from schedlang.machine.walks import (
+    arrays,
+    bodies,
+    bound,
+    defined_names,
+    parts,
+    values,
+    walk,
+    with_bodies,
+)
 
 MOST_NESTS = 25
 
@@ -54,7 +63,7 @@ class _Outliner:
     def function(self, function: Function) -> tuple[Function, ...]:
         body = _apart(self.body(function.body, set()), function.parameters)
         parallel = any(isinstance(s, For) and s.parallel for s, _ in walk(body))
-        self.made.append(changed(function, body=body, parallel=parallel))
+        self.made.append(with_fields(function, body=body, parallel=parallel))
         return tuple(self.made)
 
     def body(self, body: Body, known: set[str]) -> Body:
@@ -72,9 +81,9 @@ class _Outliner:
         if isinstance(stmt, For) and stmt.parallel:
             called = self.called(stmt.label, stmt.body, [stmt.index], stmt.number)
             args = (Cast(stmt.index, INDEX), *called.args[1:])
-            return changed(stmt, body=(changed(called, args=args),))
+            return with_fields(stmt, body=(with_fields(called, args=args),))
         if isinstance(stmt, For) and stmt.function:
-            body = (changed(stmt, function=False),)
+            body = (with_fields(stmt, function=False),)
             return self.called(stmt.label, body, [], stmt.number)
         return with_bodies(stmt, lambda body: self.body(body, known))
 
@@ -104,7 +113,7 @@ class _Outliner:
         A part defines no register that is used after it, and assigns none of ``known``. Loops that
         are equal but for their names are separate functions, and numba compiles one of them.
         """
-        alone = repeated(body)
+        alone = find_repeated(body)
         result: list[Stmt] = []
         part: list[Stmt] = []
         # the registers that each of both assigns, and the loops and branches of the part
@@ -185,12 +194,12 @@ def _free(body: Iterable[Stmt], known: set[str], found: dict[str, Named]) -> Non
             use(array)
         for body in bodies(stmt):
             _free(body, inside | {reg.name for reg in bound(stmt)}, found)
-        inside |= {named.name for named in defined(stmt)}
+        inside |= {named.name for named in defined_names(stmt)}
 
 
 def _defined(body: Iterable[Stmt]) -> set[str]:
     """Return the names of the registers that statements of ``body`` itself assign."""
-    return {v.name for stmt in body for v in defined(stmt) if isinstance(v, Reg)}
+    return {v.name for stmt in body for v in defined_names(stmt) if isinstance(v, Reg)}
 
 
 def _assigned(stmt: Stmt) -> set[str]:
@@ -205,7 +214,7 @@ def _arrays(body: Iterable[Stmt]) -> set[str]:
 
 
 def _in_order(named: Sequence[Named], order: Sequence[Named]) -> list[Named]:
-    """Return ``named`` in the order of the kernel's parameters, then as they are used."""
+    """Return ``named`` in the order of the kernel's parameters, and others in the order of use."""
     places = {p.name: k for k, p in enumerate(order)}
     return sorted(named, key=lambda p: places.get(p.name, len(places)))
 
@@ -221,6 +230,6 @@ def _apart(body: Body, parameters: Sequence[Named]) -> Body:
             )
             if not arrays_inside:
                 continue
-            stmt = changed(stmt, args=arrays_inside)
+            stmt = with_fields(stmt, args=arrays_inside)
         block.append(stmt)
     return tuple(block)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from schedlang.ir.nodes import changed
+from schedlang.ir.nodes import with_fields
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Body, For, Function, Let, Load, Num, Op, Reg, Stmt, Value
 from schedlang.machine.passes.job import Job
@@ -18,7 +18,7 @@ from schedlang.machine.rewrite import swap_values
 from schedlang.machine.text import Printer
 from schedlang.machine.walks import (
     bound,
-    defined,
+    defined_names,
     operations,
     parts,
     values,
@@ -42,7 +42,7 @@ def _in_function(function: Function, job: Job, printer: Printer) -> Function:
     texts = (printer(value) for stmt, _ in walk(function.body) for value in values(stmt))
     if not any("%" in text for text in texts) or next(_rows(function.body), None) is None:
         return function
-    return changed(function, body=_scope(function.body, function.number, job))
+    return with_fields(function, body=_scope(function.body, function.number, job))
 
 
 def _rows(body: Body) -> Iterator[Value]:
@@ -68,7 +68,7 @@ def _is_row(value: Op) -> bool:
 
 def _scope(body: Body, number: int | None, job: Job) -> Body:
     """Return the body of a loop or function with the rows named that nothing in it determines."""
-    assigned = {reg for stmt, _ in walk(body) for reg in (*defined(stmt), *bound(stmt))}
+    assigned = {reg for stmt, _ in walk(body) for reg in (*defined_names(stmt), *bound(stmt))}
     uses = Counter(_rows(body))
     named = {
         row: Reg(job.fresh("row"))
@@ -84,7 +84,7 @@ def _inside(stmt: Stmt, named: dict[Value, Reg], job: Job) -> Stmt:
     stmt = swap_values(stmt, named)
     if isinstance(stmt, For):
         inner = tuple(_renamed(s, named) for s in stmt.body)
-        return changed(stmt, body=_scope(inner, stmt.number, job))
+        return with_fields(stmt, body=_scope(inner, stmt.number, job))
     return with_bodies(stmt, lambda body: with_statements(body, lambda s: _inside(s, named, job)))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from schedlang.ir.nodes import changed
+from schedlang.ir.nodes import with_fields
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import INDEX, Body, Fn, For, Num, Stmt, Value, View
 from schedlang.machine.rewrite import swap_values
@@ -27,5 +27,5 @@ def _body(body: Body) -> Body:
 def _statement(stmt: Stmt) -> Stmt:
     stmt = with_bodies(stmt, _body)
     if isinstance(stmt, For) and stmt.parallel:
-        return changed(stmt, parallel=False)
+        return with_fields(stmt, parallel=False)
     return swap_values(stmt, _NUMBER) if isinstance(stmt, View) else stmt

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from schedlang.expr.dtypes import itemsize
-from schedlang.ir.nodes import Buffer, changed
+from schedlang.ir.nodes import Buffer, with_fields
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Alloc, Array, Body, Function, Stmt
 from schedlang.machine.passes.job import Job
@@ -44,7 +44,7 @@ def _in_function(function: Function) -> Function:
             stack.add(array)
             if once:
                 shared.add(array)
-    return changed(function, body=_placed(_hoist(function.body, shared), stack))
+    return with_fields(function, body=_placed(_hoist(function.body, shared), stack))
 
 
 def _hoist(body: Body, shared: set[Array]) -> Body:
@@ -95,5 +95,5 @@ def _placed(body: Body, stack: set[Array]) -> Body:
 
 def _placed_in(stmt: Stmt, stack: set[Array]) -> Stmt:
     if isinstance(stmt, Alloc) and stmt.place is None:
-        return changed(stmt, place="stack" if stmt.array in stack else "heap")
+        return with_fields(stmt, place="stack" if stmt.array in stack else "heap")
     return with_bodies(stmt, lambda body: _placed(body, stack))

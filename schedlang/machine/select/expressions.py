@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from schedlang.expr import dtypes
-from schedlang.expr.bfloat import converted
+from schedlang.expr.bfloat import convert_values
 from schedlang.expr.choices import DEEPEST_CHOICES, in_parts
 from schedlang.expr.functions import FUNCTIONS
 from schedlang.expr.lazy import is_both, is_choice, regions_of
@@ -174,7 +174,7 @@ class Evaluation:
             return self.owner.reg(node)
         if isinstance(node, Const):
             short = node.dtype in dtypes.SHORT_FLOATS
-            value = float(converted(node.value, node.dtype)) if short else node.value
+            value = float(convert_values(node.value, node.dtype)) if short else node.value
             return Num(value, Type(node.dtype))
         if isinstance(node, LoadExpr):
             return self._load(node)
@@ -420,7 +420,7 @@ def _lanes(*operands: Value) -> int:
 
 def _register_type(kind: Type) -> Type:
     """Return the type that a value is computed in: float32 for short floats."""
-    return Type(dtypes.computed(kind.dtype), kind.lanes)
+    return Type(dtypes.register_dtype(kind.dtype), kind.lanes)
 
 
 def _rounded(value: Value, made: Type) -> Value:

@@ -30,7 +30,7 @@ from schedlang.ir.nodes import (
     Strips,
 )
 from schedlang.ir.numbers import number_of
-from schedlang.ir.trimmed import trimmed
+from schedlang.ir.trimmed import trim_loop
 from schedlang.machine import nodes as machine
 from schedlang.machine.identifiers import Names, short_name
 from schedlang.machine.loops.functions import becomes_function
@@ -220,7 +220,7 @@ class Statements:
         self.stores.write_sums(sums)
 
     def plain(self, loop: For, context: Context, unrolled: bool = False) -> None:
-        trim, index = trimmed(loop), self.evaluator.reg(loop.axis)
+        trim, index = trim_loop(loop), self.evaluator.reg(loop.axis)
         start = self.end(trim.start, f"{index.name}_start", context)
         stop = self.end(trim.stop, f"{index.name}_stop", context)
         function = becomes_function(loop)

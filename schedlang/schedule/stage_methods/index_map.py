@@ -6,7 +6,7 @@ import inspect
 from typing import Any
 
 from schedlang.schedule.refuse import refuse
-from schedlang.state.primitives.arguments import names, shown
+from schedlang.state.primitives.arguments import names, text_of
 from schedlang.state.primitives.storage import ROWS, TRANSFORM
 from schedlang.state.state import Stage
 
@@ -18,7 +18,7 @@ def map_indices(index_map: Any, stage: Stage) -> tuple[Any, ...]:
         refuse(asked, f"{stage.name} is a scan, {ROWS}", TRANSFORM)
     if not callable(index_map):
         hint = "Write e.g. lambda i, j: (j // 16, i, j % 16)."
-        refuse(asked, f"the index map must be a function, not {shown(index_map)}", hint)
+        refuse(asked, f"the index map must be a function, not {text_of(index_map)}", hint)
     try:
         inspect.signature(index_map).bind(*axes)
     except TypeError:

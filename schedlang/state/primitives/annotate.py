@@ -18,8 +18,8 @@ from schedlang.state.primitives.arguments import (
     count,
     leaf_position,
     names,
-    shown,
     shown_thread,
+    text_of,
     update_axis,
 )
 from schedlang.state.primitives.conflicts import without_conflict
@@ -114,7 +114,7 @@ def _refuse_reduction(state: State, stage: Stage, axis: Axis, what: str) -> None
 
 
 def _pieces(axis: Axis, what: str) -> str:
-    """Return the argument by which a split leaves an axis in the form of partial results.
+    """Return the argument of a split that leaves an axis in the form of partial results.
 
     These are as many as the lanes of a vector, or as the parts of a loop for threads.
     """
@@ -262,13 +262,13 @@ def pragma(state: State, stage: Stage, axis: Axis, name: str, value: Any = None)
     if hasattr(value, "__index__") and not isinstance(value, (bool, Expr)):
         value = int(value)
     if not isinstance(value, (type(None), bool, int, float, str)):
-        refuse(f"the value {shown(value)} is neither a number nor a string", VALUES)
+        refuse(f"the value {text_of(value)} is neither a number nor a string", VALUES)
     if isinstance(value, float) and not math.isfinite(value):
         refuse(f"the value {value} is not finite", VALUES)
     if isinstance(value, str) and not value.isprintable():
-        refuse(f"the value {shown(value)} is not one line of printable text", VALUES)
+        refuse(f"the value {text_of(value)} is not one line of printable text", VALUES)
     if name in EFFECTIVE and value is not None:
-        refuse(f"{name!r} takes no value", f"Leave out {shown(value)}.")
+        refuse(f"{name!r} takes no value", f"Leave out {text_of(value)}.")
     if name in EFFECTIVE and isinstance(stage.attach, Inline):
         lacks = "stores nothing" if name == NONTEMPORAL else "has no loops"
         refuse(
@@ -343,12 +343,12 @@ def prefetch(
     touched = (t for s in (stage, *behind) for t in (*s.op.input_tensors, *s.outputs))
     if not any(t is tensor for t in touched):
         read = names(stage.op.input_tensors) or "nothing"
-        why = f"neither {stage.name} nor the stages it reads use {shown(tensor)}"
+        why = f"neither {stage.name} nor the stages it reads use {text_of(tensor)}"
         refuse(why, f"It reads {read} and writes {names(stage.outputs)}.")
     producer = state.of(tensor)
     if producer is not None and isinstance(producer.attach, Inline):
         refuse(
-            f"{shown(tensor)} is inlined, so that nothing is stored to prefetch",
+            f"{text_of(tensor)} is inlined, so that nothing is stored to prefetch",
             f"Prefetch what it reads: {names(producer.op.input_tensors)}.",
         )
     ahead = count(offset, "offset", 0)

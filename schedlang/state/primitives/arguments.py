@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from schedlang.compute.tensor import ScanOp, divide_whole
-from schedlang.errors import shown, subscript
+from schedlang.errors import subscript, text_of
 from schedlang.expr.nodes import Axis, Const, Expr
 from schedlang.state.primitives.refusal import refuse
 from schedlang.state.relations import parts, sources
@@ -18,11 +18,11 @@ LARGEST = 2**62
 def shown_thread(thread: object) -> str:
     """Return the text of a thread in a call of ``bind``: a thread axis is shown by its tag."""
     tag = getattr(thread, "tag", "") if isinstance(thread, Axis) else thread
-    return shown(thread) if isinstance(thread, Axis) and not tag else repr(tag)
+    return text_of(thread) if isinstance(thread, Axis) and not tag else repr(tag)
 
 
 def names(values: Iterable[object]) -> str:
-    return ", ".join(shown(v) for v in values)
+    return ", ".join(text_of(v) for v in values)
 
 
 def count(value: Any, what: str, least: int = 1, hint: str = "") -> int:
@@ -30,14 +30,14 @@ def count(value: Any, what: str, least: int = 1, hint: str = "") -> int:
     if isinstance(value, Expr) and not isinstance(value, Const):
         refuse(f"{what} is {value}, which is known only at run time", "Give an integer.")
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        why = f"{what} is {shown(value)}, but must be an integer{divide_whole(value)}"
+        why = f"{what} is {text_of(value)}, but must be an integer{divide_whole(value)}"
         refuse(why)
     number = int(value)
     if number < least:
         refuse(f"{what} is {number}, but must be {least} or more", hint)
     if number >= LARGEST:
         refuse(
-            f"{what} is {shown(number)}: offsets would overflow 64-bit integers",
+            f"{what} is {text_of(number)}: offsets would overflow 64-bit integers",
             f"Use a smaller {what}.",
         )
     return number
@@ -47,7 +47,7 @@ def leaf_position(state: State, stage: Stage, axis: object) -> int:
     """Return the position of ``axis`` among the loops of ``stage``; refuse if it has none."""
     if not isinstance(axis, Axis):
         hint = f"The loops of {stage.name}: {_loops(stage)}.{_axis_suggestion(stage, axis)}"
-        refuse(f"{shown(axis)} is not an axis", hint)
+        refuse(f"{text_of(axis)} is not an axis", hint)
     for position, leaf in enumerate(stage.leaf):
         if leaf is axis:
             return position

@@ -17,7 +17,7 @@ from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
 from schedlang.language.construct import select
 from schedlang.state.plan import Dim, Peel, Threads, make_plan
-from schedlang.state.primitives.arguments import leaf_position, names, shown
+from schedlang.state.primitives.arguments import leaf_position, names, text_of
 from schedlang.state.primitives.conflicts import with_prefetches
 from schedlang.state.primitives.primitive import Primitive
 from schedlang.state.primitives.refusal import refuse
@@ -192,11 +192,11 @@ def rfactor(state: State, stage: Stage, axis: Axis, factor_axis: int = 0) -> Res
         reduced = names(stage.reduce_leaves)
         refuse(f"{axis.name} is a data axis", f"Factor one of {reduced}.", state, axis)
     if isinstance(factor_axis, (bool, Expr)) or not hasattr(factor_axis, "__index__"):
-        refuse(f"factor_axis is {shown(factor_axis)}, but must be an integer")
+        refuse(f"factor_axis is {text_of(factor_axis)}, but must be an integer")
     place, last = int(factor_axis), len(op.axis)
     if not -last - 1 <= place <= last:
         refuse(
-            f"factor_axis={shown(place)} is out of range for {stage.name}",
+            f"factor_axis={text_of(place)} is out of range for {stage.name}",
             f"Use a position from 0 to {last}, or -1 for the last one.",
         )
     place = place if place >= 0 else place + last + 1

@@ -14,7 +14,7 @@ from schedlang.state.placement import (
     place,
     places_text,
 )
-from schedlang.state.primitives.arguments import leaf_position, shown
+from schedlang.state.primitives.arguments import leaf_position, text_of
 from schedlang.state.primitives.conflicts import (
     check_fixed_extents,
     with_prefetches,
@@ -81,7 +81,7 @@ def compute_at(state: State, stage: Stage, parent: Any, axis: Axis) -> Result:
 
 def _parent(parent: Any) -> Stage:
     if not isinstance(parent, Stage):
-        why = f"{shown(parent)} is not a stage of this schedule, so it has no loops"
+        why = f"{text_of(parent)} is not a stage of this schedule, so it has no loops"
         refuse(why, "Give a stage that reads this one.")
     return parent
 

@@ -16,7 +16,7 @@ from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
 from schedlang.language.construct import as_expr
 from schedlang.state.layout import Part, incomplete, part_of, stored_extents, whole_dims
-from schedlang.state.primitives.arguments import count, names, shown
+from schedlang.state.primitives.arguments import count, names, text_of
 from schedlang.state.primitives.primitive import Primitive
 from schedlang.state.primitives.refusal import refuse
 from schedlang.state.state import SCOPES, Inline, Result, Stage, State
@@ -32,7 +32,7 @@ def set_scope(state: State, stage: Stage, scope: str) -> Result:
         refuse(
             f"{stage.name} is an output, which is stored in global memory",
             f"Compute it in {scope!r} first: s.cache_write({stage.name}, {scope!r}).",
-        )  # fmt: skip
+        )
     return state.updated(stage.with_(scope=scope)), None
 
 
@@ -46,25 +46,26 @@ def storage_align(state: State, stage: Stage, axis: Axis, factor: Any, offset: A
         refuse(f"{stage.name} is a scan, {ROWS}", "Align a stage that its update reads.")
     if not any(a is axis for a in stage.op.axis):
         hint = f"Its dimensions: {names(stage.op.axis) or 'none'}."
-        refuse(f"{shown(axis)} is not a dimension of {stage.name}", hint)
+        refuse(f"{text_of(axis)} is not a dimension of {stage.name}", hint)
     unit, shift = count(factor, "factor"), count(offset, "offset", 0)
     if shift >= unit:
         refuse(f"offset {shift} is not less than factor {unit}", "Use a smaller offset.")
     if unit > WIDEST:
-        refuse(f"strides that are multiples of {unit} elements would waste memory",
-               f"Use a factor of {WIDEST} or less.")  # fmt: skip
+        refuse(
+            f"strides that are multiples of {unit} elements would waste memory",
+            f"Use a factor of {WIDEST} or less.",
+        )
     if state.is_output(stage):
         refuse(
             f"{stage.name} is an output, whose layout the caller chooses",
             "Align an intermediate stage, or one made by cache_read or cache_write.",
-        )  # fmt: skip
+        )
     whole = whole_dims(stage.layout, len(stage.op.axis))
     if stage.layout and whole[_position(stage, axis)] is None:
         refuse(
-            f"transform_layout divided {axis.name}, so {axis.name} is no dimension in "
-                   f"memory",
+            f"transform_layout divided {axis.name}, so {axis.name} is no dimension in memory",
             f"Align an undivided dimension, or keep {axis.name} whole in transform_layout.",
-        )  # fmt: skip
+        )
     align = {**stage.align, axis: (unit, shift)}
     return state.updated(stage.with_(align=align)), None
 
@@ -81,23 +82,25 @@ def transform_layout(state: State, stage: Stage, indices: tuple[Any, ...]) -> Re
         refuse(
             f"{stage.name} is an output, whose layout the caller chooses",
             "Transform an intermediate stage, or one made by cache_read or cache_write.",
-        )  # fmt: skip
+        )
     parts: list[Part] = []
     if not isinstance(indices, tuple):
         refuse(
-            f"the indices are {shown(indices)}, but must be a tuple of expressions",
+            f"the indices are {text_of(indices)}, but must be a tuple of expressions",
             f"Write them over the dimensions: {names(axes) or 'none'}.",
-        )  # fmt: skip
+        )
     for index in indices:
         part = part_of(index, axes) if isinstance(index, Expr) else None
         if part is None:
             refuse(
-                f"{shown(index)} is not a part of one dimension",
+                f"{text_of(index)} is not a part of one dimension",
                 f"Use a dimension d ({names(axes)}), d//n or d%n, where n is a constant.",
-            )  # fmt: skip
+            )
         if max(part.divisor, part.modulus) > WIDEST:
-            refuse(f"parts of {max(part.divisor, part.modulus)} elements would waste "
-                   "memory", f"Use constants of {WIDEST} or less.")  # fmt: skip
+            refuse(
+                f"parts of {max(part.divisor, part.modulus)} elements would waste memory",
+                f"Use constants of {WIDEST} or less.",
+            )
         parts.append(part)
     missing = incomplete(tuple(parts), len(axes))
     if missing is not None:
@@ -105,19 +108,19 @@ def transform_layout(state: State, stage: Stage, indices: tuple[Any, ...]) -> Re
         refuse(
             f"its parts of {name} do not tell each value of {name} exactly once",
             f"Use {name} itself, or {name}//n and {name}%n with the same n.",
-        )  # fmt: skip
+        )
     extents = stored_extents(tuple(parts), [to_lin(a.extent) for a in axes], Ranges())
     stored = prod(e.const for e in extents if e.const is not None)
     if stored >= LARGEST_BYTES // 8:
         refuse(
             f"it would store {stored} elements, whose offsets overflow 64-bit integers",
             "Use smaller constants, or a smaller tensor.",
-        )  # fmt: skip
+        )
     if stage.align:
         refuse(
             f"{stage.name} has a storage_align, which applies to its present dimensions",
             "Transform the layout first, then align one of the new dimensions.",
-        )  # fmt: skip
+        )
     return state.updated(stage.with_(layout=tuple(parts))), None
 
 
@@ -126,12 +129,12 @@ def double_buffer(state: State, stage: Stage) -> Result:
         refuse(
             f"{stage.name} is an output, which the caller allocates",
             "Double-buffer a stage that is computed inside a loop.",
-        )  # fmt: skip
+        )
     if isinstance(stage.attach, Inline):
         refuse(
             f"{stage.name} is inlined and has no buffer",
             f"Call {subscript(stage.name)}.compute_root() or compute_at first.",
-        )  # fmt: skip
+        )
     return state.updated(stage.with_(double_buffer=True)), None
 
 
@@ -139,7 +142,7 @@ def set_store_predicate(state: State, stage: Stage, predicate: Any) -> Result:
     try:
         cond = as_expr(predicate)
     except SchedlangError:
-        refuse(f"{shown(predicate)} is not an expression", "Compare axes, e.g. tx == 0.")
+        refuse(f"{text_of(predicate)} is not an expression", "Compare axes, e.g. tx == 0.")
     if cond.dtype != "bool":
         refuse(f"a predicate is bool, not {cond.dtype}", "Write a comparison, e.g. tx == 0.")
     if stage.is_scan or isinstance(stage.attach, Inline):
@@ -147,29 +150,29 @@ def set_store_predicate(state: State, stage: Stage, predicate: Any) -> Result:
         refuse(
             f"{stage.name} is {what} and stores nothing itself",
             "Set the predicate on a stage that stores its elements.",
-        )  # fmt: skip
+        )
     if isinstance(stage.op, ComputeOp) and stage.op.destination is not None:
         refuse(
             f"{stage.name} is a scatter, whose updates are needed wherever they go",
             "Leave updates out with where=... of sl.scatter.",
-        )  # fmt: skip
+        )
     own, sizes = {*stage.leaf, *stage.roots}, variables(state.outputs)
     for node in postorder([cond]):
         if isinstance(node, Read):
             refuse(
-                f"it reads {node.tensor.name}, but a predicate may use only loops and "
-                "threads", "Write conditions on values in the computation, with sl.select.",
-            )  # fmt: skip
+                f"it reads {node.tensor.name}, but a predicate may use only loops and threads",
+                "Write conditions on values in the computation, with sl.select.",
+            )
         if isinstance(node, Axis) and not node.tag and node not in own:
             refuse(
                 f"{node.name} is neither a loop of {stage.name} nor a thread axis",
                 f"The loops of {stage.name}: {names(stage.leaf)}.",
-            )  # fmt: skip
+            )
         if isinstance(node, Var) and not any(v is node for v in sizes):
             refuse(
                 f"{node.name} is not a size of this computation",
                 f"Use its sizes ({names(sizes) or 'it has none'}), loops and thread axes.",
-            )  # fmt: skip
+            )
     return state.updated(stage.with_(predicate=cond)), None
 
 

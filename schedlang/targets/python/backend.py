@@ -1,4 +1,4 @@
-"""``target="python"``: the file of the CPU runs as it is, under a debugger."""
+"""``target="python"``: the file of the CPU runs uncompiled, under a debugger."""
 
 from __future__ import annotations
 

@@ -275,8 +275,7 @@ def cumsum(data: Any, axis: Any = None, dtype: Any = None, exclusive: Any = None
     """Return running sums along ``axis``, or of all elements in a row.
 
     The dtype is the dtype of ``data`` unless ``dtype`` is given. With ``exclusive`` an element does
-    not
-    count in its own sum. It is a scan, whose axis is not parallel.
+    not count in its own sum. It is a scan, whose axis is not parallel.
 
     >>> import numpy as np, schedlang as sl
     >>> A = sl.placeholder((3,), "int32", name="A")

@@ -1,4 +1,4 @@
-"""Reductions of tensors over dimensions. They keep the dtype, as te's reductions do."""
+"""Reductions of tensors over dimensions. They keep the dtype, like te's reductions."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Any
 from schedlang.arrays.choices import copy
 from schedlang.arrays.naming import as_stage, automatic_name, mark_automatic
 from schedlang.arrays.stages import data_axes
-from schedlang.compute.define import defined
+from schedlang.compute.define import define
 from schedlang.compute.tensor import Shape, Tensor
 from schedlang.errors import ComputeError, ComputeTypeError
 from schedlang.expr import dtypes
@@ -23,7 +23,7 @@ def compute(
     The stage is called ``word``, unless ``sl.named`` names it. ``names`` are the names of the axes.
     """
     axes = data_axes(shape, names)
-    result = defined(automatic_name(word), axes, element(*axes))
+    result = define(automatic_name(word), axes, element(*axes))
     mark_automatic(result[0] if isinstance(result, tuple) else result)
     return result
 

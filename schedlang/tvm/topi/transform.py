@@ -198,10 +198,10 @@ def strided_slice(
 ) -> Tensor:
     """Return ``a[begin:end:strides]`` of the first dimensions, or of those that ``axes`` names.
 
-    The numbers are as in Python's slices: negative ones count from the end, ends beyond a
-    dimension are cut. ``None`` is the default end, ``strides`` are 1 by default. With
-    ``slice_mode="size"``, ``end`` is the number of elements, -1 for all that are left, and strides
-    have no effect. ``assume_inbound`` has none.
+    The numbers are as in Python's slices: negative ones count from the end, ends beyond a dimension
+    are cut. ``None`` is the default end, ``strides`` are 1 by default. With ``slice_mode="size"``,
+    ``end`` is the number of elements, -1 for all that are left, and strides have no effect.
+    ``assume_inbound`` has none.
 
     >>> import schedlang as sl
     >>> strided_slice(sl.placeholder((8, 9), name="A"), [1, -1], [8, 0], [2, -2])

@@ -27,7 +27,7 @@ def conv(
 ) -> Tensor:
     _check(call, x, w, b, kernel_shape)
     slid = windows(call, x.shape[2:], w.shape[2:], strides, dilations, pads, auto_pad)
-    wide = dtypes.computed(x.dtype)
+    wide = dtypes.register_dtype(x.dtype)
     convolved = convolve(x, w, slid.strides, slid.pads, slid.dilations, group, wide)
     return call.biased(convolved, as_column(b, x.ndim - 2), x.dtype)
 
@@ -87,7 +87,7 @@ def conv_transpose(
             f"of {count} dimensions it has no form here with {group} groups",
             "Export the model with a transposed convolution of two dimensions.",
         )
-    wide = dtypes.computed(x.dtype)
+    wide = dtypes.register_dtype(x.dtype)
     convolved = convolve_transposed(x, weights, slid.strides, widths, extra, group, wide)
     return call.biased(convolved, as_column(b, count), x.dtype)
 

@@ -181,7 +181,7 @@ def lp_normalization(call: Call, input: Floats, *, axis: int = -1, p: int = 2) -
 
 
 def mean_variance(call: Call, x: Floats, *, axes: list[int] | None = None) -> Tensor:
-    """The deviation has 1e-9 added, as ONNX's own definition has."""
+    """The deviation has 1e-9 added, as in ONNX's own definition."""
     over = tuple([0, 2, 3] if axes is None else axes)
     means = topi.mean(x, over, True)
     squares = topi.mean(array("squares", lambda v, m: (v - m) * (v - m), x, means), over, True)

@@ -21,7 +21,7 @@ def matmul(call: Call, a: Tensor, b: Tensor) -> Tensor:
         raise call.refused("one of its inputs is a scalar")
     left = expand_dims(a, 0) if a.ndim == 1 else a
     right = expand_dims(b, 1) if b.ndim == 1 else b
-    product = call.main(topi.nn.matmul(left, right, None, dtypes.computed(a.dtype)))
+    product = call.main(topi.nn.matmul(left, right, None, dtypes.register_dtype(a.dtype)))
     rounded = cast_to(product, a.dtype)
     gone = tuple(k for k, t in ((-2, a), (-1, b)) if t.ndim == 1)
     return squeeze(rounded, gone) if gone else rounded
@@ -42,7 +42,7 @@ def gemm(
     check_dtypes(call, a, b, *([] if c is None else [c]))
     if a.ndim != 2 or b.ndim != 2:
         raise call.refused(f"its inputs have {a.ndim} and {b.ndim} dimensions, and matrices two")
-    wide = dtypes.computed(a.dtype)
+    wide = dtypes.register_dtype(a.dtype)
     if transB and not transA:
         product = call.main(topi.nn.dense(a, b, None, wide))
     else:

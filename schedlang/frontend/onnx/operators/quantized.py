@@ -45,7 +45,7 @@ def quantize(
         cast_to(scale, wide),
     )
     # a sum of 16 bits would not hold each integer of 16 bits
-    whole = cast_to(divided, dtypes.computed(wide))
+    whole = cast_to(divided, dtypes.register_dtype(wide))
     if y_zero_point is not None:
         zero = _along(call, y_zero_point, x, axis, block_size)
         whole = array("shifted", lambda v, z: binary("+", v, cast(z, v.dtype)), whole, zero)
@@ -66,7 +66,7 @@ def dequantize(
     if not dtypes.is_integer(x.dtype):
         raise call.refused(f"its input is {x.dtype}, not an integer")
     dtype = _type(call, output_dtype, "output_dtype") if output_dtype else x_scale.dtype
-    wide = dtypes.computed(x_scale.dtype)
+    wide = dtypes.register_dtype(x_scale.dtype)
     values = cast_to(x, wide)
     if x_zero_point is not None:
         if x_zero_point.dtype != x.dtype:

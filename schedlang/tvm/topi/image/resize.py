@@ -139,14 +139,13 @@ def resize2d(
     ``"round_prefer_ceil"``, ``"floor"`` or ``"ceil"``; by default ``"round"`` with aligned corners,
     else ``"floor"``. Pixels outside are those at the edge. Cubic weights have the parameter
     ``bicubic_alpha`` (Keys, 1981); with ``bicubic_exclude`` the weights of pixels outside are 0 and
-    the
-    others sum to 1. ``layout`` has ``H`` and ``W``, such as ``"NHWC"`` or ``"NCHW16c"``.
+    the others sum to 1. ``layout`` has ``H`` and ``W``, such as ``"NHWC"`` or ``"NCHW16c"``.
 
     Interpolation is in float32, or float64 for float64, along one dimension after the other, in a
-    stage each. The result is cast to ``out_dtype``, by default the dtype of ``data``.
-    ``roi``, for ``"tf_crop_and_resize"``, is refused; ``extrapolation_value`` and ``output_shape``
-    have no effect. ``scales`` has a number, or a :class:`~fractions.Fraction`, for each dimension:
-    with these, ``out`` above is ``n * scale``, which may be no integer, as in ONNX's Resize.
+    stage each. The result is cast to ``out_dtype``, by default the dtype of ``data``. ``roi``, for
+    ``"tf_crop_and_resize"``, is refused; ``extrapolation_value`` and ``output_shape`` have no
+    effect. ``scales`` has a number, or a :class:`~fractions.Fraction`, for each dimension: with
+    these, ``out`` above is ``n * scale``, which may be no integer, as in ONNX's Resize.
 
     >>> import schedlang as sl
     >>> A = sl.placeholder((1, 3, 10, 12), name="A")

@@ -42,10 +42,10 @@ def batch_norm(
 ) -> list[Tensor]:
     """Return ``[out, moving_mean, moving_var]``, with ``data`` normalized by given statistics.
 
-    ``out`` is ``data * a[c] + b[c]``, where c is the index of dimension ``axis`` (1),
-    ``a = gamma / sqrt(moving_var + epsilon)`` and ``b = beta - moving_mean * a`` are stages of
-    their own, and ``epsilon`` is 1e-5. Without ``scale``, gamma counts as 1, and without
-    ``center`` beta as 0. The statistics are returned as they are. Training is refused.
+    ``out`` is ``data * a[c] + b[c]``, where c is the index of dimension ``axis`` (1), ``a = gamma /
+    sqrt(moving_var + epsilon)`` and ``b = beta - moving_mean * a`` are stages of their own, and
+    ``epsilon`` is 1e-5. Without ``scale``, gamma counts as 1, and without ``center`` beta as 0. The
+    statistics are returned unchanged. Training is refused.
 
     >>> import schedlang as sl
     >>> A = sl.placeholder((2, 3, 4, 4), name="A")

@@ -155,8 +155,8 @@ def sparse_dense(
     """Return ``dense_data[m, k]`` by the transpose of a sparse matrix ``[n, k]``, as ``[m, n]``.
 
     The sparse matrix is given by its elements, their columns, and the ends of its rows. With
-    ``sparse_lhs``, the sparse ``[n, k]`` is multiplied by the transpose of
-    ``dense_data[m, k]``, ``[n, m]``. Columns must lie in ``0..k``; ``sl.assume`` has them checked.
+    ``sparse_lhs``, the sparse ``[n, k]`` is multiplied by the transpose of ``dense_data[m, k]``,
+    ``[n, m]``. Columns must lie in ``0..k``; ``sl.assume`` has them checked.
 
     >>> import schedlang as sl
     >>> A, W = sl.placeholder((3, 4), name="A"), placeholder((5, 4), name="W")
