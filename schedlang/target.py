@@ -165,7 +165,8 @@ class Target(_Fields):
         count = _checked_number(facts, "vector_registers", vector_registers)
         at_once = _checked_number(facts, "datapath_bytes", datapath_bytes)
         caches = _checked_caches(facts.name, caches)
-        wide, count = wide or facts.vector_bytes, count or facts.vector_registers
+        wide = wide or facts.vector_bytes or int(not facts.vectors)
+        count = count or facts.vector_registers
         width, registers = host_vectors()
         own = wide in (0, width)
         if not own:

@@ -21,14 +21,16 @@ class Facts:
     """The facts about every target of one kind.
 
     ``name`` is what ``target=`` takes, with te's ``spellings`` of it. ``backend`` is where the
-    class stands that builds its kernels, as ``"module:name"``; it is empty for a target that is
-    given as an object, which builds them itself.
+    class stands that builds its kernels, as ``"module:name"``. A target that is given as an object
+    builds its kernels itself, so nobody reads its ``backend``.
 
     Loops:
 
     * ``binds_threads``: loops are bound to blocks and threads, whose nest becomes a program of
       kernels. Elsewhere loops run as they stand, parallel ones on the threads of a CPU.
-    * ``vectors``: a vectorized loop becomes vectors; otherwise it is a loop.
+    * ``vectors``: a vectorized loop becomes vectors; otherwise it is a loop, and a vector register
+      of the target is taken to have one element.
+    * ``threads``: a parallel loop runs on several threads; otherwise it is a loop.
     * ``vector_arithmetic``: vectors compute, also under a condition for each lane; otherwise they
       only move aligned pieces of memory, and sums are kept in scalar registers.
     * ``vector_bytes`` and ``vector_registers``: the defaults of :class:`~schedlang.Target`, 0 for
@@ -39,7 +41,7 @@ class Facts:
     Files and kernels:
 
     * ``language`` of the file, and ``interpreted`` if it runs without compilation.
-    * ``openmp``: parallel loops run on OpenMP's threads, not on numba's.
+    * ``openmp``: the threads of parallel loops are OpenMP's, not numba's.
     * ``saved``: a saved kernel or network runs without schedlang.
     * ``emulates``: the kind of whose kernels a saved network is; "" if they are its own.
     * ``symbols``: the functions of a kernel can be named in a profiler's map of this process.
@@ -70,6 +72,7 @@ class Facts:
     spellings: tuple[str, ...] = ()
     binds_threads: bool = False
     vectors: bool = True
+    threads: bool = True
     vector_arithmetic: bool = True
     vector_bytes: int = 0
     vector_registers: int = 0

@@ -79,7 +79,10 @@ def parse_target(text: Any) -> tuple[Facts, str | None, HasFacts | None]:
     own = None if first in SPELLINGS else installed_target(first)
     facts = KINDS.get(SPELLINGS.get(first, "")) if own is None else own.facts
     if facts is None:
-        raise BuildError(f"unknown target {text!r}: choose {choices()}")
+        raise BuildError(
+            f"unknown target {text!r}: choose {choices()}. A package brings a target by an entry "
+            "point in the group schedlang.targets, once it is installed"
+        )
     arch = None
     for word, value in _options(words[1:]):
         option = word.lstrip("-")

@@ -7,21 +7,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from schedlang.machine.nest import MachineNest
-from schedlang.machine.passes.serial import serial
-from schedlang.targets import CBackend, Lowered, Request
+from schedlang.targets import CBackend
 
 
 class Scalar(CBackend):
     """C without vectors and threads: vectorized loops are loops, and so are parallel ones."""
 
     facts = replace(
-        CBackend.facts, name="scalar", backend="", vectors=False, vector_bytes=1,
-        vector_registers=16, openmp=False, measured_as="scalar",
+        CBackend.facts, name="scalar", vectors=False, threads=False, vector_registers=16,
+        measured_as="scalar",
     )  # fmt: skip
-
-    def machine(self, request: Request[Lowered]) -> MachineNest:
-        return serial(super().machine(request))
 
 
 __all__ = ["Scalar"]

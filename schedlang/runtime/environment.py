@@ -48,6 +48,8 @@ def threads_of(target: Target) -> int:
 
     They are numba's, which ``numba.set_num_threads`` changes, or OpenMP's for C.
     """
+    if not target.facts.threads:
+        return 1
     if target.facts.openmp:
         first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
         return int(first) if first.isascii() and first.isdigit() and int(first) else cores()

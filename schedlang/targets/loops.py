@@ -41,7 +41,8 @@ class PrintedBackend(Backend[L]):
         """Return the machine nest, which passes of the target's own may change."""
         loops, host = request.lowered.loops, self.host(request.target)
         names_taken, fastmath = self.taken(loops), request.options.fastmath
-        return machine_nest(loops, host, request.public, names_taken, fastmath)
+        nest = machine_nest(loops, host, request.public, names_taken, fastmath)
+        return nest if self.facts.threads else serial(nest)
 
     def reserved(self, names: Iterable[str]) -> Sequence[str]:
         """Return the names that no function of the file may have: the unsafe ones of ``names``."""
