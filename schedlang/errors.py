@@ -202,6 +202,13 @@ class CacheWarning(UserWarning):
     """
 
 
+class CompilerWarning(UserWarning):
+    """numba compiles a kernel that LLVM should compile from the machine nest.
+
+    Results do not depend on it.
+    """
+
+
 class PlainScheduleWarning(UserWarning):
     """The tactics made no schedule of a computation, so that it has a plain one, which is slow."""
 

@@ -33,9 +33,10 @@ OWN = ("runtime/numba_", "intrinsics/", "runtime/nvidia.py", "runtime/cuda_graph
 # the methods that the classes of the adapter override or call
 METHODS = {
     inside.JITCodeLibrary: [
-        "_finalize_dynamic_globals", "_finalize_final_module", "_get_module_for_linking",
-        "_optimize_final_module", "_set_compiled_object", "enable_object_caching",
-        "get_pointer_to_function",
+        "_finalize_dynamic_globals", "_finalize_final_module", "_get_compiled_object",
+        "_get_module_for_linking", "_optimize_final_module", "_optimize_functions",
+        "_set_compiled_object", "add_ir_module", "create_ir_module", "enable_object_caching",
+        "finalize", "get_asm_str", "get_pointer_to_function",
     ],
     inside.CompilerBase: ["compile_extra", "define_pipelines"],
     inside.Lower: ["setup_function"],

@@ -73,7 +73,7 @@ def test_the_map_is_written_where_perf_looks_and_follows_no_link(
     link.symlink_to(other)
     monkeypatch.setattr(perf_map, "map_path", lambda: str(link))
     with pytest.raises(BuildError, match="SCHEDLANG_PERF_MAP: cannot write .*perf.map: "):
-        perf_map.add_to_map(kernel().compile().unchecked, ["mapped_kernel"])
+        perf_map.add_to_map(perf_map.codes_of(kernel().compile().unchecked), ["mapped_kernel"])
     assert other.read_text() == "mine"
 
 

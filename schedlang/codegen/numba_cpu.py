@@ -33,7 +33,7 @@ def source_of(nest: MachineNest, public: str) -> Source:
     """Return ``nest`` as the functions of a file whose public function is ``public``."""
     printer = NumbaPrinter(nest.texts)
     functions: list[tuple[Line, ...]] = []
-    equal = _equal_to(nest)
+    equal = equal_functions(nest)
     for function in nest.functions:
         if function.name in equal:
             text = f"{function.name} = {equal[function.name]}"
@@ -54,7 +54,7 @@ def source_of(nest: MachineNest, public: str) -> Source:
     )
 
 
-def _equal_to(nest: MachineNest) -> dict[str, str]:
+def equal_functions(nest: MachineNest) -> dict[str, str]:
     """Return the first function that differs in names alone, for those that have one before them.
 
     numba compiles it for all of them.

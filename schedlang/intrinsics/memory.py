@@ -13,7 +13,6 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.core.cpu import CPUContext
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
@@ -40,7 +39,7 @@ def from_memory(
 
     It also aligns the stack of a CPU function that loads vectors, since they may spill there.
     """
-    if isinstance(ty, Vec) and isinstance(context, CPUContext):
+    if isinstance(ty, Vec) and not builder.module.triple.startswith("nvptx"):
         align_spills(builder)
     if half:
         return loaded_half(builder, raw)

@@ -34,7 +34,7 @@ WRAPPING = {o.symbol: o.wrapping for o in OPERATORS.values() if o.wrapping}
 # the integer dtypes whose scalars numba computes in a wider one
 _NARROW = frozenset(d for d in dtypes.DTYPES if dtypes.is_integer(d) and dtypes.itemsize(d) < 8)
 # the functions that round to short floats
-_SHORT = {"float16": "half", "bfloat16": "bfloat"}
+SHORT = {"float16": "half", "bfloat16": "bfloat"}
 _TIGHT = ("*", "//", "%")
 _NOT, _AND = 2, 2
 _CONDITIONAL = LOWEST + 1
@@ -137,8 +137,8 @@ class Printer:
 
     def typed(self, dtype: str, inner: str) -> str:
         """Return ``inner`` converted to ``dtype``."""
-        if dtype in _SHORT:
-            return f"{self.use(_SHORT[dtype])}({inner})"
+        if dtype in SHORT:
+            return f"{self.use(SHORT[dtype])}({inner})"
         return f"{self.use('boolean' if dtype == 'bool' else dtype)}({inner})"
 
     def store(self, stmt: Store) -> str:
@@ -195,12 +195,12 @@ class Printer:
 
     def _cast(self, value: Cast) -> Text:
         a, source, dtype = self.text(value.a), value.a.type.dtype, value.type.dtype
-        if source in _SHORT and dtype == "float32":
+        if source in SHORT and dtype == "float32":
             # short floats are held as float32
             return a
-        if dtype in _SHORT:
+        if dtype in SHORT:
             exact = dtypes.register_dtype(source) == "float32"
-            name = self.use(_SHORT[dtype] if exact else f"{_SHORT[dtype]}_from")
+            name = self.use(SHORT[dtype] if exact else f"{SHORT[dtype]}_from")
             return Text(f"{name}({a.text})", ATOM, a.depth)
         return Text(self.typed(dtype, a.text), ATOM, a.depth + 1)
 

@@ -15,6 +15,8 @@ at each level, from the nest to machine code, are in ``levels.py``.
   steps among threads that start once. ``numba_cache.py`` loads machine code without the compiler.
   All of them take what they need of numba's inside from ``numba_internals.py``, into which no other
   module reaches.
+* **LLVM alone.** ``llvm_kernel.py`` is a kernel whose machine nest LLVM compiles, by the package
+  ``llvm``.
 * **GPUs.** ``device_file.py`` compiles the emitted file when it is needed. ``gpu.py`` and
   ``emulated.py`` are the kernels, ``nvidia.py`` has PTX and resources, ``device_call.py`` and
   ``device_fast_call.py`` do what the CPU's files do for a call, and ``simulator.py`` runs the

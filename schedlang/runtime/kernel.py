@@ -128,7 +128,7 @@ class Kernel(Levels, TeModule, Countable, OnHost):
         if is_new and self.target.facts.symbols and perf_map.is_wanted():
             self._compile()
             names = [function.name for function in self._built.machine.functions]
-            perf_map.add_to_map(function, names)
+            perf_map.add_to_map(self._runner.codes(function), names)
         return function
 
     @property
@@ -143,9 +143,9 @@ class Kernel(Levels, TeModule, Countable, OnHost):
         Nothing is checked, not even overlap and reads that depend on sizes: a wrong argument reads
         or writes other memory. It takes no lock: call a parallel kernel from one thread at a time,
         or use a thread-safe threading layer of numba. On the CPU compiled code may call the
-        function too. On a GPU the arrays are in its memory, have a ``__cuda_array_interface__`` and
-        start at a multiple of 16 bytes; ``stream=`` takes the number of a stream. In a forked
-        process read this property again.
+        function too, unless ``compiler="llvm"`` made it. On a GPU the arrays are in its memory,
+        have a ``__cuda_array_interface__`` and start at a multiple of 16 bytes; ``stream=`` takes
+        the number of a stream. In a forked process read this property again.
 
         >>> import numpy as np, schedlang as sl
         >>> A = sl.placeholder((2, 3), name="A")

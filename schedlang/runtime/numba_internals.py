@@ -8,8 +8,12 @@ the newest numba that ``setup.cfg`` admits.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from contextlib import AbstractContextManager
 from typing import Any
 
+from llvmlite import ir
+from numba._dynfunc import Environment, make_function
 from numba.core import cgutils, config
 from numba.core.caching import _Cache as Cache
 from numba.core.codegen import JITCodeLibrary
@@ -20,9 +24,11 @@ from numba.core.compiler import (
     DefaultPassBuilder,
     compile_result,
 )
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import register_pass
+from numba.core.fastmathpass import FastFloatBinOpVisitor, FastFloatCallVisitor
 from numba.core.lowering import Lower
-from numba.core.registry import CPUDispatcher
+from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 from numba.core.typed_passes import InlineOverloads, NativeLowering
@@ -32,6 +38,7 @@ from numba.core.untyped_passes import (
     LiteralUnroll,
     WithLifting,
 )
+from numba.extending import _Intrinsic as Intrinsic
 from numba.np.ufunc.parallel import _launch_threads as launch_threads
 
 
@@ -47,9 +54,39 @@ def link(context: Any, function: Any, called: Any) -> Any:
     return compiled
 
 
+def cpu_context() -> Any:
+    """Return numba's target context of the CPU."""
+    return cpu_target.target_context
+
+
+def ready_context() -> Any:
+    """Return the target context with the implementations of all functions that numba knows."""
+    context = cpu_context()
+    context.refresh()
+    return context
+
+
+def linking_to(library: Any) -> AbstractContextManager[None]:
+    """Let numba link what it compiles for a call to ``library``."""
+    return cpu_context().push_code_library(library)
+
+
+def with_flags(function: ir.Function, flags: Collection[str]) -> None:
+    """Add ``flags`` to the arithmetic of a function that has none, as numba does."""
+    for visitor in (FastFloatBinOpVisitor(flags), FastFloatCallVisitor(flags)):
+        visitor.visit_Function(function)
+
+
+def python_function(name: str, module: Any, address: int, kept: Any) -> Any:
+    """Return the function of Python at an ``address``, which keeps the object ``kept``."""
+    return make_function(module, name, f"{name}, compiled", address, Environment({}), (kept,))
+
+
 __all__ = [
     "CPUDispatcher", "Cache", "CompileResult", "Compiler", "CompilerBase", "DefaultPassBuilder",
-    "InlineClosureLikes", "InlineInlinables", "InlineOverloads", "JITCodeLibrary", "LiteralUnroll",
+    "InlineClosureLikes", "InlineInlinables", "InlineOverloads", "Intrinsic", "JITCodeLibrary",
+    "LiteralUnroll",
     "Lower", "NativeLowering", "WithLifting", "cgutils", "compile_result", "compiled_by_types",
-    "config", "dumps", "launch_threads", "link", "register_pass", "rtsys",
+    "config", "cpu_context", "dumps", "global_compiler_lock", "launch_threads", "link",
+    "linking_to", "python_function", "ready_context", "register_pass", "rtsys", "with_flags",
 ]  # fmt: skip

@@ -61,19 +61,15 @@ def parallel_for(typingctx: Any, function: Any, stop: Any, step: Any, *args: Any
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, values: Any) -> ir.Value:
         compiled = link(context, function, called)
-        start_threads()
-        _, stop, step, rest = values
-        shared = cgutils.make_anonymous_struct(builder, [step, rest])
-        data = cgutils.alloca_once_value(builder, shared)
+        _, stop, step, given = values
+        shared = cgutils.make_anonymous_struct(builder, [step, given])
 
         def iteration(inside: ir.IRBuilder, held: ir.Value, index: ir.Value) -> None:
             call_iteration(context, inside, compiled, held, index)
 
-        task = _task(builder.module, compiled, shared.type, iteration)
         # the step is a positive literal
         count = builder.sdiv(builder.add(stop, builder.sub(step, I64(1))), step)
-        with builder.if_then(builder.icmp_signed(">", count, I64(0))):
-            _launch(builder, task, count, builder.bitcast(data, BYTE_PTR))
+        launch_loop(builder, compiled.fndesc.llvm_func_name, count, shared, iteration)
         return context.get_dummy_value()
 
     star = types.StarArgTuple(plain)
@@ -88,44 +84,77 @@ def as_team(typingctx: Any, function: Any, *args: Any) -> Any:
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, values: Any) -> ir.Value:
         compiled = link(context, function, called)
-        start_threads()
-        threads = _call(builder, "get_num_threads", I64)
-        words = emit_team(builder, threads)
-        shared = cgutils.make_anonymous_struct(builder, [words, values[1]])
-        data = cgutils.alloca_once_value(builder, shared)
 
-        def member(inside: ir.IRBuilder, held: ir.Value, number: ir.Value) -> None:
-            team, rest = (inside.extract_value(held, k) for k in range(2))
+        def run(
+            inside: ir.IRBuilder, team: ir.Value, number: ir.Value, given: ir.Value
+        ) -> ir.Value:
             count = len(compiled.signature.args) - 2
-            arguments = [inside.extract_value(rest, k) for k in range(count)]
-            emit_member(context, inside, compiled, team, number, arguments)
+            arguments = [inside.extract_value(given, k) for k in range(count)]
+            callee = context.declare_function(inside.module, compiled.fndesc)
+            status, _ = context.call_conv.call_function(
+                inside, callee, types.void, compiled.signature.args, [team, number, *arguments]
+            )  # fmt: skip
+            return status.is_error
 
-        task = _task(builder.module, compiled, shared.type, member)
-        # a range for each thread, whatever numba's user asked for
-        chunk = _call(builder, "get_parallel_chunksize", I64)
-        _call(builder, "set_parallel_chunksize", ir.VoidType(), I64(0))
-        _launch(builder, task, threads, builder.bitcast(data, BYTE_PTR))
-        _call(builder, "set_parallel_chunksize", ir.VoidType(), chunk)
-        emit_raise(context, builder, words)
+        name = compiled.fndesc.llvm_func_name
+        emit_raise(context, builder, launch_team(context, builder, name, values[1], run))
         return context.get_dummy_value()
 
     return types.void(function, types.StarArgTuple(plain)), codegen
 
 
-def _task(
-    module: ir.Module,
-    compiled: Any,
-    shared: ir.Type,
-    each: Callable[[ir.IRBuilder, ir.Value, ir.Value], None],
-) -> ir.Function:
+# emits an iteration of a loop, given the data of the loop and the number of the iteration
+Iteration = Callable[[ir.IRBuilder, ir.Value, ir.Value], None]
+# emits a kernel on one thread of a team, given the team, the number of the thread, and its data;
+# returns whether it failed
+TeamKernel = Callable[[ir.IRBuilder, ir.Value, ir.Value, ir.Value], ir.Value]
+
+
+def launch_loop(
+    builder: ir.IRBuilder, name: str, count: ir.Value, shared: ir.Value, each: Iteration
+) -> None:
+    """Emit the launch of ``count`` iterations with the data ``shared``, on all threads.
+
+    ``name`` is that of the function that an iteration calls.
+    """
+    start_threads()
+    data = cgutils.alloca_once_value(builder, shared)
+    task = _task(builder.module, name, shared.type, each)
+    with builder.if_then(builder.icmp_signed(">", count, I64(0))):
+        _launch(builder, task, count, builder.bitcast(data, BYTE_PTR))
+
+
+def launch_team(
+    context: Any, builder: ir.IRBuilder, name: str, given: ir.Value, run: TeamKernel
+) -> ir.Value:
+    """Emit the launch of a team, one thread of which runs a kernel; return the team's address."""
+    start_threads()
+    threads = _call(builder, "get_num_threads", I64)
+    words = emit_team(builder, threads)
+    shared = cgutils.make_anonymous_struct(builder, [words, given])
+    data = cgutils.alloca_once_value(builder, shared)
+
+    def member(inside: ir.IRBuilder, held: ir.Value, number: ir.Value) -> None:
+        team, given = (inside.extract_value(held, k) for k in range(2))
+        emit_member(context, inside, team, number, lambda: run(inside, team, number, given))
+
+    task = _task(builder.module, name, shared.type, member)
+    # a range for each thread, whatever numba's user asked for
+    chunk = _call(builder, "get_parallel_chunksize", I64)
+    _call(builder, "set_parallel_chunksize", ir.VoidType(), I64(0))
+    _launch(builder, task, threads, builder.bitcast(data, BYTE_PTR))
+    _call(builder, "set_parallel_chunksize", ir.VoidType(), chunk)
+    return words
+
+
+def _task(module: ir.Module, called: str, shared: ir.Type, each: Iteration) -> ir.Function:
     """Return what a thread runs for ranges of iterations.
 
-    It has the parameters of a generalized ufunc's loop. The first array holds the ranges, their
-    ends included, and the data are ``shared``. ``each`` emits an iteration, given the data and its
-    number; ``compiled`` is the function that it calls.
+    Its parameters are those of a generalized ufunc's loop. The first array holds the ranges, their
+    ends included, and the data are ``shared``. ``each`` emits an iteration, which calls ``called``.
     """
     kind = ir.FunctionType(ir.VoidType(), [BYTE_PTR.as_pointer(), I64_PTR, I64_PTR, BYTE_PTR])
-    name = f"__gufunc__.{compiled.fndesc.llvm_func_name}"
+    name = f"__gufunc__.{called}"
     task = ir.Function(module, kind, module.get_unique_name(name))
     task.linkage = "internal"
     builder = ir.IRBuilder(task.append_basic_block())

@@ -14,6 +14,7 @@ The state of a team is an array of 64-bit words, which threads read and write at
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import binding, ir
@@ -220,34 +221,50 @@ def team_for(
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, values: Any) -> ir.Value:
         compiled = link(context, function, called)
-        team, own, _, stop, step, rest = values
-        shared = cgutils.make_anonymous_struct(builder, [step, rest])
-        data = cgutils.alloca_once_value(builder, shared)
-        task = builder.ptrtoint(_loop_task(context, builder.module, compiled, shared.type), I64)
+        team, own, _, stop, step, given = values
+        shared = cgutils.make_anonymous_struct(builder, [step, given])
+
+        def iteration(inside: ir.IRBuilder, held: ir.Value, index: ir.Value) -> None:
+            call_iteration(context, inside, compiled, held, index)
+
         # the step is a positive literal
         count = builder.sdiv(builder.add(stop, builder.sub(step, I64(1))), step)
-        with builder.if_then(builder.icmp_signed(">", count, I64(0))):
-            data = builder.ptrtoint(data, I64)
-            _emit_call(context, builder, run_loop, [team, own, task, data, count])
+        name = compiled.fndesc.llvm_func_name
+        emit_loop(context, builder, team, own, name, count, shared, iteration)
         return context.get_dummy_value()
 
     star = types.StarArgTuple(plain)
     return types.void(types.int64, types.int64, function, types.int64, types.int64, star), codegen
 
 
-def _loop_task(context: Any, module: ir.Module, compiled: Any, shared: ir.Type) -> ir.Function:
-    """Return the task of a loop, which calls a compiled function for a range of iterations.
+def emit_loop(
+    context: Any, builder: ir.IRBuilder, team: ir.Value, own: ir.Value, called: str,
+    count: ir.Value, shared: ir.Value, each: Callable[[ir.IRBuilder, ir.Value, ir.Value], None],
+) -> None:  # fmt: skip
+    """Emit ``count`` iterations by a team, called by its thread ``own``.
 
-    Its data are ``shared``: the step and the arguments.
+    ``each`` emits an iteration, given the data ``shared`` and its number; it calls ``called``.
     """
-    name = module.get_unique_name(f"__piece__.{compiled.fndesc.llvm_func_name}")
+    data = cgutils.alloca_once_value(builder, shared)
+    task = builder.ptrtoint(_loop_task(builder.module, called, shared.type, each), I64)
+    with builder.if_then(builder.icmp_signed(">", count, I64(0))):
+        data = builder.ptrtoint(data, I64)
+        _emit_call(context, builder, run_loop, [team, own, task, data, count])
+
+
+def _loop_task(
+    module: ir.Module, called: str, shared: ir.Type,
+    each: Callable[[ir.IRBuilder, ir.Value, ir.Value], None],
+) -> ir.Function:  # fmt: skip
+    """Return the task of a loop, which runs a range of iterations; its data are ``shared``."""
+    name = module.get_unique_name(f"__piece__.{called}")
     task = ir.Function(module, TASK_TYPE, name)
     task.linkage = "internal"
     builder = ir.IRBuilder(task.append_basic_block())
     first, last, data = task.args
     held = builder.load(builder.bitcast(data, shared.as_pointer()))
     with cgutils.for_range_slice(builder, first, last, I64(1), I64) as (index, _):
-        call_iteration(context, builder, compiled, held, index)
+        each(builder, held, index)
     builder.ret_void()
     return task
 
@@ -268,37 +285,33 @@ def call_iteration(
 
 
 def emit_member(
-    context: Any,
-    builder: ir.IRBuilder,
-    compiled: Any,
-    team: ir.Value,
-    number: ir.Value,
-    arguments: list[ir.Value],
-) -> None:
+    context: Any, builder: ir.IRBuilder, team: ir.Value, number: ir.Value,
+    run: Callable[[], ir.Value],
+) -> None:  # fmt: skip
     """Emit what thread ``number`` of a team does: it runs the kernel, or it helps.
 
-    The first thread that comes runs ``compiled``, a function of the team, its thread's number and
-    ``arguments``.
+    The first thread that comes does what ``run`` emits, which returns whether the kernel failed.
     """
     word = builder.inttoptr(team, I64_PTR)
     claimed, failed, over = (builder.gep(word, [I64(at)]) for at in (TAKEN, FAILED, OVER))
     swap = builder.cmpxchg(claimed, I64(0), I64(1), "acq_rel", "acquire")
     with builder.if_else(builder.extract_value(swap, 1)) as (first, later):
         with first:
-            callee = context.declare_function(builder.module, compiled.fndesc)
-            status, _ = context.call_conv.call_function(
-                builder, callee, types.void, compiled.signature.args, [team, number, *arguments]
-            )
-            builder.store(builder.zext(status.is_error, I64), failed)
+            builder.store(builder.zext(run(), I64), failed)
             builder.store_atomic(I64(1), over, "release", 8)
         with later:
             _emit_call(context, builder, help_team, [team, number])
 
 
-def emit_raise(context: Any, builder: ir.IRBuilder, team: ir.Value) -> None:
-    """Emit what raises the error of a team's kernel: it can only lack memory for its arrays."""
+def emit_failed(builder: ir.IRBuilder, team: ir.Value) -> ir.Value:
+    """Emit whether the kernel of a team failed, which can only lack memory for its arrays."""
     failed = builder.load(builder.gep(builder.inttoptr(team, I64_PTR), [I64(FAILED)]))
-    with builder.if_then(builder.icmp_signed("!=", failed, I64(0)), likely=False):
+    return builder.icmp_signed("!=", failed, I64(0))
+
+
+def emit_raise(context: Any, builder: ir.IRBuilder, team: ir.Value) -> None:
+    """Emit what raises the error of a team's kernel."""
+    with builder.if_then(emit_failed(builder, team), likely=False):
         why = "no memory for the arrays of a kernel"
         context.call_conv.return_user_exc(builder, MemoryError, (why,))
 

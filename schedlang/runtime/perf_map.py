@@ -11,16 +11,18 @@ import os
 import struct
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from schedlang.errors import BuildError, explain
 
 VARIABLE = "SCHEDLANG_PERF_MAP"
-# the starts of the symbols of numba's wrappers, and what their names in the map end in
-_WRAPPERS = (("_ZN7cpython", ".from_python"), ("cfunc.", ".from_c"))
-# of ELF: the type of a table of symbols, and the type of a function
+# the starts of the symbols of wrappers, and what their names in the map end in
+_WRAPPERS = (
+    ("_ZN7cpython", ".from_python"), ("from_python", ".from_python"), ("cfunc.", ".from_c"),
+)  # fmt: skip
+# of ELF: the type of a table of symbols, and that of a function
 _SYMBOLS, _FUNCTION = 2, 2
 
 
@@ -39,12 +41,20 @@ def is_wanted() -> bool:
     return os.environ.get(VARIABLE, "") not in ("", "0")
 
 
-def add_to_map(function: Any, names: Sequence[str]) -> None:
-    """Add the compiled functions of a kernel to the map of this process.
+class Code(NamedTuple):
+    """Machine code: a library of numba's, a function in it, and the object file."""
 
-    ``function`` is numba's, compiled; ``names`` are the functions of its file, with the one that is
-    called last. Raises :class:`~schedlang.errors.BuildError` on a system other than Linux, and for
-    a map that cannot be written.
+    library: Any
+    entry: str
+    content: bytes
+
+
+def add_to_map(codes: Iterable[Code], names: Sequence[str]) -> None:
+    """Add the functions of the ``codes`` of a kernel to the map of this process.
+
+    ``names`` are the functions of its file, with the one that is called last. Raises
+    :class:`~schedlang.errors.BuildError` on a system other than Linux, and for a map that cannot be
+    written.
     """
     if not sys.platform.startswith("linux"):
         raise BuildError(
@@ -53,15 +63,11 @@ def add_to_map(function: Any, names: Sequence[str]) -> None:
                 "perf is a tool of Linux",
                 "Unset the variable.",
             )
-        )
-    from schedlang.runtime.numba_internals import compiled_by_types
-
+        )  # fmt: skip
     lines = "".join(
         f"{start:x} {size:x} {name}\n"
-        for kinds, compiled in compiled_by_types(function).items()
-        for start, size, name in functions_with_places(
-            compiled, object_of(function, kinds, compiled), names
-        )
+        for code in codes
+        for start, size, name in functions_with_places(code, names)
     )
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
     try:
@@ -76,6 +82,15 @@ def map_path() -> str:
     return f"/tmp/perf-{os.getpid()}.map"
 
 
+def codes_of(function: Any) -> Iterator[Code]:
+    """Yield the codes of a function that numba compiled."""
+    from schedlang.runtime.numba_internals import compiled_by_types
+
+    for kinds, compiled in compiled_by_types(function).items():
+        content = object_of(function, kinds, compiled)
+        yield Code(compiled.library, compiled.fndesc.llvm_func_name, content)
+
+
 def object_of(function: Any, kinds: tuple[Any, ...], compiled: Any) -> bytes:
     """Return the object file of a compiled function, from memory or from numba's cache on disk."""
     from schedlang.runtime.numba_cache import kept_object
@@ -86,14 +101,11 @@ def object_of(function: Any, kinds: tuple[Any, ...], compiled: Any) -> bytes:
     return code
 
 
-def functions_with_places(
-    compiled: Any, code: bytes, names: Sequence[str]
-) -> Iterator[tuple[int, int, str]]:
-    """Yield the address, the size and the name of each function of the object file ``code``."""
-    library, entry = compiled.library, compiled.fndesc.llvm_func_name
-    symbols = functions_in(code)
-    entry_symbol = next(s for s in symbols if s.name == entry)
-    base = library.get_pointer_to_function(entry) - entry_symbol.start
+def functions_with_places(code: Code, names: Sequence[str]) -> Iterator[tuple[int, int, str]]:
+    """Yield the address, the size and the name of each function of an object file."""
+    symbols = functions_in(code.content)
+    entry_symbol = next(s for s in symbols if s.name == code.entry)
+    base = code.library.get_pointer_to_function(code.entry) - entry_symbol.start
     counts = Counter[str]()
     for symbol in symbols:
         if symbol.section == entry_symbol.section and symbol.size:

@@ -6,7 +6,7 @@ A kernel and the module of a network have one of these objects, and ask it inste
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Any, ClassVar, Protocol
@@ -16,6 +16,7 @@ from schedlang.machine.nest import MachineNest
 from schedlang.runtime import files, thread_safety
 from schedlang.runtime.built import numba_types
 from schedlang.runtime.parameters import Signature
+from schedlang.runtime.perf_map import Code, codes_of
 from schedlang.runtime.starts import interpret, one_at_a_time
 from schedlang.target_kinds import Facts
 
@@ -64,6 +65,10 @@ class Runner(ABC):
     def compile(self, function: Any, signature: Signature, behind: Sequence[str]) -> None:
         """Compile a loaded function now, or load it from the disk cache."""
 
+    def codes(self, function: Any) -> Iterable[Code]:
+        """Return the machine code of a compiled function, for perf."""
+        return ()
+
     @abstractmethod
     def threads(self, file: Emitted, path: Path) -> Callable[[], int]:
         """Return a function that returns the greatest number of threads of a parallel loop."""
@@ -102,6 +107,9 @@ class ByNumba(Runner):
 
         arrays = [types.Array(getattr(types, dtype), 1, "C") for dtype in behind]
         function.compile((*numba_types(signature), *arrays))
+
+    def codes(self, function: Any) -> Iterable[Code]:
+        return codes_of(function)
 
     def threads(self, file: Emitted, path: Path) -> Callable[[], int]:
         from numba import config

@@ -24,6 +24,7 @@ class Options:
     fastmath: bool = False
     barriers: bool = True
     lineinfo: bool = False
+    compiler: str = ""
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,8 @@ class Backend(ABC, Generic[L]):
     facts: ClassVar[Facts]
     takes_barriers: ClassVar[bool] = False
     takes_lineinfo: ClassVar[bool] = False
+    # the values of ``compiler``, the default one first
+    compilers: ClassVar[tuple[str, ...]] = ()
 
     def check_options(self, target: Target, options: Options) -> None:
         """Raise :class:`~schedlang.errors.BuildError` for an option that means nothing here."""
@@ -79,6 +82,15 @@ class Backend(ABC, Generic[L]):
                     "this option is for the machine code of GPU kernels",
                     "Leave it out: .llvm and .asm of a CPU kernel show the lines without it. "
                     "docs/profiling.md says how profilers and debuggers see them.",
+                )
+            )
+        if options.compiler and options.compiler not in self.compilers:
+            known = " or ".join(f'compiler="{name}"' for name in self.compilers)
+            raise BuildError(
+                explain(
+                    f"sl.build(..., target={target.kind!r}, compiler={options.compiler!r})",
+                    "this target has no such compiler",
+                    f"Give {known}." if known else "Leave out compiler=.",
                 )
             )
         if options.barriers is not True and not self.takes_barriers:

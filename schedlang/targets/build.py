@@ -92,6 +92,7 @@ def build(
     fastmath: bool = False,
     barriers: bool = True,
     lineinfo: bool = False,
+    compiler: str = "",
     **te_options: Any,
 ) -> Kernel:
     """Return a :class:`Kernel` from a schedule.
@@ -106,6 +107,10 @@ def build(
     ``lineinfo`` the machine code of a GPU kernel names the lines of the file, for ncu and other
     tools; it changes no instruction. With ``SCHEDLANG_CUDA=emulator`` in the environment,
     ``"cuda"`` means the emulator.
+
+    ``compiler="llvm"``, for ``"cpu"`` only, compiles the machine nest itself, in a third to a
+    fifth of the time that ``"numba"``, the default, takes to compile the emitted file. Results and
+    the file are the same.
 
     ``barriers=False``, for ``"cuda-emulator"`` only, leaves out the barriers between the threads of
     a block. ``f.check(...)`` then shows which threads race, and for what.
@@ -133,7 +138,9 @@ def build(
             "target_host has no meaning here: leave it out"
         )
     where = or_emulator(Target.of(target))
-    kernel = unwritten_kernel(schedule, args, where, name, fastmath, barriers, lineinfo)
+    kernel = unwritten_kernel(
+        schedule, args, where, name, fastmath, barriers, lineinfo, compiler
+    )
     kernel.write()
     return kernel
 
@@ -146,6 +153,7 @@ def unwritten_kernel(
     fastmath: bool = False,
     barriers: bool = True,
     lineinfo: bool = False,
+    compiler: str = "",
 ) -> Kernel:
     """Return the kernel of :func:`build`; its source is written when a file is first needed."""
     if not isinstance(fastmath, bool):
@@ -153,7 +161,8 @@ def unwritten_kernel(
             f"fastmath={fastmath!r} is neither True nor False: True lets the compiler reassociate "
             "operations and assume that there are no NaNs and infinities"
         )
-    backend, options = backend_of(where), Options(fastmath, barriers, bool(lineinfo))
+    backend = backend_of(where)
+    options = Options(fastmath, barriers, bool(lineinfo), compiler)
     backend.check_options(where, options)
     nest = number_statements(lower_state(schedule.state, args, name=name))
     if refusal := backend.refusal(nest):

@@ -15,6 +15,9 @@ from tests.fuzz.steps import PRIMITIVES
 # names of axes and stages, which differ between builds refused for the same reason
 _REASON = re.compile(r"\b[A-Za-z]+\d+[\w.]*|\b[ijkl]\b[\w.]*")
 
+# the CPU by both of its compilers, and by C
+COMPILED = ("cpu", "llvm", "c")
+
 
 def described(case: Case) -> str:
     return f"--- case {case.key}: {case.outcome}\n{case.snippet}\n{case.failure}\n"
@@ -33,7 +36,8 @@ def main(argv: list[str] | None = None) -> int:
     options = parser.parse_args(argv)
     if options.replay:
         seed, index = options.replay.rsplit(":", 1)
-        case = run_case(seed, int(index), [] if options.interpret_only else ["python", "cpu", "c"])
+        targets = [] if options.interpret_only else ["python", *COMPILED]
+        case = run_case(seed, int(index), targets)
         print(described(case))
         return int(case.outcome == "failed")
     return fuzz(options)
@@ -53,7 +57,7 @@ def fuzz(options: argparse.Namespace) -> int:
     ):
         targets = [] if options.interpret_only else ["python"]
         if not options.interpret_only and index % 1000 < 1000 * options.compiled_share:
-            targets += ["cpu", "c"]
+            targets += COMPILED
         case = run_case(options.seed, index, targets)
         index += 1
         outcomes[case.outcome] += 1

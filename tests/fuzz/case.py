@@ -12,6 +12,7 @@ import numpy as np
 import schedlang as sl
 from schedlang.compute.tensor import PlaceholderOp
 from schedlang.errors import BuildError
+from schedlang.expr import dtypes
 from schedlang.expr.dtypes import storage_dtype
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Var
@@ -19,6 +20,9 @@ from schedlang.ir.interpret import cooperative, interpret
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, Buffer, For, If, Store
 from schedlang.lowering.lower import lower_state
+from schedlang.machine.nest import MachineNest
+from schedlang.machine.nodes import Op
+from schedlang.machine.walks import operations, values, walk
 from tests.fuzz.arguments import arguments
 from tests.fuzz.attach import check_attach_order
 from tests.fuzz.compare import compare, expected, scalar
@@ -124,16 +128,20 @@ def check_results(
         if sizes:
             check_proofs_at(case, nest, sizes)
         _note_sizes(case, sizes, position)
-        values = arrays(case.graph, rng.randrange(2**31), sizes)
-        wanted = expected(outputs, values, sizes)
-        given = _given(nest, values, sizes)
+        data = arrays(case.graph, rng.randrange(2**31), sizes)
+        wanted = expected(outputs, data, sizes)
+        given = _given(nest, data, sizes)
         if cooperative(nest):
             case.outcome = "shared by threads"
         elif position < len(every) - 1 or not others:
             interpreted(rng, case, nest, given, wanted)
+        results: dict[str, tuple[np.ndarray, ...]] = {}
         for target, kernel in kernels.items():
             found = _called(case, nest, kernel, given, wanted)
             compare(nest, found, wanted, case.graph.terms, f'target="{target}"{_at(sizes)}')
+            results[target] = found
+            if target == "llvm" and "cpu" in results:
+                check_same(case, kernel.machine_nest, found, results["cpu"])
             if target == "python":
                 run = machine_run(rng, nest, kernel, given, wanted, sizes)
                 compare(nest, run, wanted, case.graph.terms, f"machine nest{_at(sizes)}")
@@ -152,13 +160,36 @@ def built(
     narrow = sl.Target("python", vector_bytes=rng.choice((4, 16, 64)))
     for target in targets:
         try:
-            kernels[target] = sl.build(s, args, target=narrow if target == "python" else target)
+            kernels[target] = (
+                sl.build(s, args, target="cpu", compiler="llvm") if target == "llvm"
+                else sl.build(s, args, target=narrow if target == "python" else target)
+            )  # fmt: skip
         except BuildError as error:
             case.outcome, case.failure = "not built", str(error)
             return {}
         case.counts[f"built for {target}"] += 1
         note_kernel(case, kernels[target].source)
     return kernels
+
+
+def check_same(
+    case: Case, machine: MachineNest, found: Sequence[np.ndarray], by_numba: Sequence[np.ndarray]
+) -> None:
+    """Check that LLVM's kernel gives the bits of numba's, where no product can fuse with a sum."""
+    different = any(a.tobytes() != b.tobytes() for a, b in zip(found, by_numba))
+    case.counts["equal bits" if not different else "other bits"] += 1
+    if different and not contracts(machine):
+        raise Mismatch("LLVM's kernel gives other bits than numba's")
+
+
+def contracts(machine: MachineNest) -> bool:
+    """Return whether a product of floats may be fused with a sum: it is rounded or not."""
+    names = {
+        v.op for function in machine.functions for stmt, _ in walk(function.body)
+        for value in values(stmt) for v in operations(value)
+        if isinstance(v, Op) and dtypes.is_float(v.type.dtype)
+    }  # fmt: skip
+    return "*" in names and bool(names & {"+", "-"})
 
 
 def interpreted(

@@ -1,0 +1,20 @@
+"""The machine nest as LLVM's code, and as a function of Python, without numba's type inference.
+
+The machine nest has the types of all values. So each statement and each value becomes instructions
+of LLVM directly. The emitted file is what a user reads, debugs and saves; its lines are those of
+the compiled code. Both compilers write the same arithmetic, since the intrinsics are defined once.
+The fuzzer compares their results bit by bit, except where a product may fuse with a sum.
+
+1. ``functions.py`` prints each function of the nest, by ``statements.py`` and ``values.py``, and
+   each body of a parallel loop as another one. The threads of numba run these, by the code of
+   ``runtime/numba_parallel.py`` and ``runtime/numba_team.py``.
+2. ``dialect.py`` calls the definition of an intrinsic with types of numba, which it looks up once.
+   A function of Python behind an intrinsic, such as ``exp`` of float32, becomes a function of LLVM
+   by a call with values that write instructions (``traced.py``).
+3. ``entry.py`` prints the function that Python calls. It reads the addresses of arrays, and
+   releases the GIL.
+4. ``compiled.py`` lets LLVM optimize (``passes.py``), and keeps the object file in the cache
+   folder. ``lines.py`` adds the lines for listings.
+
+What has no form here raises ``Unprintable``: then numba compiles the file.
+"""

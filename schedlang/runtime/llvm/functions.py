@@ -1,0 +1,226 @@
+"""The functions of a machine nest as a module of LLVM's code."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from llvmlite import ir
+
+from schedlang.codegen.numba_cpu import equal_functions
+from schedlang.intrinsics.memory import ALIGNMENT
+from schedlang.intrinsics.simd import llvm_type
+from schedlang.machine.nest import MachineNest
+from schedlang.machine.nodes import Alloc, Array, For, Function, Reg, Run
+from schedlang.machine.passes.outline import free
+from schedlang.machine.walks import walk
+from schedlang.runtime.llvm.dialect import I64, Context, type_of
+from schedlang.runtime.llvm.lines import Lines
+from schedlang.runtime.llvm.statements import (
+    STATUS,
+    StatementPrinter,
+    assigned_often,
+    pointer_type,
+)
+from schedlang.runtime.llvm.traced import traced
+from schedlang.runtime.numba_internals import cgutils, ready_context, with_flags
+from schedlang.runtime.numba_parallel import launch_loop, launch_team
+from schedlang.runtime.numba_team import emit_failed, emit_loop
+
+# the place in a team of a printer of what a team runs: the team, and the number of the thread
+Place = tuple[ir.Value, ir.Value]
+
+
+def print_functions(nest: MachineNest, module: ir.Module, prefix: str, lines: Lines) -> ir.Function:
+    """Print the functions of ``nest`` to ``module``, and return the entry.
+
+    ``prefix`` is what the names of functions begin with.
+    """
+    equal = equal_functions(nest)
+    times = Counter(equal.values())
+    context = Context(traced)
+    printed: dict[str, ir.Function] = {}
+    for function in nest.functions:
+        name = function.name
+        if name in equal:
+            printed[name] = printed[equal[name]]
+            continue
+        entry = function is nest.entry
+        made = _declared(module, symbol_of(prefix, name), function, printed)
+        # as numba's: LLVM inlines it if that is worth it, even where it is called once
+        made.linkage = "external" if entry else "linkonce_odr"
+        if times[name] or entry:
+            made.attributes.add("noinline")
+        printed[name] = made
+        _Functions(context, printed, lines).define(function, made)
+    return printed[nest.entry.name]
+
+
+def symbol_of(prefix: str, name: str) -> str:
+    """Return the symbol of a function: its length stands before its name, as in C++ and numba."""
+    return f"{prefix}.{len(name)}{name}"
+
+
+def finish(module: ir.Module, fastmath: bool) -> None:
+    """Give all functions of ``module`` what they have in common: the freedom of their arithmetic.
+
+    If one of them spills vectors, the stacks of all are aligned: a function that LLVM inlines has
+    the stack of its caller.
+    """
+    aligned = any(function.attributes.alignstack for function in module.functions)
+    flags = {"fast"} if fastmath else {"contract"}
+    for function in module.functions:
+        if "alwaysinline" not in function.attributes:
+            with_flags(function, flags)
+        if aligned and not function.is_declaration:
+            function.attributes.alignstack = ALIGNMENT
+            function.attributes.add("nounwind")
+
+
+def _declared(
+    module: ir.Module, name: str, function: Function, printed: Mapping[str, ir.Function],
+    before: Sequence[ir.Type] = (),
+) -> ir.Function:  # fmt: skip
+    kinds = [_parameter_type(p) for p in function.parameters]
+    result = STATUS if _fails(function.body, printed) else ir.VoidType()
+    return ir.Function(module, ir.FunctionType(result, [*before, *kinds]), name)
+
+
+def _parameter_type(parameter: Array | Reg) -> ir.Type:
+    if isinstance(parameter, Array):
+        return pointer_type(parameter)
+    return llvm_type(type_of(parameter.type))
+
+
+def _fails(body: Any, printed: Mapping[str, ir.Function]) -> bool:
+    """Return whether a block may lack memory."""
+    return any(
+        (isinstance(s, Alloc) and s.place == "heap")
+        or (isinstance(s, Run) and printed[s.function].ftype.return_type == STATUS)
+        for s, _ in walk(body)
+    )
+
+
+class _Functions:
+    """What prints the functions of one module."""
+
+    def __init__(self, context: Context, printed: dict[str, ir.Function], lines: Lines) -> None:
+        self.context, self.printed, self.lines = context, printed, lines
+
+    def define(self, function: Function, made: ir.Function) -> None:
+        """Print the body of a function; a team runs parallel loops in another loop."""
+        serial = (s for s, _ in walk(function.body) if isinstance(s, For) and not s.parallel)
+        closely = any(
+            isinstance(s, For) and s.parallel for loop in serial for s, _ in walk(loop.body)
+        )
+        if not closely:
+            self.body(made, function.parameters, function.body, self.lines.of(function.name))
+            return
+        name = f"team.{made.name}"
+        member = _declared(made.module, name, function, self.printed, [I64, I64])
+        member.linkage = "internal"
+        first = self.lines.of(function.name)
+        self.body(member, function.parameters, function.body, first, team=True)
+        self._team(made, member, first)
+
+    def _team(self, made: ir.Function, member: ir.Function, line: int) -> None:
+        """Print the function that starts a team, whose threads call ``member``."""
+        builder = ir.IRBuilder(made.append_basic_block("entry"))
+        self.lines.start(made, line)
+        self.lines.at(builder, line)
+        given = cgutils.make_anonymous_struct(builder, [*made.args])
+        fails = made.ftype.return_type == STATUS
+
+        def run(
+            inside: ir.IRBuilder, team: ir.Value, number: ir.Value, given: ir.Value
+        ) -> ir.Value:
+            self.lines.start(inside.function, line)
+            self.lines.at(inside, line)
+            args = [inside.extract_value(given, k) for k in range(len(made.args))]
+            status = inside.call(member, [team, number, *args])
+            return cgutils.is_not_null(inside, status) if fails else ir.IntType(1)(0)
+
+        team = launch_team(ready_context(), builder, member.name, given, run)
+        if fails:
+            builder.ret(builder.zext(emit_failed(builder, team), STATUS))
+        else:
+            builder.ret_void()
+
+    def body(
+        self, made: ir.Function, parameters: Sequence[Array | Reg], body: Any, line: int,
+        team: bool = False,
+    ) -> int:  # fmt: skip
+        """Print a block as the body of a function, and return the line after it.
+
+        ``line`` is the one before it.
+        """
+        made.attributes.add("nounwind")
+        entry = made.append_basic_block("entry")
+        builder = ir.IRBuilder(made.append_basic_block("body"))
+        self.lines.start(made, line)
+        place, own = (made.args[:2], made.args[2:]) if team else (None, made.args)
+        known = {p.name: value for p, value in zip(parameters, own)}
+        printer = _Printer(self, builder, known, assigned_often(body), line + 1, place)
+        printer.body(body)
+        if made.ftype.return_type == STATUS:
+            builder.ret(STATUS(0))
+        else:
+            builder.ret_void()
+        ir.IRBuilder(entry).branch(entry.parent.blocks[1])
+        return printer.line
+
+
+class _Printer(StatementPrinter):
+    """Printer of the statements of one function, whose parallel loops become functions."""
+
+    def __init__(
+        self, functions: _Functions, builder: ir.IRBuilder, known: Mapping[str, ir.Value],
+        often: frozenset[str], line: int, place: Place | None,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            functions.context, builder, functions.printed, known, often, functions.lines.at, line
+        )
+        self._functions, self._place = functions, place
+
+    def parallel(self, stmt: For) -> None:
+        """Emit the launch of a parallel loop, whose body becomes a function."""
+        builder = self.builder
+        start, stop = self(stmt.start), self(stmt.stop)
+        named = [n for n in free(stmt.body) if n.name != stmt.index.name]
+        values = [self.array(n) if isinstance(n, Array) else self.register(n) for n in named]
+        fails = _fails(stmt.body, self.functions)
+        result = STATUS if fails else ir.VoidType()
+        kind = ir.FunctionType(result, [I64, *(v.type for v in values)])
+        name = builder.module.get_unique_name(f"{builder.function.name}.{stmt.index.name}")
+        iteration = ir.Function(builder.module, kind, name)
+        iteration.linkage = "internal"
+        parameters, line = [stmt.index, *named], self.line - 1
+        self.line = self._functions.body(iteration, parameters, stmt.body, line)
+        failed = cgutils.alloca_once_value(builder, I64(0)) if fails else None
+        shared = cgutils.make_anonymous_struct(
+            builder, [start, *values, *([failed] if failed is not None else [])]
+        )
+
+        def each(inside: ir.IRBuilder, held: ir.Value, number: ir.Value) -> None:
+            # an inlined function keeps its lines only where the caller has one
+            self._functions.lines.start(inside.function, line)
+            self._functions.lines.at(inside, line)
+            first = inside.extract_value(held, 0)
+            given = [inside.extract_value(held, k + 1) for k in range(len(values))]
+            index = inside.add(first, inside.mul(number, I64(stmt.step)))
+            status = inside.call(iteration, [index, *given])
+            if fails:
+                with inside.if_then(cgutils.is_not_null(inside, status), likely=False):
+                    inside.store(I64(1), inside.extract_value(held, len(values) + 1))
+
+        span = builder.add(builder.sub(stop, start), I64(stmt.step - 1))
+        count = builder.sdiv(span, I64(stmt.step))
+        if self._place is None:
+            launch_loop(builder, name, count, shared, each)
+        else:
+            emit_loop(ready_context(), builder, *self._place, name, count, shared, each)
+        if failed is not None:
+            lacked = cgutils.is_not_null(builder, builder.load(failed))
+            with builder.if_then(lacked, likely=False):
+                self.fail()

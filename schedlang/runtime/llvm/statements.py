@@ -1,0 +1,263 @@
+"""Statements of the machine nest as LLVM's code: one function of it.
+
+A register that is assigned once is a value of LLVM's, and any other one a place on the stack, of
+which LLVM makes values again. An array on the heap is freed at the end of its block. A function
+that has one returns whether memory was lacking.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+
+from schedlang.intrinsics import cpu, hints
+from schedlang.intrinsics.memory import ALIGNMENT, memory_type, size_of
+from schedlang.machine.nodes import (
+    Alloc,
+    Array,
+    Body,
+    For,
+    Hint,
+    If,
+    Let,
+    Num,
+    Order,
+    Prefetch,
+    Reg,
+    Run,
+    Stmt,
+    Store,
+    View,
+)
+from schedlang.machine.walks import walk
+from schedlang.runtime.llvm.dialect import (
+    I64,
+    Context,
+    Unprintable,
+    array_type,
+    call,
+    literal,
+    named,
+)
+from schedlang.runtime.llvm.values import ValuePrinter
+from schedlang.runtime.numba_internals import cgutils
+
+BYTE_PTR = ir.IntType(8).as_pointer()
+STATUS = ir.IntType(32)
+# what a function returns that lacked memory
+FAILED = STATUS(1)
+
+
+def pointer_type(array: Array) -> ir.Type:
+    """Return the type of the address of an array's elements."""
+    return memory_type(array_type(array.dtype).dtype, False).as_pointer()
+
+
+def assigned_often(body: Body) -> frozenset[str]:
+    """Return the names of registers that more than one statement assigns."""
+    times = Counter(stmt.reg.name for stmt, _ in walk(body) if isinstance(stmt, Let))
+    return frozenset(name for name, count in times.items() if count > 1)
+
+
+class StatementPrinter(ValuePrinter):
+    """Printer of the statements of one function of LLVM's.
+
+    ``functions`` are those that it calls, by name, and ``known`` the values of its parameters.
+    ``often`` are registers that several statements assign. ``at`` is told the line of each
+    statement, of which ``line`` is the first.
+    """
+
+    def __init__(
+        self, context: Context, builder: ir.IRBuilder, functions: Mapping[str, ir.Function],
+        known: Mapping[str, ir.Value], often: frozenset[str],
+        at: Callable[[ir.IRBuilder, int], None], line: int,
+    ) -> None:  # fmt: skip
+        super().__init__(context, builder)
+        self.functions, self.known, self.often = functions, dict(known), often
+        self.at, self.line = at, line
+        self._slots: dict[str, ir.Value] = {}
+        # what is freed at the end of each block that is open, outer ones first
+        self._heap: list[list[ir.Value]] = []
+        self._print: dict[type, Callable[[Any], None]] = {
+            Let: self._let, Store: self.store, For: self._loop, If: self._branch,
+            Alloc: self._allocation, View: self._view, Prefetch: self._prefetch, Hint: self._hint,
+            Run: self._call,
+        }  # fmt: skip
+
+    def register(self, reg: Reg) -> ir.Value:
+        """Return the value of a register."""
+        slot = self._slots.get(reg.name)
+        return self.known[reg.name] if slot is None else self.builder.load(slot)
+
+    def array(self, array: Array) -> ir.Value:
+        """Return the address of an array."""
+        return self.known[array.name]
+
+    def body(self, body: Body) -> None:
+        """Emit the statements of a block."""
+        self._heap.append([])
+        for stmt in body:
+            self.statement(stmt)
+        if not body:
+            # the line of its ``pass``
+            self.line += 1
+        self._free(self._heap.pop())
+
+    def statement(self, stmt: Stmt) -> None:
+        """Emit a statement."""
+        write = self._print.get(type(stmt))
+        if write is None:
+            raise Unprintable(f"{type(stmt).__name__} has no form in LLVM's code")
+        self.at(self.builder, self.line)
+        self.line += 1
+        write(stmt)
+
+    def assign(self, reg: Reg, value: ir.Value) -> None:
+        """Give a register its value."""
+        if reg.name not in self.often:
+            self.known[reg.name] = value
+            return
+        slot = self._slots.get(reg.name)
+        if slot is None or slot.type.pointee != value.type:
+            slot = cgutils.alloca_once(self.builder, value.type, name=reg.name)
+            self._slots[reg.name] = slot
+        self.builder.store(value, slot)
+
+    def _let(self, stmt: Let) -> None:
+        if isinstance(stmt.value, Order):
+            self.orders[stmt.reg.name] = stmt.value
+        else:
+            self.assign(stmt.reg, self(stmt.value))
+
+    def _loop(self, stmt: For) -> None:
+        if stmt.parallel:
+            self.parallel(stmt)
+            return
+        builder = self.builder
+        start, stop = self(stmt.start), self(stmt.stop)
+        before = builder.block
+        test, inside, after = (
+            builder.append_basic_block(f"{stmt.index.name}.{part}")
+            for part in ("test", "body", "end")
+        )
+        builder.branch(test)
+        builder.position_at_end(test)
+        index = builder.phi(I64, name=stmt.index.name)
+        index.add_incoming(start, before)
+        builder.cbranch(builder.icmp_signed("<", index, stop), inside, after)
+        builder.position_at_end(inside)
+        self.bind(stmt.index, index)
+        self.body(stmt.body)
+        following = builder.add(index, I64(stmt.step), flags=("nsw",))
+        index.add_incoming(following, builder.block)
+        builder.branch(test)
+        builder.position_at_end(after)
+        for hint in self.hints(stmt):
+            hint()
+
+    def bind(self, index: Reg, value: ir.Value) -> None:
+        """Give the index of a loop its value."""
+        self._slots.pop(index.name, None)
+        self.known[index.name] = value
+
+    def hints(self, loop: For) -> list[Callable[[], Any]]:
+        """Return what emits the hints behind a loop, each of which has a line."""
+        self.line += bool(loop.rolled) + loop.unrolled
+        made: list[Callable[[], Any]] = []
+        if loop.rolled:
+            given = [literal(loop.rolled)]
+            made.append(lambda: call(self.context, self.builder, cpu.rolled, given))
+        if loop.unrolled:
+            _, emit = hints.unrolled._defn(None)
+            made.append(lambda: emit(self.context, self.builder, None, ()))
+        return made
+
+    def parallel(self, stmt: For) -> None:
+        """Emit the launch of a parallel loop."""
+        raise Unprintable("a parallel loop has no form here")
+
+    def _branch(self, stmt: If) -> None:
+        cond = self(stmt.cond)
+        if not stmt.orelse:
+            with self.builder.if_then(cond):
+                self.body(stmt.body)
+            return
+        with self.builder.if_else(cond) as (first, second):
+            with first:
+                self.body(stmt.body)
+            # the line of ``else``
+            self.line += 1
+            with second:
+                self.body(stmt.orelse)
+
+    def _allocation(self, stmt: Alloc) -> None:
+        array, builder = stmt.array, self.builder
+        kind = pointer_type(array)
+        if stmt.place == "stack":
+            assert isinstance(stmt.count, Num)
+            with builder.goto_entry_block():
+                block = builder.alloca(ir.ArrayType(kind.pointee, stmt.count.value))
+                block.align = ALIGNMENT
+            self.known[array.name] = builder.bitcast(block, kind)
+            return
+        if stmt.place != "heap":
+            raise Unprintable(f"an array in {stmt.place} memory has no form on a CPU")
+        size = I64(size_of(array_type(array.dtype).dtype, False))
+        wanted = builder.add(builder.mul(self(stmt.count), size), I64(ALIGNMENT))
+        allocate = ir.FunctionType(BYTE_PTR, [I64])
+        taken = builder.call(
+            cgutils.get_or_insert_function(builder.module, allocate, "malloc"), [wanted]
+        )
+        with builder.if_then(cgutils.is_null(builder, taken), likely=False):
+            self.fail()
+        self._heap[-1].append(taken)
+        # an offset, not another address, keeps LLVM's knowledge that nothing else is there
+        past = builder.and_(builder.ptrtoint(taken, I64), I64(ALIGNMENT - 1))
+        place = builder.gep(taken, [builder.sub(I64(ALIGNMENT), past)])
+        self.known[array.name] = builder.bitcast(place, kind)
+
+    def fail(self) -> None:
+        """Emit the return of a function that lacks memory."""
+        for taken in self._heap:
+            self._free(taken)
+        self.builder.ret(FAILED)
+
+    def _free(self, taken: list[ir.Value]) -> None:
+        free = ir.FunctionType(ir.VoidType(), [BYTE_PTR])
+        for block in taken:
+            function = cgutils.get_or_insert_function(self.builder.module, free, "free")
+            self.builder.call(function, [block])
+
+    def _view(self, stmt: View) -> None:
+        place = self.builder.gep(self.array(stmt.whole), [self(stmt.start)])
+        self.known[stmt.array.name] = self.builder.bitcast(place, pointer_type(stmt.array))
+
+    def _prefetch(self, stmt: Prefetch) -> None:
+        place = array_type(stmt.array.dtype), self.array(stmt.array)
+        call(self.context, self.builder, cpu.prefetch, [place, (types.int64, self(stmt.at))])
+
+    def _hint(self, stmt: Hint) -> None:
+        given = [(array_type(a.dtype), self.array(a)) for a in stmt.args]
+        if stmt.name == "apart":
+            _, emit = hints.apart._defn(None, *(kind for kind, _ in given))
+            emit(self.context, self.builder, None, [value for _, value in given])
+        else:
+            call(self.context, self.builder, named(stmt.name), given)
+
+    def _call(self, stmt: Run) -> None:
+        called = self.functions[stmt.function]
+        args = [
+            self._array_given(a, p) if isinstance(a, Array) else self(a)
+            for a, p in zip(stmt.args, called.args)
+        ]
+        status = self.builder.call(called, args)
+        if called.ftype.return_type != ir.VoidType():
+            with self.builder.if_then(cgutils.is_not_null(self.builder, status), likely=False):
+                self.fail()
+
+    def _array_given(self, array: Array, parameter: ir.Argument) -> ir.Value:
+        return self.builder.bitcast(self.array(array), parameter.type)
