@@ -465,6 +465,15 @@ def test_the_summary_of_a_search() -> None:
     ]  # fmt: skip
 
 
+def test_the_summary_says_what_helps_against_frequent_failures() -> None:
+    ok = [Trial(n, "ok", "", seconds=1.0 + n) for n in range(3)]
+    late = [Trial(3 + n, "build timed out", "") for n in range(3)]
+    assert "remedy:   Smaller unrolled tiles compile faster; limits= gives builds more time." in (
+        summary(facts([*ok, *late]))
+    )
+    assert "remedy" not in summary(facts([*ok, *late[:2]]))
+
+
 def test_the_summary_leaves_out_what_is_not_known() -> None:
     few = searched(2)
     text = summary(facts(few, baseline=None, flops=None, drawn=0, rank_correlation=None))

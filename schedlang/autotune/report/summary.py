@@ -18,6 +18,7 @@ from schedlang.autotune.report.facts import (
     unchecked_winner,
     winner,
 )
+from schedlang.autotune.report.no_result import HINTS
 from schedlang.autotune.report.ranks import LEAST
 from schedlang.markup.text import printable
 from schedlang.runtime.evaluate import duration
@@ -25,6 +26,8 @@ from schedlang.runtime.evaluate import duration
 MOST_LETTERS = 160
 # the summary says why draws were refused if a smaller part than this is valid
 LITTLE = 0.1
+# it says what helps against a failure of so large a part of the trials
+OFTEN = 0.5
 # times within this ratio are too close to rank
 ALIKE = 1.05
 # the summary mentions a time of the race that is longer by this ratio
@@ -76,8 +79,10 @@ def summary(facts: Facts, code: str = CODE, page: str = PAGE) -> str:
     if not facts.timed:
         lines += NOTHING_TIMED
     lines.append(unchecked_winner(facts))
-    counts = outcome_counts(facts.trials).items()
-    lines.append("trials:   " + ", ".join(f"{n} {outcome}" for outcome, n in counts))
+    counts = outcome_counts(facts.trials)
+    lines.append("trials:   " + ", ".join(f"{n} {outcome}" for outcome, n in counts.items()))
+    often = (HINTS[o] for o, n in counts.items() if o in HINTS and n >= OFTEN * len(facts.trials))
+    lines += [f"remedy:   {text}" for text in often]
     lines += [f"checked:  {text}" for text in [checked_text(facts)] if text]
     lines.append("measured: " + _measured_text(facts))
     disturbed = sum(trial.disturbed or trial.detail.endswith(DISTURBED) for trial in facts.trials)
