@@ -17,6 +17,7 @@ from typing import Any
 import numba
 import numpy as np
 
+from schedlang.expr.functions import FUNCTIONS
 from schedlang.intrinsics import cpu as intrinsics
 from schedlang.intrinsics.cpu import int32, vload, vstore
 from schedlang.intrinsics.cpu.vmath import float32_from_bits
@@ -31,12 +32,10 @@ def true_sigmoid(x: float) -> float:
     return 1.0 / (1.0 + math.exp(-x))
 
 
+# in float64, by name: of Python's math if it has the function
 TRUE: dict[str, Any] = {
-    "exp": math.exp,
-    "log": math.log,
-    "tanh": math.tanh,
+    **{f.called: getattr(math, f.library) for f in FUNCTIONS.values() if f.own_cpu and f.library},
     "sigmoid": true_sigmoid,
-    "erf": math.erf,
 }
 
 

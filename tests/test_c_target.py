@@ -22,7 +22,7 @@ from schedlang.expr.evaluate import evaluate
 from schedlang.expr.functions import FUNCTIONS
 from schedlang.expr.nodes import Var
 from schedlang.expr.visit import postorder
-from schedlang.runtime.c_library import compiler
+from schedlang.runtime.c_library import UNDEFINED, compiler, library
 from tests import test_golden_programs
 from tests.fuzz.case import run_case
 from tests.graphs import product
@@ -274,6 +274,30 @@ def test_what_a_c_kernel_refuses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(BuildError, match='target="c" needs a C compiler'):
         sl.build(sl.schedule(C), target="c")(a, a)
+
+
+def test_a_function_that_the_helpers_lack(tmp_path: Path) -> None:
+    path = tmp_path / "ours.c"
+    path.write_text("void kernel(float *a) { a[0] = sl_sech_f32(a[0]); }\n")
+    with pytest.raises(BuildError, match="calls sl_sech_f32: codegen/c_helpers.h does not define"):
+        library(path)
+    path = tmp_path / "theirs.c"
+    path.write_text("void sech(void); void kernel(float *a) { sech(); }\n")
+    with pytest.raises(BuildError, match=r"cannot be loaded \(.*: install the OpenMP library"):
+        library(path)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "/tmp/k.so: undefined symbol: sl_sech_f32",
+        "k.c:1:32: error: implicit declaration of function 'sl_sech_f32'",
+        "k.c:1:32: error: call to undeclared function 'sl_sech_f32'; ISO C99 and later do not",
+    ],
+)
+def test_what_is_said_of_a_missing_function(said: str) -> None:
+    match = UNDEFINED.search(said)
+    assert match and match[1] == "sl_sech_f32"
 
 
 def test_a_sum_of_products_in_another_order() -> None:

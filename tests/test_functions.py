@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import textwrap
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -14,8 +15,10 @@ import pytest
 
 import schedlang as sl
 from schedlang import topi
+from schedlang.codegen.c_headers import has_function, header
+from schedlang.codegen.c_values import TAGS
 from schedlang.compute import functions
-from schedlang.expr.functions import FUNCTIONS, Function
+from schedlang.expr.functions import FUNCTIONS, INTRINSICS, Function, definitions
 
 PACKAGE = Path(sl.__file__).parent
 STUB, TOPI_STUB = (PACKAGE / p / "functions.pyi" for p in ("compute", "tvm/topi"))
@@ -82,6 +85,73 @@ def test_the_files_that_read_rows_are_listed() -> None:
     assert len(listed) > 10
     for name in listed:
         assert "schedlang.expr.functions import" in (PACKAGE / name).read_text("utf-8"), name
+
+
+# --- the code of a function
+
+INTRINSIC = re.compile(r"^@intrinsic.*\ndef (\w+)\(", re.M)
+
+
+@cache
+def intrinsics(folder: str) -> set[str]:
+    """Return the names of the intrinsics in a folder and above it, by hand or from rows.
+
+    They are read as text, since no module can be imported that lacks one of its names.
+    """
+    names: set[str] = set()
+    root = PACKAGE / "intrinsics"
+    for path in (*root.glob("*.py"), *(root / folder).glob("*.py")):
+        names |= {*INTRINSIC.findall(path.read_text("utf-8"))}
+        names |= {*definitions(path.relative_to(root).with_suffix("").as_posix())}
+    return names
+
+
+def is_in_c(row: Function) -> bool:
+    """Return whether a kernel in C can call a function of the helpers, or of C's library."""
+    dtype = row.called.partition("_")[2]
+    if row.rule == "bits":
+        return f"SL_BITS({TAGS[dtype]}, " in header("c_helpers.h")
+    if row.rule == "saturated":
+        return f"SL_SATURATED({dtype}, " in header("c_helpers.h")
+    return bool(row.library) or has_function(row.called)
+
+
+def forgotten(row: Function) -> list[str]:
+    """Return the places that lack what the code of a function needs."""
+    places = []
+    if not (row.value or row.ufunc or row.library):
+        places.append("a `value` in its row of expr/functions.py")
+    for folder, module in (("cpu", "cpu/vmath.py"), ("gpu", "gpu/libdevice.py")):
+        if row.called not in intrinsics(folder):
+            place = f"by hand in intrinsics/{module}" if row.own_cpu else "by a field of its row"
+            places.append(f"an intrinsic, {place}")
+    if not is_in_c(row):
+        places.append(f"sl_{row.called}_##T in codegen/c_helpers.h")
+    text = Path(__file__).with_name("exhaustive_math.py").read_text("utf-8")
+    if row.own_cpu and not row.library and f'"{row.called}": ' not in text:
+        places.append("its true value in tests/exhaustive_math.py")
+    return places
+
+
+def test_every_function_has_its_code_on_every_target() -> None:
+    lacking = {row.called: places for row in INTRINSICS.values() if (places := forgotten(row))}
+    assert not lacking, f"these functions lack what docs/architecture.md lists: {lacking}"
+
+
+def test_what_a_function_lacks_is_named() -> None:
+    assert forgotten(Function("sech", "float", own_cpu=True)) == [
+        "a `value` in its row of expr/functions.py",
+        "an intrinsic, by hand in intrinsics/cpu/vmath.py",
+        "an intrinsic, by hand in intrinsics/gpu/libdevice.py",
+        "sl_sech_##T in codegen/c_helpers.h",
+        "its true value in tests/exhaustive_math.py",
+    ]
+    # C has no such function, and no field says how LLVM computes it
+    assert forgotten(Function("sech", "float", ufunc="sech")) == [
+        "an intrinsic, by a field of its row",
+        "an intrinsic, by a field of its row",
+        "sl_sech_##T in codegen/c_helpers.h",
+    ]
 
 
 # --- a new function

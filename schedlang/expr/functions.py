@@ -1,7 +1,8 @@
 """The math functions of the language: a row says what each one is, and each layer derives its part.
 
-A new function is one row and its tests, which ``docs/architecture.md`` lists. These files read the
-row: ``language/calls.py`` (dtypes), ``compute/functions.py`` and ``tvm/topi/functions.py`` (the
+A new function is one row and its tests; with ``own_cpu`` it also needs code, which the docstring of
+:class:`Function` names. ``docs/architecture.md`` lists all files. These read the row:
+``language/calls.py`` (dtypes), ``compute/functions.py`` and ``tvm/topi/functions.py`` (the
 functions of users), ``language/ufuncs.py`` (NumPy's name), ``expr/evaluate.py`` (values),
 ``compute/latex_text.py``, ``expr/symbolic.py`` and ``gradient/functions.py`` (sympy),
 ``gradient/finite.py``, ``machine/select/expressions.py`` (the intrinsic's name),
@@ -49,13 +50,20 @@ class Function:
     operands. A function of C's math library is computed by it, as ``library``: on a CPU in float64,
     on a GPU by ``device`` of libdevice, by default under the same name. It is ``close`` if
     libdevice's float32 function is within 2 units in the last place; others are computed in
-    float64. A function with ``own_cpu`` has an intrinsic for CPUs that is written by hand.
+    float64.
 
-    ``sympy`` is the function in sympy, over ``x0`` and ``x1``, from which the derivative follows;
-    ``known`` is a part of the derivative, and what it is in terms of the value ``y``. Its value and
-    its derivative are ``finite`` for all finite operands (``"everywhere"``), or for positive ones
-    (``"above 0"``). A ``never_negative`` value is 0 or more. A ``cheap`` function takes a cycle for
-    a vector.
+    A function with ``own_cpu`` has an intrinsic for CPUs that is written by hand, in
+    ``intrinsics/cpu/vmath.py``, for the sake of speed or accuracy. Without a ``library``, it also
+    needs an intrinsic in ``intrinsics/gpu/libdevice.py`` and a function in ``codegen/c_helpers.h``.
+
+    ``sympy`` is the function in sympy, over ``x0`` and ``x1``, from which the derivative follows.
+    ``known`` is a part of the derivative that sympy returns, and what to write in its place, in
+    terms of the value ``y``: ``1/cosh(x)``, which sympy calls ``sech(x0)``, has the derivative
+    ``-sech(x0)*tanh(x0)``, and ``("sech(x0)", "y")`` makes it ``-y*tanh(x0)``.
+
+    Its value and its derivative are ``finite`` for all finite operands (``"everywhere"``), or for
+    positive ones (``"above 0"``). A ``never_negative`` value is 0 or more. A ``cheap`` function
+    takes a cycle for a vector.
 
     ``latex`` is the function's name in LaTeX, or the whole call with :data:`OPERAND` in the place
     of the operand, which then has the precedence ``latex_level``.
@@ -134,8 +142,8 @@ _ROWS = (
     ),
     Function(
         "exp2", "float", "2 to the power ``x``", ufunc="exp2", library="exp2", close=True,
-        own_cpu=True, sympy="2**x0", known=("2**x0", "y"), never_negative=True, latex="2^{@}",
-        latex_level="SIGNED",
+        llvm="cpu/libm: power_of_two", sympy="2**x0", known=("2**x0", "y"), never_negative=True,
+        latex="2^{@}", latex_level="SIGNED",
     ),
     Function(
         "expm1", "float", "``exp(x) - 1``, exact near 0", ufunc="expm1", library="expm1",
@@ -310,15 +318,15 @@ def definitions(module: str) -> dict[str, str]:
     """
     if module == "operators":
         return registrations()
+    start = f"{module}: "
+    rules = {f: f.llvm.removeprefix(start) for f in _ROWS if f.llvm.startswith(start)}
     if module == "cpu/libm":
-        rules = {f: f"libm, math.{f.library}" for f in _ROWS if f.library and not f.own_cpu}
+        others = (f for f in _ROWS if f.library and not f.own_cpu and not f.llvm)
+        rules |= {f: f"libm, math.{f.library}" for f in others}
     elif module == "gpu/libdevice":
         rules = {
             f: f"libdevice, {name!r}, {f.close}" for f in _ROWS if (name := f.device or f.library)
         }
-    else:
-        start = f"{module}: "
-        rules = {f: f.llvm.removeprefix(start) for f in _ROWS if f.llvm.startswith(start)}
     return {
         f.called: f"{f.called} = intrinsic_of({f.called!r}, {f.arity}, {rule})"
         for f, rule in rules.items()

@@ -6,6 +6,7 @@ import ctypes
 import errno
 import hashlib
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -17,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.errors import BuildError
+from schedlang.errors import BuildError, explain
 from schedlang.expr.dtypes import register_dtype
 from schedlang.machine.nodes import Array, Reg
 from schedlang.runtime.cache_files import LIBRARY, contents, store
@@ -43,6 +44,10 @@ FASTMATH = (
     "-ffinite-math-only",
 )
 SECONDS = 300
+# what loaders and compilers say of a function of the helpers that is not there
+UNDEFINED = re.compile(
+    r"(?:undefined symbol: |undeclared function '|declaration of function ['‘])(sl_\w+)"
+)
 # of the files of libraries
 FORMAT = "2"
 
@@ -106,10 +111,24 @@ def _loaded(path: Path) -> ctypes.CDLL:
     try:
         return ctypes.CDLL(str(path))
     except OSError as error:
+        _check_helpers(str(error))
         raise BuildError(
             f"the library of a C kernel cannot be loaded ({error}): install the OpenMP library of "
             "the C compiler, set SCHEDLANG_CACHE to a folder whose files may be executed, or use "
             'target="cpu"'
+        ) from None
+
+
+def _check_helpers(message: str) -> None:
+    """Raise an error if a message says that a C file lacks a function of the helpers."""
+    if lacking := UNDEFINED.search(message):
+        raise BuildError(
+            explain(
+                f"a C kernel calls {lacking[1]}",
+                "codegen/c_helpers.h does not define this function",
+                "Define it there, or give its row in expr/functions.py a `library`, whose function "
+                'of C it calls; target="cpu" needs neither.',
+            )
         ) from None
 
 
@@ -150,6 +169,7 @@ def _compile(command: list[str], source: Path) -> None:
                 f"{name} cannot write: the disk of {tempfile.gettempdir()} is full. Free some "
                 "space, or set TMPDIR to a folder of another disk"
             )
+        _check_helpers(said)
         first = next((line for line in said.splitlines() if "error" in line), said)
         raise BuildError(
             f"{name} refuses {source}: {first.strip()[:300]}\n  Use GCC or Clang with OpenMP and "

@@ -54,7 +54,7 @@ not overflow.  For `//`, `%`, `<<` and `>>` of values write `floordiv`, `mod`, `
 if an operand is, and the first of two zeros), `fma`, `absolute`, `copysign`, `sqrt`, `rsqrt`,
 `floor`, `ceil`, `trunc`, `round_even`, `isnan`, `isinf`, `isfinite`, `power`, `atan2`, and the
 usual functions of one float.
-Of these `exp`, `log`, `tanh`, `sigmoid` and `erf` are fast in float32; the others call the C
+Of these, the functions of `vmath.py`, such as `exp`, are fast in float32; the others call the C
 library.  `bits_int32`, `bits_int64`, `bits_float32` and `bits_float64` reinterpret the bits of a
 number of the same size.  `saturated_int8(x)`, ..., `saturated_uint64(x)` limit a number to the
 range of the dtype; NaN is 0.  `popcount(x)` counts the 1 bits of |x|.
@@ -75,7 +75,7 @@ from schedlang.intrinsics.cpu.clock import thread_number, ticks
 from schedlang.intrinsics.cpu.conditional import vload_if, vload_if_half
 from schedlang.intrinsics.cpu.denormals import flush_denormals, restore_mode
 from schedlang.intrinsics.cpu.libm import *
-from schedlang.intrinsics.cpu.vmath import erf, exp, log, sigmoid, tanh
+from schedlang.intrinsics.cpu.vmath import *
 from schedlang.intrinsics.dialect import NAMES
 from schedlang.intrinsics.elementary import *
 from schedlang.intrinsics.elementary import (

@@ -63,17 +63,16 @@ def emit_libm(
     return result
 
 
-@intrinsic
-def exp2(typingctx: Any, x: Any) -> Any:
-    """Return 2**x (floats)."""
-    found = libm(math.exp, x)[0]
-    ty = found.return_type
+def power_of_two(x: types.Type) -> Any:
+    """Return the signature and code of 2**x of a float."""
+    sig = libm(math.exp, x)[0]
+    ty = sig.return_type
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
         # Python 3.10 has no math.exp2, and pow is exact for powers of two
         return emit_libm(context, builder, math.pow, ty, [constant(ty, 2.0), args[0]])
 
-    return found, codegen
+    return sig, codegen
 
 
 @intrinsic(prefer_literal=True)
@@ -91,4 +90,4 @@ def power(typingctx: Any, x: Any, y: Any) -> Any:
 
 # one for each row of the table of functions, made by intrinsic_of
 exec("\n".join(definitions("cpu/libm").values()))
-__all__ = ["exp2", "power", *definitions("cpu/libm")]
+__all__ = ["power", *definitions("cpu/libm")]

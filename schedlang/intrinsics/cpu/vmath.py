@@ -1,4 +1,4 @@
-"""exp, log, tanh, sigmoid and erf in float32: polynomials over the primitives, no branches.
+"""Math functions in float32, such as exp: polynomials over the primitives, no branches.
 
 They are plain Python over scalars or vectors, and LLVM vectorizes loops over them.  The error is at
 most 2 units in the last place for every float32 (`tests/exhaustive_math.py` tests them all).  The
@@ -18,6 +18,7 @@ from numba import types
 from numba.core import compiler
 from numba.extending import intrinsic
 
+from schedlang.expr.functions import FUNCTIONS
 from schedlang.intrinsics.cpu.libm import libm
 from schedlang.intrinsics.cpu.scaling import scaled
 from schedlang.intrinsics.cpu.tables import erf_table_single, has_tables, tanh_table_single
@@ -260,3 +261,7 @@ def sigmoid(typingctx: Any, x: Any) -> Any:
 def erf(typingctx: Any, x: Any) -> Any:
     """Return the error function of `x` (floats)."""
     return single_or_double(erf_table_single if has_tables(x) else erf_single, math.erf, x)
+
+
+# each function of the table that is written by hand for CPUs
+__all__ = [*(f.called for f in FUNCTIONS.values() if f.own_cpu)]

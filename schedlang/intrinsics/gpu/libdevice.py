@@ -15,7 +15,7 @@ from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
-from schedlang.expr.functions import definitions
+from schedlang.expr.functions import FUNCTIONS, definitions
 from schedlang.intrinsics.elementary import emit_integer_power, intrinsic_of  # noqa: F401
 from schedlang.intrinsics.simd import (
     common_type,
@@ -104,4 +104,6 @@ def power(typingctx: Any, x: Any, y: Any) -> Any:
 
 # one for each row of the table of functions, made by intrinsic_of
 exec("\n".join(definitions("gpu/libdevice").values()))
-__all__ = ["power", "sigmoid", *definitions("gpu/libdevice")]
+# written above: what libdevice does not have
+_BY_HAND = [f.called for f in FUNCTIONS.values() if f.own_cpu and not f.library]
+__all__ = ["power", *_BY_HAND, *definitions("gpu/libdevice")]
