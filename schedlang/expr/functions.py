@@ -6,8 +6,8 @@ A new function is one row and its tests; with ``own_cpu`` it also needs code, wh
 functions of users), ``language/ufuncs.py`` (NumPy's name), ``expr/evaluate.py`` (values),
 ``compute/latex_text.py``, ``expr/symbolic.py`` and ``gradient/functions.py`` (sympy),
 ``gradient/finite.py``, ``machine/select/expressions.py`` (the intrinsic's name),
-``intrinsics/dialect.py`` (the names), ``intrinsics/twins/math.py`` and the modules of
-``intrinsics/`` that end with ``definitions(...)``, ``codegen/c_values.py`` (C), and
+``intrinsics/dialect.py`` (the names), ``intrinsics/cpu/vmath.py`` and ``intrinsics/twins/math.py``,
+the modules of ``intrinsics/`` that end with ``definitions(...)``, ``codegen/c_values.py`` (C), and
 ``autotune/costs/arithmetic.py``.
 """
 
