@@ -22,7 +22,14 @@ from schedlang.expr.evaluate import evaluate
 from schedlang.expr.functions import FUNCTIONS
 from schedlang.expr.nodes import Var
 from schedlang.expr.visit import postorder
-from schedlang.runtime.c_library import UNDEFINED, compiler, library
+from schedlang.runtime.c_library import (
+    FASTMATH,
+    GCC_OPTIONS,
+    OPTIONS,
+    UNDEFINED,
+    compiler,
+    library,
+)
 from tests import test_golden_programs
 from tests.fuzz.case import run_case
 from tests.graphs import product
@@ -313,9 +320,7 @@ def test_a_sum_of_products_in_another_order() -> None:
 def test_loops_that_gcc_would_distribute_wrongly() -> None:
     X = sl.placeholder((3, 8), "uint8", name="X")
     r = sl.reduce_axis(5, name="r")
-    R = sl.compute(
-        (3, 8), lambda i, j: sl.prod(X[i % 3, 7 - r] - X[i // 2, j], axis=r), name="R"
-    )
+    R = sl.compute((3, 8), lambda i, j: sl.prod(X[i % 3, 7 - r] - X[i // 2, j], axis=r), name="R")
     s = sl.schedule(R)
     i, j = R.op.axis
     s[R].reorder(j, r, i)
@@ -325,3 +330,15 @@ def test_loops_that_gcc_would_distribute_wrongly() -> None:
     x = np.random.default_rng(0).integers(0, 255, (3, 8)).astype("uint8")
     want = np.prod([x[:, [7 - k]] - x[[0, 0, 1]] for k in range(5)], axis=0, dtype="uint8")
     np.testing.assert_array_equal(sl.build(s, target="c")(x), want)
+
+
+@pytest.mark.parametrize("command", ["gcc", "clang"])
+def test_compilers_know_the_options(command: str, tmp_path: Path) -> None:
+    if shutil.which(command) is None:
+        pytest.skip(f"there is no {command}")
+    source = tmp_path / "kernel.c"
+    source.write_text("int twice(int number) { return 2 * number; }\n")
+    own = GCC_OPTIONS if command == "gcc" else ()
+    subprocess.run(
+        [command, *own, *OPTIONS, *FASTMATH, "-c", str(source), "-o", "/dev/null"], check=True
+    )

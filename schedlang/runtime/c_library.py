@@ -26,15 +26,14 @@ from schedlang.runtime.one_process import one_process
 from schedlang.runtime.parameters import Signature
 
 COMPILERS = ("cc", "gcc", "clang")
-# integers wrap around, and a product may be fused with an addition, as in numba's kernels; where
-# GCC 12 vectorizes a loop by itself, it pairs the factors of some sums of products wrongly
+# integers wrap around, and a product may be fused with an addition, as in numba's kernels
 OPTIONS = (
     "-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O3", "-march=native", "-fwrapv",
-    "-fno-tree-loop-vectorize", "-ffp-contract=fast", "-fno-math-errno", "-fopenmp", "-shared",
-    "-fPIC", "-w",
+    "-ffp-contract=fast", "-fno-math-errno", "-fopenmp", "-shared", "-fPIC", "-w",
 )  # fmt: skip
-# GCC 12 distributes some loops wrongly: it drops updates of an array that the loop before set
-GCC_OPTIONS = ("-fno-tree-loop-distribution",)
+# Clang refuses these. GCC 12 pairs the factors of some sums of products wrongly where it vectorizes
+# a loop by itself, and it drops updates of an array where it distributes a loop
+GCC_OPTIONS = ("-fno-tree-loop-vectorize", "-fno-tree-loop-distribution")
 # -ffast-math would also flush denormals to zero in the whole process
 FASTMATH = (
     "-fassociative-math",
