@@ -14,6 +14,7 @@ from schedlang.index.linear import ZERO, Lin, to_expr
 from schedlang.intrinsics import twins
 from schedlang.ir.nodes import For
 from schedlang.lowering import (
+    allocation,
     build,
     hoist,
     instantiate,
@@ -22,7 +23,6 @@ from schedlang.lowering import (
     resolve,
     sliding_windows,
     statement,
-    storage,
 )
 from schedlang.lowering.tails import Cut
 from schedlang.machine.loops import conditions, strips
@@ -93,13 +93,13 @@ def dropped_where(patch: Patch) -> None:
 
 
 def wrong_stride(patch: Patch) -> None:
-    right = storage._strides
+    right = allocation._strides
 
     def wrong(stage: Any, shape: Any) -> Any:
         found = right(stage, shape)
         return found and tuple(max(1, s - 1) for s in found)
 
-    patch(storage, "_strides", wrong)
+    patch(allocation, "_strides", wrong)
 
 
 def wrong_origin(patch: Patch) -> None:
@@ -134,7 +134,7 @@ def rfactor_keeps_init(patch: Patch) -> None:
         finally:
             patch(dataflow, "_new_operation", defines)
 
-    patch(dataflow, "_factored", wrong)
+    patch(dataflow, "_factor", wrong)
 
 
 def cut_tail_skipped(patch: Patch) -> None:

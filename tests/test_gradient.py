@@ -72,7 +72,7 @@ def dropped_conditions(patch: Any) -> None:
 
 def short_range(patch: Any) -> None:
     whole = ragged.clip_range
-    patch(ragged, "ranged", lambda box, low, high: whole(box, low, high - 1))
+    patch(ragged, "clip_range", lambda box, low, high: whole(box, low, high - 1))
 
 
 def forgotten_sign(patch: Any) -> None:
