@@ -110,7 +110,7 @@ class Space:
 
     @cached_property
     def moves(self) -> KnobMoves:
-        """How the knobs of the tactics move."""
+        """The moves of the tactics' knobs."""
         return moves_of(self.tactics)
 
     def draw(self, rng: Random | None, given: Decisions | None = None) -> Candidate:

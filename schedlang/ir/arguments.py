@@ -63,7 +63,7 @@ RULES = (
 
 
 class Needed(NamedTuple):
-    """What an array must be: its dtype, its shape unless sizes are in it, and its flags."""
+    """The demands on an array: its dtype, its shape unless sizes are in it, and its flags."""
 
     dtype: np.dtype
     shape: Optional[tuple[int, ...]]

@@ -40,7 +40,7 @@ from schedlang.target import Target
 
 @dataclass(frozen=True)
 class PackedWeights:
-    """What tells the packed weights of an artifact.
+    """The hashes by which the packed weights of an artifact are known.
 
     For a model they are in a file of the cache folder with this ``digest``, and ``values`` is the
     hash of the weights that they were packed of. A folder has its weights itself: ``indexing`` has
@@ -54,7 +54,7 @@ class PackedWeights:
 
 @dataclass(frozen=True, eq=False)
 class Artifact:
-    """What the cache folder has of a network: the data of its module, and more.
+    """The part of a network in the cache folder: the data of its module, and more.
 
     ``graph`` is the hash of the prepared graph that the module computes, and ``forms`` are those of
     its convolutions, by the names of their stages. ``weights`` is ``None`` if no process has packed

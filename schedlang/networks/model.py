@@ -47,7 +47,7 @@ class Options:
 
     @property
     def choose_forms(self) -> bool:
-        """Whether times may choose the forms of convolutions.
+        """True if times may choose the forms of convolutions.
 
         Where the user names stages, in overrides, the forms are the rule's.
         """

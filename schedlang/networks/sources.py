@@ -59,7 +59,7 @@ class Source(ABC):
     @property
     @abstractmethod
     def facts(self) -> list[str]:
-        """What tells this source from others, whatever the values of its weights are."""
+        """Text that differs for every other source, whatever the values of its weights are."""
 
     @abstractmethod
     def params_of(self, artifact: Artifact, target: Target, plan: Plan) -> np.ndarray | None:

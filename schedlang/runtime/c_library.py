@@ -65,13 +65,13 @@ def compiler() -> list[str]:
         ) from None
     if command:
         return command
-    found = next((path for name in COMPILERS if (path := shutil.which(name))), None)
-    if found is None:
+    path = next((path for name in COMPILERS if (path := shutil.which(name))), None)
+    if path is None:
         raise BuildError(
             'target="c" needs a C compiler, and there is no cc, gcc or clang on the path: install '
             'GCC or Clang, or set CC to its command; target="cpu" needs none'
         )
-    return [found]
+    return [path]
 
 
 @lru_cache(maxsize=8)
@@ -188,13 +188,13 @@ def c_kinds(parameters: Sequence[Array | Reg]) -> list[Any]:
 
 def c_types(signature: Signature) -> list[Any]:
     """Return the C types of the parameters of a kernel: pointers, scalars and sizes."""
-    found: list[Any] = []
+    kinds: list[Any] = []
     for p in signature.parameters:
         if p.is_scalar:
-            found.append(np.ctypeslib.as_ctypes_type(register_dtype(p.dtype)))
+            kinds.append(np.ctypeslib.as_ctypes_type(register_dtype(p.dtype)))
         else:
-            found.append(ctypes.c_void_p)
-    return found + [ctypes.c_int64] * len(signature.sizes)
+            kinds.append(ctypes.c_void_p)
+    return kinds + [ctypes.c_int64] * len(signature.sizes)
 
 
 def c_function(function: Any, kinds: list[Any]) -> Callable[..., None]:

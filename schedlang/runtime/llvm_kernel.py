@@ -73,10 +73,10 @@ class ByLlvm(ByNumba):
             super().compile(function, signature, behind)
 
     def codes(self, function: Any) -> Iterable[MachineCode]:
-        made = self._compiled
-        if made is None:
+        compiled = self._compiled
+        if compiled is None:
             return super().codes(function)
-        return (MachineCode(made.library, made.symbol, made.code),)
+        return (MachineCode(compiled.library, compiled.symbol, compiled.code),)
 
     def function_of_nest(
         self, nest: MachineNest, name: str, fastmath: bool, called: Collection[str] = ()
@@ -84,10 +84,10 @@ class ByLlvm(ByNumba):
         head = f"{nest.entry.name} with time stamps"
         listing = render_functions(source_of(nest, name), head, fastmath, True)
         path = files.write(listing.text, f"{name}_times")
-        made = self._of_nest(nest, path, fastmath)
-        if made is None:
+        compiled = self._of_nest(nest, path, fastmath)
+        if compiled is None:
             return super().function_of_nest(nest, name, fastmath, called)
-        return made.function, path
+        return compiled.function, path
 
 
 class LlvmKernel(Kernel):

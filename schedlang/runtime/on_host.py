@@ -1,4 +1,4 @@
-"""What kernels and the modules of networks share: a function of a file that a CPU runs."""
+"""A function of a file that a CPU runs, as kernels and the modules of networks have it."""
 
 from __future__ import annotations
 

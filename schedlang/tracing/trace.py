@@ -83,7 +83,7 @@ class HostLoop:
 
 @dataclass(frozen=True)
 class LoopRule:
-    """Which loops become scans: all that have the form or, if ``limited``, only those of little
+    """The loops that become scans: all that have the form or, if ``limited``, only those of little
     work.
 
     The others run on the ``host``, or are refused.

@@ -1,4 +1,4 @@
-"""Registers that taps need, besides those of the sums, if the taps are unrolled together."""
+"""The registers of taps that are unrolled together, in addition to the registers of the sums."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from schedlang.errors import TuningError, explain
 
 
 class KnobMoves:
-    """How the knobs of a registry move, by their names in candidates.
+    """The moves of the knobs of a registry, by their names in candidates.
 
     A knob that is not declared, such as a knob of a user's template, moves as ``Moves()`` says.
 

@@ -36,7 +36,7 @@ from schedlang.runtime.numba_parallel import start_threads
 
 @dataclass(frozen=True)
 class Subject:
-    """What is compiled: a machine nest, its file, and the options of the file's functions."""
+    """A machine nest to compile, its file, and the options of the file's functions."""
 
     nest: MachineNest
     path: Path
@@ -155,13 +155,13 @@ def code_of(subject: Subject, text: str) -> Code:
         finish(module, subject.fastmath)
         library.add_ir_module(module)
         library.finalize()
-        made = str(library.optimized)
+        code = str(library.optimized)
         asm = library.get_asm_str()
     names = {symbol_of("schedlang", f.name): f.name for f in subject.nest.functions}
     source = Source(subject.path, text.splitlines(), names)
     symbols = functions_of(asm)
     return Code(
-        "\n".join(filter(None, (llvm_listing(made, s, source) for s in symbols))),
+        "\n".join(filter(None, (llvm_listing(code, s, source) for s in symbols))),
         "\n".join(filter(None, (asm_listing(asm, s, source) for s in symbols))),
     )
 

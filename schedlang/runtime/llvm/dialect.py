@@ -71,13 +71,13 @@ class _Pointers:
 
 
 class Subroutine(NamedTuple):
-    """What stands in place of a function that numba compiled."""
+    """A stand-in for a function that numba compiled."""
 
     fndesc: ir.Function
 
 
 class Context:
-    """What the code of intrinsics asks of numba's target context.
+    """The part of numba's target context that the code of intrinsics uses.
 
     ``traced`` returns the function of a module that computes a function of Python for types of
     operands. numba has the functions of the C library.
@@ -115,11 +115,11 @@ class Context:
 @lru_cache(maxsize=4096)
 def _defined(intrinsic: Any, kinds: tuple[types.Type, ...]) -> tuple[Any, Any]:
     """Return the signature and the code of an intrinsic for operands of these types."""
-    made = intrinsic._defn(None, *kinds)
-    if made is None:
+    defined = intrinsic._defn(None, *kinds)
+    if defined is None:
         called = f"{intrinsic.__name__}({', '.join(map(str, kinds))})"
         raise Unprintable(f"{called} has no form in LLVM's code")
-    return made
+    return defined
 
 
 def named(name: str) -> Any:

@@ -42,7 +42,7 @@ def name_objects() -> None:
 
 
 class _Python:
-    """What calls functions of Python's C API."""
+    """Calls of functions of Python's C API."""
 
     def __init__(self, builder: ir.IRBuilder) -> None:
         self.builder = builder
@@ -79,17 +79,17 @@ def print_entry(
     parameters: Sequence[Array | Reg],
 ) -> None:  # fmt: skip
     """Print the function ``symbol``, which Python calls with a tuple of arguments for ``entry``."""
-    made = ir.Function(module, ir.FunctionType(OBJECT, [OBJECT] * 3), symbol)
-    made.attributes.add("nounwind")
-    builder = ir.IRBuilder(made.append_basic_block("entry"))
+    called = ir.Function(module, ir.FunctionType(OBJECT, [OBJECT] * 3), symbol)
+    called.attributes.add("nounwind")
+    builder = ir.IRBuilder(called.append_basic_block("entry"))
     python = _Python(builder)
-    given = python.call("PyTuple_Size", I64, made.args[1])
+    given = python.call("PyTuple_Size", I64, called.args[1])
     wrong = builder.icmp_signed("!=", given, I64(len(parameters)))
     count = f"{name} takes {len(parameters)} arguments, in order"
     python.raised(wrong, TYPE_ERROR, count)
     args: list[ir.Value] = []
     for at, parameter in enumerate(parameters):
-        value = python.call("PyTuple_GetItem", OBJECT, made.args[1], I64(at))
+        value = python.call("PyTuple_GetItem", OBJECT, called.args[1], I64(at))
         if isinstance(parameter, Array):
             args.append(_address(python, value, f"{name}: {parameter.name} must be a NumPy array"))
         else:

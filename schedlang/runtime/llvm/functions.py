@@ -47,13 +47,13 @@ def print_functions(nest: MachineNest, module: ir.Module, prefix: str, lines: Li
             printed[name] = printed[equal[name]]
             continue
         entry = function is nest.entry
-        made = _declared(module, symbol_of(prefix, name), function, printed)
+        target = _declared(module, symbol_of(prefix, name), function, printed)
         # as numba's: LLVM inlines it if that is worth it, even where it is called once
-        made.linkage = "external" if entry else "linkonce_odr"
+        target.linkage = "external" if entry else "linkonce_odr"
         if times[name] or entry:
-            made.attributes.add("noinline")
-        printed[name] = made
-        _Functions(context, printed, lines).define(function, made)
+            target.attributes.add("noinline")
+        printed[name] = target
+        _Functions(context, printed, lines).define(function, target)
     return printed[nest.entry.name]
 
 
@@ -103,41 +103,41 @@ def _fails(body: Any, printed: Mapping[str, ir.Function]) -> bool:
 
 
 class _Functions:
-    """What prints the functions of one module."""
+    """The printer of the functions of one module."""
 
     def __init__(self, context: Context, printed: dict[str, ir.Function], lines: Lines) -> None:
         self.context, self.printed, self.lines = context, printed, lines
 
-    def define(self, function: Function, made: ir.Function) -> None:
+    def define(self, function: Function, target: ir.Function) -> None:
         """Print the body of a function; a team runs parallel loops in another loop."""
         serial = (s for s, _ in walk(function.body) if isinstance(s, For) and not s.parallel)
         closely = any(
             isinstance(s, For) and s.parallel for loop in serial for s, _ in walk(loop.body)
         )
         if not closely:
-            self.body(made, function.parameters, function.body, self.lines.of(function.name))
+            self.body(target, function.parameters, function.body, self.lines.of(function.name))
             return
-        name = f"team.{made.name}"
-        member = _declared(made.module, name, function, self.printed, [I64, I64])
+        name = f"team.{target.name}"
+        member = _declared(target.module, name, function, self.printed, [I64, I64])
         member.linkage = "internal"
         first = self.lines.of(function.name)
         self.body(member, function.parameters, function.body, first, team=True)
-        self._team(made, member, first)
+        self._team(target, member, first)
 
-    def _team(self, made: ir.Function, member: ir.Function, line: int) -> None:
+    def _team(self, target: ir.Function, member: ir.Function, line: int) -> None:
         """Print the function that starts a team, whose threads call ``member``."""
-        builder = ir.IRBuilder(made.append_basic_block("entry"))
-        self.lines.start(made, line)
+        builder = ir.IRBuilder(target.append_basic_block("entry"))
+        self.lines.start(target, line)
         self.lines.at(builder, line)
-        given = cgutils.make_anonymous_struct(builder, [*made.args])
-        fails = made.ftype.return_type == STATUS
+        given = cgutils.make_anonymous_struct(builder, [*target.args])
+        fails = target.ftype.return_type == STATUS
 
         def run(
             inside: ir.IRBuilder, team: ir.Value, number: ir.Value, given: ir.Value
         ) -> ir.Value:
             self.lines.start(inside.function, line)
             self.lines.at(inside, line)
-            args = [inside.extract_value(given, k) for k in range(len(made.args))]
+            args = [inside.extract_value(given, k) for k in range(len(target.args))]
             status = inside.call(member, [team, number, *args])
             return cgutils.is_not_null(inside, status) if fails else ir.IntType(1)(0)
 
@@ -148,22 +148,22 @@ class _Functions:
             builder.ret_void()
 
     def body(
-        self, made: ir.Function, parameters: Sequence[Array | Reg], body: Any, line: int,
+        self, target: ir.Function, parameters: Sequence[Array | Reg], body: Any, line: int,
         team: bool = False,
     ) -> int:  # fmt: skip
         """Print a block as the body of a function, and return the line after it.
 
         ``line`` is the one before it.
         """
-        made.attributes.add("nounwind")
-        entry = made.append_basic_block("entry")
-        builder = ir.IRBuilder(made.append_basic_block("body"))
-        self.lines.start(made, line)
-        place, own = (made.args[:2], made.args[2:]) if team else (None, made.args)
+        target.attributes.add("nounwind")
+        entry = target.append_basic_block("entry")
+        builder = ir.IRBuilder(target.append_basic_block("body"))
+        self.lines.start(target, line)
+        place, own = (target.args[:2], target.args[2:]) if team else (None, target.args)
         known = {p.name: value for p, value in zip(parameters, own)}
         printer = _Printer(self, builder, known, assigned_often(body), line + 1, place)
         printer.body(body)
-        if made.ftype.return_type == STATUS:
+        if target.ftype.return_type == STATUS:
             builder.ret(STATUS(0))
         else:
             builder.ret_void()

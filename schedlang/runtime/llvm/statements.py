@@ -167,14 +167,14 @@ class StatementPrinter(ValuePrinter):
     def hints(self, loop: For) -> list[Callable[[], Any]]:
         """Return what emits the hints behind a loop, each of which has a line."""
         self.line += bool(loop.rolled) + loop.unrolled
-        made: list[Callable[[], Any]] = []
+        emitters: list[Callable[[], Any]] = []
         if loop.rolled:
             given = [literal(loop.rolled)]
-            made.append(lambda: call(self.context, self.builder, cpu.rolled, given))
+            emitters.append(lambda: call(self.context, self.builder, cpu.rolled, given))
         if loop.unrolled:
             _, emit = hints.unrolled._defn(None)
-            made.append(lambda: emit(self.context, self.builder, None, ()))
-        return made
+            emitters.append(lambda: emit(self.context, self.builder, None, ()))
+        return emitters
 
     def parallel(self, stmt: For) -> None:
         """Emit the launch of a parallel loop."""
@@ -209,26 +209,26 @@ class StatementPrinter(ValuePrinter):
         size = I64(size_of(array_type(array.dtype).dtype, False))
         wanted = builder.add(builder.mul(self(stmt.count), size), I64(ALIGNMENT))
         allocate = ir.FunctionType(BYTE_PTR, [I64])
-        taken = builder.call(
+        block = builder.call(
             cgutils.get_or_insert_function(builder.module, allocate, "malloc"), [wanted]
         )
-        with builder.if_then(cgutils.is_null(builder, taken), likely=False):
+        with builder.if_then(cgutils.is_null(builder, block), likely=False):
             self.fail()
-        self._heap[-1].append(taken)
+        self._heap[-1].append(block)
         # an offset, not another address, keeps LLVM's knowledge that nothing else is there
-        past = builder.and_(builder.ptrtoint(taken, I64), I64(ALIGNMENT - 1))
-        place = builder.gep(taken, [builder.sub(I64(ALIGNMENT), past)])
+        past = builder.and_(builder.ptrtoint(block, I64), I64(ALIGNMENT - 1))
+        place = builder.gep(block, [builder.sub(I64(ALIGNMENT), past)])
         self.known[array.name] = builder.bitcast(place, kind)
 
     def fail(self) -> None:
         """Emit the return of a function that lacks memory."""
-        for taken in self._heap:
-            self._free(taken)
+        for blocks in self._heap:
+            self._free(blocks)
         self.builder.ret(FAILED)
 
-    def _free(self, taken: list[ir.Value]) -> None:
+    def _free(self, blocks: list[ir.Value]) -> None:
         free = ir.FunctionType(ir.VoidType(), [BYTE_PTR])
-        for block in taken:
+        for block in blocks:
             function = cgutils.get_or_insert_function(self.builder.module, free, "free")
             self.builder.call(function, [block])
 

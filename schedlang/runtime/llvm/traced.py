@@ -23,7 +23,7 @@ from schedlang.runtime.numba_internals import Intrinsic, with_flags
 
 
 class Tracer:
-    """What the operators of one traced function write with."""
+    """The builder and the context with which the operators of one traced function write."""
 
     def __init__(self, context: Context, builder: ir.IRBuilder) -> None:
         self.context, self.builder = context, builder
@@ -102,18 +102,18 @@ def traced(
         return known
     # its result has the type of its operand
     kind = ir.FunctionType(llvm_type(kinds[0]), [llvm_type(k) for k in kinds])
-    made = ir.Function(module, kind, name)
-    made.linkage = "internal"
-    made.attributes.add("alwaysinline")
-    builder = ir.IRBuilder(made.append_basic_block("entry"))
+    traced_function = ir.Function(module, kind, name)
+    traced_function.linkage = "internal"
+    traced_function.attributes.add("alwaysinline")
+    builder = ir.IRBuilder(traced_function.append_basic_block("entry"))
     tracer = Tracer(context, builder)
     names = {
         key: tracer.calls(value) if isinstance(value, Intrinsic) else value
         for key, value in function.__globals__.items()
     }
     run = FunctionType(function.__code__, names)
-    result = run(*(Traced(tracer, typed) for typed in zip(kinds, made.args)))
+    result = run(*(Traced(tracer, typed) for typed in zip(kinds, traced_function.args)))
     builder.ret(tracer.typed(result)[1])
     # numba compiles it by itself, with no other freedom
-    with_flags(made, {"contract"})
-    return made
+    with_flags(traced_function, {"contract"})
+    return traced_function

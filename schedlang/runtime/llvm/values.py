@@ -207,13 +207,13 @@ class ValuePrinter:
 
     def _branched(self, cond: Value, a: Value, b: Value) -> ir.Value:
         """Emit the evaluation of ``a`` or of ``b``, of which only one is."""
-        found: list[tuple[ir.Value, ir.Block]] = []
+        results: list[tuple[ir.Value, ir.Block]] = []
         with self.builder.if_else(self(cond)) as sides:
             for side, value in zip(sides, (a, b)):
                 with side:
-                    found.append((self(value), self.builder.block))
-        result = self.builder.phi(found[0][0].type)
-        for value, block in found:
+                    results.append((self(value), self.builder.block))
+        result = self.builder.phi(results[0][0].type)
+        for value, block in results:
             result.add_incoming(value, block)
         return result
 
