@@ -18,6 +18,7 @@ from schedlang.networks.overrides import fuse_groups, named_stages
 from schedlang.networks.plan import Plan, saved_schedules
 from schedlang.networks.sources import OfFolder, OfModel
 from schedlang.networks.weights import weight_array
+from schedlang.runtime.background import check_moment
 from schedlang.target import Target, TargetLike, or_emulator
 from schedlang.target_kinds import KINDS
 
@@ -43,6 +44,7 @@ def network(
     layouts: bool = True,
     winograd: bool = True,
     flush_denormals: bool = True,
+    compile: str = "lazy",  # noqa: A002
     **unknown: Unpack[_NoOptions],
 ) -> Network:
     """Return a graph of stages as one module: fused kernels, which one call runs in order.
@@ -65,7 +67,10 @@ def network(
     share a schedule and a kernel. For ``target="cuda"``, a call launches kernels on the GPU of its
     arrays; ``"cuda-emulator"`` runs them on the CPU. A schedule comes from ``database``, by default
     the one in the cache folder and those that come with schedlang, or else from the cost model.
-    Nothing is compiled before the first call.
+
+    ``compile`` says when the network is scheduled and compiled: at the first call (``"lazy"``),
+    before ``network`` returns (``"now"``), or in a thread that starts at once (``"background"``),
+    for whose steps a call waits if it must; an error in the thread is raised by the call.
 
     With ``flush_denormals`` a call on a CPU takes numbers below the smallest normal one (1.2e-38 in
     float32) as 0, as ``torch.set_flush_denormal`` does: a processor needs some 150 cycles for an
@@ -74,8 +79,8 @@ def network(
 
     Raises :class:`~schedlang.errors.NetworkError` for outputs, weights and overrides that do not
     fit, :class:`~schedlang.errors.CallTypeError` for an unknown option,
-    :class:`~schedlang.errors.BuildError` for an unknown target, and, now or at the first call,
-    :class:`~schedlang.errors.TuningError` for a database that cannot be read.
+    :class:`~schedlang.errors.BuildError` for an unknown target or another ``compile``, and, now or
+    at the first call, :class:`~schedlang.errors.TuningError` for a database that cannot be read.
 
     >>> import numpy as np, schedlang as sl
     >>> from schedlang import topi
@@ -90,6 +95,7 @@ def network(
     """
     if unknown:
         raise CallTypeError(_no_option(next(iter(unknown))))
+    check_moment("sl.network", compile)
     model = model_of(outputs, params)
     check_outputs(model.outputs, model.inputs)
     name = check_name(name, "a network")
@@ -107,7 +113,8 @@ def network(
     where = or_emulator(Target.of(target))
     asked = Compiled(source, where, Plan(options, database))
     # what does not fit is an error now; the cache has what was checked before
-    return Network(asked if where.facts.starts and _is_known(asked) else with_parts(asked))
+    known = where.facts.starts and _is_known(asked)
+    return Network(asked if known else with_parts(asked), compile)
 
 
 def _is_known(network: Compiled) -> bool:
@@ -133,14 +140,18 @@ def _no_option(name: str) -> str:
     return f"sl.network(..., {name}=...): it has no such argument{nearest(name, known)}"
 
 
-def load(folder: str | os.PathLike[str], target: TargetLike | None = None) -> Network:
+def load(
+    folder: str | os.PathLike[str],
+    target: TargetLike | None = None,
+    compile: str = "lazy",  # noqa: A002
+) -> Network:
     """Return the network that :meth:`Network.save` wrote to ``folder``.
 
     Its graph, its weights and its schedules are checked, and so are indices that depend on weights,
     but not those that depend on inputs of a call alone. Its Python is not run: the module is
     generated again, or comes from the cache folder. Steps that were saved on another machine are
     kept. ``target`` is by default that of the ``with sl.Target(...)`` around, or else the one that
-    the network was saved for.
+    the network was saved for. ``compile`` is as :func:`network` takes it.
 
     Raises :class:`~schedlang.errors.NetworkError` for a folder that has no saved network, and for a
     CPU as the target of one that was saved for a GPU, or the other way round. Warns with
@@ -155,6 +166,7 @@ def load(folder: str | os.PathLike[str], target: TargetLike | None = None) -> Ne
     >>> again.partition.parts[0].name, again.weights["w"].tolist()
     ('scaled', [3.0, 3.0, 3.0, 3.0])
     """
+    check_moment("sl.load", compile)
     source = OfFolder(folder)
     saved = source.head.target
     where = or_emulator((Target.current() if target is None else Target.of(target)) or saved)
@@ -178,7 +190,7 @@ def load(folder: str | os.PathLike[str], target: TargetLike | None = None) -> Ne
         # what is wrong with the folder is an error now; the cache has what was checked before
         kernels = saved_kernels(folder, head, loaded.partition.parts, where)
         loaded = replace(loaded, kernels=kernels)
-    return Network(loaded)
+    return Network(loaded, compile)
 
 
 __all__ = ["load", "network"]

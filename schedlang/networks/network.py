@@ -7,9 +7,10 @@ imported when they are asked for.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import RLock
 from time import monotonic
@@ -49,6 +50,7 @@ from schedlang.networks.plan import Plan, saved_schedules
 from schedlang.networks.saving import check_destination, save
 from schedlang.networks.sources import OfModel
 from schedlang.networks.structure import filled
+from schedlang.runtime.background import compile_at
 from schedlang.target import Target
 
 if TYPE_CHECKING:
@@ -80,10 +82,11 @@ class Network:
     * ``prepared``: what is computed ahead, and what was folded.
     """
 
-    def __init__(self, compiled: Compiled) -> None:
+    def __init__(self, compiled: Compiled, moment: str = "lazy") -> None:
         # what is made of the network so far, which changes as a whole, under the lock
         self._compiled = compiled
         self._lock = RLock()
+        compile_at(moment, self._steps())
 
     def _having(self, *steps: Step) -> Compiled:
         """Return the network after some steps, each of whose results it keeps."""
@@ -181,6 +184,22 @@ class Network:
     def source(self) -> str:
         """The source of the module."""
         return self._having(*TO_DATA, with_stored_data).linked.text
+
+    def _steps(self) -> Iterator[Callable[[], object]]:
+        """Yield the steps that the first call would take."""
+        for step in (*TO_MODULE, self._with_module):
+            yield partial(self._taken, step)
+        yield self.module.compile
+
+    def _taken(self, step: Step) -> bool:
+        """Take a step, unless another thread is at one; return whether it was taken."""
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            self._having(step)
+        finally:
+            self._lock.release()
+        return True
 
     def __call__(self, /, *args: Any, **named: Any) -> Any:
         results = self.module(*args, **named)

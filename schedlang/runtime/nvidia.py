@@ -25,6 +25,7 @@ import numpy as np
 from schedlang.codegen.numba_cuda import KernelForm
 from schedlang.errors import BuildError, MissingExtraError, explain, missing_extra
 from schedlang.runtime.machine_code import Assembled, code_key, keep_code, kept_code
+from schedlang.runtime.one_process import one_process
 from schedlang.target import Device
 
 # allocation units of registers, warps and shared memory; the shared memory that a block reserves
@@ -146,10 +147,11 @@ def compile_kernel(
     """
     path, options = Path(str(module.__file__)), (fastmath, lineinfo)
     key = code_key(path, kernel.name, device.arch, options, Path(tool("ptxas")))
-    code = kept_code(key)
-    if code is None:
-        code = _compiled(module, kernel, device, fastmath, lineinfo)
-        keep_code(key, code)
+    with one_process(path):
+        code = kept_code(key)
+        if code is None:
+            code = _compiled(module, kernel, device, fastmath, lineinfo)
+            keep_code(key, code)
     resources = _resources(code.messages, kernel, device)
     if not resources.occupancy:
         raise BuildError(

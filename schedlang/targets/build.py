@@ -20,6 +20,7 @@ from schedlang.ir.numbers import number_statements
 from schedlang.ir.verify import report
 from schedlang.lowering.lower import lower_state
 from schedlang.machine.identifiers import public_name
+from schedlang.runtime.background import check_moment, compile_at
 from schedlang.runtime.kernel import Kernel
 from schedlang.runtime.parameters import signature_of
 from schedlang.runtime.size_checks import refused_sizes, sized_storage
@@ -93,6 +94,7 @@ def build(
     barriers: bool = True,
     lineinfo: bool = False,
     compiler: str = "",
+    compile: str = "lazy",  # noqa: A002
     **te_options: Any,
 ) -> Kernel:
     """Return a :class:`Kernel` from a schedule.
@@ -112,12 +114,16 @@ def build(
     fifth of the time that ``"numba"``, the default, takes to compile the emitted file. Results and
     the file are the same.
 
+    ``compile`` says when that is done: at the first call (``"lazy"``), before ``build`` returns
+    (``"now"``), or in a thread that starts at once (``"background"``). A call waits for the thread
+    if it must. An error in the thread is raised by the call that needs the kernel.
+
     ``barriers=False``, for ``"cuda-emulator"`` only, leaves out the barriers between the threads of
     a block. ``f.check(...)`` then shows which threads race, and for what.
 
     Raises :class:`~schedlang.errors.LoweringError` if the schedule does not fit together. Raises
-    :class:`~schedlang.errors.BuildError` if the target cannot run it, or if the source cannot be
-    written to the cache folder.
+    :class:`~schedlang.errors.BuildError` if the target cannot run it, for an option that it does
+    not have, or if the source cannot be written to the cache folder.
 
     Warns with :class:`~schedlang.errors.SpillWarning` if a tile of accumulators needs more (vector)
     registers than the target has, or if a guard keeps it out of registers. Warns with
@@ -132,6 +138,7 @@ def build(
     """
     _check_schedule(schedule, "build", te_options)
     _check_list("build", args, target, name, fastmath)
+    check_moment("sl.build", compile)
     if name in ("llvm", "cuda"):
         raise ComputeTypeError(
             f'sl.build(..., name="{name}"): the fourth argument is the name of the kernel; te\'s '
@@ -142,6 +149,7 @@ def build(
         schedule, args, where, name, fastmath, barriers, lineinfo, compiler
     )
     kernel.write()
+    compile_at(compile, [kernel.compile])
     return kernel
 
 

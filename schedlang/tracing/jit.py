@@ -12,6 +12,7 @@ from typing import Any, overload
 import numpy as np
 
 from schedlang.errors import CallError, ComputeTypeError
+from schedlang.runtime.background import check_moment
 from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target, TargetLike, or_emulator
@@ -36,7 +37,12 @@ class JitFunction:
     __qualname__: str
 
     def __init__(
-        self, function: Callable[..., Any], target: Target, static: frozenset[str], size: int
+        self,
+        function: Callable[..., Any],
+        target: Target,
+        static: frozenset[str],
+        size: int,
+        moment: str = "lazy",
     ) -> None:
         update_wrapper(self, function)
         self.function = function
@@ -44,6 +50,7 @@ class JitFunction:
         self._signature = inspect.signature(function)
         self._static = static
         self._size = size
+        self._moment = moment
         self._lock = RLock()
         self._known: OrderedDict[Any, Specialization] = OrderedDict()
         self._latest: Specialization | None = None
@@ -113,7 +120,9 @@ class JitFunction:
         with self._lock:
             specialization = self._known.get(arguments.key)
             if specialization is None:
-                specialization = specialize(self.function, self._signature, arguments, self.target)
+                specialization = specialize(
+                    self.function, self._signature, arguments, self.target, self._moment
+                )
                 self._known[arguments.key] = specialization
                 if len(self._known) > self._size:
                     gone, _ = self._known.popitem(last=False)
@@ -159,6 +168,7 @@ def jit(
     static_argnames: str | Iterable[str] = ...,
     static_argnums: int | Iterable[int] = ...,
     cache_size: int = ...,
+    compile: str = ...,
 ) -> JitFunction: ...
 @overload
 def jit(
@@ -168,6 +178,7 @@ def jit(
     static_argnames: str | Iterable[str] = ...,
     static_argnums: int | Iterable[int] = ...,
     cache_size: int = ...,
+    compile: str = ...,
 ) -> Callable[[Callable[..., Any]], JitFunction]: ...
 def jit(
     function: Callable[..., Any] | None = None,
@@ -176,6 +187,7 @@ def jit(
     static_argnames: str | Iterable[str] = (),
     static_argnums: int | Iterable[int] = (),
     cache_size: int = 64,
+    compile: str = "lazy",  # noqa: A002
 ) -> Any:
     """Return a function that runs as kernels what ``function`` computes with NumPy.
 
@@ -187,7 +199,8 @@ def jit(
     Arguments are arrays of any library that a kernel takes, floats and NumPy's scalars, and tuples,
     lists and dicts of them. Python integers, bools and strings are fixed: each value is traced
     anew, as are all arguments in ``static_argnames`` and ``static_argnums``. At most ``cache_size``
-    traces are kept, the latest ones.
+    traces are kept, the latest ones. ``compile`` is as :func:`~schedlang.build` takes it: with
+    ``"background"`` a thread compiles the next kernels of a trace while the first ones run.
 
     As in NumPy, slices are views, and assignments to elements of an argument change the caller's
     array. An ``if`` or ``while`` on the elements of an array is refused, at its line, and so are
@@ -195,7 +208,8 @@ def jit(
     Python's ``range`` are unrolled; :func:`~schedlang.fori_loop` keeps a loop.
 
     Raises :class:`~schedlang.errors.ComputeTypeError` for a function that is none, or static
-    arguments that it does not have.
+    arguments that it does not have, and :class:`~schedlang.errors.BuildError` for another
+    ``compile``.
 
     >>> import numpy as np, schedlang as sl
     >>> @sl.jit(target="python")
@@ -213,6 +227,7 @@ def jit(
             static_argnames=static_argnames,
             static_argnums=static_argnums,
             cache_size=cache_size,
+            compile=compile,
         )
     if not callable(function):
         raise ComputeTypeError(
@@ -229,8 +244,9 @@ def jit(
         raise ComputeTypeError(
             f"sl.jit(..., cache_size={cache_size!r}): give the number of traces to keep, 1 or more"
         )
+    check_moment("sl.jit", compile)
     static = _static(function, static_argnames, static_argnums)
-    return JitFunction(function, or_emulator(Target.of(target)), static, cache_size)
+    return JitFunction(function, or_emulator(Target.of(target)), static, cache_size, compile)
 
 
 def _static(

@@ -175,9 +175,16 @@ def _returned(value: Any, first: Any) -> Any:
 
 
 def specialize(
-    function: Callable[..., Any], signature: Signature, call: Given, target: Target
+    function: Callable[..., Any],
+    signature: Signature,
+    call: Given,
+    target: Target,
+    moment: str = "lazy",
 ) -> Specialization:
-    """Trace ``function`` for arguments as in ``given``, and build its kernels."""
+    """Trace ``function`` for arguments as in ``given``, and build its kernels.
+
+    These are compiled at a ``moment`` that :func:`~schedlang.build` has for ``compile``.
+    """
     name = getattr(function, "__name__", "traced")
     # between the kernels of a loop on the host, arrays would leave the memory of a GPU
     rule = LoopRule(limited=target.facts.host_arrays)
@@ -198,7 +205,7 @@ def specialize(
     name_stages(trace)
     results = [*values, *(v for _, v in assigned)]
     title = name if name.isidentifier() else "traced"
-    program = plan(trace, keys, results, _builder(target), title)
+    program = plan(trace, keys, results, _builder(target, moment), title)
     # a result that the function also returns by itself needs memory of its own
     own = {program.returned[k] for k, argument in enumerate(returns) if argument is None}
     replaced = tuple(
@@ -228,10 +235,12 @@ def _argument(leaf: Any, storages: Sequence[Storage | None]) -> int | None:
     return storages.index(leaf.storage)
 
 
-def _builder(target: Target) -> Callable[[Sequence[Key], Sequence[Tensor], str], Kernel]:
+def _builder(
+    target: Target, moment: str
+) -> Callable[[Sequence[Key], Sequence[Tensor], str], Kernel]:
     def made(inputs: Sequence[Key], outputs: Sequence[Tensor], name: str) -> Kernel:
         schedule = schedule_for(outputs, target)
-        return build(schedule, [*inputs, *outputs], target, name)
+        return build(schedule, [*inputs, *outputs], target, name, compile=moment)
 
     return made
 
