@@ -2,101 +2,93 @@
 
 ``compute`` defines a computation and ``schedule`` its loop nest. ``build`` turns the loop nest into
 a file of readable numba source, and returns a kernel to call. Importing this package imports
-neither numba, sympy, networkx nor any extra. What builds kernels is imported when first used.
+nothing else: each name loads its module when it is first used.
 """
 
 from __future__ import annotations
 
-import importlib
+from importlib import import_module
+from threading import RLock
 from typing import Any
 
-from schedlang import compute, errors, schedule
-from schedlang.arrays import einsum, named
-from schedlang.compute import functions as _functions
-from schedlang.compute.boundary import pad
-from schedlang.compute.functions import *
-from schedlang.compute.math import (
-    all,
-    any,
-    atan2,
-    cast,
-    const,
-    if_then_else,
-    logical_not,
-    popcount,
-    pow,
-    saturating_cast,
-    select,
-)
-from schedlang.compute.custom_reducer import comm_reducer
-from schedlang.compute.facts import assume
-from schedlang.compute.reduce import argmax, argmin, max, min, prod, reduce_axis, sum
-from schedlang.compute.reference import reference
-from schedlang.compute.scan import scan
-from schedlang.compute.scatter import scatter
-from schedlang.compute.tensor import Tensor, placeholder, var
-from schedlang.expr.nodes import Axis, Expr
-from schedlang.ir.nest import Nest
-from schedlang.schedule.schedule import Schedule
-from schedlang.schedule.stage import StageView
-from schedlang.state.thread_axis import thread_axis
-from schedlang.target import Target
-from schedlang.tvm import aliases as _aliases
-from schedlang.version import __version__
+from schedlang.tvm.aliases import install
+from schedlang.version import __version__ as __version__
 
-create_schedule = schedule
-_aliases.install()
+install()
 
-_ON_DEMAND = {
-    "Kernel": "schedlang.runtime.kernel:Kernel",
-    "apply_best": "schedlang.autotune.best:apply_best",
-    "autoschedule": "schedlang.autoschedule",
-    "autotune": "schedlang.autotune",
-    "best": "schedlang.autotune.best:best",
-    "build": "schedlang.targets.build:build",
-    "cost": "schedlang.analysis.cost:cost",
-    "gradient": "schedlang.gradient",
-    "graph": "schedlang.analysis.graph:graph",
-    "te": "schedlang.te",
-    "evaluate": "schedlang.runtime.evaluate:evaluate",
-    "explain": "schedlang.hints.explain:explain",
-    "fori_loop": "schedlang.tracing.loops:fori_loop",
-    "frontend": "schedlang.frontend",
-    "jit": "schedlang.tracing.jit:jit",
-    "load": "schedlang.networks.entry:load",
-    "lower": "schedlang.targets.build:lower",
-    "network": "schedlang.networks.entry:network",
-    "next_steps": "schedlang.hints.next_steps:next_steps",
-    "plot": "schedlang.plot",
-    "topi": "schedlang.topi",
-    "trace": "schedlang.tracing.tensors:trace",
-}
+# the module of each public name
+_NAMES = {
+    "analysis.cost": ("cost",),
+    "analysis.graph": ("graph",),
+    "arrays": ("einsum", "named"),
+    "autotune.best": ("apply_best", "best"),
+    "compute.boundary": ("pad",),
+    "compute.custom_reducer": ("comm_reducer",),
+    "compute.facts": ("assume",),
+    "compute.math": (
+        "all", "any", "atan2", "cast", "const", "if_then_else", "logical_not", "popcount", "pow",
+        "saturating_cast", "select",
+    ),
+    "compute.reduce": ("argmax", "argmin", "max", "min", "prod", "reduce_axis", "sum"),
+    "compute.reference": ("reference",),
+    "compute.scan": ("scan",),
+    "compute.scatter": ("scatter",),
+    # the package that gives Expr its operators as well
+    "compute.tensor": ("Axis", "Expr", "Tensor", "placeholder", "var"),
+    "hints.explain": ("explain",),
+    "hints.next_steps": ("next_steps",),
+    "ir.nest": ("Nest",),
+    "networks.entry": ("load", "network"),
+    "runtime.evaluate": ("evaluate",),
+    "runtime.kernel": ("Kernel",),
+    "schedule.schedule": ("Schedule",),
+    "schedule.stage": ("StageView",),
+    "state.thread_axis": ("thread_axis",),
+    "target": ("Target",),
+    "targets.build": ("build", "lower"),
+    "tracing.jit": ("jit",),
+    "tracing.loops": ("fori_loop",),
+    "tracing.tensors": ("trace",),
+}  # fmt: skip
+# packages, of which some are also called
+_PACKAGES = {
+    "create_schedule": "schedule",
+    **{
+        name: name
+        for name in (
+            "autoschedule", "autotune", "compute", "errors", "frontend", "gradient", "plot",
+            "schedule", "te", "topi",
+        )
+    },
+}  # fmt: skip
+# Python lets two threads that import modules of one package meet a module that is half loaded
+_LOADING = RLock()
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
 
-__all__ = [
-    "Axis", "Expr", "Kernel", "Nest", "Schedule", "StageView", "Target", "Tensor", "__version__",
-    "all", "any", "apply_best", "argmax", "argmin", "assume", "atan2", "autoschedule", "autotune",
-    "best", "build", "cast", "comm_reducer", "compute", "const", "cost", "create_schedule",
-    "einsum", "errors", "evaluate", "explain", "fori_loop", "frontend", "gradient", "graph",
-    "if_then_else", "jit", "load", "logical_not", "lower", "max", "min", "named", "network",
-    "next_steps", "pad", "placeholder", "plot", "popcount", "pow", "prod", "reduce_axis",
-    "reference", "saturating_cast", "scan", "scatter", "schedule", "select", "sum", "te",
-    "thread_axis", "topi", "trace", "var",
-]  # fmt: skip
-__all__ += _functions.__all__
-__all__.sort()
+
+def _load(name: str) -> Any:
+    if name in _MODULES:
+        return getattr(import_module(f"schedlang.{_MODULES[name]}"), name)
+    if name in _PACKAGES:
+        return import_module(f"schedlang.{_PACKAGES[name]}")
+    from schedlang.compute import functions
+
+    if name == "__all__":
+        return sorted(["__version__", *_MODULES, *_PACKAGES, *functions.__all__])
+    if name in functions.__all__:
+        return getattr(functions, name)
+    from schedlang.tvm.names import lookup
+
+    return lookup(name)
 
 
 def __getattr__(name: str) -> Any:
-    place = _ON_DEMAND.get(name)
-    if place is None:
-        from schedlang.tvm.names import lookup
-
-        return lookup(name)
-    module, _, attribute = place.partition(":")
-    loaded = importlib.import_module(module)
-    return getattr(loaded, attribute) if attribute else loaded
+    """Return what ``name`` stands for; the names of :mod:`schedlang.tvm.names` work as well."""
+    with _LOADING:
+        value = globals()[name] = _load(name)
+    return value
 
 
 def __dir__() -> list[str]:
-    """Return the names in ``sl``, including those that load on demand."""
-    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
+    """Return the names in ``sl``, including those that are not loaded yet."""
+    return sorted({*__getattr__("__all__"), *(n for n in globals() if n.startswith("__"))})

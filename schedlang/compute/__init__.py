@@ -12,6 +12,8 @@ code: plain data for pickles and JSON (``data.py``), and a part cut out as a com
 (``extraction.py``). ``array_methods.pyi`` and ``functions.pyi`` are for type checkers.
 """
 
+from importlib import import_module
+
 import schedlang.compute.data  # noqa: F401 - lets tensors pickle
 import schedlang.compute.latex  # noqa: F401 - gives tensors their latex()
 from schedlang.callable_module import make_callable
@@ -21,3 +23,4 @@ from schedlang.compute.tensor import Tensor, placeholder, var
 __all__ = ["Tensor", "compute", "placeholder", "var"]
 
 make_callable(__name__, compute)
+import_module("schedlang.arrays")  # gives tensors the operators and methods of NumPy's arrays

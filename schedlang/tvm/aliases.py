@@ -10,14 +10,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader
+else:
+    Loader = object  # the class loads much of the standard library, and gives nothing
 
 FACES = ("nd", "te", "testing", "tir", "topi", "transform")
 
 
-class AliasFinder(MetaPathFinder, Loader):
+class AliasFinder(Loader):
     """The finder of ``schedlang.<face>``, which loads ``schedlang.tvm.<face>`` in its place."""
 
     def find_spec(
