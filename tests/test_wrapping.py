@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
+from schedlang.errors import ComputeError
 from schedlang.intrinsics import twins
 from tests.marks import slow_but
 
@@ -197,3 +198,63 @@ def test_the_twins_wrap_without_warnings() -> None:
         assert twins.subtract(-most, 2) == most
         assert twins.multiply(most, 2) == -2
         assert twins.add(2**63 - 1, 1) == -(2**63)
+
+
+INDICES: dict[str, Callable[[Any], Any]] = {
+    "shift to the left": lambda i: (i + 1) << (i % 70),
+    "shift to the right": lambda i: (i - 50) >> (i % 70),
+    "negative count": lambda i: (i << (3 - i)) | (i >> (3 - i)),
+    "constant shifts": lambda i: ((i - 7) << 40) + (i - 9 >> 2) + (i + 3 >> 64),
+    "power": lambda i: (i - 50) ** 13,
+    "bits": lambda i: (~i & 77) | (i ^ 12),
+}
+
+
+@pytest.mark.parametrize("name", INDICES)
+def test_shifts_and_powers_of_indices(name: str) -> None:
+    of, i = INDICES[name], np.arange(100)
+    for target, compiler in ("cpu", "llvm"), ("cpu", "numba"), ("python", None):
+        C = sl.compute((100,), of, name="C")
+        s = sl.schedule(C)
+        same(sl.build(s, target=target, compiler=compiler)(), of(i))
+        s[C].vectorize(s[C].split(C.op.axis[0], 4)[1])
+        same(sl.build(s, target=target, compiler=compiler)(), of(i))
+
+
+def test_a_power_of_an_index_with_a_negative_exponent() -> None:
+    C = sl.compute((9,), lambda i: 2 ** (i - 4), name="C")
+    for compiler in ("llvm", "numba"):
+        same(sl.build(sl.schedule(C), compiler=compiler)(), np.array([0, 0, 0, 0, 1, 2, 4, 8, 16]))
+
+
+LARGE: dict[str, Callable[[Any], Any]] = {
+    "product": lambda i: (i * 6364136223846793005 + 1442695040888963407 >> 33) % 100,
+    "product of products": lambda i: i * 2654435761 * 2654435761 // 7,
+    "comparison": lambda i: i * 2**60 + 2**59 < 0,
+    "shift": lambda i: (i << 58) // 16,
+    "sum": lambda i: (i + (2**63 - 100)) // 3,
+    "negative": lambda i: -(i * 2**60) // 4,
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_indices_that_may_leave_int64_are_refused_and_casts_wrap(name: str) -> None:
+    of, n = LARGE[name], sl.var("n")
+    for extent in (1000, n):
+        if extent is n and name == "sum":
+            continue
+        with pytest.raises(ComputeError, match=r"in C: it may leave .*\n.* sl.cast\(i, 'int64'\)"):
+            sl.compute((extent,), of, name="C")
+    C = sl.compute((1000,), lambda i: of(sl.cast(i, "int64")), name="C")
+    for compiler in ("llvm", "numba"):
+        with np.errstate(over="ignore"):
+            same(sl.build(sl.schedule(C), compiler=compiler)(), of(np.arange(1000)))
+
+
+def test_large_indices_that_stay_in_int64() -> None:
+    n = sl.var("n")
+    A = sl.placeholder((n,), "int64", name="A")
+    C = sl.compute((n,), lambda i: (i * 2654435761) % 2**32 + i * n // (n * n * n) + A[i], name="C")
+    i = np.arange(1000)
+    for compiler in ("llvm", "numba"):
+        same(sl.build(sl.schedule(C), compiler=compiler)(i), (i * 2654435761) % 2**32 + i)

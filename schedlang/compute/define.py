@@ -9,6 +9,7 @@ from types import FunctionType
 from typing import Any
 
 from schedlang.compute.bounds import check_reads
+from schedlang.compute.index_overflow import check_index_arithmetic
 from schedlang.compute.joint import join
 from schedlang.compute.misfits import compute_refusal, is_function, shape_missing
 from schedlang.compute.reduce import Reduction
@@ -122,6 +123,7 @@ def finish(
     names = [name] if len(kinds) == 1 else [f"{name}.v{k}" for k in range(len(kinds))]
     outputs = tuple(Tensor(n, op.shape, t, op, k) for k, (n, t) in enumerate(zip(names, kinds)))
     op.outputs = outputs
+    check_index_arithmetic(op)
     check_reads(op, first)
     if visible == 1 and not several:
         if len(outputs) > 1:

@@ -14,7 +14,7 @@ from schedlang.machine.identifiers import Names
 from schedlang.machine.nodes import INDEX, Num, Op, Reg, Type, Value
 from schedlang.machine.select.builder import Builder
 from schedlang.machine.select.context import Context, Group
-from schedlang.machine.select.expressions import Evaluation
+from schedlang.machine.select.expressions import Evaluation, is_exact
 from schedlang.machine.select.sums import Sum
 from schedlang.machine.text import Printer, is_short
 
@@ -82,7 +82,9 @@ class Evaluator(Builder):
                 return None
             a = self._index(node.a, context, depth - 1)
             b = None if a is None else self._index(node.b, context, depth - 1)
-            return None if a is None or b is None else _index_op(node.op, a, b)
+            if a is None or b is None or not is_exact(node.op, b):
+                return None
+            return _index_op(node.op, a, b)
         if isinstance(node, Axis):
             lanes = context.lanes
             has_value = node in context.values or (lanes is not None and node is lanes.axis)

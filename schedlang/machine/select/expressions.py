@@ -54,6 +54,16 @@ from schedlang.machine.walks import wide
 TOGETHER = "values"
 
 
+def is_exact(op: str, b: Value, lanes: int = 0) -> bool:
+    """Return whether an operator on indices has the value that it has on integers of Python.
+
+    Powers and shifts may wrap around, as those of int64: a shift by 64 is defined, a power is not.
+    """
+    if op not in ("**", "<<", ">>"):
+        return True
+    return op != "**" and not lanes and isinstance(b, Num) and 0 <= b.value < 64
+
+
 class Evaluation:
     """One walk over an expression graph."""
 
@@ -265,7 +275,7 @@ class Evaluation:
     def _binary(self, node: Binary) -> Value:
         a, b, op = self.done[id(node.a)], self.done[id(node.b)], node.op
         kind = Type(node.dtype, max(a.type.lanes, b.type.lanes))
-        if node.weak and node.dtype == "int64" and not (kind.lanes and op in ("**", "<<", ">>")):
+        if is_index(node) and is_exact(op, b, kind.lanes):
             return Op(op, a, b, kind, index=True)
         if node.dtype == "bool" and op in ("+", "*"):
             op = "|" if op == "+" else "&"
