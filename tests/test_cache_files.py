@@ -7,7 +7,9 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,12 +17,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from llvmlite import binding
+from llvmlite.binding.newpassmanagers import ModulePassManager
+from numba.core.codegen import JITCPUCodegen
 
 import schedlang as sl
 from schedlang import topi
 from schedlang.errors import BuildError, CacheWarning
 from schedlang.runtime import cache_files, files
 from schedlang.runtime.cache_files import KINDS, WEIGHTS, Kind, contents, memory_map, store
+from schedlang.runtime.llvm import compiled
 from tests.marks import compiles
 
 CONTENT = bytes(range(256)) * 3
@@ -92,14 +98,16 @@ def test_a_folder_in_place_of_a_file_keeps_its_files(kind: Kind) -> None:
 # a kernel or a network of each kind of file: its build, and its result
 
 
-def product(target: str) -> Callable[[], np.ndarray]:
+def product(target: str, compiler: str | None = None) -> Callable[[], np.ndarray]:
     def run() -> np.ndarray:
         A, B = sl.placeholder(X.shape, name="A"), sl.placeholder(W.shape, name="B")
         k = sl.reduce_axis(8, name="k")
         C = sl.compute((4, 5), lambda i, j: sl.sum(A[i, k] * B[j, k], axis=k), name="C")
         s = sl.schedule(C)
         s[C].parallel(C.op.axis[0])
-        result: np.ndarray = sl.build(s, [A, B, C], target=target)(X, W)
+        result: np.ndarray = sl.build(s, [A, B, C], target=target, compiler=compiler)(
+            X, W
+        )
         return result
 
     return run
@@ -133,10 +141,11 @@ CASES = {
     "library": (product("c"), "kernels/*.so"),
     "library of a network": (network("c"), "kernels/*.so"),
     "compiled by numba": (product("cpu"), "kernels/*.nbc"),
+    "compiled by LLVM": (product("cpu", "llvm"), "kernels/*.nbc"),
     "compiled network": (network("cpu"), "kernels/*.nbc"),
     "compiled with counts": (counted, "kernels/B_counted_*.nbc"),
 }
-COMPILED = {"compiled by numba", "library"}
+COMPILED = {"compiled by numba", "compiled by LLVM", "library"}
 SLOW = {"compiled network", "compiled with counts", "library of a network"}
 
 
@@ -144,6 +153,7 @@ def as_in_a_new_process(run: Callable[[], np.ndarray]) -> np.ndarray:
     """Run without the emitted modules that this process has loaded."""
     for name in [n for n in sys.modules if n.startswith("schedlang_kernels.")]:
         del sys.modules[name]
+    compiled._KNOWN.clear()
     return run()
 
 
@@ -204,8 +214,15 @@ def test_all_files_of_the_folder_have_a_kind(folder: Path) -> None:
         assert path.is_dir() or any(path.name.endswith(s) for s in suffixes), path
 
 
-@pytest.mark.parametrize("target", ["cpu", "c"])
-def test_a_full_disk_costs_only_the_time(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+TARGETS = pytest.mark.parametrize(
+    "target, compiler", [("cpu", None), ("cpu", "llvm"), ("c", None)], ids=["numba", "llvm", "c"]
+)
+
+
+@TARGETS
+def test_a_full_disk_costs_only_the_time(
+    target: str, compiler: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write = cache_files.write_whole
 
     def full(path: Path, *parts: Any) -> None:
@@ -215,8 +232,140 @@ def test_a_full_disk_costs_only_the_time(target: str, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(cache_files, "write_whole", full)
     with pytest.warns(CacheWarning, match="No space left on device.*free some space") as caught:
-        np.testing.assert_allclose(as_in_a_new_process(product(target)), X @ W.T, rtol=1e-5)
+        found = as_in_a_new_process(product(target, compiler))
+    np.testing.assert_allclose(found, X @ W.T, rtol=1e-5)
     assert len(caught) == 1
+
+
+class Interrupted:
+    """A function that an interrupt stops once: before it begins, or when it has ended."""
+
+    def __init__(self, function: Callable[..., Any], after: bool) -> None:
+        self.function, self.after, self.armed = function, after, True
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        if self.armed:
+            self.armed = False
+            if self.after:
+                self.function(*args, **named)
+            raise KeyboardInterrupt
+        return self.function(*args, **named)
+
+
+# what a compilation calls: to read LLVM's code, to optimize it, and to write the object file
+STEPS = {
+    "parse": (binding, "parse_assembly"),
+    "optimize": (ModulePassManager, "run"),
+    "add": (JITCPUCodegen, "_add_module"),
+    "replace": (os, "replace"),
+}
+
+
+# numba's hook misses a module that LLVM has, and no library has any more
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("compiler", ["llvm", "numba"])
+def test_an_interrupt_leaves_no_half_written_file(
+    compiler: str, step: str, after: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    A = sl.placeholder((8,), name="A")
+    factor = 3 + list(STEPS).index(step) * 2 + after
+    B = sl.compute((8,), lambda i: A[i] * factor, name="B")
+    f = sl.build(sl.schedule(B), compiler=compiler)
+    owner, name = STEPS[step]
+    function = Interrupted(getattr(owner, name), after)
+    monkeypatch.setattr(owner, name, lambda *args, **named: function(*args, **named))
+    x = np.arange(8, dtype="float32")
+    if step == "replace":
+        # of the source, and of the object file
+        f.write()
+        function.armed = True
+    with pytest.raises(KeyboardInterrupt):
+        f(x)
+    assert not list(folder.rglob("*.tmp"))
+    for path in folder.rglob("*.nbc"):
+        assert contents(cache_files.COMPILED, path) is not None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CacheWarning)
+        np.testing.assert_array_equal(f(x), x * factor)
+    assert len(list(folder.rglob("*.nbc"))) == 1
+
+
+AS_ROOT = pytest.mark.skipif(
+    not hasattr(os, "fork") or os.geteuid() != 0, reason="only root becomes another user"
+)
+NOBODY = 65534
+
+
+def as_another_user(run: Callable[[], None]) -> None:
+    """Run in a process of another user, in which each warning is an error."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.setuid(NOBODY)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                run()
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.fixture
+def umask() -> Iterator[None]:
+    """Let all users read new files."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+@AS_ROOT
+def test_two_users_of_a_folder_read_what_the_other_one_made(
+    umask: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as shared:
+        kernels = Path(shared) / "kernels"
+        kernels.mkdir()
+        for path in (Path(shared), kernels):
+            path.chmod(0o777)
+        monkeypatch.setenv("SCHEDLANG_CACHE", shared)
+        store(cache_files.COMPILED, kernels / "one.nbc", CONTENT)
+        source = files.write("x = 1", "one")
+
+        def other() -> None:
+            assert contents(cache_files.COMPILED, kernels / "one.nbc") == CONTENT
+            assert files.write("x = 1", "one") == source
+            assert store(cache_files.COMPILED, kernels / "two.nbc", CONTENT)
+
+        as_another_user(other)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert contents(cache_files.COMPILED, kernels / "two.nbc") == CONTENT
+        assert (kernels / "two.nbc").stat().st_uid == NOBODY
+
+
+@AS_ROOT
+def test_a_folder_that_another_user_owns_takes_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as shared:
+        kernels = Path(shared) / "kernels"
+        kernels.mkdir()
+        for path in (Path(shared), kernels):
+            path.chmod(0o755)
+
+        def other() -> None:
+            monkeypatch.setenv("SCHEDLANG_CACHE", shared)
+            what = "takes no compiled kernel .Permission denied"
+            with pytest.warns(CacheWarning, match=what):
+                assert store(cache_files.COMPILED, kernels / "one.nbc", CONTENT) is None
+            with pytest.raises(BuildError, match="cannot be written to .*Permission denied"):
+                files.write("x = 1", "one")
+
+        as_another_user(other)
 
 
 def test_no_room_for_the_source_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,14 +419,16 @@ def test_a_new_process_survives_flipped_machine_code(folder: Path) -> None:
         import numpy as np, schedlang as sl, sys
         A = sl.placeholder((64,), name="A")
         B = sl.compute((64,), lambda i: A[i] * 2, name="B")
-        f = sl.build(sl.schedule(B), [A, B], target=sys.argv[1])
+        f = sl.build(sl.schedule(B), [A, B], target=sys.argv[1], compiler=sys.argv[2] or None)
         assert (f(np.ones(64, "float32")) == 2).all()
     """
     script = folder.parent / "script.py"
     script.write_text("\n".join(line[8:] for line in program.splitlines()))
-    for target, pattern in (("cpu", "*.nbc"), ("c", "*.so")):
+    for target, compiler, pattern in (
+        ("cpu", "", "*.nbc"), ("cpu", "llvm", "*.nbc"), ("c", "", "*.so"),
+    ):  # fmt: skip
         shutil.rmtree(folder, ignore_errors=True)
-        run = [sys.executable, str(script), target]
+        run = [sys.executable, str(script), target, compiler]
         subprocess.run(run, check=True)
         (path,) = folder.glob(f"kernels/{pattern}")
         whole = path.read_bytes()
@@ -307,13 +458,16 @@ def test_numba_needs_no_folder_of_its_own(folder: Path, monkeypatch: pytest.Monk
 
 
 @compiles
-@pytest.mark.parametrize("name, value", [("LOOP_VECTORIZE", 0), ("DEBUGINFO_DEFAULT", 1)])
+@pytest.mark.parametrize("compiler", ["numba", "llvm"])
+@pytest.mark.parametrize(
+    "name, value", [("LOOP_VECTORIZE", 0), ("DEBUGINFO_DEFAULT", 1), ("USING_SVML", True)]
+)
 def test_settings_of_numba_have_machine_code_of_their_own(
-    name: str, value: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+    compiler: str, name: str, value: int, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from numba.core import config
 
-    run = product("cpu")
+    run = product("cpu", compiler)
     run()
     assert len(list(folder.glob("kernels/*.nbc"))) == 1
     monkeypatch.setattr(config, name, value)

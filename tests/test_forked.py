@@ -23,7 +23,7 @@ def times(factor, dtype="float32"):
     s = sl.schedule(B)
     outer, inner = s[B].split(B.op.axis[0], 64)
     s[B].parallel(outer)
-    return sl.build(s)
+    return sl.build(s, compiler=os.environ["COMPILER"])
 
 a = np.arange(1024, dtype="float32")
 double = times(2)
@@ -62,13 +62,14 @@ def check(warned, timed=False):
 
 def run(script: str, **env: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", script], env={**os.environ, **env}, capture_output=True, text=True,
-        timeout=300,
+        [sys.executable, "-c", script], env={**os.environ, "COMPILER": "numba", **env},
+        capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0 and done.stdout.strip() == "done", done.stdout + done.stderr
 
 
-def test_fork_after_a_parallel_kernel_has_run() -> None:
+@pytest.mark.parametrize("compiler", ["numba", "llvm"])
+def test_fork_after_a_parallel_kernel_has_run(compiler: str) -> None:
     """Children run parallel kernels on one thread; the parent keeps its threads."""
     script = """
 np.testing.assert_array_equal(double(a), a * 2)
@@ -77,12 +78,14 @@ check(parallel.threading_layer() == "omp" and omppool.openmp_vendor == "GNU", ti
 np.testing.assert_array_equal(double(a), a * 2)
 print("done")
 """
-    run(POOL + script)
+    run(POOL + script, COMPILER=compiler)
 
 
-def test_fork_before_any_parallel_kernel_has_run() -> None:
+@pytest.mark.parametrize("compiler", ["numba", "llvm"])
+def test_fork_before_any_parallel_kernel_has_run(compiler: str) -> None:
     """Children start threads of their own."""
-    run(POOL + "check(False); np.testing.assert_array_equal(double(a), a * 2); print('done')")
+    script = "check(False); np.testing.assert_array_equal(double(a), a * 2); print('done')"
+    run(POOL + script, COMPILER=compiler)
 
 
 def test_layers_that_survive_a_fork_keep_their_threads() -> None:

@@ -16,6 +16,11 @@ import schedlang as sl
 from benchmarks import schedules, works
 from schedlang.errors import BuildError, CacheWarning, CompilerWarning
 from schedlang.expr.dtypes import DTYPES, array_dtype, is_complex, is_float
+from schedlang.ir.nodes import Buffer
+from schedlang.machine.nest import MachineNest
+from schedlang.machine.nodes import Array, For, Function, Let, Num, Op, Reg, Store, Type
+from schedlang.machine.verify import verify_machine
+from schedlang.runtime.llvm.compiled import Subject, compiled
 from schedlang.runtime.llvm.values import ValuePrinter
 from schedlang.runtime.llvm_kernel import LlvmKernel
 from schedlang.runtime.perf_map import functions_with_places
@@ -136,6 +141,17 @@ def test_symbolic_sizes_and_scalars() -> None:
     a = np.arange(21, dtype="float32").reshape(7, 3)
     np.testing.assert_array_equal(f(a, 2.5, 3, True), a * 2.5 + 3)
     np.testing.assert_array_equal(f(a[:2].copy(), 2.5, 3, np.bool_(False)), np.zeros((2, 3)))
+
+
+def test_a_parameter_that_a_loop_assigns(tmp_path: Path) -> None:
+    C, total = Array("C", Buffer("C", "float32", (1,))), Reg("total", Type("float32"))
+    more = Let(total, Op("+", total, Num(1.0, total.type), total.type))
+    body = (For(Reg("i"), Num(4), (more,)), Store("store", C, Num(0), total))
+    nest = MachineNest((Function("count", (C, total), body),))
+    verify_machine(nest)
+    c = np.zeros(1, "float32")
+    compiled(Subject(nest, tmp_path / "count.py", False)).function(c, 2.5)
+    assert c[0] == 6.5
 
 
 def test_parallel_loops() -> None:

@@ -22,12 +22,15 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Optional
+from uuid import uuid4
 
 from schedlang.errors import BuildError, CacheWarning
 from schedlang.runtime.cache_room import entry_of, keep_within_limit, remove_oldest
 
 # what a process that was killed leaves is removed after this many seconds
 LEFT_FOR = 24 * 3600
+# Windows alone has files of text
+_BINARY = getattr(os, "O_BINARY", 0)
 
 
 def _sha256(content: Any) -> bytes:
@@ -177,7 +180,9 @@ def write_whole(path: Path, *parts: Any) -> None:
     """
     path.parent.mkdir(exist_ok=True)
     _remove_leftovers(path.parent)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+    # as the user's other files: in a folder of several users, each reads what others made
+    temporary = path.parent / f"tmp{uuid4().hex}.tmp"
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o666)
     try:
         with os.fdopen(handle, "wb") as file:
             for part in parts:
@@ -190,7 +195,7 @@ def write_whole(path: Path, *parts: Any) -> None:
             _remove(path)
             os.replace(temporary, path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
     keep_within_limit(path.parent.parent, FOLDERS, path)
 

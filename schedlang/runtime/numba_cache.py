@@ -35,7 +35,9 @@ from schedlang.runtime.numba_internals import (
 )
 
 # numba's settings that change machine code: it reads them from the environment
-SETTINGS = ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_DEFAULT", "BOUNDSCHECK")
+SETTINGS = (
+    "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_DEFAULT", "BOUNDSCHECK", "USING_SVML",
+)  # fmt: skip
 # what the names of the functions of numba's runtime, which counts references, begin with
 RUNTIME = b"NRT_"
 

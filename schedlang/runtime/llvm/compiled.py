@@ -32,6 +32,7 @@ from schedlang.runtime.numba_internals import (
     python_function,
 )
 from schedlang.runtime.numba_parallel import start_threads
+from schedlang.runtime.one_process import one_process
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,8 @@ class _Listed(_Library):
         self._finalized = True
 
 
+# the adapters to numba that write code
+ADAPTERS = ("internals", "parallel", "team")
 # what was compiled or loaded, by the keys: LLVM keeps code until the process ends
 _KNOWN: dict[str, Compiled] = {}
 
@@ -106,6 +109,11 @@ def compiled(subject: Subject) -> Compiled:
     """Return a kernel as a function of Python: from memory, from the cache folder, or compiled."""
     with global_compiler_lock:
         key = _key(subject)
+    known = _KNOWN.get(key)
+    if known is not None:
+        return known
+    # in the order of numba's compiler: another process's lock is not waited for in numba's
+    with one_process(subject.path), global_compiler_lock:
         known = _KNOWN.get(key)
         if known is None:
             known = _KNOWN[key] = _loaded(subject, key)
@@ -171,7 +179,7 @@ def _printers_key() -> str:
     """Return a hash of what writes LLVM's code."""
     folder = Path(__file__).parent
     texts = [path.read_bytes() for path in sorted(folder.glob("*.py"))]
-    texts += [(folder.parent / f"numba_{name}.py").read_bytes() for name in ("parallel", "team")]
+    texts += [(folder.parent / f"numba_{name}.py").read_bytes() for name in ADAPTERS]
     return hashlib.sha256(b"".join(texts)).hexdigest()
 
 

@@ -161,7 +161,11 @@ class _Functions:
         self.lines.start(target, line)
         place, own = (target.args[:2], target.args[2:]) if team else (None, target.args)
         known = {p.name: value for p, value in zip(parameters, own)}
-        printer = _Printer(self, builder, known, assigned_often(body), line + 1, place)
+        often = assigned_often(body, parameters)
+        printer = _Printer(self, builder, known, often, line + 1, place)
+        for parameter in parameters:
+            if parameter.name in often and isinstance(parameter, Reg):
+                printer.assign(parameter, known[parameter.name])
         printer.body(body)
         if target.ftype.return_type == STATUS:
             builder.ret(STATUS(0))

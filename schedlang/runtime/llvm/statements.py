@@ -8,7 +8,7 @@ that has one returns whether memory was lacking.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from llvmlite import ir
@@ -57,9 +57,10 @@ def pointer_type(array: Array) -> ir.Type:
     return memory_type(array_type(array.dtype).dtype, False).as_pointer()
 
 
-def assigned_often(body: Body) -> frozenset[str]:
-    """Return the names of registers that more than one statement assigns."""
+def assigned_often(body: Body, parameters: Iterable[Array | Reg] = ()) -> frozenset[str]:
+    """Return the names of registers that have several values: parameters have one before."""
     times = Counter(stmt.reg.name for stmt, _ in walk(body) if isinstance(stmt, Let))
+    times.update(p.name for p in parameters if p.name in times)
     return frozenset(name for name, count in times.items() if count > 1)
 
 
