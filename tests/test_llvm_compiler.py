@@ -264,6 +264,22 @@ def test_each_instruction_has_the_line_of_its_statement() -> None:
     assert stores and re.search(r"# \d+: .*vstore\(C, ", f.asm)
 
 
+def test_the_code_before_and_after_the_passes() -> None:
+    A = sl.placeholder((64,), "float32", name="A")
+    C = sl.compute((64,), lambda i: sl.exp(A[i]) + 1, name="C")
+    s = vectorized(C)
+    s[C].parallel(s[C].leaf_axes[0])
+    f = sl.build(s, compiler="llvm")
+    parts = f.llvm.removeprefix("; before LLVM's passes\n").split("\n; after LLVM's passes\n")
+    before, after = (re.findall(r'^define .*@"?(.+?)"?\(', part, re.M) for part in parts)
+    names = [function.name for function in f.machine_nest.functions]
+    # the exponential is a function of its own until it is inlined
+    assert {*names, "exp_single.Vec"} <= set(before)
+    assert names[-1] in after and "exp_single.Vec" not in after
+    for part in parts:
+        assert re.search(r"; \d+: .*vstore\(C, ", part) and "!dbg" not in part
+
+
 def test_profiles_are_those_of_the_kernel() -> None:
     s, _ = scanned(8, 64)
     profile = sl.build(s, compiler="llvm").profile(np.ones((8, 64), "float32"), repeat=1)

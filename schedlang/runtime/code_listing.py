@@ -154,6 +154,12 @@ def llvm_listing(module: str, symbol: str, source: Source) -> str:
     return _WRAPPER.sub(r"\1", text) + "\n" if body else ""
 
 
+def llvm_listings(module: str, source: Source) -> str:
+    """Return all functions of LLVM's code as listings."""
+    names = re.findall(r'^define [^@]*@("[^"]+"|[^"(]+)\(', module, re.MULTILINE)
+    return "\n".join(llvm_listing(module, name.strip('"'), source) for name in names)
+
+
 def _definition(lines: Sequence[str], symbol: str) -> Iterator[str]:
     """Yield the lines of the function ``symbol``."""
     name = re.compile(rf'^define .*@"?{re.escape(symbol)}"?\(')

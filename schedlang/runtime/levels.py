@@ -78,7 +78,9 @@ class Levels(ABC):
         The first use compiles the kernel again, in memory, also if numba has it in its cache on
         disk, which keeps machine code only. The line information changes no instruction. There is
         one listing for each function of the file. Where LLVM inlines a function into its caller,
-        the code is in both.
+        the code is in both. With ``compiler="llvm"`` the code before LLVM's passes comes first, as
+        the statements were printed, and what the passes made of it after that; a comment stands
+        before each.
 
         Raises :class:`~schedlang.errors.BuildError` for a kernel that numba does not compile.
 
@@ -87,8 +89,11 @@ class Levels(ABC):
         >>> B = sl.compute((64,), lambda i: A[i] * 2, name="B")
         >>> s = sl.schedule(B)
         >>> s[B].vectorize(s[B].split(B.op.axis[0], factor=8)[1])
-        >>> "fmul contract <8 x float>" in sl.build(s).llvm
+        >>> "fmul contract <8 x float>" in sl.build(s, compiler="numba").llvm
         True
+        >>> before, after = sl.build(s, compiler="llvm").llvm.split("; after LLVM's passes")
+        >>> before.startswith("; before LLVM's passes"), "phi i64" in before, "phi i64" in after
+        (True, True, False)
         """
         return self._code("llvm").llvm
 

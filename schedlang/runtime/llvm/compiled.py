@@ -16,7 +16,7 @@ import numba
 
 from schedlang.machine.nest import MachineNest
 from schedlang.runtime.cache_files import COMPILED, contents, store
-from schedlang.runtime.code_listing import Source, asm_listing, functions_of, llvm_listing
+from schedlang.runtime.code_listing import Source, asm_listing, functions_of, llvm_listings
 from schedlang.runtime.llvm.entry import name_objects, print_entry
 from schedlang.runtime.llvm.functions import finish, print_functions, symbol_of
 from schedlang.runtime.llvm.lines import FileLines, Lines, first_lines
@@ -93,12 +93,23 @@ class _Library(JITCodeLibrary):
 
 
 class _Listed(_Library):
-    """The code of a kernel that is only read: it is no part of this process."""
+    """The code of a kernel that is only read: it is no part of this process.
+
+    ``printed`` is the code before the passes.
+    """
+
+    printed = ""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        super()._optimize_functions(ll_module)
+        self.printed = str(ll_module)
 
     def _finalize_final_module(self) -> None:
         self._finalized = True
 
 
+# the headings of the parts of LLVM's code
+BEFORE, AFTER = "; before LLVM's passes", "; after LLVM's passes"
 # the adapters to numba that write code
 ADAPTERS = ("internals", "parallel", "team")
 # what was compiled or loaded, by the keys: LLVM keeps code until the process ends
@@ -163,13 +174,13 @@ def code_of(subject: Subject, text: str) -> Code:
         finish(module, subject.fastmath)
         library.add_ir_module(module)
         library.finalize()
-        code = str(library.optimized)
-        asm = library.get_asm_str()
+        optimized, asm = str(library.optimized), library.get_asm_str()
     names = {symbol_of("schedlang", f.name): f.name for f in subject.nest.functions}
     source = Source(subject.path, text.splitlines(), names)
     symbols = functions_of(asm)
     return Code(
-        "\n".join(filter(None, (llvm_listing(code, s, source) for s in symbols))),
+        f"{BEFORE}\n\n{llvm_listings(library.printed, source)}\n"
+        f"{AFTER}\n\n{llvm_listings(optimized, source)}",
         "\n".join(filter(None, (asm_listing(asm, s, source) for s in symbols))),
     )
 
