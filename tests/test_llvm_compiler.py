@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from llvmlite import ir
 
 import schedlang as sl
 from benchmarks import schedules, works
@@ -20,6 +21,8 @@ from schedlang.ir.nodes import Buffer
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Array, For, Function, Let, Num, Op, Reg, Store, Type
 from schedlang.machine.verify import verify_machine
+from schedlang.runtime.llvm import compiled as compiling
+from schedlang.runtime.llvm import dialect
 from schedlang.runtime.llvm.compiled import Subject, compiled
 from schedlang.runtime.llvm.values import ValuePrinter
 from schedlang.runtime.llvm_kernel import LlvmKernel
@@ -338,6 +341,68 @@ def test_what_has_no_form_is_compiled_by_numba(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(ValuePrinter, "_operation", unknown)
     with pytest.warns(CompilerWarning, match="an operation has no form in LLVM's code, so that"):
         np.testing.assert_array_equal(f(np.ones(16, "float32")), np.full(16, 7))
+
+
+def refused_by_parser(builder: Any, kind: Any, a: Any, b: Any) -> Any:
+    return builder.shl(a, b)
+
+
+def refused_by_verifier(builder: Any, kind: Any, a: Any, b: Any) -> Any:
+    with builder.if_then(ir.IntType(1)(1)):
+        return builder.fmul(a, b)
+
+
+def refused_by_printer(builder: Any, kind: Any, a: Any, b: Any) -> Any:
+    raise TypeError("no such instruction")
+
+
+@pytest.mark.parametrize(
+    "emit, why",
+    [
+        (refused_by_parser, "invalid operand type for instruction"),
+        (refused_by_verifier, "Instruction does not dominate all uses!"),
+        (refused_by_printer, "no such instruction"),
+    ],
+)
+def test_what_llvm_refuses_is_named(
+    emit: Any, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCHEDLANG_CACHE", str(tmp_path))
+    monkeypatch.setattr(compiling, "_KNOWN", {})
+    A = sl.placeholder((16,), "float32", name="A")
+    B = sl.compute((16,), lambda i: A[i] + 1, name="B")
+    C = sl.compute((16,), lambda i: B[15 - i] * 7, name="C")
+    s = vectorized(C)
+    with monkeypatch.context() as patched:
+        patched.setitem(dialect.ARITHMETIC, "*", emit)
+        for use in (lambda f: f(np.ones(16, "float32")), lambda f: f.llvm):
+            with pytest.raises(BuildError) as refused:
+                use(sl.build(s, compiler="llvm"))
+            message = str(refused.value)
+            assert message.startswith("kernel C_kernel, at vstore(C, ")
+            assert why in message and 'Give compiler="numba", and report this' in message
+            (kept,) = (tmp_path / "kernels").glob("*.ll")
+            assert message.endswith(f"which is in {kept}.") and "define" in kept.read_text()
+            kept.unlink()
+    assert not list((tmp_path / "kernels").glob("*.nbc"))
+    for compiler in ("numba", "llvm"):
+        f = sl.build(s, compiler=compiler)
+        np.testing.assert_array_equal(f(np.ones(16, "float32")), np.full(16, 14))
+
+
+def test_what_llvm_cannot_generate_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*of: Any) -> None:
+        raise RuntimeError("Cannot select: intrinsic %llvm.strange")
+
+    monkeypatch.setenv("SCHEDLANG_CACHE", str(tmp_path))
+    monkeypatch.setattr(compiling, "optimize", fails)
+    A = sl.placeholder((16,), "float32", name="A")
+    f = sl.build(sl.schedule(sl.compute((16,), lambda i: A[i] * 9, name="C")), compiler="llvm")
+    why = r"kernel C_kernel: LLVM does not compile it \(Cannot select: .*\n.* which is in .*\.ll"
+    with pytest.raises(BuildError, match=why):
+        f(np.ones(16, "float32"))
 
 
 def test_other_compilers_are_refused() -> None:

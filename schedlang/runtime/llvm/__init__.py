@@ -14,7 +14,8 @@ The fuzzer compares their results bit by bit, except where a product may fuse wi
 3. ``entry.py`` prints the function that Python calls. It reads the addresses of arrays, and
    releases the GIL.
 4. ``compiled.py`` lets LLVM optimize (``passes.py``), and keeps the object file in the cache
-   folder. ``lines.py`` adds the lines for listings.
+   folder. ``lines.py`` adds the lines for listings, and ``failures.py`` says which statement LLVM
+   refuses.
 
 What has no form here raises ``Unprintable``: then numba compiles the file.
 """

@@ -18,6 +18,7 @@ from schedlang.machine.nest import MachineNest
 from schedlang.runtime.cache_files import COMPILED, contents, store
 from schedlang.runtime.code_listing import Source, asm_listing, functions_of, llvm_listings
 from schedlang.runtime.llvm.entry import name_objects, print_entry
+from schedlang.runtime.llvm.failures import check_code, explained
 from schedlang.runtime.llvm.functions import finish, print_functions, symbol_of
 from schedlang.runtime.llvm.lines import FileLines, Lines, first_lines
 from schedlang.runtime.llvm.passes import optimize
@@ -143,8 +144,9 @@ def _loaded(subject: Subject, key: str) -> Compiled:
     code = contents(COMPILED, kept)
     library = _Library(cpu_context().codegen(), name)
     if code is None:
-        _print(subject, library, prefix, called)
-        library.finalize()
+        with explained(subject.nest, subject.path, subject.fastmath):
+            _print(subject, library, prefix, called)
+            library.finalize()
         code = library.code
         store(COMPILED, kept, code)
     else:
@@ -165,13 +167,14 @@ def _print(subject: Subject, library: _Library, prefix: str, called: str) -> Non
 
 def code_of(subject: Subject, text: str) -> Code:
     """Return the code of a kernel, compiled in memory with the lines of its file, a ``text``."""
-    with global_compiler_lock:
+    with global_compiler_lock, explained(subject.nest, subject.path, subject.fastmath):
         library = _Listed(cpu_context().codegen(), subject.name)
         module = library.create_ir_module(subject.name)
         lines = FileLines(module, subject.path, first_lines(text))
         with linking_to(library):
             print_functions(subject.nest, module, "schedlang", lines)
         finish(module, subject.fastmath)
+        check_code(str(module))
         library.add_ir_module(module)
         library.finalize()
         optimized, asm = str(library.optimized), library.get_asm_str()

@@ -28,7 +28,12 @@ class Lines:
 
 
 class FileLines(Lines):
-    """The lines of the file at ``path``, whose functions begin at ``first``."""
+    """The lines of the file at ``path``, whose functions begin at ``first``.
+
+    ``last`` is the line that was noted last.
+    """
+
+    last = 0
 
     def __init__(self, module: ir.Module, path: Path, first: Mapping[str, int]) -> None:
         self._module, self._first = module, first
@@ -63,6 +68,7 @@ class FileLines(Lines):
         self._scopes[function.name] = scope
 
     def at(self, builder: ir.IRBuilder, line: int) -> None:
+        self.last = line
         scope = self._scopes[builder.function.name]
         builder.debug_metadata = self._node("DILocation", line=line, column=1, scope=scope)
 
