@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -215,9 +216,11 @@ def _long(how: str) -> Iterator[Case]:
 
 _IMPORT = "import time; start = time.perf_counter(); import {}; print(time.perf_counter() - start)"
 _USE = (
-    "import sys, schedlang as sl; A = sl.placeholder((8,), name='A'); "
+    "import sys, time; start = time.perf_counter(); import schedlang as sl; "
+    "A = sl.placeholder((8,), name='A'); "
     "B = sl.compute((8,), lambda i: A[i] + 1, name='B'); s = sl.schedule(B); "
-    "s[B].split(B.op.axis[0], 4); str(s); s.to_json(); print(float('numba' not in sys.modules))"
+    "s[B].split(B.op.axis[0], 4); str(s); s.to_json(); "
+    "assert 'numba' not in sys.modules; print(time.perf_counter() - start)"
 )
 
 
@@ -227,14 +230,30 @@ def _child(code: str) -> float:
 
 
 def _imports() -> Iterator[Case]:
+    """Yield imports in new processes, of schedlang also with a schedule that is printed."""
     for modules in ("numpy", "numpy, networkx, sympy", "schedlang"):
-        call = partial(_child, _IMPORT.format(modules))
-        lean = _used_without_numba if modules == "schedlang" else None
-        yield Case("import", modules, partial(_same, call), check=lean)
+        yield Case("import", modules, partial(_same, partial(_child, _IMPORT.format(modules))))
+    yield Case("import", "schedlang, a schedule", partial(_same, partial(_child, _USE)))
 
 
-def _used_without_numba() -> bool:
-    return _child(_USE) == 1.0
+def _torch_imports() -> Iterator[Case]:
+    """Yield imports of models of PyTorch: its export alone, and the whole."""
+    missing = "" if find_spec("torch") else "PyTorch is not installed"
+
+    def prepare(kind: str, export: bool) -> Callable[[], object]:
+        import torch
+
+        from benchmarks.peers import network_models
+
+        module = getattr(network_models, kind)({"small": 0, "height": 224}).eval()
+        example = (torch.randn(1, 3, 224, 224),)
+        if export:
+            return partial(torch.export.export, module, example, strict=False)
+        return partial(sl.frontend.from_torch, module, example)
+
+    for kind in ("resnet50", "mobilenet_v2", "vit"):
+        for name, export in (("torch.export", True), ("schedlang", False)):
+            yield Case(f"import {kind}", name, partial(prepare, kind, export), missing=missing)
 
 
 def _same(call: Callable[[], object]) -> Callable[[], object]:
@@ -320,6 +339,7 @@ def _compilations() -> Iterator[Case]:
 
 def cases() -> Iterator[Case]:
     yield from _imports()
+    yield from _torch_imports()
     yield from _calls()
     yield from _compilations()
     yield from _parts(lambda: scheduled_matmul(matmul()), "matmul", 0.020)

@@ -366,6 +366,45 @@ def test_networks(network: str) -> None:
     check(randomized(make()), example)
 
 
+def changed(make: Callable[..., Any]) -> Any:
+    """Return a module that makes a tensor by a convolution, for ``make`` to write into."""
+    torch.manual_seed(0)
+    return Function(lambda x, conv: make(conv(x), x), conv=nn.Conv1d(4, 4, 1)).eval()
+
+
+# what reads the memory that an in-place operator writes: nothing else, or something else
+READ_ONCE: dict[str, Callable[..., Any]] = {
+    "chain": lambda y, x: y.relu_().add_(x).mul_(2),
+    "read later": lambda y, x: (y.relu_(), y + x)[1],
+    "dropout": lambda y, x: F.dropout(y.relu_(), training=False, inplace=True) + x,
+    "norm": lambda y, x: F.relu(F.batch_norm(y, torch.zeros(4), torch.ones(4)), inplace=True),
+}
+READ_AGAIN: dict[str, Callable[..., Any]] = {
+    "view": lambda y, x: (y[0], y.add_(1))[0],
+    "through a view": lambda y, x: (y.view(-1).add_(1), y * 2)[1],
+    "same dtype": lambda y, x: y.to(torch.float32).add_(1) + y,
+    "input": lambda y, x: (x.clone().add_(1), y + x)[1],
+    "other dtype": lambda y, x: y.add_(x.double() / 3),
+    "part": lambda y, x: (y.chunk(2)[0].relu_(), y + 1)[1],
+    "output": lambda y, x: (y, y.add_(1)),
+}
+
+
+@pytest.mark.parametrize("case", [*READ_ONCE, *READ_AGAIN])
+def test_in_place_operators(case: str) -> None:
+    check(changed({**READ_ONCE, **READ_AGAIN}[case]), numbers(2, 4, 3), tolerance=1e-6)
+
+
+@pytest.mark.parametrize("network", ["resnet-18", "mobilenet", "vit by hand", "u-net", "mlp"])
+def test_graphs_are_converted_as_exported(network: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch's decompositions take two to five times as long as the export."""
+    monkeypatch.setattr(torch.export.ExportedProgram, "run_decompositions", None)
+    make, example = NETWORKS[network]
+    from_torch(make().eval(), example)
+    for in_place in READ_ONCE.values():
+        from_torch(changed(in_place), numbers(2, 4, 3))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2", "efficientnet_b0"])
 def test_networks_of_torchvision(name: str) -> None:

@@ -16,7 +16,7 @@ from schedlang.frontend.torch.calls import Call
 from schedlang.frontend.torch.layers import Layer, layers_of, used_results, word_of
 from schedlang.frontend.torch.lines import line_of
 from schedlang.frontend.torch.missing import without_form
-from schedlang.frontend.torch.operators import OPERATORS, apply
+from schedlang.frontend.torch.operators import EVALUATED, OPERATORS, apply
 from schedlang.frontend.torch.params import dtype_of
 from schedlang.language.calls import call as function_of
 
@@ -163,21 +163,28 @@ def _promoted(node: Any) -> str:
 def _check_known(nodes: Sequence[Any], layers: Mapping[Any, Layer]) -> None:
     """Raise for the operators of a graph that have no form."""
     missing = [
-        node for node in nodes if node.op not in ("placeholder", "output") and not _has_form(node)
+        node for node in nodes if node.op not in ("placeholder", "output") and not has_form(node)
     ]
     if missing:
         raise without_form(missing, layers)
 
 
-def _has_form(node: Any) -> bool:
+def has_form(node: Any) -> bool:
+    """Return whether a node can be converted."""
     word = word_of(node)
-    if node.op != "call_function":
+    if node.op != "call_function" or _is_training(node):
         return False
     if word in ("getitem", "sym_size", *_CHECKS) or (word in _SIZES and _is_size(node)):
         return True
     if _is_condition(node):
         return True
     return str(node.target).startswith("aten.") and _operator_name(node) in OPERATORS
+
+
+def _is_training(node: Any) -> bool:
+    """Return whether a norm or a dropout has the form that it has in training."""
+    position = EVALUATED.get(_operator_name(node))
+    return position is not None and bool(node.args[position])
 
 
 def _operator_name(node: Any) -> str:

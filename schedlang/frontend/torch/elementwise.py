@@ -184,6 +184,10 @@ def same(call: Call, x: Tensor) -> Tensor:
     return x
 
 
+def dropout(call: Call, x: Tensor, p: float, train: bool) -> Tensor:
+    return x
+
+
 def atan2(call: Call, x: Any, other: Any) -> Tensor:
     values = (of_dtype(v, call.dtype) for v in (x, other))
     return array("atan2", lambda a, b: function_of("atan2", a, b), *values)
@@ -218,4 +222,5 @@ OPERATORS: dict[str, Operator] = {
     "nan_to_num.default": nan_to_num, "_to_copy.default": to_copy, "copy.default": copy,
     "clone.default": same, "alias.default": same, "detach.default": same,
     "contiguous.default": same, "lift_fresh_copy.default": same, "lift.default": same,
+    "dropout.default": dropout, "dropout_.default": dropout, "to.dtype": to_copy,
 }  # fmt: skip

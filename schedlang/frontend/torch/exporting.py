@@ -16,7 +16,7 @@ from schedlang.errors import FrontendError, explain, first_line
 from schedlang.expr.nodes import Var
 from schedlang.frontend.torch.examples import Dynamic, Examples, rebuilt
 from schedlang.frontend.torch.lines import line_of_error, line_of_frame
-from schedlang.frontend.torch.operators import OPERATORS
+from schedlang.frontend.torch.operators import KEPT
 from schedlang.frontend.torch.params import quantized_layer
 
 # modules that behave otherwise while they are trained, and what they then do
@@ -72,8 +72,7 @@ def export(module: Any, examples: Examples) -> Any:
 
 
 def decompose(program: Any) -> Any:
-    """Return a program in ATen's functional operators, with the operators of the table kept whole.
-    """
+    """Return a program in ATen's functional operators, with those of ``KEPT`` kept whole."""
     with _quiet():
         try:
             return program.run_decompositions(_decompositions())
@@ -94,7 +93,7 @@ def _decompositions() -> Any:
 
     table = default_decompositions()
     for operator in list(table):
-        if str(operator).removeprefix("aten.") in OPERATORS:
+        if str(operator).removeprefix("aten.") in KEPT:
             del table[operator]
     return table
 

@@ -17,6 +17,13 @@ _MOVES = frozenset({
 # shorter words for some operators
 _WORDS = {
     "_unsafe_view": "view",
+    "chunk": "split",
+    "expand_as": "expand",
+    "flatten": "view",
+    "mT": "transpose",
+    "numpy_T": "permute",
+    "reshape": "view",
+    "unflatten": "view",
     "_to_copy": "to",
     "scaled_dot_product_attention": "attention",
     "_native_batch_norm_legit_no_training": "batch_norm",
@@ -38,7 +45,7 @@ def layers_of(nodes: Iterable[Any]) -> dict[Any, Layer]:
     layer, such as ``layer1.0.conv1``. Others have the name of their operator at the end, such as
     ``layer1.0.add``.
     """
-    calls = [node for node in nodes if node.op == "call_function" and not _is_part(node)]
+    calls = [n for n in nodes if n.op == "call_function" and not _is_part(n) and not _is_same(n)]
     stacks = {node: _stack(node) for node in calls}
     # keys of layers that call others
     outer = {key for stack in stacks.values() for key, _ in stack[:-1]}
@@ -60,6 +67,14 @@ def layers_of(nodes: Iterable[Any]) -> dict[Any, Layer]:
 
 def _is_part(node: Any) -> bool:
     return getattr(node.target, "__name__", "") == "getitem"
+
+
+def _is_same(node: Any) -> bool:
+    """Return whether a node of a graph as it was exported returns its operand."""
+    word = _word(node)
+    if word == "to":
+        return bool(node.meta["val"].dtype == node.args[0].meta["val"].dtype)
+    return word == "dropout"
 
 
 def _stack(node: Any) -> list[tuple[str, str]]:

@@ -13,9 +13,10 @@ from schedlang.errors import FrontendError, explain, missing_extra
 from schedlang.frontend.imported import Imported
 from schedlang.frontend.model_names import Names
 from schedlang.frontend.node_stages import layers_of
-from schedlang.frontend.torch.converting import Conversion
+from schedlang.frontend.torch.converting import Conversion, has_form
 from schedlang.frontend.torch.examples import Examples, examples_of, leaves
 from schedlang.frontend.torch.exporting import check_module, decompose, export
+from schedlang.frontend.torch.functional import make_functional
 from schedlang.frontend.torch.params import dtype_of, params_of
 
 
@@ -60,7 +61,9 @@ def from_torch(
         )
     check_module(module)
     examples = examples_of(module, example_inputs, kwargs, batch, dynamic_shapes)
-    program = decompose(export(module, examples))
+    program = export(module, examples)
+    if not make_functional(program, has_form):
+        program = decompose(program)
     _check_mutations(program.graph_signature)
     return _imported(program, examples)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import wraps
 from typing import Any
 
 from schedlang import topi
@@ -17,11 +18,16 @@ def batch_norm(
     running_mean: Tensor,
     running_var: Tensor,
     eps: float,
-) -> tuple[Tensor, None, None]:
+) -> Tensor:
     results = topi.nn.batch_norm(
         input, weight, bias, running_mean, running_var, 1, eps, bias is not None, weight is not None
     )
-    return results[0], None, None
+    return results[0]
+
+
+@wraps(batch_norm)
+def batch_norm_and_statistics(*args: Any, **named: Any) -> tuple[Tensor, None, None]:
+    return batch_norm(*args, **named), None, None
 
 
 def layer_norm(
@@ -81,7 +87,7 @@ def instance_norm(
     eps: float,
 ) -> Tensor:
     if not use_input_stats:
-        return batch_norm(call, input, weight, bias, running_mean, running_var, eps)[0]
+        return batch_norm(call, input, weight, bias, running_mean, running_var, eps)
     return topi.nn.instance_norm(input, weight, bias, 1, list(range(2, input.ndim)), eps)
 
 
@@ -110,7 +116,8 @@ def log_softmax(call: Call, x: Tensor, dim: int) -> Tensor:
 
 
 OPERATORS: dict[str, Operator] = {
-    "_native_batch_norm_legit_no_training.default": batch_norm,
+    "batch_norm.default": batch_norm,
+    "_native_batch_norm_legit_no_training.default": batch_norm_and_statistics,
     "_native_batch_norm_legit.no_stats": batch_norm_of_batch,
     "layer_norm.default": layer_norm, "rms_norm.default": rms_norm,
     "group_norm.default": group_norm, "instance_norm.default": instance_norm,

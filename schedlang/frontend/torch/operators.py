@@ -29,6 +29,11 @@ FAMILIES = (
 OPERATORS: Mapping[str, Operator] = {
     name: function for family in FAMILIES for name, function in family.OPERATORS.items()
 }
+# Operators with a form for evaluation alone, and the position of the argument that says ``train``.
+EVALUATED = {"batch_norm.default": 5, "dropout.default": 2, "dropout_.default": 2}
+# What PyTorch's decompositions keep whole: a dropout, which returns its operand, would be taken for
+# a copy.
+KEPT = OPERATORS.keys() - EVALUATED.keys()
 # Arguments that say where and how PyTorch keeps a result, or what the result's shape and dtype say.
 WITHOUT_EFFECT = frozenset({
     "layout", "device", "pin_memory", "memory_format", "non_blocking", "dtype", "output_size",

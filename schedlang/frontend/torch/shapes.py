@@ -6,6 +6,7 @@ Views of views are one view, which elementwise operators read through.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from schedlang import topi
@@ -15,7 +16,7 @@ from schedlang.arrays.rearranging import flip as reversed_along
 from schedlang.arrays.rearranging import pad as padded
 from schedlang.arrays.rearranging import roll as rolled
 from schedlang.arrays.rearranging import tile
-from schedlang.arrays.shapes import is_one
+from schedlang.arrays.shapes import extent, is_one
 from schedlang.compute.math import all as every
 from schedlang.compute.math import if_then_else
 from schedlang.compute.tensor import Tensor
@@ -31,12 +32,33 @@ def view(call: Call, x: Tensor, size: Any) -> Tensor:
     return shaping.reshape(x, size)
 
 
+def reshape(call: Call, x: Tensor, shape: Any) -> Tensor:
+    return shaping.reshape(x, shape)
+
+
+def flatten(call: Call, x: Tensor, start_dim: int, end_dim: int) -> Tensor:
+    if not x.ndim:
+        return shaping.reshape(x, [1])
+    first, last = start_dim % x.ndim, end_dim % x.ndim
+    joined = extent(prod(x.shape[first : last + 1]))
+    return shaping.reshape(x, [*x.shape[:first], joined, *x.shape[last + 1 :]])
+
+
+def unflatten(call: Call, x: Tensor, dim: int, sizes: Sequence[Any]) -> Tensor:
+    first = dim % x.ndim
+    return shaping.reshape(x, [*x.shape[:first], *sizes, *x.shape[first + 1 :]])
+
+
 def permute(call: Call, x: Tensor, dims: Sequence[int]) -> Tensor:
     return shaping.transpose(x, dims)
 
 
 def transpose(call: Call, x: Tensor, dim0: int, dim1: int) -> Tensor:
     return shaping.swapaxes(x, dim0, dim1) if x.ndim else x
+
+
+def matrix_transpose(call: Call, x: Tensor) -> Tensor:
+    return shaping.swapaxes(x, -2, -1)
 
 
 def t(call: Call, x: Tensor) -> Tensor:
@@ -61,6 +83,10 @@ def expand(call: Call, x: Tensor, size: Sequence[Any]) -> Tensor:
         for k, e in enumerate(size)
     ]
     return shaping.broadcast_to(x, new_shape)
+
+
+def expand_as(call: Call, x: Tensor, other: Tensor) -> Tensor:
+    return shaping.broadcast_to(x, other.shape)
 
 
 def slice_(call: Call, x: Tensor, dim: int, start: Any, end: Any, step: int) -> Tensor:
@@ -92,6 +118,12 @@ def split(call: Call, x: Tensor, split_size: int, dim: int) -> tuple[Tensor, ...
     count = len(call.shapes)
     sizes = [min(split_size, size - k * split_size) for k in range(count)]
     return split_with_sizes(call, x, sizes, along)
+
+
+def chunk(call: Call, x: Tensor, chunks: int, dim: int) -> tuple[Tensor, ...]:
+    extent_along: Any = x.shape[dim % x.ndim]
+    size = (extent_along + chunks - 1) // chunks
+    return split(call, x, size, dim)
 
 
 def split_with_sizes(
@@ -194,7 +226,9 @@ def select_scatter(call: Call, x: Tensor, src: Tensor, dim: int, index: int) -> 
 
 
 OPERATORS: dict[str, Operator] = {
-    "view.default": view, "_unsafe_view.default": view, "reshape.default": view,
+    "view.default": view, "_unsafe_view.default": view, "reshape.default": reshape,
+    "flatten.using_ints": flatten, "unflatten.int": unflatten, "mT.default": matrix_transpose,
+    "numpy_T.default": t, "expand_as.default": expand_as, "chunk.default": chunk,
     "permute.default": permute, "transpose.int": transpose, "t.default": t,
     "unsqueeze.default": unsqueeze, "squeeze.default": squeeze, "squeeze.dim": squeeze,
     "squeeze.dims": squeeze, "expand.default": expand, "slice.Tensor": slice_,
