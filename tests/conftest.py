@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.terminals import Terminal, use
+
 GOLDEN = Path(__file__).with_name("golden")
 Golden = Callable[[object], None]
 # the tests that were collected and are marked slow: "test_file::test_name"
@@ -67,6 +69,15 @@ def own_machine_lock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         patch.setenv("TMPDIR", folder)
         patch.setattr(tempfile, "tempdir", folder)
         yield
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Return a terminal that is the standard error of lines of progress."""
+    terminal = Terminal()
+    use(monkeypatch, terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    return terminal
 
 
 @pytest.fixture

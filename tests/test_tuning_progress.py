@@ -1,127 +1,87 @@
-"""Tests of the progress line of a search."""
+"""Tests of the line of a search."""
 
 from __future__ import annotations
 
-import io
-import re
-import signal
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 
 from schedlang.autotune.record import Trial
-from schedlang.autotune.report import progress as module
-from schedlang.autotune.report.progress import Bar, Callback, Silent, Tally, progress_for
-from schedlang.errors import MissingExtraError, TuningError
-
-HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
+from schedlang.autotune.report.progress import Bar, Callback, Tally, progress_for
+from schedlang.errors import TuningError
+from schedlang.networks.progress import Bar as BarOfNetwork
+from tests.terminals import Clock, Terminal, drawn, use
 
 
-class Clock:
-    """A clock that advances by a second per reading, so that every trial is drawn."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        self.now += 1.0
-        return self.now
+def bar(terminal: Terminal, total: int | None = 4, **options: Any) -> Bar:
+    """Return a line on a terminal whose clock advances by three seconds per reading."""
+    return Bar(total, **{"clock": Clock(3.0), **options})
 
 
-def bar(total: int | None = 4, width: int = 100, **options: Any) -> tuple[Bar, io.StringIO]:
-    console = pytest.importorskip("rich.console")
-    file = io.StringIO()
-    shown = console.Console(file=file, force_terminal=True, width=width, _environ={})
-    return Bar(total, console=shown, **{"clock": Clock(), **options}), file
-
-
-def told(text: str) -> str:
-    """Return all that was drawn as plain text."""
-    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text)
-
-
-def test_the_line_shows_the_best_the_rate_the_rest_and_failures() -> None:
-    progress, file = bar()
-    with progress:
+def test_the_line_shows_the_best_the_rate_the_rest_and_failures(terminal: Terminal) -> None:
+    with bar(terminal) as progress:
         progress.trial(Trial(0, "ok", "", seconds=0.004))
         progress.trial(Trial(1, "crashed", ""))
         progress.trial(Trial(2, "ok", "", seconds=0.002))
-    text = told(file.getvalue())
-    assert "0/4" in text and "1/4" in text and "3/4" in text
-    assert text.index("best 4 ms") < text.index("1 crashed") < text.index("best 2 ms")
-    assert "trials/s" in text and "left" in text
+    first, second, third = drawn(terminal)
+    assert first.startswith("trial 1 of 4, best 4 ms, ")
+    assert "trial 2 of 4, best 4 ms, " in second and "1 crashed" in second
+    assert third.startswith("trial 3 of 4, best 2 ms, ") and third.endswith("1 crashed")
+    assert all("trials/s" in line and "left" in line for line in (first, second, third))
 
 
-def test_the_line_is_one_line_and_the_cursor_comes_back() -> None:
-    for width in (30, 60, 200):
-        progress, file = bar(width=width)
-        with progress:
-            for n, outcome in enumerate(("crashed", "wrong answer", "run timed out", "invalid")):
-                progress.trial(Trial(n, outcome, ""))
-        written = file.getvalue()
-        assert written.startswith(HIDE) and written.count("\n") == 1
-        assert written.rindex(SHOW) > written.rindex(HIDE)
-        lines = told(written).rstrip("\n").split("\r")
-        assert len(lines) >= 5 and max(map(len, lines)) <= width and "4/4" in lines[-1]
-
-
-def test_a_search_that_only_time_ends_has_a_bar_too() -> None:
-    progress, file = bar(None, deadline=60.0)
-    with progress:
-        progress.trial(Trial(0, "ok", "", seconds=0.002))
-    assert "best 2 ms" in told(file.getvalue()) and "s left" in told(file.getvalue())
-
-
-def test_the_cursor_comes_back_after_an_interrupt() -> None:
-    progress, file = bar()
+def test_the_line_is_gone_at_the_end_also_after_an_interrupt(terminal: Terminal) -> None:
+    with bar(terminal) as progress:
+        progress.trial(Trial(0, "ok", "", seconds=1.0))
+    assert terminal.screen() == []
     with pytest.raises(KeyboardInterrupt):
-        with progress:
+        with bar(terminal) as progress:
             progress.trial(Trial(0, "ok", "", seconds=1.0))
             raise KeyboardInterrupt
-    assert file.getvalue().rindex(SHOW) > file.getvalue().rindex(HIDE)
-    assert sys.stdout is not None and "FileProxy" not in type(sys.stdout).__name__
+    assert terminal.screen() == []
 
 
-def test_a_note_is_above_the_line_and_is_not_markup() -> None:
-    progress, file = bar()
-    with progress:
-        progress.note("waiting for [bold]2[/bold] workers \x1b[2J")
-        progress.trial(Trial(0, "ok", "", seconds=1.0))
-    assert "waiting for [bold]2[/bold] workers \\x1b[2J\n" in told(file.getvalue())
-
-
-def test_the_last_line_has_the_time_of_the_race_and_one_trial_more() -> None:
-    progress, file = bar(1)
-    with progress:
+def test_a_search_that_only_time_ends_has_a_line_too(terminal: Terminal) -> None:
+    with bar(terminal, None, deadline=60.0) as progress:
         progress.trial(Trial(0, "ok", "", seconds=0.002))
-        progress.raced(Trial(0, "ok", "", seconds=0.003, raced=True, first=0.002))
-        progress.trial(Trial(1, "ok", "", seconds=0.001))
-    last = told(file.getvalue()).rsplit("\r", 1)[-1]
-    assert "best 3 ms when measured again" in told(file.getvalue())
-    assert "measured again" not in last
-    assert "2/2" in last and "best 1 ms" in last and "left" not in last
+    assert drawn(terminal) == ["1 trials, best 2 ms, 0.33 trials/s, 48 s left"]
 
 
-def test_outcomes_are_not_markup() -> None:
-    progress, file = bar()
-    with progress:
-        progress.trial(Trial(0, "[/red]", ""))
-    assert "1 [/red]" in told(file.getvalue())
+def test_a_note_stays_above_the_line(terminal: Terminal) -> None:
+    with bar(terminal) as progress:
+        progress.note("waiting for 2 workers \x1b[2J")
+        progress.trial(Trial(0, "ok", "", seconds=1.0))
+    assert terminal.screen() == ["waiting for 2 workers \\x1b[2J"]
 
 
-def test_many_trials_a_second_are_not_each_drawn() -> None:
-    still, file = bar(1000, clock=lambda: 5.0)
-    with still:
+def test_the_line_that_was_asked_for_stays(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def searched() -> None:
+        with bar(terminal, 1, setting=True) as progress:
+            progress.trial(Trial(0, "ok", "", seconds=0.002))
+            progress.raced(Trial(0, "ok", "", seconds=0.003, raced=True, first=0.002))
+            progress.trial(Trial(1, "ok", "", seconds=0.001))
+
+    searched()
+    assert "best 3 ms when measured again" in drawn(terminal)[1]
+    (last,) = terminal.screen()
+    assert last.startswith("trial 2 of 2, best 1 ms, ")
+    assert "measured again" not in last and "left" not in last
+    # where there is no terminal, it is all that is printed
+    plain = Terminal(False)
+    use(monkeypatch, plain)
+    searched()
+    assert plain.getvalue() == last + "\n"
+
+
+def test_many_trials_a_second_are_not_each_drawn(terminal: Terminal) -> None:
+    clock = Clock(0.0)
+    with bar(terminal, 1000, clock=clock) as progress:
+        clock.now += 5.0
         for n in range(1000):
-            still.trial(Trial(n, "ok", "", seconds=1.0))
-    # drawn at the start and at the end, since the clock stood still in between
-    assert file.getvalue().count("/1000") <= 4 and "1000/1000" in told(file.getvalue())
+            progress.trial(Trial(n, "ok", "", seconds=1.0))
+    assert len(drawn(terminal)) == 1
 
 
 def test_the_remaining_time_is_by_the_rate_or_the_deadline() -> None:
@@ -136,52 +96,38 @@ def test_the_remaining_time_is_by_the_rate_or_the_deadline() -> None:
     assert Tally(None, 50.0, 0.0).left(20.0) == 30.0 and Tally(None, None, 0.0).left(1.0) is None
 
 
-def test_nothing_is_shown_off_a_terminal(capfd: pytest.CaptureFixture[str]) -> None:
-    for setting in (None, False):
-        progress = progress_for(setting, 3)
-        assert type(progress) is Silent
-        with progress:
+def test_nothing_is_shown_off_a_terminal_and_where_it_is_refused(
+    capfd: pytest.CaptureFixture[str], terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def searched(setting: bool | None) -> None:
+        with bar(terminal, setting=setting) as progress:
             progress.trial(Trial(0, "ok", ""))
             progress.note("hello")
+
+    searched(False)
+    assert terminal.getvalue() == ""
+    monkeypatch.undo()
+    for setting in (None, False):
+        searched(setting)
+    use(monkeypatch, None)
+    searched(None)
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_terminal_gets_the_bar_unless_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("rich")
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    assert type(progress_for(None, 3)) is Bar and type(progress_for(False, 3)) is Silent
-    monkeypatch.setattr(sys, "stderr", None)
-    assert type(progress_for(None, 3)) is Silent
-
-
-def test_the_bar_that_is_asked_for_prints_one_line_off_a_terminal(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    pytest.importorskip("rich")
-    with progress_for(True, 2) as progress:
-        progress.trial(Trial(0, "ok", "", seconds=0.002))
-        progress.trial(Trial(1, "ok", "", seconds=0.001))
-    out, err = capfd.readouterr()
-    assert out == "" and err.count("\n") == 1 and "2/2 best 1 ms" in err
-
-
-def test_without_rich_the_default_is_silent_and_true_names_the_extra(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for name in ("rich", "rich.console", "rich.progress", "rich.table"):
-        monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    assert type(progress_for(None, 3)) is Silent
-    with pytest.raises(MissingExtraError, match=r'pip install "schedlang\[tune\]"'):
-        progress_for(True, 3)
-
-
-def test_rich_is_imported_only_for_a_bar() -> None:
-    code = (
-        "import sys; from schedlang.autotune.report import page, progress, summary\n"
-        "progress.progress_for(None, 3); sys.exit('rich' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE).returncode == 0
+def test_searches_for_a_network_have_one_line(terminal: Terminal) -> None:
+    clock = Clock(0.0)
+    with BarOfNetwork(2, None, True, clock) as shown:
+        shown.search(1, "conv1", 2)
+        clock.now += 1.0
+        shown.trial("conv1", Trial(0, "ok", "", seconds=0.004))
+        clock.now += 1.0
+        shown.search(2, "fc", 1)
+    assert drawn(terminal) == [
+        "search 1 of 2, conv1, 2 in a call, trial 0",
+        "search 1 of 2, conv1, 2 in a call, trial 1, best 4 ms",
+        "search 2 of 2, fc, trial 0",
+    ]
+    assert terminal.screen() == ["search 2 of 2, fc, trial 0"]
 
 
 def test_a_function_is_called_with_each_trial() -> None:
@@ -199,49 +145,3 @@ def test_a_function_is_called_with_each_trial() -> None:
 def test_an_invalid_setting_is_refused(setting: Any) -> None:
     with pytest.raises(TuningError, match="give None, True, False or a function"):
         progress_for(setting, 3)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="a pseudo-terminal is needed")
-def test_an_interrupted_search_leaves_its_terminal_as_it_was() -> None:
-    pytest.importorskip("rich")
-    import os
-    import pty
-    import select
-    import termios
-
-    code = (
-        "import signal, time\n"
-        # background jobs of a shell ignore SIGINT
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        f"from {module.__name__} import progress_for\n"
-        "from schedlang.autotune.record import Trial\n"
-        "with progress_for(None, 5) as progress:\n"
-        "    progress.trial(Trial(0, 'ok', '', seconds=0.002))\n"
-        "    progress.note('ready')\n"
-        "    time.sleep(60)\n"
-    )
-    here, there = pty.openpty()
-    before = termios.tcgetattr(there)
-    env = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
-    process = subprocess.Popen([sys.executable, "-c", code], stderr=there, env=env)
-    written = b""
-
-    def read_to(wanted: bytes) -> None:
-        nonlocal written
-        while wanted not in written:
-            assert select.select([here], [], [], 60)[0], written
-            written += os.read(here, 4096)
-
-    try:
-        read_to(b"ready")
-        process.send_signal(signal.SIGINT)
-        process.wait(30)
-        read_to(SHOW.encode())
-        assert termios.tcgetattr(there) == before
-    finally:
-        process.kill()
-        process.wait()
-        os.close(here)
-        os.close(there)
-    assert b"best 2 ms" in written
-    assert written.rindex(SHOW.encode()) > written.rindex(HIDE.encode())

@@ -186,7 +186,7 @@ def _nothing_new(search: Search) -> str:
 
 
 def _record_trial(search: Search, candidate: Candidate, job: Job, measured: Measured) -> None:
-    """Record the trial of a measured candidate, and tell the strategy and the progress bar."""
+    """Record the trial of a measured candidate, and tell the strategy and the line of progress."""
     detail = measured.other_work or measured.detail
     trial = Trial(
         measured.number, measured.outcome, job.steps, candidate.decisions, measured.seconds,

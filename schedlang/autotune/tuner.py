@@ -106,8 +106,8 @@ def autotune(
       square of its array. The default allows for rounding. Integers must be equal, except where
       floats are cast to integers: there the tolerance holds too, and one element in a hundred may
       be off by 1.
-    * ``progress``: True for a bar, False for none, or a function of each trial; by default a bar in
-      a terminal, if rich is installed.
+    * ``progress``: a function of each trial, or whether a line says how far the search is: by
+      default on a terminal and in a notebook, after two seconds; True leaves the last one.
     * ``limits``: the :class:`~schedlang.autotune.runner.task.Limits` of a candidate.
     * ``cold``: the names of inputs that no cache has before a call, as the weights of a large
       network; each call that is timed on a CPU reads other copies of them. ``team``: threads wait

@@ -24,9 +24,17 @@ from schedlang.gradient.reductions import compute_sites
 from schedlang.gradient.rules import Rules, rule_sites
 from schedlang.gradient.scans import scan_sites
 from schedlang.gradient.stage_sites import Found, Head, Walk
+from schedlang.markup.progress import Setting, check_setting, tell, working
 
 
-def gradient(y: Tensor, xs: Any, head: Tensor | None = None, *, rules: Rules | None = None) -> Any:
+def gradient(
+    y: Tensor,
+    xs: Any,
+    head: Tensor | None = None,
+    *,
+    rules: Rules | None = None,
+    progress: Setting = None,
+) -> Any:
     """Return the gradient of ``y`` by each of ``xs``, as tensors to schedule like any other.
 
     ``xs`` is a tensor or a list of tensors of float dtypes, and the result has the same form. The
@@ -45,6 +53,9 @@ def gradient(y: Tensor, xs: Any, head: Tensor | None = None, *, rules: Rules | N
     The gradient of a gradient by an ``x`` that it no longer depends on, such as one that entered
     linearly, is 0.
 
+    What takes more than two seconds says so on a terminal and in a notebook, unless
+    ``progress=False``.
+
     Raises :class:`~schedlang.errors.ComputeError` if ``y`` does not depend on an ``x``, for a
     ``head`` of another shape, for a conversion to integers, for a custom reducer that does not
     declare ``gradient=``, and for a read in the step of a scan at an index that depends on data.
@@ -61,8 +72,10 @@ def gradient(y: Tensor, xs: Any, head: Tensor | None = None, *, rules: Rules | N
     check_result(y)
     checked_rules = check_rules(rules)
     check_head(y, head)
+    check_setting("sl.gradient", progress)
     seed = Adjoint(value=number(1, y.dtype)) if head is None else Adjoint(tensor=head)
-    by_source = adjoints(y, sources, seed, (), checked_rules)
+    with working(f"gradient of {y.name}", progress):
+        by_source = adjoints(y, sources, seed, (), checked_rules)
     results = [
         result_stage(x, by_source[x], (), (y, *([] if head is None else [head]))) for x in sources
     ]
@@ -79,9 +92,11 @@ def adjoints(
     check_reached(y, xs, rules, order, scans, differentiated)
     active = _depending(order, xs, rules)
     stored = {init: output for scan in scans for init, output in zip(scan.init, scan.outputs)}
+    done = {op: k for k, op in enumerate(reversed(order))}
     walk = Walk(active.__contains__, batch, stored=stored)
 
     def sites_of(walk: Walk, op: Operation, heads: Sequence[Head]) -> Found:
+        tell("differentiating {} stages", done[op], len(order))
         ruled = [t for t in op.outputs if t in rules] if not isinstance(op, PlaceholderOp) else []
         if ruled:
             return rule_sites(rules[ruled[0]], ruled[0], op, heads)

@@ -1,1 +1,1 @@
-"""HTML for notebooks and reports: escaped text, tables, code whose names are marked, one style."""
+"""What people see: HTML of notebooks and reports in one style, and a line for what takes long."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from schedlang.compute.tensor import Tensor
+from schedlang.markup.progress import tell
 from schedlang.networks.cache import Artifact, cache_key, graph_key, load_artifact, store
 from schedlang.networks.call import weight_in
 from schedlang.networks.data import ModuleData
@@ -90,6 +91,7 @@ def with_parts(network: Compiled) -> Compiled:
     """Return the network with its parts."""
     if network.divided is not None:
         return network
+    tell("dividing")
     divided = replace(network, divided=network.source.divided(network.target, network.plan))
     if network.params is None:
         return divided
@@ -205,7 +207,8 @@ def with_whole(network: Compiled, whole: Whole | None = None) -> Compiled:
     stays = scheduled.is_stored and scheduled.data == data
     if module is not None and module.data != data:
         # a module of the same parts has the same weights
-        module = module_of(data, module.params, whole)
+        shown, module = module.progress, module_of(data, module.params, whole)
+        module.progress = shown
     return replace(scheduled, data=data, graph=graph_of(scheduled), is_stored=stays, module=module)
 
 
@@ -213,6 +216,7 @@ def link_for(network: Compiled, target: Target) -> ModuleData:
     """Return the data of the module of a network with kernels, linked for a target."""
     from schedlang.networks.linking import link_parts
 
+    tell("linking, then compiling")
     kernels = cast("tuple[PartKernel, ...]", network.kernels)
     return link_parts(network.recipe, network.prepared, network.partition, kernels, target)
 
@@ -222,6 +226,7 @@ def with_weights(network: Compiled) -> Compiled:
     divided = with_parts(network)
     if divided.prepared.kept is not None:
         return divided
+    tell("computing weights, then compiling")
     prepared = replace(divided.prepared, kept=divided.prepared.values())
     return replace(divided, divided=replace(divided.parts, prepared=prepared))
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from schedlang.errors import BuildError, CallError, explain
 from schedlang.expr.dtypes import array_dtype
+from schedlang.markup.progress import tell
 from schedlang.networks.call import Layouts, new_bytes
 from schedlang.networks.data import DeviceData, ModuleData
 from schedlang.networks.device_graph import CudaGraph
@@ -102,10 +103,12 @@ class DeviceModule(NetworkModule):
             nvidia.driver()
             self._check_limits(device)
             module, fastmath = files.load(self._path), self._data.fastmath
-            code = self._codes[device] = {
-                form.name: nvidia.compile_kernel(module, form, device, fastmath)
-                for form in self._device.kernels
-            }
+            code, forms = {}, self._device.kernels
+            with self._working("compiling"):
+                for done, form in enumerate(forms):
+                    tell("compiling {} kernels", done, len(forms))
+                    code[form.name] = nvidia.compile_kernel(module, form, device, fastmath)
+            self._codes[device] = code
         return code
 
     def _check_limits(self, device: Device) -> None:

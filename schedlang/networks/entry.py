@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from schedlang.compute.tensor import check_name
 from schedlang.errors import BuildError, CallTypeError, NetworkError, explain, nearest
+from schedlang.markup.progress import Setting, check_setting, working
 from schedlang.networks.cache import is_cached
 from schedlang.networks.compiled import Compiled, from_cache, key_of, with_parts
 from schedlang.networks.model import Model, Options, check_outputs, model_of
@@ -45,6 +46,7 @@ def network(
     winograd: bool = True,
     flush_denormals: bool = True,
     compile: str = "lazy",  # noqa: A002
+    progress: Setting = None,
     **unknown: Unpack[_NoOptions],
 ) -> Network:
     """Return a graph of stages as one module: fused kernels, which one call runs in order.
@@ -70,7 +72,9 @@ def network(
 
     ``compile`` says when the network is scheduled and compiled: at the first call (``"lazy"``),
     before ``network`` returns (``"now"``), or in a thread that starts at once (``"background"``),
-    for whose steps a call waits if it must; an error in the thread is raised by the call.
+    for whose steps a call waits if it must; an error in the thread is raised by the call. What
+    takes more than two seconds says so on a terminal and in a notebook: here and in calls, unless
+    ``progress=False``.
 
     With ``flush_denormals`` a call on a CPU takes numbers below the smallest normal one (1.2e-38 in
     float32) as 0, as ``torch.set_flush_denormal`` does: a processor needs some 150 cycles for an
@@ -96,6 +100,7 @@ def network(
     if unknown:
         raise CallTypeError(_no_option(next(iter(unknown))))
     check_moment("sl.network", compile)
+    check_setting("sl.network", progress)
     model = model_of(outputs, params)
     check_outputs(model.outputs, model.inputs)
     name = check_name(name, "a network")
@@ -113,8 +118,10 @@ def network(
     where = or_emulator(Target.of(target))
     asked = Compiled(source, where, Plan(options, database))
     # what does not fit is an error now; the cache has what was checked before
-    known = where.facts.starts and _is_known(asked)
-    return Network(asked if known else with_parts(asked), compile)
+    if not (where.facts.starts and _is_known(asked)):
+        with working(f"network {name}", progress):
+            asked = with_parts(asked)
+    return Network(asked, compile, progress)
 
 
 def _is_known(network: Compiled) -> bool:
@@ -144,6 +151,7 @@ def load(
     folder: str | os.PathLike[str],
     target: TargetLike | None = None,
     compile: str = "lazy",  # noqa: A002
+    progress: Setting = None,
 ) -> Network:
     """Return the network that :meth:`Network.save` wrote to ``folder``.
 
@@ -151,7 +159,8 @@ def load(
     but not those that depend on inputs of a call alone. Its Python is not run: the module is
     generated again, or comes from the cache folder. Steps that were saved on another machine are
     kept. ``target`` is by default that of the ``with sl.Target(...)`` around, or else the one that
-    the network was saved for. ``compile`` is as :func:`network` takes it.
+    the network was saved for. ``compile`` and ``progress`` are as :func:`network` takes
+    them.
 
     Raises :class:`~schedlang.errors.NetworkError` for a folder that has no saved network, and for a
     CPU as the target of one that was saved for a GPU, or the other way round. Warns with
@@ -167,6 +176,7 @@ def load(
     ('scaled', [3.0, 3.0, 3.0, 3.0])
     """
     check_moment("sl.load", compile)
+    check_setting("sl.load", progress)
     source = OfFolder(folder)
     saved = source.head.target
     where = or_emulator((Target.current() if target is None else Target.of(target)) or saved)
@@ -183,14 +193,15 @@ def load(
         )
     head = source.head
     plan = Plan(head.options, saved=saved_schedules(head.steps, head.origins))
-    loaded = from_cache(Compiled(source, where, plan))
-    if loaded.data is None:
-        from schedlang.networks.saved_schedules import saved_kernels
+    with working(f"network {head.name}", progress):
+        loaded = from_cache(Compiled(source, where, plan))
+        if loaded.data is None:
+            from schedlang.networks.saved_schedules import saved_kernels
 
-        # what is wrong with the folder is an error now; the cache has what was checked before
-        kernels = saved_kernels(folder, head, loaded.partition.parts, where)
-        loaded = replace(loaded, kernels=kernels)
-    return Network(loaded, compile)
+            # what is wrong with the folder is an error now; the cache has what was checked before
+            kernels = saved_kernels(folder, head, loaded.partition.parts, where)
+            loaded = replace(loaded, kernels=kernels)
+    return Network(loaded, compile, progress)
 
 
 __all__ = ["load", "network"]

@@ -11,6 +11,7 @@ from typing import Union
 from schedlang.autotune.at_once.scheduler import MODEL, PLAIN, Choice, choose
 from schedlang.autotune.database import Database
 from schedlang.errors import SpillWarning, StrideWarning
+from schedlang.markup.progress import tell
 from schedlang.markup.text import printable
 from schedlang.networks.origins import GIVEN, Origin
 from schedlang.networks.partition import Part, equal_parts
@@ -100,18 +101,14 @@ def part_kernels(
     ['dense', 'softmax']
     """
     given, saved = steps or {}, origins or {}
-    among = surroundings(parts, target)
-    return tuple(
-        _kernel(
-            same,
-            target,
-            database,
-            given.get(same[0].name),
-            saved.get(same[0].name, (GIVEN, "")),
-            among,
-        )
-        for same in equal_parts(parts)
-    )
+    among, groups = surroundings(parts, target), equal_parts(parts)
+    kernels = []
+    for done, same in enumerate(groups):
+        tell("scheduling {} kernels, then compiling", done, len(groups))
+        name = same[0].name
+        origin = saved.get(name, (GIVEN, ""))
+        kernels.append(_kernel(same, target, database, given.get(name), origin, among))
+    return tuple(kernels)
 
 
 def _kernel(

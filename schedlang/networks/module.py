@@ -208,7 +208,7 @@ class NetworkModule(OnHost):
         """
         arrays, sizes, _ = self._checked(args, {})
         flat = flat_arguments(self._data.signature, arrays, sizes)
-        return self._start or self._starter(), flat
+        return self._callable(), flat
 
     def _checked(self, args: Sequence[Any], named: Mapping[str, Any]) -> Checked:
         """Return what a call is given, after all checks."""

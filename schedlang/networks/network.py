@@ -23,6 +23,8 @@ from schedlang.compute.graph import placeholders
 from schedlang.compute.tensor import Tensor, declaration
 from schedlang.errors import NetworkError
 from schedlang.ir.printer import bytes_text
+from schedlang.markup.progress import Setting as Shown
+from schedlang.markup.progress import working
 from schedlang.markup.text import printable
 from schedlang.networks.compiled import (
     TO_DATA,
@@ -82,15 +84,18 @@ class Network:
     * ``prepared``: what is computed ahead, and what was folded.
     """
 
-    def __init__(self, compiled: Compiled, moment: str = "lazy") -> None:
+    def __init__(
+        self, compiled: Compiled, moment: str = "lazy", progress: Shown = None
+    ) -> None:
         # what is made of the network so far, which changes as a whole, under the lock
         self._compiled = compiled
         self._lock = RLock()
+        self._progress = progress
         compile_at(moment, self._steps())
 
     def _having(self, *steps: Step) -> Compiled:
         """Return the network after some steps, each of whose results it keeps."""
-        with self._lock:
+        with self._lock, working(f"network {self.name}", self._progress):
             for step in steps:
                 self._compiled = step(self._compiled)
             return self._compiled
@@ -170,7 +175,9 @@ class Network:
         return cast("NetworkModule", now.module)
 
     def _with_module(self, network: Compiled) -> Compiled:
-        return with_module(network, self._whole)
+        made = with_module(network, self._whole)
+        cast("NetworkModule", made.module).progress = self._progress
+        return made
 
     def _with_whole(self, network: Compiled) -> Compiled:
         return with_whole(network, self._whole)
@@ -231,7 +238,7 @@ class Network:
         most work. The options are as in :func:`schedlang.autotune`; ``trials`` is the number for
         one kernel, and ``timeout`` the time for all. Every trial goes into ``database``, by default
         the network's own, so that a search that was interrupted continues. The schedule that a
-        kernel has is measured, too, and stays if none is faster. ``progress`` is one bar for all
+        kernel has is measured, too, and stays if none is faster. ``progress`` is one line for all
         searches, or a function of the name of a kernel and a trial. ``sizes`` are the values of
         symbolic sizes, by name or var.
 

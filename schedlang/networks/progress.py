@@ -1,23 +1,21 @@
-"""The progress of the searches for a network: one line on a terminal, or a call per trial."""
+"""The progress of the searches for a network: one line, or a call per trial."""
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any, Protocol, Union
+from typing import Protocol, Union
 
 from schedlang.autotune.record import Trial
-from schedlang.autotune.report.facts import span
-from schedlang.errors import TuningError, missing_extra
+from schedlang.errors import TuningError
+from schedlang.markup.progress import Line, span
+from schedlang.markup.progress import Setting as Shown
 from schedlang.runtime.timing import duration
 
 # the values of ``progress=``
 Setting = Union[bool, Callable[[str, Trial], object], None]
-# least seconds between two updates of the line: more flickers, and disturbs the timing
-PAUSE = 0.1
 
 
 class Progress(AbstractContextManager["Progress"], Protocol):
@@ -43,22 +41,8 @@ def progress_for(setting: Setting, searches: int, deadline: float | None) -> Pro
     >>> seen
     [('conv1', 'ok')]
     """
-    if setting is False:
-        return Silent()
-    if setting is None or setting is True:
-        try:
-            terminal = sys.stderr.isatty()
-        except (AttributeError, ValueError):
-            # no standard error (pythonw), or a closed one
-            terminal = False
-        if setting is None and not terminal:
-            return Silent()
-        try:
-            return Bar(searches, deadline)
-        except ImportError:
-            if setting is None:
-                return Silent()
-            raise missing_extra("rich", "tune", "progress=True") from None
+    if setting is None or isinstance(setting, bool):
+        return Bar(searches, deadline, setting)
     if not callable(setting):
         raise TuningError(
             f"tune(..., progress={setting!r}): give None, True, False or a function that takes the "
@@ -99,35 +83,19 @@ class Callback(Silent):
 
 
 class Bar(Silent):
-    """A display of one line on a terminal, by rich: the searches done, the one that runs."""
+    """A display of one line: the searches done, and the one that runs."""
 
-    def __init__(self, searches: int, deadline: float | None, console: Any = None) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-        from rich.progress import Progress as Lines
-        from rich.table import Column
-
-        self._deadline, self._drawn, self._total = deadline, 0.0, searches
-        self._text, self._trials, self._best = "", 0, float("inf")
-        text = TextColumn(
-            "{task.description}",
-            markup=False,
-            table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1),
-        )
-        self._lines = Lines(
-            BarColumn(bar_width=16),
-            MofNCompleteColumn(),
-            text,
-            console=Console(stderr=True) if console is None else console,
-            expand=True,
-            auto_refresh=False,
-            redirect_stdout=False,
-        )
-        self._task = self._lines.add_task("", total=searches)
-
-    def __enter__(self) -> Progress:
-        self._lines.start()
-        return self
+    def __init__(
+        self,
+        searches: int,
+        deadline: float | None,
+        setting: Shown = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._deadline, self._total, self._number = deadline, searches, 0
+        self._name, self._trials, self._best = "", 0, float("inf")
+        # a thread that redraws it would disturb the kernels being timed
+        self._clock, self._line = clock, Line(self._text, setting, ticks=False, clock=clock)
 
     def __exit__(
         self,
@@ -135,28 +103,25 @@ class Bar(Silent):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # shows the cursor again, also after Ctrl-C
-        self._lines.stop()
+        self._line.close(self._text(self._clock()))
 
     def search(self, number: int, name: str, parts: int) -> None:
-        self._text = f"{name}, {parts} in a call" if parts > 1 else name
-        self._trials, self._best = 0, float("inf")
+        self._name = f"{name}, {parts} in a call" if parts > 1 else name
+        self._trials, self._best, self._number = 0, float("inf"), number
         # a choice of forms may make more kernels
         self._total = max(self._total, number)
-        self._draw(completed=number - 1, total=self._total)
+        self._line.draw()
 
     def trial(self, name: str, trial: Trial) -> None:
         self._trials += 1
         if trial.outcome == "ok" and trial.seconds is not None:
             self._best = min(self._best, trial.seconds)
-        if time.monotonic() - self._drawn >= PAUSE:
-            self._draw()
+        self._line.draw()
 
-    def _draw(self, **changed: Any) -> None:
-        self._drawn = time.monotonic()
-        parts = [self._text, f"trial {self._trials}"]
+    def _text(self, now: float) -> str:
+        parts = [f"search {self._number} of {self._total}", self._name, f"trial {self._trials}"]
         if self._best < float("inf"):
             parts.append(f"best {duration(self._best)}")
         if self._deadline is not None:
-            parts.append(f"{span(max(0.0, self._deadline - self._drawn))} left for all")
-        self._lines.update(self._task, description=", ".join(parts), refresh=True, **changed)
+            parts.append(f"{span(max(0.0, self._deadline - now))} left for all")
+        return ", ".join(parts)

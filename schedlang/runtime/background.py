@@ -24,6 +24,7 @@ from time import sleep
 from typing import Any
 
 from schedlang.errors import BuildError, explain
+from schedlang.markup.progress import working
 
 # the values of ``compile``, the default one first
 MOMENTS = ("lazy", "now", "background")
@@ -86,7 +87,7 @@ def _work() -> None:
                 return
             job = _jobs.popleft()
         # the call that needs what failed fails, too, in the user's thread
-        with suppress(Exception):
+        with suppress(Exception), working("", progress=False):
             for step in job:
                 _take(step)
 

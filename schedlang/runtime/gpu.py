@@ -70,7 +70,8 @@ class CudaKernel(GpuKernel):
 
     def compile(self) -> CudaKernel:
         """Compile every kernel to machine code now, and return this kernel."""
-        assert self.machine_code is not None
+        with self._working("compiling"):
+            assert self.machine_code is not None
         return self
 
     def timed_on(self, given: list[Any]) -> tuple[list[Any], Callable[[], object]]:
@@ -124,7 +125,8 @@ class CudaKernel(GpuKernel):
         here = nvidia.driver().get_current_device()
         launcher = self._ready.get(here.id)
         if launcher is None:
-            code = self._code_for(tuple(here.compute_capability))
+            with self._working("compiling"):
+                code = self._code_for(tuple(here.compute_capability))
             forms = [k.form for k in self._file.source.kernels]
             launcher = Launcher(files.load(self._path), forms, code)
             self._ready[here.id] = launcher

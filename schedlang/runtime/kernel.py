@@ -189,7 +189,7 @@ class Kernel(Levels, TeModule, Countable, OnHost):
         [2.0, 2.0, 2.0]
         """
         arrays, sizes, _ = self._checked(args, {})
-        return self._start or self._starter(), self._flat(arrays, sizes)
+        return self._callable(), self._flat(arrays, sizes)
 
     def _checked(self, args: Sequence[Any], named: Mapping[str, Any]) -> Checked:
         """Return what a call is given, after all checks."""
@@ -276,7 +276,7 @@ class Kernel(Levels, TeModule, Countable, OnHost):
         machine = self._built.machine
         if self._built.serial_text and thread_safety.left_behind():
             machine = serial(machine)
-        start = self._start or self._starter()
+        start = self._callable()
         return Subject(
             self.name,
             self.target,

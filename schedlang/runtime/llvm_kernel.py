@@ -72,6 +72,9 @@ class ByLlvm(ByNumba):
         if self._compiled is None:
             super().compile(function, signature, behind)
 
+    def compiles_in_call(self) -> bool:
+        return self._compiled is None
+
     def codes(self, function: Any) -> Iterable[MachineCode]:
         compiled = self._compiled
         if compiled is None:

@@ -24,6 +24,7 @@ import numpy as np
 
 from schedlang.codegen.numba_cuda import KernelForm
 from schedlang.errors import BuildError, MissingExtraError, explain, missing_extra
+from schedlang.markup.progress import tell
 from schedlang.runtime.machine_code import Assembled, code_key, keep_code, kept_code
 from schedlang.runtime.one_process import one_process
 from schedlang.target import Device
@@ -150,6 +151,7 @@ def compile_kernel(
     with one_process(path):
         code = kept_code(key)
         if code is None:
+            tell(f"compiling {kernel.name}")
             code = _compiled(module, kernel, device, fastmath, lineinfo)
             keep_code(key, code)
     resources = _resources(code.messages, kernel, device)

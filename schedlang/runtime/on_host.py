@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from schedlang.markup.progress import Setting, tell, working
 from schedlang.runtime import files, thread_safety
 from schedlang.runtime.runners import Emitted, runner_of
 from schedlang.target_kinds import Facts
@@ -18,8 +20,11 @@ class OnHost:
 
     The function of its file is loaded when it is first needed, and again after a fork that leaves
     the threads of its parallel loops behind. ``what`` it is stands in messages. ``called`` and
-    ``behind`` are as :meth:`~schedlang.runtime.runners.Runner.function_of` takes them.
+    ``behind`` are as :meth:`~schedlang.runtime.runners.Runner.function_of` takes them. ``progress``
+    is false if no line says that it is being compiled.
     """
+
+    progress: Setting = None
 
     def __init__(
         self,
@@ -66,7 +71,14 @@ class OnHost:
         return self._loaded
 
     def _compile(self) -> None:
-        self._runner.compile(self._function(), self._emitted.signature, self._behind)
+        with self._working("compiling"):
+            self._runner.compile(self._function(), self._emitted.signature, self._behind)
+
+    @contextmanager
+    def _working(self, phase: str) -> Iterator[None]:
+        with working(f"{self._what} {self._emitted.public}", self.progress):
+            tell(phase)
+            yield
 
     def _threads(self) -> Callable[[], int]:
         """Return a function that returns the greatest number of threads of a parallel loop."""
@@ -75,9 +87,25 @@ class OnHost:
         return self._runner.threads(self._emitted, self._path)
 
     def _starter(self) -> Callable[..., None]:
-        """Return the callable that a call starts."""
-        self._start = self._starting(self._function(), self._path)
-        return self._start
+        """Return the callable that the first call starts; :meth:`_callable` is for later ones."""
+        start = self._callable()
+        if not self._runner.compiles_in_call():
+            return start
+
+        def first(*flat: Any) -> None:
+            kernels = f" {len(self._called)} kernels" if self._called else ""
+            with self._working(f"first call, which compiles{kernels}"):
+                start(*flat)
+
+        return first
+
+    def _callable(self) -> Callable[..., None]:
+        """Return the callable that calls start, which may not be compiled yet."""
+        start = self._start
+        if start is None:
+            with self._working("compiling"):
+                start = self._start = self._starting(self._function(), self._path)
+        return start
 
     def _starting(self, function: Callable[..., None], path: Path) -> Callable[..., None]:
         """Return ``function``, of the file at ``path``, in a lock or in error handling."""

@@ -65,6 +65,10 @@ class Runner(ABC):
     def compile(self, function: Any, signature: Signature, behind: Sequence[str]) -> None:
         """Compile a loaded function now, or load it from the disk cache."""
 
+    def compiles_in_call(self) -> bool:
+        """Return whether a function that was loaded is compiled when it is first called."""
+        return False
+
     def codes(self, function: Any) -> Iterable[Code]:
         """Return the machine code of a compiled function, for perf."""
         return ()
@@ -93,6 +97,9 @@ class ByNumba(Runner):
     """numba compiles the file."""
 
     compiled: ClassVar[bool] = True
+
+    def compiles_in_call(self) -> bool:
+        return self.compiled
 
     def function_of(
         self, file: Emitted, path: Path, called: Collection[str], behind: Sequence[str]

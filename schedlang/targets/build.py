@@ -20,6 +20,7 @@ from schedlang.ir.numbers import number_statements
 from schedlang.ir.verify import report
 from schedlang.lowering.lower import lower_state
 from schedlang.machine.identifiers import public_name
+from schedlang.markup.progress import Setting, check_setting, tell, working
 from schedlang.runtime.background import check_moment, compile_at
 from schedlang.runtime.kernel import Kernel
 from schedlang.runtime.parameters import signature_of
@@ -95,6 +96,7 @@ def build(
     lineinfo: bool = False,
     compiler: str = "",
     compile: str = "lazy",  # noqa: A002
+    progress: Setting = None,
     **te_options: Any,
 ) -> Kernel:
     """Return a :class:`Kernel` from a schedule.
@@ -116,7 +118,8 @@ def build(
 
     ``compile`` says when that is done: at the first call (``"lazy"``), before ``build`` returns
     (``"now"``), or in a thread that starts at once (``"background"``). A call waits for the thread
-    if it must. An error in the thread is raised by the call that needs the kernel.
+    if it must. An error in the thread is raised by the call that needs the kernel. Compiling that
+    takes more than two seconds says so on a terminal and in a notebook, unless ``progress=False``.
 
     ``barriers=False``, for ``"cuda-emulator"`` only, leaves out the barriers between the threads of
     a block. ``f.check(...)`` then shows which threads race, and for what.
@@ -139,16 +142,21 @@ def build(
     _check_schedule(schedule, "build", te_options)
     _check_list("build", args, target, name, fastmath)
     check_moment("sl.build", compile)
+    check_setting("sl.build", progress)
     if name in ("llvm", "cuda"):
         raise ComputeTypeError(
             f'sl.build(..., name="{name}"): the fourth argument is the name of the kernel; te\'s '
             "target_host has no meaning here: leave it out"
         )
     where = or_emulator(Target.of(target))
-    kernel = unwritten_kernel(
-        schedule, args, where, name, fastmath, barriers, lineinfo, compiler
-    )
-    kernel.write()
+    outputs = ", ".join(t.name for t in schedule.outputs)
+    with working(f"sl.build of {outputs}", progress):
+        tell("lowering")
+        kernel = unwritten_kernel(
+            schedule, args, where, name, fastmath, barriers, lineinfo, compiler
+        )
+        kernel.write()
+    kernel.progress = progress
     compile_at(compile, [kernel.compile])
     return kernel
 

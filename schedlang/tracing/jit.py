@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
+from contextlib import AbstractContextManager
 from functools import partial, update_wrapper
 from threading import RLock
 from typing import Any, overload
@@ -12,6 +13,7 @@ from typing import Any, overload
 import numpy as np
 
 from schedlang.errors import CallError, ComputeTypeError
+from schedlang.markup.progress import Setting, check_setting, tell, working
 from schedlang.runtime.background import check_moment
 from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule
@@ -43,6 +45,7 @@ class JitFunction:
         static: frozenset[str],
         size: int,
         moment: str = "lazy",
+        progress: Setting = None,
     ) -> None:
         update_wrapper(self, function)
         self.function = function
@@ -50,7 +53,7 @@ class JitFunction:
         self._signature = inspect.signature(function)
         self._static = static
         self._size = size
-        self._moment = moment
+        self._moment, self._progress = moment, progress
         self._lock = RLock()
         self._known: OrderedDict[Any, Specialization] = OrderedDict()
         self._latest: Specialization | None = None
@@ -67,9 +70,16 @@ class JitFunction:
             # a traced function calls this one, which becomes a part of it
             return self.function(*args, **named)
         arguments = self._given(args, named)
+        if arguments.key not in self._known:
+            with self._working():
+                return self._called(arguments, plain, len(args))
+        return self._called(arguments, plain, len(args))
+
+    def _called(self, arguments: Given, plain: Hashable, count: int) -> Any:
+        """Return the result of a call, and remember the short way of ``count`` plain arrays."""
         specialization = self._for(arguments)
         if plain is not None:
-            short = direct(arguments.key, specialization, len(args))
+            short = direct(arguments.key, specialization, count)
             if short is not None:
                 with self._lock:
                     # another thread may have dropped the specialization
@@ -86,7 +96,11 @@ class JitFunction:
 
     def specialized(self, *args: Any, **named: Any) -> Specialization:
         """Return what a call with such arguments runs; nothing runs now."""
-        return self._for(self._given(args, named))
+        with self._working():
+            return self._for(self._given(args, named))
+
+    def _working(self) -> AbstractContextManager[None]:
+        return working(f"{self.__name__} under sl.jit", self._progress)
 
     @property
     def source(self) -> str:
@@ -120,6 +134,7 @@ class JitFunction:
         with self._lock:
             specialization = self._known.get(arguments.key)
             if specialization is None:
+                tell("tracing and scheduling")
                 specialization = specialize(
                     self.function, self._signature, arguments, self.target, self._moment
                 )
@@ -169,6 +184,7 @@ def jit(
     static_argnums: int | Iterable[int] = ...,
     cache_size: int = ...,
     compile: str = ...,
+    progress: Setting = ...,
 ) -> JitFunction: ...
 @overload
 def jit(
@@ -179,6 +195,7 @@ def jit(
     static_argnums: int | Iterable[int] = ...,
     cache_size: int = ...,
     compile: str = ...,
+    progress: Setting = ...,
 ) -> Callable[[Callable[..., Any]], JitFunction]: ...
 def jit(
     function: Callable[..., Any] | None = None,
@@ -188,6 +205,7 @@ def jit(
     static_argnums: int | Iterable[int] = (),
     cache_size: int = 64,
     compile: str = "lazy",  # noqa: A002
+    progress: Setting = None,
 ) -> Any:
     """Return a function that runs as kernels what ``function`` computes with NumPy.
 
@@ -200,7 +218,9 @@ def jit(
     lists and dicts of them. Python integers, bools and strings are fixed: each value is traced
     anew, as are all arguments in ``static_argnames`` and ``static_argnums``. At most ``cache_size``
     traces are kept, the latest ones. ``compile`` is as :func:`~schedlang.build` takes it: with
-    ``"background"`` a thread compiles the next kernels of a trace while the first ones run.
+    ``"background"`` a thread compiles the next kernels of a trace while the first ones run. A first
+    call that takes more than two seconds says so on a terminal and in a notebook, unless
+    ``progress=False``.
 
     As in NumPy, slices are views, and assignments to elements of an argument change the caller's
     array. An ``if`` or ``while`` on the elements of an array is refused, at its line, and so are
@@ -228,6 +248,7 @@ def jit(
             static_argnums=static_argnums,
             cache_size=cache_size,
             compile=compile,
+            progress=progress,
         )
     if not callable(function):
         raise ComputeTypeError(
@@ -245,8 +266,10 @@ def jit(
             f"sl.jit(..., cache_size={cache_size!r}): give the number of traces to keep, 1 or more"
         )
     check_moment("sl.jit", compile)
+    check_setting("sl.jit", progress)
     static = _static(function, static_argnames, static_argnums)
-    return JitFunction(function, or_emulator(Target.of(target)), static, cache_size, compile)
+    where = or_emulator(Target.of(target))
+    return JitFunction(function, where, static, cache_size, compile, progress)
 
 
 def _static(

@@ -12,6 +12,7 @@ from schedlang.arrays.stages import tensor_of
 from schedlang.compute.graph import placeholders, variables
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Var
+from schedlang.markup.progress import tell
 from schedlang.runtime.kernel import Kernel
 from schedlang.tracing.repeated import run_repeated
 from schedlang.tracing.trace import HostLoop, Trace, Value
@@ -114,7 +115,9 @@ class Program:
         values: list[Any] = [*inputs, *self.constants]
         values += [None] * (self.count - len(values))
         targets = {} if outputs is None else dict(zip(self.returned, outputs))
-        for step in self.steps:
+        for done, step in enumerate(self.steps):
+            if len(self.steps) > 1:
+                tell("first call, {} steps done", done, len(self.steps))
             if isinstance(step, KernelCall):
                 _run_kernel(step, values, targets)
             else:

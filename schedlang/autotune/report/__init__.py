@@ -1,1 +1,1 @@
-"""The output of a search: a progress bar, a summary and an HTML report."""
+"""The output of a search: a line of progress, a summary and an HTML report."""

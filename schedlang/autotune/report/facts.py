@@ -200,17 +200,3 @@ def percent(part: float) -> str:
     if 0 < part < 1 and text in ("0%", "100%"):
         return "<1%" if text == "0%" else ">99%"
     return text
-
-
-def span(seconds: float) -> str:
-    """Return a duration in seconds, minutes or hours.
-
-    >>> span(0.25), span(42.4), span(61), span(7322)
-    ('0.2 s', '42 s', '1 min 1 s', '2 h 2 min')
-    """
-    if seconds < 9.95:
-        return f"{max(0.0, seconds):.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s" if minutes else f"{rest} s"
-    return f"{minutes // 60} h {minutes % 60} min"

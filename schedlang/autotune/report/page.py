@@ -20,7 +20,6 @@ from schedlang.autotune.report.facts import (
     outcome_counts,
     percent,
     race_seconds,
-    span,
     trials_with_worth,
     unchecked_winner,
     winner,
@@ -35,6 +34,7 @@ from schedlang.autotune.report.summary import (
 )
 from schedlang.errors import TuningError
 from schedlang.markup.elements import listing, table
+from schedlang.markup.progress import span
 from schedlang.markup.text import escape
 from schedlang.runtime.evaluate import duration
 

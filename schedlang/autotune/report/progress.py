@@ -1,25 +1,22 @@
-"""The progress of a search: one line on a terminal, a call per trial, or nothing."""
+"""The progress of a search: one line, a call per trial, or nothing."""
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any, Protocol, Union
+from typing import Protocol, Union
 
 from schedlang.autotune.record import Trial
-from schedlang.autotune.report.facts import span
-from schedlang.errors import TuningError, missing_extra
-from schedlang.markup.text import printable
+from schedlang.errors import TuningError
+from schedlang.markup.progress import Line, span
+from schedlang.markup.progress import Setting as Shown
 from schedlang.runtime.evaluate import duration, number
 
 # the values of ``progress=``
 Setting = Union[bool, Callable[[Trial], object], None]
-# least seconds between two updates of the line: more flickers, and disturbs the timing
-PAUSE = 0.1
 
 
 class Progress(AbstractContextManager["Progress"], Protocol):
@@ -38,9 +35,9 @@ class Progress(AbstractContextManager["Progress"], Protocol):
 def progress_for(setting: Setting, total: int | None, deadline: float | None = None) -> Progress:
     """Return the display of a search of ``total`` trials that ends by ``deadline``.
 
-    With ``None`` it is a bar if standard error is a terminal and rich is installed, else nothing.
-    ``True`` requires rich, and prints one line at the end if there is no terminal. ``False`` shows
-    nothing. A function is called with each trial. The deadline is one of ``time.monotonic``.
+    With ``None`` it is a line on a terminal or in a notebook, which is gone at the end. ``True``
+    leaves the last one, and prints it also elsewhere. ``False`` shows nothing. A function is called
+    with each trial. The deadline is one of ``time.monotonic``.
 
     >>> seen = []
     >>> with progress_for(seen.append, total=1) as progress:
@@ -48,31 +45,14 @@ def progress_for(setting: Setting, total: int | None, deadline: float | None = N
     >>> seen[0].outcome
     'ok'
     """
-    if setting is False:
-        return Silent()
-    if setting is None or setting is True:
-        if setting is None and not _terminal():
-            return Silent()
-        try:
-            return Bar(total, deadline)
-        except ImportError:
-            if setting is None:
-                return Silent()
-            raise missing_extra("rich", "tune", "progress=True") from None
+    if setting is None or isinstance(setting, bool):
+        return Bar(total, deadline, setting)
     if not callable(setting):
         raise TuningError(
             f"autotune(..., progress={setting!r}): give None, True, False or a function that takes "
             "a trial"
         )
     return Callback(setting)
-
-
-def _terminal() -> bool:
-    try:
-        return sys.stderr.isatty()
-    except (AttributeError, ValueError):
-        # no standard error (pythonw), or a closed one
-        return False
 
 
 class Silent:
@@ -163,71 +143,45 @@ class Tally:
 
 
 class Bar(Silent):
-    """A display of one line on a terminal, by rich.
+    """A display of one line.
 
     It is redrawn as trials end. A thread that redraws it would disturb the kernels being timed.
     """
 
     def __init__(
-        self, total: int | None, deadline: float | None = None, console: Any = None,
+        self,
+        total: int | None,
+        deadline: float | None = None,
+        setting: Shown = None,
         clock: Callable[[], float] = time.monotonic,
-    ) -> None:  # fmt: skip
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-        from rich.progress import Progress as Lines
-        from rich.table import Column
-
-        self._clock, self._drawn = clock, -PAUSE
+    ) -> None:
+        self._clock = clock
         self._tally = Tally(total, deadline, clock())
-        text = TextColumn(
-            "{task.description}", markup=False,
-            table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1),
-        )  # fmt: skip
-        shown = Console(stderr=True) if console is None else console
-        # redirect other prints above the line only if both go to the same terminal
-        both = console is None and sys.stdout is not None and sys.stdout.isatty()
-        self._lines = Lines(
-            BarColumn(bar_width=16), MofNCompleteColumn(), text, console=shown, expand=True,
-            auto_refresh=False, redirect_stdout=both, redirect_stderr=console is None,
-        )  # fmt: skip
-        self._task = self._lines.add_task("", total=total)
+        self._line = Line(self._text, setting, ticks=False, clock=clock)
 
     def __enter__(self) -> Progress:
         self._tally.start = self._clock()
-        self._lines.start()
-        self._draw()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:  # fmt: skip
-        try:
-            self._draw()
-        finally:
-            # shows the cursor again, also after Ctrl-C
-            self._lines.stop()
+        self._line.close(self._text(self._clock()))
 
     def trial(self, trial: Trial) -> None:
         self._tally.add(trial)
-        if self._clock() - self._drawn >= PAUSE:
-            self._draw()
+        self._line.draw()
 
     def raced(self, best: Trial) -> None:
         self._tally.best, self._tally.raced = best.seconds, best.raced
-        self._draw()
+        self._line.draw()
 
     def note(self, text: str) -> None:
-        from rich.text import Text
+        self._line.note(text)
 
-        self._lines.console.print(Text(printable(text)))
-        self._draw()
-
-    def _draw(self) -> None:
-        self._drawn = self._clock()
-        text = printable(self._tally.text(self._drawn))
+    def _text(self, now: float) -> str:
         # the untuned schedule is an extra trial if it is the best
         done, total = self._tally.done, self._tally.total
-        total = None if total is None else max(total, done)
-        self._lines.update(self._task, completed=done, total=total, description=text)
-        self._lines.refresh()
+        count = f"{done} trials" if total is None else f"trial {done} of {max(total, done)}"
+        return f"{count}, {self._tally.text(now)}"

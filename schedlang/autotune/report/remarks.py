@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from schedlang.autotune.budget import UNTUNED_PART
-from schedlang.autotune.report.facts import span
 from schedlang.autotune.report.no_result import BY_TACTICS, CONSTRAINED, ILLEGAL, LATE
 from schedlang.autotune.runner.measure import TIMED_OUT
+from schedlang.markup.progress import span
 from schedlang.schedule.schedule import Schedule
 
 if TYPE_CHECKING:

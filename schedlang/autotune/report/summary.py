@@ -14,12 +14,12 @@ from schedlang.autotune.report.facts import (
     outcome_counts,
     percent,
     race_seconds,
-    span,
     unchecked_winner,
     winner,
 )
 from schedlang.autotune.report.no_result import HINTS
 from schedlang.autotune.report.ranks import LEAST
+from schedlang.markup.progress import span
 from schedlang.markup.text import printable
 from schedlang.runtime.evaluate import duration
 
