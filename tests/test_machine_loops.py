@@ -16,7 +16,7 @@ import schedlang as sl
 from schedlang.errors import BuildError, SchedlangError
 from schedlang.ir.interpret import cooperative, interpret
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import For, Kept, Lanes, Masked, walk
+from schedlang.ir.nodes import Block, Copies, Copy, For, Kept, Lanes, Masked, walk
 from schedlang.ir.printer import nest_text
 from schedlang.lowering.lower import lower_state
 from schedlang.machine.loops.blocks import block_unrolls
@@ -398,3 +398,39 @@ def test_each_pass_keeps_what_a_random_schedule_computes(seed: int) -> None:
     left = [stmt for stmt, _ in walk(body) if isinstance(stmt, For)]
     assert not any(loop.kind == "vectorize" for loop in left)
     assert all(lanes.count > 1 for lanes, _ in walk(body) if isinstance(lanes, Lanes))
+
+
+def squares(stages: int) -> sl.Schedule:
+    """Return the square of a matrix, squared again and again, with 1,024 sums in each tile."""
+    T = sl.placeholder((64, 64), name="A")
+    tensors = []
+    for number in range(stages):
+        k = sl.reduce_axis(64, name="k")
+        T = sl.compute(
+            (64, 64), lambda i, j, T=T, k=k: sl.sum(T[i, k] * T[k, j], axis=k), name=f"B{number}"
+        )
+        tensors.append(T)
+    s = sl.schedule(T)
+    for T in tensors:
+        x, y, xi, yi = s[T].tile(*T.op.axis, 32, 32)
+        s[T].reorder(x, y, T.op.reduce_axis[0], xi, yi)
+        s[T].unroll(xi)
+        s[T].unroll(yi)
+    return s
+
+
+@pytest.mark.parametrize("target", ["cpu", "python", "c"])
+def test_a_kernel_of_too_many_statements_is_refused(target: str) -> None:
+    s = squares(100)
+    with pytest.raises(BuildError) as refused:
+        sl.build(s, target=target)
+    message = str(refused.value)
+    count = int(message.partition("it has ")[2].partition(" ")[0].replace(",", ""))
+    passes = CPU_LOOP_PASSES[: CPU_LOOP_PASSES.index(unroll) + 1]
+    # a walk visits each copy
+    grouping = (Block, Copies, Copy, Lanes)
+    nest = after(s, *passes)
+    assert count == sum(not isinstance(stmt, grouping) for stmt, _ in walk(nest.body)) > 100_000
+    assert message.startswith("kernel B99: with its unrolled loops and vectors written out")
+    assert "at most 100,000 statements in all. Stage B" in message
+    assert "1,024 of them, by unrolling i.inner (32 copies) and j.inner (32 copies)." in message

@@ -22,6 +22,7 @@ from schedlang.machine.loops.plain_loops import mark_plain_loops
 from schedlang.machine.loops.rounding import round_products
 from schedlang.machine.loops.serpentine import find_turns
 from schedlang.machine.loops.shared_loads import share_loads
+from schedlang.machine.loops.statement_count import refuse_many_statements
 from schedlang.machine.loops.streams import stream_stores
 from schedlang.machine.loops.strips import strip_mine
 from schedlang.machine.loops.sums import keep_sums
@@ -43,9 +44,12 @@ from schedlang.target import Target
 Pass = Callable[[MachineNest, Job], MachineNest]
 CPU_LOOP_PASSES: tuple[LoopPass, ...] = (
     find_turns, block_unrolls, mark_functions, mark_plain_loops, stream_stores, keep_sums,
-    round_products, strip_mine, unroll, settle_conditions, transpose_loads, share_loads,
+    round_products, strip_mine, unroll, refuse_many_statements, settle_conditions, transpose_loads,
+    share_loads,
 )  # fmt: skip
-GPU_LOOP_PASSES: tuple[LoopPass, ...] = (keep_sums, strip_mine, unroll, settle_conditions)
+GPU_LOOP_PASSES: tuple[LoopPass, ...] = (
+    keep_sums, strip_mine, unroll, refuse_many_statements, settle_conditions,
+)  # fmt: skip
 CPU_PASSES: tuple[Pass, ...] = (
     name_offsets, name_long_values, number_registers, outline, name_rows, place_storage,
 )  # fmt: skip

@@ -11,7 +11,7 @@ Each pass makes one decision and is a function ``(Block, LoopJob) -> Block`` in 
   removes a loop around a ``Kept``.
 * ``strips.py`` makes ``Lanes`` and ``Strips`` of vectorized loops, and ``unroll.py`` makes
   ``Copies`` of unrolled ones. Before ``strips.py``, a pass sees loops, guards and stores without
-  copies or lanes, and leaves them so.
+  copies or lanes, and leaves them so. ``statement_count.py`` refuses too many statements.
 * ``conditions.py`` settles the conditions that copies and lanes decide, and makes tests or
   ``Masked`` of the others. ``transposes.py`` and ``shared_loads.py`` fill in fields of ``Copies``.
 
