@@ -153,6 +153,19 @@ def test_a_schedule_is_printed_without_what_builds_kernels() -> None:
     assert len(of_package(loaded)) <= 215
 
 
+def test_operators_load_no_schedules() -> None:
+    loaded = loaded_by("from schedlang import topi; topi.nn.relu")
+    assert not loaded & {"schedlang.schedule", "schedlang.lowering", "schedlang.autotune"}
+
+
+def test_arrays_load_no_masked_arrays() -> None:
+    loaded = loaded_by(
+        "import numpy as np; from schedlang.compute.arrays import as_numpy\n"
+        "assert as_numpy(np.ones(3), 'A').sum() == 3"
+    )
+    assert "numpy.ma" not in loaded
+
+
 def test_a_tensor_has_all_operators_whatever_loads_it() -> None:
     for start in ("import schedlang.compute.tensor", "import schedlang.arrays.stages",
                   "import schedlang.state.thread_axis", "from schedlang.te import placeholder",

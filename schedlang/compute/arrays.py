@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,9 @@ def as_numpy(value: Any, what: str, written: bool = False) -> np.ndarray:
     >>> as_numpy(array("f", [1.0, 2.0]), "A")
     array([1., 2.], dtype=float32)
     """
-    if isinstance(value, np.ma.MaskedArray):
+    # NumPy imports its masked arrays when they are first asked for
+    masked = sys.modules.get("numpy.ma")
+    if masked and isinstance(value, masked.MaskedArray):
         raise CallTypeError(f"{what} is a masked array: pass .filled(...) or .data")
     if isinstance(value, np.ndarray):
         return value.view(np.ndarray)

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple, Optional, Union
 
 import numpy as np
 
 from schedlang.compute.conversions import as_contiguous
+from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Var
+from schedlang.index.solving import equations
 from schedlang.ir.nest import Nest
+
+Arg = Union[Tensor, Var]
 
 
 @dataclass(frozen=True)
@@ -104,3 +108,10 @@ def pairs_apart(written: Sequence[bool | None]) -> list[tuple[int, int]]:
 def arguments_apart(nest: Nest) -> list[tuple[int, int]]:
     """Return the :func:`pairs_apart` of the arguments of ``nest``."""
     return pairs_apart([None if isinstance(a, Var) else a in nest.outputs for a in nest.args])
+
+
+def sizes_of(args: Sequence[Arg]) -> set[Var]:
+    """Return the sizes that the shapes of ``args`` determine, without those that are arguments."""
+    own = {a for a in args if isinstance(a, Var)}
+    shapes = [(k, a.shape) for k, a in enumerate(args) if isinstance(a, Tensor)]
+    return {equation.size for equation in equations([shapes], own)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from typing import Any, Union
+from typing import Any
 
 from schedlang.compute.graph import placeholders, variables
 from schedlang.compute.tensor import ScanOp, Tensor
@@ -12,7 +12,7 @@ from schedlang.expr.nodes import Var
 from schedlang.index.linear import number_or_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
-from schedlang.index.solving import equations
+from schedlang.ir.arguments import Arg, sizes_of
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, Buffer, Note
 from schedlang.lowering.build import nest_stage, place_child, store_child, take
@@ -32,8 +32,6 @@ from schedlang.state.placement import Problem, place
 from schedlang.state.plan import whole
 from schedlang.state.state import Inline, Root, Stage, State
 
-Arg = Union[Tensor, Var]
-
 
 def default_args(state: State) -> list[Arg]:
     """Return placeholders in order of first appearance, then scalars, then outputs."""
@@ -41,13 +39,6 @@ def default_args(state: State) -> list[Arg]:
     implied = sizes_of(inputs)
     inputs += [v for v in variables(state.outputs) if v not in implied]
     return [*inputs, *state.outputs]
-
-
-def sizes_of(args: Sequence[Arg]) -> set[Var]:
-    """Return the sizes that the shapes of ``args`` determine, without those that are arguments."""
-    own = {a for a in args if isinstance(a, Var)}
-    shapes = [(k, a.shape) for k, a in enumerate(args) if isinstance(a, Tensor)]
-    return {equation.size for equation in equations([shapes], own)}
 
 
 def lower_state(

@@ -10,7 +10,7 @@ from schedlang.compute.graph import operations, placeholders, variables
 from schedlang.compute.tensor import PlaceholderOp, Tensor, declaration
 from schedlang.errors import CallTypeError, NetworkError, explain, nearest, text_of
 from schedlang.expr.nodes import Var
-from schedlang.lowering.lower import sizes_of
+from schedlang.ir.arguments import sizes_of
 
 # the forms of a convolution of 3 by 3: the sizes of Winograd's tiles, 0 for a direct convolution
 FORMS = (0, 2, 4)

@@ -19,7 +19,7 @@ from schedlang.errors import MissingNameError, names_text, nearest
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.visit import postorder
-from schedlang.lowering.lower import sizes_of
+from schedlang.ir.arguments import sizes_of
 from schedlang.markup.bundle import InNotebooks
 from schedlang.networks.dataflow import Flow, Node, flow_of
 from schedlang.networks.grouping import Draft, drafts

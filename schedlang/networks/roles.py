@@ -16,9 +16,9 @@ from schedlang.expr.dtypes import itemsize
 from schedlang.expr.nodes import Var
 from schedlang.gpu_lowering.program import Program
 from schedlang.index.simplify import to_lin
+from schedlang.ir.arguments import sizes_of
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Buffer
-from schedlang.lowering.lower import sizes_of
 from schedlang.machine.identifiers import identifier
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.scratch import BYTES, Scratch

@@ -8,13 +8,15 @@ target of their module.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeTypeError, MissingNameError, nearest
-from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 from schedlang.tvm.topi import nn
+
+if TYPE_CHECKING:
+    from schedlang.schedule.schedule import Schedule
 
 OPERATORS = (
     "adaptive_pool", "batch_matmul", "broadcast", "conv1d_ncw", "conv1d_nwc",
