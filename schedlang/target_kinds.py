@@ -14,6 +14,8 @@ from schedlang.errors import BuildError, explain
 
 # DLPack's number of the device whose memory holds the arrays of a call
 CPU, CUDA = 1, 2
+# numba compiles an emitted file, and LLVM the machine nest that the file is printed from
+COMPILERS = ("llvm", "numba")
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ class Facts:
     Files and kernels:
 
     * ``language`` of the file, and ``interpreted`` if it runs without compilation.
+    * ``compilers``: the values of ``compiler=``, the default one first.
     * ``openmp``: the threads of parallel loops are OpenMP's, not numba's.
     * ``saved``: a saved kernel or network runs without schedlang.
     * ``emulates``: the kind of whose kernels a saved network is; "" if they are its own.
@@ -80,6 +83,7 @@ class Facts:
     ordered: bool = True
     language: Literal["Python", "C"] = "Python"
     interpreted: bool = False
+    compilers: tuple[str, ...] = ()
     openmp: bool = False
     saved: bool = False
     emulates: str = ""
@@ -101,6 +105,22 @@ class Facts:
         """True if the arrays of a call are in the memory of the host, behind a CPU's caches."""
         return self.device == CPU
 
+    def check_compiler(self, compiler: str) -> None:
+        """Raise :class:`~schedlang.errors.BuildError` for a compiler that the target lacks.
+
+        The empty text stands for the default one.
+        """
+        if not compiler or compiler in self.compilers:
+            return
+        known = " or ".join(f'compiler="{name}"' for name in self.compilers)
+        raise BuildError(
+            explain(
+                f"compiler={compiler!r} for target={self.name!r}",
+                "this target has no such compiler",
+                f"Give {known}." if known else "Leave out compiler=.",
+            )
+        )
+
 
 class HasFacts(Protocol):
     """A target that is given as an object: a :class:`~schedlang.targets.Backend`."""
@@ -116,6 +136,7 @@ def _gpu(
     timing: Literal["events", "none"] = "none",
     needs_driver: bool = False,
     emulates: str = "",
+    compilers: tuple[str, ...] = (),
 ) -> Facts:
     return Facts(
         name,
@@ -127,6 +148,7 @@ def _gpu(
         vector_registers=64,
         unrolls=False,
         ordered=False,
+        compilers=compilers,
         saved=True,
         emulates=emulates,
         starts=False,
@@ -147,7 +169,12 @@ KINDS = {
     facts.name: facts
     for facts in (
         Facts(
-            "cpu", "schedlang.targets.cpu.backend:CpuBackend", ("llvm",), saved=True, symbols=True
+            "cpu",
+            "schedlang.targets.cpu.backend:CpuBackend",
+            ("llvm",),
+            compilers=COMPILERS,
+            saved=True,
+            symbols=True,
         ),
         Facts("python", "schedlang.targets.python.backend:PythonBackend", interpreted=True),
         Facts("c", "schedlang.targets.c.backend:CBackend", language="C", openmp=True),
@@ -156,6 +183,7 @@ KINDS = {
             "cuda-emulator",
             "schedlang.targets.cuda_emulator.backend:EmulatorBackend",
             emulates="cuda",
+            compilers=COMPILERS,
         ),
     )
 }

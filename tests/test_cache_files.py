@@ -140,7 +140,7 @@ CASES = {
     "C source": (product("c"), "kernels/*.c"),
     "library": (product("c"), "kernels/*.so"),
     "library of a network": (network("c"), "kernels/*.so"),
-    "compiled by numba": (product("cpu"), "kernels/*.nbc"),
+    "compiled by numba": (product("cpu", "numba"), "kernels/*.nbc"),
     "compiled by LLVM": (product("cpu", "llvm"), "kernels/*.nbc"),
     "compiled network": (network("cpu"), "kernels/*.nbc"),
     "compiled with counts": (counted, "kernels/B_counted_*.nbc"),
@@ -215,7 +215,7 @@ def test_all_files_of_the_folder_have_a_kind(folder: Path) -> None:
 
 
 TARGETS = pytest.mark.parametrize(
-    "target, compiler", [("cpu", None), ("cpu", "llvm"), ("c", None)], ids=["numba", "llvm", "c"]
+    "target, compiler", [("cpu", "numba"), ("cpu", "llvm"), ("c", None)], ids=["numba", "llvm", "c"]
 )
 
 

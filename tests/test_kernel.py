@@ -480,8 +480,8 @@ def test_second_process_loads_from_the_disk_cache(tmp_path: Path) -> None:
         B = sl.compute((33,), lambda i: A[i] * 7, name="B")
         f = sl.build(sl.schedule(B))
         assert (f(np.ones(33, "float32")) == 7).all()
-        stats = f._function().stats
-        print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
+        import sys
+        print("schedlang.runtime.llvm.printed" in sys.modules)
         """
     )
     env = {**os.environ, "SCHEDLANG_CACHE": str(tmp_path)}
@@ -489,7 +489,7 @@ def test_second_process_loads_from_the_disk_cache(tmp_path: Path) -> None:
         subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True)
         for _ in range(2)
     ]
-    assert [r.stdout.split() for r in runs] == [["0", "1"], ["1", "0"]], runs[1].stderr
+    assert [r.stdout.split() for r in runs] == [["True"], ["False"]], runs[1].stderr
 
 
 def test_compile_now_and_fastmath() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -21,14 +22,18 @@ from schedlang.ir.nodes import Buffer
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Array, For, Function, Let, Num, Op, Reg, Store, Type
 from schedlang.machine.verify import verify_machine
+from schedlang.networks.data import from_data, to_data
+from schedlang.networks.module import NetworkModule
 from schedlang.runtime.llvm import compiled as compiling
-from schedlang.runtime.llvm import dialect
-from schedlang.runtime.llvm.compiled import Subject, compiled
+from schedlang.runtime.llvm import dialect, library
+from schedlang.runtime.llvm.compiled import compiled
+from schedlang.runtime.llvm.library import Subject
 from schedlang.runtime.llvm.values import ValuePrinter
-from schedlang.runtime.llvm_kernel import LlvmKernel
+from schedlang.runtime.llvm_runner import ByLlvm
 from schedlang.runtime.perf_map import functions_with_places
 from tests.marks import slow_but
 from tests.test_golden_sources import ROWS
+from tests.test_network import mlp, softmax_of
 
 FLOATS = [t for t in DTYPES if is_float(t)]
 REAL = [t for t in DTYPES if not is_complex(t)]
@@ -153,7 +158,8 @@ def test_a_parameter_that_a_loop_assigns(tmp_path: Path) -> None:
     nest = MachineNest((Function("count", (C, total), body),))
     verify_machine(nest)
     c = np.zeros(1, "float32")
-    compiled(Subject(nest, tmp_path / "count.py", False)).function(c, 2.5)
+    subject = Subject("count", tmp_path / "count.py", False, False, lambda: nest)
+    compiled(subject).function(c, 2.5)
     assert c[0] == 6.5
 
 
@@ -302,15 +308,13 @@ def test_perf_knows_the_names_of_functions() -> None:
 CACHED = """
 import sys
 import numpy as np, schedlang as sl
-from schedlang.runtime.llvm import compiled
-if sys.argv[1] == "again":
-    compiled._print = None
 A = sl.placeholder((64,), name="A")
 C = sl.compute((64,), lambda i: sl.exp(A[i]) + 1, name="C")
 s = sl.schedule(C)
 s[C].parallel(s[C].split(C.op.axis[0], 16)[0])
 f = sl.build(s, compiler="llvm")
 np.testing.assert_allclose(f(np.zeros(64, "float32")), np.full(64, 2), rtol=1e-6)
+assert ("schedlang.runtime.llvm.printed" in sys.modules) == (sys.argv[1] == "first")
 """
 
 
@@ -397,7 +401,7 @@ def test_what_llvm_cannot_generate_is_named(
         raise RuntimeError("Cannot select: intrinsic %llvm.strange")
 
     monkeypatch.setenv("SCHEDLANG_CACHE", str(tmp_path))
-    monkeypatch.setattr(compiling, "optimize", fails)
+    monkeypatch.setattr(library, "optimize", fails)
     A = sl.placeholder((16,), "float32", name="A")
     f = sl.build(sl.schedule(sl.compute((16,), lambda i: A[i] * 9, name="C")), compiler="llvm")
     why = r"kernel C_kernel: LLVM does not compile it \(Cannot select: .*\n.* which is in .*\.ll"
@@ -408,12 +412,48 @@ def test_what_llvm_cannot_generate_is_named(
 def test_other_compilers_are_refused() -> None:
     A = sl.placeholder((16,), "float32", name="A")
     s = sl.schedule(sl.compute((16,), lambda i: A[i] * 2, name="C"))
-    with pytest.raises(BuildError, match='Give compiler="numba" or compiler="llvm"'):
+    with pytest.raises(BuildError, match='Give compiler="llvm" or compiler="numba"'):
         sl.build(s, compiler="gcc")
     with pytest.raises(BuildError, match="Leave out compiler="):
         sl.build(s, target="c", compiler="llvm")
-    assert isinstance(sl.build(s, compiler="llvm"), LlvmKernel)
-    assert not isinstance(sl.build(s, compiler="numba"), LlvmKernel)
+    assert isinstance(sl.build(s, compiler="llvm")._runner, ByLlvm)
+    assert not isinstance(sl.build(s, compiler="numba")._runner, ByLlvm)
+
+
+def test_both_compilers_of_a_network(tmp_path: Path) -> None:
+    """A network runs by both compilers from one file, also pickled and loaded."""
+    nets = {how: mlp(target="cpu", compiler=how) for how in ("llvm", "numba", "")}
+    results, runners = {}, {}
+    for how, (net, w, b, x) in nets.items():
+        results[how] = net(x)
+        np.testing.assert_allclose(results[how], softmax_of(x, w, b), rtol=1e-5)
+        again = pickle.loads(pickle.dumps(net))
+        np.testing.assert_array_equal(again(x), results[how])
+        loaded = sl.load(net.save(tmp_path / f"by_{how}"), compiler=how)
+        np.testing.assert_array_equal(loaded(x), results[how])
+        runners[how] = {type(n.module._runner).__name__ for n in (net, again, loaded)}
+    assert runners == {"llvm": {"ByLlvm"}, "numba": {"ByNumba"}, "": {"ByLlvm"}}
+    assert nets["llvm"][0].source == nets["numba"][0].source
+
+
+def test_a_module_without_its_nest_is_compiled_by_numba(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCHEDLANG_CACHE", str(tmp_path))
+    net, w, b, x = mlp(target="cpu", name="alone")
+    data = from_data(to_data(net.module.data), net.module.source, net.module.data.serial_text)
+    module = NetworkModule(data, net.module.params)
+    with pytest.warns(CompilerWarning, match="loaded from its source.*so that numba compiles it"):
+        np.testing.assert_allclose(module(x), softmax_of(x, w, b), rtol=1e-5)
+
+
+def test_compilers_that_a_network_lacks_are_refused(tmp_path: Path) -> None:
+    for target, known in [("cpu", 'compiler="llvm" or'), ("c", "Leave out compiler=")]:
+        with pytest.raises(BuildError, match=f"compiler='gcc' for target='{target}'.*\n.*{known}"):
+            mlp(target=target, compiler="gcc")
+    net, *_ = mlp(target="cpu")
+    with pytest.raises(BuildError, match="compiler='gcc'"):
+        sl.load(net.save(tmp_path / "saved"), compiler="gcc")
 
 
 @pytest.mark.parametrize("row", slow_but(["softmax 4096x1024"], ROWS))

@@ -237,7 +237,7 @@ def test_a_mistake_in_a_property_of_a_kernel_keeps_its_message(
         raise AttributeError("module 'numba' has no attribute 'core'")
 
     _, _, s = two_stages()
-    monkeypatch.setattr("schedlang.runtime.levels.code_of", broken)
+    monkeypatch.setattr("schedlang.runtime.llvm.printed.code_of", broken)
     with pytest.raises(AttributeError, match="^module 'numba' has no attribute 'core'$"):
         sl.build(s).asm  # noqa: B018
 

@@ -649,17 +649,22 @@ def test_a_name_that_no_kernel_or_several_have_is_refused() -> None:
         net.kernels[2]
 
 
-def test_a_profile_of_a_compiled_network_from_the_cache() -> None:
+def test_a_profile_of_a_compiled_network_from_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCHEDLANG_CACHE", str(tmp_path))
     first, *_ = mlp(target="cpu", name="profiled")
     assert first.source
     net, w, b, x = mlp(target="cpu", name="profiled")
     np.testing.assert_allclose(net(x), softmax_of(x, w, b), rtol=1e-5)
     assert len(net.profile(x).kernels) == len(net.partition)
-    # the copy with time stamps is loaded and compiled once
-    loaded = {name for name in sys.modules if "_times_" in name}
-    assert any("profiled_times_" in name for name in loaded)
+    # the copy with time stamps is compiled once
+    folder = Path(net.module.path).parent
+    compiled = {path: path.stat().st_mtime_ns for path in folder.glob("profiled_times_*.nbc")}
+    assert len(compiled) == 1
     assert len(net.profile(x).kernels) == len(net.partition)
-    assert {name for name in sys.modules if "_times_" in name} == loaded
+    times = {path: path.stat().st_mtime_ns for path in folder.glob("profiled_times_*.nbc")}
+    assert times == compiled
     np.testing.assert_allclose(net(x), softmax_of(x, w, b), rtol=1e-5)
 
 

@@ -547,11 +547,10 @@ import schedlang as sl
 folder, x, wanted = sys.argv[1], np.load(sys.argv[2]), np.load(sys.argv[3])
 net = sl.load(folder)
 assert (net(x) == wanted).all()
-stats = net.module._function().stats
-assert sum(stats.cache_hits.values()) == 1 and not stats.cache_misses
 late = ["networkx", "sympy", "torch", "schedlang.autotune", "schedlang.networks.dividing",
-        "schedlang.networks.program", "schedlang.machine.lower", "numba.np.linalg", "scipy.linalg",
-        "schedlang.lowering", "schedlang.schedule", "schedlang.targets"]
+        "schedlang.networks.program", "schedlang.runtime.llvm.printed",
+        "schedlang.runtime.numba_compiler", "schedlang.machine.lower", "numba.np.linalg",
+        "scipy.linalg", "schedlang.lowering", "schedlang.schedule", "schedlang.targets"]
 print(*[name for name in late if name in sys.modules])
 """
 

@@ -306,8 +306,7 @@ import numpy as np
 
 module, a, wanted = pickle.load(open(sys.argv[1], "rb"))
 np.testing.assert_array_equal(module(a), wanted)
-stats = module._function().stats
-assert not stats.cache_misses and sum(stats.cache_hits.values()) == 1
+assert "schedlang.runtime.llvm.printed" not in sys.modules
 print("done")
 """
 

@@ -126,7 +126,7 @@ def test_a_compiled_function() -> None:
     B = sl.compute((64,), lambda i: A[i] + 1, name="B")
     s = sl.schedule(B)
     s[B].parallel(s[B].split(B.op.axis[0], factor=16)[0])
-    f = sl.build(s, [A, B])
+    f = sl.build(s, [A, B], compiler="numba")
     np.testing.assert_array_equal(f(np.zeros(64, "float32")), np.ones(64, "float32"))
     function = f._function()
     assert isinstance(function, inside.CPUDispatcher) and isinstance(function._cache, KernelCache)

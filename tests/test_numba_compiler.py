@@ -133,7 +133,7 @@ def test_launches_stand_in_the_lines_of_their_functions() -> None:
     s = sl.schedule(C)
     s[B].parallel(B.op.axis[0])
     s[C].parallel(C.op.axis[0])
-    f = sl.build(s)
+    f = sl.build(s, compiler="numba")
     (launch,) = f._built.launches
     shown, printed = f.source.splitlines()[launch.line - 1 :], launch.text.splitlines()
     assert shown[0] == printed[0] == "def C_kernel(A, C):"
@@ -168,7 +168,7 @@ def test_a_long_kernel_agrees_with_numpy() -> None:
         tensor = sl.compute((20_000,), lambda i, a=source, b=step: a[i] + b, name=f"T{k}")
     s = sl.schedule(tensor)
     s[tensor].parallel(s[tensor].split(tensor.op.axis[0], factor=1000)[0])
-    f = sl.build(s)
+    f = sl.build(s, compiler="numba")
     assert "heap_array" in f.source and "prange" in f.source and "\nT2_i = T1_i\n" in f.source
     a = np.arange(20_000, dtype="float32")
     np.testing.assert_array_equal(f(a), a + 24 + (0 + 7 + 14 + 21))
@@ -181,7 +181,7 @@ def test_storage_on_the_heap_inside_a_parallel_loop() -> None:
     s = sl.schedule(C)
     s[B].compute_at(s[C], C.op.axis[0])
     s[C].parallel(C.op.axis[0])
-    f = sl.build(s)
+    f = sl.build(s, compiler="numba")
     functions = f.machine_nest.functions
     assert "heap_array" in f.source and [g.parallel for g in functions] == [False, True]
     a = np.arange(60_000, dtype="float32").reshape(3, 20_000)

@@ -155,7 +155,7 @@ def test_a_scan() -> None:
     s = sl.schedule(y)
     s[twice].parallel(twice.op.axis[1])
     s[step].parallel(s[step].split(step.op.axis[1], factor=16)[0])
-    kernel = sl.build(s, [y])
+    kernel = sl.build(s, [y], compiler="numba")
     want = np.arange(300, dtype="float32")
     got = kernel()
     for t in range(40):

@@ -19,13 +19,13 @@ from schedlang.runtime import perf_map
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="perf is a tool of Linux")
 
 
-def kernel() -> Any:
+def kernel(compiler: str = "numba") -> Any:
     """Return a kernel with a parallel loop."""
     A = sl.placeholder((64, 32), name="A")
     B = sl.compute((64, 32), lambda i, j: A[i, j] * 3 + 1, name="mapped")
     s = sl.schedule(B)
     s[B].parallel(B.op.axis[0])
-    return sl.build(s)
+    return sl.build(s, compiler=compiler)
 
 
 @linux

@@ -207,7 +207,8 @@ def with_whole(network: Compiled, whole: Whole | None = None) -> Compiled:
     stays = scheduled.is_stored and scheduled.data == data
     if module is not None and module.data != data:
         # a module of the same parts has the same weights
-        shown, module = module.progress, module_of(data, module.params, whole)
+        shown, compiler = module.progress, network.plan.compiler
+        module = module_of(data, module.params, whole, compiler)
         module.progress = shown
     return replace(scheduled, data=data, graph=graph_of(scheduled), is_stored=stays, module=module)
 
@@ -262,10 +263,11 @@ def with_module(network: Compiled, whole: Whole) -> Compiled:
     """Return the network with its module, which packs its weights; others find them."""
     if network.module is not None:
         return network
-    weighted = with_named_weights(network)
+    weighted, compiler = with_named_weights(network), network.plan.compiler
     if weighted.params is not None:
-        return replace(weighted, module=module_of(weighted.linked, weighted.params, whole))
-    module = module_of(weighted.linked, weights_of(weighted), whole)
+        module = module_of(weighted.linked, weighted.params, whole, compiler)
+        return replace(weighted, module=module)
+    module = module_of(weighted.linked, weights_of(weighted), whole, compiler)
     packed = replace(weighted, params=module.params, module=module)
     if packed.target.facts.starts or not packed.is_stored:
         packed = _stored(packed)

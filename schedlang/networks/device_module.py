@@ -58,8 +58,9 @@ class DeviceModule(NetworkModule):
         data: ModuleData,
         params: Mapping[str, Any] | np.ndarray,
         whole: Callable[[], ModuleData] | None = None,
+        compiler: str = "",
     ) -> None:
-        super().__init__(data, params, whole)
+        super().__init__(data, params, whole, compiler)
         assert data.device is not None
         self._device: DeviceData = data.device
         # the fast path of a CPU takes NumPy's arrays

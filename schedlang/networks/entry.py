@@ -47,6 +47,7 @@ def network(
     flush_denormals: bool = True,
     compile: str = "lazy",  # noqa: A002
     progress: Setting = None,
+    compiler: str = "",
     **unknown: Unpack[_NoOptions],
 ) -> Network:
     """Return a graph of stages as one module: fused kernels, which one call runs in order.
@@ -79,12 +80,13 @@ def network(
     With ``flush_denormals`` a call on a CPU takes numbers below the smallest normal one (1.2e-38 in
     float32) as 0, as ``torch.set_flush_denormal`` does: a processor needs some 150 cycles for an
     operation on one of them, and there are many behind a sigmoid. The mode of the caller's thread
-    is as before when the call returns.
+    is as before when the call returns. ``compiler`` is as in :func:`~schedlang.build`.
 
     Raises :class:`~schedlang.errors.NetworkError` for outputs, weights and overrides that do not
     fit, :class:`~schedlang.errors.CallTypeError` for an unknown option,
-    :class:`~schedlang.errors.BuildError` for an unknown target or another ``compile``, and, now or
-    at the first call, :class:`~schedlang.errors.TuningError` for a database that cannot be read.
+    :class:`~schedlang.errors.BuildError` for an unknown target or compiler or another ``compile``,
+    and, now or at the first call, :class:`~schedlang.errors.TuningError` for a database that cannot
+    be read.
 
     >>> import numpy as np, schedlang as sl
     >>> from schedlang import topi
@@ -116,7 +118,8 @@ def network(
     layers = dict(model.layers)
     source = OfModel(name, Model(model.outputs, model.inputs, arrays, layers, model.structure))
     where = or_emulator(Target.of(target))
-    asked = Compiled(source, where, Plan(options, database))
+    where.facts.check_compiler(compiler)
+    asked = Compiled(source, where, Plan(options, database, compiler=compiler))
     # what does not fit is an error now; the cache has what was checked before
     if not (where.facts.starts and _is_known(asked)):
         with working(f"network {name}", progress):
@@ -152,6 +155,7 @@ def load(
     target: TargetLike | None = None,
     compile: str = "lazy",  # noqa: A002
     progress: Setting = None,
+    compiler: str = "",
 ) -> Network:
     """Return the network that :meth:`Network.save` wrote to ``folder``.
 
@@ -159,11 +163,12 @@ def load(
     but not those that depend on inputs of a call alone. Its Python is not run: the module is
     generated again, or comes from the cache folder. Steps that were saved on another machine are
     kept. ``target`` is by default that of the ``with sl.Target(...)`` around, or else the one that
-    the network was saved for. ``compile`` and ``progress`` are as :func:`network` takes
-    them.
+    the network was saved for. ``compile`` and ``progress`` are as :func:`network` takes them, and
+    ``compiler`` as :func:`~schedlang.build` does.
 
     Raises :class:`~schedlang.errors.NetworkError` for a folder that has no saved network, and for a
-    CPU as the target of one that was saved for a GPU, or the other way round. Warns with
+    CPU as the target of one that was saved for a GPU, or the other way round. Raises
+    :class:`~schedlang.errors.BuildError` for a compiler that the target lacks. Warns with
     :class:`~schedlang.errors.SavedScheduleWarning` if a kernel has no schedule in a folder of
     another version, and gets a new one.
 
@@ -191,8 +196,10 @@ def load(
                 f"Load it for {kinds}, or build the network again for {where.kind}.",
             )
         )
+    where.facts.check_compiler(compiler)
     head = source.head
-    plan = Plan(head.options, saved=saved_schedules(head.steps, head.origins))
+    saved_steps = saved_schedules(head.steps, head.origins)
+    plan = Plan(head.options, saved=saved_steps, compiler=compiler)
     with working(f"network {head.name}", progress):
         loaded = from_cache(Compiled(source, where, plan))
         if loaded.data is None:

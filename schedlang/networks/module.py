@@ -18,7 +18,6 @@ from schedlang.networks.data import CallData, ModuleData
 from schedlang.networks.memory import MemoryPlan
 from schedlang.networks.size_checks import SizeChecks
 from schedlang.networks.sized_memory import SizedMemory
-from schedlang.runtime import thread_safety
 from schedlang.runtime.arrays import empty_like_library
 from schedlang.runtime.checked import Checked, checked_arguments, flat_arguments
 from schedlang.runtime.fast_call import fast_call
@@ -41,7 +40,8 @@ class NetworkModule(OnHost):
 
     ``params`` are the arrays of the network's parameters by name, or their bytes as :attr:`params`
     has them. ``whole`` is a method of the network that returns the data with the machine nest; the
-    module does not keep the network alive.
+    module does not keep the network alive. ``compiler`` is one of the target's, empty for the
+    default one.
     """
 
     def __init__(
@@ -49,13 +49,14 @@ class NetworkModule(OnHost):
         data: ModuleData,
         params: Mapping[str, Any] | np.ndarray,
         whole: Callable[[], ModuleData] | None = None,
+        compiler: str = "",
     ) -> None:
         storage, sized = data.storage, data.sized is not None
         given = (storage.param_bytes > 0, sized or storage.arena > 0, storage.threads > 0)
         behind = [*["uint8"] * sum(given), *["int64"] * sized]
         called = {call.function for call in data.calls}
-        super().__init__(data, data.target.facts, "network", called, behind)
-        self._data = data
+        super().__init__(data, data.target.facts, "network", called, behind, compiler)
+        self._data, self._compiler = data, compiler
         self._whole = None if whole is None else WeakMethod(whole)
         if not isinstance(params, np.ndarray):
             params = pack(data.storage, params)
@@ -224,14 +225,10 @@ class NetworkModule(OnHost):
         threads its loops are serial, as in a call.
         """
         from schedlang.machine.passes.call_stamps import with_call_stamps
-        from schedlang.machine.passes.serial import serial
 
-        nest = self.machine_nest
         self._function()
-        if self._has_threads and thread_safety.left_behind():
-            nest = serial(nest)
         function, path = self._runner.function_of_nest(
-            with_call_stamps(nest), self.name, self._data.fastmath, self._called
+            with_call_stamps(self._machine()), self.name, self._data.fastmath, self._called
         )
         _, flat = self.bound(*args)
         return self._starting(lambda *given: function(*given, times), path), flat
@@ -261,7 +258,7 @@ class NetworkModule(OnHost):
         return with_memory(function, params, storage, threads, self._free, layouts, poison)
 
     def __reduce__(self) -> Any:
-        return NetworkModule, (self._data, self._params)
+        return NetworkModule, (self._data, self._params, None, self._compiler)
 
 
 __all__ = ["NetworkModule"]

@@ -378,6 +378,7 @@ class Network:
             {places[t]: array for t, array in weights.items()},
             self.target,
             *schedules_of(now),
+            now.plan.compiler,
         )
 
     def __repr__(self) -> str:
@@ -409,6 +410,7 @@ def _unpickled(
     target: Target,
     steps: Mapping[str, str],
     origins: Mapping[str, Any],
+    compiler: str = "",
 ) -> Network:
     read = placeholders(graph.tensors)
     model = Model(
@@ -420,5 +422,6 @@ def _unpickled(
     )
     options = options_of_prepared(recipe.cut, recipe.fuse, recipe.flush_denormals)
     # in older pickles the origins are texts
-    plan = Plan(options, saved=saved_schedules(steps, origins_of(origins, texts=True)))
+    schedules = saved_schedules(steps, origins_of(origins, texts=True))
+    plan = Plan(options, saved=schedules, compiler=compiler)
     return Network(Compiled(OfModel(recipe.name, model), target, plan))

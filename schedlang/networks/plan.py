@@ -35,7 +35,7 @@ class Plan:
     ``None`` while the times in ``database`` choose. ``saved`` are the schedules of a network that
     was saved or pickled, by the names of kernels, and ``given`` those that the user set or that a
     search left, which come first. Other kernels have schedules of ``database``, or of the cost
-    model.
+    model. ``compiler`` is one of the target's, empty for the default one; it makes no other module.
     """
 
     options: Options = field(default_factory=Options)
@@ -43,6 +43,7 @@ class Plan:
     forms: Mapping[str, int] | None = None
     saved: Mapping[str, KernelSchedule] | None = None
     given: Mapping[str, KernelSchedule] = field(default_factory=dict)
+    compiler: str = ""
 
     @cached_property
     def schedules(self) -> Mapping[str, KernelSchedule]:

@@ -6,18 +6,17 @@ at each level, from the nest to machine code, are in ``levels.py``.
 * **A call.** ``parameters.py`` and ``checked.py`` check the arguments by the rules of
   ``ir/arguments.py``; ``fast_call.py`` is the way of arrays that need no conversion, and
   ``advice.py`` helps after a refusal. ``on_host.py`` has the function of the file, also for the
-  module of a network, and loads it anew after a fork. It asks ``runners.py`` how this runs: as
-  Python, by numba, or as a library of C (``c_library.py``). ``starts.py`` is what a call starts:
-  the function, in a lock where it launches threads (``thread_safety.py``). ``background.py`` has
-  the thread that compiles ahead of calls.
+  module of a network, and loads it anew after a fork. A runner (``runner_of.py``, ``runners.py``,
+  ``llvm_runner.py``) says how it runs: by LLVM, by numba, as Python, or as a library of C
+  (``c_library.py``). ``starts.py`` is what a call starts: the function, in a lock where it launches
+  threads (``thread_safety.py``). ``background.py`` has the thread that compiles ahead of calls.
 * **numba.** ``numba_compiler.py`` compiles the functions of an emitted file by a pipeline of
   numba's passes that suits them. It makes machine code only of the function that Python calls.
   ``numba_parallel.py`` launches parallel loops, and ``numba_team.py`` shares the loops of a scan's
   steps among threads that start once. ``numba_cache.py`` loads machine code without the compiler.
   All of them take what they need of numba's inside from ``numba_internals.py``, into which no other
   module reaches.
-* **LLVM alone.** ``llvm_kernel.py`` is a kernel whose machine nest LLVM compiles, by the package
-  ``llvm``.
+* **LLVM.** The package ``llvm`` compiles the machine nest, without numba's type inference.
 * **GPUs.** ``device_file.py`` compiles the emitted file when it is needed. ``gpu.py`` and
   ``emulated.py`` are the kernels, ``nvidia.py`` has PTX and resources, ``device_call.py`` and
   ``device_fast_call.py`` do what the CPU's files do for a call, and ``simulator.py`` runs the

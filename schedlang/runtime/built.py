@@ -20,7 +20,8 @@ class Built:
 
     ``serial_text`` is the source without parallel loops, for a forked process. It is empty if there
     are none. ``numbers`` are the numbers in :attr:`Kernel.origins`. ``launches`` are the functions
-    with parallel loops as numba compiles them.
+    with parallel loops as numba compiles them. ``compiler`` is one of the target's, empty for the
+    default one.
     """
 
     signature: Signature
@@ -35,6 +36,7 @@ class Built:
     numbers: tuple[Optional[int], ...] = ()
     fastmath: bool = False
     launches: tuple[Launch, ...] = ()
+    compiler: str = ""
 
 
 def numba_types(signature: Signature) -> list[Any]:

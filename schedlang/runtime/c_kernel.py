@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from schedlang.errors import BuildError, explain
 from schedlang.ir.nest import Nest
 from schedlang.runtime.built import Built
-from schedlang.runtime.c_library import FASTMATH, OPTIONS, assembly
-from schedlang.runtime.code_listing import Source, asm_listing, functions_of
 from schedlang.runtime.kernel import Kernel
 from schedlang.runtime.numba_code import Code
 from schedlang.schedule.schedule import Schedule
@@ -40,14 +37,7 @@ class CKernel(Kernel):
                     'Read its .asm, or build it for target="cpu", which LLVM compiles.',
                 )
             )
-        return self._assembly
-
-    @cached_property
-    def _assembly(self) -> Code:
-        options = (*OPTIONS, *(FASTMATH if self.fastmath else ()))
-        asm = assembly(self._path, options)
-        source = Source(self._path, self.source.splitlines(), {})
-        return Code("", "\n".join(asm_listing(asm, name, source) for name in functions_of(asm)))
+        return super()._code(asked)
 
     def save(self, path: str | Path) -> Path:
         """Refuse: a C kernel has no Python file. Its source is ``source``, in the file ``path``."""

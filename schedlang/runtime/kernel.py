@@ -14,9 +14,8 @@ from schedlang.errors import BuildError, MissingNameError, explain
 from schedlang.ir.nest import Nest
 from schedlang.ir.size_conditions import SizeCondition
 from schedlang.machine.nest import MachineNest
-from schedlang.machine.passes.serial import serial
 from schedlang.markup.bundle import mime_bundle
-from schedlang.runtime import perf_map, thread_safety
+from schedlang.runtime import perf_map
 from schedlang.runtime.arrays import empty_like_library
 from schedlang.runtime.built import Built
 from schedlang.runtime.bundle import bundle
@@ -47,7 +46,7 @@ class Kernel(Levels, TeModule, Countable, OnHost):
     """
 
     def __init__(self, built: Built, schedule: Schedule, nest: Nest) -> None:
-        super().__init__(built, built.target.facts)
+        super().__init__(built, built.target.facts, compiler=built.compiler)
         self._built = built
         self.schedule = schedule
         self._nest = nest
@@ -142,8 +141,8 @@ class Kernel(Levels, TeModule, Countable, OnHost):
 
         Nothing is checked, not even overlap and reads that depend on sizes: a wrong argument reads
         or writes other memory. It takes no lock: call a parallel kernel from one thread at a time,
-        or use a thread-safe threading layer of numba. On the CPU compiled code may call the
-        function too, unless ``compiler="llvm"`` made it. On a GPU the arrays are in its memory,
+        or use a thread-safe threading layer of numba. On the CPU compiled code of numba may
+        call the function too. On a GPU the arrays are in its memory,
         have a ``__cuda_array_interface__`` and start at a multiple of 16 bytes; ``stream=`` takes
         the number of a stream. In a forked process read this property again.
 
@@ -155,7 +154,8 @@ class Kernel(Levels, TeModule, Countable, OnHost):
         >>> b.tolist()
         [[2.0, 2.0, 2.0], [2.0, 2.0, 2.0]]
         """
-        return cast("Callable[..., None]", self._function())
+        function = self._function()
+        return cast("Callable[..., None]", self._runner.in_numba(function, self._machine))
 
     def compile(self) -> Kernel:
         """Compile now for writable arrays, or load from the disk cache; return this kernel."""
@@ -273,15 +273,12 @@ class Kernel(Levels, TeModule, Countable, OnHost):
 
     def _subject(self, flat: list[Any]) -> Subject:
         """Return what a profile needs of this kernel."""
-        machine = self._built.machine
-        if self._built.serial_text and thread_safety.left_behind():
-            machine = serial(machine)
         start = self._callable()
         return Subject(
             self.name,
             self.target,
             self._nest,
-            machine,
+            self._machine(),
             start,
             self._start_of,
             flat,

@@ -9,8 +9,9 @@ from pathlib import Path
 from schedlang.errors import BuildError, explain
 from schedlang.ir.nest import Nest
 from schedlang.machine.nest import MachineNest
-from schedlang.runtime.built import Built, numba_types
-from schedlang.runtime.numba_code import Code, code_of
+from schedlang.runtime.built import Built
+from schedlang.runtime.numba_code import Code
+from schedlang.runtime.runners import Runner
 
 
 class Levels(ABC):
@@ -19,6 +20,7 @@ class Levels(ABC):
     _built: Built
     _nest: Nest
     _path: Path
+    _runner: Runner
 
     @property
     def source(self) -> str:
@@ -75,14 +77,13 @@ class Levels(ABC):
     def llvm(self) -> str:
         """The code that LLVM optimized, with the lines of the source between; for the CPU.
 
-        The first use compiles the kernel again, in memory, also if numba has it in its cache on
-        disk, which keeps machine code only. The line information changes no instruction. There is
-        one listing for each function of the file. Where LLVM inlines a function into its caller,
-        the code is in both. With ``compiler="llvm"`` the code before LLVM's passes comes first, as
-        the statements were printed, and what the passes made of it after that; a comment stands
-        before each.
+        The first use compiles the kernel again, in memory, since the cache folder keeps machine
+        code only. The line information changes no instruction. There is one listing for each
+        function that LLVM did not inline. The code before LLVM's passes comes first, as the
+        statements were printed, and what the passes made of it after that; a comment stands before
+        each. With ``compiler="numba"`` there is the code after the passes alone.
 
-        Raises :class:`~schedlang.errors.BuildError` for a kernel that numba does not compile.
+        Raises :class:`~schedlang.errors.BuildError` for a kernel that LLVM does not compile.
 
         >>> import schedlang as sl
         >>> A = sl.placeholder((64,), name="A")
@@ -115,9 +116,8 @@ class Levels(ABC):
                     'Build it for target="cpu", which compiles the same source.',
                 )
             )
-        return self._numba_code
+        return self._listed_code
 
     @cached_property
-    def _numba_code(self) -> Code:
-        functions = [f.name for f in self._built.machine.functions]
-        return code_of(self._path, self._built.entry, functions, numba_types(self._built.signature))
+    def _listed_code(self) -> Code:
+        return self._runner.code_of(self._built, self._path)

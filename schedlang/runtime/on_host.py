@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from schedlang.markup.progress import Setting, tell, working
 from schedlang.runtime import files, thread_safety
-from schedlang.runtime.runners import Emitted, runner_of
+from schedlang.runtime.runner_of import runner_of
+from schedlang.runtime.runners import Emitted
 from schedlang.target_kinds import Facts
 
+if TYPE_CHECKING:
+    from schedlang.machine.nest import MachineNest
 
-class OnHost:
+
+class OnHost(ABC):
     """A kernel or a module, whose function a CPU runs.
 
     The function of its file is loaded when it is first needed, and again after a fork that leaves
     the threads of its parallel loops behind. ``what`` it is stands in messages. ``called`` and
-    ``behind`` are as :meth:`~schedlang.runtime.runners.Runner.function_of` takes them. ``progress``
-    is false if no line says that it is being compiled.
+    ``behind`` are as :meth:`~schedlang.runtime.runners.Runner.function_of` takes them. ``compiler``
+    is one of the target's, empty for the default one. ``progress`` is false if no line says that it
+    is being compiled.
     """
 
     progress: Setting = None
@@ -33,9 +39,10 @@ class OnHost:
         what: str = "kernel",
         called: Collection[str] = (),
         behind: Sequence[str] = (),
+        compiler: str = "",
     ) -> None:
         self._emitted, self._what, self._called, self._behind = emitted, what, called, behind
-        self._runner = runner_of(facts)
+        self._runner = runner_of(facts, compiler)
         self._loaded: Any = None
         self._lock: Lock | None = None
         self._start: Callable[..., None] | None = None
@@ -67,8 +74,23 @@ class OnHost:
                 if thread_safety.left_behind():
                     thread_safety.warn_forked()
                     path = self._written(self._emitted.serial_text)
-            self._loaded = self._runner.function_of(self._emitted, path, self._called, self._behind)
+            self._loaded = self._runner.function_of(
+                self._emitted, path, self._called, self._behind, self._machine
+            )
         return self._loaded
+
+    @property
+    @abstractmethod
+    def machine_nest(self) -> MachineNest:
+        """The machine nest, which the file is printed from."""
+
+    def _machine(self) -> MachineNest:
+        """Return the machine nest of the file that runs, which may have no threads."""
+        if not (self._has_threads and thread_safety.left_behind()):
+            return self.machine_nest
+        from schedlang.machine.passes.serial import serial
+
+        return serial(self.machine_nest)
 
     def _compile(self) -> None:
         with self._working("compiling"):
@@ -88,7 +110,8 @@ class OnHost:
 
     def _starter(self) -> Callable[..., None]:
         """Return the callable that the first call starts; :meth:`_callable` is for later ones."""
-        start = self._callable()
+        with self._working("compiling"):
+            start = self._callable()
         if not self._runner.compiles_in_call():
             return start
 

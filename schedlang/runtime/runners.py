@@ -9,16 +9,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from schedlang.codegen.listing import Launch
+from schedlang.codegen.listing import Launch, Listing
 from schedlang.machine.nest import MachineNest
 from schedlang.runtime import files, thread_safety
-from schedlang.runtime.built import numba_types
+from schedlang.runtime.built import Built, numba_types
 from schedlang.runtime.parameters import Signature
-from schedlang.runtime.perf_map import Code, codes_of
+from schedlang.runtime.perf_map import Code as MachineCode
+from schedlang.runtime.perf_map import codes_of
 from schedlang.runtime.starts import interpret, one_at_a_time
-from schedlang.target_kinds import Facts
+
+if TYPE_CHECKING:
+    from schedlang.runtime.numba_code import Code
 
 
 class Emitted(Protocol):
@@ -53,12 +56,18 @@ class Runner(ABC):
 
     @abstractmethod
     def function_of(
-        self, file: Emitted, path: Path, called: Collection[str], behind: Sequence[str]
+        self,
+        file: Emitted,
+        path: Path,
+        called: Collection[str],
+        behind: Sequence[str],
+        machine: Callable[[], MachineNest],
     ) -> Any:
         """Return the function of a file at ``path``.
 
         ``called`` are functions that no caller inlines. The function takes arrays of the dtypes
-        ``behind`` after the parameters of the signature.
+        ``behind`` after the parameters of the signature. ``machine`` returns the machine nest that
+        the file is printed from, which a network that was loaded has to make first.
         """
 
     @abstractmethod
@@ -69,9 +78,17 @@ class Runner(ABC):
         """Return whether a function that was loaded is compiled when it is first called."""
         return False
 
-    def codes(self, function: Any) -> Iterable[Code]:
+    def codes(self, function: Any) -> Iterable[MachineCode]:
         """Return the machine code of a compiled function, for perf."""
         return ()
+
+    def in_numba(self, function: Any, machine: Callable[[], MachineNest]) -> Any:
+        """Return ``function`` as compiled code may call it, if numba compiles that."""
+        return function
+
+    @abstractmethod
+    def code_of(self, built: Built, path: Path) -> Code:
+        """Return the code of a kernel, whose file is at ``path``, with the lines of the file."""
 
     @abstractmethod
     def threads(self, file: Emitted, path: Path) -> Callable[[], int]:
@@ -102,7 +119,12 @@ class ByNumba(Runner):
         return self.compiled
 
     def function_of(
-        self, file: Emitted, path: Path, called: Collection[str], behind: Sequence[str]
+        self,
+        file: Emitted,
+        path: Path,
+        called: Collection[str],
+        behind: Sequence[str],
+        machine: Callable[[], MachineNest],
     ) -> Any:
         module = files.load_kernel(path, file.entry, called, file.launches)
         return getattr(module, file.entry)
@@ -115,7 +137,7 @@ class ByNumba(Runner):
         arrays = [types.Array(getattr(types, dtype), 1, "C") for dtype in behind]
         function.compile((*numba_types(signature), *arrays))
 
-    def codes(self, function: Any) -> Iterable[Code]:
+    def codes(self, function: Any) -> Iterable[MachineCode]:
         return codes_of(function)
 
     def threads(self, file: Emitted, path: Path) -> Callable[[], int]:
@@ -127,16 +149,25 @@ class ByNumba(Runner):
     def function_of_nest(
         self, nest: MachineNest, name: str, fastmath: bool, called: Collection[str] = ()
     ) -> tuple[Any, Path]:
+        listing = self.listing(nest, name, fastmath)
+        path = files.write(listing.text, f"{name}_times")
+        module = files.load_kernel(path, nest.entry.name, called, listing.launches)
+        return getattr(module, nest.entry.name), path
+
+    def listing(self, nest: MachineNest, name: str, fastmath: bool) -> Listing:
+        """Return the file of a machine nest with time stamps."""
         # a process that loads a network imports no printer
         from schedlang.codegen.numba_cpu import source_of
         from schedlang.codegen.numba_file import render_functions
 
-        entry = nest.entry.name
-        head = f"{entry} with time stamps"
-        listing = render_functions(source_of(nest, name), head, fastmath, self.compiled)
-        path = files.write(listing.text, f"{name}_times")
-        module = files.load_kernel(path, entry, called, listing.launches)
-        return getattr(module, entry), path
+        head = f"{nest.entry.name} with time stamps"
+        return render_functions(source_of(nest, name), head, fastmath, self.compiled)
+
+    def code_of(self, built: Built, path: Path) -> Code:
+        from schedlang.runtime.numba_code import code_of
+
+        names = [function.name for function in built.machine.functions]
+        return code_of(path, built.entry, names, numba_types(built.signature))
 
 
 class AsPython(ByNumba):
@@ -165,7 +196,12 @@ class AsC(Runner):
     suffix = ".c"
 
     def function_of(
-        self, file: Emitted, path: Path, called: Collection[str], behind: Sequence[str]
+        self,
+        file: Emitted,
+        path: Path,
+        called: Collection[str],
+        behind: Sequence[str],
+        machine: Callable[[], MachineNest],
     ) -> Any:
         from ctypes import c_void_p
 
@@ -178,6 +214,15 @@ class AsC(Runner):
 
     def compile(self, function: Any, signature: Signature, behind: Sequence[str]) -> None:
         """Do nothing: a function is compiled when it is loaded."""
+
+    def code_of(self, built: Built, path: Path) -> Code:
+        from schedlang.runtime.c_library import FASTMATH, OPTIONS, assembly
+        from schedlang.runtime.code_listing import Source, asm_listing, functions_of
+        from schedlang.runtime.numba_code import Code
+
+        asm = assembly(path, (*OPTIONS, *(FASTMATH if built.fastmath else ())))
+        source = Source(path, built.text.splitlines(), {})
+        return Code("", "\n".join(asm_listing(asm, name, source) for name in functions_of(asm)))
 
     def threads(self, file: Emitted, path: Path) -> Callable[[], int]:
         from schedlang.runtime.c_library import library
@@ -194,10 +239,3 @@ class AsC(Runner):
         path = files.write(c_source(nest).text, f"{name}_times", self.suffix)
         function = getattr(library(path, fastmath), nest.entry.name)
         return c_function(function, c_kinds(nest.entry.parameters)), path
-
-
-def runner_of(facts: Facts) -> Runner:
-    """Return how the files of a target run on a CPU."""
-    if facts.language == "C":
-        return AsC()
-    return AsPython() if facts.interpreted else ByNumba()

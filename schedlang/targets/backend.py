@@ -70,8 +70,6 @@ class Backend(ABC, Generic[L]):
     facts: ClassVar[Facts]
     takes_barriers: ClassVar[bool] = False
     takes_lineinfo: ClassVar[bool] = False
-    # the values of ``compiler``, the default one first
-    compilers: ClassVar[tuple[str, ...]] = ()
 
     def check_options(self, target: Target, options: Options) -> None:
         """Raise :class:`~schedlang.errors.BuildError` for an option that means nothing here."""
@@ -84,15 +82,7 @@ class Backend(ABC, Generic[L]):
                     "docs/profiling.md says how profilers and debuggers see them.",
                 )
             )
-        if options.compiler and options.compiler not in self.compilers:
-            known = " or ".join(f'compiler="{name}"' for name in self.compilers)
-            raise BuildError(
-                explain(
-                    f"sl.build(..., target={target.kind!r}, compiler={options.compiler!r})",
-                    "this target has no such compiler",
-                    f"Give {known}." if known else "Leave out compiler=.",
-                )
-            )
+        self.facts.check_compiler(options.compiler)
         if options.barriers is not True and not self.takes_barriers:
             raise BuildError(
                 explain(

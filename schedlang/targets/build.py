@@ -112,9 +112,10 @@ def build(
     tools; it changes no instruction. With ``SCHEDLANG_CUDA=emulator`` in the environment,
     ``"cuda"`` means the emulator.
 
-    ``compiler="llvm"``, for ``"cpu"`` only, compiles the machine nest itself, in a third to a
-    fifth of the time that ``"numba"``, the default, takes to compile the emitted file. Results and
-    the file are the same.
+    For ``"cpu"`` and ``"cuda-emulator"``, ``compiler="llvm"`` is the default: LLVM compiles the
+    machine nest, whose statements are the lines of the file. With ``"numba"`` numba compiles the
+    file, which takes three to five times as long. The last bits of a result may differ where a
+    product fuses with a sum.
 
     ``compile`` says when that is done: at the first call (``"lazy"``), before ``build`` returns
     (``"now"``), or in a thread that starts at once (``"background"``). A call waits for the thread

@@ -83,6 +83,7 @@ class PrintedBackend(Backend[L]):
             listing.numbers,
             request.options.fastmath,
             listing.launches,
+            request.options.compiler,
         )
         return self.wrapped(request, built)
 

@@ -16,7 +16,7 @@ from tests.fuzz.steps import PRIMITIVES
 _REASON = re.compile(r"\b[A-Za-z]+\d+[\w.]*|\b[ijkl]\b[\w.]*")
 
 # the CPU by both of its compilers, and by C
-COMPILED = ("cpu", "llvm", "c")
+COMPILED = ("cpu", "numba", "c")
 
 
 def described(case: Case) -> str:

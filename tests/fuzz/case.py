@@ -140,8 +140,8 @@ def check_results(
             found = _called(case, nest, kernel, given, wanted)
             compare(nest, found, wanted, case.graph.terms, f'target="{target}"{_at(sizes)}')
             results[target] = found
-            if target == "llvm" and "cpu" in results:
-                check_same(case, kernel.machine_nest, found, results["cpu"])
+            if target == "numba" and "cpu" in results:
+                check_same(case, kernel.machine_nest, results["cpu"], found)
             if target == "python":
                 run = machine_run(rng, nest, kernel, given, wanted, sizes)
                 compare(nest, run, wanted, case.graph.terms, f"machine nest{_at(sizes)}")
@@ -161,7 +161,7 @@ def built(
     for target in targets:
         try:
             kernels[target] = (
-                sl.build(s, args, target="cpu", compiler="llvm") if target == "llvm"
+                sl.build(s, args, target="cpu", compiler="numba") if target == "numba"
                 else sl.build(s, args, target=narrow if target == "python" else target)
             )  # fmt: skip
         except BuildError as error:

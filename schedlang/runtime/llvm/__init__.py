@@ -13,9 +13,10 @@ The fuzzer compares their results bit by bit, except where a product may fuse wi
    by a call with values that write instructions (``traced.py``).
 3. ``entry.py`` prints the function that Python calls. It reads the addresses of arrays, and
    releases the GIL.
-4. ``compiled.py`` lets LLVM optimize (``passes.py``), and keeps the object file in the cache
-   folder. ``lines.py`` adds the lines for listings, and ``failures.py`` says which statement LLVM
-   refuses.
+4. ``printed.py`` writes the code to run, or, with lines (``lines.py``), to read. ``failures.py``
+   says which statement LLVM refuses. ``library.py`` lets LLVM optimize (``passes.py``).
+5. ``compiled.py`` keeps the object file in the cache folder. A process that loads it imports none
+   of the printers. ``in_numba.py`` lets functions that numba compiles call the code.
 
 What has no form here raises ``Unprintable``: then numba compiles the file.
 """

@@ -9,45 +9,26 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import llvmlite
 import numba
 
-from schedlang.machine.nest import MachineNest
 from schedlang.runtime.cache_files import COMPILED, contents, store
-from schedlang.runtime.code_listing import Source, asm_listing, functions_of, llvm_listings
-from schedlang.runtime.llvm.entry import name_objects, print_entry
-from schedlang.runtime.llvm.failures import check_code, explained
-from schedlang.runtime.llvm.functions import finish, print_functions, symbol_of
-from schedlang.runtime.llvm.lines import FileLines, Lines, first_lines
-from schedlang.runtime.llvm.passes import optimize
+from schedlang.runtime.llvm.library import Library, Subject
+from schedlang.runtime.llvm.symbols import name_objects, symbol_of
 from schedlang.runtime.numba_cache import SETTINGS
-from schedlang.runtime.numba_code import Code
 from schedlang.runtime.numba_internals import (
-    JITCodeLibrary,
     config,
     cpu_context,
     global_compiler_lock,
-    linking_to,
     python_function,
 )
 from schedlang.runtime.numba_parallel import start_threads
 from schedlang.runtime.one_process import one_process
 
-
-@dataclass(frozen=True)
-class Subject:
-    """A machine nest to compile, its file, and the options of the file's functions."""
-
-    nest: MachineNest
-    path: Path
-    fastmath: bool
-
-    @property
-    def name(self) -> str:
-        """The name of the function that is called."""
-        return self.nest.entry.name
+if TYPE_CHECKING:
+    from schedlang.machine.nest import MachineNest
 
 
 @dataclass(frozen=True)
@@ -63,54 +44,6 @@ class Compiled:
     code: bytes
 
 
-class _Library(JITCodeLibrary):
-    """The code of one kernel, which is optimized once, or was before."""
-
-    def __init__(self, codegen: Any, name: str) -> None:
-        super().__init__(codegen, name)
-        self.enable_object_caching()
-
-    def loaded(self, code: bytes, symbols: list[str]) -> None:
-        """Take the machine code that an earlier process made."""
-        self._set_compiled_object(code)
-        self._finalize_final_module()
-        self.codegen._engine._defined_symbols.update(symbols)
-
-    @property
-    def code(self) -> bytes:
-        """The object file that was made."""
-        return bytes(self._get_compiled_object())
-
-    @property
-    def optimized(self) -> Any:
-        """The module of LLVM's code."""
-        return self._final_module
-
-    def _optimize_functions(self, ll_module: Any) -> None:
-        ll_module.data_layout = self._codegen._data_layout
-
-    def _optimize_final_module(self) -> None:
-        optimize(self._codegen, self._final_module)
-
-
-class _Listed(_Library):
-    """The code of a kernel that is only read: it is no part of this process.
-
-    ``printed`` is the code before the passes.
-    """
-
-    printed = ""
-
-    def _optimize_functions(self, ll_module: Any) -> None:
-        super()._optimize_functions(ll_module)
-        self.printed = str(ll_module)
-
-    def _finalize_final_module(self) -> None:
-        self._finalized = True
-
-
-# the headings of the parts of LLVM's code
-BEFORE, AFTER = "; before LLVM's passes", "; after LLVM's passes"
 # the adapters to numba that write code
 ADAPTERS = ("internals", "parallel", "team")
 # what was compiled or loaded, by the keys: LLVM keeps code until the process ends
@@ -120,32 +53,46 @@ _KNOWN: dict[str, Compiled] = {}
 def compiled(subject: Subject) -> Compiled:
     """Return a kernel as a function of Python: from memory, from the cache folder, or compiled."""
     with global_compiler_lock:
-        key = _key(subject)
-    known = _KNOWN.get(key)
+        key, path = _key(subject), subject.path
+    kept = path.with_name(f"{path.stem}.{key}{COMPILED.suffix}")
+    known, was_there = _KNOWN.get(key), kept.exists()
     if known is not None:
+        if not was_there:
+            # the process has another cache folder by now
+            store(COMPILED, kept, known.code)
         return known
-    # in the order of numba's compiler: another process's lock is not waited for in numba's
-    with one_process(subject.path), global_compiler_lock:
-        known = _KNOWN.get(key)
-        if known is None:
-            known = _KNOWN[key] = _loaded(subject, key)
-        return known
+    code = contents(COMPILED, kept)
+    # a network makes its nest under its own lock: a thread that has that one may compile
+    nest = subject.nest() if code is None else None
+    with one_process(path), global_compiler_lock:
+        if key not in _KNOWN:
+            if not was_there:
+                # another process may have compiled it meanwhile
+                code = contents(COMPILED, kept)
+            _KNOWN[key] = _loaded(subject, key, kept, code, nest)
+        return _KNOWN[key]
 
 
-def _loaded(subject: Subject, key: str) -> Compiled:
+def _loaded(
+    subject: Subject, key: str, kept: Path, code: bytes | None, nest: MachineNest | None
+) -> Compiled:
+    """Return a kernel from its ``code``, or if there is none, from its ``nest``."""
     name, prefix = subject.name, f"schedlang.{key}"
     symbol = symbol_of(prefix, name)
     called = f"from_python.{symbol}"
-    kept = subject.path.with_name(f"{subject.path.stem}.{key}{COMPILED.suffix}")
     name_objects()
-    if any(function.parallel for function in subject.nest.functions):
+    if subject.threads:
         # this also lets LLVM find the functions that launch loops
         start_threads()
-    code = contents(COMPILED, kept)
-    library = _Library(cpu_context().codegen(), name)
+    library = Library(cpu_context().codegen(), name)
     if code is None:
-        with explained(subject.nest, subject.path, subject.fastmath):
-            _print(subject, library, prefix, called)
+        assert nest is not None
+        # a process that loads a kernel imports no printer
+        from schedlang.runtime.llvm.failures import explained
+        from schedlang.runtime.llvm.printed import print_module
+
+        with explained(nest, subject.path, subject.fastmath):
+            print_module(subject, nest, library, prefix, called)
             library.finalize()
         code = library.code
         store(COMPILED, kept, code)
@@ -156,44 +103,12 @@ def _loaded(subject: Subject, key: str) -> Compiled:
     return Compiled(function, library, symbol, code)
 
 
-def _print(subject: Subject, library: _Library, prefix: str, called: str) -> None:
-    module = library.create_ir_module(subject.name)
-    with linking_to(library):
-        entry = print_functions(subject.nest, module, prefix, Lines())
-    finish(module, subject.fastmath)
-    print_entry(module, called, subject.name, entry, subject.nest.entry.parameters)
-    library.add_ir_module(module)
-
-
-def code_of(subject: Subject, text: str) -> Code:
-    """Return the code of a kernel, compiled in memory with the lines of its file, a ``text``."""
-    with global_compiler_lock, explained(subject.nest, subject.path, subject.fastmath):
-        library = _Listed(cpu_context().codegen(), subject.name)
-        module = library.create_ir_module(subject.name)
-        lines = FileLines(module, subject.path, first_lines(text))
-        with linking_to(library):
-            print_functions(subject.nest, module, "schedlang", lines)
-        finish(module, subject.fastmath)
-        check_code(str(module))
-        library.add_ir_module(module)
-        library.finalize()
-        optimized, asm = str(library.optimized), library.get_asm_str()
-    names = {symbol_of("schedlang", f.name): f.name for f in subject.nest.functions}
-    source = Source(subject.path, text.splitlines(), names)
-    symbols = functions_of(asm)
-    return Code(
-        f"{BEFORE}\n\n{llvm_listings(library.printed, source)}\n"
-        f"{AFTER}\n\n{llvm_listings(optimized, source)}",
-        "\n".join(filter(None, (asm_listing(asm, s, source) for s in symbols))),
-    )
-
-
 @lru_cache(maxsize=1)
 def _printers_key() -> str:
     """Return a hash of what writes LLVM's code."""
     folder = Path(__file__).parent
     texts = [path.read_bytes() for path in sorted(folder.glob("*.py"))]
-    texts += [(folder.parent / f"numba_{name}.py").read_bytes() for name in ADAPTERS]
+    texts += [(folder.parent / f"numba_{name}.py").read_bytes() for name in ("parallel", "team")]
     return hashlib.sha256(b"".join(texts)).hexdigest()
 
 

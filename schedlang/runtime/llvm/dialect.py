@@ -14,11 +14,11 @@ from typing import Any, NamedTuple, Union
 from llvmlite import ir
 from numba import types
 
-from schedlang.errors import BuildError
 from schedlang.expr.dtypes import register_dtype, storage_dtype
 from schedlang.intrinsics import cpu, operators
 from schedlang.intrinsics.simd import Vec, convert, llvm_type, splat
 from schedlang.machine.nodes import Type
+from schedlang.runtime.llvm.unprintable import Unprintable
 from schedlang.runtime.numba_internals import cpu_context, ready_context
 
 I64 = ir.IntType(64)
@@ -33,10 +33,6 @@ ARITHMETIC = {
     "/": operators.emit_div, "&": operators.emit_and, "|": operators.emit_or,
     "^": operators.emit_xor,
 }  # fmt: skip
-
-
-class Unprintable(BuildError):
-    """A statement or a value of a machine nest that has no form in LLVM's code here."""
 
 
 @lru_cache(maxsize=512)

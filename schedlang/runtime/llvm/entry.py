@@ -9,36 +9,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-from llvmlite import binding, ir
+from llvmlite import ir
 from numba import types
 
 from schedlang.intrinsics.simd import convert
 from schedlang.machine.nodes import Array, Reg
 from schedlang.runtime.llvm.dialect import I64, type_of
 from schedlang.runtime.llvm.statements import STATUS
+from schedlang.runtime.llvm.symbols import ARRAY_CLASS, MEMORY_ERROR, NONE, TYPE_ERROR
 from schedlang.runtime.numba_internals import cgutils
 
 BYTE = ir.IntType(8)
 # a pointer to an object of Python
 OBJECT = BYTE.as_pointer()
 INT = ir.IntType(32)
-# the names by which code knows objects of Python
-ARRAY_CLASS, TYPE_ERROR, MEMORY_ERROR, NONE = (
-    f"schedlang_{name}" for name in ("numpy_ndarray", "type_error", "memory_error", "none")
-)
 HEAD = object.__basicsize__
 # the class of an object follows the count of its references
 CLASS = HEAD - tuple.__itemsize__
-
-
-def name_objects() -> None:
-    """Let LLVM's code find the objects of Python that it uses, which live as long as Python."""
-    objects = {
-        ARRAY_CLASS: np.ndarray, TYPE_ERROR: TypeError, MEMORY_ERROR: MemoryError, NONE: None,
-    }  # fmt: skip
-    for name, named in objects.items():
-        binding.add_symbol(name, id(named))
 
 
 class _Python:

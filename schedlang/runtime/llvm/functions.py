@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -12,7 +12,7 @@ from schedlang.codegen.numba_cpu import equal_functions
 from schedlang.intrinsics.memory import ALIGNMENT
 from schedlang.intrinsics.simd import llvm_type
 from schedlang.machine.nest import MachineNest
-from schedlang.machine.nodes import Alloc, Array, For, Function, Reg, Run
+from schedlang.machine.nodes import Alloc, Array, Body, For, Function, Reg, Run
 from schedlang.machine.passes.outline import free
 from schedlang.machine.walks import walk
 from schedlang.runtime.llvm.dialect import I64, Context, type_of
@@ -23,6 +23,7 @@ from schedlang.runtime.llvm.statements import (
     assigned_often,
     pointer_type,
 )
+from schedlang.runtime.llvm.symbols import symbol_of
 from schedlang.runtime.llvm.traced import traced
 from schedlang.runtime.numba_internals import cgutils, ready_context, with_flags
 from schedlang.runtime.numba_parallel import launch_loop, launch_team
@@ -39,7 +40,7 @@ def print_functions(nest: MachineNest, module: ir.Module, prefix: str, lines: Li
     """
     equal = equal_functions(nest)
     times = Counter(equal.values())
-    context = Context(traced)
+    context, fail = Context(traced), failing(nest)
     printed: dict[str, ir.Function] = {}
     for function in nest.functions:
         name = function.name
@@ -47,19 +48,14 @@ def print_functions(nest: MachineNest, module: ir.Module, prefix: str, lines: Li
             printed[name] = printed[equal[name]]
             continue
         entry = function is nest.entry
-        target = _declared(module, symbol_of(prefix, name), function, printed)
+        target = _declared(module, symbol_of(prefix, name), function, fail)
         # as numba's: LLVM inlines it if that is worth it, even where it is called once
         target.linkage = "external" if entry else "linkonce_odr"
         if times[name] or entry:
             target.attributes.add("noinline")
         printed[name] = target
-        _Functions(context, printed, lines).define(function, target)
+        _Functions(context, printed, fail, lines).define(function, target)
     return printed[nest.entry.name]
-
-
-def symbol_of(prefix: str, name: str) -> str:
-    """Return the symbol of a function: its length stands before its name, as in C++ and numba."""
-    return f"{prefix}.{len(name)}{name}"
 
 
 def finish(module: ir.Module, fastmath: bool) -> None:
@@ -79,12 +75,19 @@ def finish(module: ir.Module, fastmath: bool) -> None:
 
 
 def _declared(
-    module: ir.Module, name: str, function: Function, printed: Mapping[str, ir.Function],
+    module: ir.Module, name: str, function: Function, failing: Collection[str],
     before: Sequence[ir.Type] = (),
 ) -> ir.Function:  # fmt: skip
-    kinds = [_parameter_type(p) for p in function.parameters]
-    result = STATUS if _fails(function.body, printed) else ir.VoidType()
-    return ir.Function(module, ir.FunctionType(result, [*before, *kinds]), name)
+    kind = function_type(function.parameters, function.name in failing, before)
+    return ir.Function(module, kind, name)
+
+
+def function_type(
+    parameters: Sequence[Array | Reg], fails: bool, before: Sequence[ir.Type] = ()
+) -> ir.FunctionType:
+    """Return the type of a function, which returns a status if it may lack memory."""
+    kinds = [_parameter_type(p) for p in parameters]
+    return ir.FunctionType(STATUS if fails else ir.VoidType(), [*before, *kinds])
 
 
 def _parameter_type(parameter: Array | Reg) -> ir.Type:
@@ -93,11 +96,20 @@ def _parameter_type(parameter: Array | Reg) -> ir.Type:
     return llvm_type(type_of(parameter.type))
 
 
-def _fails(body: Any, printed: Mapping[str, ir.Function]) -> bool:
-    """Return whether a block may lack memory."""
+def failing(nest: MachineNest) -> frozenset[str]:
+    """Return the names of the functions that may lack memory."""
+    names: frozenset[str] = frozenset()
+    for function in nest.functions:
+        if _fails(function.body, names):
+            names |= {function.name}
+    return names
+
+
+def _fails(body: Body, failing: Collection[str]) -> bool:
+    """Return whether a block may lack memory, as the functions do that are ``failing``."""
     return any(
         (isinstance(s, Alloc) and s.place == "heap")
-        or (isinstance(s, Run) and printed[s.function].ftype.return_type == STATUS)
+        or (isinstance(s, Run) and s.function in failing)
         for s, _ in walk(body)
     )
 
@@ -105,8 +117,11 @@ def _fails(body: Any, printed: Mapping[str, ir.Function]) -> bool:
 class _Functions:
     """The printer of the functions of one module."""
 
-    def __init__(self, context: Context, printed: dict[str, ir.Function], lines: Lines) -> None:
-        self.context, self.printed, self.lines = context, printed, lines
+    def __init__(
+        self, context: Context, printed: dict[str, ir.Function], failing: Collection[str],
+        lines: Lines,
+    ) -> None:  # fmt: skip
+        self.context, self.printed, self.failing, self.lines = context, printed, failing, lines
 
     def define(self, function: Function, target: ir.Function) -> None:
         """Print the body of a function; a team runs parallel loops in another loop."""
@@ -118,7 +133,7 @@ class _Functions:
             self.body(target, function.parameters, function.body, self.lines.of(function.name))
             return
         name = f"team.{target.name}"
-        member = _declared(target.module, name, function, self.printed, [I64, I64])
+        member = _declared(target.module, name, function, self.failing, [I64, I64])
         member.linkage = "internal"
         first = self.lines.of(function.name)
         self.body(member, function.parameters, function.body, first, team=True)
@@ -193,7 +208,7 @@ class _Printer(StatementPrinter):
         start, stop = self(stmt.start), self(stmt.stop)
         named = [n for n in free(stmt.body) if n.name != stmt.index.name]
         values = [self.array(n) if isinstance(n, Array) else self.register(n) for n in named]
-        fails = _fails(stmt.body, self.functions)
+        fails = _fails(stmt.body, self._functions.failing)
         result = STATUS if fails else ir.VoidType()
         kind = ir.FunctionType(result, [I64, *(v.type for v in values)])
         name = builder.module.get_unique_name(f"{builder.function.name}.{stmt.index.name}")

@@ -1,0 +1,126 @@
+"""The runner that compiles a machine nest by LLVM, without numba's type inference."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from schedlang.errors import BuildError, CompilerWarning
+from schedlang.machine.nest import MachineNest
+from schedlang.runtime import files, thread_safety
+from schedlang.runtime.built import Built
+from schedlang.runtime.numba_code import Code
+from schedlang.runtime.parameters import Signature
+from schedlang.runtime.perf_map import Code as MachineCode
+from schedlang.runtime.runners import ByNumba, Emitted
+
+if TYPE_CHECKING:
+    from schedlang.runtime.llvm.compiled import Compiled
+    from schedlang.runtime.llvm.library import Subject
+
+
+class ByLlvm(ByNumba):
+    """LLVM compiles the machine nest, of which the file is the text.
+
+    What the printer does not know is compiled by numba from the file, with a
+    :class:`~schedlang.errors.CompilerWarning`.
+    """
+
+    def __init__(self) -> None:
+        self._compiled: Compiled | None = None
+
+    def function_of(
+        self,
+        file: Emitted,
+        path: Path,
+        called: Collection[str],
+        behind: Sequence[str],
+        machine: Callable[[], MachineNest],
+    ) -> Any:
+        from schedlang.runtime.llvm.library import Subject
+        from schedlang.runtime.llvm.unprintable import Unprintable
+
+        def nest() -> MachineNest:
+            try:
+                return machine()
+            except BuildError as error:
+                # a network that was loaded from its text, which alone describes it then
+                raise Unprintable(str(error).splitlines()[0]) from error
+
+        threads = bool(file.serial_text) and not thread_safety.left_behind()
+        self._compiled = _compiled(Subject(file.entry, path, file.fastmath, threads, nest))
+        if self._compiled is None:
+            return super().function_of(file, path, called, behind, machine)
+        return self._compiled.function
+
+    def compile(self, function: Any, signature: Signature, behind: Sequence[str]) -> None:
+        """Do nothing for what LLVM compiled when it was loaded."""
+        if self._compiled is None:
+            super().compile(function, signature, behind)
+
+    def compiles_in_call(self) -> bool:
+        return self._compiled is None
+
+    def in_numba(self, function: Any, machine: Callable[[], MachineNest]) -> Any:
+        compiled = self._compiled
+        if compiled is None:
+            return function
+        from schedlang.runtime.llvm.functions import failing
+        from schedlang.runtime.llvm.in_numba import let_numba_call
+
+        nest, address = machine(), compiled.library.get_pointer_to_function(compiled.symbol)
+        return let_numba_call(function, address, nest.entry, nest.entry.name in failing(nest))
+
+    def codes(self, function: Any) -> Iterable[MachineCode]:
+        compiled = self._compiled
+        if compiled is None:
+            return super().codes(function)
+        return (MachineCode(compiled.library, compiled.symbol, compiled.code),)
+
+    def code_of(self, built: Built, path: Path) -> Code:
+        from schedlang.runtime.llvm.library import Subject
+        from schedlang.runtime.llvm.printed import code_of
+        from schedlang.runtime.llvm.unprintable import Unprintable
+
+        nest = built.machine
+        try:
+            return code_of(
+                Subject(built.entry, path, built.fastmath, False, lambda: nest), built.text
+            )
+        except Unprintable:
+            return super().code_of(built, path)
+
+    def function_of_nest(
+        self, nest: MachineNest, name: str, fastmath: bool, called: Collection[str] = ()
+    ) -> tuple[Any, Path]:
+        from schedlang.runtime.llvm.library import Subject
+
+        listing = self.listing(nest, name, fastmath)
+        path = files.write(listing.text, f"{name}_times")
+        threads = any(function.parallel for function in nest.functions)
+        compiled = _compiled(Subject(nest.entry.name, path, fastmath, threads, lambda: nest))
+        if compiled is None:
+            return super().function_of_nest(nest, name, fastmath, called)
+        return compiled.function, path
+
+
+def _compiled(subject: Subject) -> Compiled | None:
+    """Return a machine nest, compiled; ``None`` after a warning if numba compiles it."""
+    from numba import version_info
+
+    from schedlang.runtime.llvm.compiled import compiled
+    from schedlang.runtime.llvm.unprintable import Unprintable
+
+    try:
+        if version_info.short not in files.QUICK:
+            raise Unprintable(f"numba {version_info.string} is not known")
+        return compiled(subject)
+    except Unprintable as unprintable:
+        warnings.warn(
+            f"{subject.name}: {unprintable}, so that numba compiles it",
+            CompilerWarning,
+            stacklevel=6,
+        )
+        return None
