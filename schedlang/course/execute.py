@@ -6,6 +6,7 @@ from pathlib import Path
 
 from schedlang.course.lessons import Notebook, text_of
 from schedlang.errors import BuildError, missing_extra
+from schedlang.markup.progress import GONE
 
 # seconds for one cell
 LIMIT = 300
@@ -40,4 +41,7 @@ def execute(notebook: Notebook, folder: Path) -> Notebook:
         raise BuildError(f"a cell took more than {LIMIT} s") from None
     except DeadKernelError:
         raise BuildError("a cell ended the process that runs the notebook") from None
+    for cell in document.cells:
+        if cell.cell_type == "code":
+            cell.outputs = [out for out in cell.outputs if out.get("data") != GONE]
     return dict(document)

@@ -26,6 +26,8 @@ from schedlang.markup.text import printable
 Setting = Optional[bool]
 # the seconds without a line, the least between two drawings, and those between two by a thread
 QUIET, PAUSE, TICK = 2.0, 0.1, 0.5
+# the output of a notebook's cell whose line is gone: a notebook can clear all outputs, but not one
+GONE = {"text/plain": ""}
 
 
 def span(seconds: float) -> str:
@@ -96,7 +98,7 @@ class Terminal:
 
 
 class Notebook:
-    """An output of a cell that is updated."""
+    """An output of a cell that is updated, and empty at the end: :data:`GONE`."""
 
     def __init__(self, display: Callable[..., Any]) -> None:
         self._display, self._handle = display, None
@@ -237,27 +239,36 @@ if hasattr(os, "register_at_fork"):
 
 @dataclass(frozen=True)
 class Phase:
-    """What is being done: ``text``, with the number of things done in place of ``{}``."""
+    """What is being done: ``text``, with the number of things done in place of ``{}``.
+
+    It began, and the latest of them was done, at these times.
+    """
 
     text: str
     began: float
     done: int = 0
     total: int = 0
+    told: float = 0.0
 
     def at(self, now: float) -> str:
         """Return the phase as text.
 
         >>> Phase("compiling", 10.0).at(14.0)
         'compiling, 4.0 s so far'
-        >>> Phase("scheduling {} kernels", 10.0, 5, 20).at(14.0)
-        'scheduling 5 of 20 kernels, about 12 s left'
+        >>> Phase("scheduling {} kernels", 10.0, 5, 20, 15.0).at(15.4)
+        'scheduling 5 of 20 kernels, about 15 s left'
         """
         spent = now - self.began
         text = self.text.format(f"{self.done} of {self.total}")
-        # the first few say little of the others
-        if self.done < max(2, self.total // 10) or spent < 1:
-            return f"{text}, {span(spent)} so far"
-        return f"{text}, about {span(spent / self.done * (self.total - self.done))} left"
+        # the first few say little of the others, and nobody knows how long the last one takes
+        known = self.done >= max(2, self.total // 10) and spent >= 1
+        left = self._left(now) if known else 0.0
+        return f"{text}, about {span(left)} left" if left >= 1 else f"{text}, {span(spent)} so far"
+
+    def _left(self, now: float) -> float:
+        """Return the seconds left if each thing takes as long as those before."""
+        each, rest = (self.told - self.began) / self.done, self.total - self.done
+        return max(each * rest - (now - self.told), each * (rest - 1))
 
 
 class Work:
@@ -269,9 +280,9 @@ class Work:
 
     def tell(self, text: str, done: int = 0, total: int = 0) -> None:
         """Say what is being done, as :class:`Phase` has it."""
-        before = self.phase
+        before, now = self.phase, self._clock()
         same = before is not None and before.text == text
-        self.phase = Phase(text, before.began if same and before else self._clock(), done, total)
+        self.phase = Phase(text, before.began if same and before else now, done, total, now)
 
     def text(self, now: float) -> str:
         """Return the text of the line."""

@@ -93,14 +93,16 @@ class OnHost(ABC):
         return serial(self.machine_nest)
 
     def _compile(self) -> None:
-        with self._working("compiling"):
-            self._runner.compile(self._function(), self._emitted.signature, self._behind)
+        with self._working("compiling") as phase:
+            function = self._function()
+            with self._runner.counting(phase, self._called):
+                self._runner.compile(function, self._emitted.signature, self._behind)
 
     @contextmanager
-    def _working(self, phase: str) -> Iterator[None]:
+    def _working(self, phase: str) -> Iterator[str]:
         with working(f"{self._what} {self._emitted.public}", self.progress):
             tell(phase)
-            yield
+            yield phase
 
     def _threads(self) -> Callable[[], int]:
         """Return a function that returns the greatest number of threads of a parallel loop."""
@@ -116,9 +118,9 @@ class OnHost(ABC):
             return start
 
         def first(*flat: Any) -> None:
-            kernels = f" {len(self._called)} kernels" if self._called else ""
-            with self._working(f"first call, which compiles{kernels}"):
-                start(*flat)
+            with self._working("first call, which compiles") as phase:
+                with self._runner.counting(phase, self._called):
+                    start(*flat)
 
         return first
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -78,6 +79,10 @@ class Runner(ABC):
         """Return whether a function that was loaded is compiled when it is first called."""
         return False
 
+    def counting(self, phase: str, called: Collection[str]) -> AbstractContextManager[Any]:
+        """Tell how many of the functions ``called`` are compiled inside of the ``with`` block."""
+        return nullcontext()
+
     def codes(self, function: Any) -> Iterable[MachineCode]:
         """Return the machine code of a compiled function, for perf."""
         return ()
@@ -117,6 +122,13 @@ class ByNumba(Runner):
 
     def compiles_in_call(self) -> bool:
         return self.compiled
+
+    def counting(self, phase: str, called: Collection[str]) -> AbstractContextManager[Any]:
+        if not called or not self.compiles_in_call():
+            return nullcontext()
+        from schedlang.runtime.numba_progress import counting
+
+        return counting(called, f"{phase}: {{}} kernels")
 
     def function_of(
         self,
