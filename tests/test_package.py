@@ -153,6 +153,16 @@ def test_a_schedule_is_printed_without_what_builds_kernels() -> None:
     assert len(of_package(loaded)) <= 215
 
 
+def test_a_build_loads_no_other_kind_of_target() -> None:
+    loaded = loaded_by(
+        "import schedlang as sl\n"
+        "A = sl.placeholder((8,), name='A')\n"
+        "sl.build(sl.schedule(sl.compute((8,), lambda i: A[i] + 1, name='B')))\n"
+    )
+    assert not loaded & {"numba", "schedlang.targets.gpu", "schedlang.targets.c.backend",
+                         "schedlang.counting", "schedlang.runtime.cpu_profile"}  # fmt: skip
+
+
 def test_operators_load_no_schedules() -> None:
     loaded = loaded_by("from schedlang import topi; topi.nn.relu")
     assert not loaded & {"schedlang.schedule", "schedlang.lowering", "schedlang.autotune"}

@@ -28,7 +28,8 @@ from schedlang.plot.limits import cut_text
 from schedlang.plot.sheet import as_rows
 from schedlang.plot.subject import Subject, subjects
 from schedlang.plot.touches import Touches, touches
-from schedlang.runtime.counted import Call, counts_without_run
+from schedlang.runtime.counted import counts_without_run
+from schedlang.runtime.counted_call import Call
 from schedlang.runtime.environment import cores
 from schedlang.target import Target
 

@@ -25,7 +25,7 @@ at each level, from the nest to machine code, are in ``levels.py``.
   machine (``ceilings.py``). ``cpu_profile.py`` stamps loops of the machine nest
   (``machine/passes/stamps.py``), and ``gpu_profile.py`` uses events of the GPU; both give a
   ``Profile`` (``profile.py``), which ``markup/flame.py`` draws. ``counted.py`` runs the nests of
-  ``counting/``.
+  ``counting/`` for a call (``counted_call.py``).
 * **Files.** ``files.py`` and ``cache_files.py`` write and check the cache folder,
   ``environment.py`` says what its files hold for, and ``bundle.py`` makes self-contained files.
 """

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from schedlang.counting.trace import Trace
-from schedlang.runtime.counted import (
-    MOST,
-    MOST_TRACED,
-    Call,
-    count_call,
-    simulated_caches,
-    trace,
-    with_new_outputs,
-)
+from schedlang.runtime.counted_call import MOST, MOST_TRACED, Call
 from schedlang.target import Target
+
+if TYPE_CHECKING:
+    from schedlang.counting.trace import Trace
 
 
 class Countable(ABC):
@@ -56,6 +50,8 @@ class Countable(ABC):
         >>> found["B"].loads, found["B"].stores, found["B"].arithmetic
         (64, 64, {'float32': 64})
         """
+        from schedlang.runtime.counted import count_call, simulated_caches
+
         return count_call(
             self._counted_call(args, named), simulated_caches(caches, self.target), most
         )
@@ -76,7 +72,6 @@ class Countable(ABC):
         >>> [(found.buffers[b], int(at)) for b, at in zip(found.buffer, found.offset)]
         [('A', 8), ('B', 0), ('A', 4), ('B', 4), ('A', 0), ('B', 8)]
         """
+        from schedlang.runtime.counted import trace
+
         return trace(self._counted_call(args, named), most)
-
-
-__all__ = ["Call", "Countable", "with_new_outputs"]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -35,26 +34,8 @@ from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Array, For
 from schedlang.machine.printer import Line, machine_lines
 from schedlang.runtime import files
-from schedlang.runtime.parameters import Signature
+from schedlang.runtime.counted_call import MOST, Call
 from schedlang.target import Target
-
-MOST = 10**8
-MOST_TRACED = 10**7
-
-
-@dataclass(frozen=True, eq=False)
-class Call:
-    """A call to count: the nest that runs, and its arguments as the compiled function takes them.
-
-    ``flat`` are flat arrays and scalars; the kernel writes to the outputs among them. ``sizes`` are
-    the values of symbolic sizes.
-    """
-
-    name: str
-    nest: Nest
-    machine: MachineNest
-    flat: Sequence[Any]
-    sizes: Mapping[str, int]
 
 
 def count_call(call: Call, caches: Sequence[Cache], most: int) -> KernelCounts:
@@ -111,14 +92,6 @@ def counts_without_run(call: Call) -> KernelCounts | None:
     )
     rows = totals.rows()
     return KernelCounts(call.name, totals.stages(), totals.total(), (), _beside(call.machine, rows))
-
-
-def with_new_outputs(arrays: Sequence[Any], signature: Signature) -> list[Any]:
-    """Return the arguments of a call with new arrays in place of its outputs."""
-    return [
-        np.empty_like(value) if p.is_output and not p.is_scalar else value
-        for value, p in zip(arrays, signature.parameters)
-    ]
 
 
 def simulated_caches(caches: Any, target: Target, call: str = "counters") -> Sequence[Cache]:

@@ -20,7 +20,7 @@ from schedlang.gpu_lowering.program import Program
 from schedlang.gpu_lowering.simt import Simulation, simulate
 from schedlang.ir.nest import Nest
 from schedlang.runtime import nvidia
-from schedlang.runtime.counted import MOST, MOST_TRACED
+from schedlang.runtime.counted_call import MOST, MOST_TRACED
 from schedlang.runtime.device_file import DeviceFile
 from schedlang.runtime.kernel import Built, Kernel
 from schedlang.runtime.nvidia import Compiled, Resources

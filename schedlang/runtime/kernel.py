@@ -20,19 +20,22 @@ from schedlang.runtime.arrays import empty_like_library
 from schedlang.runtime.built import Built
 from schedlang.runtime.bundle import bundle
 from schedlang.runtime.checked import Checked, checked_arguments, flat_arguments
-from schedlang.runtime.countable import Call, Countable, with_new_outputs
-from schedlang.runtime.cpu_profile import Subject, check_options, cpu_profile
+from schedlang.runtime.countable import Countable
+from schedlang.runtime.counted_call import Call, with_new_outputs
 from schedlang.runtime.fast_call import fast_call
 from schedlang.runtime.kernel_html import kernel_html
 from schedlang.runtime.levels import Levels
 from schedlang.runtime.missing_attributes import no_attribute
 from schedlang.runtime.on_host import OnHost
 from schedlang.runtime.parameters import Binder, Signature
-from schedlang.runtime.profile import Profile
 from schedlang.runtime.size_checks import check_accesses, refuse, refused_sizes, sized_storage
 from schedlang.runtime.te_module import TeModule
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
+
+if TYPE_CHECKING:
+    from schedlang.runtime.cpu_profile import Subject
+    from schedlang.runtime.profile import Profile
 
 
 class Kernel(Levels, TeModule, Countable, OnHost):
@@ -267,12 +270,16 @@ class Kernel(Levels, TeModule, Countable, OnHost):
         >>> [(part.stage, part.name, part.times) for part in profile.parts], profile["B"] > 0
         ([('B', 'i', 1), ('C', 'i', 1)], True)
         """
+        from schedlang.runtime.cpu_profile import check_options, cpu_profile
+
         check_options(repeat, levels, share)
         arrays, sizes, _ = self._checked(args, named)
         return cpu_profile(self._subject(self._flat(arrays, sizes)), repeat, levels, share)
 
     def _subject(self, flat: list[Any]) -> Subject:
         """Return what a profile needs of this kernel."""
+        from schedlang.runtime.cpu_profile import Subject
+
         start = self._callable()
         return Subject(
             self.name,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -22,11 +21,11 @@ class TimingResult:
 
     @property
     def mean(self) -> float:
-        return statistics.fmean(self.results)
+        return float(np.mean(self.results))
 
     @property
     def median(self) -> float:
-        return statistics.median(self.results)
+        return float(np.median(self.results))
 
     @property
     def min(self) -> float:
@@ -38,7 +37,7 @@ class TimingResult:
 
     @property
     def std(self) -> float:
-        return statistics.pstdev(self.results)
+        return float(np.std(self.results))
 
 
 class TeModule(ABC):

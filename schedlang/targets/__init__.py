@@ -10,15 +10,34 @@ see ``docs/targets.md``.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from schedlang.errors import BuildError, explain
+from schedlang.errors import BuildError, explain, missing_name
 from schedlang.target import Target
 from schedlang.target_kinds import Facts
 from schedlang.targets.backend import Backend, Lowered, Options, Request
-from schedlang.targets.c.backend import CBackend
-from schedlang.targets.gpu import GpuBackend, Launched
-from schedlang.targets.loops import LoopBackend, NumbaBackend, PrintedBackend
+
+if TYPE_CHECKING:
+    from schedlang.targets.c.backend import CBackend
+    from schedlang.targets.gpu import GpuBackend, Launched
+    from schedlang.targets.loops import LoopBackend, NumbaBackend, PrintedBackend
+
+# the modules of classes, which load when they are first used: a build needs one kind of target
+_MODULES = {
+    "CBackend": "c.backend",
+    "GpuBackend": "gpu",
+    "Launched": "gpu",
+    "LoopBackend": "loops",
+    "NumbaBackend": "loops",
+    "PrintedBackend": "loops",
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name not in _MODULES:
+            raise missing_name(__name__, name, {})
+        return getattr(import_module(f"schedlang.targets.{_MODULES[name]}"), name)
 
 
 def backend_of(target: Target) -> Backend[Any]:
