@@ -164,6 +164,8 @@ def _check_read(
     """
     ranges = scope.assuming(guard[1])
     for position, (index, extent) in enumerate(zip(read.indices, read.tensor.shape)):
+        if _is_axis_inside(index, extent):
+            continue
         lin, size = to_lin(index, ranges=ranges), to_lin(extent)
         outside = _values_outside(index, lin, size, scope, guard, unknown)
         outside = outside or _outside_at_any_size(lin, size, scope, guard[0])
@@ -190,6 +192,14 @@ def _check_read(
             )
         )
     return note
+
+
+def _is_axis_inside(index: Expr, extent: int | Expr) -> bool:
+    """Return whether an index is an axis that stays in its dimension, which most are."""
+    if not isinstance(index, Axis) or not isinstance(extent, int) or not extent:
+        return False
+    first, count = index.lo, index.extent
+    return isinstance(first, int) and isinstance(count, int) and 0 <= first <= extent - count
 
 
 def _of_nothing(op: ComputeOp, read: Read, position: int) -> str:
