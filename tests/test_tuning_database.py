@@ -451,6 +451,23 @@ def test_a_huge_line_is_not_kept_in_memory(path: Path) -> None:
     assert peak < 4 * LONGEST
 
 
+def test_the_lines_of_one_computation_are_read_alone(path: Path) -> None:
+    whole, other = Database(path), "cd" * 32
+    for number in range(3):
+        whole.add(HERE, "C", trial(number))
+        whole.add(replace(HERE, op=other), "D", trial(number))
+    one = Database(path, HERE.op)
+    assert [entry.line for entry in one.entries()] == [1, 3, 5]
+    assert [entry for entry in whole.entries() if entry.where.op == HERE.op] == [*one.entries()]
+    with path.open("ab") as file:
+        # no warning: the line is of another computation
+        file.write(json.dumps({**LINE, "op": other, "version": 2}).encode() + b"\n")
+    whole.add(HERE, "C", trial(3))
+    assert [entry.line for entry in one.entries()] == [1, 3, 5, 8]
+    path.unlink()
+    assert not [*one.entries()]
+
+
 GOOD = json.dumps(LINE).encode()
 noise = st.binary(max_size=60).map(lambda b: b.replace(b"\n", b"?"))
 mutated = st.tuples(st.integers(0, len(GOOD) - 1), st.integers(0, 255), st.integers(0, 3)).map(

@@ -8,12 +8,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Union
+from typing import Any, BinaryIO, Union
 
 from schedlang.autotune.record import Trial, Where, tolerance_of
 from schedlang.autotune.records.distance import comparable, differences, distance, sort_entries
 from schedlang.autotune.records.entry import LONGEST, Entry, from_line, to_line
-from schedlang.autotune.records.lines import append, open_lines, read_lines
+from schedlang.autotune.records.lines import append, open_lines, places, read_lines
 from schedlang.autotune.records.replay import decisions_for, sizes_in, steps_for
 from schedlang.autotune.records.warn import warn
 from schedlang.autotune.text import one_line
@@ -208,7 +208,7 @@ class Database:
         self._torn: dict[int, str] = {}
         self._warned = 0
         self._offset = self._lines = 0
-        self._identity = (0, 0)
+        self._identity: tuple[int, ...] = ()
         self._tail = b""
 
     def _read(self) -> list[Entry]:
@@ -235,7 +235,10 @@ class Database:
     def _read_from(self, descriptor: int) -> None:
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             status = os.fstat(descriptor)
-            identity = (status.st_dev, status.st_ino)
+            identity: tuple[int, ...] = (status.st_dev, status.st_ino)
+            if self._op:
+                self._read_computation(file, (*identity, status.st_size, status.st_mtime_ns))
+                return
             start = max(0, self._offset - _TAIL)
             file.seek(start)
             # false for a truncated file too, which has fewer bytes here
@@ -257,12 +260,25 @@ class Database:
             file.seek(start)
             self._tail = file.read(self._offset - start)
 
+    def _read_computation(self, file: BinaryIO, stamp: tuple[int, ...]) -> None:
+        """Read the lines of the computation alone, unless the file is as it was."""
+        if stamp == self._identity:
+            return
+        self._forget()
+        self._identity = stamp
+        by_key = places(self.path, stamp, LONGEST)
+        for place in (*by_key.get(b"", ()), *by_key.get(self._op, ())):
+            file.seek(place.start)
+            self._lines = place.number - 1
+            line = file.read(place.length) if place.whole else None
+            self._take(line, self._entries, self._problems)
+
     def _take(self, line: bytes | None, entries: list[Entry], problems: dict[int, str]) -> None:
         """Parse the next line into ``entries``, or add its error to ``problems``."""
         number = self._lines + 1
         if line is None:
             problems[number] = f"it is longer than {LONGEST} bytes"
-        elif line.strip() and self._op in line:
+        elif line.strip():
             try:
                 entry = from_line(line)
             except (ValueError, RecursionError) as error:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,6 +19,7 @@ from schedlang.runtime.locks import lock, unlock
 # seconds to wait for the lock; after that, writing each line in one call has to be enough
 PATIENCE = 5.0
 _CHUNK = 1 << 16
+_COMPUTATION = re.compile(rb'"op"\s*:\s*"([0-9a-f]{64})"')
 
 
 @contextmanager
@@ -94,3 +98,32 @@ def read_lines(file: BinaryIO, longest: int) -> Iterator[Line]:
         while not ended and (part := file.readline(_CHUNK)):
             length, ended = length + len(part), part.endswith(b"\n")
         yield Line(None, length, ended)
+
+
+@dataclass(frozen=True)
+class Place:
+    """The place of a line in the file; ``whole`` is false if it is too long to be read."""
+
+    number: int
+    start: int
+    length: int
+    whole: bool
+
+
+@lru_cache(maxsize=16)
+def places(path: Path, stamp: tuple[int, ...], longest: int) -> Mapping[bytes, list[Place]]:
+    """Return the places of the lines of each computation, by its key.
+
+    The key of lines over ``longest`` is empty. ``stamp`` tells a file from what it was before.
+    """
+    found: dict[bytes, list[Place]] = defaultdict(list)
+    start = 0
+    with open(path, "rb") as file:
+        for number, line in enumerate(read_lines(file, longest), 1):
+            place = Place(number, start, line.length, line.text is not None)
+            if line.text is None:
+                found[b""].append(place)
+            elif op := _COMPUTATION.search(line.text):
+                found[op[1]].append(place)
+            start += line.length
+    return dict(found)
