@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
+from dataclasses import replace
 from typing import Any
 
 from schedlang.compute.graph import placeholders, variables
@@ -51,10 +52,11 @@ def lower_state(
     """Return the loop nest of ``state`` for ``args``, by default for :func:`default_args`.
 
     If ``strict`` is false, inconsistencies of the schedule become notes instead of errors. Without
-    ``folds``, the storage of sliding windows keeps all rows, in the same order of statements.
+    ``folds``, the storage of sliding windows keeps all rows, in the same order of statements. A
+    state keeps its nests, so that another call with the same arguments does no work.
     """
     checked = default_args(state) if args is None else check_args(state, args)
-    tensors = [a for a in checked if isinstance(a, Tensor)]
+    tensors = {a for a in checked if isinstance(a, Tensor)}
     for stage in state.stages.values():
         argument = next((t for t in stage.outputs if t in tensors), None)
         if strict and stage.layout and argument is not None:
@@ -64,13 +66,50 @@ def lower_state(
                 "or "
                 "leave out transform_layout"
             )
+    key = (*checked, folds)
+    known = state.nests.get(key)
+    if known is None or (strict and any(isinstance(s, Note) for s in known.body.stmts)):
+        known = state.nests[key] = _lowered(state, checked, strict, folds)
+    return known if name is None else replace(known, name=name)
+
+
+def draft_problems(state: State) -> list[str]:
+    """Return the problems of ``state`` that its statements show before they have buffers."""
+    job, _, _ = _drafted(state, default_args(state), True)
+    return [problem.message for problem in job.problems]
+
+
+def _lowered(state: State, args: Sequence[Arg], strict: bool, folds: bool) -> Nest:
+    job, drafts, buffers = _drafted(state, args, folds)
+    if strict and job.problems:
+        raise LoweringError(job.problems[0].message)
+    body = resolve(drafts, dict(buffers), job.alias)
+    body = hoist(body)
+    job.problems.extend(not_whole(state, job.placement, buffers, body))
+    job.problems.extend(no_thread(state, body))
+    if strict and job.problems:
+        raise LoweringError(job.problems[0].message)
+    body = trim(split_edges(body))
+    notes = tuple(Note(p.message) for p in _distinct(job.problems))
+    body = Block((*notes, *body.stmts))
+    listed = tuple(buffers[a] if isinstance(a, Tensor) else a for a in args)
+    outputs = tuple(buffers[t] for t in buffers if t in state.defined)
+    scalars, implied = variables(state.outputs), sizes_of(args)
+    sizes = tuple(v for v in scalars if v in implied)
+    title = state.outputs[-1].op.name
+    names_taken = {b.name for b in buffers.values()} | {v.name for v in scalars}
+    return Nest(title, listed, outputs, body, sizes, loop_names(body, names_taken))
+
+
+def _drafted(
+    state: State, args: Sequence[Arg], folds: bool
+) -> tuple[Job, list[Any], dict[Tensor, Buffer]]:
+    """Return the statements of ``state``, which have no buffers yet, and those of ``args``."""
+    tensors = [a for a in args if isinstance(a, Tensor)]
     placement = place(state, tensors)
-    alias = _aliases(state)
-    scalars = variables(state.outputs)
-    variable = {v.name for v in scalars}
-    buffers = _buffers(checked, variable)
-    names_taken = {b.name for b in buffers.values()} | variable
-    names = _stage_names(state, names_taken)
+    variable = {v.name for v in variables(state.outputs)}
+    buffers = _buffers(args, variable)
+    names = _stage_names(state, {b.name for b in buffers.values()} | variable)
     ahead = frozenset(hint.tensor for s in state.stages.values() for hint in s.prefetches)
     clipped: set[Tensor] = set()
     while True:
@@ -79,7 +118,7 @@ def lower_state(
             state,
             placement,
             frozenset(tensors),
-            alias,
+            _aliases(state),
             names,
             ahead,
             problems,
@@ -88,26 +127,9 @@ def lower_state(
         )
         drafts = run(_roots(job))
         if job.clipped <= clipped:
-            break
+            return job, drafts, buffers
         # some tensors cannot be stored past their ends after all: lower again, with these clipped
         clipped = job.clipped
-    if strict and job.problems:
-        raise LoweringError(job.problems[0].message)
-    body = resolve(drafts, dict(buffers), alias)
-    body = hoist(body)
-    job.problems.extend(not_whole(state, placement, buffers, body))
-    job.problems.extend(no_thread(state, body))
-    if strict and job.problems:
-        raise LoweringError(job.problems[0].message)
-    body = trim(split_edges(body))
-    notes = tuple(Note(p.message) for p in _distinct(job.problems))
-    body = Block((*notes, *body.stmts))
-    listed = tuple(buffers[a] if isinstance(a, Tensor) else a for a in checked)
-    outputs = tuple(buffers[t] for t in tensors if t in state.defined)
-    implied = sizes_of(checked)
-    sizes = tuple(v for v in scalars if v in implied)
-    title = name or state.outputs[-1].op.name
-    return Nest(title, listed, outputs, body, sizes, loop_names(body, names_taken))
 
 
 def _stage_names(state: State, taken: set[str]) -> dict[str, str]:

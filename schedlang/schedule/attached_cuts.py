@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from schedlang.expr.nodes import Axis
-from schedlang.ir.nodes import Note
-from schedlang.lowering.lower import lower_state
+from schedlang.lowering.lower import draft_problems
 from schedlang.state.primitives.refusal import refuse
 from schedlang.state.primitives.table import PRIMITIVES
 from schedlang.state.relations import Split
@@ -45,5 +44,4 @@ def _flat(values: Iterable[Any]) -> Iterator[Any]:
 def _lost_cut(state: State, stage: Stage) -> str | None:
     """Return why a requested cut of ``stage`` is impossible, given the present attachments."""
     text = f"tail='cut') on stage {stage.name}:"
-    notes = (s.text for s in lower_state(state, strict=False).body.stmts if isinstance(s, Note))
-    return next((note for note in notes if text in note), None)
+    return next((problem for problem in draft_problems(state) if text in problem), None)

@@ -171,6 +171,11 @@ class State:
         """For each stage, the stages computed or stored at its loops."""
         return self.known_attachments or attachments_of(self.stages.values())
 
+    @cached_property
+    def nests(self) -> dict[Any, Any]:
+        """The loop nests that lowering made of this state, by what they depend on besides."""
+        return {}
+
     def attached(self, stage: Stage) -> list[Stage]:
         """Return the stages computed or stored at loops of ``stage``."""
         return [self.stages[name] for name in self.attachments[stage.name]]
