@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ from schedlang.autotune.report.remarks import hint, remark, why_untimed
 from schedlang.autotune.report.summary import summary
 from schedlang.autotune.search import name_of
 from schedlang.compute.work import needed_flops
-from schedlang.errors import SpillWarning, StrideWarning, TuningError
+from schedlang.errors import TuningError
 from schedlang.ir.html import nest_html
 from schedlang.markup.bundle import InNotebooks
 from schedlang.markup.elements import listing
@@ -63,12 +62,8 @@ class TuningResult(InNotebooks):
                 why = f"{why}\n  {COMPILED_ALONE}"
             raise TuningError(f"autotune({search.name}): {why}")
         schedule = Schedule.from_json(best.steps, list(task.outputs))
-        with warnings.catch_warnings():
-            # the schedule was measured: it is the best in spite of spills or strides
-            warnings.simplefilter("ignore", SpillWarning)
-            warnings.simplefilter("ignore", StrideWarning)
-            # a full disk must not lose the result
-            kernel = unwritten_kernel(schedule, None, task.target)
+        # a full disk must not lose the result
+        kernel = unwritten_kernel(schedule, None, task.target)
         facts = Facts(
             name=search.name, where=search.where, trials=tuple(search.trials),
             baseline=search.baseline, drawn=space.counts["drawn"],

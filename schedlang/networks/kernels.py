@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Union
 
 from schedlang.autotune.at_once.scheduler import MODEL, PLAIN, Choice, choose
 from schedlang.autotune.database import Database
-from schedlang.errors import SpillWarning, StrideWarning
 from schedlang.markup.progress import tell
 from schedlang.markup.text import printable
 from schedlang.networks.origins import GIVEN, Origin
@@ -126,12 +124,8 @@ def _kernel(
     else:
         cold, team = among.cold(first), among.team
         choice = choose(list(group.outputs), target, None, database, cold, team)
-    with warnings.catch_warnings():
-        # these are hints for whoever writes a schedule; the choice was made among others
-        warnings.simplefilter("ignore", SpillWarning)
-        warnings.simplefilter("ignore", StrideWarning)
-        args = [*group.inputs, *first.sizes, *group.outputs]
-        kernel = unwritten_kernel(choice.schedule, args, target, first.name)
+    args = [*group.inputs, *first.sizes, *group.outputs]
+    kernel = unwritten_kernel(choice.schedule, args, target, first.name)
     names = tuple(part.name for part in same)
     schedule = choice.schedule.copy()
     return PartKernel(names, choice.origin, choice.note, kernel, schedule, choice.place)

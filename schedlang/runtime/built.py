@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Optional
 
 import numpy as np
@@ -15,28 +17,57 @@ from schedlang.target import Target
 
 
 @dataclass(frozen=True)
-class Built:
-    """The data that a kernel is made from.
+class Printed:
+    """The file of a kernel.
 
     ``serial_text`` is the source without parallel loops, for a forked process. It is empty if there
     are none. ``numbers`` are the numbers in :attr:`Kernel.origins`. ``launches`` are the functions
-    with parallel loops as numba compiles them. ``compiler`` is one of the target's, empty for the
-    default one.
+    with parallel loops as numba compiles them.
+    """
+
+    text: str
+    serial_text: str = ""
+    numbers: tuple[Optional[int], ...] = ()
+    launches: tuple[Launch, ...] = ()
+
+
+@dataclass(frozen=True)
+class Built:
+    """The data that a kernel is made from; ``printing`` prints its file when it is needed.
+
+    ``compiler`` is one of the target's, empty for the default one.
     """
 
     signature: Signature
     target: Target
     entry: str
     public: str
-    text: str
     machine: MachineNest
-    serial_text: str = ""
+    printing: Callable[[], Printed]
     checked_by_size: bool = False
     unproven: tuple[str, ...] = ()
-    numbers: tuple[Optional[int], ...] = ()
     fastmath: bool = False
-    launches: tuple[Launch, ...] = ()
     compiler: str = ""
+
+    @cached_property
+    def printed(self) -> Printed:
+        return self.printing()
+
+    @property
+    def text(self) -> str:
+        return self.printed.text
+
+    @property
+    def serial_text(self) -> str:
+        return self.printed.serial_text
+
+    @property
+    def launches(self) -> tuple[Launch, ...]:
+        return self.printed.launches
+
+    def __getstate__(self) -> dict[str, Any]:
+        # what prints the file has the whole schedule
+        return {**vars(self), "printing": None, "printed": self.printed}
 
 
 def numba_types(signature: Signature) -> list[Any]:

@@ -71,7 +71,7 @@ class Levels(ABC):
         0     for i in range(8):
         1         store(B, i, load(A, i) * float32(2))
         """
-        return self._built.numbers
+        return self._built.printed.numbers
 
     @property
     def llvm(self) -> str:

@@ -153,9 +153,10 @@ def build(
     outputs = ", ".join(t.name for t in schedule.outputs)
     with working(f"sl.build of {outputs}", progress):
         tell("lowering")
-        kernel = unwritten_kernel(
-            schedule, args, where, name, fastmath, barriers, lineinfo, compiler
-        )
+        request = _request(schedule, args, where, name, fastmath, barriers, lineinfo, compiler)
+        for text, category in backend_of(where).warnings(request.nest, request.lowered, where):
+            warnings.warn(text, category, stacklevel=2)
+        kernel = backend_of(where).kernel(request)
         kernel.write()
     kernel.progress = progress
     compile_at(compile, [kernel.compile])
@@ -163,6 +164,16 @@ def build(
 
 
 def unwritten_kernel(
+    schedule: Schedule, args: Sequence[Any] | None, where: Target, name: str | None = None
+) -> Kernel:
+    """Return the kernel of :func:`build`; its source is printed and written when it is needed.
+
+    There are no hints for whoever writes a schedule: spills and strides.
+    """
+    return backend_of(where).kernel(_request(schedule, args, where, name))
+
+
+def _request(
     schedule: Schedule,
     args: Sequence[Any] | None,
     where: Target,
@@ -171,8 +182,7 @@ def unwritten_kernel(
     barriers: bool = True,
     lineinfo: bool = False,
     compiler: str = "",
-) -> Kernel:
-    """Return the kernel of :func:`build`; its source is written when a file is first needed."""
+) -> Request[Any]:
     if not isinstance(fastmath, bool):
         raise BuildError(
             f"fastmath={fastmath!r} is neither True nor False: True lets the compiler reassociate "
@@ -198,28 +208,24 @@ def unwritten_kernel(
         conditions = (*conditions, *(refused_sizes(nest, schedule.outputs) or ()))
     refused = (Refusals(f"kernel {public}", signature.given_sizes, conditions),) * bool(conditions)
     steps = schedule.as_python()
-    for text, category in backend.warnings(nest, lowered, where):
-        warnings.warn(text, category, stacklevel=3)
     unproven = proofs.open
     if lowered.loops is not nest:
         unproven = tuple(dict.fromkeys((*unproven, *report(lowered.loops).open)))
     for sentence in unproven:
         text = f"sl.build of {nest.name}: {sentence}; compare its result with sl.reference"
         warnings.warn(text, UnprovenWarning, stacklevel=3)
-    return backend.kernel(
-        Request(
-            schedule,
-            nest,
-            lowered,
-            where,
-            public,
-            options,
-            signature,
-            steps,
-            checked,
-            unproven,
-            refused,
-        )
+    return Request(
+        schedule,
+        nest,
+        lowered,
+        where,
+        public,
+        options,
+        signature,
+        steps,
+        checked,
+        unproven,
+        refused,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from schedlang.codegen.listing import Line, Listing
 from schedlang.codegen.network_file import NetworkFile, render_network, with_comments
@@ -20,7 +21,7 @@ from schedlang.ir.rewrite import deep
 from schedlang.machine.lower import machine_nest
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.passes.serial import serial
-from schedlang.runtime.built import Built
+from schedlang.runtime.built import Built, Printed
 from schedlang.runtime.kernel import Kernel
 from schedlang.target import Target
 from schedlang.targets.backend import Backend, L, Lowered, Options, Request
@@ -67,25 +68,25 @@ class PrintedBackend(Backend[L]):
 
     def kernel(self, request: Request[L]) -> Kernel:
         machine = self.machine(request)
-        parallel = any(f.parallel for f in machine.functions)
-        serial_text = self.printed(request, serial(machine)).text if parallel else ""
-        listing = self.printed(request, machine)
         built = Built(
             request.signature,
             request.target,
             machine.entry.name,
             request.public,
-            listing.text,
             machine,
-            serial_text,
+            partial(self._printed, request, machine),
             request.checked_by_size,
             request.unproven,
-            listing.numbers,
             request.options.fastmath,
-            listing.launches,
             request.options.compiler,
         )
         return self.wrapped(request, built)
+
+    def _printed(self, request: Request[L], machine: MachineNest) -> Printed:
+        parallel = any(f.parallel for f in machine.functions)
+        serial_text = self.printed(request, serial(machine)).text if parallel else ""
+        listing = self.printed(request, machine)
+        return Printed(listing.text, serial_text, listing.numbers, listing.launches)
 
 
 class LoopBackend(PrintedBackend[Lowered]):

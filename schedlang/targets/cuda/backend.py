@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from schedlang.diagnostics.spills import gpu_spills
 from schedlang.errors import SpillWarning
 from schedlang.ir.nest import Nest
-from schedlang.runtime.built import Built
+from schedlang.runtime.built import Built, Printed
 from schedlang.runtime.gpu import CudaKernel
 from schedlang.target import Target
 from schedlang.target_kinds import KINDS
@@ -33,12 +33,10 @@ class CudaBackend(GpuBackend):
             request.target,
             "launch",
             request.public,
-            file.text,
             file.source.machine,
-            "",
+            lambda: Printed(file.text, numbers=file.listing.numbers),
             request.checked_by_size,
             request.unproven,
-            file.listing.numbers,
             request.options.fastmath,
         )
         return CudaKernel(built, request.schedule.copy(), request.nest, file)
