@@ -8,7 +8,7 @@ of bounds.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Union
 
@@ -173,23 +173,29 @@ class Lin:
     def __repr__(self) -> str:
         return str(to_expr(self))
 
-    def substitute(self, values: dict[Axis | Var, Lin]) -> Lin:
+    def substitute(self, values: Mapping[Axis | Var, Lin]) -> Lin:
         """Return this polynomial with leaves replaced; its atoms are not simplified."""
         if not values or not self.depends_on(values):
             return self
-        total = ZERO
+        terms: dict[Product, int] = {}
         for product, coef in self.terms.items():
-            if involves(product, values):
-                term = Lin.of(coef)
+            if len(product) == 1 and isinstance(product[0], (Axis, Var)):
+                value = values.get(product[0])
+                if value is None:
+                    add_term(terms, product, coef)
+                else:
+                    add_terms(terms, value, coef)
+            elif involves(product, values):
+                factor = Lin.of(coef)
                 for atom in product:
-                    term = term * _substitute_atom(atom, values)
+                    factor = factor * _substitute_atom(atom, values)
+                add_terms(terms, factor, 1)
             else:
-                term = Lin({product: coef})
-            total = total + term
-        return total
+                add_term(terms, product, coef)
+        return Lin(terms)
 
 
-def _substitute_atom(atom: Atom, values: dict[Axis | Var, Lin]) -> Lin:
+def _substitute_atom(atom: Atom, values: Mapping[Axis | Var, Lin]) -> Lin:
     if isinstance(atom, (Axis, Var)):
         return values.get(atom) or Lin.of(atom) if atom not in values else values[atom]
     if isinstance(atom, Div):

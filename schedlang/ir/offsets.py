@@ -11,6 +11,7 @@ from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
 from schedlang.index.digits import step
 from schedlang.index.linear import Lin, Opaque
+from schedlang.index.polynomial import quick
 from schedlang.index.simplify import has_mod, merge_div_mod, to_lin
 from schedlang.ir.nodes import Buffer, Load
 
@@ -38,9 +39,27 @@ def strides(buffer: Buffer) -> tuple[Lin, ...]:
 
 def flat(buffer: Buffer, indices: Sequence[Expr], values: Mapping[Any, Lin] | None = None) -> Lin:
     """Return the offset of ``buffer[indices]``, with axes replaced by their ``values``."""
+    plain = sum_of_axes(buffer, tuple(indices))
+    if plain is not None:
+        return plain.substitute(values or {})
     total = Lin.of(buffer.part)
     for index, stride in zip(indices, strides(buffer)):
         total = total + to_lin(index, values or {}) * stride
+    return total
+
+
+@lru_cache(maxsize=4096)
+def sum_of_axes(buffer: Buffer, indices: tuple[Expr, ...]) -> Lin | None:
+    """Return the offset of ``buffer[indices]`` if it is a sum of multiples of axes and sizes.
+
+    Most are, and such a sum has no other form after values replace its axes.
+    """
+    total = Lin.of(buffer.part)
+    for index, stride in zip(indices, strides(buffer)):
+        lin = quick(index)
+        if lin is None or stride.const is None or any(len(product) > 1 for product in lin.terms):
+            return None
+        total = total + lin * stride
     return total
 
 
@@ -51,7 +70,7 @@ def offset_of(buffer: Buffer, indices: tuple[Expr, ...], values: Mapping[Any, Li
         # merge quotients and remainders before the values of unrolled axes make them differ
         joined = merge_div_mod(flat(buffer, indices))
         if not has_mod(joined):
-            return joined.substitute(dict(values))
+            return joined.substitute(values)
     return offset
 
 

@@ -27,7 +27,7 @@ from schedlang.ir.nodes import (
     Strips,
     block_of,
     expressions,
-    walk,
+    held_statements,
     with_fields,
     with_held,
 )
@@ -42,11 +42,13 @@ NOTHING = Block()
 class _Place:
     """The values of axes in this copy, the ranges and facts around, and the lanes around.
 
-    ``leads`` says that the first lane passes each mask around.
+    ``leads`` says that the first lane passes each mask around. ``conditional`` says of statements,
+    by ``id``, whether they hold conditions: copies hold one body.
     """
 
     values: Mapping[Axis | Var, Lin]
     known: Ranges
+    conditional: dict[int, bool]
     lanes: Lanes | None = None
     leads: bool = True
 
@@ -56,13 +58,19 @@ def settle_conditions(body: Block, job: LoopJob) -> Block:
 
     A guard that differs between lanes becomes a :class:`Masked`.
     """
-    if not any(_is_conditional(stmt) for stmt, _ in walk(body)):
-        return body
-    return block_of(_settle(body, _Place(job.values, job.known)))
+    return block_of(_settle(body, _Place(job.values, job.known, {})))
 
 
-def _is_conditional(stmt: Stmt) -> bool:
-    return isinstance(stmt, If) or _has_choices(expressions(stmt))
+def _is_conditional(stmt: Stmt, known: dict[int, bool]) -> bool:
+    """Return whether ``stmt`` is or holds a guard or a choice."""
+    answer = known.get(id(stmt))
+    if answer is None:
+        answer = known[id(stmt)] = (
+            isinstance(stmt, If)
+            or _has_choices(expressions(stmt))
+            or any([_is_conditional(inner, known) for inner in held_statements(stmt)])
+        )
+    return answer
 
 
 def _has_choices(roots: Iterable[Expr]) -> bool:
@@ -73,6 +81,8 @@ def _has_choices(roots: Iterable[Expr]) -> bool:
 
 
 def _settle(stmt: Stmt, place: _Place) -> Stmt:
+    if not _is_conditional(stmt, place.conditional):
+        return stmt
     if isinstance(stmt, If):
         return _guard(stmt, place)
     if not stmt.HELD:

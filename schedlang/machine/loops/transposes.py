@@ -26,7 +26,7 @@ from schedlang.ir.nodes import (
     with_fields,
     with_held,
 )
-from schedlang.ir.offsets import CLOSE, lane_step, offset_of
+from schedlang.ir.offsets import CLOSE, lane_step, offset_of, sum_of_axes
 from schedlang.machine.loops.job import LoopJob
 from schedlang.machine.loops.strips import buffers_of
 
@@ -49,6 +49,8 @@ def _transposed(stmt: Stmt, values: Values) -> Stmt:
         values = {**values, stmt.axis: Lin.of(stmt.at)}
     if not isinstance(stmt, Copies) or not stmt.share:
         return with_held(stmt, lambda inner: _transposed(inner, values))
+    if not any(_may_be_column(load, place) for load, place in _loads(stmt, _Place(values), set())):
+        return stmt
     stored = {b for s, _ in walk(stmt) for b in buffers_of(s)}
     read: dict[Columns, set[int]] = defaultdict(set)
     for load, place in _loads(stmt, _Place(values)):
@@ -68,8 +70,13 @@ class _Place:
     lanes: Lanes | None = None
 
 
-def _loads(stmt: Stmt, place: _Place) -> Iterator[tuple[Load, _Place]]:
-    """Yield each load that copies make in every lane, under no lazy choice, with its place."""
+def _loads(
+    stmt: Stmt, place: _Place, seen: set[int] | None = None
+) -> Iterator[tuple[Load, _Place]]:
+    """Yield each load that copies make in every lane, under no lazy choice, with its place.
+
+    With ``seen``, the first copy counts for all that hold the same body; their ids are added.
+    """
     if isinstance(stmt, Store):
         yield from ((node, place) for node in eager(stmt.values) if isinstance(node, Load))
         return
@@ -79,11 +86,23 @@ def _loads(stmt: Stmt, place: _Place) -> Iterator[tuple[Load, _Place]]:
         axis = stmt.copies[0].axis
         place = replace(place, extents={**place.extents, axis: len(stmt.copies)})
     elif isinstance(stmt, Copy):
+        if seen is not None and id(stmt.body) in seen:
+            return
+        if seen is not None:
+            seen.add(id(stmt.body))
         place = replace(place, values={**place.values, stmt.axis: Lin.of(stmt.at)})
     elif isinstance(stmt, Lanes):
         place = replace(place, lanes=stmt)
     for inner in held_statements(stmt):
-        yield from _loads(inner, place)
+        yield from _loads(inner, place, seen)
+
+
+def _may_be_column(load: Load, place: _Place) -> bool:
+    """Return whether a copy may read a column of a block, as far as one copy tells."""
+    plain, lanes = sum_of_axes(load.buffer, load.indices), place.lanes
+    if lanes is None or plain is None:
+        return lanes is not None
+    return any(_strides_fit(plain, axis, lanes) for axis in place.extents)
 
 
 def columns_of(
@@ -96,7 +115,10 @@ def columns_of(
     if lanes is None or lanes.start.const is None:
         # each copy has a loop over vectors of its own, so the copies cannot share a block
         return
+    plain = sum_of_axes(load.buffer, load.indices)
     for axis, extent in extents.items():
+        if plain is not None and not _strides_fit(plain, axis, lanes):
+            continue
         others = {a: v for a, v in values.items() if a is not axis}
         offset = offset_of(load.buffer, load.indices, others)
         step, at = lane_step(offset, lanes.axis), values[axis].const
@@ -107,3 +129,12 @@ def columns_of(
         if count >= FEWEST:
             first = offset.substitute({axis: Lin.of(start), lanes.axis: lanes.start})
             yield Columns(load.buffer, first, step, count, lanes.count, axis), at - start
+
+
+def _strides_fit(offset: Lin, axis: Axis, lanes: Lanes) -> bool:
+    """Return whether the lanes of a sum of axes are far apart, and its copies adjacent.
+
+    The values of other axes are constant, and change neither.
+    """
+    terms = offset.terms
+    return terms.get((axis,)) == 1 and abs(terms.get((lanes.axis,), 0)) > CLOSE
