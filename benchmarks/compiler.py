@@ -2,7 +2,8 @@
 
     python -m benchmarks.compiler [--only PATTERN] [--json FILE]
 
-Some rows time the first compilation of a kernel, and some its calls. The others compile none.
+Some rows time the first compilation of a kernel, and some its calls. The others compile none; of
+these, ``net.kernels`` schedules and lowers the parts of whole networks.
 Chains of 10, 100 and 1000 stages show how the time grows with the stages: ``per stage`` should not
 grow.
 """
@@ -26,7 +27,9 @@ import numba
 import numpy as np
 
 import schedlang as sl
-from benchmarks.harness import Case, Column, Row, main
+from benchmarks.harness import Case, Column, Row, Unavailable, main
+from benchmarks.peers.networks import OURS
+from benchmarks.works import NETWORKS, Work
 from schedlang.codegen.numba_cpu import source_of
 from schedlang.codegen.numba_file import HELPERS, render
 from schedlang.compute.tensor import Tensor
@@ -337,11 +340,37 @@ def _compilations() -> Iterator[Case]:
             yield Case(f"compile {work}", name, partial(_same, partial(seconds, make, alone)))
 
 
+def _networks() -> Iterator[Case]:
+    """Yield the time from an imported network to the scheduled, lowered kernels of its parts."""
+
+    def prepare(work: Work) -> Callable[[], float]:
+        if missing := OURS.missing():
+            raise Unavailable(missing)
+        import torch
+
+        from benchmarks.peers import network_models
+        from schedlang.frontend import from_torch
+
+        x = torch.from_numpy(work.arrays()["x"])
+        imported = from_torch(network_models.module(work), (x,))
+
+        def kernels() -> float:
+            network = sl.network(imported)
+            assert network.partition
+            return _timed(lambda: network.kernels)
+
+        return kernels
+
+    for work in NETWORKS:
+        yield Case(work.name, "net.kernels", partial(prepare, work))
+
+
 def cases() -> Iterator[Case]:
     yield from _imports()
     yield from _torch_imports()
     yield from _calls()
     yield from _compilations()
+    yield from _networks()
     yield from _parts(lambda: scheduled_matmul(matmul()), "matmul", 0.020)
     yield from _parts(lambda: scheduled_pipeline(pipeline()), "20-stage image pipeline", 0.150)
     for how in ("at root", "inlined", "at the last", "at the next"):
