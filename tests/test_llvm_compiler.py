@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from llvmlite import ir
+from numba.core.codegen import JITCPUCodegen
 
 import schedlang as sl
 from benchmarks import schedules, works
@@ -25,7 +26,7 @@ from schedlang.machine.verify import verify_machine
 from schedlang.networks.data import from_data, to_data
 from schedlang.networks.module import NetworkModule
 from schedlang.runtime.llvm import compiled as compiling
-from schedlang.runtime.llvm import dialect, library
+from schedlang.runtime.llvm import dialect, passes
 from schedlang.runtime.llvm.compiled import compiled
 from schedlang.runtime.llvm.library import Subject
 from schedlang.runtime.llvm.values import ValuePrinter
@@ -289,6 +290,25 @@ def test_the_code_before_and_after_the_passes() -> None:
         assert re.search(r"; \d+: .*vstore\(C, ", part) and "!dbg" not in part
 
 
+@pytest.mark.parametrize("lanes, level", [(True, 2), (False, 3)])
+def test_plain_loops_have_more_passes(
+    lanes: bool, level: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    levels = []
+    manager = JITCPUCodegen._module_pass_manager
+
+    def noted(self: Any, **options: Any) -> Any:
+        levels.append(options["opt"])
+        return manager(self, **options)
+
+    monkeypatch.setattr(JITCPUCodegen, "_module_pass_manager", noted)
+    A = sl.placeholder((96,), "float32", name="A")
+    C = sl.compute((96,), lambda i: A[i] * 11 + lanes, name="C")
+    f = sl.build(vectorized(C) if lanes else sl.schedule(C), compiler="llvm")
+    assert ("<8 x float>" in f.llvm.partition("; after")[0]) == lanes
+    assert levels == [level]
+
+
 def test_profiles_are_those_of_the_kernel() -> None:
     s, _ = scanned(8, 64)
     profile = sl.build(s, compiler="llvm").profile(np.ones((8, 64), "float32"), repeat=1)
@@ -401,7 +421,7 @@ def test_what_llvm_cannot_generate_is_named(
         raise RuntimeError("Cannot select: intrinsic %llvm.strange")
 
     monkeypatch.setenv("SCHEDLANG_CACHE", str(tmp_path))
-    monkeypatch.setattr(library, "optimize", fails)
+    monkeypatch.setattr(passes, "optimize", fails)
     A = sl.placeholder((16,), "float32", name="A")
     f = sl.build(sl.schedule(sl.compute((16,), lambda i: A[i] * 9, name="C")), compiler="llvm")
     why = r"kernel C_kernel: LLVM does not compile it \(Cannot select: .*\n.* which is in .*\.ll"

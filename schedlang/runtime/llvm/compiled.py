@@ -108,7 +108,7 @@ def _printers_key() -> str:
     """Return a hash of what writes LLVM's code."""
     folder = Path(__file__).parent
     texts = [path.read_bytes() for path in sorted(folder.glob("*.py"))]
-    texts += [(folder.parent / f"numba_{name}.py").read_bytes() for name in ("parallel", "team")]
+    texts += [(folder.parent / f"numba_{name}.py").read_bytes() for name in ADAPTERS]
     return hashlib.sha256(b"".join(texts)).hexdigest()
 
 

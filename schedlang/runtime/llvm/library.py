@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schedlang.runtime.llvm.passes import optimize
 from schedlang.runtime.numba_internals import JITCodeLibrary
 
 if TYPE_CHECKING:
@@ -30,7 +29,12 @@ class Subject:
 
 
 class Library(JITCodeLibrary):
-    """The code of one kernel, which is optimized once, or was before."""
+    """The code of one kernel, which is optimized once, or was before.
+
+    ``level`` is the level of the passes.
+    """
+
+    level = 3
 
     def __init__(self, codegen: Any, name: str) -> None:
         super().__init__(codegen, name)
@@ -56,4 +60,7 @@ class Library(JITCodeLibrary):
         ll_module.data_layout = self._codegen._data_layout
 
     def _optimize_final_module(self) -> None:
-        optimize(self._codegen, self._final_module)
+        # a process that loads a kernel imports no machine nest
+        from schedlang.runtime.llvm.passes import optimize
+
+        optimize(self._codegen, self._final_module, self.level)

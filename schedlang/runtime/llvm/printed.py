@@ -11,6 +11,7 @@ from schedlang.runtime.llvm.failures import check_code, explained
 from schedlang.runtime.llvm.functions import finish, print_functions
 from schedlang.runtime.llvm.library import Library, Subject
 from schedlang.runtime.llvm.lines import FileLines, Lines, first_lines
+from schedlang.runtime.llvm.passes import level_of
 from schedlang.runtime.llvm.symbols import symbol_of
 from schedlang.runtime.numba_code import Code
 from schedlang.runtime.numba_internals import cpu_context, global_compiler_lock, linking_to
@@ -44,6 +45,7 @@ def print_module(
 ) -> None:
     """Print the functions of ``nest`` to ``library``, with the function ``called`` for Python."""
     module = library.create_ir_module(subject.name)
+    library.level = level_of(nest)
     with linking_to(library):
         entry = print_functions(nest, module, prefix, Lines())
     finish(module, subject.fastmath)
@@ -56,6 +58,7 @@ def code_of(subject: Subject, text: str) -> Code:
     nest = subject.nest()
     with global_compiler_lock, explained(nest, subject.path, subject.fastmath):
         library = _Listed(cpu_context().codegen(), subject.name)
+        library.level = level_of(nest)
         module = library.create_ir_module(subject.name)
         lines = FileLines(module, subject.path, first_lines(text))
         with linking_to(library):
