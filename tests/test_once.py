@@ -10,6 +10,7 @@ import pytest
 import schedlang as sl
 from schedlang import topi
 from schedlang.codegen import numba_file
+from schedlang.compute.graph import variables
 from schedlang.errors import LoweringError, SpillWarning
 from schedlang.lowering.lower import lower_state
 from schedlang.targets import loops
@@ -32,6 +33,16 @@ def test_a_state_is_lowered_once_for_the_same_arguments() -> None:
     assert [b.name for b in sl.lower(s, [B, A, C], name="other").args] == ["B", "A", "C"]
     s[C].split(C.op.axis[0], 8)
     assert "i.outer" in str(lower_state(s.state)) and "i.outer" not in str(nest)
+
+
+def test_the_expressions_of_an_operation_are_searched_for_sizes_once() -> None:
+    n, alpha = sl.var("n"), sl.var("alpha", dtype="float32")
+    A = sl.placeholder((n, 8), name="A")
+    B = sl.compute((n,), lambda i: A[i, 0] * alpha, name="B")
+    assert variables([B]) == [n, alpha] and B.op.variables is B.op.variables
+    # the result is the caller's own
+    variables([B]).clear()
+    assert variables([B]) == [n, alpha]
 
 
 def test_a_strict_caller_gets_no_nest_with_notes() -> None:

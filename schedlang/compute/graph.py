@@ -69,12 +69,11 @@ def variables(outputs: Sequence[Tensor]) -> list[Var]:
     """Return the sizes and scalars that the computation uses, in order of first appearance."""
     used: dict[Var, None] = {}
     for op in operations(outputs):
-        roots: list[Expr] = [e for e in _extents(op) if isinstance(e, Expr)]
         if isinstance(op, ComputeOp):
-            roots += op.roots
-        for node in postorder(roots):
-            if isinstance(node, Var):
-                used.setdefault(node)
+            used.update(dict.fromkeys(op.variables))
+            continue
+        ends = postorder(e for e in _extents(op) if isinstance(e, Expr))
+        used.update(dict.fromkeys(node for node in ends if isinstance(node, Var)))
     return list(used)
 
 

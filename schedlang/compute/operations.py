@@ -11,7 +11,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from schedlang.compute.read import reads
-from schedlang.expr.nodes import Axis, Expr
+from schedlang.expr.nodes import Axis, Expr, Var
+from schedlang.expr.visit import postorder
 
 if TYPE_CHECKING:
     from schedlang.compute.reducer import Reducer
@@ -64,6 +65,13 @@ class ComputeOp:
         """The expressions that the operation evaluates: updates, ``where``, ``init``."""
         extra = (self.where,) if self.where is not None else ()
         return (*self.updates, *extra, *(self.init or ()))
+
+    @cached_property
+    def variables(self) -> tuple[Var, ...]:
+        """The sizes and scalars in its extents and expressions, in order of first appearance."""
+        ends = [e for a in (*self.axis, *self.reduce_axis) for e in (a.lo, a.extent)]
+        nodes = postorder([*(e for e in ends if isinstance(e, Expr)), *self.roots])
+        return tuple(dict.fromkeys(node for node in nodes if isinstance(node, Var)))
 
     @property
     def updates(self) -> tuple[Expr, ...]:

@@ -48,7 +48,7 @@ def flat(buffer: Buffer, indices: Sequence[Expr], values: Mapping[Any, Lin] | No
     return total
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def sum_of_axes(buffer: Buffer, indices: tuple[Expr, ...]) -> Lin | None:
     """Return the offset of ``buffer[indices]`` if it is a sum of multiples of axes and sizes.
 

@@ -16,6 +16,7 @@ from schedlang.machine.select.builder import Builder
 from schedlang.machine.select.context import Context, Group
 from schedlang.machine.select.expressions import Evaluation, is_exact
 from schedlang.machine.select.sums import Sum
+from schedlang.machine.select.uses import Uses, uses_in
 from schedlang.machine.text import Printer, is_short
 
 # nested operations of an index that is translated by recursion
@@ -49,6 +50,8 @@ class Evaluator(Builder):
         self._regs: dict[Axis | Var, Reg] = {}
         # offsets by the objects that they depend on, which are kept so that their ids stay theirs
         self._offsets: dict[tuple[int, int, int], tuple[Lin, object, object]] = {}
+        # by the expression, which copies evaluate several times
+        self._uses: dict[Expr, Uses] = {}
 
     def reg(self, scalar: Axis | Var) -> Reg:
         """Return the register of a loop's index, a size or a scalar argument."""
@@ -70,6 +73,13 @@ class Evaluator(Builder):
         if len(roots) == 1 or all(isinstance(root, Const) for root in roots):
             return tuple(self.value(root, context) for root in roots)
         return Evaluation(self, context).run_together(roots)
+
+    def uses_in(self, root: Expr) -> Uses:
+        """Return the uses in an expression of which nothing is evaluated yet."""
+        known = self._uses.get(root)
+        if known is None:
+            known = self._uses[root] = uses_in(root)
+        return known
 
     def _index(self, node: Expr, context: Context, depth: int) -> Value | None:
         """Return index arithmetic without the walk of :class:`Evaluation`.

@@ -14,7 +14,7 @@ from schedlang.expr import dtypes
 from schedlang.expr.bfloat import convert_values
 from schedlang.expr.choices import DEEPEST_CHOICES, in_parts
 from schedlang.expr.functions import FUNCTIONS
-from schedlang.expr.lazy import is_both, is_choice, regions_of
+from schedlang.expr.lazy import is_both, regions_of
 from schedlang.expr.nodes import Axis, Binary, Call, Const, Expr, Select, Unary, Var
 from schedlang.expr.nodes import Cast as CastExpr
 from schedlang.expr.operators import ON_INDICES
@@ -46,6 +46,7 @@ from schedlang.machine.nodes import (
 from schedlang.machine.select.context import Context
 from schedlang.machine.select.loads import load
 from schedlang.machine.select.transposes import column
+from schedlang.machine.select.uses import uses_in
 from schedlang.machine.select.values import Values
 from schedlang.machine.text import CALLED
 from schedlang.machine.walks import wide
@@ -75,19 +76,15 @@ class Evaluation:
     ) -> None:
         self.owner = owner
         self.context = context
-        self.uses: dict[int, int] = {}
+        self.uses: Mapping[int, int] = {}
         self.done: dict[int, Value] = dict(known or {})
         self.hoisted: dict[int, list[Expr]] = {}
         self.repeated: dict[tuple[Buffer, Lin], Value | None] = {}
         self.offsets: dict[int, Lin] = {}
 
     def run(self, root: Expr) -> Value:
-        loads = choices = 0
-        for node in postorder([root], self.done):
-            loads += isinstance(node, LoadExpr)
-            choices += is_choice(node)
-            for child in node.children:
-                self.uses[id(child)] = self.uses.get(id(child), 0) + 1
+        uses = uses_in(root, self.done) if self.done else self.owner.uses_in(root)
+        loads, choices, self.uses = uses
         if choices > 1:
             regions = regions_of(root, self.done)
             if choices > DEEPEST_CHOICES or regions.shared:

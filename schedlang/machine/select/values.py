@@ -11,6 +11,7 @@ from schedlang.index.linear import Lin
 from schedlang.ir.nodes import Buffer
 from schedlang.machine.nodes import INDEX, Array, Reg, Stmt, Type, Value
 from schedlang.machine.select.context import Context
+from schedlang.machine.select.uses import Uses
 
 
 class Values(Protocol):
@@ -51,6 +52,9 @@ class Values(Protocol):
 
     def value(self, root: Expr, context: Context) -> Value:
         """Return the value of ``root``, after statements for what it uses twice."""
+
+    def uses_in(self, root: Expr) -> Uses:
+        """Return the uses in an expression of which nothing is evaluated yet."""
 
     def offset(self, buffer: Buffer, indices: tuple[Expr, ...], context: Context) -> Lin:
         """Return the flat element offset of ``buffer[indices]``."""
