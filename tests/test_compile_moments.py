@@ -289,6 +289,26 @@ print("end")
 """) == ["end"]
 
 
+def test_threads_that_compile_the_first_kernels_of_a_process() -> None:
+    lines = run("""
+kernels = [
+    doubled(f"kernel_{k}", compile="background", compiler=("llvm", "numba")[k % 2])
+    for k in range(6)
+]
+results = []
+def call(k):
+    results.append((k, kernels[k](np.ones(4, "float32")).tolist()))
+threads = [threading.Thread(target=call, args=(k,)) for k in range(6)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+for k, result in sorted(results):
+    print(k, result)
+""")
+    assert lines == [f"{k} [2.0, 2.0, 2.0, 2.0]" for k in range(6)]
+
+
 @needs_fork
 def test_a_fork_waits_for_the_step_that_runs_and_the_child_compiles_itself() -> None:
     lines = run("""
@@ -305,6 +325,25 @@ assert os.waitpid(child, 0)[1] == 0
 print("parent", f(np.ones(4, "float32")).tolist())
 """)
     assert lines == ["slow", *["child [2.0, 2.0, 2.0, 2.0]"] * 2, "parent [2.0, 2.0, 2.0, 2.0]"]
+
+
+@needs_fork
+def test_a_fork_waits_for_a_step_that_needs_what_other_hooks_lock() -> None:
+    # before the fork, logging takes a lock that the import needs
+    lines = run("""
+def step():
+    began.set()
+    time.sleep(0.2)
+    import logging
+    logging.getLogger("numba.core")
+    print("step", flush=True)
+compile_at("background", [step])
+began.wait()
+if os.fork() == 0:
+    os._exit(0)
+print(os.wait()[1])
+""")
+    assert lines == ["step", "0"]
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import lru_cache
 from importlib import import_module
 from time import sleep
 from typing import Any
@@ -37,8 +38,9 @@ PAUSE = 0.01
 _jobs: deque[Iterable[Step]] = deque()
 _lock = threading.Lock()
 _thread: threading.Thread | None = None
-# held during a step
-_turn = threading.RLock()
+# held during a step, and whether no fork waits for its end
+_turn, _no_fork = threading.RLock(), threading.Event()
+_no_fork.set()
 _ended = False
 
 
@@ -66,10 +68,7 @@ def compile_at(moment: str, job: Iterable[Step]) -> None:
 
 def _start(job: Iterable[Step]) -> None:
     global _thread
-    # These have hooks around a fork. The thread imports numba, and with it these: if that happened
-    # while a fork waits, Python would run only the second half of the hooks.
-    import_module("logging")
-    import_module("concurrent.futures.thread")
+    _watch_forks()
     with _lock:
         _jobs.append(job)
         if _thread is None and not _ended:
@@ -94,6 +93,7 @@ def _work() -> None:
 
 def _take(step: Step) -> None:
     while True:
+        _no_fork.wait()
         with _turn:
             if _ended or step() is not False:
                 return
@@ -110,15 +110,38 @@ def _end() -> None:
 
 def _after_fork() -> None:
     """Forget the thread, which a child process lacks; calls compile what it had to do."""
-    global _lock, _thread, _turn
+    global _lock, _no_fork, _thread, _turn
     _lock, _turn, _thread = threading.Lock(), threading.RLock(), None
+    _no_fork = threading.Event()
+    _no_fork.set()
     _jobs.clear()
 
 
+def _before_fork() -> None:
+    _no_fork.clear()
+    _turn.acquire()
+
+
+def _after_fork_in_parent() -> None:
+    _turn.release()
+    _no_fork.set()
+
+
+@lru_cache(maxsize=1)
+def _watch_forks() -> None:
+    """Let forks wait for the end of a turn.
+
+    These modules take locks before a fork, which numba needs, whose import has them. Hooks before a
+    fork run the last registered first: this one waits while those locks are still free.
+    """
+    import_module("logging")
+    import_module("concurrent.futures.thread")
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(
+            before=_before_fork,
+            after_in_parent=_after_fork_in_parent,
+            after_in_child=_after_fork,
+        )
+
+
 atexit.register(_end)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=lambda: _turn.acquire(),
-        after_in_parent=lambda: _turn.release(),
-        after_in_child=_after_fork,
-    )

@@ -12,6 +12,7 @@ from schedlang.machine.nest import MachineNest
 from schedlang.runtime import files, thread_safety
 from schedlang.runtime.built import Built
 from schedlang.runtime.numba_code import Code
+from schedlang.runtime.numba_threads import import_numba
 from schedlang.runtime.parameters import Signature
 from schedlang.runtime.perf_map import Code as MachineCode
 from schedlang.runtime.runners import ByNumba, Emitted
@@ -39,6 +40,7 @@ class ByLlvm(ByNumba):
         behind: Sequence[str],
         machine: Callable[[], MachineNest],
     ) -> Any:
+        import_numba()
         from schedlang.runtime.llvm.library import Subject
         from schedlang.runtime.llvm.unprintable import Unprintable
 

@@ -4,9 +4,24 @@ from __future__ import annotations
 
 import importlib
 import sys
+import threading
 
 # the module of numba's threads, which is imported by the first parallel loop
 _PARALLEL = "numba.np.ufunc.parallel"
+
+
+# held while numba is imported
+_IMPORTING = threading.RLock()
+
+
+def import_numba() -> None:
+    """Import numba, whole, in one thread.
+
+    Its modules import each other in circles. Two threads that begin at different ones of them would
+    each see modules that the other has half imported.
+    """
+    with _IMPORTING:
+        importlib.import_module("numba.np.ufunc.parallel")
 
 
 def running_layer() -> str:

@@ -26,6 +26,7 @@ from schedlang.codegen.numba_cuda import KernelForm
 from schedlang.errors import BuildError, MissingExtraError, explain, missing_extra
 from schedlang.markup.progress import tell
 from schedlang.runtime.machine_code import Assembled, code_key, keep_code, kept_code
+from schedlang.runtime.numba_threads import import_numba
 from schedlang.runtime.one_process import one_process
 from schedlang.target import Device
 
@@ -70,6 +71,7 @@ def driver() -> Any:
         raise MissingExtraError(
             f'{missing}\n  To run it on the CPU, build it for target="cuda-emulator".'
         )
+    import_numba()
     from numba import cuda
 
     return cuda

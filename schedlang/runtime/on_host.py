@@ -112,8 +112,7 @@ class OnHost(ABC):
 
     def _starter(self) -> Callable[..., None]:
         """Return the callable that the first call starts; :meth:`_callable` is for later ones."""
-        with self._working("compiling"):
-            start = self._callable()
+        start = self._callable()
         if not self._runner.compiles_in_call():
             return start
 

@@ -16,6 +16,7 @@ from schedlang.codegen.listing import Launch, Listing
 from schedlang.machine.nest import MachineNest
 from schedlang.runtime import files, thread_safety
 from schedlang.runtime.built import Built, numba_types
+from schedlang.runtime.numba_threads import import_numba
 from schedlang.runtime.parameters import Signature
 from schedlang.runtime.perf_map import Code as MachineCode
 from schedlang.runtime.perf_map import codes_of
@@ -138,6 +139,8 @@ class ByNumba(Runner):
         behind: Sequence[str],
         machine: Callable[[], MachineNest],
     ) -> Any:
+        if self.compiled:
+            import_numba()
         module = files.load_kernel(path, file.entry, called, file.launches)
         return getattr(module, file.entry)
 

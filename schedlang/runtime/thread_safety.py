@@ -10,7 +10,7 @@ from typing import Protocol
 from weakref import WeakSet
 
 from schedlang.errors import ForkWarning
-from schedlang.runtime.numba_threads import has_layer, running_layer, runs_gnu_openmp
+from schedlang.runtime.numba_threads import has_layer, import_numba, running_layer, runs_gnu_openmp
 
 _LAYERS = {"tbb": "tbbpool", "omp": "omppool"}
 # one lock for all kernels: no two of them may launch at once
@@ -44,6 +44,7 @@ def guard() -> threading.Lock | None:
 
     numba's ``workqueue`` layer ends the process on concurrent launches; OpenMP and TBB do not.
     """
+    import_numba()
     from numba import config
 
     layer = str(config.THREADING_LAYER).lower()
