@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import subprocess
 import sys
-import tempfile
 import threading
 import tracemalloc
 import weakref
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,6 @@ from schedlang.errors import BuildError, CacheWarning, NetworkError, TuningError
 from schedlang.networks import cache, weights
 from schedlang.networks.call import weight_in
 from schedlang.networks.network import Network
-from schedlang.runtime import cache_files
 from schedlang.runtime.cache_files import MODULE, contents, store
 
 WORK = (
@@ -287,14 +285,14 @@ def test_old_packed_weights_are_removed(folder: Path, monkeypatch: pytest.Monkey
 def test_a_folder_that_cannot_be_written_costs_only_time(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make = tempfile.mkstemp
+    create = os.open
 
-    def full(**named: Any) -> Any:
-        if named["dir"].name == "networks":
+    def full(path: Any, *how: Any, **named: Any) -> int:
+        if Path(path).parent == folder and Path(path).suffix == ".tmp":
             raise OSError(28, "No space left on device")
-        return make(**named)
+        return create(path, *how, **named)
 
-    monkeypatch.setattr(cache_files, "tempfile", SimpleNamespace(mkstemp=full))
+    monkeypatch.setattr(os, "open", full)
     given = arrays()
     for _ in range(2):
         with pytest.warns(CacheWarning, match="No space left on device"):
