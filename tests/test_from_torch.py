@@ -388,11 +388,18 @@ READ_AGAIN: dict[str, Callable[..., Any]] = {
     "part": lambda y, x: (y.chunk(2)[0].relu_(), y + 1)[1],
     "output": lambda y, x: (y, y.add_(1)),
 }
+# their results have the dtype of the operand, unlike the results of the functional operators
+COMPARED: dict[str, Callable[..., Any]] = {
+    "gt": lambda y, x: y.gt_(0.1),
+    "eq": lambda y, x: y.relu_().eq_(0.0) + x,
+    "logical_and": lambda y, x: y.logical_and_(x),
+    "logical_not": lambda y, x: y.gt_(0.1).logical_not_(),
+}
 
 
-@pytest.mark.parametrize("case", [*READ_ONCE, *READ_AGAIN])
+@pytest.mark.parametrize("case", [*READ_ONCE, *READ_AGAIN, *COMPARED])
 def test_in_place_operators(case: str) -> None:
-    check(changed({**READ_ONCE, **READ_AGAIN}[case]), numbers(2, 4, 3), tolerance=1e-6)
+    check(changed({**READ_ONCE, **READ_AGAIN, **COMPARED}[case]), numbers(2, 4, 3), tolerance=1e-6)
 
 
 @pytest.mark.parametrize("network", ["resnet-18", "mobilenet", "vit by hand", "u-net", "mlp"])

@@ -249,6 +249,8 @@ def test_calls_without_checks() -> None:
     np.testing.assert_array_equal(c, [2, 2, 2, 2])
     with pytest.raises(TypeError, match="C_kernel takes 2 arguments"):
         run(a)
+    with pytest.raises(TypeError, match="C_kernel takes no names"):
+        run(a, c, stream=3)
     with pytest.raises(TypeError, match="C must be a NumPy array"):
         run(a, [1.0])
     # a derived class has the same memory
@@ -363,8 +365,10 @@ def test_what_has_no_form_is_compiled_by_numba(monkeypatch: pytest.MonkeyPatch) 
         raise Unprintable("an operation has no form in LLVM's code")
 
     monkeypatch.setattr(ValuePrinter, "_operation", unknown)
-    with pytest.warns(CompilerWarning, match="an operation has no form in LLVM's code, so that"):
+    why = "an operation has no form in LLVM's code, so that"
+    with pytest.warns(CompilerWarning, match=why) as caught:
         np.testing.assert_array_equal(f(np.ones(16, "float32")), np.full(16, 7))
+    assert [warning.filename for warning in caught] == [__file__]
 
 
 def refused_by_parser(builder: Any, kind: Any, a: Any, b: Any) -> Any:
@@ -451,7 +455,9 @@ def test_both_compilers_of_a_network(tmp_path: Path) -> None:
         np.testing.assert_array_equal(again(x), results[how])
         loaded = sl.load(net.save(tmp_path / f"by_{how}"), compiler=how)
         np.testing.assert_array_equal(loaded(x), results[how])
-        runners[how] = {type(n.module._runner).__name__ for n in (net, again, loaded)}
+        kernels = [kernel.kernel for n in (net, again, loaded) for kernel in n.kernels]
+        runs = [net.module, again.module, loaded.module, *kernels]
+        runners[how] = {type(run._runner).__name__ for run in runs}
     assert runners == {"llvm": {"ByLlvm"}, "numba": {"ByNumba"}, "": {"ByLlvm"}}
     assert nets["llvm"][0].source == nets["numba"][0].source
 

@@ -36,6 +36,13 @@ def test_scalars_are_converted() -> None:
     a, c = np.arange(7, dtype="float32"), np.empty(7, "float32")
     twice(a, 2.5, -3, True, c)
     np.testing.assert_array_equal(c, a * np.float32(2.5) - 3)
+
+    @numba.njit
+    def by_name(a: Any, c: Any) -> None:
+        run(A=a, C=c, scale=2.0, count=1, on=True, n=a.size)
+
+    by_name(a, c)
+    np.testing.assert_array_equal(c, a * 2 + 1)
     # numba compiles again for other types
     twice(a, np.float32(0.5), np.int8(4), np.bool_(False), c)
     np.testing.assert_array_equal(c, np.zeros(7))
@@ -52,9 +59,21 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
     def other(a: Any, c: Any) -> None:
         run(a, 1.0, 1, True, c, a.size)
 
+    @numba.njit
+    def fraction(a: Any, c: Any) -> None:
+        run(a, 1.0, 1.5, True, c, a.size)
+
+    @numba.njit
+    def number(a: Any, c: Any) -> None:
+        run(a, 2.5j, 1, True, c, a.size)
+
     a = np.ones(4, "float32")
-    wrong = [(few, a), (other, a.astype("float64")), (other, np.ones((2, 2), "float32")),
-             (other, np.ones(8, "float32")[::2])]  # fmt: skip
+    fixed = np.ones(4, "float32")
+    fixed.flags.writeable = False
+    with pytest.raises(TypingError):
+        other(a, fixed)
+    arrays = [a.astype("float64"), np.ones((2, 2), "float32"), np.ones(8, "float32")[::2]]
+    wrong = [(fraction, a), (number, a), (few, a), *((other, array) for array in arrays)]
     for function, given in wrong:
         with pytest.raises(TypingError):
             function(given, a)

@@ -243,12 +243,38 @@ def test_indices_that_may_leave_int64_are_refused_and_casts_wrap(name: str) -> N
     for extent in (1000, n):
         if extent is n and name == "sum":
             continue
-        with pytest.raises(ComputeError, match=r"in C: it may leave .*\n.* sl.cast\(i, 'int64'\)"):
+        with pytest.raises(ComputeError, match=r"in C: it may reach .*\n.* sl.cast\(i, 'int64'\)"):
             sl.compute((extent,), of, name="C")
     C = sl.compute((1000,), lambda i: of(sl.cast(i, "int64")), name="C")
     for compiler in ("llvm", "numba"):
         with np.errstate(over="ignore"):
             same(sl.build(sl.schedule(C), compiler=compiler)(), of(np.arange(1000)))
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        lambda i: (i & 255) << 48,
+        lambda i: ((i & 0xFFFF) << 32) | i,
+        lambda i: ((i * 1103515245) & 0x7FFFFFFF) * 1103515245,
+        lambda i: sl.min(i, 7) * 2**50,
+        lambda i: sl.select(i < 8, 5, 7) * 2**50,
+        lambda i: i * 2**32 + i,
+        lambda i: (i % 50 + 10 << 40) // 3 - (~i << 20),
+    ],
+)
+def test_bounds_of_large_indices(of: Callable[[Any], Any]) -> None:
+    n = sl.var("n")
+    A = sl.placeholder((n,), "int64", name="A")
+    f = sl.build(sl.schedule(sl.compute((n,), lambda i: of(i) + A[i], name="C")), target="python")
+    zeros = np.zeros(1000, "int64")
+    wide = sl.compute((1000,), lambda i: of(sl.cast(i, "int64")), name="C")
+    same(f(zeros), sl.reference(wide)())
+
+
+def test_a_shift_by_an_axis_may_reach_the_sign() -> None:
+    C = sl.compute((63,), lambda i: (1 << i) - 1, name="C")
+    same(sl.build(sl.schedule(C))(), (np.int64(1) << np.arange(63)) - 1)
 
 
 def test_large_indices_that_stay_in_int64() -> None:

@@ -6,47 +6,49 @@ compilers may assume that it does not overflow. Data of int64 wrap around.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple, Optional
 
 from schedlang.compute.tensor import ComputeOp
 from schedlang.errors import ComputeError, explain
-from schedlang.expr.nodes import Axis, Binary, Call, Const, Expr, Select, Unary, Var
+from schedlang.expr.nodes import Axis, Binary, Const, Expr, Select, Unary, Var
 from schedlang.expr.printer import is_index
 from schedlang.expr.visit import postorder
 
 LIMIT = 2**63
-# a bound of sizes, and of products of sizes, since arrays of so many elements exist
-SIZE = 2**31
+# the largest size that is counted on where a size is known at a call alone
+SIZE = 2**31 - 1
 
 
-class Bound(NamedTuple):
-    """A bound of absolute values: ``plain``, and ``sized`` times a size."""
+class Range(NamedTuple):
+    """The least and the greatest value of an expression, which may be ``sized``: grow with a size.
 
-    plain: int
-    sized: int = 0
+    A product of sizes counts as a size, since arrays of so many elements exist.
+    """
 
-    @property
-    def whole(self) -> int:
-        return self.plain + self.sized * SIZE
+    lo: int
+    hi: int
+    sized: bool = False
 
 
 def check_index_arithmetic(op: ComputeOp) -> None:
     """Raise :class:`~schedlang.errors.ComputeError` for index arithmetic that may leave int64."""
-    bounds: dict[int, Optional[Bound]] = {}
+    ranges: dict[int, Optional[Range]] = {}
     for node in postorder(op.roots):
         if not is_index(node):
             continue
-        bound = bounds[id(node)] = _bound(node, [bounds.get(id(c)) for c in node.children])
-        if bound is not None and bound.whole > LIMIT:
-            raise ComputeError(
-                explain(
-                    f"{node} in {op.name}",
-                    "it may leave the range of int64, and arithmetic on axes, sizes and numbers "
-                    "must not",
-                    f"Cast an axis, whose arithmetic then wraps around as NumPy's does: "
-                    f"sl.cast({_axis_of(node)}, 'int64').",
-                )
+        span = ranges[id(node)] = _range(node, [ranges.get(id(c)) for c in node.children])
+        if span is None or isinstance(node, Const) or (-LIMIT <= span.lo and span.hi < LIMIT):
+            continue
+        end = span.hi if span.hi >= LIMIT else span.lo
+        raise ComputeError(
+            explain(
+                f"{node} in {op.name}",
+                f"it may reach {end}, but arithmetic on axes, sizes and numbers must stay in int64",
+                f"Cast an axis, whose arithmetic then wraps around as NumPy's does: "
+                f"sl.cast({_axis_of(node)}, '{_dtype_for(node)}').",
             )
+        )
 
 
 def _axis_of(node: Expr) -> Expr:
@@ -54,53 +56,68 @@ def _axis_of(node: Expr) -> Expr:
     return next((n for n in postorder([node]) if isinstance(n, (Axis, Var))), node)
 
 
-def _bound(node: Expr, of: list[Optional[Bound]]) -> Bound | None:
-    """Return a bound of index arithmetic, given those of its operands, if there is one."""
+def _dtype_for(node: Expr) -> str:
+    """Return the dtype that holds the numbers in an expression."""
+    numbers = [int(n.value) for n in postorder([node]) if isinstance(n, Const)]
+    return "uint64" if any(number >= LIMIT for number in numbers) else "int64"
+
+
+def _range(node: Expr, of: list[Optional[Range]]) -> Range | None:
+    """Return the range of index arithmetic, given those of its operands, if it is known."""
     if isinstance(node, Const):
-        return Bound(abs(int(node.value)))
+        return Range(int(node.value), int(node.value))
     if isinstance(node, Axis):
-        ends = node.lo, node.extent
-        return Bound(
-            sum(abs(end) for end in ends if isinstance(end, int)),
-            sum(not isinstance(end, int) for end in ends),
-        )
+        lo, extent = node.lo, node.extent
+        if isinstance(lo, int) and isinstance(extent, int):
+            return Range(lo, lo + max(extent, 1) - 1)
+        return Range(lo if isinstance(lo, int) else 0, SIZE - 1, True)
     if isinstance(node, Var):
-        return Bound(0, 1)
-    known = [bound for bound in of if bound is not None]
+        return Range(-SIZE, SIZE, True)
+    if isinstance(node, Binary):
+        return _combined(node.op, *of)
+    known = [span for span in of if span is not None]
     if isinstance(node, Unary) and known:
-        return Bound(known[0].plain + (node.op == "~"), known[0].sized)
-    if isinstance(node, (Select, Call)) and known:
-        return max(known, key=lambda bound: bound.whole)
-    if isinstance(node, Binary) and len(known) == 2:
-        return _combined(node, *known)
+        span, below = known[0], node.op == "~"
+        return Range(-span.hi - below, -span.lo - below, span.sized)
+    if isinstance(node, Select) and len(known) == 2:
+        return _hull(known, min(s.lo for s in known), max(s.hi for s in known))
     return None
 
 
-def _combined(node: Binary, a: Bound, b: Bound) -> Bound:
-    number = int(node.b.value) if isinstance(node.b, Const) else None
-    if node.op in ("+", "-"):
-        return Bound(a.plain + b.plain, a.sized + b.sized)
-    if node.op == "*":
-        return _product(a, b)
-    if node.op == "<<" and number is not None and 0 <= number < 64:
-        return _product(a, Bound(1 << number))
-    if node.op == "%":
-        return b
-    if node.op == ">>" or not number and node.op == "//":
-        return a
-    if node.op == "//":
-        return Bound(*(-(-part // abs(number or 1)) for part in a))
+def _hull(of: Iterable[Range], lo: int, hi: int) -> Range:
+    return Range(lo, hi, any(span.sized for span in of))
+
+
+def _combined(op: str, a: Optional[Range], b: Optional[Range]) -> Range | None:
+    if b is not None and b.lo >= 0 and (op == "&" or (op == "%" and b.lo > 0)):
+        # whatever the other operand is
+        bound = b.hi if op == "&" else b.hi - 1
+        return Range(0, min(bound, a.hi) if a is not None and a.lo >= 0 else bound)
+    if a is None or b is None:
+        return None
+    if op == "&" and a.lo >= 0:
+        return Range(0, a.hi)
+    if op in ("min", "max"):
+        choose = min if op == "min" else max
+        return _hull((a, b), choose(a.lo, b.lo), choose(a.hi, b.hi))
+    if op in ("+", "-"):
+        lo, hi = (a.lo + b.lo, a.hi + b.hi) if op == "+" else (a.lo - b.hi, a.hi - b.lo)
+        return _hull((a, b), lo, hi)
+    if op == "*" and a.sized and b.sized:
+        return Range(0 if min(a.lo, b.lo) >= 0 else -SIZE, SIZE, True)
+    if op == "*":
+        return _corners(a, b)
+    if op == "<<" and 0 <= b.lo == b.hi < 64:
+        return _corners(a, Range(1 << b.lo, 1 << b.lo))
+    if op in ("//", ">>") and b.lo >= 0:
+        # a quotient is no farther from zero
+        return Range(min(a.lo, 0), max(a.hi, 0), a.sized)
+    if op in ("|", "^") and min(a.lo, b.lo) >= 0:
+        return _hull((a, b), 0, (1 << max(a.hi, b.hi).bit_length()) - 1)
     # other shifts and powers wrap around
-    if node.op == "<<":
-        grown = a.whole << min(b.whole, 64)
-    elif node.op == "**":
-        grown = max(a.whole, 1) ** min(b.whole, 64)
-    else:
-        grown = 1 << max(a.whole, b.whole).bit_length()
-    return Bound(min(grown, LIMIT))
+    return None
 
 
-def _product(a: Bound, b: Bound) -> Bound:
-    """Return a bound of a product, in which a product of sizes counts as a size."""
-    sized = a.plain * b.sized + a.sized * b.plain + a.sized * b.sized
-    return Bound(a.plain * b.plain, sized)
+def _corners(a: Range, b: Range) -> Range:
+    products = [x * y for x in (a.lo, a.hi) for y in (b.lo, b.hi)]
+    return _hull((a, b), min(products), max(products))

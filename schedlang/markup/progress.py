@@ -128,7 +128,8 @@ class Log:
         pass
 
     def note(self, text: str) -> None:
-        print(printable(text), file=self._stream)
+        with suppress(OSError, ValueError):
+            print(printable(text), file=self._stream)
 
     def end(self, last: str) -> None:
         if last:
@@ -188,7 +189,9 @@ class Line:
         self._due = clock() + (0.0 if self._keeps else QUIET)
         self._ended = threading.Event()
         if ticks and self._display is not None:
-            threading.Thread(target=self._tick, name="schedlang-progress", daemon=True).start()
+            # a process that ends, or has too many threads, starts none
+            with suppress(RuntimeError):
+                threading.Thread(target=self._tick, name="schedlang-progress", daemon=True).start()
 
     def _tick(self) -> None:
         wait = max(0.0, self._due - self._clock())

@@ -107,10 +107,8 @@ def with_kernels(network: Compiled) -> Compiled:
         return divided
     from schedlang.networks.kernels import part_kernels
 
-    plan = divided.plan
-    kernels = part_kernels(
-        divided.partition.parts, divided.target, plan.database, plan.steps, plan.origins
-    )
+    plan, parts, target = divided.plan, divided.partition.parts, divided.target
+    kernels = part_kernels(parts, target, plan.database, plan.steps, plan.origins, plan.compiler)
     return replace(divided, kernels=kernels)
 
 

@@ -206,7 +206,7 @@ def load(
             from schedlang.networks.saved_schedules import saved_kernels
 
             # what is wrong with the folder is an error now; the cache has what was checked before
-            kernels = saved_kernels(folder, head, loaded.partition.parts, where)
+            kernels = saved_kernels(folder, head, loaded.partition.parts, where, compiler)
             loaded = replace(loaded, kernels=kernels)
     return Network(loaded, compile, progress)
 

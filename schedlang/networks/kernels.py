@@ -81,12 +81,14 @@ def part_kernels(
     database: Source = None,
     steps: Mapping[str, str] | None = None,
     origins: Mapping[str, Origin] | None = None,
+    compiler: str = "",
 ) -> tuple[PartKernel, ...]:
     """Return a kernel for each group of equal parts, in the order of their first parts.
 
     ``steps`` has the schedules of parts as JSON, by the name of the first of each group, and
     ``origins`` where those that were saved came from. Other schedules come from ``database``, or
-    else from the cost model; nothing is measured or compiled. Raises
+    else from the cost model; nothing is measured or compiled. ``compiler`` is one of the target's,
+    empty for the default one. Raises
     :class:`~schedlang.errors.ScheduleError` for steps that do not fit their part.
 
     >>> import schedlang as sl
@@ -105,7 +107,7 @@ def part_kernels(
         tell("scheduling {} kernels, then compiling", done, len(groups))
         name = same[0].name
         origin = saved.get(name, (GIVEN, ""))
-        kernels.append(_kernel(same, target, database, given.get(name), origin, among))
+        kernels.append(_kernel(same, target, database, given.get(name), origin, among, compiler))
     return tuple(kernels)
 
 
@@ -116,6 +118,7 @@ def _kernel(
     steps: str | None,
     origin: Origin,
     among: Surroundings,
+    compiler: str,
 ) -> PartKernel:
     first = same[0]
     group = first.group
@@ -125,7 +128,7 @@ def _kernel(
         cold, team = among.cold(first), among.team
         choice = choose(list(group.outputs), target, None, database, cold, team)
     args = [*group.inputs, *first.sizes, *group.outputs]
-    kernel = unwritten_kernel(choice.schedule, args, target, first.name)
+    kernel = unwritten_kernel(choice.schedule, args, target, first.name, compiler=compiler)
     names = tuple(part.name for part in same)
     schedule = choice.schedule.copy()
     return PartKernel(names, choice.origin, choice.note, kernel, schedule, choice.place)

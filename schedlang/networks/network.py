@@ -196,7 +196,7 @@ class Network:
         """Yield the steps that the first call would take."""
         for step in (*TO_MODULE, self._with_module):
             yield partial(self._taken, step)
-        yield self.module.compile
+        yield lambda: self.module.compile()
 
     def _taken(self, step: Step) -> bool:
         """Take a step, unless another thread is at one; return whether it was taken."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -16,14 +15,13 @@ from schedlang.compute.graph import operations, placeholders
 from schedlang.compute.reference import reference
 from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 from schedlang.compute.work import flops, of_point
-from schedlang.errors import SpillWarning, StrideWarning
 from schedlang.networks.ahead import in_order, in_scans, known_tensors
 from schedlang.networks.dataflow import COPY, kind_of
 from schedlang.networks.folding import Folded, fold_scales
 from schedlang.networks.weights import contiguous, weight_array
 from schedlang.state.initial import stage_names
 from schedlang.target import Target
-from schedlang.targets.build import build
+from schedlang.targets.build import unwritten_kernel
 
 # beyond so many operations a kernel, which takes seconds to compile, is faster than NumPy
 MOST_FLOPS = 2**28
@@ -84,12 +82,8 @@ class Prepared:
         return {t: arrays[t] for t in (*self.params, *self.computed)}
 
     def _by_kernel(self, tensor: Tensor) -> np.ndarray:
-        with warnings.catch_warnings():
-            # these are hints for whoever writes a schedule, and this one runs once
-            warnings.simplefilter("ignore", SpillWarning)
-            warnings.simplefilter("ignore", StrideWarning)
-            # weights are computed here, whatever the target of the network is
-            kernel = build(autoschedule(tensor, HOST), target=HOST)
+        # weights are computed here, whatever the target of the network is
+        kernel = unwritten_kernel(autoschedule(tensor, HOST), None, HOST)
         return kernel(*(contiguous(self.given[t]) for t in placeholders([tensor])))
 
 

@@ -47,6 +47,8 @@ def with_given_schedule(network: Compiled, part: str, schedule: Any) -> Compiled
     name, steps = named.name, schedule.to_json()
     same = [network.partition[other] for other in named.parts]
     plan = with_schedule(network.plan, name, steps, same[0].key)
-    (new,) = part_kernels(same, network.target, plan.database, plan.steps, plan.origins)
+    (new,) = part_kernels(
+        same, network.target, plan.database, plan.steps, plan.origins, plan.compiler
+    )
     others = tuple(new if kernel is named else kernel for kernel in kernels)
     return replace(by_plan(network, plan), kernels=others)

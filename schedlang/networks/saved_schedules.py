@@ -23,7 +23,11 @@ _AGAIN = "Build the network again, and save it again: net.save(...)."
 
 
 def saved_kernels(
-    folder: str | os.PathLike[str], head: Head, parts: Sequence[Part], target: Target
+    folder: str | os.PathLike[str],
+    head: Head,
+    parts: Sequence[Part],
+    target: Target,
+    compiler: str = "",
 ) -> tuple[PartKernel, ...] | None:
     """Return the kernels of equal ``parts`` of a network that was loaded from a folder.
 
@@ -52,7 +56,8 @@ def saved_kernels(
         if name not in head.steps:
             continue
         try:
-            scheduled += part_kernels(same, target, None, {name: head.steps[name]}, head.origins)
+            steps = {name: head.steps[name]}
+            scheduled += part_kernels(same, target, None, steps, head.origins, compiler)
         except Exception as error:
             # lowering may fail in any way for steps that no schedule has
             why = f"the schedule of kernel {name} in {MANIFEST} does not fit: {first_line(error)}"

@@ -182,7 +182,7 @@ def write_whole(path: Path, *parts: Any) -> None:
     _remove_leftovers(path.parent)
     # as the user's other files: in a folder of several users, each reads what others made
     temporary = path.parent / f"tmp{uuid4().hex}.tmp"
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o666)
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o644)
     try:
         with os.fdopen(handle, "wb") as file:
             for part in parts:

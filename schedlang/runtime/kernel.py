@@ -145,7 +145,7 @@ class Kernel(Levels, TeModule, Countable, OnHost):
         Nothing is checked, not even overlap and reads that depend on sizes: a wrong argument reads
         or writes other memory. It takes no lock: call a parallel kernel from one thread at a time,
         or use a thread-safe threading layer of numba. On the CPU compiled code of numba may
-        call the function too. On a GPU the arrays are in its memory,
+        call the function too, but takes it as no argument. On a GPU the arrays are in its memory,
         have a ``__cuda_array_interface__`` and start at a multiple of 16 bytes; ``stream=`` takes
         the number of a stream. In a forked process read this property again.
 
@@ -157,8 +157,8 @@ class Kernel(Levels, TeModule, Countable, OnHost):
         >>> b.tolist()
         [[2.0, 2.0, 2.0], [2.0, 2.0, 2.0]]
         """
-        function = self._function()
-        return cast("Callable[..., None]", self._runner.in_numba(function, self._machine))
+        function = self._runner.in_numba(self._function(), self._machine, self.signature)
+        return cast("Callable[..., None]", function)
 
     def compile(self) -> Kernel:
         """Compile now for writable arrays, or load from the disk cache; return this kernel."""

@@ -24,7 +24,7 @@ class Levels(ABC):
 
     @property
     def source(self) -> str:
-        """The Python source that runs."""
+        """The source: a line for each statement that runs."""
         return self._built.text
 
     def write(self) -> Path:

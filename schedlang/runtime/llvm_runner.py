@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schedlang.errors import BuildError, CompilerWarning
+from schedlang.errors import BuildError, CompilerWarning, warn_user
 from schedlang.machine.nest import MachineNest
 from schedlang.runtime import files, thread_safety
 from schedlang.runtime.built import Built
@@ -65,7 +64,9 @@ class ByLlvm(ByNumba):
     def compiles_in_call(self) -> bool:
         return self._compiled is None
 
-    def in_numba(self, function: Any, machine: Callable[[], MachineNest]) -> Any:
+    def in_numba(
+        self, function: Any, machine: Callable[[], MachineNest], signature: Signature
+    ) -> Any:
         compiled = self._compiled
         if compiled is None:
             return function
@@ -73,7 +74,9 @@ class ByLlvm(ByNumba):
         from schedlang.runtime.llvm.in_numba import let_numba_call
 
         nest, address = machine(), compiled.library.get_pointer_to_function(compiled.symbol)
-        return let_numba_call(function, address, nest.entry, nest.entry.name in failing(nest))
+        fails = nest.entry.name in failing(nest)
+        written = frozenset(k for k, p in enumerate(signature.parameters) if p.is_output)
+        return let_numba_call(function, address, nest.entry, fails, written)
 
     def codes(self, function: Any) -> Iterable[MachineCode]:
         compiled = self._compiled
@@ -120,9 +123,5 @@ def _compiled(subject: Subject) -> Compiled | None:
             raise Unprintable(f"numba {version_info.string} is not known")
         return compiled(subject)
     except Unprintable as unprintable:
-        warnings.warn(
-            f"{subject.name}: {unprintable}, so that numba compiles it",
-            CompilerWarning,
-            stacklevel=6,
-        )
+        warn_user(f"{subject.name}: {unprintable}, so that numba compiles it", CompilerWarning)
         return None

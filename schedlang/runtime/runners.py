@@ -88,7 +88,9 @@ class Runner(ABC):
         """Return the machine code of a compiled function, for perf."""
         return ()
 
-    def in_numba(self, function: Any, machine: Callable[[], MachineNest]) -> Any:
+    def in_numba(
+        self, function: Any, machine: Callable[[], MachineNest], signature: Signature
+    ) -> Any:
         """Return ``function`` as compiled code may call it, if numba compiles that."""
         return function
 

@@ -164,13 +164,18 @@ def build(
 
 
 def unwritten_kernel(
-    schedule: Schedule, args: Sequence[Any] | None, where: Target, name: str | None = None
+    schedule: Schedule,
+    args: Sequence[Any] | None,
+    where: Target,
+    name: str | None = None,
+    compiler: str = "",
 ) -> Kernel:
     """Return the kernel of :func:`build`; its source is printed and written when it is needed.
 
     There are no hints for whoever writes a schedule: spills and strides.
     """
-    return backend_of(where).kernel(_request(schedule, args, where, name))
+    request = _request(schedule, args, where, name, compiler=compiler)
+    return backend_of(where).kernel(request)
 
 
 def _request(

@@ -116,7 +116,7 @@ def _plain(stmt: Stmt) -> Stmt:
 
 
 class NumbaBackend(PrintedBackend[L]):
-    """A target whose file is Python, which numba compiles, or which runs without compilation."""
+    """A target whose file is Python: compiled, by LLVM or by numba, or as it stands."""
 
     def shown(self, request: Request[L]) -> str:
         """Return what the header of the file shows."""

@@ -1,4 +1,4 @@
-"""Which exported graphs are converted as they stand, without PyTorch's decompositions.
+"""Exported graphs that are converted as they stand, without PyTorch's decompositions.
 
 For these, PyTorch traces the graph once more, which takes two to five times as long as the export.
 A graph whose operators all have a form needs it only to replace what writes into its operands.
@@ -40,15 +40,20 @@ def make_functional(program: Any, has_form: Callable[[Any], bool]) -> bool:
 def _functional(node: Any) -> Any:
     """Return the operator with a form of which an in-place call is the variant, or ``None``."""
     import torch
+    from torch.utils._pytree import tree_map
 
     name, _, overload = str(node.target).removeprefix("aten.").partition(".")
     if not name.endswith("_") or f"{name[:-1]}.{overload}" not in KEPT:
         return None
-    # the result of the functional operator could have another dtype
-    values = [a.meta["val"] for a in node.args if hasattr(a, "meta")]
-    if len({value.dtype for value in values if isinstance(value, torch.Tensor)}) != 1:
-        return None
-    return getattr(getattr(torch.ops.aten, name[:-1]), overload)
+    target = getattr(getattr(torch.ops.aten, name[:-1]), overload)
+    args, named = tree_map(_value_of, (node.args, node.kwargs))
+    # a comparison writes numbers into its operand, where the functional one returns bools
+    return target if target(*args, **named).dtype == node.meta["val"].dtype else None
+
+
+def _value_of(given: Any) -> Any:
+    """Return the tensor without elements that an export has for a node."""
+    return given.meta["val"] if hasattr(given, "meta") else given
 
 
 def _is_read_once(node: Any, targets: dict[Any, Any]) -> bool:

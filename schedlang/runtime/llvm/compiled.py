@@ -26,6 +26,7 @@ from schedlang.runtime.numba_internals import (
 )
 from schedlang.runtime.numba_parallel import start_threads
 from schedlang.runtime.one_process import one_process
+from schedlang.version import __version__
 
 if TYPE_CHECKING:
     from schedlang.machine.nest import MachineNest
@@ -66,7 +67,7 @@ def compiled(subject: Subject) -> Compiled:
     nest = subject.nest() if code is None else None
     with one_process(path), global_compiler_lock:
         if key not in _KNOWN:
-            if not was_there:
+            if code is None and not was_there:
                 # another process may have compiled it meanwhile
                 code = contents(COMPILED, kept)
             _KNOWN[key] = _loaded(subject, key, kept, code, nest)
@@ -121,6 +122,7 @@ def _key(subject: Subject) -> str:
     about = [
         subject.path.name, subject.name, subject.fastmath, _printers_key(), settings,
         cpu_context().codegen().magic_tuple(), numba.__version__, llvmlite.__version__,
+        __version__,
         sys.version,
     ]  # fmt: skip
     return hashlib.sha256(repr(about).encode()).hexdigest()[:16]

@@ -72,6 +72,9 @@ def print_entry(
     python = _Python(builder)
     given = python.call("PyTuple_Size", I64, called.args[1])
     wrong = builder.icmp_signed("!=", given, I64(len(parameters)))
+    with builder.if_then(cgutils.is_not_null(builder, called.args[2]), likely=False):
+        names = python.call("PyDict_Size", I64, called.args[2])
+        python.raised(cgutils.is_not_null(builder, names), TYPE_ERROR, f"{name} takes no names")
     count = f"{name} takes {len(parameters)} arguments, in order"
     python.raised(wrong, TYPE_ERROR, count)
     args: list[ir.Value] = []

@@ -17,11 +17,14 @@ from schedlang.runtime.numba_internals import cgutils
 
 
 @cache
-def let_numba_call(function: Any, address: int, entry: Function, fails: bool) -> Any:
+def let_numba_call(
+    function: Any, address: int, entry: Function, fails: bool, written: frozenset[int]
+) -> Any:
     """Return ``function``, which numba's functions may call from now on.
 
     They call the code at ``address``, of the ``entry`` of a machine nest. It takes the addresses of
-    arrays, and returns whether memory was lacking if it ``fails``.
+    arrays, and returns whether memory was lacking if it ``fails``. ``written`` are the positions of
+    the arrays that it writes.
     """
     kinds = [
         array_type(p.dtype) if isinstance(p, Array) else type_of(p.type) for p in entry.parameters
@@ -29,13 +32,19 @@ def let_numba_call(function: Any, address: int, entry: Function, fails: bool) ->
 
     @type_callable(function)
     def type_kernel(context: Any) -> Any:
-        def typer(*given: Any) -> Any:
-            fits = len(given) == len(kinds) and all(map(_takes, kinds, given))
-            return types.none if fits else None
-
-        # numba passes on what fits these names
         names = [Parameter(p.name, Parameter.POSITIONAL_OR_KEYWORD) for p in entry.parameters]
-        typer.__signature__ = Signature(names)  # type: ignore[attr-defined]
+        signature = Signature(names)
+
+        def typer(*given: Any, **named: Any) -> Any:
+            try:
+                values = signature.bind(*given, **named).args
+            except TypeError:
+                return None
+            changes = [position in written for position in range(len(kinds))]
+            return types.none if all(map(_takes, kinds, values, changes)) else None
+
+        # numba reads it to put what is named into its place
+        typer.__signature__ = signature  # type: ignore[attr-defined]
         return typer
 
     @lower_builtin(function, types.VarArg(types.Any))
@@ -56,13 +65,15 @@ def let_numba_call(function: Any, address: int, entry: Function, fails: bool) ->
     return function
 
 
-def _takes(wanted: Any, given: Any) -> bool:
-    """Return whether a parameter takes a value of the type ``given``."""
+def _takes(wanted: Any, given: Any, written: bool) -> bool:
+    """Return whether a parameter, which may be ``written``, takes a value of the type ``given``."""
     if not isinstance(wanted, types.Array):
-        return isinstance(given, (types.Number, types.Boolean))
-    return isinstance(given, types.Array) and (given.dtype, given.ndim, given.layout) == (
+        whole = (types.Integer, types.Boolean)
+        return isinstance(given, whole if isinstance(wanted, whole) else (types.Float, *whole))
+    same = isinstance(given, types.Array) and (given.dtype, given.ndim, given.layout) == (
         wanted.dtype, 1, "C",
     )  # fmt: skip
+    return same and (given.mutable or not written)
 
 
 def _operand(

@@ -1,1 +1,1 @@
-"""The target of the CPU, by numba."""
+"""The target of the CPU, by LLVM or by numba."""

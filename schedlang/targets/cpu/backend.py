@@ -8,6 +8,6 @@ from schedlang.targets.loops import LoopBackend, NumbaBackend
 
 
 class CpuBackend(LoopBackend, NumbaBackend[Lowered]):
-    """The CPU, by numba or by LLVM alone."""
+    """The CPU, by LLVM or by numba."""
 
     facts = KINDS["cpu"]
