@@ -16,6 +16,7 @@ from schedlang import topi
 from schedlang.compute.graph import placeholders, variables
 from schedlang.errors import NetworkError
 from schedlang.networks.prepare import Prepared, prepare
+from schedlang.targets.build import unwritten_kernel
 from tests import networks
 from tests.fuzz.compare import expected, scalar
 from tests.fuzz.graphs import build, random_graph
@@ -180,13 +181,14 @@ def test_the_weights_keep_their_values_and_any_strides() -> None:
 
 def test_much_work_is_done_by_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hints for whoever writes a schedule are not shown: nobody wrote this one."""
+    targets = []
 
-    def built(s: sl.Schedule, target: sl.Target) -> sl.Kernel:
-        warnings.warn("lanes far apart", sl.errors.StrideWarning, stacklevel=2)
-        return sl.build(s, target="python")
+    def built(s: sl.Schedule, args: Any, target: sl.Target) -> sl.Kernel:
+        targets.append(target.kind)
+        return unwritten_kernel(s, args, sl.Target("python"))
 
     monkeypatch.setattr("schedlang.networks.prepare.MOST_FLOPS", 0)
-    monkeypatch.setattr("schedlang.networks.prepare.build", built)
+    monkeypatch.setattr("schedlang.networks.prepare.unwritten_kernel", built)
     X, U = sl.placeholder((2, 3), name="X"), sl.placeholder((3, 3), name="U")
     out = topi.nn.dense(X, sl.named("square", topi.nn.matmul(U, U)))
     u = np.arange(9, dtype="f4").reshape(3, 3)
@@ -194,6 +196,7 @@ def test_much_work_is_done_by_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
         warnings.simplefilter("error")
         (value,) = prepare(out, {U: u}).values().values()
     np.testing.assert_array_equal(value, u @ u)
+    assert targets == ["cpu"]
 
 
 def test_weights_are_transformed_for_winograd_ahead() -> None:

@@ -321,13 +321,13 @@ def far() -> sl.Tensor:
      "on W in the file by floats"),
     (lambda: sl.compute((4,), lambda i: sl.if_then_else(L[i, i] > 2, X[i + 6], X[i]), name="Y"),
      "on L in the file by floats"),
-    # a kernel computes i*8
-    (lambda: gather(lambda i: (i * 2**61 * 8) // 2**61 + W[i] * 0), "arithmetic that may overflow"),
+    # in int64 it is negative
+    (lambda: gather(lambda i: (i << (i + 60)) // 2**61 + W[i] * 0), "arithmetic that may overflow"),
     (ordered, "by reduction last, whose value may depend on a schedule"),
     # longer than any array
     (far, "too many values"),
     # a size of a call may make it overflow
-    (lambda: gather(lambda i: sl.min(N.shape[0] * 2**60, 7) + W[i] * 0), "may overflow"),
+    (lambda: gather(lambda i: sl.min(N.shape[0] << (i + 60), 7) + W[i] * 0), "may overflow"),
     (lambda: gather(lambda i: sl.min(N.shape[0], 9) + W[i] * 0), "on n of a call"),
 ])  # fmt: skip
 def test_what_is_not_safe_is_refused(made: Callable[[], sl.Tensor], said: str) -> None:
