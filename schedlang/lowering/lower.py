@@ -104,7 +104,7 @@ def _lowered(state: State, args: Sequence[Arg], strict: bool, folds: bool) -> Ne
 def _drafted(
     state: State, args: Sequence[Arg], folds: bool
 ) -> tuple[Job, list[Any], dict[Tensor, Buffer]]:
-    """Return the statements of ``state``, which have no buffers yet, and those of ``args``."""
+    """Return statements of ``state`` that have no buffers yet, and the buffers of ``args``."""
     tensors = [a for a in args if isinstance(a, Tensor)]
     placement = place(state, tensors)
     variable = {v.name for v in variables(state.outputs)}

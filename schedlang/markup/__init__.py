@@ -1,1 +1,1 @@
-"""What people see: HTML of notebooks and reports in one style, and a line for what takes long."""
+"""The looks of things: HTML of notebooks and reports, and a line for what takes long."""

@@ -174,7 +174,7 @@ class Line:
     """The line of one piece of work, whose present ``text`` it asks for when it draws.
 
     It is drawn by :meth:`draw` at most, and, if it ``ticks``, by a thread. One line is shown at a
-    time, that of the work that has drawn first.
+    time: the work that has drawn first has it.
     """
 
     def __init__(
@@ -242,7 +242,7 @@ if hasattr(os, "register_at_fork"):
 
 @dataclass(frozen=True)
 class Phase:
-    """What is being done: ``text``, with the number of things done in place of ``{}``.
+    """A part of the work, of which ``text`` tells, with the number of things done for ``{}``.
 
     It began, and the latest of them was done, at these times.
     """

@@ -175,9 +175,9 @@ class Network:
         return cast("NetworkModule", now.module)
 
     def _with_module(self, network: Compiled) -> Compiled:
-        made = with_module(network, self._whole)
-        cast("NetworkModule", made.module).progress = self._progress
-        return made
+        whole = with_module(network, self._whole)
+        cast("NetworkModule", whole.module).progress = self._progress
+        return whole
 
     def _with_whole(self, network: Compiled) -> Compiled:
         return with_whole(network, self._whole)

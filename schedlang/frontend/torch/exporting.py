@@ -72,7 +72,7 @@ def export(module: Any, examples: Examples) -> Any:
 
 
 def decompose(program: Any) -> Any:
-    """Return a program in ATen's functional operators, with those of ``KEPT`` kept whole."""
+    """Return a program in ATen's functional operators, where ``KEPT`` names stay whole."""
     with _quiet():
         try:
             return program.run_decompositions(_decompositions())

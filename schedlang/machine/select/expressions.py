@@ -58,7 +58,7 @@ TOGETHER = "values"
 def is_exact(op: str, b: Value, lanes: int = 0) -> bool:
     """Return whether an operator on indices has the value that it has on integers of Python.
 
-    Powers and shifts may wrap around, as those of int64: a shift by 64 is defined, a power is not.
+    Powers and shifts may wrap around, as int64 does: a shift by 64 is defined, a power is not.
     """
     if op not in ("**", "<<", ">>"):
         return True
