@@ -232,8 +232,8 @@ def test_a_full_disk_costs_only_the_time(
 
     monkeypatch.setattr(cache_files, "write_whole", full)
     with pytest.warns(CacheWarning, match="No space left on device.*free some space") as caught:
-        found = as_in_a_new_process(product(target, compiler))
-    np.testing.assert_allclose(found, X @ W.T, rtol=1e-5)
+        result = as_in_a_new_process(product(target, compiler))
+    np.testing.assert_allclose(result, X @ W.T, rtol=1e-5)
     assert len(caught) == 1
 
 

@@ -63,7 +63,7 @@ def _dtype_for(node: Expr) -> str:
 
 
 def _range(node: Expr, of: list[Optional[Range]]) -> Range | None:
-    """Return the range of index arithmetic, given those of its operands, if it is known."""
+    """Return the range of index arithmetic from the ranges of its operands, if it is known."""
     if isinstance(node, Const):
         return Range(int(node.value), int(node.value))
     if isinstance(node, Axis):
@@ -110,7 +110,7 @@ def _combined(op: str, a: Optional[Range], b: Optional[Range]) -> Range | None:
     if op == "<<" and 0 <= b.lo == b.hi < 64:
         return _corners(a, Range(1 << b.lo, 1 << b.lo))
     if op in ("//", ">>") and b.lo >= 0:
-        # a quotient is no farther from zero
+        # a quotient is not farther from zero than the dividend
         return Range(min(a.lo, 0), max(a.hi, 0), a.sized)
     if op in ("|", "^") and min(a.lo, b.lo) >= 0:
         return _hull((a, b), 0, (1 << max(a.hi, b.hi).bit_length()) - 1)

@@ -119,7 +119,7 @@ class Notebook:
 
 
 class Log:
-    """A stream that is no terminal: only what stays is printed."""
+    """A stream other than a terminal: it gets only the lines that stay."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

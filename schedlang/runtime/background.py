@@ -50,7 +50,7 @@ def check_moment(asked: str, compile: Any) -> None:  # noqa: A002
         raise BuildError(
             explain(
                 f"{asked}(..., compile={compile!r})",
-                "there is no such moment to compile at",
+                "compile= says when to compile",
                 'Give "lazy" (at the first call), "now" (before it returns) or "background" (in a '
                 "thread that starts at once).",
             )

@@ -25,7 +25,7 @@ BEFORE, AFTER = "; before LLVM's passes", "; after LLVM's passes"
 
 
 class _Listed(Library):
-    """The code of a kernel that is only read: it is no part of this process.
+    """The code of a kernel to read, which this process does not run.
 
     ``printed`` is the code before the passes.
     """
