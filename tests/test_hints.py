@@ -318,7 +318,7 @@ def test_warnings_of_lowering_reach_nobody(monkeypatch: pytest.MonkeyPatch) -> N
             warnings.warn("an unrolled loop", stacklevel=2)
         return lower_state(state)
 
-    for place in ("autotune.steps", "hints.next_steps"):
+    for place in ("autotune.space", "hints.next_steps"):
         monkeypatch.setattr(f"schedlang.{place}.lower_state", lower)
     warned = sl.schedule(C)
     warned[C].unroll(warned[C].split(C.op.axis[1], factor=4)[1])

@@ -189,6 +189,8 @@ def test_what_is_no_registry_is_refused(
         sl.autotune(B, target=target, trials=1, database=tmp_path / "tuning.jsonl")
     with pytest.raises(BuildError, match=message):
         sl.autoschedule(B, target=target)
+    with pytest.raises(BuildError, match=message):
+        sl.next_steps(sl.schedule(B), target=target)
 
 
 def test_a_stage_to_which_no_tactic_applies_is_named() -> None:

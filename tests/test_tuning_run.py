@@ -28,6 +28,7 @@ from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.model.by_model import by_model
 from schedlang.autotune.record import NEAR_SIZE, UNTUNED, Trial, Where
 from schedlang.autotune.report.progress import Silent
+from schedlang.autotune.rules import BY_TEMPLATE
 from schedlang.autotune.run import run
 from schedlang.autotune.runner.candidate_runner import CandidateRunner
 from schedlang.autotune.runner.local import Local
@@ -1015,16 +1016,13 @@ def test_best_finds_the_result(tmp_path: Path) -> None:
     assert pragma(best.schedule.to_json(), "drill.fault") == "ok"
 
 
-def test_a_proposal_that_the_verifier_refuses_makes_way_for_the_next(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_proposal_that_the_verifier_refuses_makes_way_for_the_next() -> None:
     A = sl.placeholder((64,), name="A")
     B = sl.compute((64,), lambda i: A[i] * 2, name="B")
 
     def template(s: Any, knobs: Any) -> None:
         s[B].split(B.op.axis[0], knobs.choice("factor", [2, 4, 8, 16]))
 
-    space = Space(Problem((B,), sl.Target("cpu")), template, by_tactics=False)
     seen: list[str] = []
 
     def verify(nest: Any) -> None:
@@ -1032,7 +1030,8 @@ def test_a_proposal_that_the_verifier_refuses_makes_way_for_the_next(
         if len(seen) < 3:
             raise VerifyError("refused by the test")
 
-    monkeypatch.setattr("schedlang.autotune.space.verify", verify)
+    rules = replace(BY_TEMPLATE, verify=verify)
+    space = Space(Problem((B,), sl.Target("cpu")), template, by_tactics=False, rules=rules)
     # the first proposal of this seed compares eight draws
     found = RandomSearch(0).propose(space)
     assert str(found.nest) == seen[2] and len(seen) == 3

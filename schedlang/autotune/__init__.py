@@ -7,7 +7,8 @@ life of a candidate:
 
 1. ``search.py`` proposes decisions. The first proposal is the schedule of ``sl.autoschedule``.
 2. ``space.py`` turns them into a schedule, a verified nest and an estimate (``costs/``), or rejects
-   them.
+   them by its ``rules.py``. Every candidate is a draw of a space, also the plain schedule of
+   ``sl.autoschedule`` and each of ``sl.next_steps``.
 3. ``runner/measure.py`` builds, checks and times the kernel of a ``runner/task.py``, in a child
    process of this machine (``runner/local.py``) or on the workers of an executor
    (``runner/remote.py``).

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
+from itertools import chain
 from random import Random
 from time import monotonic
 
-from schedlang.autotune.costs.averages import average_loops
-from schedlang.autotune.costs.estimate import Estimate, estimate
-from schedlang.autotune.costs.estimate_gpu import estimate_gpu, registers
+from schedlang.autotune.costs.estimate import Estimate
 from schedlang.autotune.knobs import (
     Decision,
     Decisions,
@@ -21,26 +20,14 @@ from schedlang.autotune.knobs import (
     Rejected,
     refusal,
 )
-from schedlang.autotune.steps import Filter, try_and_lower
+from schedlang.autotune.rules import BY_TACTICS, BY_TEMPLATE, Lowered, Rules, filter_warnings
 from schedlang.autotune.tactics.driver import moves_of, schedule_stages
 from schedlang.autotune.tactics.facts import Problem
 from schedlang.autotune.tactics.moves import KnobMoves
 from schedlang.autotune.tactics.registries import registry_for
 from schedlang.autotune.tactics.tactic import Registry
-from schedlang.autotune.work_bound import most_work
-from schedlang.diagnostics.spills import gpu_spills, spills
-from schedlang.errors import (
-    BuildError,
-    LoweringError,
-    OrderWarning,
-    ScheduleError,
-    VerifyError,
-)
-from schedlang.gpu_lowering.lower import device_program
-from schedlang.gpu_lowering.program import Program
+from schedlang.errors import OrderWarning
 from schedlang.ir.nest import Nest
-from schedlang.ir.specialize import at_sizes
-from schedlang.ir.verify import verify
 from schedlang.lowering.lower import lower_state
 from schedlang.schedule.schedule import Schedule, empty_schedule
 from schedlang.state.state import At
@@ -71,16 +58,22 @@ class Candidate:
 class Space:
     """The schedules that solve ``problem``, made by ``template`` or else by tactics.
 
-    * ``by_tactics``: tactics are the template. Its candidates must also keep their tiles of sums
-      in registers and recompute little.
-    * ``registry``: the tactics, by default those for the target.
+    Every candidate is drawn from a space: by the tuner and its cost model, by the plain schedule of
+    :func:`schedlang.autoschedule`, and by :func:`schedlang.next_steps`. The primitives and lowering
+    know which steps are legal; ``rules`` say what else refuses a candidate.
+
+    * ``start``: the schedule whose copies take the steps, by default the one without any.
+    * ``by_tactics``: tactics are the template, not a user's function.
+    * ``rules``: by default those for tactics, whose candidates keep their tiles of sums in
+      registers and recompute little, or else those for a user's template.
+    * ``registry``: the tactics, by default those for the target. Its checks judge the candidates of
+      any template.
     * ``counts``: how many candidates were "drawn", and how many of these are "valid" and "invalid".
     * ``reasons``: why draws were invalid, counted. ``illegal``: those reasons that are errors of a
       schedule step and not of a constraint.
     * ``deadline``: nothing is drawn after it, by ``time.monotonic``.
     * ``pick``: decides what is neither given nor drawn, see
       :class:`~schedlang.autotune.knobs.Knobs`.
-    * ``jumps``: as for :func:`~schedlang.autotune.costs.estimate.costs`.
     """
 
     problem: Problem
@@ -89,7 +82,8 @@ class Space:
     registry: Registry | None = None
     deadline: float | None = None
     pick: Pick | None = None
-    jumps: float = 1.0
+    start: Schedule | None = None
+    rules: Rules | None = None
     counts: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     illegal: set[str] = field(default_factory=set)
@@ -98,15 +92,6 @@ class Space:
         self.target = self.problem.target
         # copies of this space need not look for it again
         self.registry = self.tactics = self.registry or registry_for(self.target)
-
-    def _apply(self, s: Schedule, knobs: Knobs) -> None:
-        """Apply the steps of a candidate to the schedule without any."""
-        if self.template is None:
-            schedule_stages(self.tactics, s, self.problem, knobs)
-        else:
-            self.template(s, knobs)
-        if self.by_tactics:
-            _move_to_stack(s)
 
     @cached_property
     def moves(self) -> KnobMoves:
@@ -142,12 +127,11 @@ class Space:
         Otherwise raises :class:`~schedlang.autotune.knobs.Rejected`.
         """
         try:
-            _verify(candidate)
+            return self._verified(candidate)
         except Rejected as error:
             self.counts["valid"] -= 1
             self._count_invalid(error)
             raise
-        return candidate
 
     def _count_invalid(self, error: Rejected) -> None:
         self.counts["invalid"] += 1
@@ -157,84 +141,58 @@ class Space:
 
     def replay(self, given: Decisions) -> Candidate:
         """Return the candidate that recorded decisions make. It is not counted as a draw."""
-        candidate = self._candidate(None, given)
-        _verify(candidate)
-        return candidate
+        return self._verified(self._candidate(None, given))
 
     def late(self) -> bool:
         """Return whether the deadline has passed."""
         return self.deadline is not None and monotonic() >= self.deadline
 
+    def _rules(self) -> Rules:
+        return self.rules or (BY_TACTICS if self.by_tactics else BY_TEMPLATE)
+
     def _candidate(self, rng: Random | None, given: Decisions | None) -> Candidate:
-        """Apply the template, lower the schedule, and estimate its cost."""
-        knobs = Knobs(given, rng, self.pick)
-        untouched = empty_schedule(list(self.problem.outputs))
-        # only a user's template may reorder with a warning
-        warned: Filter = "error" if self.by_tactics else "default"
+        """Apply the steps of a candidate, lower the schedule, estimate its cost, and judge it."""
+        rules, knobs = self._rules(), Knobs(given, rng, self.pick)
+        start = self.start
+        s = empty_schedule(list(self.problem.outputs)) if start is None else start.copy()
         try:
-            apply = partial(self._apply, knobs=knobs)
-            s, nest = try_and_lower(untouched, apply, warned, OrderWarning)
-            known, program = self._at_sizes(nest)
-            estimate = self._estimate(known, program)
-        except (ScheduleError, LoweringError, BuildError) as error:
-            raise refusal(error) from None
+            with filter_warnings("error", *rules.warnings):
+                if self.template is None:
+                    schedule_stages(self.tactics, s, self.problem, knobs)
+                    _move_to_stack(s)
+                else:
+                    self.template(s, knobs)
+                lowered = Lowered(self.problem, lower_state(s.state))
+            cost = rules.estimate(lowered)
         except OrderWarning:
             raise Rejected("changes which of several tied values a reduction returns") from None
-        if self.by_tactics:
-            if self._spills(nest, program):
-                raise Rejected("a tile of sums does not fit the registers")
-            if estimate.flops > most_work(self.problem.least):
-                raise Rejected("recomputes too much")
-        return Candidate(knobs.decisions, s, nest, estimate, options=knobs.options)
+        except rules.refused as error:
+            raise refusal(error) from None
+        reasons = chain(
+            (judge(lowered, cost) for judge in rules.judges),
+            (check(lowered.nest, self.target) for check in self.tactics.checks),
+        )
+        if why := next(filter(None, reasons), ""):
+            raise Rejected(why)
+        return Candidate(knobs.decisions, s, lowered.nest, cost, options=knobs.options)
+
+    def _verified(self, candidate: Candidate) -> Candidate:
+        """Return a candidate whose nest is right; otherwise raise why it is refused."""
+        rules = self._rules()
+        try:
+            rules.verify(candidate.nest)
+        except rules.refused as error:
+            raise refusal(error) from None
+        return candidate
 
     def of(self, s: Schedule, decisions: Decisions, origin: str) -> Candidate:
         """Return a candidate for a schedule that the space did not draw."""
-        nest = lower_state(s.state)
-        return Candidate(decisions, s, nest, self._estimate(*self._at_sizes(nest)), origin)
+        lowered = Lowered(self.problem, lower_state(s.state))
+        return Candidate(decisions, s, lowered.nest, self._rules().estimate(lowered), origin)
 
     def seconds(self, s: Schedule) -> float:
         """Return the estimated seconds of a schedule that the space did not draw."""
         return self.of(s, {}, "").estimate.seconds
-
-    def _at_sizes(self, nest: Nest) -> tuple[Nest, Program | None]:
-        """Return ``nest`` at the sizes to tune for, and its GPU kernels, for estimates.
-
-        Raise :class:`~schedlang.errors.BuildError` if the nest cannot run on the GPU.
-        """
-        known, sizes = nest, self.problem.sizes
-        if nest.sizes or sizes:
-            # no shape tells a size that is an argument
-            known = at_sizes(nest, {v.name: n for v, n in sizes.items()})
-        known = average_loops(known, sizes)
-        if not self.target.facts.binds_threads:
-            return known, None
-        program = device_program(nest, self.target)
-        return known, program if known is nest else device_program(known, self.target)
-
-    def _estimate(self, known: Nest, program: Program | None) -> Estimate:
-        """Return the estimated cost of a nest, or of its kernels on a GPU."""
-        if program is None:
-            problem = self.problem
-            return estimate(known, self.target, problem.threads, self.jumps, problem.cold)
-        return estimate_gpu(program, self.target)
-
-    def _spills(self, nest: Nest, program: Program | None) -> bool:
-        """Return whether a tile needs more registers than a core, or a GPU's thread, has."""
-        if program is None:
-            return bool(spills(nest, self.target))
-        device = self.target.device
-        return bool(gpu_spills(program, self.target)) or any(
-            registers(x) > min(device.registers, device.registers_per_sm // x.threads)
-            for x in program.launches
-        )
-
-
-def _verify(candidate: Candidate) -> None:
-    """Raise :class:`~schedlang.autotune.knobs.Rejected` if the verifier refuses the nest."""
-    try:
-        verify(candidate.nest)
-    except VerifyError as error:
-        raise refusal(error) from None
 
 
 def _move_to_stack(s: Schedule) -> None:

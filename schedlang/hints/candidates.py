@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from schedlang.autotune.steps import Steps, Take, step
 from schedlang.compute.tensor import ComputeOp
 from schedlang.expr.nodes import Axis
 from schedlang.hints.new_stages import new_stages
+from schedlang.hints.steps import Steps, Take, step
 from schedlang.hints.storage_candidates import storage
 from schedlang.schedule.schedule import Schedule
 from schedlang.schedule.stage import StageView

@@ -79,8 +79,9 @@ def explain(what: Any, *arrays: Any, target: Any = None) -> Explanation:
     With ``arrays``, the arguments of a call, the kernel is timed by :func:`~schedlang.evaluate`.
 
     Raise :class:`~schedlang.errors.CallTypeError` for anything else, for a GPU, and for arrays
-    without a kernel, and :class:`~schedlang.errors.LoweringError` for a schedule that cannot be
-    lowered.
+    without a kernel, :class:`~schedlang.errors.LoweringError` for a schedule that cannot be
+    lowered, and :class:`~schedlang.errors.BuildError` for a target whose tactics are not a
+    registry.
 
     >>> import schedlang as sl
     >>> A, B = (sl.placeholder((256, 256), name=n) for n in "AB")

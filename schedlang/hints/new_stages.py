@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from schedlang.autotune.steps import Steps, Take, of_schedule
 from schedlang.autotune.tactics.loops import innermost
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
+from schedlang.hints.steps import Steps, Take, of_schedule
 from schedlang.runtime.environment import threads_of
 from schedlang.schedule.schedule import Schedule
 from schedlang.schedule.stage import StageView

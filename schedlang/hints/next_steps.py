@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from schedlang.autotune.steps import Steps, filter_warnings, try_and_lower
+from schedlang.autotune.costs.estimate import Estimate
+from schedlang.autotune.knobs import Rejected
+from schedlang.autotune.rules import Lowered, Rules, filter_warnings
+from schedlang.autotune.space import Candidate, Space
+from schedlang.autotune.tactics.facts import Problem
 from schedlang.diagnostics.spills import guarded_tiles, spills
 from schedlang.diagnostics.strides import strided_accesses
 from schedlang.errors import CallTypeError, SchedlangError, explain
 from schedlang.hints.candidates import candidates
 from schedlang.hints.predicted import Prediction, predict
+from schedlang.hints.steps import Steps
 from schedlang.ir.nest import Nest
 from schedlang.ir.verify import report
 from schedlang.lowering.lower import lower_state
 from schedlang.runtime.environment import threads_of
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
+
+# the knob that says which candidate is taken
+STEP = "step"
 
 
 @dataclass(frozen=True)
@@ -46,13 +55,14 @@ def next_steps(s: Any, target: Any = None) -> list[NextStep]:
     """Return the legal next steps of a schedule on a CPU, those that promise most first.
 
     Each is tried on a copy of ``s``. Steps that are refused or warn, whose nest does not lower or
-    does not pass the verifier, or that :func:`~schedlang.build` would warn of are left out. For
-    vectors along one axis, only the best width is listed. The effects are predictions: the tuner's
-    estimate, with the loops that LLVM vectorizes by itself, and with one memory for all cores.
-    Nothing warns here, neither of a step nor of ``s`` itself.
+    does not pass the verifier or a check of the target's tactics, or that :func:`~schedlang.build`
+    would warn of are left out. For vectors along one axis, only the best width is listed. The
+    effects are predictions: the tuner's estimate, with the loops that LLVM vectorizes by itself,
+    and with one memory for all cores. Nothing warns here, neither of a step nor of ``s`` itself.
 
-    Raise :class:`~schedlang.errors.CallTypeError` if ``s`` is not a schedule, and
-    :class:`~schedlang.errors.LoweringError` if it cannot be lowered.
+    Raise :class:`~schedlang.errors.CallTypeError` if ``s`` is not a schedule,
+    :class:`~schedlang.errors.LoweringError` if it cannot be lowered, and
+    :class:`~schedlang.errors.BuildError` for a target whose tactics are not a registry.
 
     >>> import schedlang as sl
     >>> A = sl.placeholder((1024, 1024), name="A")
@@ -91,14 +101,46 @@ def try_candidates(s: Schedule, target: Target) -> Iterator[tuple[Steps, NextSte
     """
     nest = lower_quietly(s)
     seconds, known = predict_here(nest, target).seconds, {str(nest)}
-    unproven = len(report(nest).open)
-    for candidate in candidates(s, target):
-        step = try_candidate(s, candidate, target, seconds, unproven)
-        if step is not None and str(step.nest) not in known:
-            known.add(str(step.nest))
-            yield candidate, step
-        else:
+    tried = list(candidates(s, target))
+    space = space_of_steps(s, tried, target, len(report(nest).open))
+    for number, candidate in enumerate(tried):
+        drawn = _draw(space, number, known)
+        if drawn is None:
             yield None
+            continue
+        known.add(str(drawn.nest))
+        code, after = drawn.schedule.code_since(len(s.steps)), drawn.estimate.seconds
+        # a nest without an element takes no time before the step nor after it
+        speedup = seconds / after if after else 1.0
+        primitive, stage = candidate.primitive, candidate.stage
+        yield candidate, NextStep(primitive, stage, code, drawn.schedule, drawn.nest, speedup)
+
+
+def _draw(space: Space, number: int, known: Collection[str]) -> Candidate | None:
+    """Return the candidate of one step; ``None`` if it is refused or its nest is ``known``."""
+    try:
+        drawn = space.draw_unverified(None, {STEP: number})
+        # most of the time of a draw goes to the verifier
+        return None if str(drawn.nest) in known else space.verify(drawn)
+    except Rejected:
+        return None
+
+
+def space_of_steps(s: Schedule, tried: Sequence[Steps], target: Target, unproven: int) -> Space:
+    """Return the schedules that are ``s`` and one of some steps, which the knob ``STEP`` chooses.
+
+    ``unproven`` is how many rules the verifier leaves open for ``s``, and a step must not leave
+    more open.
+    """
+    # a step that warns is a step that a person should not be led to
+    refused, proven = (SchedlangError, Warning), partial(_prove, unproven=unproven)
+    numbers = range(len(tried))
+    return Space(
+        Problem(tuple(s.outputs), target, threads_of(target)),
+        lambda s, knobs: tried[knobs.choice(STEP, numbers)].take(s),
+        start=s,
+        rules=Rules(refused, _predicted, (_warned_of,), proven),
+    )
 
 
 def rank(steps: Sequence[tuple[Steps, NextStep]]) -> list[NextStep]:
@@ -111,7 +153,7 @@ def rank(steps: Sequence[tuple[Steps, NextStep]]) -> list[NextStep]:
 
 def lower_quietly(s: Schedule) -> Nest:
     """Return the nest of ``s``. What lowering warns of is said when a person lowers it."""
-    with filter_warnings("ignore"):
+    with filter_warnings("ignore", Warning):
         return lower_state(s.state)
 
 
@@ -120,30 +162,26 @@ def predict_here(nest: Nest, target: Target) -> Prediction:
     return predict(nest, target, threads_of(target))
 
 
-def try_candidate(
-    s: Schedule, candidate: Steps, target: Target, seconds: float, unproven: int = 0
-) -> NextStep | None:
-    """Return the step of ``s`` that a candidate is; ``None`` if it is not legal.
+def _predicted(lowered: Lowered) -> Prediction:
+    problem = lowered.problem
+    return predict(lowered.nest, problem.target, problem.threads)
 
-    ``seconds`` is the predicted time of ``s``. ``unproven`` is how many rules the verifier leaves
-    open for ``s``, and a step must not leave more open.
-    """
-    try:
-        # a step that warns is a step that a person should not be led to
-        copy, nest = try_and_lower(s, candidate.take, "error")
-        checks = report(nest)
-        after = predict_here(nest, target).seconds
-    except (SchedlangError, Warning):
-        return None
+
+def _warned_of(lowered: Lowered, cost: Estimate) -> str:
+    """Return what :func:`~schedlang.build` would warn of."""
+    nest, target = lowered.nest, lowered.problem.target
+    for warnings_of in (spills, guarded_tiles, strided_accesses):
+        for text in warnings_of(nest, target):
+            return text
+    return ""
+
+
+def _prove(nest: Nest, unproven: int) -> None:
+    """Reject a nest with accesses that stay unproven, or with more than ``unproven`` open rules."""
+    checks = report(nest)
     refused = any(access.exact and not access.needs_sizes for access in checks.accesses)
     if refused or len(checks.open) > unproven:
-        return None
-    if spills(nest, target) or guarded_tiles(nest, target) or strided_accesses(nest, target):
-        return None
-    code = copy.code_since(len(s.steps))
-    # a nest without an element takes no time before the step nor after it
-    speedup = seconds / after if after else 1.0
-    return NextStep(candidate.primitive, candidate.stage, code, copy, nest, speedup)
+        raise Rejected("the verifier finds no proof")
 
 
 __all__ = ["NextStep", "next_steps"]

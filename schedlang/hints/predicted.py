@@ -16,6 +16,7 @@ from math import prod, sqrt
 from schedlang.autotune.costs.averages import average_loops
 from schedlang.autotune.costs.estimate import (
     CYCLE,
+    Estimate,
     costs,
     launching,
     overlap,
@@ -35,10 +36,9 @@ BY_LLVM, START = "by llvm", 12.0
 
 
 @dataclass(frozen=True)
-class Prediction:
-    """The predicted ``seconds`` of a nest, and those in which it waits for ``memory``."""
+class Prediction(Estimate):
+    """The predicted cost of a nest. ``memory``: the seconds in which it waits for memory."""
 
-    seconds: float
     memory: float
 
 
@@ -49,7 +49,7 @@ def predict(nest: Nest, target: Target, threads: int) -> Prediction:
     ``sqrt(threads)`` times as fast as one. That is between desktops, where two cores take all of
     the bandwidth, and servers.
     """
-    cycles, waiting, launches = 0.0, 0.0, set()
+    cycles, work, waiting, launches = 0.0, 0.0, 0.0, set()
     for cost in costs(with_vectors_of_llvm(average_loops(nest, {})), target, grouped=True):
         *caches, memory = cost.traffic
         outer = parallel_loop(cost.loops) if threads > 1 else None
@@ -60,9 +60,10 @@ def predict(nest: Nest, target: Target, threads: int) -> Prediction:
             shared = max(share, 1 / sqrt(threads))
         compute = cost.compute + START * _starts(cost.loops)
         cycles += overlap(compute * share, sum(caches) * share + memory * shared)
+        work += cost.flops
         waiting += memory * shared
     cycles += sum(launching(times) for _, times in launches)
-    return Prediction(cycles * CYCLE, waiting * CYCLE)
+    return Prediction(cycles * CYCLE, work, waiting * CYCLE)
 
 
 def _starts(loops: Sequence[For]) -> float:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from schedlang.autotune.steps import Steps, of_schedule, step, try_steps
+from schedlang.autotune.rules import filter_warnings
 from schedlang.compute.tensor import ComputeOp
 from schedlang.errors import SchedlangError
+from schedlang.hints.steps import Steps, of_schedule, step
 from schedlang.schedule.schedule import Schedule
 
 KINDS = ("vectorize", "parallel", "unroll")
@@ -32,7 +33,7 @@ class Refused:
 def refusals(s: Schedule) -> list[Refused]:
     """Return steps of a schedule on a CPU that are refused, one for each primitive and reason.
 
-    Each is tried on a copy of ``s``.
+    Each is tried on a copy of ``s``. Nothing is lowered: only the primitives are asked.
 
     >>> import schedlang as sl
     >>> A = sl.placeholder((8, 8), name="A")
@@ -44,7 +45,8 @@ def refusals(s: Schedule) -> list[Refused]:
     first: dict[tuple[str, str, str], Refused] = {}
     for asked in _plainest_steps(s):
         try:
-            try_steps(s, asked.take, "ignore")
+            with filter_warnings("ignore", Warning):
+                asked.take(s.copy())
         except SchedlangError as error:
             refused = Refused(asked.primitive, asked.stage, str(error))
             # the reason, without the call that was refused

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from schedlang.autotune.steps import Steps, step
 from schedlang.expr.dtypes import itemsize
+from schedlang.hints.steps import Steps, step
 from schedlang.host import LINE
 from schedlang.schedule.schedule import Schedule
 from schedlang.schedule.stage import StageView

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from schedlang.analysis.cost import ScheduleCost, cost
-from schedlang.autotune.steps import Steps
 from schedlang.counting.records import Counts
 from schedlang.errors import SchedlangError, first_line
 from schedlang.hints.meanings import MEANINGS
 from schedlang.hints.next_steps import NextStep, predict_here, try_candidates
 from schedlang.hints.refusals import refusals
+from schedlang.hints.steps import Steps
 from schedlang.ir.accesses import stores
 from schedlang.ir.html import nest_html, nest_lines
 from schedlang.ir.nest import Nest

@@ -15,11 +15,11 @@ from typing import Any
 
 from schedlang.autotune.runner.sandbox import COMMAND
 from schedlang.autotune.runner.task import Limits
-from schedlang.autotune.steps import Steps
 from schedlang.compute.graph import variables
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import LiveError, explain, first_line
 from schedlang.hints.next_steps import NextStep, rank
+from schedlang.hints.steps import Steps
 from schedlang.live import page
 from schedlang.live.definition import definition
 from schedlang.live.edits import edit

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from math import nan
 
-from schedlang.autotune.steps import try_and_lower
+from schedlang.autotune.costs.estimate import Estimate
+from schedlang.autotune.knobs import Knobs, Rejected
+from schedlang.autotune.rules import Rules
+from schedlang.autotune.space import Space
 from schedlang.autotune.tactics.cpu.nest import LEAST_STEPS
 from schedlang.autotune.tactics.facts import Dataflow, Problem, StageFacts
 from schedlang.autotune.tactics.loops import in_blocks
 from schedlang.autotune.tactics.scan_stages import scan_stages
 from schedlang.errors import SchedlangError
-from schedlang.ir.verify import verify
 from schedlang.schedule.schedule import Schedule, empty_schedule
 
 # threads of a block
 BLOCK = 128
+# no estimate is asked
+RULES = Rules((SchedlangError,), lambda lowered: Estimate(nan, nan))
 
 
 def plain_schedule(problem: Problem) -> Schedule:
@@ -29,17 +35,15 @@ def plain_schedule(problem: Problem) -> Schedule:
     flow = Dataflow(problem, s.state)
     flow = replace(flow, scan_stages=scan_stages(flow))
     apply = _bind if problem.target.facts.binds_threads else _share_and_vectorize
+    space = Space(problem, rules=RULES)
     for tensor in flow.stages:
-        try:
-            tried, nest = try_and_lower(s, partial(apply, stage=flow.stage(tensor)), "default")
-            verify(nest)
-        except SchedlangError:
-            continue
-        s = tried
+        template = partial(apply, stage=flow.stage(tensor))
+        with suppress(Rejected):
+            s = replace(space, template=template, start=s).draw(None).schedule
     return s
 
 
-def _share_and_vectorize(s: Schedule, stage: StageFacts) -> None:
+def _share_and_vectorize(s: Schedule, knobs: Knobs, stage: StageFacts) -> None:
     axes, tensor = stage.data_axes, stage.tensor
     if not axes:
         return
@@ -54,5 +58,5 @@ def _share_and_vectorize(s: Schedule, stage: StageFacts) -> None:
         s[tensor].parallel(axes[0])
 
 
-def _bind(s: Schedule, stage: StageFacts) -> None:
+def _bind(s: Schedule, knobs: Knobs, stage: StageFacts) -> None:
     in_blocks(s, stage.tensor, stage.data_axes, BLOCK)

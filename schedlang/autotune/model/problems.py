@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
+from schedlang.autotune.rules import BY_TACTICS, estimate_cost
 from schedlang.autotune.space import Space
 from schedlang.autotune.tactics.facts import Problem
 from schedlang.autotune.tactics.tactic import Registry
@@ -39,5 +41,6 @@ def space_of(problem: Problem, registry: Registry | None = None) -> Space:
 
     ``registry`` has the tactics, by default those for the target.
     """
-    space = Space(problem, registry=registry, jumps=JUMPS)
+    rules = replace(BY_TACTICS, estimate=partial(estimate_cost, jumps=JUMPS))
+    space = Space(problem, registry=registry, rules=rules)
     return replace(space, pick=space.moves.start)

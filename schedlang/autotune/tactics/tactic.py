@@ -11,7 +11,9 @@ from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.autotune.tactics.knob import Knob
 from schedlang.autotune.tactics.scheduled import Scheduled
 from schedlang.errors import TuningError, explain
+from schedlang.ir.nest import Nest
 from schedlang.schedule.schedule import Schedule
+from schedlang.target import Target
 
 
 @dataclass(frozen=True)
@@ -57,13 +59,18 @@ class Fusion:
 class Registry:
     """The tactics for a kind of target, in the order of the options of ``C.how``.
 
-    ``fusion`` is offered first, to stages without a reduction. Raise
-    :class:`~schedlang.errors.TuningError` for two tactics of one name.
+    * ``fusion``: offered first, to stages without a reduction.
+    * ``checks``: each takes the loop nest of a candidate and the target, and returns why the target
+      does not want it, or an empty text. They judge what a search draws, the steps of the plain
+      schedule of :func:`schedlang.autoschedule`, and each of :func:`schedlang.next_steps`.
+
+    Raise :class:`~schedlang.errors.TuningError` for two tactics of one name.
     """
 
     kind: str
     tactics: tuple[Tactic, ...]
     fusion: Fusion | None = None
+    checks: tuple[Callable[[Nest, Target], str], ...] = ()
 
     def __post_init__(self) -> None:
         names = [tactic.name for tactic in self.tactics]

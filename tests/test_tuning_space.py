@@ -1,0 +1,136 @@
+"""One space draws the candidates of the tuner, of the plain schedule and of the next steps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+from schedlang.autotune.at_once.plain import plain_schedule
+from schedlang.autotune.at_once.scheduler import choose
+from schedlang.autotune.knobs import Decisions, Knobs, Rejected
+from schedlang.autotune.model.problems import problem_of, space_of
+from schedlang.autotune.search import strategy
+from schedlang.autotune.space import Candidate, Space
+from schedlang.autotune.tactics.facts import Problem
+from schedlang.autotune.tactics.registries import CPU
+from schedlang.autotune.tactics.tactic import Registry
+from schedlang.ir.nest import Nest
+from schedlang.schedule.schedule import Schedule
+from schedlang.targets.cpu.backend import CpuBackend
+from tests.cpu_candidates import AVX2
+from tests.graphs import product
+
+# the cores of a machine that starts no others
+CORES = 32
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Candidate]:
+    """Return the list to which every draw of any space adds its candidate."""
+    candidates: list[Candidate] = []
+    draw = Space.draw_unverified
+
+    def seen(space: Space, rng: Random | None, given: Decisions | None = None) -> Candidate:
+        candidates.append(draw(space, rng, given))
+        return candidates[-1]
+
+    monkeypatch.setattr(Space, "draw_unverified", seen)
+    return candidates
+
+
+def test_every_candidate_is_a_draw_of_a_space(drawn: list[Candidate]) -> None:
+    *_, C = product(64, 64, 64)
+    search, space = strategy("random", 0), Space(problem_of([C], AVX2, {}))
+    # the first proposal is the schedule of the cost model, which may have less threads
+    search.propose(space)
+    proposed = search.propose(space).schedule
+    plain = plain_schedule(space.problem)
+    steps = [step.schedule for step in sl.next_steps(sl.schedule(C), AVX2)]
+    assert proposed.steps and plain.steps and len(steps) > 10
+    known = {id(candidate.schedule) for candidate in drawn}
+    assert {id(s) for s in (proposed, plain, *steps)} <= known
+
+
+def test_candidates_start_from_a_schedule() -> None:
+    *_, C = product(64, 64, 64)
+    start = sl.schedule(C)
+    start[C].unroll(start[C].split(C.op.axis[1], factor=4)[1])
+    before = list(start.steps)
+
+    def template(s: Schedule, knobs: Knobs) -> None:
+        s[C].parallel(s[C].leaf_axes[knobs.choice("loop", [0, 2, 3])])
+
+    space = Space(problem_of([C], AVX2, {}), template, by_tactics=False, start=start)
+    candidate = space.draw(None, {"loop": 0})
+    assert [step.primitive for step in candidate.schedule.steps] == ["split", "unroll", "parallel"]
+    for refused in (2, 3):
+        with pytest.raises(Rejected):
+            # a loop is unrolled already, or a reduction axis
+            space.draw(None, {"loop": refused})
+    assert list(start.steps) == before
+
+
+def starts_few(nest: Nest, target: sl.Target) -> str:
+    """Return why a package refuses a nest: its machine starts each iteration on a core."""
+    many = any(loop.kind == "parallel" and loop.extent > CORES for loop in nest.loops)
+    return "there are more iterations than cores" if many else ""
+
+
+class Many(CpuBackend):
+    """The target of a package that refuses candidates with too many parallel iterations."""
+
+    facts = replace(
+        CpuBackend.facts, name="many", backend="", tactics=replace(CPU, checks=(starts_few,))
+    )
+
+
+def test_a_check_of_a_package_judges_every_candidate(monkeypatch: pytest.MonkeyPatch) -> None:
+    A, B, C = product(256, 256, 256)
+    here, there = AVX2, sl.Target.of(Many())
+    space = space_of(Problem((C,), there, 4))
+    for seed in range(20):
+        try:
+            assert not starts_few(space.draw(Random(seed)).nest, there)
+        except Rejected:
+            continue
+    assert space.reasons["there are more iterations than cores"] and space.counts["valid"]
+    a, b = np.random.default_rng(0).integers(0, 4, (2, 256, 256)).astype("float32")
+
+    def check(target: sl.Target, origin: str, many: bool) -> None:
+        choice = choose(C, target, database="none.jsonl")
+        assert choice.origin == origin
+        assert bool(starts_few(sl.lower(choice.schedule), target)) == many
+        np.testing.assert_array_equal(sl.build(choice.schedule, [A, B, C])(a, b), a @ b)
+
+    check(there, "model", False)
+    for target in (here, there):
+        steps = sl.next_steps(sl.schedule(C), target)
+        assert any(starts_few(step.nest, target) for step in steps) == (target is here)
+
+    def fails(problem: object) -> None:
+        raise KeyError("what no tactic knows")
+
+    monkeypatch.setattr("schedlang.autotune.at_once.scheduler.by_model", fails)
+    check(here, "plain", True)
+    check(there, "plain", False)
+
+
+@pytest.mark.parametrize("target", [AVX2, sl.Target("cuda", arch="sm_90")], ids=["cpu", "gpu"])
+def test_a_plain_schedule_asks_no_tactic_and_no_estimate(
+    target: sl.Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*arguments: Any, **options: Any) -> None:
+        raise KeyError("what nobody knows")
+
+    for name in ("estimate", "estimate_gpu", "spills", "gpu_spills"):
+        monkeypatch.setattr(f"schedlang.autotune.rules.{name}", fails)
+    monkeypatch.setattr(Registry, "options", fails)
+    *_, C = product(64, 64, 64)
+    choice = choose(C, target, database="none.jsonl")
+    assert choice.origin == "plain" and "the tactics failed: KeyError" in choice.note
+    assert choice.schedule.steps
