@@ -203,7 +203,7 @@ class CacheWarning(UserWarning):
 
 
 class CompilerWarning(UserWarning):
-    """numba compiles a kernel that LLVM should compile from the machine nest.
+    """A kernel takes longer to compile: by numba instead of LLVM, or in one process alone.
 
     Results do not depend on it.
     """

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 from llvmlite import ir
-from numba.core.codegen import JITCPUCodegen
 
 import schedlang as sl
 from benchmarks import schedules, works
@@ -26,9 +25,10 @@ from schedlang.machine.verify import verify_machine
 from schedlang.networks.data import from_data, to_data
 from schedlang.networks.module import NetworkModule
 from schedlang.runtime.llvm import compiled as compiling
-from schedlang.runtime.llvm import dialect, passes
+from schedlang.runtime.llvm import dialect
 from schedlang.runtime.llvm.compiled import compiled
 from schedlang.runtime.llvm.library import Subject
+from schedlang.runtime.llvm.objects import Machine
 from schedlang.runtime.llvm.values import ValuePrinter
 from schedlang.runtime.llvm_runner import ByLlvm
 from schedlang.runtime.perf_map import functions_with_places
@@ -297,13 +297,13 @@ def test_plain_loops_have_more_passes(
     lanes: bool, level: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     levels = []
-    manager = JITCPUCodegen._module_pass_manager
+    optimize = Machine.optimize
 
-    def noted(self: Any, **options: Any) -> Any:
-        levels.append(options["opt"])
-        return manager(self, **options)
+    def noted(self: Machine, module: Any, level: int) -> None:
+        levels.append(level)
+        optimize(self, module, level)
 
-    monkeypatch.setattr(JITCPUCodegen, "_module_pass_manager", noted)
+    monkeypatch.setattr(Machine, "optimize", noted)
     A = sl.placeholder((96,), "float32", name="A")
     C = sl.compute((96,), lambda i: A[i] * 11 + lanes, name="C")
     f = sl.build(vectorized(C) if lanes else sl.schedule(C), compiler="llvm")
@@ -425,7 +425,7 @@ def test_what_llvm_cannot_generate_is_named(
         raise RuntimeError("Cannot select: intrinsic %llvm.strange")
 
     monkeypatch.setenv("SCHEDLANG_CACHE", str(tmp_path))
-    monkeypatch.setattr(passes, "optimize", fails)
+    monkeypatch.setattr(Machine, "optimize", fails)
     A = sl.placeholder((16,), "float32", name="A")
     f = sl.build(sl.schedule(sl.compute((16,), lambda i: A[i] * 9, name="C")), compiler="llvm")
     why = r"kernel C_kernel: LLVM does not compile it \(Cannot select: .*\n.* which is in .*\.ll"

@@ -70,8 +70,8 @@ class ByLlvm(ByNumba):
         compiled = self._compiled
         if compiled is None:
             return function
-        from schedlang.runtime.llvm.functions import failing
         from schedlang.runtime.llvm.in_numba import let_numba_call
+        from schedlang.runtime.llvm.parts import failing
 
         nest, address = machine(), compiled.library.get_pointer_to_function(compiled.symbol)
         fails = nest.entry.name in failing(nest)
@@ -82,7 +82,9 @@ class ByLlvm(ByNumba):
         compiled = self._compiled
         if compiled is None:
             return super().codes(function)
-        return (MachineCode(compiled.library, compiled.symbol, compiled.code),)
+        from schedlang.runtime.llvm.library import unpacked
+
+        return [compiled.library.code_of(part) for part in unpacked(compiled.code)]
 
     def code_of(self, built: Built, path: Path) -> Code:
         from schedlang.runtime.llvm.library import Subject

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from contextlib import AbstractContextManager
 from typing import Any
 
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba._dynfunc import Environment, make_function
 from numba.core import cgutils, config
 from numba.core.caching import _Cache as Cache
@@ -71,6 +71,28 @@ def linking_to(library: Any) -> AbstractContextManager[None]:
     return cpu_context().push_code_library(library)
 
 
+def machine_options() -> dict[str, Any]:
+    """Return the options of numba's generator of machine code as data, and those of its passes."""
+    target: dict[str, Any] = {"opt": int(config.OPT)}
+    cpu_context().codegen()._customize_tm_options(target)
+    vectors = {
+        "loop_vectorization": bool(config.LOOP_VECTORIZE),
+        "slp_vectorization": bool(config.SLP_VECTORIZE),
+    }
+    return {"target": target, "passes": vectors}
+
+
+def add_object(codegen: Any, code: bytes) -> None:
+    """Let code that is loaded next find the functions of an object file."""
+    codegen._engine._ee.add_object_file(binding.ObjectFileRef.from_data(code))
+
+
+def linked_code(library: Any) -> list[bytes]:
+    """Return the bitcode of what numba compiled for calls from ``library``."""
+    linked = dict.fromkeys(library._linking_libraries)
+    return [other._get_module_for_linking().as_bitcode() for other in linked]
+
+
 def with_flags(function: ir.Function, flags: Collection[str]) -> None:
     """Add ``flags`` to the arithmetic of a function that has none, as numba does."""
     for visitor in (FastFloatBinOpVisitor(flags), FastFloatCallVisitor(flags)):
@@ -85,8 +107,8 @@ def python_function(name: str, module: Any, address: int, kept: Any) -> Any:
 __all__ = [
     "CPUDispatcher", "Cache", "CompileResult", "Compiler", "CompilerBase", "DefaultPassBuilder",
     "InlineClosureLikes", "InlineInlinables", "InlineOverloads", "Intrinsic", "JITCodeLibrary",
-    "LiteralUnroll",
-    "Lower", "NativeLowering", "WithLifting", "cgutils", "compile_result", "compiled_by_types",
-    "config", "cpu_context", "dumps", "global_compiler_lock", "launch_threads", "link",
-    "linking_to", "python_function", "ready_context", "register_pass", "rtsys", "with_flags",
+    "LiteralUnroll", "Lower", "NativeLowering", "WithLifting", "add_object", "cgutils",
+    "compile_result", "compiled_by_types", "config", "cpu_context", "dumps",
+    "global_compiler_lock", "launch_threads", "link", "linked_code", "linking_to",
+    "machine_options", "python_function", "ready_context", "register_pass", "rtsys", "with_flags",
 ]  # fmt: skip

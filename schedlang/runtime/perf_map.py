@@ -22,18 +22,22 @@ VARIABLE = "SCHEDLANG_PERF_MAP"
 _WRAPPERS = (
     ("_ZN7cpython", ".from_python"), ("from_python", ".from_python"), ("cfunc.", ".from_c"),
 )  # fmt: skip
-# of ELF: the type of a table of symbols, and that of a function
-_SYMBOLS, _FUNCTION = 2, 2
+# of ELF: the type of a table of symbols, and that of a function; what all other files know
+_SYMBOLS, _FUNCTION, _GLOBAL = 2, 2, 1
 
 
 @dataclass(frozen=True)
 class Symbol:
-    """A function of an object file: its place in its ``section``, and its size in bytes."""
+    """A function of an object file: its place in its ``section``, and its size in bytes.
+
+    An ``exported`` one is known to other object files, none of which has another of its name.
+    """
 
     name: str
     section: int
     start: int
     size: int
+    exported: bool
 
 
 def is_wanted() -> bool:
@@ -132,7 +136,7 @@ def functions_in(code: bytes) -> list[Symbol]:
             if info & 0xF == _FUNCTION and section:
                 end = code.index(b"\0", strings + name)
                 text = code[strings + name : end].decode("utf-8", "replace")
-                symbols.append(Symbol(text, section, start, length))
+                symbols.append(Symbol(text, section, start, length, info >> 4 == _GLOBAL))
     return sorted(symbols, key=lambda s: (s.section, s.start))
 
 

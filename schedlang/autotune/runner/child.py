@@ -13,6 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+from schedlang.runtime.exit_status import ended
+
 # the most bytes of an answer, and the most unread answers: schedlang's worker sends no more
 LONGEST, MOST_WAITING = 1 << 20, 8
 # seconds for a process to end after its pipe is closed
@@ -83,11 +85,7 @@ class Child:
             return "crashed", "it closed its pipe"
         if status == -9 and _kills() > self._kills:
             return "out of memory", "the system killed it for lack of memory"
-        if status == -9:
-            return "crashed", "ended by signal SIGKILL, which a system short of memory may send"
-        if status < 0:
-            return "crashed", f"ended by signal {_signal(-status)}"
-        return "crashed", f"ended with status {status}"
+        return "crashed", ended(status)
 
     def log_tail(self) -> str:
         """Return the end of the log."""
@@ -125,10 +123,3 @@ def _kills() -> int:
     with suppress(OSError, ValueError), open("/proc/vmstat", encoding="ascii") as file:
         return next((int(line.split()[1]) for line in file if line.startswith("oom_kill ")), 0)
     return 0
-
-
-def _signal(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return str(number)

@@ -13,10 +13,14 @@ The fuzzer compares their results bit by bit, except where a product may fuse wi
    by a call with values that write instructions (``traced.py``).
 3. ``entry.py`` prints the function that Python calls. It reads the addresses of arrays, and
    releases the GIL.
-4. ``printed.py`` writes the code to run, or, with lines (``lines.py``), to read. ``failures.py``
-   says which statement LLVM refuses. ``library.py`` lets LLVM optimize (``passes.py``).
-5. ``compiled.py`` keeps the object file in the cache folder. A process that loads it imports none
-   of the printers. ``in_numba.py`` lets functions that numba compiles call the code.
+4. ``parts.py`` divides a large nest, such as that of a network, into parts with passes of their
+   own level (``passes.py``). ``printed.py`` writes the code of each, to run, or, with lines
+   (``lines.py``), to read. ``failures.py`` says which statement LLVM refuses.
+5. ``objects.py`` makes an object file of a part. ``pool.py`` starts processes that do so beside
+   this one.
+6. ``compiled.py`` keeps the object files in the cache folder, as one file, and ``library.py`` loads
+   them. A process that loads them imports none of the printers. ``in_numba.py`` lets functions that
+   numba compiles call the code.
 
 What has no form here raises ``Unprintable``: then numba compiles the file.
 """

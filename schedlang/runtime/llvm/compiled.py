@@ -15,7 +15,7 @@ import llvmlite
 import numba
 
 from schedlang.runtime.cache_files import COMPILED, contents, store
-from schedlang.runtime.llvm.library import Library, Subject
+from schedlang.runtime.llvm.library import Library, Subject, packed, unpacked
 from schedlang.runtime.llvm.symbols import name_objects, symbol_of
 from schedlang.runtime.numba_cache import SETTINGS
 from schedlang.runtime.numba_internals import (
@@ -90,15 +90,12 @@ def _loaded(
         assert nest is not None
         # a process that loads a kernel imports no printer
         from schedlang.runtime.llvm.failures import explained
-        from schedlang.runtime.llvm.printed import print_module
+        from schedlang.runtime.llvm.printed import objects_of
 
         with explained(nest, subject.path, subject.fastmath):
-            print_module(subject, nest, library, prefix, called)
-            library.finalize()
-        code = library.code
+            code = packed(objects_of(subject, nest, prefix, called))
         store(COMPILED, kept, code)
-    else:
-        library.loaded(code, [symbol, called])
+    library.load(unpacked(code), [symbol, called])
     address = library.get_pointer_to_function(called)
     function = python_function(name, ModuleType(subject.path.stem), address, library)
     return Compiled(function, library, symbol, code)

@@ -17,6 +17,7 @@ from schedlang.machine.nest import MachineNest
 from schedlang.runtime.cache_files import write_whole
 from schedlang.runtime.llvm.functions import finish, print_functions
 from schedlang.runtime.llvm.lines import FileLines, first_lines
+from schedlang.runtime.llvm.parts import Whole
 from schedlang.runtime.numba_internals import cgutils, cpu_context, linking_to
 
 
@@ -42,7 +43,8 @@ def _refusal(nest: MachineNest, path: Path, fastmath: bool, error: Exception) ->
     number = 0
     try:
         with linking_to(library):
-            print_functions(nest, module, "schedlang", lines)
+            whole = Whole(nest)
+            print_functions(whole, whole.one, module, "schedlang", lines)
         finish(module, fastmath)
     except Exception:
         number = lines.last

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from llvmlite import ir
 
-from schedlang.codegen.numba_cpu import equal_functions
 from schedlang.intrinsics.memory import ALIGNMENT
 from schedlang.intrinsics.simd import llvm_type
-from schedlang.machine.nest import MachineNest
-from schedlang.machine.nodes import Alloc, Array, Body, For, Function, Reg, Run
+from schedlang.machine.nodes import Array, For, Function, Reg
 from schedlang.machine.passes.outline import free
 from schedlang.machine.walks import walk
 from schedlang.runtime.llvm.dialect import I64, Context, type_of
 from schedlang.runtime.llvm.lines import Lines
+from schedlang.runtime.llvm.parts import Part, Whole, may_fail
 from schedlang.runtime.llvm.statements import (
     STATUS,
     StatementPrinter,
@@ -33,29 +31,43 @@ from schedlang.runtime.numba_team import emit_failed, emit_loop
 Place = tuple[ir.Value, ir.Value]
 
 
-def print_functions(nest: MachineNest, module: ir.Module, prefix: str, lines: Lines) -> ir.Function:
-    """Print the functions of ``nest`` to ``module``, and return the entry.
+def print_functions(
+    whole: Whole, part: Part, module: ir.Module, prefix: str, lines: Lines
+) -> ir.Function | None:
+    """Print the functions of a part to ``module``, and return the entry, if the part has it.
 
     ``prefix`` is what the names of functions begin with.
     """
-    equal = equal_functions(nest)
-    times = Counter(equal.values())
-    context, fail = Context(traced), failing(nest)
-    printed: dict[str, ir.Function] = {}
+    nest, printed = whole.nest, _Printed(whole, module, prefix)
+    functions = _Functions(Context(traced), printed, whole.failing, lines)
     for function in nest.functions:
-        name = function.name
-        if name in equal:
-            printed[name] = printed[equal[name]]
+        if function.name not in part.functions:
             continue
-        entry = function is nest.entry
-        target = _declared(module, symbol_of(prefix, name), function, fail)
+        is_entry, target = function is nest.entry, printed[function.name]
         # as numba's: LLVM inlines it if that is worth it, even where it is called once
-        target.linkage = "external" if entry else "linkonce_odr"
-        if times[name] or entry:
+        if not is_entry and function.name not in part.called:
+            target.linkage = "linkonce_odr"
+        if is_entry or function.name in whole.shared:
             target.attributes.add("noinline")
-        printed[name] = target
-        _Functions(context, printed, fail, lines).define(function, target)
-    return printed[nest.entry.name]
+        functions.define(function, target)
+    return printed.get(nest.entry.name)
+
+
+class _Printed(dict[str, ir.Function]):
+    """The functions of a module by name, each of which is declared when it is first named."""
+
+    def __init__(self, whole: Whole, module: ir.Module, prefix: str) -> None:
+        super().__init__()
+        self._whole, self._module, self._prefix = whole, module, prefix
+
+    def __missing__(self, name: str) -> ir.Function:
+        whole, first = self._whole, self._whole.named(name)
+        if first != name:
+            self[name] = self[first]
+        else:
+            symbol = symbol_of(self._prefix, name)
+            self[name] = _declared(self._module, symbol, whole.by_name[name], whole.failing)
+        return self[name]
 
 
 def finish(module: ir.Module, fastmath: bool) -> None:
@@ -94,24 +106,6 @@ def _parameter_type(parameter: Array | Reg) -> ir.Type:
     if isinstance(parameter, Array):
         return pointer_type(parameter)
     return llvm_type(type_of(parameter.type))
-
-
-def failing(nest: MachineNest) -> frozenset[str]:
-    """Return the names of the functions that may lack memory."""
-    names: frozenset[str] = frozenset()
-    for function in nest.functions:
-        if _fails(function.body, names):
-            names |= {function.name}
-    return names
-
-
-def _fails(body: Body, failing: Collection[str]) -> bool:
-    """Return whether a block may lack memory, as the functions do that are ``failing``."""
-    return any(
-        (isinstance(s, Alloc) and s.place == "heap")
-        or (isinstance(s, Run) and s.function in failing)
-        for s, _ in walk(body)
-    )
 
 
 class _Functions:
@@ -208,7 +202,7 @@ class _Printer(StatementPrinter):
         start, stop = self(stmt.start), self(stmt.stop)
         named = [n for n in free(stmt.body) if n.name != stmt.index.name]
         values = [self.array(n) if isinstance(n, Array) else self.register(n) for n in named]
-        fails = _fails(stmt.body, self._functions.failing)
+        fails = may_fail(stmt.body, self._functions.failing)
         result = STATUS if fails else ir.VoidType()
         kind = ir.FunctionType(result, [I64, *(v.type for v in values)])
         name = builder.module.get_unique_name(f"{builder.function.name}.{stmt.index.name}")

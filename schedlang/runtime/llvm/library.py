@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schedlang.runtime.numba_internals import JITCodeLibrary
+from schedlang.runtime.llvm.objects import receive, send
+from schedlang.runtime.numba_internals import JITCodeLibrary, add_object
+from schedlang.runtime.perf_map import Code, functions_in
 
 if TYPE_CHECKING:
     from schedlang.machine.nest import MachineNest
@@ -29,38 +32,49 @@ class Subject:
 
 
 class Library(JITCodeLibrary):
-    """The code of one kernel, which is optimized once, or was before.
-
-    ``level`` is the level of the passes.
-    """
-
-    level = 3
+    """The machine code of one kernel, which may be several object files."""
 
     def __init__(self, codegen: Any, name: str) -> None:
         super().__init__(codegen, name)
         self.enable_object_caching()
 
-    def loaded(self, code: bytes, symbols: list[str]) -> None:
-        """Take the machine code that an earlier process made."""
-        self._set_compiled_object(code)
+    def load(self, objects: Sequence[bytes], symbols: Sequence[str]) -> None:
+        """Take object files, which define the ``symbols`` that will be asked for."""
+        first, *others = objects
+        for code in others:
+            add_object(self.codegen, code)
+        self._set_compiled_object(first)
         self._finalize_final_module()
+        self._know(symbols)
+
+    def code_of(self, content: bytes) -> Code:
+        """Return an object file that was loaded, with a function that it exports."""
+        entry = next(s.name for s in functions_in(content) if s.exported)
+        self._know([entry])
+        return Code(self, entry, content)
+
+    def _know(self, symbols: Iterable[str]) -> None:
         self.codegen._engine._defined_symbols.update(symbols)
 
-    @property
-    def code(self) -> bytes:
-        """The object file that was made."""
-        return bytes(self._get_compiled_object())
 
-    @property
-    def optimized(self) -> Any:
-        """The module of LLVM's code."""
-        return self._final_module
+# what a file with several objects begins with; an object file begins otherwise
+_SEVERAL = b"objects of schedlang\n"
 
-    def _optimize_functions(self, ll_module: Any) -> None:
-        ll_module.data_layout = self._codegen._data_layout
 
-    def _optimize_final_module(self) -> None:
-        # a process that loads a kernel imports no machine nest
-        from schedlang.runtime.llvm.passes import optimize
+def packed(objects: Sequence[bytes]) -> bytes:
+    """Return object files as one file; one alone is itself.
 
-        optimize(self._codegen, self._final_module, self.level)
+    >>> packed([b"one"]), unpacked(packed([b"one"])), unpacked(packed([b"one", b"two"]))
+    (b'one', [b'one'], [b'one', b'two'])
+    """
+    if len(objects) == 1:
+        return objects[0]
+    file = BytesIO()
+    send(file, len(objects), objects)
+    return _SEVERAL + file.getvalue()
+
+
+def unpacked(code: bytes) -> list[bytes]:
+    """Return the object files of a file that :func:`packed` made."""
+    several = code.removeprefix(_SEVERAL)
+    return [code] if several == code else receive(BytesIO(several))[1]

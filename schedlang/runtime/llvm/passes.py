@@ -9,19 +9,19 @@ The vectorizer runs at both levels.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
 
-from schedlang.machine.nest import MachineNest
-from schedlang.machine.nodes import Body, For, Run
+from schedlang.machine.nodes import Body, For, Function, Run
 from schedlang.machine.walks import children, values, walk
-from schedlang.runtime.numba_internals import config
 
-# the levels for nests with plain loops, and for others
+# the levels for functions with plain loops, and for others
 PLAIN, VECTORS = 3, 2
 
 
-def level_of(nest: MachineNest) -> int:
-    """Return the level of LLVM's pipeline for a nest: the lower one if no innermost loop is plain.
+def level_of(functions: Iterable[Function]) -> int:
+    """Return the level of LLVM's pipeline for functions: the lower one without plain loops.
+
+    A plain loop has neither vectors nor another loop.
 
     >>> import schedlang as sl
     >>> A = sl.placeholder((64,), name="A")
@@ -29,10 +29,11 @@ def level_of(nest: MachineNest) -> int:
     >>> s = sl.schedule(B)
     >>> plain = sl.build(s, target="python").machine_nest
     >>> s[B].vectorize(s[B].split(B.op.axis[0], 8)[1])
-    >>> level_of(plain), level_of(sl.build(s, target="python").machine_nest)
+    >>> vectors = sl.build(s, target="python").machine_nest
+    >>> level_of(plain.functions), level_of(vectors.functions)
     (3, 2)
     """
-    loops = (s for f in nest.functions for s, _ in walk(f.body) if isinstance(s, For))
+    loops = (s for f in functions for s, _ in walk(f.body) if isinstance(s, For))
     return PLAIN if any(_is_plain(loop.body) for loop in loops) else VECTORS
 
 
@@ -48,14 +49,3 @@ def _is_plain(body: Body) -> bool:
             return False
         left += children(value)
     return True
-
-
-def optimize(codegen: Any, module: Any, level: int) -> None:
-    """Optimize a module by the passes of a level, or of numba's own if that is lower.
-
-    numba runs a part of them twice, to remove counts of references, which no kernel has here.
-    """
-    passes, builder = codegen._module_pass_manager(
-        loop_vectorize=config.LOOP_VECTORIZE, opt=min(level, config.OPT)
-    )
-    passes.run(module, builder)

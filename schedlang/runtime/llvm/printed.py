@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
+from llvmlite import ir
+
+from schedlang.errors import names_text
 from schedlang.machine.nest import MachineNest
 from schedlang.runtime.code_listing import Source, asm_listing, functions_of, llvm_listings
 from schedlang.runtime.llvm.entry import print_entry
 from schedlang.runtime.llvm.failures import check_code, explained
 from schedlang.runtime.llvm.functions import finish, print_functions
-from schedlang.runtime.llvm.library import Library, Subject
+from schedlang.runtime.llvm.library import Subject
 from schedlang.runtime.llvm.lines import FileLines, Lines, first_lines
-from schedlang.runtime.llvm.passes import level_of
+from schedlang.runtime.llvm.objects import Job, Machine
+from schedlang.runtime.llvm.parts import Part, Whole
+from schedlang.runtime.llvm.pool import Pool
 from schedlang.runtime.llvm.symbols import symbol_of
 from schedlang.runtime.numba_code import Code
-from schedlang.runtime.numba_internals import cpu_context, global_compiler_lock, linking_to
+from schedlang.runtime.numba_internals import (
+    config,
+    cpu_context,
+    global_compiler_lock,
+    linked_code,
+    linking_to,
+    machine_options,
+)
 
 # what the name of the function begins with that each thread of a parallel loop calls
 WRAPPER = "__gufunc__."
@@ -24,59 +36,84 @@ WRAPPER = "__gufunc__."
 BEFORE, AFTER = "; before LLVM's passes", "; after LLVM's passes"
 
 
-class _Listed(Library):
-    """The code of a kernel to read, which this process does not run.
+class _Module(NamedTuple):
+    """A part of a kernel as LLVM's code.
 
-    ``printed`` is the code before the passes.
+    numba links what it compiles for the part to ``library``. ``entry`` is none of other parts.
     """
 
-    printed = ""
+    part: Part
+    code: ir.Module
+    library: Any
+    entry: ir.Function | None
 
-    def _optimize_functions(self, ll_module: Any) -> None:
-        super()._optimize_functions(ll_module)
-        self.printed = str(ll_module)
+    @property
+    def job(self) -> Job:
+        """What is compiled, at the level of numba's own passes if that is lower."""
+        text = str(self.code).encode()
+        return min(self.part.level, int(config.OPT)), [text, *linked_code(self.library)]
 
-    def _finalize_final_module(self) -> None:
-        self._finalized = True
 
+def printed_part(
+    subject: Subject, whole: Whole, part: Part, prefix: str, text: str = ""
+) -> _Module:
+    """Print the functions of a part, with lines if there is the ``text`` of their file.
 
-def print_module(
-    subject: Subject, nest: MachineNest, library: Library, prefix: str, called: str
-) -> None:
-    """Print the functions of ``nest`` to ``library``, with the function ``called`` for Python."""
-    module = library.create_ir_module(subject.name)
-    library.level = level_of(nest)
+    ``prefix`` is what the names of functions begin with.
+    """
+    library = cpu_context().codegen().create_library(subject.name)
+    code = library.create_ir_module(subject.name)
+    lines = FileLines(code, subject.path, first_lines(text)) if text else Lines()
     with linking_to(library):
-        entry = print_functions(nest, module, prefix, Lines())
-    finish(module, subject.fastmath)
-    print_entry(module, called, subject.name, entry, nest.entry.parameters)
-    library.add_ir_module(module)
+        entry = print_functions(whole, part, code, prefix, lines)
+    finish(code, subject.fastmath)
+    return _Module(part, code, library, entry)
+
+
+def objects_of(subject: Subject, nest: MachineNest, prefix: str, called: str) -> list[bytes]:
+    """Return the object files of a kernel, one of which has the function ``called`` for Python."""
+    whole = Whole(nest)
+    with Pool(len(whole.parts), machine_options()) as pool:
+        for part in whole.parts:
+            module = printed_part(subject, whole, part, prefix)
+            if module.entry is not None:
+                parameters = nest.entry.parameters
+                print_entry(module.code, called, subject.name, module.entry, parameters)
+            pool.submit(module.job, names_text(sorted(part.called) or [subject.name]))
+        return pool.objects()
 
 
 def code_of(subject: Subject, text: str) -> Code:
     """Return the code of a kernel, compiled in memory with the lines of its file, a ``text``."""
     nest = subject.nest()
+    before, after, assembly = [], [], []
     with global_compiler_lock, explained(nest, subject.path, subject.fastmath):
-        library = _Listed(cpu_context().codegen(), subject.name)
-        library.level = level_of(nest)
-        module = library.create_ir_module(subject.name)
-        lines = FileLines(module, subject.path, first_lines(text))
-        with linking_to(library):
-            print_functions(nest, module, "schedlang", lines)
-        finish(module, subject.fastmath)
-        check_code(str(module))
-        library.add_ir_module(module)
-        library.finalize()
-        optimized, asm = str(library.optimized), library.get_asm_str()
+        whole, machine = Whole(nest), Machine(**machine_options())
+        for part in whole.parts:
+            level, modules = printed_part(subject, whole, part, "schedlang", text).job
+            check_code(modules[0].decode("latin1"))
+            module = machine.parsed(modules)
+            before.append(str(module))
+            machine.optimize(module, level)
+            after.append(str(module))
+            assembly.append(machine.assembly(module))
     names = {symbol_of("schedlang", f.name): f.name for f in nest.functions}
-    symbols = functions_of(asm)
+    symbols = [symbol for asm in assembly for symbol in functions_of(asm)]
     # the body of a parallel loop is inlined to what each thread calls
     bodies = {s: s.removeprefix(WRAPPER) for s in symbols if s.startswith(WRAPPER)}
     plain = Source(subject.path, [], names)
     names |= {symbol: plain.renamed(body) for symbol, body in bodies.items()}
     source = Source(subject.path, text.splitlines(), names)
+    first, second = (
+        "\n".join(llvm_listings(module, source) for module in modules)
+        for modules in (before, after)
+    )
     return Code(
-        f"{BEFORE}\n\n{llvm_listings(library.printed, source)}\n"
-        f"{AFTER}\n\n{llvm_listings(optimized, source)}",
-        "\n".join(filter(None, (asm_listing(asm, s, source) for s in symbols))),
+        f"{BEFORE}\n\n{first}\n{AFTER}\n\n{second}",
+        "\n".join(
+            listing
+            for asm in assembly
+            for symbol in functions_of(asm)
+            if (listing := asm_listing(asm, symbol, source))
+        ),
     )

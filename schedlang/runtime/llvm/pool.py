@@ -1,0 +1,167 @@
+"""Child processes that compile parts of a kernel beside this one, which takes a part itself.
+
+Threads would not help: llvmlite holds one lock around every call. The children live as long as one
+compilation. One that ends before its time costs nothing but time: this process compiles its part,
+unless what it does itself ended it, as a lack of memory ends LLVM.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any, NamedTuple
+
+import llvmlite
+
+from schedlang.errors import CompilerWarning, warn_user
+from schedlang.runtime.environment import threads
+from schedlang.runtime.exit_status import ended, has_crashed
+from schedlang.runtime.llvm import objects
+from schedlang.runtime.llvm.objects import ERROR, Job, Machine, receive, send
+
+# the most children, and seconds for one to end after its pipe is closed
+MOST, GRACE = 8, 5.0
+# a child finds the modules of Python and llvmlite, and runs no other code of the user's packages
+COMMAND = (
+    sys.executable, "-I", "-S", "-c",
+    "import sys; from runpy import run_path; sys.path.append(sys.argv[1]); "
+    "run_path(sys.argv[2], run_name='__main__')",
+    str(Path(llvmlite.__file__).parents[1]), objects.__file__,
+)  # fmt: skip
+
+
+class Ended(Exception):
+    """Raised for a child that ended before it answered, and how; ``crashed``: by its own fault."""
+
+    def __init__(self, how: str, crashed: bool) -> None:
+        super().__init__(how)
+        self.crashed = crashed
+
+
+class _Child:
+    """A child process that compiles one job at a time."""
+
+    def __init__(self, options: str) -> None:
+        # what LLVM prints before it ends its process
+        self._printed = tempfile.TemporaryFile()
+        # an interrupt from the keyboard goes to this process alone, which ends its children
+        self._process = subprocess.Popen(
+            [*COMMAND, options], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=self._printed, start_new_session=True,
+        )  # fmt: skip
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._jobs, self._answers = self._process.stdin, self._process.stdout
+
+    def object_of(self, job: Job) -> bytes:
+        """Return the object file of a job; raise :class:`RuntimeError` for what LLVM refuses."""
+        try:
+            send(self._jobs, *job)
+            kind, (content,) = receive(self._answers)
+        except (OSError, ValueError):
+            raise self._ended() from None
+        if kind == ERROR:
+            raise RuntimeError(content.decode())
+        return content
+
+    def _ended(self) -> Ended:
+        try:
+            status = self._process.wait(GRACE)
+        except subprocess.TimeoutExpired:
+            return Ended("closed its pipe", False)
+        self._printed.seek(0)
+        lines = self._printed.read().decode("utf-8", "replace").strip().splitlines()
+        # LLVM's own error, or the last line of Python's
+        reasons = [line for line in lines if "LLVM ERROR" in line] or lines[-1:]
+        return Ended(": ".join([ended(status), *reasons[:1]]), has_crashed(status))
+
+    def end(self) -> None:
+        """End the process, and close its pipes."""
+        with suppress(OSError), self._process:
+            self._process.kill()
+
+
+class _Task(NamedTuple):
+    """A job to do, what it compiles, and the object file that it makes."""
+
+    job: Job
+    what: str
+    made: Future[bytes]
+
+
+class Pool:
+    """The processes that compile ``parts`` modules; ``with`` ends them.
+
+    ``options`` are those of :class:`~schedlang.runtime.llvm.objects.Machine`.
+    """
+
+    def __init__(self, parts: int, options: Mapping[str, Any]) -> None:
+        self._options, self._count = options, min(threads(), parts, MOST + 1) - 1
+        self._tasks: list[_Task] = []
+        self._open: SimpleQueue[_Task | None] = SimpleQueue()
+        self._children: list[_Child] = []
+
+    def __enter__(self) -> Pool:
+        try:
+            for _ in range(self._count):
+                child = _Child(json.dumps(self._options))
+                self._children.append(child)
+                Thread(target=self._work, args=(child,), daemon=True).start()
+        except OSError as error:
+            warn_user(
+                f"no process compiles parts of a kernel beside this one ({error}), so that it "
+                "takes longer",
+                CompilerWarning,
+            )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for child in self._children:
+            child.end()
+            self._open.put(None)
+
+    def submit(self, job: Job, what: str) -> None:
+        """Let the next process that is free compile a module; ``what`` it is stands in errors."""
+        task = _Task(job, what, Future())
+        self._tasks.append(task)
+        self._open.put(task)
+
+    def objects(self) -> list[bytes]:
+        """Return the object file of each module, in order; this process compiles, too.
+
+        Raises :class:`RuntimeError` for what LLVM refuses, and for what ends its process.
+        """
+        machine = Machine(**self._options)
+        with suppress(Empty):
+            while True:
+                task = self._open.get_nowait()
+                assert task is not None
+                task.made.set_result(machine.object_of(task.job))
+        return [self._object_of(task, machine) for task in self._tasks]
+
+    def _object_of(self, task: _Task, machine: Machine) -> bytes:
+        try:
+            return task.made.result()
+        except Ended as end:
+            why = f"the process that compiled {task.what} {end}"
+            if end.crashed:
+                raise RuntimeError(why) from None
+            warn_user(f"{why}, so that this process compiles it", CompilerWarning)
+            return machine.object_of(task.job)
+
+    def _work(self, child: _Child) -> None:
+        """Let a child compile what nobody has begun."""
+        while (task := self._open.get()) is not None:
+            try:
+                task.made.set_result(child.object_of(task.job))
+            except Exception as error:
+                task.made.set_exception(error)
+                if isinstance(error, Ended):
+                    return
