@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from schedlang.collection import no_collection
 from schedlang.errors import CallError, explain, first_line
 from schedlang.runtime import nvidia
 
@@ -28,7 +28,8 @@ class ExecutableGraph:
         # while a stream that waits for the default one records, no thread may launch on that
         stream = calls.cuStreamCreate(binding.CUstream_flags.CU_STREAM_NON_BLOCKING.value)
         try:
-            with _nothing_freed():
+            # to free memory of the GPU would end the recording
+            with no_collection(), nvidia.driver().defer_cleanup():
                 graph = _recorded(record, stream)
             try:
                 self._handle = calls.cuGraphInstantiate(graph, 0)
@@ -60,19 +61,6 @@ def driver_errors(what: str, hint: str) -> Iterator[None]:
             raise
         why = f"the CUDA driver reports {first_line(error)}"
         raise CallError(explain(what, why, hint)) from error
-
-
-@contextmanager
-def _nothing_freed() -> Iterator[None]:
-    """Free no memory of the GPU inside of a ``with`` block: that would end a recording."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        with nvidia.driver().defer_cleanup():
-            yield
-    finally:
-        if collects:
-            gc.enable()
 
 
 def _recorded(record: Callable[[int], None], stream: Any) -> Any:

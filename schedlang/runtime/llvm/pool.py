@@ -83,8 +83,8 @@ class _Child:
         return Ended(": ".join([ended(status), *reasons[:1]]), has_crashed(status))
 
     def end(self) -> None:
-        """End the process, and close its pipes."""
-        with suppress(OSError), self._process:
+        """End the process, and close its files."""
+        with suppress(OSError), self._printed, self._process:
             self._process.kill()
 
 

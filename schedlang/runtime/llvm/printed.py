@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from llvmlite import ir
 
+from schedlang.collection import no_collection
 from schedlang.errors import names_text
 from schedlang.machine.nest import MachineNest
 from schedlang.runtime.code_listing import Source, asm_listing, functions_of, llvm_listings
@@ -74,12 +75,14 @@ def objects_of(subject: Subject, nest: MachineNest, prefix: str, called: str) ->
     """Return the object files of a kernel, one of which has the function ``called`` for Python."""
     whole = Whole(nest)
     with Pool(len(whole.parts), machine_options()) as pool:
-        for part in whole.parts:
-            module = printed_part(subject, whole, part, prefix)
-            if module.entry is not None:
-                parameters = nest.entry.parameters
-                print_entry(module.code, called, subject.name, module.entry, parameters)
-            pool.submit(module.job, names_text(sorted(part.called) or [subject.name]))
+        # the objects of llvmlite refer to each other, and a search would meet all of them each time
+        with no_collection():
+            for part in whole.parts:
+                module = printed_part(subject, whole, part, prefix)
+                if module.entry is not None:
+                    parameters = nest.entry.parameters
+                    print_entry(module.code, called, subject.name, module.entry, parameters)
+                pool.submit(module.job, names_text(sorted(part.called) or [subject.name]))
         return pool.objects()
 
 
