@@ -52,11 +52,15 @@ class _Child:
     def __init__(self, options: str) -> None:
         # what LLVM prints before it ends its process
         self._printed = tempfile.TemporaryFile()
-        # an interrupt from the keyboard goes to this process alone, which ends its children
-        self._process = subprocess.Popen(
-            [*COMMAND, options], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=self._printed, start_new_session=True,
-        )  # fmt: skip
+        try:
+            # an interrupt from the keyboard goes to this process alone, which ends its children
+            self._process = subprocess.Popen(
+                [*COMMAND, options], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=self._printed, start_new_session=True,
+            )  # fmt: skip
+        except BaseException:
+            self._printed.close()
+            raise
         assert self._process.stdin is not None and self._process.stdout is not None
         self._jobs, self._answers = self._process.stdin, self._process.stdout
 
