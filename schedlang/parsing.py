@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
+import gc
 from threading import Lock
-
-from schedlang.collection import no_collection
 
 _ONE_AT_A_TIME = Lock()
 
@@ -21,5 +20,15 @@ def parse_source(source: str, path: str = "<unknown>") -> ast.Module:
     except SystemError:
         # CPython 3.11 counts the depth of a tree for all threads together (its issue 106905);
         # other threads run inside of a tree only where garbage is collected
-        with _ONE_AT_A_TIME, no_collection():
-            return ast.parse(source, path)
+        with _ONE_AT_A_TIME:
+            return _parsed_without_collection(source, path)
+
+
+def _parsed_without_collection(source: str, path: str) -> ast.Module:
+    if not gc.isenabled():
+        return ast.parse(source, path)
+    gc.disable()
+    try:
+        return ast.parse(source, path)
+    finally:
+        gc.enable()

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from schedlang.collection import no_collection
 from schedlang.errors import CallError, explain, first_line
 from schedlang.runtime import nvidia
+from schedlang.runtime.collection import no_collection
 
 # the errors of the driver as numba-cuda and cuda.core raise them
 _DRIVERS = {"CudaDriverError", "CUDAError"}

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 from llvmlite import ir
 
-from schedlang.collection import no_collection
 from schedlang.errors import names_text
 from schedlang.machine.nest import MachineNest
 from schedlang.runtime.code_listing import Source, asm_listing, functions_of, llvm_listings
+from schedlang.runtime.collection import no_collection
 from schedlang.runtime.llvm.entry import print_entry
 from schedlang.runtime.llvm.failures import check_code, explained
 from schedlang.runtime.llvm.functions import finish, print_functions
