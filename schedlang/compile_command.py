@@ -105,15 +105,13 @@ def run_compile(chosen: argparse.Namespace) -> int:
 
 def compile_module(module: NetworkModule) -> str:
     """Compile the module, and return a sentence about its machine code."""
-    from schedlang.networks.device_module import DeviceModule
-
     kernels = len({call.function for call in module.calls})
     try:
         module.compile()
     except MissingExtraError as error:
         # the folder is written nevertheless: the machine with the GPU compiles it
         return f"not compiled: {first_line(error)}"
-    if not isinstance(module, DeviceModule):
+    if module.data.device is None:
         return f"compiled {kernels} kernels"
     resources = module.resources.values()
     spilled = sum(r.spill_bytes for r in resources)

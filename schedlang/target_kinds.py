@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Literal, Protocol
 
 from schedlang.errors import BuildError, explain
@@ -48,6 +49,8 @@ class Facts:
     * ``saved``: a saved kernel or network runs without schedlang.
     * ``emulates``: the kind of whose kernels a saved network is; "" if they are its own.
     * ``symbols``: the functions of a kernel can be named in a profiler's map of this process.
+    * ``network_backend`` is where the class stands that runs the modules of its networks, a
+      :class:`~schedlang.networks.backend.ModuleBackend`, as ``"module:name"``.
     * ``starts``: the cache folder keeps how a network starts, for other processes.
 
     Machines and times:
@@ -88,6 +91,7 @@ class Facts:
     saved: bool = False
     emulates: str = ""
     symbols: bool = False
+    network_backend: str = "schedlang.networks.host_backend:HostBackend"
     starts: bool = True
     device: int = CPU
     takes_arch: bool = False
@@ -137,6 +141,7 @@ def _gpu(
     needs_driver: bool = False,
     emulates: str = "",
     compilers: tuple[str, ...] = (),
+    network_backend: str = Facts.network_backend,
 ) -> Facts:
     return Facts(
         name,
@@ -151,6 +156,7 @@ def _gpu(
         compilers=compilers,
         saved=True,
         emulates=emulates,
+        network_backend=network_backend,
         starts=False,
         device=CUDA,
         takes_arch=True,
@@ -178,7 +184,14 @@ KINDS = {
         ),
         Facts("python", "schedlang.targets.python.backend:PythonBackend", interpreted=True),
         Facts("c", "schedlang.targets.c.backend:CBackend", language="C", openmp=True),
-        _gpu("cuda", "schedlang.targets.cuda.backend:CudaBackend", ("nvptx",), "events", True),
+        _gpu(
+            "cuda",
+            "schedlang.targets.cuda.backend:CudaBackend",
+            ("nvptx",),
+            "events",
+            needs_driver=True,
+            network_backend="schedlang.networks.device_backend:DeviceBackend",
+        ),
         _gpu(
             "cuda-emulator",
             "schedlang.targets.cuda_emulator.backend:EmulatorBackend",
@@ -191,6 +204,12 @@ SPELLINGS = {word: name for name, facts in KINDS.items() for word in (name, *fac
 
 # where packages name their targets
 GROUP = "schedlang.targets"
+
+
+def placed_at(place: str) -> Any:
+    """Return what stands at a place that a fact names as ``"module:name"``."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
 
 
 def check_target(target: Any, asked: str) -> HasFacts:
@@ -271,5 +290,5 @@ def installed_target(name: str) -> HasFacts | None:
 
 __all__ = [
     "CPU", "CUDA", "KINDS", "SPELLINGS", "Facts", "HasFacts", "check_target", "installed_names",
-    "installed_object", "installed_target",
+    "installed_object", "installed_target", "placed_at",
 ]  # fmt: skip

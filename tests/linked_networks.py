@@ -8,7 +8,6 @@ from typing import Any
 import schedlang as sl
 from schedlang.networks.data import ModuleData
 from schedlang.networks.module import NetworkModule
-from schedlang.networks.modules import module_of
 from schedlang.networks.program import KernelCall, module_data
 from schedlang.networks.size_checks import size_check
 from schedlang.runtime.emulated import GpuKernel
@@ -57,7 +56,7 @@ class Parts:
         """Return the module, whose parameters have the arrays of ``params``."""
         params = params or {}
         data = self.data(inputs, outputs, list(params), name)
-        return module_of(data, {t.name: a for t, a in params.items()})
+        return NetworkModule(data, {t.name: a for t, a in params.items()})
 
 
 def conv(x: sl.Tensor, w: sl.Tensor) -> sl.Tensor:

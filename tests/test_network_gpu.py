@@ -28,8 +28,10 @@ from schedlang.intrinsics.dialect import GPU_NAMES
 from schedlang.networks import compiled, profile, tuning
 from schedlang.networks.compiled import Compiled, arrays_of, with_weights
 from schedlang.networks.data import from_data, to_data
-from schedlang.networks.device_module import DeviceModule
+from schedlang.networks.device_backend import DeviceBackend
+from schedlang.networks.device_launch import NetworkLauncher
 from schedlang.networks.model import Model, options_of_prepared
+from schedlang.networks.module import NetworkModule
 from schedlang.networks.network import Network
 from schedlang.networks.plan import Plan, saved_schedules
 from schedlang.networks.program import module_data
@@ -87,7 +89,7 @@ def block(target: str = "cuda") -> tuple[Any, dict[str, np.ndarray]]:
     return residual(Parts(target), bound)
 
 
-def rows(n: Any) -> DeviceModule:
+def rows(n: Any) -> NetworkModule:
     """Return a module of two calls with storage between the kernels of each, for ``n`` rows."""
     parts = Parts("cuda")
     x, w = sl.placeholder((n, 40), name="x"), sl.placeholder((40,), name="w")
@@ -95,9 +97,14 @@ def rows(n: Any) -> DeviceModule:
     scaled = parts.add("scaled", lambda t, v: sl.compute(
         t.shape, lambda i, j: t[i, j] * v[j], name="scaled"), first, w, how=bound)  # fmt: skip
     out = parts.add("second", reversed_rows, scaled, how=bound)
-    module = parts.module([x], [out], {w: np.arange(40, dtype="float32")}, "rows")
-    assert isinstance(module, DeviceModule)
-    return module
+    return parts.module([x], [out], {w: np.arange(40, dtype="float32")}, "rows")
+
+
+def launchers(module: NetworkModule) -> dict[int, NetworkLauncher]:
+    """Return the launchers of a module by the number of the GPU."""
+    backend = module._backend
+    assert isinstance(backend, DeviceBackend)
+    return backend._ready
 
 
 def of_rows(x: np.ndarray) -> np.ndarray:
@@ -164,7 +171,6 @@ def test_tensors_of_every_dtype(dtype: str, driver: Driver) -> None:
     module = parts.module([x], [out], {w: b})
     first = a | b if dtype == "bool" else a + b
     last = first[::-1] | first | a if dtype == "bool" else first[::-1] + first + a
-    assert isinstance(module, DeviceModule)
     for found in (module.simulate(a), module(a)):
         assert found.dtype == kind
         np.testing.assert_array_equal(found, last)
@@ -180,7 +186,7 @@ def test_several_inputs_outputs_and_scalars(driver: Driver) -> None:
     # names that the source needs, and two of one name
     module = parts.module([x, scale, y], [second, first], name="launch")
     a, b = random(3, 5), random(3, 5)
-    assert isinstance(module, DeviceModule) and module.name == "launch_"
+    assert module.name == "launch_"
     for sums, scaled in (module.simulate(a, 2.5, b), module(a, 2.5, b), module(OnGpu(a), 2.5, b)):
         np.testing.assert_array_equal(np.asarray(getattr(scaled, "data", scaled)), a * 2.5)
         np.testing.assert_array_equal(np.asarray(getattr(sums, "data", sums)), a * 2.5 + b)
@@ -228,7 +234,6 @@ def small() -> Small:
 
 def test_a_network_computes_what_its_stages_do(small: Small) -> None:
     net, w, b, x = small
-    assert isinstance(net.module, DeviceModule)
     np.testing.assert_allclose(net.module.simulate(x), softmax_of(x, w, b), rtol=1e-5)
     assert [kernel.origin for kernel in net.kernels] == ["model", "model"]
 
@@ -281,7 +286,6 @@ def test_equal_parts_share_their_kernels() -> None:
     for w in given.values():
         wanted = np.maximum(wanted @ w.T, 0)
     module = net.module
-    assert isinstance(module, DeviceModule)
     np.testing.assert_allclose(module.simulate(a), wanted, rtol=1e-5, atol=1e-6)
 
 
@@ -304,7 +308,6 @@ def test_several_outputs_and_a_chain_with_a_scan() -> None:
     wanted = [a[0]]
     for t in (1, 2):
         wanted.append(np.tanh(wanted[-1] @ values.T + a[t]))
-    assert isinstance(net.module, DeviceModule)
     found, doubled = net.module.simulate(a)
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(doubled, 2 * wanted[2], rtol=1e-5, atol=1e-6)
@@ -321,7 +324,7 @@ def test_networks_of_every_kind(target: str, make: Any) -> None:
     y, x, params = make()
     given = networks.input_for(x)
     net = sl.network(y, params, target=target)
-    run = net.module.simulate if isinstance(net.module, DeviceModule) else net
+    run = net.module.simulate if net.module.data.device else net
     wanted = sl.reference(y)(**{x.name: given}, **{t.name: a for t, a in params.items()})
     np.testing.assert_allclose(run(given), wanted, rtol=1e-4, atol=1e-5)
 
@@ -330,7 +333,6 @@ def test_networks_of_every_kind(target: str, make: Any) -> None:
 def test_a_symbolic_batch() -> None:
     net, w = symbolic()
     module = net.module
-    assert isinstance(module, DeviceModule)
     for batch in (1, 3, 0):
         x = random(batch, 6)
         found = module.simulate(x)
@@ -380,7 +382,7 @@ def test_calls_that_are_launched_at_once_have_memory_of_their_own(
     outs = [OnGpu(np.zeros((4, 6, 8), "float32")) for _ in range(2)]
     module(OnGpu(a), outs[0])
     launched = 0
-    kernels = [k for k in module._ready[0]._names.values() if isinstance(k, Loaded)]
+    kernels = [k for k in launchers(module)[0]._names.values() if isinstance(k, Loaded)]
     launch = kernels[0]._launch
 
     def interrupted(*args: Any) -> None:
@@ -441,10 +443,10 @@ def test_memory_of_a_size_is_laid_out_once(driver: Driver) -> None:
         x, out = random(size, 40), OnGpu(np.zeros((size, 40), "float32"))
         module(OnGpu(x), out)
         np.testing.assert_allclose(out.data, of_rows(x), rtol=1e-5)
-        made.append(len(module._ready[0]._free[0][0].views))
+        made.append(len(launchers(module)[0]._free[0][0].views))
     # the larger arena replaced the smaller one, and has the views of all later sizes
     assert made == [1, 1, 2, 2, 3]
-    assert len(module._ready[0]._free[0]) == 1
+    assert len(launchers(module)[0]._free[0]) == 1
 
 
 def test_each_gpu_has_its_parameters(driver: Driver) -> None:
@@ -454,7 +456,7 @@ def test_each_gpu_has_its_parameters(driver: Driver) -> None:
     for number in (0, 1, 0):
         driver.device = number
         np.testing.assert_allclose(module(x), of_residual(x, arrays), rtol=1e-4, atol=1e-6)
-    assert set(module._ready) == {0, 1} and driver.copied == 2 + 3 * 2
+    assert set(launchers(module)) == {0, 1} and driver.copied == 2 + 3 * 2
 
 
 def test_what_does_not_fit_is_refused(driver: Driver) -> None:
@@ -549,7 +551,6 @@ def test_saved_and_loaded(tmp_path: Path, target: str, small: Small) -> None:
     assert again.target.kind == "cuda" and again.target.arch == net.target.arch
     steps = [kernel.schedule.to_json() for kernel in net.kernels]
     assert [kernel.schedule.to_json() for kernel in again.kernels] == steps
-    assert isinstance(again.module, DeviceModule)
     np.testing.assert_allclose(again.module.simulate(x), softmax_of(x, w, b), rtol=1e-5)
     with pytest.raises(NetworkError, match='saved for target="cuda".*\n.*or build the network'):
         sl.load(folder, target="cpu")
@@ -585,14 +586,14 @@ def test_a_network_from_the_cache_is_not_linked_again(
     first, second = (pickle.loads(pickle.dumps(net)) for _ in range(2))
     source = first.source
     monkeypatch.setattr(compiled, "link_for", lambda *_: pytest.fail("linked again"))
-    assert second.source == source and isinstance(second.module, DeviceModule)
+    assert second.source == source
     np.testing.assert_allclose(second.module.simulate(x), softmax_of(x, w, b), rtol=1e-5)
 
 
 def test_a_network_can_be_pickled(small: Small) -> None:
     net, w, b, x = small
     again = pickle.loads(pickle.dumps(net))
-    assert again.target == net.target and isinstance(again.module, DeviceModule)
+    assert again.target == net.target
     np.testing.assert_allclose(again.module.simulate(x), softmax_of(x, w, b), rtol=1e-5)
 
 
@@ -659,7 +660,6 @@ def test_a_call_without_a_gpu_says_what_to_do() -> None:
 def check_machine_code(net: Network) -> None:
     """Compile every kernel for sm_90, and check that it keeps nothing in memory but its arrays."""
     module = net.module
-    assert isinstance(module, DeviceModule)
     assert len(module.resources) == net.source.count("@cuda.jit")
     for name, taken in module.resources.items():
         assert (taken.spill_bytes, taken.local_bytes) == (0, 0), name

@@ -126,9 +126,9 @@ def test_reads_are_checked_against_the_sizes_of_a_call(target: str) -> None:
 def test_a_simulation_of_a_gpu_checks_the_sizes() -> None:
     module = shifted("cuda").module
     with pytest.raises(CallError, match=CANNOT):
-        module.simulate(view(5))  # type: ignore[attr-defined]
+        module.simulate(view(5))
     a = view(9)
-    np.testing.assert_array_equal(module.simulate(a)[0][:7], [*a[2:8], a[7]])  # type: ignore
+    np.testing.assert_array_equal(module.simulate(a)[0][:7], [*a[2:8], a[7]])
 
 
 @pytest.mark.parametrize("row, least", [(0, 1), (-1, 1), (2, 3)])

@@ -37,7 +37,8 @@ DOORS = {
 # modules that import others by names which are no constants, and the names
 COMPUTED = {
     "schedlang": "the public names, by the table of modules that load on demand",
-    "schedlang.targets": "the backend of a target, by its row in target_kinds",
+    "schedlang.target_kinds": "what a row names: the backend of a target, and that of its networks",
+    "schedlang.targets": "the classes of this folder that load on demand",
     "schedlang.tvm.aliases": "the faces of this folder by their names in schedlang",
     "schedlang.tvm.names": "the same faces, schedlang.target and schedlang.runtime",
 }

@@ -58,13 +58,15 @@ has the same hash: scales that are not finite are not folded. So ``data.py``, ``
 3. ``machine/link.py`` makes one machine nest: kernels that are equal but for names are the same
    functions, and the entry is a list of views (an array in an array of bytes) and calls. It is
    verified and printed as any other. ``codegen/network_file.py`` prints the file around it.
-4. ``module.py`` checks arguments and runs the entry, both as kernels do (``runtime/checked.py``,
-   ``runtime/on_host.py``). ``call.py`` has the memory of running calls and packs parameters.
-   ``data.py`` writes all but the text and the parameters as JSON values.
+4. ``module.py`` is the module of any target. It asks a backend (``backend.py``), which the facts of
+   the target name. That of a CPU, ``host_backend.py``, checks arguments and runs the entry, both as
+   kernels do (``runtime/checked.py``, ``runtime/on_host.py``). ``call.py`` has the memory of
+   running calls and packs parameters. ``data.py`` writes all but the text and the parameters as
+   JSON values.
 
 For ``target="cuda"`` the calls stay launches. ``launched_calls.py`` prints each program once, with
 names that no other one has, and ``codegen/network_cuda_file.py`` prints the functions ``launch``
-and ``views``. ``device_module.py`` checks arguments as kernels of a GPU do
+and ``views``. ``device_backend.py`` checks arguments as kernels of a GPU do
 (``runtime/device_call.py``), and ``device_launch.py`` runs these two functions with loaded kernels
 and addresses in place of numba's kernels and arrays. ``device_graph.py`` is a call that a stream
 recorded. The emulator's kernels are CPU nests, and take the way of a CPU.

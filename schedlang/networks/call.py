@@ -18,6 +18,7 @@ from schedlang.errors import CallError, CallTypeError, nearest
 from schedlang.expr.dtypes import array_dtype
 from schedlang.machine.alignment import ALIGNMENT
 from schedlang.networks.sized_memory import SizedMemory
+from schedlang.runtime.parameters import Signature
 
 
 def new_bytes(size: int) -> np.ndarray:
@@ -107,15 +108,22 @@ class Memory:
 MOST_PLANS = 64
 
 
+def size_positions(signature: Signature) -> dict[str, int]:
+    """Return the names of sizes, and the place of each among the flat arguments of a call."""
+    sizes = {p.name: k for k, p in enumerate(signature.parameters) if p.is_size}
+    first = len(signature.parameters)
+    return {**sizes, **{name: first + k for k, name in enumerate(signature.sizes)}}
+
+
 class Layouts:
     """The layouts of the arena at the sizes of calls, each planned once.
 
-    ``positions`` are the names of sizes and their places among the flat arguments.
+    ``signature`` says where the sizes are among the flat arguments.
     """
 
-    def __init__(self, sized: SizedMemory, positions: Sequence[tuple[str, int]]) -> None:
+    def __init__(self, sized: SizedMemory, signature: Signature) -> None:
         self._sized = sized
-        self._positions = positions
+        self._positions = size_positions(signature)
         self._known: dict[tuple[int, ...], tuple[int, np.ndarray]] = {}
 
     def __call__(self, flat: Sequence[Any]) -> tuple[int, np.ndarray]:
@@ -123,7 +131,7 @@ class Layouts:
         key = self.key(flat)
         layout = self._known.get(key)
         if layout is None:
-            plan = self._sized.plan({n: v for (n, _), v in zip(self._positions, key)})
+            plan = self._sized.plan(dict(zip(self._positions, key)))
             if len(self._known) >= MOST_PLANS:
                 self._known.clear()
             layout = self._known[key] = max(plan.peak, ALIGNMENT), self._sized.places(plan)
@@ -131,7 +139,7 @@ class Layouts:
 
     def key(self, flat: Sequence[Any]) -> tuple[int, ...]:
         """Return the sizes of a call, of its flat arguments."""
-        return tuple(int(flat[position]) for _, position in self._positions)
+        return tuple(int(flat[position]) for position in self._positions.values())
 
 
 def with_memory(

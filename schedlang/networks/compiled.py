@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from schedlang.compute.tensor import Tensor
-from schedlang.markup.progress import tell
+from schedlang.markup.progress import Setting, tell
 from schedlang.networks.cache import Artifact, cache_key, graph_key, load_artifact, store
 from schedlang.networks.call import weight_in
 from schedlang.networks.data import ModuleData
 from schedlang.networks.model import Recipe, recipe_of
 from schedlang.networks.module import NetworkModule
-from schedlang.networks.modules import module_of
 from schedlang.networks.origins import Origin
 from schedlang.networks.plan import Plan
 from schedlang.networks.sources import Source, times_key
@@ -196,7 +195,7 @@ def _stored(network: Compiled) -> Compiled:
     return replace(network, is_stored=True)
 
 
-def with_whole(network: Compiled, whole: Whole | None = None) -> Compiled:
+def with_whole(network: Compiled, whole: Whole | None = None, progress: Setting = None) -> Compiled:
     """Return the network with the data of its module and their machine nest."""
     if network.data is not None and network.data.machine is not None:
         return network
@@ -205,9 +204,7 @@ def with_whole(network: Compiled, whole: Whole | None = None) -> Compiled:
     stays = scheduled.is_stored and scheduled.data == data
     if module is not None and module.data != data:
         # a module of the same parts has the same weights
-        shown, compiler = module.progress, network.plan.compiler
-        module = module_of(data, module.params, whole, compiler)
-        module.progress = shown
+        module = NetworkModule(data, module.params, whole, network.plan.compiler, progress)
     return replace(scheduled, data=data, graph=graph_of(scheduled), is_stored=stays, module=module)
 
 
@@ -257,15 +254,15 @@ def weights_of(network: Compiled) -> dict[str, np.ndarray]:
     return {place.name: array for place, array in zip(places, arrays_of(network).values())}
 
 
-def with_module(network: Compiled, whole: Whole) -> Compiled:
+def with_module(network: Compiled, whole: Whole, progress: Setting = None) -> Compiled:
     """Return the network with its module, which packs its weights; others find them."""
     if network.module is not None:
         return network
     weighted, compiler = with_named_weights(network), network.plan.compiler
     if weighted.params is not None:
-        module = module_of(weighted.linked, weighted.params, whole, compiler)
+        module = NetworkModule(weighted.linked, weighted.params, whole, compiler, progress)
         return replace(weighted, module=module)
-    module = module_of(weighted.linked, weights_of(weighted), whole, compiler)
+    module = NetworkModule(weighted.linked, weights_of(weighted), whole, compiler, progress)
     packed = replace(weighted, params=module.params, module=module)
     if packed.target.facts.starts or not packed.is_stored:
         packed = _stored(packed)

@@ -1,35 +1,34 @@
-"""The module of a network: one source, one function that runs all of its kernels."""
+"""The module of a network: one source, whose kernels one call runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from numbers import Integral
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
-from weakref import WeakMethod
 
 import numpy as np
 
-from schedlang.compute.arrays import as_numpy
 from schedlang.errors import BuildError, CallTypeError, explain
-from schedlang.networks.call import Layouts, Memory, as_packed, pack, with_memory
+from schedlang.markup.progress import Setting
+from schedlang.networks.backend import ModuleBackend
+from schedlang.networks.call import as_packed, pack, size_positions
 from schedlang.networks.data import CallData, ModuleData
 from schedlang.networks.memory import MemoryPlan
-from schedlang.networks.size_checks import SizeChecks
 from schedlang.networks.sized_memory import SizedMemory
-from schedlang.runtime.arrays import empty_like_library
-from schedlang.runtime.checked import Checked, checked_arguments, flat_arguments
-from schedlang.runtime.fast_call import fast_call
-from schedlang.runtime.on_host import OnHost
-from schedlang.runtime.parameters import Binder, Signature
+from schedlang.runtime.device_code import DeviceCode
+from schedlang.runtime.parameters import Signature
 from schedlang.target import Target
+from schedlang.target_kinds import placed_at
 
 if TYPE_CHECKING:
     from schedlang.machine.nest import MachineNest
+    from schedlang.networks.device_graph import CudaGraph
+    from schedlang.runtime.nvidia import Compiled
+
+Bound = tuple[Callable[..., None], list[Any]]
 
 
-class NetworkModule(OnHost):
+class NetworkModule(DeviceCode):
     """All kernels of a network as one module: call it with the network's inputs.
 
     ``m(x)`` returns a new output, or a tuple of them, in the library of the first array;
@@ -38,10 +37,17 @@ class NetworkModule(OnHost):
     kernels and without the GIL. Calls may run at once in several threads: each has memory of its
     own, which the next one uses again.
 
+    On a GPU a call launches all kernels in order on the stream of its arrays, and returns before
+    they have run, as kernels do. It uses arrays in the memory of a GPU in place, and copies NumPy's
+    there and back. The parameters are copied to a GPU by the first call on it. What kernels pass to
+    each other stays in the memory of the GPU: each stream has an arena, which its next call uses
+    again, and calls that are launched at once have one each.
+
     ``params`` are the arrays of the network's parameters by name, or their bytes as :attr:`params`
     has them. ``whole`` is a method of the network that returns the data with the machine nest; the
     module does not keep the network alive. ``compiler`` is one of the target's, empty for the
-    default one.
+    default one. ``progress`` is false if no line says that the module is being compiled. The facts
+    of the target name the backend that runs the module.
     """
 
     def __init__(
@@ -50,39 +56,30 @@ class NetworkModule(OnHost):
         params: Mapping[str, Any] | np.ndarray,
         whole: Callable[[], ModuleData] | None = None,
         compiler: str = "",
+        progress: Setting = None,
     ) -> None:
-        storage, sized = data.storage, data.sized is not None
-        given = (storage.param_bytes > 0, sized or storage.arena > 0, storage.threads > 0)
-        behind = [*["uint8"] * sum(given), *["int64"] * sized]
-        called = {call.function for call in data.calls}
-        super().__init__(data, data.target.facts, "network", called, behind, compiler)
-        self._data, self._compiler = data, compiler
-        self._whole = None if whole is None else WeakMethod(whole)
         if not isinstance(params, np.ndarray):
             params = pack(data.storage, params)
-        self._params = as_packed(params, data.storage)
-        self._binder = Binder(data.signature, "network")
-        self._check_sizes = SizeChecks(data.public, data.checks)
-        self._fast_call = fast_call(data.signature)
-        self._free: list[Memory] = []
+        packed, backend = as_packed(params, data.storage), data.target.facts.network_backend
+        self._backend: ModuleBackend = placed_at(backend)(data, packed, whole, compiler, progress)
 
     @property
     def name(self) -> str:
-        return self._data.public
+        return self.data.public
 
     @property
     def target(self) -> Target:
-        return self._data.target
+        return self.data.target
 
     @property
     def data(self) -> ModuleData:
         """All of this module but its parameters, as data."""
-        return self._data
+        return self._backend.data
 
     @property
     def signature(self) -> Signature:
         """The parameters of a call in order, as data."""
-        return self._data.signature
+        return self.data.signature
 
     @property
     def memory(self) -> MemoryPlan:
@@ -90,8 +87,8 @@ class NetworkModule(OnHost):
 
         Raises :class:`~schedlang.errors.BuildError` then.
         """
-        if self._data.plan is None:
-            names = ", ".join(f"{name}=..." for name, _ in self._sizes())
+        if self.data.plan is None:
+            names = ", ".join(f"{name}=..." for name in size_positions(self.signature))
             raise BuildError(
                 explain(
                     f"memory of network {self.name}",
@@ -99,15 +96,15 @@ class NetworkModule(OnHost):
                     f"Use memory_at({names}).",
                 )
             )
-        return self._data.plan
+        return self.data.plan
 
     def memory_at(self, **sizes: int) -> MemoryPlan:
         """Return the place of each tensor between kernels at the ``sizes`` of a call, by name.
 
         Raises :class:`~schedlang.errors.CallTypeError` for one that is missing or unknown.
         """
-        names = [name for name, _ in self._sizes()]
-        if sorted(names) != sorted(sizes):
+        names = size_positions(self.signature)
+        if names.keys() != sizes.keys():
             wanted = ", ".join(names) if names else "none"
             raise CallTypeError(
                 f"memory_at of network {self.name}: its sizes are {wanted}, got "
@@ -118,33 +115,27 @@ class NetworkModule(OnHost):
                 raise CallTypeError(
                     f"memory_at of network {self.name}: {name}={size!r} must be an integer"
                 )
-        return self._data.plan or cast(SizedMemory, self._data.sized).plan(sizes)
-
-    def _sizes(self) -> list[tuple[str, int]]:
-        """Return the name of each size, and its position among the arguments of the function."""
-        signature = self._data.signature
-        sizes = [(p.name, k) for k, p in enumerate(signature.parameters) if p.is_size]
-        first = len(signature.parameters)
-        return [*sizes, *((name, first + k) for k, name in enumerate(signature.sizes))]
-
-    def sizes_in(self, flat: Sequence[Any]) -> dict[str, int]:
-        """Return the value of each size by its name, of the arguments that :meth:`bound` gives."""
-        return {name: int(flat[position]) for name, position in self._sizes()}
+        return self.data.plan or cast(SizedMemory, self.data.sized).plan(sizes)
 
     @property
     def calls(self) -> tuple[CallData, ...]:
         """The calls of kernels, in the order in which they run."""
-        return self._data.calls
+        return self.data.calls
 
     @property
     def params(self) -> np.ndarray:
         """The bytes of all parameters, at the places that ``data.storage.params`` has."""
-        return self._params
+        return self._backend.params
 
     @property
     def source(self) -> str:
         """The source that runs: Python, or C."""
-        return self._data.text
+        return self.data.text
+
+    @property
+    def path(self) -> str:
+        """The path of the file with the source: open it, set a breakpoint, profile it."""
+        return str(self._backend.file())
 
     @property
     def machine_nest(self) -> MachineNest:
@@ -154,111 +145,94 @@ class NetworkModule(OnHost):
         schedules the graph. Raises :class:`~schedlang.errors.BuildError` for a module without its
         network, and for one whose network was scheduled anew since.
         """
-        if self._data.machine is None:
-            self._data = replace(self._data, machine=self._made())
-        return cast("MachineNest", self._data.machine)
+        return self._backend.machine_nest
 
-    def _made(self) -> MachineNest | None:
-        """Return the machine nest that the network makes."""
-        whole = None if self._whole is None else self._whole()
-        asked = f"machine_nest of network {self.name}"
-        if whole is None:
-            raise BuildError(
-                explain(
-                    asked,
-                    "it was loaded from its source, which is all that running needs",
-                    "Keep its network, net = sl.network(...) or net = sl.load(...): "
-                    "net.module.machine_nest makes it. Or read .source.",
-                )
-            )
-        linked = whole()
-        if linked != self._data:
-            raise BuildError(
-                explain(
-                    asked,
-                    "the network has other schedules by now",
-                    "Take net.module.machine_nest: net.module is the module that runs now.",
-                )
-            )
-        return linked.machine
+    @property
+    def machine_code(self) -> Mapping[str, Compiled]:
+        return cast("Mapping[str, Compiled]", self._backend.having("machine_code"))
 
     def __repr__(self) -> str:
-        return f"<NetworkModule {self.name}({self._binder.listing}) for {self.target.kind}>"
+        return f"<NetworkModule {self.name}({self._backend.binder.listing}) for {self.target.kind}>"
 
     def compile(self) -> NetworkModule:
         """Compile now, or load from the disk cache; return this module."""
-        self._compile()
+        self._backend.compile()
         return self
 
     def __call__(self, /, *args: Any, **named: Any) -> Any:
-        if self._fast_call is not None and not named:
-            bound = self._fast_call(args)
+        backend = self._backend
+        if backend.fast_call is not None and not named:
+            bound = backend.fast_call(args)
             if bound is not None:
-                (self._start or self._starter())(*bound[0])
+                (backend._start or backend._starter())(*bound[0])
                 return bound[1]
-        checked = self._checked(args, named)
-        flat = flat_arguments(self._data.signature, checked.arrays, checked.sizes)
-        (self._start or self._starter())(*flat)
-        return checked.returned
+        return backend.run(args, **named)
 
-    def bound(self, *args: Any) -> tuple[Callable[..., None], list[Any]]:
+    def bound(self, *args: Any) -> Bound:
         """Return the function that a call runs and what it is called with, after all checks.
 
         The arguments are those of a call, outputs included. The function may be called again for as
-        long as the arrays live. Raises what a call raises for arguments that do not fit.
+        long as the arrays live. Raises what a call raises for arguments that do not fit, and
+        :class:`~schedlang.errors.BuildError` for a GPU.
         """
-        arrays, sizes, _ = self._checked(args, {})
-        flat = flat_arguments(self._data.signature, arrays, sizes)
-        return self._callable(), flat
+        return cast(Bound, self._backend.having("bound")(*args))
 
-    def _checked(self, args: Sequence[Any], named: Mapping[str, Any]) -> Checked:
-        """Return what a call is given, after all checks."""
-        return checked_arguments(
-            self._binder, args, named, as_numpy, empty_like_library, lambda a: a, self._check_sizes
-        )
-
-    def stamped(self, times: np.ndarray, *args: Any) -> tuple[Callable[..., None], list[Any]]:
+    def stamped(self, times: np.ndarray, *args: Any) -> Bound:
         """Return what :meth:`bound` does, for a copy of the module that measures its calls.
 
         Each run writes ``times``, of int64: the ticks of the clock at its start and after each of
         :attr:`calls`. The copy is compiled when this is first called. In a forked process without
-        threads its loops are serial, as in a call.
+        threads its loops are serial, as in a call. Raises :class:`~schedlang.errors.BuildError` for
+        a GPU.
         """
-        from schedlang.machine.passes.call_stamps import with_call_stamps
+        return cast(Bound, self._backend.having("stamped")(times, *args))
 
-        self._function()
-        function, path = self._runner.function_of_nest(
-            with_call_stamps(self._machine()), self.name, self._data.fastmath, self._called
-        )
-        _, flat = self.bound(*args)
-        return self._starting(lambda *given: function(*given, times), path), flat
+    def timed(self, repeat: int, *args: Any) -> tuple[list[float], int, dict[str, int]]:
+        """Return the seconds of each of :attr:`calls`, the number of runs, and the sizes.
 
-    def cuda_graph(self, /, *args: Any, **named: Any) -> Any:
-        """Refuse: kernels of a CPU are in no CUDA graph."""
-        raise BuildError(
-            explain(
-                f"cuda_graph of network {self.name}",
-                f"it is built for target={self.target.kind!r}",
-                'Build it for target="cuda", without SCHEDLANG_CUDA=emulator in the environment.',
-            )
-        )
+        The arguments are those of a call. On a CPU the seconds are those of the fastest run, of at
+        least ``repeat``. On a GPU they are by its events; NumPy's arrays are copied to it once,
+        before.
+        """
+        return self._backend.timed(repeat, *args)
+
+    def cuda_graph(self, /, *args: Any, **named: Any) -> CudaGraph:
+        """Make a CUDA graph of a call: ``replay()`` launches all its kernels at once.
+
+        The arguments are those of a call, outputs too where they are given; all arrays must be in
+        the memory of one GPU. The graph keeps their addresses: to compute with other inputs, write
+        them into these arrays. It keeps the value of a scalar. The call is run once, so that
+        ``outputs`` holds its results.
+
+        Raises what a call raises, and :class:`~schedlang.errors.CallError` for arrays of the host,
+        for a network with facts about elements (``sl.assume``), which each call checks, and where
+        the driver cannot record. Raises :class:`~schedlang.errors.BuildError` for a CPU.
+        """
+        return cast("CudaGraph", self._backend.having("cuda_graph")(*args, **named))
+
+    def simulate(self, *args: Any) -> Any:
+        """Return new outputs by running the source for a GPU in Python, one thread at a time.
+
+        Only tiny networks are practical. The arguments are the inputs of a call, as NumPy arrays. A
+        debugger stops at breakpoints in the file at :attr:`path`. Raises
+        :class:`~schedlang.errors.MissingNameError` for a CPU.
+        """
+        return self._backend.having("simulate")(*args)
+
+    def standalone(self) -> str:
+        """Return the source for a GPU with the intrinsics that it uses, which needs numba-cuda.
+
+        Raises :class:`~schedlang.errors.BuildError` for a kernel that needs more shared memory than
+        a launch by numba may have, and :class:`~schedlang.errors.MissingNameError` for a CPU.
+        """
+        return str(self._backend.having("standalone")())
 
     def release_memory(self) -> None:
         """Free the memory that no running call uses; the next call allocates its own again."""
-        self._free.clear()
-
-    def _starting(self, function: Callable[..., None], path: Path) -> Callable[..., None]:
-        """Return ``function``, of the file at ``path``, called with memory behind its arguments."""
-        function = super()._starting(function, path)
-        storage, sized = self._data.storage, self._data.sized
-        params = [self._params] if storage.params else []
-        layouts = None if sized is None else Layouts(sized, self._sizes())
-        threads = self._threads() if storage.threads else lambda: 1
-        poison = self._runner.shows_unwritten
-        return with_memory(function, params, storage, threads, self._free, layouts, poison)
+        self._backend.release_memory()
 
     def __reduce__(self) -> Any:
-        return NetworkModule, (self._data, self._params, None, self._compiler)
+        return NetworkModule, (self.data, self.params, None, self._backend.compiler)
 
 
 __all__ = ["NetworkModule"]

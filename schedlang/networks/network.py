@@ -175,12 +175,10 @@ class Network:
         return cast("NetworkModule", now.module)
 
     def _with_module(self, network: Compiled) -> Compiled:
-        whole = with_module(network, self._whole)
-        cast("NetworkModule", whole.module).progress = self._progress
-        return whole
+        return with_module(network, self._whole, self._progress)
 
     def _with_whole(self, network: Compiled) -> Compiled:
-        return with_whole(network, self._whole)
+        return with_whole(network, self._whole, self._progress)
 
     @property
     def weights(self) -> dict[str, np.ndarray]:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
-from time import perf_counter
 from typing import Any
-
-import numpy as np
 
 from schedlang.errors import BuildError, CallError, MissingNameError, explain, names_text, nearest
 from schedlang.ir.nest import Nest
@@ -18,7 +15,6 @@ from schedlang.markup.elements import folded_code, table
 from schedlang.markup.flame import bars
 from schedlang.markup.fragment import fragment
 from schedlang.markup.text import escape, printable
-from schedlang.networks.device_module import DeviceModule
 from schedlang.networks.kernels import PartKernel
 from schedlang.networks.module import NetworkModule
 from schedlang.networks.partition import Partition
@@ -27,8 +23,6 @@ from schedlang.runtime.gpu_clock import gpu_ceilings
 from schedlang.runtime.timing import duration
 
 EMULATED = "the CPU emulates a GPU: its times say nothing about one"
-# the least seconds of all measured calls
-WINDOW = 0.3
 # the nests that a notebook shows
 NESTS = 8
 _HEAD = ("time", "share", "GFLOP/s", "GB/s", "of the bound", "lines")
@@ -137,10 +131,7 @@ def profile(
                 'Build the network with target="cpu".',
             )
         )
-    if isinstance(module, DeviceModule):
-        seconds, runs, sizes = module.timed(int(repeat), *args)
-    else:
-        seconds, runs, sizes = _stamped(module, len(partition), args, repeat)
+    seconds, runs, sizes = module.timed(int(repeat), *args)
     total = sum(seconds) or 1e-9
     calls = {call.name: call for call in module.calls}
     times = []
@@ -167,41 +158,6 @@ def profile(
         )
     note = EMULATED if facts.timing == "none" else ""
     return NetworkProfile(module.name, sum(seconds), tuple(times), runs, note)
-
-
-def _stamped(
-    module: NetworkModule, parts: int, args: Sequence[Any], repeat: int
-) -> tuple[list[float], int, Mapping[str, int]]:
-    """Return the seconds of each part in the fastest run, the number of runs, and the sizes."""
-    times = np.zeros(parts + 1, "int64")
-    start, flat = module.stamped(times, *args)
-    start(*flat)
-    rows: list[np.ndarray] = []
-    begun = perf_counter()
-    spans: list[tuple[float, int]] = []
-    while len(rows) < repeat or perf_counter() - begun < WINDOW:
-        start(*flat)
-        spans.append((perf_counter(), int(times[-1])))
-        rows.append(np.diff(times))
-    per_tick = _seconds_per_tick(spans, rows, start, flat, times)
-    # other work on the machine only adds to the time
-    fastest = min(rows, key=lambda row: int(row.sum()))
-    return [float(ticks) * per_tick for ticks in fastest], len(rows), module.sizes_in(flat)
-
-
-def _seconds_per_tick(
-    spans: Sequence[tuple[float, int]],
-    rows: Sequence[np.ndarray],
-    start: Callable[..., None],
-    flat: Sequence[Any],
-    times: np.ndarray,
-) -> float:
-    """Return the seconds of a tick, from the clock at the ends of the first and the last call."""
-    (first, began), (last, ended) = spans[0], spans[-1]
-    if ended <= began:
-        start(*flat)
-        last, ended = perf_counter(), int(times[-1])
-    return (last - first) / max(1, ended - began)
 
 
 def _cells(kernel: KernelTime) -> tuple[str, ...]:

@@ -152,7 +152,7 @@ def _standalone(data: ModuleData) -> str:
             )
     if data.device is None:
         return usage(data, WEIGHTS) + bundle(data.text)
-    from schedlang.networks.device_module import standalone
+    from schedlang.networks.device_backend import standalone
 
     return usage(data, WEIGHTS) + standalone(data)
 

@@ -18,9 +18,9 @@ at each level, from the nest to machine code, are in ``levels.py``.
   module reaches.
 * **LLVM.** The package ``llvm`` compiles the machine nest, without numba's type inference.
 * **GPUs.** ``device_file.py`` compiles the emitted file when it is needed. ``gpu.py`` and
-  ``emulated.py`` are the kernels, ``nvidia.py`` has PTX and resources, ``device_call.py`` and
-  ``device_fast_call.py`` do what the CPU's files do for a call, and ``simulator.py`` runs the
-  emitted source.
+  ``emulated.py`` are the kernels, ``nvidia.py`` has PTX and resources, which ``device_code.py``
+  shows, ``device_call.py`` and ``device_fast_call.py`` do what the CPU's files do for a call, and
+  ``simulator.py`` runs the emitted source.
 * **Times and counts.** ``evaluate.py`` and ``timing.py`` time a kernel beside the ceilings of the
   machine (``ceilings.py``). ``cpu_profile.py`` stamps loops of the machine nest
   (``machine/passes/stamps.py``), and ``gpu_profile.py`` uses events of the GPU; both give a

@@ -14,16 +14,18 @@ from schedlang.runtime.parameters import Signature
 
 
 class Passed(NamedTuple):
-    """The arguments of a call on the fast path: their memory and ``__cuda_array_interface__``."""
+    """The arguments of a call on the fast path, their memory and ``__cuda_array_interface__``."""
 
+    args: Sequence[Any]
     memory: list[Memory]
     interfaces: list[Mapping[str, Any]]
 
 
-def device_fast_call(
-    signature: Signature, alignment: Sequence[int]
-) -> Callable[[Sequence[Any]], Passed | None] | None:
-    """Return a function that binds all arguments of a call, outputs too.
+Bind = Callable[[Sequence[Any]], "tuple[Passed, Any] | None"]
+
+
+def device_fast_call(signature: Signature, alignment: Sequence[int]) -> Bind | None:
+    """Return a function that binds all arguments of a call, outputs too, and returns these as well.
 
     It reads the ``__cuda_array_interface__`` of each once. It returns ``None`` for arguments that
     need the full checks, right or wrong, as on the CPU's fast path. A signature with sizes,
@@ -40,7 +42,9 @@ def device_fast_call(
         (kind.shape, kind.dtype.str, prod(kind.shape or ()), kind.dtype.itemsize) for kind in kinds
     ]
 
-    def bind(args: Sequence[Any]) -> Passed | None:
+    outputs = [k for k, p in enumerate(signature.parameters) if p.is_output]
+
+    def bind(args: Sequence[Any]) -> tuple[Passed, Any] | None:
         if len(args) != len(forms):
             return None
         memory, interfaces = [], []
@@ -71,6 +75,9 @@ def device_fast_call(
             )
             if one.address < ends[1] and other.address < ends[0]:
                 return None
-        return Passed(memory, interfaces)
+        return (
+            Passed(args, memory, interfaces),
+            args[outputs[0]] if len(outputs) == 1 else tuple(args[k] for k in outputs),
+        )
 
     return bind

@@ -19,18 +19,18 @@ from schedlang.gpu_lowering.printer import program_text
 from schedlang.gpu_lowering.program import Program
 from schedlang.gpu_lowering.simt import Simulation, simulate
 from schedlang.ir.nest import Nest
-from schedlang.runtime import nvidia
 from schedlang.runtime.counted_call import MOST, MOST_TRACED
+from schedlang.runtime.device_code import DeviceCode
 from schedlang.runtime.device_file import DeviceFile
 from schedlang.runtime.kernel import Built, Kernel
-from schedlang.runtime.nvidia import Compiled, Resources
+from schedlang.runtime.nvidia import Compiled
 from schedlang.runtime.parameters import scalar
 from schedlang.runtime.profile import Profile
 from schedlang.runtime.simulator import launcher
 from schedlang.schedule.schedule import Schedule
 
 
-class GpuKernel(Kernel):
+class GpuKernel(DeviceCode, Kernel):
     """A :class:`Kernel` of blocks and threads; for ``target="cuda-emulator"`` it runs on the CPU.
 
     A call on the CPU runs compiled code at real sizes: blocks in parallel, the threads of a block
@@ -42,7 +42,7 @@ class GpuKernel(Kernel):
     def __init__(self, built: Built, schedule: Schedule, nest: Nest, file: DeviceFile) -> None:
         super().__init__(built, schedule, nest)
         self._file = file
-        self._program = file.program
+        self._program, self._lineinfo = file.program, file.lineinfo
         self._checked_grids: set[tuple[int, ...]] = set()
 
     @property
@@ -182,24 +182,7 @@ class GpuKernel(Kernel):
 
     @property
     def machine_code(self) -> Mapping[str, Compiled]:
-        """The PTX, cubin and resources of each compiled kernel, by kernel name."""
         return self._file.machine_code
-
-    @property
-    def ptx(self) -> str:
-        """The PTX of all kernels."""
-        return "\n".join(c.ptx for c in self.machine_code.values())
-
-    @property
-    def sass(self) -> str:
-        """The machine code of all kernels, as nvdisasm prints it."""
-        lines = self._file.lineinfo
-        return "\n".join(nvidia.disassemble(c.cubin, lines) for c in self.machine_code.values())
-
-    @property
-    def resources(self) -> dict[str, Resources]:
-        """Registers, spills, shared memory and occupancy of each kernel, by kernel name."""
-        return {name: c.resources for name, c in self.machine_code.items()}
 
     def simulate(self, *args: Any, **named: Any) -> Any:
         """Return new outputs by running the emitted source in Python, one thread at a time.

@@ -22,7 +22,7 @@ from schedlang.runtime.device_call import (
     device_view,
     one_stream,
 )
-from schedlang.runtime.device_fast_call import Passed, device_fast_call
+from schedlang.runtime.device_fast_call import Bind, device_fast_call
 from schedlang.runtime.device_file import DeviceFile
 from schedlang.runtime.emulated import GpuKernel
 from schedlang.runtime.gpu_profile import Watch, gpu_profile
@@ -44,7 +44,7 @@ class Running(NamedTuple):
 class Quick(NamedTuple):
     """The fast path of a call: a function that binds its arguments, and the only GPU's launcher."""
 
-    bind: Callable[[Sequence[Any]], Passed | None]
+    bind: Bind
     launcher: Launcher
 
 
@@ -166,16 +166,16 @@ class CudaKernel(GpuKernel):
         passed.finish()
 
     def __call__(self, /, *args: Any, **named: Any) -> Any:
-        passed = self._quick.bind(args) if self._quick is not None and not named else None
-        if self._quick is not None and passed is not None:
+        bound = self._quick.bind(args) if self._quick is not None and not named else None
+        if self._quick is not None and bound is not None:
+            passed, returned = bound
             # makes the GPU's context current in this thread
             nvidia.driver().get_current_device()
             number, several = one_stream(args, passed.interfaces)
             self._quick.launcher.launch(passed.memory, number)
             if several:
                 nvidia.stream_of(number).synchronize()
-            outputs = [v for v, p in zip(args, self.signature.parameters) if p.is_output]
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
+            return returned
         values = (*args, *named.values())
         self._check_gpu()
         with nvidia.on_gpu(device_of(values)):

@@ -10,11 +10,11 @@ see ``docs/targets.md``.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from schedlang.errors import BuildError, explain, missing_name
 from schedlang.target import Target
-from schedlang.target_kinds import Facts
+from schedlang.target_kinds import Facts, placed_at
 from schedlang.targets.backend import Backend, Lowered, Options, Request
 
 if TYPE_CHECKING:
@@ -55,8 +55,7 @@ def backend_of(target: Target) -> Backend[Any]:
                 "Derive its class from one of schedlang.targets.",
             )
         )
-    module, _, name = target.facts.backend.partition(":")
-    return getattr(import_module(module), name)()
+    return cast("Backend[Any]", placed_at(target.facts.backend)())
 
 
 __all__ = [
