@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import pickle
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from weakref import ref
@@ -80,9 +80,9 @@ class Counting(HostBackend):
 
     runs = 0
 
-    def run(self, args: Sequence[Any], /, **named: Any) -> Any:
+    def run(self, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
         self.runs += 1
-        return super().run(args, **named)
+        return super().run(args, named)
 
 
 class Counted(PythonBackend):

@@ -94,7 +94,7 @@ class ModuleBackend(ABC):
         """Compile now, or load from the disk cache."""
 
     @abstractmethod
-    def run(self, args: Sequence[Any], /, **named: Any) -> Any:
+    def run(self, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """Return the outputs of a call, after all checks of its arguments."""
 
     @abstractmethod

@@ -127,19 +127,18 @@ class DeviceBackend(ModuleBackend):
             return launcher
 
     def _starter(self) -> Callable[..., None]:
-        return self.run
+        return lambda args, *known: self.run(args, {}, *known)
 
     def run(
         self,
         args: Sequence[Any],
+        named: Mapping[str, Any],
         memory: Sequence[Memory] | None = None,
         interfaces: Sequence[Mapping[str, Any]] | None = None,
-        /,
-        **named: Any,
     ) -> Any:
         """Return the outputs of a call, after all checks of its arguments.
 
-        With the ``memory`` of all arguments it starts the call, and returns nothing.
+        With the ``memory`` of all arguments, from the fast path, it only starts the call.
         """
         if not self._ready:
             check_gpu(self.what)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -13,7 +13,7 @@ from schedlang.markup.progress import Setting
 from schedlang.networks.backend import ModuleBackend
 from schedlang.networks.call import Layouts, Memory, size_positions, with_memory
 from schedlang.networks.data import ModuleData
-from schedlang.runtime.checked import Checked, flat_arguments
+from schedlang.runtime.checked import flat_arguments
 from schedlang.runtime.fast_call import fast_call
 from schedlang.runtime.on_host import OnHost
 
@@ -47,16 +47,14 @@ class HostBackend(ModuleBackend, OnHost):
     def compile(self) -> None:
         self._compile()
 
-    def run(self, args: Sequence[Any], /, **named: Any) -> Any:
-        checked = self.checked(args, named)
-        (self._start or self._starter())(*self._flat(checked))
+    def run(self, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        arrays, sizes, _ = checked = self.checked(args, named)
+        (self._start or self._starter())(*flat_arguments(self.data.signature, arrays, sizes))
         return checked.returned
 
-    def _flat(self, checked: Checked) -> list[Any]:
-        return flat_arguments(self.data.signature, checked.arrays, checked.sizes)
-
     def bound(self, *args: Any) -> tuple[Callable[..., None], list[Any]]:
-        flat = self._flat(self.checked(args, {}))
+        arrays, sizes, _ = self.checked(args, {})
+        flat = flat_arguments(self.data.signature, arrays, sizes)
         return self._callable(), flat
 
     def stamped(self, times: np.ndarray, *args: Any) -> tuple[Callable[..., None], list[Any]]:

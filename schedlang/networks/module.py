@@ -62,6 +62,7 @@ class NetworkModule(DeviceCode):
             params = pack(data.storage, params)
         packed, backend = as_packed(params, data.storage), data.target.facts.network_backend
         self._backend: ModuleBackend = placed_at(backend)(data, packed, whole, compiler, progress)
+        self._fast_call = self._backend.fast_call
 
     @property
     def name(self) -> str:
@@ -160,13 +161,12 @@ class NetworkModule(DeviceCode):
         return self
 
     def __call__(self, /, *args: Any, **named: Any) -> Any:
-        backend = self._backend
-        if backend.fast_call is not None and not named:
-            bound = backend.fast_call(args)
+        if self._fast_call is not None and not named:
+            bound = self._fast_call(args)
             if bound is not None:
-                (backend._start or backend._starter())(*bound[0])
+                (self._backend._start or self._backend._starter())(*bound[0])
                 return bound[1]
-        return backend.run(args, **named)
+        return self._backend.run(args, named)
 
     def bound(self, *args: Any) -> Bound:
         """Return the function that a call runs and what it is called with, after all checks.
