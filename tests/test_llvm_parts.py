@@ -181,7 +181,7 @@ def test_parts_have_listings_and_names_for_perf(divided: Divided) -> None:
     net, x, want = network()
     names = [function.name for function in net.module.machine_nest.functions]
     np.testing.assert_allclose(net(x), want, rtol=1e-5)
-    codes = net.module._runner.codes(net.module._function())
+    codes = net.module._backend._runner.codes(net.module._backend._function())
     places = [place for code in codes for place in perf_map.functions_with_places(code, names)]
     assert {*names, f"{names[-1]}.from_python"} <= {name for _, _, name in places}
     ends = sorted((start, start + size) for start, size, _ in places)

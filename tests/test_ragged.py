@@ -394,6 +394,28 @@ def test_a_trimmed_loop_runs_no_more_iterations_than_its_range() -> None:
     assert run.iterations == 8 + 36
 
 
+@pytest.mark.parametrize("target", ["python", "cpu"])
+def test_the_tail_of_a_data_axis_is_tested_where_the_range_is_empty(target: str) -> None:
+    """The sum of such an element is loaded, though no iteration adds to it."""
+    A = sl.placeholder((9, 5), "float32", name="A")
+
+    def row(i: sl.Axis, j: sl.Axis) -> sl.Expr:
+        k = sl.reduce_axis((j, sl.min(j + 1, 3)), name="k")
+        return sl.sum(A[i, k], axis=k)
+
+    B = sl.compute((9, 5), row, name="B")
+    C = sl.compute((9, 5), lambda i, j: B[i, j] * 2, name="C")
+    s = sl.schedule(C)
+    i, j = B.op.axis
+    outer, inner = s[B].split(B.op.reduce_axis[0], factor=3)
+    _, _, _, outer = s[B].tile(i, outer, 2, 2, tail="guard")
+    s[B].fuse(outer, inner)
+    s[B].fuse(*s[B].split(j, factor=4, tail="guard"))
+    rows = np.random.default_rng(0).random((9, 5), "float32")
+    wanted = np.where(np.arange(5) < 3, rows * 2, 0)
+    np.testing.assert_array_equal(sl.build(s, target=target)(rows), wanted)
+
+
 def test_a_user_s_condition_trims_nothing() -> None:
     A, k = sl.placeholder((8, 8), name="A"), sl.reduce_axis(8, name="k")
     C = sl.compute((8,), lambda i: sl.sum(A[i, k], axis=k, where=k <= i), name="C")

@@ -108,6 +108,8 @@ class _Trimmer:
             return False
         if not isinstance(test.cond, Binary) or test.cond.op != "<":
             return False
+        if _bounds_sums(test):
+            return False
         facts = self.necessary(test, place.ranges, set()) or frozenset()
         a, b = (self.elements.lin(side, place.ranges) for side in (test.cond.a, test.cond.b))
         return self.proven(b - a - 1, replace(place, held=place.held | facts))
@@ -227,6 +229,15 @@ class _Trimmer:
         here = self.elements.within(place.ranges)
         high, low = upper(a, here), lower(b, here)
         return high is not None and low is not None and here.nonneg(low - high)
+
+
+def _bounds_sums(test: If) -> bool:
+    """Return whether ``test`` keeps in bounds what a reduction loop inside of it updates.
+
+    The sums of such a loop may wait in registers, and are loaded and stored even if it is empty.
+    """
+    loops = [s for s, _ in walk(test.body) if isinstance(s, For) and s.axis.is_reduce]
+    return bool(loops) and any(not axis.is_reduce for axis in axes_in([test.cond]))
 
 
 def _holds_kernels(loop: For) -> bool:

@@ -208,7 +208,10 @@ class StatementPrinter(ValuePrinter):
         if stmt.place != "heap":
             raise Unprintable(f"an array in {stmt.place} memory has no form on a CPU")
         size = I64(size_of(array_type(array.dtype).dtype, False))
-        wanted = builder.add(builder.mul(self(stmt.count), size), I64(ALIGNMENT))
+        # a size of zero may make an extent negative, whose loops are empty
+        count = self(stmt.count)
+        count = builder.select(builder.icmp_signed("<", count, I64(0)), I64(0), count)
+        wanted = builder.add(builder.mul(count, size), I64(ALIGNMENT))
         allocate = ir.FunctionType(BYTE_PTR, [I64])
         block = builder.call(
             cgutils.get_or_insert_function(builder.module, allocate, "malloc"), [wanted]
