@@ -100,9 +100,9 @@ def search(name: str, trials: str) -> Call:
     """Return a search of some trials, from an empty database."""
 
     outputs = SEARCHES[name]()
-    return lambda: sl.autotune(
-        outputs, trials=int(trials), database="searched.jsonl", progress=False
-    )
+    # a new folder for each process, so that no search continues another one
+    database = os.path.join(os.environ["SCHEDLANG_CACHE"], "searched.jsonl")
+    return lambda: sl.autotune(outputs, trials=int(trials), database=database, progress=False)
 
 
 def _product() -> Any:

@@ -76,3 +76,25 @@ def test_the_storage_of_a_tail_is_no_larger_than_the_tail() -> None:
     at_strips(s, B, C, strip, row)
     assert [b.shape for b in sl.lower(s).buffers if b.name == "B"] == [(10, 19), (7, 19)]
     assert "if y.outer == 2:   # rest of y split by 8" in str(s)
+
+
+def test_the_storage_of_a_part_that_never_runs_is_no_array_of_the_kernel() -> None:
+    """A tail whose condition never holds goes away with the storage of its producer."""
+    A = sl.placeholder((9, 3), "int16", name="A")
+    k = sl.reduce_axis(3, name="k")
+    B = sl.compute((9,), lambda i: sl.min(A[k, 2], axis=k), name="B")
+    C = sl.compute((6,), lambda i: (B[i] - B[i + 1]) ^ B[i + 3], name="C")
+    s = sl.schedule(C)
+    outer, inner = s[C].split(C.op.axis[0], nparts=5)
+    s[C].reorder(inner, outer)
+    s[C].parallel(inner)
+    _, rest = s[C].split(outer, nparts=2, tail="cut")
+    rest_outer, lanes = s[C].split(rest, nparts=3, tail="cut")
+    strip, _ = s[C].split(rest_outer, factor=1)
+    s[C].vectorize(lanes)
+    s[B].parallel(B.op.axis[0])
+    s[B].compute_at(s[C], strip)
+    a, c = np.arange(27, dtype="int16").reshape(9, 3), np.empty(6, "int16")
+    for compiler in ("llvm", "numba"):
+        sl.build(s, [A, C], compiler=compiler)(a, c)
+        np.testing.assert_array_equal(c, a[:3, 2].min())

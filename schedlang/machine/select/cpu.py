@@ -74,8 +74,9 @@ class _Entry(Statements):
         unfenced, self.stores.unfenced = self.stores.unfenced, False
         if any(map(_gains_without_aliases, (stmt for stmt, _ in walk(body)))):
             alone = unaliased_arrays(self.nest)
-            apart = [self.evaluator.array(b) for b in self.nest.buffers if b in alone]
-            if apart:
+            # a pass over loops drops the storage under a condition that never holds
+            living = [b for b in self.nest.buffers if b in alone and b in self.names]
+            if apart := [self.evaluator.array(b) for b in living]:
                 self.emit(Hint("apart", tuple(apart)))
         self.block(body, context)
         if self.stores.unfenced:
