@@ -26,7 +26,7 @@ from schedlang import topi
 from schedlang.errors import BuildError, CacheWarning
 from schedlang.runtime import cache_files, files
 from schedlang.runtime.cache_files import KINDS, WEIGHTS, Kind, contents, memory_map, store
-from schedlang.runtime.llvm import compiled
+from schedlang.runtime.llvm import place
 from tests.marks import compiles
 
 CONTENT = bytes(range(256)) * 3
@@ -153,7 +153,7 @@ def as_in_a_new_process(run: Callable[[], np.ndarray]) -> np.ndarray:
     """Run without the emitted modules that this process has loaded."""
     for name in [n for n in sys.modules if n.startswith("schedlang_kernels.")]:
         del sys.modules[name]
-    compiled._KNOWN.clear()
+    place._KNOWN.clear()
     return run()
 
 

@@ -130,7 +130,7 @@ def test_a_call_waits_for_the_thread_that_compiles_its_kernel(
     options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from schedlang.runtime import c_library, cache_files, numba_cache
-    from schedlang.runtime.llvm import compiled
+    from schedlang.runtime.llvm import together
 
     threads: list[str] = []
 
@@ -139,7 +139,7 @@ def test_a_call_waits_for_the_thread_that_compiles_its_kernel(
             threads.append(threading.current_thread().name)
         return cache_files.store(*args)
 
-    for module in (c_library, numba_cache, compiled):
+    for module in (c_library, numba_cache, together):
         monkeypatch.setattr(module, "store", store)
     f = doubled(5.0, compile="background", **options)
     callers = [threading.Thread(target=f, args=(GIVEN,)) for _ in range(3)]

@@ -24,8 +24,8 @@ from schedlang.machine.nodes import Array, For, Function, Let, Num, Op, Reg, Sto
 from schedlang.machine.verify import verify_machine
 from schedlang.networks.data import from_data, to_data
 from schedlang.networks.module import NetworkModule
-from schedlang.runtime.llvm import compiled as compiling
 from schedlang.runtime.llvm import dialect
+from schedlang.runtime.llvm import place as compiling
 from schedlang.runtime.llvm.compiled import compiled
 from schedlang.runtime.llvm.library import Subject
 from schedlang.runtime.llvm.objects import Machine

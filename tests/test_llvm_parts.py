@@ -18,8 +18,8 @@ from schedlang.errors import BuildError, CompilerWarning
 from schedlang.machine.nodes import Run
 from schedlang.machine.walks import walk
 from schedlang.runtime import perf_map
-from schedlang.runtime.llvm import compiled as compiling
 from schedlang.runtime.llvm import dialect, parts, pool, printed
+from schedlang.runtime.llvm import place as compiling
 from schedlang.runtime.llvm.library import Subject
 from schedlang.runtime.llvm.objects import Job, Machine
 from schedlang.runtime.llvm.parts import Whole
@@ -138,12 +138,12 @@ def test_parts_at_each_moment(moment: str, divided: Divided) -> None:
 
 LOADED = """
 import numpy as np
-from schedlang.runtime.llvm import compiled, parts, pool
+from schedlang.runtime.llvm import parts, place, pool
 parts.LARGE, parts.ENOUGH, pool.threads = 0, 1, lambda: 3
 from tests.test_llvm_parts import network
 net, x, want = network()
 np.testing.assert_allclose(net(x), want, rtol=1e-5)
-(known,) = compiled._KNOWN.values()
+(known,) = place._KNOWN.values()
 from schedlang.runtime.llvm.library import unpacked
 print(len(unpacked(known.code)))
 """

@@ -17,8 +17,8 @@ from schedlang.runtime.perf_map import Code as MachineCode
 from schedlang.runtime.runners import ByNumba, Emitted
 
 if TYPE_CHECKING:
-    from schedlang.runtime.llvm.compiled import Compiled
     from schedlang.runtime.llvm.library import Subject
+    from schedlang.runtime.llvm.place import Compiled
 
 
 class ByLlvm(ByNumba):
@@ -39,22 +39,16 @@ class ByLlvm(ByNumba):
         behind: Sequence[str],
         machine: Callable[[], MachineNest],
     ) -> Any:
-        import_numba()
-        from schedlang.runtime.llvm.library import Subject
-        from schedlang.runtime.llvm.unprintable import Unprintable
-
-        def nest() -> MachineNest:
-            try:
-                return machine()
-            except BuildError as error:
-                # a network that was loaded from its text, which alone describes it then
-                raise Unprintable(str(error).splitlines()[0]) from error
-
-        threads = bool(file.serial_text) and not thread_safety.left_behind()
-        self._compiled = _compiled(Subject(file.entry, path, file.fastmath, threads, nest))
+        self._compiled = _compiled(_subject(file, path, machine))
         if self._compiled is None:
             return super().function_of(file, path, called, behind, machine)
         return self._compiled.function
+
+    def subject(
+        self, file: Emitted, path: Path, machine: Callable[[], MachineNest]
+    ) -> Subject | None:
+        import_numba()
+        return _subject(file, path, machine) if _is_known() else None
 
     def compile(self, function: Any, signature: Signature, behind: Sequence[str]) -> None:
         """Do nothing for what LLVM compiled when it was loaded."""
@@ -113,6 +107,30 @@ class ByLlvm(ByNumba):
         return compiled.function, path
 
 
+def _subject(file: Emitted, path: Path, machine: Callable[[], MachineNest]) -> Subject:
+    """Return what LLVM compiles for a file at ``path``."""
+    import_numba()
+    from schedlang.runtime.llvm.library import Subject
+    from schedlang.runtime.llvm.unprintable import Unprintable
+
+    def nest() -> MachineNest:
+        try:
+            return machine()
+        except BuildError as error:
+            # a network that was loaded from its text, which alone describes it then
+            raise Unprintable(str(error).splitlines()[0]) from error
+
+    threads = bool(file.serial_text) and not thread_safety.left_behind()
+    return Subject(file.entry, path, file.fastmath, threads, nest)
+
+
+def _is_known() -> bool:
+    """Return whether the adapter knows this numba."""
+    from numba import version_info
+
+    return version_info.short in files.QUICK
+
+
 def _compiled(subject: Subject) -> Compiled | None:
     """Return a machine nest, compiled; ``None`` after a warning if numba compiles it."""
     from numba import version_info
@@ -121,7 +139,7 @@ def _compiled(subject: Subject) -> Compiled | None:
     from schedlang.runtime.llvm.unprintable import Unprintable
 
     try:
-        if version_info.short not in files.QUICK:
+        if not _is_known():
             raise Unprintable(f"numba {version_info.string} is not known")
         return compiled(subject)
     except Unprintable as unprintable:

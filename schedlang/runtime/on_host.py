@@ -18,6 +18,7 @@ from schedlang.target_kinds import Facts
 
 if TYPE_CHECKING:
     from schedlang.machine.nest import MachineNest
+    from schedlang.runtime.llvm.library import Subject
 
 
 class OnHost(ABC):
@@ -67,17 +68,29 @@ class OnHost(ABC):
     def _function(self) -> Any:
         """Return the function of the file."""
         if self._loaded is None:
-            path = self._path
             if self._has_threads:
                 self._lock = thread_safety.guard()
                 thread_safety.note_loaded(self)
                 if thread_safety.left_behind():
                     thread_safety.warn_forked()
-                    path = self._written(self._emitted.serial_text)
             self._loaded = self._runner.function_of(
-                self._emitted, path, self._called, self._behind, self._machine
+                self._emitted, self._path_run, self._called, self._behind, self._machine
             )
         return self._loaded
+
+    @property
+    def _path_run(self) -> Path:
+        """The path of the file that runs, which may have no threads."""
+        if self._has_threads and thread_safety.left_behind():
+            return self._written(self._emitted.serial_text)
+        return self._path
+
+    @property
+    def subject(self) -> Subject | None:
+        """What LLVM is yet to compile, if it compiles the machine nest."""
+        if self._loaded is not None:
+            return None
+        return self._runner.subject(self._emitted, self._path_run, self._machine)
 
     @property
     @abstractmethod

@@ -9,27 +9,28 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from schedlang.runtime.locks import lock, unlock
+from schedlang.runtime.locks import FIRST_PAUSE, lock, unlock
 
 # the largest kernels compile in half a minute; a process that is suspended may take for ever
 PATIENCE = 60.0
+# seconds for whoever does something else if another process is at the file
+NO_PATIENCE = FIRST_PAUSE
 
 
 @contextmanager
-def one_process(source: Path) -> Iterator[None]:
+def one_process(source: Path, patience: float = PATIENCE) -> Iterator[bool]:
     """Hold the lock of a source file while it is compiled, or its machine code is loaded.
 
-    Whoever cannot open the file, or waits for a minute, goes on without the lock: to compile twice
-    is slow, but right.
+    Whoever cannot open the file, or waits for ``patience`` seconds, goes on without the lock: to
+    compile twice is slow, but right. The value is false for whoever waited in vain.
     """
     try:
         handle = os.open(source, os.O_RDONLY)
     except OSError:
-        yield
+        yield True
         return
     try:
-        lock(handle, alone=True, patience=PATIENCE)
-        yield
+        yield lock(handle, alone=True, patience=patience)
     finally:
         # closing is not enough: a process that forked meanwhile has the handle, too
         unlock(handle)

@@ -23,6 +23,7 @@ from schedlang.runtime.perf_map import codes_of
 from schedlang.runtime.starts import interpret, one_at_a_time
 
 if TYPE_CHECKING:
+    from schedlang.runtime.llvm.library import Subject
     from schedlang.runtime.numba_code import Code
 
 
@@ -71,6 +72,12 @@ class Runner(ABC):
         ``behind`` after the parameters of the signature. ``machine`` returns the machine nest that
         the file is printed from, which a network that was loaded has to make first.
         """
+
+    def subject(
+        self, file: Emitted, path: Path, machine: Callable[[], MachineNest]
+    ) -> Subject | None:
+        """Return what LLVM compiles from the machine nest, if it does, for a file at ``path``."""
+        return None
 
     @abstractmethod
     def compile(self, function: Any, signature: Signature, behind: Sequence[str]) -> None:

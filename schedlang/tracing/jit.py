@@ -77,7 +77,7 @@ class JitFunction:
 
     def _called(self, arguments: Given, plain: Hashable, count: int) -> Any:
         """Return the result of a call, and remember the short way of ``count`` plain arrays."""
-        specialization = self._for(arguments)
+        specialization = self._for(arguments, called=True)
         if plain is not None:
             short = direct(arguments.key, specialization, count)
             if short is not None:
@@ -130,13 +130,13 @@ class JitFunction:
     def _given(self, args: tuple[Any, ...], named: dict[str, Any]) -> Given:
         return bind_arguments(self._signature, self.__name__, self._static, args, named)
 
-    def _for(self, arguments: Given) -> Specialization:
+    def _for(self, arguments: Given, called: bool = False) -> Specialization:
         with self._lock:
             specialization = self._known.get(arguments.key)
             if specialization is None:
                 tell("tracing and scheduling")
                 specialization = specialize(
-                    self.function, self._signature, arguments, self.target, self._moment
+                    self.function, self._signature, arguments, self.target, self._moment, called
                 )
                 self._known[arguments.key] = specialization
                 if len(self._known) > self._size:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from inspect import Parameter, Signature
 from typing import Any, Optional
@@ -15,6 +16,7 @@ from schedlang.expr.nodes import Cast, Var
 from schedlang.language.construct import cast
 from schedlang.runtime.arrays import like_library
 from schedlang.runtime.kernel import Kernel
+from schedlang.runtime.together import compile_together
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 from schedlang.targets.build import build
@@ -24,7 +26,7 @@ from schedlang.tracing.containers import Containers
 from schedlang.tracing.leaves import Form, flatten, rebuilt
 from schedlang.tracing.naming import name_stages
 from schedlang.tracing.powers import HINT, REASON
-from schedlang.tracing.program import Key, Program, plan
+from schedlang.tracing.program import Build, Key, Program, plan
 from schedlang.tracing.run import run
 from schedlang.tracing.scheduling import schedule_for
 from schedlang.tracing.trace import LoopRule, Storage, Trace, run_as_current
@@ -180,10 +182,13 @@ def specialize(
     call: Given,
     target: Target,
     moment: str = "lazy",
+    called: bool = False,
 ) -> Specialization:
     """Trace ``function`` for arguments as in ``given``, and build its kernels.
 
-    These are compiled at a ``moment`` that :func:`~schedlang.build` has for ``compile``.
+    These are compiled at a ``moment`` that :func:`~schedlang.build` has for ``compile``. If a call
+    needs several that nothing compiles before, as in one that is ``called`` now, other processes
+    compile the first ones while the last ones are being scheduled.
     """
     name = getattr(function, "__name__", "traced")
     # between the kernels of a loop on the host, arrays would leave the memory of a GPU
@@ -205,7 +210,13 @@ def specialize(
     name_stages(trace)
     results = [*values, *(v for _, v in assigned)]
     title = name if name.isidentifier() else "traced"
-    program = plan(trace, keys, results, _builder(target, moment), title)
+    most = trace.most_kernels
+    ahead = most > 1 and (moment == "now" or (moment == "lazy" and called))
+    with compile_together(most) if ahead else nullcontext() as begin:
+        program = plan(trace, keys, results, _builder(target, moment, begin), title)
+    if ahead and moment == "now":
+        for kernel in program.kernels:
+            kernel.compile()
     # a result that the function also returns by itself needs memory of its own
     own = {program.returned[k] for k, argument in enumerate(returns) if argument is None}
     replaced = tuple(
@@ -235,14 +246,18 @@ def _argument(leaf: Any, storages: Sequence[Storage | None]) -> int | None:
     return storages.index(leaf.storage)
 
 
-def _builder(
-    target: Target, moment: str
-) -> Callable[[Sequence[Key], Sequence[Tensor], str], Kernel]:
-    def made(inputs: Sequence[Key], outputs: Sequence[Tensor], name: str) -> Kernel:
-        schedule = schedule_for(outputs, target)
-        return build(schedule, [*inputs, *outputs], target, name, compile=moment)
+def _builder(target: Target, moment: str, begin: Callable[[Kernel], None] | None) -> Build:
+    """Return what builds a kernel, which ``begin`` starts to compile if it is given."""
 
-    return made
+    def build_kernel(inputs: Sequence[Key], outputs: Sequence[Tensor], name: str) -> Kernel:
+        schedule, args = schedule_for(outputs, target), [*inputs, *outputs]
+        if begin is None:
+            return build(schedule, args, target, name, compile=moment)
+        kernel = build(schedule, args, target, name)
+        begin(kernel)
+        return kernel
+
+    return build_kernel
 
 
 def _arguments(

@@ -136,6 +136,11 @@ class Trace:
     exponents: dict[Storage, str] = field(default_factory=dict)
     index: dict[Var, tuple[int, int]] = field(default_factory=dict)
 
+    @property
+    def most_kernels(self) -> int:
+        """The most kernels of the program: one after all loops, and one before each of them."""
+        return 1 + sum(1 + loop.body.most_kernels for loop in self.loops)
+
     def new(self, value: Value, rows: bool = False) -> Storage:
         """Return a storage with ``value``, which lies row by row in memory if ``rows``."""
         place = self.place()

@@ -17,10 +17,10 @@ The fuzzer compares their results bit by bit, except where a product may fuse wi
    own level (``passes.py``). ``printed.py`` writes the code of each, to run, or, with lines
    (``lines.py``), to read. ``failures.py`` says which statement LLVM refuses.
 5. ``objects.py`` makes an object file of a part. ``pool.py`` starts processes that do so beside
-   this one.
-6. ``compiled.py`` keeps the object files in the cache folder, as one file, and ``library.py`` loads
-   them. A process that loads them imports none of the printers. ``in_numba.py`` lets functions that
-   numba compiles call the code.
+   this one. ``together.py`` lets them compile the parts of one kernel, or the kernels of one call.
+6. ``place.py`` says where the cache folder keeps the object files, as one file, ``compiled.py``
+   looks there before it compiles, and ``library.py`` loads them. A process that loads them imports
+   none of the printers. ``in_numba.py`` lets functions that numba compiles call the code.
 
 What has no form here raises ``Unprintable``: then numba compiles the file.
 """

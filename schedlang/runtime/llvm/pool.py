@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Mapping
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -92,24 +93,23 @@ class _Child:
             self._process.kill()
 
 
-class _Task(NamedTuple):
-    """A job to do, what it compiles, and the object file that it makes."""
+class Task(NamedTuple):
+    """A job to do, what it compiles, and its object file."""
 
     job: Job
     what: str
-    made: Future[bytes]
+    result: Future[bytes]
 
 
 class Pool:
-    """The processes that compile ``parts`` modules; ``with`` ends them.
+    """The processes that compile up to ``parts`` modules at once; ``with`` ends them.
 
     ``options`` are those of :class:`~schedlang.runtime.llvm.objects.Machine`.
     """
 
     def __init__(self, parts: int, options: Mapping[str, Any]) -> None:
         self._options, self._count = options, min(threads(), parts, MOST + 1) - 1
-        self._tasks: list[_Task] = []
-        self._open: SimpleQueue[_Task | None] = SimpleQueue()
+        self._open: SimpleQueue[Task | None] = SimpleQueue()
         self._children: list[_Child] = []
 
     def __enter__(self) -> Pool:
@@ -131,41 +131,44 @@ class Pool:
             child.end()
             self._open.put(None)
 
-    def submit(self, job: Job, what: str) -> None:
+    def submit(self, job: Job, what: str) -> Task:
         """Let the next process that is free compile a module; ``what`` it is stands in errors."""
-        task = _Task(job, what, Future())
-        self._tasks.append(task)
+        task = Task(job, what, Future())
         self._open.put(task)
+        return task
 
-    def objects(self) -> list[bytes]:
-        """Return the object file of each module, in order; this process compiles, too.
-
-        Raises :class:`RuntimeError` for what LLVM refuses, and for what ends its process.
-        """
-        machine = Machine(**self._options)
+    def take_part(self) -> None:
+        """Compile in this process, too, until each module is begun."""
         with suppress(Empty):
             while True:
                 task = self._open.get_nowait()
                 assert task is not None
-                task.made.set_result(machine.object_of(task.job))
-        return [self._object_of(task, machine) for task in self._tasks]
+                try:
+                    task.result.set_result(self._machine.object_of(task.job))
+                except RuntimeError as error:
+                    task.result.set_exception(error)
 
-    def _object_of(self, task: _Task, machine: Machine) -> bytes:
+    def object_of(self, task: Task) -> bytes:
+        """Return an object file; raise :class:`RuntimeError` for what LLVM refuses or ends it."""
         try:
-            return task.made.result()
+            return task.result.result()
         except Ended as end:
             why = f"the process that compiled {task.what} {end}"
             if end.crashed:
                 raise RuntimeError(why) from None
             warn_user(f"{why}, so that this process compiles it", CompilerWarning)
-            return machine.object_of(task.job)
+            return self._machine.object_of(task.job)
+
+    @cached_property
+    def _machine(self) -> Machine:
+        return Machine(**self._options)
 
     def _work(self, child: _Child) -> None:
         """Let a child compile what nobody has begun."""
         while (task := self._open.get()) is not None:
             try:
-                task.made.set_result(child.object_of(task.job))
+                task.result.set_result(child.object_of(task.job))
             except Exception as error:
-                task.made.set_exception(error)
+                task.result.set_exception(error)
                 if isinstance(error, Ended):
                     return

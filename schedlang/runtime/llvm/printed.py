@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 from llvmlite import ir
 
 from schedlang.errors import names_text
-from schedlang.machine.nest import MachineNest
 from schedlang.runtime.code_listing import Source, asm_listing, functions_of, llvm_listings
 from schedlang.runtime.collection import no_collection
 from schedlang.runtime.llvm.entry import print_entry
@@ -17,7 +16,7 @@ from schedlang.runtime.llvm.library import Subject
 from schedlang.runtime.llvm.lines import FileLines, Lines, first_lines
 from schedlang.runtime.llvm.objects import Job, Machine
 from schedlang.runtime.llvm.parts import Part, Whole
-from schedlang.runtime.llvm.pool import Pool
+from schedlang.runtime.llvm.pool import Pool, Task
 from schedlang.runtime.llvm.symbols import symbol_of
 from schedlang.runtime.numba_code import Code
 from schedlang.runtime.numba_internals import (
@@ -71,19 +70,18 @@ def printed_part(
     return _Module(part, code, library, entry)
 
 
-def objects_of(subject: Subject, nest: MachineNest, prefix: str, called: str) -> list[bytes]:
-    """Return the object files of a kernel, one of which has the function ``called`` for Python."""
-    whole = Whole(nest)
-    with Pool(len(whole.parts), machine_options()) as pool:
-        # the objects of llvmlite refer to each other, and a search would meet all of them each time
-        with no_collection():
-            for part in whole.parts:
-                module = printed_part(subject, whole, part, prefix)
-                if module.entry is not None:
-                    parameters = nest.entry.parameters
-                    print_entry(module.code, called, subject.name, module.entry, parameters)
-                pool.submit(module.job, names_text(sorted(part.called) or [subject.name]))
-        return pool.objects()
+def submitted(pool: Pool, subject: Subject, whole: Whole, prefix: str, called: str) -> list[Task]:
+    """Let a pool compile a kernel, one part of which has the function ``called`` for Python."""
+    tasks, parameters = [], whole.nest.entry.parameters
+    # the objects of llvmlite refer to each other, and a search would meet all of them each time
+    with no_collection():
+        for part in whole.parts:
+            module = printed_part(subject, whole, part, prefix)
+            if module.entry is not None:
+                print_entry(module.code, called, subject.name, module.entry, parameters)
+            what = names_text(sorted(part.called) or [subject.name])
+            tasks.append(pool.submit(module.job, what))
+    return tasks
 
 
 def code_of(subject: Subject, text: str) -> Code:

@@ -1,0 +1,198 @@
+"""The kernels of a traced function are compiled while the others are being scheduled."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+from schedlang.errors import CompilerWarning
+from schedlang.runtime.llvm import place as compiling
+from schedlang.runtime.llvm import pool, together
+from schedlang.runtime.llvm.pool import Pool, Task
+from schedlang.runtime.one_process import one_process
+from schedlang.tracing import specialization
+from tests.test_llvm_parts import child_that, children
+
+# iterations of so many elements run on the host, each as a kernel
+SIZE = 520
+
+
+def power(a: Any, x: Any) -> Any:
+    """Return the result of two loops, with kernels before, in and after them."""
+    y = a @ x
+    y = sl.fori_loop(0, 3, lambda k, y: a @ y / np.max(np.abs(y)), y)
+    z = sl.fori_loop(0, 2, lambda k, z: np.tanh(z @ a), np.exp(y))
+    return y * z + np.sum(z)
+
+
+def by_numpy(a: Any, x: Any) -> Any:
+    y = a @ x
+    for _ in range(3):
+        y = a @ y / np.max(np.abs(y))
+    z = np.exp(y)
+    for _ in range(2):
+        z = np.tanh(z @ a)
+    return y * z + np.sum(z)
+
+
+class Compiling:
+    """A cache folder of its own for each test, and the jobs of all pools."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+        self.folder, self.jobs = folder, list[str]()
+        monkeypatch.setenv("SCHEDLANG_CACHE", str(folder))
+        monkeypatch.setattr(pool, "threads", lambda: 3)
+        # another key names all symbols anew
+        monkeypatch.setattr(compiling, "_printers_key", lambda: str(folder))
+        submit = Pool.submit
+
+        def noted(pool: Pool, job: Any, what: str) -> Task:
+            self.jobs.append(what)
+            return submit(pool, job, what)
+
+        monkeypatch.setattr(Pool, "submit", noted)
+
+    @property
+    def kept(self) -> list[Path]:
+        return [*self.folder.glob("kernels/*.nbc")]
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Compiling:
+    # the choice of schedules takes longer than all else
+    monkeypatch.setattr(specialization, "schedule_for", lambda outputs, _: sl.schedule([*outputs]))
+    return Compiling(monkeypatch, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def given() -> tuple[Any, Any]:
+    rng = np.random.default_rng(0)
+    return (rng.standard_normal((SIZE, SIZE)) / 50, rng.standard_normal(SIZE))
+
+
+def check(function: Any, given: tuple[Any, Any]) -> None:
+    np.testing.assert_allclose(function(*given), by_numpy(*given), rtol=1e-9)
+
+
+def test_a_call_compiles_its_kernels_together(seen: Compiling, given: Any) -> None:
+    f = sl.jit(power)
+    check(f, given)
+    assert len(f.kernels) == 5
+    assert len(seen.jobs) == len(seen.kept) == 5
+    assert not children()
+
+
+def test_nothing_is_compiled_before_a_call(seen: Compiling, given: Any) -> None:
+    f = sl.jit(power)
+    f.specialized(*given)
+    assert not seen.jobs and not seen.kept
+    check(f, given)
+    assert len(seen.kept) == 5
+
+
+def test_compile_now(seen: Compiling, given: Any) -> None:
+    f = sl.jit(power, compile="now")
+    f.specialized(*given)
+    assert len(seen.jobs) == len(seen.kept) == 5
+    check(f, given)
+    assert len(seen.jobs) == 5
+
+
+def test_compile_in_the_background(seen: Compiling, given: Any) -> None:
+    f = sl.jit(power, compile="background")
+    check(f, given)
+    assert len(seen.jobs) == len(seen.kept) == 5
+
+
+def test_a_full_cache_starts_no_process(
+    seen: Compiling, given: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check(sl.jit(power), given)
+    # which would warn
+    monkeypatch.setattr(pool, "COMMAND", ["/no/such/python"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check(sl.jit(power), given)
+        monkeypatch.setattr(compiling, "_KNOWN", {})
+        check(sl.jit(power), given)
+    assert len(seen.jobs) == 5
+
+
+def test_equal_kernels_are_compiled_once(seen: Compiling, given: Any) -> None:
+    a, x = given
+
+    @sl.jit
+    def twice(a: Any, x: Any) -> Any:
+        y = sl.fori_loop(0, 3, lambda k, y: a @ y, x)
+        return sl.fori_loop(0, 2, lambda k, y: a @ y, y)
+
+    np.testing.assert_allclose(twice(a, x), np.linalg.matrix_power(a, 5) @ x, rtol=1e-9)
+    assert len(twice.kernels) == 2 and len(seen.kept) == len(seen.jobs)
+    # the name of a kernel, which tells its loop, stands in its file
+    assert len(seen.jobs) <= 2
+
+
+def test_the_kernels_of_a_child_that_died_are_compiled_here(
+    seen: Compiling, given: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "COMMAND", child_that("raise SystemExit(3)"))
+    with pytest.warns(CompilerWarning, match="so that this process compiles it"):
+        check(sl.jit(power), given)
+    assert len(seen.kept) == 5
+
+
+def test_without_children(seen: Compiling, given: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "threads", lambda: 1)
+    check(sl.jit(power), given)
+    assert len(seen.kept) == 5
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such locks")
+def test_what_another_process_compiles_is_left_to_it(
+    seen: Compiling, given: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No kernel waits for another process while kernels of this one are held."""
+    f = sl.jit(power)
+    first = f.specialized(*given).kernels[0]
+    add, left = together.Together.add, []
+
+    def noted(self: together.Together, place: Any) -> None:
+        before = len(seen.jobs)
+        add(self, place)
+        left.append(len(seen.jobs) == before)
+
+    monkeypatch.setattr(together.Together, "add", noted)
+    with one_process(Path(first.path)) as held:
+        assert held
+        waiting = Thread(target=check, args=(sl.jit(power), given))
+        waiting.start()
+        while len(seen.kept) < 4 and waiting.is_alive():
+            waiting.join(0.05)
+        assert not Path(first.path).with_suffix(".nbc").exists() and waiting.is_alive()
+    waiting.join()
+    assert left == [True, False, False, False, False] and len(seen.kept) == 5
+
+
+def test_an_error_while_scheduling_ends_the_processes(
+    seen: Compiling, given: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schedule_for, count = specialization.schedule_for, iter(range(9))
+
+    def failing(*args: Any) -> Any:
+        if next(count) == 2:
+            raise KeyboardInterrupt
+        return schedule_for(*args)
+
+    monkeypatch.setattr(specialization, "schedule_for", failing)
+    f = sl.jit(power)
+    with pytest.raises(KeyboardInterrupt):
+        f(*given)
+    assert not children() and not seen.kept
+    check(f, given)
