@@ -10,6 +10,7 @@ from schedlang.autotune.knobs import Decisions, Rejected
 from schedlang.autotune.model.pressure import spill_factor
 from schedlang.autotune.space import Candidate, Space
 from schedlang.compute.tensor import ComputeOp
+from schedlang.runtime.collection import no_collection
 from schedlang.target import Target
 
 # a decision is changed only for a gain of more than this part: the first options are the safest
@@ -44,8 +45,14 @@ def descend(space: Space, evaluations: int, given: Decisions | None = None) -> C
     The result depends on no clock: the same space gives the same candidate. It is ``None`` if all
     are rejected.
     """
-    draws = _Draws(space, evaluations)
-    first = draws.first(given or {})
+    # a collection would walk all objects of the process, and draws leave few cycles behind
+    with no_collection():
+        return _descend(_Draws(space, evaluations), given or {})
+
+
+def _descend(draws: _Draws, given: Decisions) -> Candidate | None:
+    evaluations = draws.left
+    first = draws.first(given)
     if first is None:
         return None
     some = sorted([first, *draws.structures(first)], key=lambda c: c.estimate.seconds)[:REFINED]
