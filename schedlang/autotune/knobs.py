@@ -74,15 +74,35 @@ class Knobs:
         if not known:
             raise TuningError(f"knobs.choice({name!r}, []): give at least one option")
         plain = [_plain(option, name) for option in known]
-        wanted = self._given.get(name, _NOTHING)
-        if wanted is not _NOTHING and wanted in plain:
-            at = plain.index(wanted)
-        elif self._rng is not None:
+        at = self._position(name, plain)
+        if at is None:
+            assert self._rng is not None
             at = self._rng.randrange(len(known))
-        else:
-            at = 0 if self._pick is None else self._pick(name, plain)
-        self._keep(name, plain[at], plain)
+        self.keep(name, plain[at], plain)
         return known[at]
+
+    def _position(self, name: str, plain: list[Decision]) -> int | None:
+        """Return the position of the option to take, ``None`` if it is drawn."""
+        wanted = self._given.get(name, NOTHING)
+        if wanted is not NOTHING and wanted in plain:
+            return plain.index(wanted)
+        if self._rng is not None:
+            return None
+        return 0 if self._pick is None else self._pick(name, plain)
+
+    def foresee(self, name: str, options: list[Decision] | None, size: int) -> Decision:
+        """Return the decision that will be made, or ``NOTHING`` if it will be drawn.
+
+        ``options`` are plain data, or ``None`` for the order of ``size`` items.
+
+        >>> Knobs({"rows": 8}).foresee("rows", [4, 8], 2), Knobs().foresee("order", None, 3)
+        (8, [0, 1, 2])
+        """
+        if options is None:
+            order = self._order(name, size)
+            return NOTHING if order is None else order
+        at = self._position(name, options)
+        return NOTHING if at is None else options[at]
 
     def split(
         self, name: str, extent: int | Axis, parts: int = 2, most: int | None = None
@@ -124,14 +144,20 @@ class Knobs:
         ('j', 'i')
         """
         known = list(items)
-        wanted = self._given.get(name)
-        order = list(range(len(known)))
-        if isinstance(wanted, (list, tuple)) and _sorted_ints(wanted) == order:
-            order = list(wanted)
-        elif self._rng is not None:
+        order = self._order(name, len(known))
+        if order is None:
+            assert self._rng is not None
+            order = list(range(len(known)))
             self._rng.shuffle(order)
-        self._keep(name, order, None)
+        self.keep(name, order, None)
         return tuple(known[n] for n in order)
+
+    def _order(self, name: str, size: int) -> list[int] | None:
+        """Return the order to take, ``None`` if it is drawn."""
+        wanted = self._given.get(name)
+        if isinstance(wanted, (list, tuple)) and _sorted_ints(wanted) == list(range(size)):
+            return list(wanted)
+        return list(range(size)) if self._rng is None else None
 
     def require(self, holds: bool | Callable[..., bool], why: str = "") -> None:
         """Reject the candidate unless ``holds``.
@@ -147,7 +173,8 @@ class Knobs:
         if not holds:
             raise Rejected(why or _default_reason(constraint, self.decisions, sys._getframe(1)))
 
-    def _keep(self, name: str, value: Decision, options: list[Decision] | None) -> None:
+    def keep(self, name: str, value: Decision, options: list[Decision] | None) -> None:
+        """Record the decision of a knob, and the options that it was chosen from."""
         if not isinstance(name, str) or not name:
             raise TuningError(f"the name of a knob must be a non-empty string, not {name!r}")
         if name in self.decisions:
@@ -156,7 +183,8 @@ class Knobs:
         self.options[name] = options
 
 
-_NOTHING = object()
+# no decision
+NOTHING = object()
 
 
 def _sorted_ints(items: Sequence[Any]) -> list[int] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from random import Random
@@ -21,15 +21,17 @@ from schedlang.autotune.knobs import (
     refusal,
 )
 from schedlang.autotune.rules import BY_TACTICS, BY_TEMPLATE, Lowered, Rules, filter_warnings
-from schedlang.autotune.tactics.driver import moves_of, schedule_stages
+from schedlang.autotune.tactics.driver import moves_of, schedule_again, schedule_stages
 from schedlang.autotune.tactics.facts import Problem
 from schedlang.autotune.tactics.moves import KnobMoves
+from schedlang.autotune.tactics.outcomes import Outcomes
 from schedlang.autotune.tactics.registries import registry_for
 from schedlang.autotune.tactics.tactic import Registry
 from schedlang.errors import OrderWarning
 from schedlang.ir.nest import Nest
 from schedlang.lowering.lower import lower_state
 from schedlang.schedule.schedule import Schedule, empty_schedule
+from schedlang.schedule.step_memo import MemoSchedule, Taken
 from schedlang.state.state import At
 
 Template = Callable[[Schedule, Knobs], object]
@@ -55,6 +57,18 @@ class Candidate:
 
 
 @dataclass
+class Earlier:
+    """What some draws by tactics have found out: outcomes of stages, and judgements of schedules.
+
+    ``judged`` has, by the identity of a record of steps, what came of the schedule with them: the
+    record, the loop nest, the estimate, and why it was refused, if it was.
+    """
+
+    outcomes: Outcomes
+    judged: dict[int, tuple[Taken, Lowered, Estimate, str]] = field(default_factory=dict)
+
+
+@dataclass
 class Space:
     """The schedules that solve ``problem``, made by ``template`` or else by tactics.
 
@@ -68,6 +82,7 @@ class Space:
       registers and recompute little, or else those for a user's template.
     * ``registry``: the tactics, by default those for the target. Its checks judge the candidates of
       any template.
+    * ``earlier``: what earlier draws found out, see :meth:`remembering`.
     * ``counts``: how many candidates were "drawn", and how many of these are "valid" and "invalid".
     * ``reasons``: why draws were invalid, counted. ``illegal``: those reasons that are errors of a
       schedule step and not of a constraint.
@@ -84,6 +99,7 @@ class Space:
     pick: Pick | None = None
     start: Schedule | None = None
     rules: Rules | None = None
+    earlier: Earlier | None = None
     counts: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     illegal: set[str] = field(default_factory=set)
@@ -97,6 +113,16 @@ class Space:
     def moves(self) -> KnobMoves:
         """The moves of the tactics' knobs."""
         return moves_of(self.tactics)
+
+    def remembering(self) -> Space:
+        """Return this space for some draws by tactics that have most decisions in common.
+
+        It keeps what they find out, and draws the same candidates in less time. Copies share what
+        it knows.
+        """
+        if self.template is not None or self.start is not None:
+            return self
+        return replace(self, earlier=Earlier(Outcomes(self.problem)))
 
     def draw(self, rng: Random | None, given: Decisions | None = None) -> Candidate:
         """Return a candidate with the decisions ``given``, and the others drawn from ``rng``.
@@ -153,28 +179,47 @@ class Space:
     def _candidate(self, rng: Random | None, given: Decisions | None) -> Candidate:
         """Apply the steps of a candidate, lower the schedule, estimate its cost, and judge it."""
         rules, knobs = self._rules(), Knobs(given, rng, self.pick)
-        start = self.start
-        s = empty_schedule(list(self.problem.outputs)) if start is None else start.copy()
+        judged = {} if self.earlier is None else self.earlier.judged
         try:
             with filter_warnings("error", *rules.warnings):
-                if self.template is None:
-                    schedule_stages(self.tactics, s, self.problem, knobs)
-                    _move_to_stack(s)
-                else:
-                    self.template(s, knobs)
-                lowered = Lowered(self.problem, lower_state(s.state))
-            cost = rules.estimate(lowered)
+                s = self._scheduled(knobs)
+                taken = s.taken if isinstance(s, MemoSchedule) else Taken((), ())
+                known = judged.get(id(taken))
+                lowered = Lowered(self.problem, lower_state(s.state)) if known is None else known[1]
+            cost = rules.estimate(lowered) if known is None else known[2]
         except OrderWarning:
             raise Rejected("changes which of several tied values a reduction returns") from None
         except rules.refused as error:
             raise refusal(error) from None
+        why = self._judge(lowered, cost) if known is None else known[3]
+        judged[id(taken)] = taken, lowered, cost, why
+        if why:
+            raise Rejected(why)
+        return Candidate(knobs.decisions, s.copy(), lowered.nest, cost, options=knobs.options)
+
+    def _scheduled(self, knobs: Knobs) -> Schedule:
+        """Return the schedule that the template or the tactics make."""
+        if self.earlier is not None:
+            again = self.earlier.outcomes.schedule()
+            schedule_again(self.tactics, again, self.earlier.outcomes, knobs)
+            _move_to_stack(again)
+            return again
+        start = self.start
+        s = empty_schedule(list(self.problem.outputs)) if start is None else start.copy()
+        if self.template is None:
+            schedule_stages(self.tactics, s, self.problem, knobs)
+            _move_to_stack(s)
+        else:
+            self.template(s, knobs)
+        return s
+
+    def _judge(self, lowered: Lowered, cost: Estimate) -> str:
+        """Return why a candidate is not worth it, or an empty text."""
         reasons = chain(
-            (judge(lowered, cost) for judge in rules.judges),
+            (judge(lowered, cost) for judge in self._rules().judges),
             (check(lowered.nest, self.target) for check in self.tactics.checks),
         )
-        if why := next(filter(None, reasons), ""):
-            raise Rejected(why)
-        return Candidate(knobs.decisions, s, lowered.nest, cost, options=knobs.options)
+        return next(filter(None, reasons), "")
 
     def _verified(self, candidate: Candidate) -> Candidate:
         """Return a candidate whose nest is right; otherwise raise why it is refused."""

@@ -47,7 +47,7 @@ def descend(space: Space, evaluations: int, given: Decisions | None = None) -> C
     """
     # a collection would walk all objects of the process, and draws leave few cycles behind
     with no_collection():
-        return _descend(_Draws(space, evaluations), given or {})
+        return _descend(_Draws(space.remembering(), evaluations), given or {})
 
 
 def _descend(draws: _Draws, given: Decisions) -> Candidate | None:

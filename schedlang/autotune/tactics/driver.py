@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.tactics import attach, epilogue, inline
 from schedlang.autotune.tactics.facts import Dataflow, Problem, StageFacts
 from schedlang.autotune.tactics.knob import Knob, Moves
 from schedlang.autotune.tactics.moves import KnobMoves
+from schedlang.autotune.tactics.outcomes import Outcomes
 from schedlang.autotune.tactics.scan_stages import scan_stages
 from schedlang.autotune.tactics.scheduled import Scheduled
 from schedlang.autotune.tactics.tactic import Registry
+from schedlang.compute.tensor import Tensor
 from schedlang.schedule.schedule import Schedule
+from schedlang.schedule.step_memo import MemoSchedule
 from schedlang.state.state import At
 
 KNOBS = (
@@ -36,20 +40,42 @@ def moves_of(registry: Registry) -> KnobMoves:
 
 def schedule_stages(registry: Registry, s: Schedule, problem: Problem, knobs: Knobs) -> Scheduled:
     """Schedule all stages, consumers before producers, and return what was decided."""
-    flow = Dataflow(problem, s.state)
-    flow = flow.then(s, inline.inline(s, flow, knobs))
-    flow = replace(flow, scan_stages=scan_stages(flow))
+    flow = _inline(s, Dataflow(problem, s.state), knobs)
     for tensor in reversed(flow.stages):
-        if tensor in flow.decided.inlined or tensor in flow.decided.stages:
-            continue
-        flow = flow.then(s, attach.attach_point(flow.stage(tensor), knobs))
-        stage = flow.stage(tensor)
-        decided = _fuse_reduction(registry, s, stage, knobs) or _apply_chosen(
-            registry, s, stage, knobs
-        )
-        _attach(s, stage)
-        flow = flow.then(s, decided)
+        if _waits(flow, tensor):
+            flow = _schedule(registry, s, flow, tensor, knobs)
     return flow.decided
+
+
+def schedule_again(registry: Registry, s: MemoSchedule, known: Outcomes, knobs: Knobs) -> None:
+    """Schedule all stages as :func:`schedule_stages` does, with what is ``known`` of them."""
+    flow = known.after(known.flow, None, s, knobs, partial(_inline, s, known.flow, knobs))
+    for tensor in reversed(flow.stages):
+        if _waits(flow, tensor):
+            decide = partial(_schedule, registry, s, flow, tensor, knobs)
+            flow = known.after(flow, tensor, s, knobs, decide)
+
+
+def _inline(s: Schedule, flow: Dataflow, knobs: Knobs) -> Dataflow:
+    """Return the dataflow after the choice of stages that are computed inline."""
+    flow = flow.then(s, inline.inline(s, flow, knobs))
+    return replace(flow, scan_stages=scan_stages(flow))
+
+
+def _waits(flow: Dataflow, tensor: Tensor) -> bool:
+    """Return whether the stage of ``tensor`` is not scheduled yet."""
+    return tensor not in flow.decided.inlined and tensor not in flow.decided.stages
+
+
+def _schedule(
+    registry: Registry, s: Schedule, flow: Dataflow, tensor: Tensor, knobs: Knobs
+) -> Dataflow:
+    """Schedule one stage, and return the dataflow after that."""
+    flow = flow.then(s, attach.attach_point(flow.stage(tensor), knobs))
+    stage = flow.stage(tensor)
+    decided = _fuse_reduction(registry, s, stage, knobs) or _apply_chosen(registry, s, stage, knobs)
+    _attach(s, stage)
+    return flow.then(s, decided)
 
 
 def _fuse_reduction(

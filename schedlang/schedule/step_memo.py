@@ -1,0 +1,89 @@
+"""Schedules of one computation that take equal steps only once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from schedlang.compute.tensor import Tensor
+from schedlang.expr.nodes import Axis
+from schedlang.schedule.schedule import Schedule
+from schedlang.schedule.steps import Step
+from schedlang.state.state import Stage, State
+
+# the most steps that a memo keeps, each with its state
+MOST = 20_000
+
+
+@dataclass(frozen=True)
+class Taken:
+    """The steps of a schedule, and the state after each of them."""
+
+    steps: tuple[Step, ...]
+    states: tuple[State, ...]
+
+
+@dataclass
+class StepMemo:
+    """The steps that some schedules took, all from one ``start``, and what each call returned.
+
+    A state is immutable and a primitive is a pure function, so that the same step from the same
+    state has the same result: the very axes, too. Keys are identities of objects, which the memo
+    keeps alive.
+    """
+
+    start: Schedule
+    known: dict[Any, tuple[Taken, Any, Any]] = field(default_factory=dict)
+
+    def schedule(self) -> MemoSchedule:
+        """Return a copy of the start that looks up its steps here."""
+        return MemoSchedule(self)
+
+
+class MemoSchedule(Schedule):
+    """A schedule that looks up its steps in ``memo``. Its copies are plain schedules."""
+
+    def __init__(self, memo: StepMemo) -> None:
+        self._memo = memo
+        self._start = memo.start._start
+        self.taken = Taken(memo.start._steps, memo.start._states)
+
+    @property
+    def taken(self) -> Taken:
+        """What the schedule has done so far; equal steps have the same record."""
+        return self._taken
+
+    @taken.setter
+    def taken(self, taken: Taken) -> None:
+        self._taken = taken
+        self._steps, self._states = taken.steps, taken.states
+
+    def apply(self, primitive: str, stage: str, **args: Any) -> Any:
+        """Take one step as :meth:`Schedule.apply` does, or the known one."""
+        known, key = self._memo.known, self._key(primitive, stage, args)
+        found = known.get(key) if key is not None else None
+        if found is not None:
+            self.taken, result, _ = found
+            return result
+        before = self._taken
+        result = super().apply(primitive, stage, **args)
+        self.taken = Taken(self._steps, self._states)
+        if key is not None and len(known) < MOST:
+            known[key] = self._taken, result, (before, args)
+        return result
+
+    def _key(self, primitive: str, stage: str, args: dict[str, Any]) -> Any:
+        values = _identity(tuple(args.values()))
+        return values and (id(self._taken), primitive, stage, tuple(args), values)
+
+
+def _identity(value: Any) -> Any:
+    """Return a key of an argument that no other argument has; ``None`` if there is none."""
+    if isinstance(value, (Axis, Tensor, Stage)):
+        return id(value)
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return type(value), value
+    if isinstance(value, (tuple, list)):
+        parts = tuple(map(_identity, value))
+        return None if None in parts else (type(value), parts)
+    return None
