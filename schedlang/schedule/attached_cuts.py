@@ -10,6 +10,7 @@ from typing import Any
 
 from schedlang.expr.nodes import Axis
 from schedlang.lowering.lower import draft_problems
+from schedlang.state.cuts import illegal_cut
 from schedlang.state.primitives.refusal import refuse
 from schedlang.state.primitives.table import PRIMITIVES
 from schedlang.state.relations import Split
@@ -26,13 +27,24 @@ def check_attached_cuts(
     if PRIMITIVES[primitive].keeps_loops:
         return
     stage = after.stages[name]
-    cuts = any(isinstance(r, Split) and r.tail == "cut" for r in stage.relations)
-    if not cuts or not isinstance(stage.attach, At):
+    cuts = [r for r in stage.relations if isinstance(r, Split) and r.tail == "cut"]
+    if not isinstance(stage.attach, At) or all(_stays(stage, cut) for cut in cuts):
         return
     problem = _lost_cut(after, stage)
     if problem is not None and _lost_cut(before, stage) is None:
         axis = next((value for value in _flat(args.values()) if isinstance(value, Axis)), None)
         refuse("an earlier tail='cut' could no longer be done", problem, before, axis)
+
+
+def _stays(stage: Stage, cut: Split) -> bool:
+    """Return whether a cut is possible in every box, so that ``stage`` need not be lowered.
+
+    The extents of reduction axes do not depend on boxes.
+    """
+    constant = all(isinstance(axis.extent, int) for axis in stage.op.reduce_axis)
+    if not cut.parent.is_reduce or not constant or stage.made_from(cut.outer) is not None:
+        return False
+    return illegal_cut(stage, cut, stage.leaf) is None
 
 
 def _flat(values: Iterable[Any]) -> Iterator[Any]:
