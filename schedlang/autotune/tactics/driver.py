@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.tactics import attach, epilogue, inline
@@ -13,7 +15,7 @@ from schedlang.autotune.tactics.moves import KnobMoves
 from schedlang.autotune.tactics.outcomes import Outcomes
 from schedlang.autotune.tactics.scan_stages import scan_stages
 from schedlang.autotune.tactics.scheduled import Scheduled
-from schedlang.autotune.tactics.tactic import Registry
+from schedlang.autotune.tactics.tactic import Fusion, Registry
 from schedlang.compute.tensor import Tensor
 from schedlang.schedule.schedule import Schedule
 from schedlang.schedule.step_memo import MemoSchedule
@@ -38,68 +40,85 @@ def moves_of(registry: Registry) -> KnobMoves:
     return KnobMoves((*SHARED, *registry.knobs))
 
 
+# a way to compute a stage: a tactic, or a fusion with a reduction
+Way = Callable[[Schedule, StageFacts, Knobs], Scheduled]
+# returns what a function decides, which depends on some facts and the answers of knobs
+Once = Callable[[tuple[object, ...], Callable[[], Any]], Any]
+
+
 def schedule_stages(registry: Registry, s: Schedule, problem: Problem, knobs: Knobs) -> Scheduled:
     """Schedule all stages, consumers before producers, and return what was decided."""
-    flow = _inline(s, Dataflow(problem, s.state), knobs)
+    flow = Dataflow(problem, s.state)
+    return _schedule_all(registry, s, flow, knobs, lambda facts, decide: decide())
+
+
+def schedule_again(
+    registry: Registry, s: MemoSchedule, known: Outcomes, knobs: Knobs
+) -> Scheduled:
+    """Schedule all stages as :func:`schedule_stages` does, with what is ``known`` about them."""
+
+    def once(facts: tuple[object, ...], decide: Callable[[], Any]) -> Any:
+        return known.once(facts, s, knobs, decide)
+
+    return _schedule_all(registry, s, known.flow, knobs, once)
+
+
+def _schedule_all(
+    registry: Registry, s: Schedule, flow: Dataflow, knobs: Knobs, once: Once
+) -> Scheduled:
+    flow = once((flow,), partial(_inlined, s, flow, knobs))
     for tensor in reversed(flow.stages):
-        if _waits(flow, tensor):
-            flow = _schedule(registry, s, flow, tensor, knobs)
+        if tensor in flow.decided.inlined or tensor in flow.decided.stages:
+            continue
+        flow = once((flow, tensor), partial(_attached, s, flow, tensor, knobs))
+        stage = flow.stage(tensor)
+        way = once((flow, stage), partial(_way, registry, stage, knobs))
+        flow = once((flow, stage, way), partial(_scheduled, s, stage, way, knobs))
     return flow.decided
 
 
-def schedule_again(registry: Registry, s: MemoSchedule, known: Outcomes, knobs: Knobs) -> None:
-    """Schedule all stages as :func:`schedule_stages` does, with what is ``known`` of them."""
-    flow = known.after(known.flow, None, s, knobs, partial(_inline, s, known.flow, knobs))
-    for tensor in reversed(flow.stages):
-        if _waits(flow, tensor):
-            decide = partial(_schedule, registry, s, flow, tensor, knobs)
-            flow = known.after(flow, tensor, s, knobs, decide)
-
-
-def _inline(s: Schedule, flow: Dataflow, knobs: Knobs) -> Dataflow:
+def _inlined(s: Schedule, flow: Dataflow, knobs: Knobs) -> Dataflow:
     """Return the dataflow after the choice of stages that are computed inline."""
     flow = flow.then(s, inline.inline(s, flow, knobs))
     return replace(flow, scan_stages=scan_stages(flow))
 
 
-def _waits(flow: Dataflow, tensor: Tensor) -> bool:
-    """Return whether the stage of ``tensor`` is not scheduled yet."""
-    return tensor not in flow.decided.inlined and tensor not in flow.decided.stages
+def _attached(s: Schedule, flow: Dataflow, tensor: Tensor, knobs: Knobs) -> Dataflow:
+    """Return the dataflow after the choice of the loop at which a stage is computed."""
+    return flow.then(s, attach.attach_point(flow.stage(tensor), knobs))
 
 
-def _schedule(
-    registry: Registry, s: Schedule, flow: Dataflow, tensor: Tensor, knobs: Knobs
-) -> Dataflow:
-    """Schedule one stage, and return the dataflow after that."""
-    flow = flow.then(s, attach.attach_point(flow.stage(tensor), knobs))
-    stage = flow.stage(tensor)
-    decided = _fuse_reduction(registry, s, stage, knobs) or _apply_chosen(registry, s, stage, knobs)
-    _attach(s, stage)
-    return flow.then(s, decided)
+def _way(registry: Registry, stage: StageFacts, knobs: Knobs) -> Way:
+    """Return how the stage is computed.
 
-
-def _fuse_reduction(
-    registry: Registry, s: Schedule, stage: StageFacts, knobs: Knobs
-) -> Scheduled | None:
-    """Compute a reduction inside the stage, its reader, if there is one and its knob says so."""
-    if registry.fusion is None:
-        return None
-    for reduction, positions in epilogue.fusible(stage, registry.fusion.fits):
+    A reduction is computed inside the stage, its reader, if there is one and its knob says so.
+    Otherwise the stage is computed by one of the tactics that apply.
+    """
+    fusion = registry.fusion
+    for reduction, positions in () if fusion is None else epilogue.fusible(stage, fusion.fits):
         if knobs.choice(f"{reduction.name}.fuse", [True, False]):
-            return registry.fusion.apply(s, stage, reduction, positions, knobs)
-    return None
-
-
-def _apply_chosen(registry: Registry, s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
-    """Compute the stage by one of the tactics that apply."""
+            return partial(_fuse, fusion, reduction, positions)
     options = registry.options(stage)
     knobs.require(bool(options), f"no tactic for {registry.kind} applies to {stage.name}")
     if len(options) > 1 or not options[0].implied:
         by_name = {tactic.name: tactic for tactic in options}
-        chosen = by_name[knobs.choice(f"{stage.name}.how", [t.name for t in options])]
-    else:
-        chosen = options[0]
-    return chosen.apply(s, stage, knobs)
+        return by_name[knobs.choice(f"{stage.name}.how", [t.name for t in options])].apply
+    return options[0].apply
+
+
+def _fuse(
+    fusion: Fusion, reduction: StageFacts, positions: Sequence[int], s: Schedule,
+    stage: StageFacts, knobs: Knobs,
+) -> Scheduled:  # fmt: skip
+    """Compute a reduction inside the stage, its reader."""
+    return fusion.apply(s, stage, reduction, positions, knobs)
+
+
+def _scheduled(s: Schedule, stage: StageFacts, way: Way, knobs: Knobs) -> Dataflow:
+    """Return the dataflow after the steps that compute a stage in some way."""
+    decided = way(s, stage, knobs)
+    _attach(s, stage)
+    return stage.flow.then(s, decided)
 
 
 def _attach(s: Schedule, stage: StageFacts) -> None:

@@ -1,16 +1,17 @@
-"""What followed in earlier candidates from the same dataflow and the same answers of knobs."""
+"""What followed in earlier candidates from the same facts and the same answers of knobs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from schedlang.autotune.knobs import NOTHING, Decision, Knobs
 from schedlang.autotune.tactics.facts import Dataflow, Problem
-from schedlang.compute.tensor import Tensor
 from schedlang.schedule.schedule import empty_schedule
 from schedlang.schedule.step_memo import MemoSchedule, StepMemo, Taken
 
+T = TypeVar("T")
 # the most outcomes that are kept, each with its facts
 MOST = 2_000
 
@@ -20,14 +21,14 @@ class _Question:
     """A knob that is asked for, and what follows from each of its answers: more questions.
 
     ``name`` is empty as long as nobody has asked. Where nothing more is asked, there is an
-    ``outcome``: the dataflow, and the steps of the schedule.
+    ``outcome``: the value that was decided, and the steps of the schedule.
     """
 
     name: str = ""
     options: list[Decision] | None = None
     size: int = 0
     answers: dict[str, _Question] = field(default_factory=dict)
-    outcome: tuple[Dataflow, Taken] | None = None
+    outcome: tuple[Any, Taken] | None = None
 
     def following(self, answer: Decision) -> _Question:
         """Return what follows from an answer, if need be without a name."""
@@ -35,10 +36,10 @@ class _Question:
 
 
 class Outcomes:
-    """The outcomes of the stages of ``problem``, for candidates that have decisions in common.
+    """The outcomes of the decisions of tactics, for candidates that have many of them in common.
 
-    How a stage is scheduled follows from the dataflow before it and from the answers of the knobs
-    that are asked for. Where both are known, the tactics are not asked again.
+    What is decided about a stage of ``problem`` follows from the facts about it and from the
+    answers of the knobs that are asked for. Where both are known, no tactic is asked again.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -46,39 +47,36 @@ class Outcomes:
         self._steps = StepMemo(start)
         self.flow = Dataflow(problem, start.state)
         # keys are identities of objects, which the values keep alive
-        self._first: dict[tuple[int, int], tuple[Dataflow, _Question]] = {}
+        self._first: dict[tuple[int, ...], tuple[tuple[object, ...], _Question]] = {}
         self._count = 0
 
     def schedule(self) -> MemoSchedule:
-        """Return a schedule without steps, for :meth:`after`."""
+        """Return a schedule without steps, for :meth:`once`."""
         return self._steps.schedule()
 
-    def after(
-        self,
-        flow: Dataflow,
-        tensor: Tensor | None,
-        s: MemoSchedule,
-        knobs: Knobs,
-        decide: Callable[[], Dataflow],
-    ) -> Dataflow:
-        """Return the dataflow after ``decide``, which schedules the stage of ``tensor`` in ``s``.
+    def once(
+        self, facts: tuple[object, ...], s: MemoSchedule, knobs: Knobs, decide: Callable[[], T]
+    ) -> T:
+        """Return what ``decide`` returns, which depends on ``facts``, ``s`` and ``knobs`` alone.
 
-        If it is known, ``s`` and ``knobs`` get the same steps and decisions.
+        The same objects must have the same steps in ``s``. If the outcome is known, ``s`` and
+        ``knobs`` get its steps and its decisions.
         """
-        _, first = self._first.setdefault((id(flow), id(tensor)), (flow, _Question()))
+        _, first = self._first.setdefault(tuple(map(id, facts)), (facts, _Question()))
         known = _follow(first, knobs)
         if known is not None:
-            after, s.taken = known
-            return after
+            value: T
+            value, s.taken = known
+            return value
         earlier = len(knobs.decisions)
-        after = decide()
+        value = decide()
         if self._count < MOST:
             self._count += 1
-            _keep(first, knobs, list(knobs.decisions)[earlier:], (after, s.taken))
-        return after
+            _keep(first, knobs, list(knobs.decisions)[earlier:], (value, s.taken))
+        return value
 
 
-def _follow(question: _Question, knobs: Knobs) -> tuple[Dataflow, Taken] | None:
+def _follow(question: _Question, knobs: Knobs) -> tuple[Any, Taken] | None:
     """Return the known outcome of the answers that ``knobs`` give, and make them decisions."""
     answers: list[tuple[_Question, Decision]] = []
     while question.outcome is None:
@@ -95,7 +93,7 @@ def _follow(question: _Question, knobs: Knobs) -> tuple[Dataflow, Taken] | None:
 
 
 def _keep(
-    question: _Question, knobs: Knobs, asked: Sequence[str], outcome: tuple[Dataflow, Taken]
+    question: _Question, knobs: Knobs, asked: Sequence[str], outcome: tuple[Any, Taken]
 ) -> None:
     """Keep the outcome of the decisions on the knobs that were ``asked`` for."""
     for name in asked:
