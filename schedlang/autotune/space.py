@@ -120,7 +120,7 @@ class Space:
         It keeps what they find out, and draws the same candidates in less time. Copies share what
         it knows.
         """
-        if self.template is not None or self.start is not None:
+        if self.template is not None or self.start is not None or self.earlier is not None:
             return self
         return replace(self, earlier=Earlier(Outcomes(self.problem)))
 

@@ -13,6 +13,7 @@ from schedlang.expr.nodes import Axis, Binary, Const, Expr, Select
 from schedlang.expr.visit import axes_in, postorder, rewrite
 from schedlang.index.conditions import compares_indices, facts_of, truth
 from schedlang.index.linear import ZERO, Div, Extreme, Lin, Mod, Opaque, to_expr
+from schedlang.index.polynomial import quick
 from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
 from schedlang.ir.accesses import stores
@@ -48,7 +49,7 @@ def split_edges(block: Block) -> Block:
     A loop is partitioned if its interior then has no clamps that depend on lanes.
     """
     kinds = {stmt.kind for stmt, _ in walk(block) if isinstance(stmt, For)}
-    if "vectorize" not in kinds or "thread" in kinds:
+    if "vectorize" not in kinds or "thread" in kinds or not any(_accesses(block)):
         return block
     return _block(block, Ranges(), 1)
 
@@ -132,11 +133,15 @@ def _interior(loop: For, ranges: Ranges) -> list[tuple[int, int]] | None:
 
 
 def _accesses(block: Block) -> Iterator[Access]:
-    """Yield the accesses under vectorized loops that may be clamped or tested in each lane."""
+    """Yield the accesses under vectorized loops that may be clamped or tested in each lane.
+
+    A sum or product of axes and sizes has no clamps.
+    """
     for site in stores(block):
         lanes = frozenset(loop.axis for loop in site.loops if loop.kind == "vectorize")
         for value in _parts(site.stmt) if lanes else ():
-            if not lanes.isdisjoint(axes_in([value])):
+            simple = value.dtype != "bool" and quick(value) is not None
+            if not simple and not lanes.isdisjoint(axes_in([value])):
                 yield Access(value, site.extents, lanes)
 
 

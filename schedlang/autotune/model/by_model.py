@@ -47,7 +47,7 @@ def by_model(problem: Problem, registry: Registry | None = None) -> tuple[Schedu
 
 def _plan(space: Space) -> tuple[Schedule | None, Decisions, str]:
     """Return what :func:`by_model` does, and the decisions that make the schedule, if any do."""
-    problem = space.problem
+    problem, space = space.problem, space.remembering()
     decided = _decisions(space, groups(problem))
     candidate = _whole(space, decided)
     if candidate is None:
@@ -57,9 +57,11 @@ def _plan(space: Space) -> tuple[Schedule | None, Decisions, str]:
         return candidate.schedule, candidate.decisions, ""
     s = without_useless_threads(candidate.schedule, problem)
     untouched = empty_schedule(list(problem.outputs))
-    if space.seconds(untouched) <= space.seconds(s):
+    same = s is candidate.schedule
+    seconds = candidate.estimate.seconds if same else space.seconds(s)
+    if space.seconds(untouched) <= seconds:
         return untouched, {}, "no step lowers the estimate of the loops as they are"
-    return s, candidate.decisions if s is candidate.schedule else {}, ""
+    return s, candidate.decisions if same else {}, ""
 
 
 def candidate_by_model(space: Space) -> Candidate | None:
@@ -83,6 +85,8 @@ def _decisions(whole: Space, parts: Sequence[Group]) -> dict[str, Decision]:
         own = None if twin is None else rename_decisions(twin[1], twin[0], names)
         if own is None:
             space = space_of(replace(whole.problem, outputs=group.outputs), whole.registry)
+            if group.outputs == whole.problem.outputs:
+                space.earlier = whole.earlier
             best = descend(space, evaluations[key])
             own = {} if best is None else best.decisions
             known.setdefault(key, (names, own))
