@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 import numpy as np
@@ -203,8 +204,7 @@ class Target(_Fields):
 
         Half precision counts as float32, in which it is computed.
         """
-        held = "float32" if dtype in ("float16", "bfloat16") else dtype
-        return max(1, self.vector_bytes // np.dtype(held).itemsize)
+        return max(1, self.vector_bytes // _bytes_held(dtype))
 
     @property
     def passes(self) -> int:
@@ -260,6 +260,12 @@ class Target(_Fields):
 
     def __exit__(self, *raised: object) -> None:
         _AROUND.set(_AROUND.get()[:-1])
+
+
+@cache
+def _bytes_held(dtype: str) -> int:
+    """Return the bytes of an element in a register."""
+    return np.dtype("float32" if dtype in ("float16", "bfloat16") else dtype).itemsize
 
 
 def cuda(model: str = "unknown", arch: str | None = None, options: Any = None) -> Target:

@@ -132,7 +132,12 @@ class Lin:
         if not self.terms:
             return other._times(times)
         terms = dict(self.terms)
-        add_terms(terms, other, times)
+        for product, coef in other.terms.items():
+            total = terms.get(product, 0) + coef * times
+            if total:
+                terms[product] = total
+            else:
+                del terms[product]
         return Lin(terms)
 
     def __neg__(self) -> Lin:
@@ -243,7 +248,11 @@ def add_term(terms: dict[Product, int], product: Product, coef: int) -> None:
 def add_terms(terms: dict[Product, int], other: Lin, times: int) -> None:
     """Add ``other * times`` to ``terms``."""
     for product, coef in other.terms.items():
-        add_term(terms, product, coef * times)
+        total = terms.get(product, 0) + coef * times
+        if total:
+            terms[product] = total
+        else:
+            terms.pop(product, None)
 
 
 def _lin(value: LinLike) -> Lin:

@@ -6,7 +6,17 @@ from typing import Protocol
 
 from schedlang.expr.nodes import Axis, Var
 from schedlang.index.intervals import Interval
-from schedlang.index.linear import ZERO, Atom, Div, Extreme, Lin, Opaque, Product
+from schedlang.index.linear import (
+    ZERO,
+    Atom,
+    Div,
+    Extreme,
+    Lin,
+    Opaque,
+    Product,
+    add_term,
+    add_terms,
+)
 from schedlang.index.quotients import upper_bound
 from schedlang.index.rules import Known, extreme, floordiv
 
@@ -61,23 +71,27 @@ def relax(lin: Lin, var: Axis | Var, lo: Lin, hi: Lin, ranges: Scope, up: bool) 
     The value is exact if ``var`` occurs in one term, and a safe bound if it occurs in several.
     Return ``None`` if no bound is known.
     """
-    result = ZERO
+    if not any(_mentions(product, var) for product in lin.terms):
+        return lin
+    terms: dict[Product, int] = {}
     for product, coef in lin.terms.items():
         if not _mentions(product, var):
-            result = result + Lin({product: coef})
+            add_term(terms, product, coef)
             continue
         bound = _relax_product(product, var, lo, hi, ranges, up == (coef > 0))
         if bound is None:
             return None
-        result = result + bound * coef
-    return result
+        add_terms(terms, bound, coef)
+    return Lin(terms)
 
 
 def _mentions(product: Product, var: Axis | Var) -> bool:
-    if any(atom is var for atom in product):
-        return True
-    inner = [a for a in product if not isinstance(a, (Axis, Var))]
-    return any(_mentions_lin(Lin.of(a), var) for a in inner)
+    for atom in product:
+        if atom is var:
+            return True
+        if not isinstance(atom, (Axis, Var)) and _mentions_lin(Lin.of(atom), var):
+            return True
+    return False
 
 
 def _relax_product(

@@ -119,7 +119,12 @@ def contexts(
 
 def stores(root: Stmt) -> list[Site]:
     """Return the stores of ``root`` in program order."""
-    return [site for site in sites(root) if isinstance(site.stmt, Store)]
+    outside: tuple[Stmt, ...] = ()
+    return [
+        Site(stmt, around)
+        for stmt, around in contexts(root, outside, _around)
+        if isinstance(stmt, Store)
+    ]
 
 
 def accesses(stmt: Stmt, tested: bool = False) -> list[Access]:

@@ -18,6 +18,8 @@ from schedlang.state.state import At, Stage
 
 def guards_at(n: Nesting, depth: int) -> list[Guard]:
     """Return the guards that depend on loop ``depth`` and on no loop inside it."""
+    if not n.plan.guards:
+        return []
     variables = [n.plan.variables.get(a) for a in n.leaf]
     hidden = n.hidden
     guards = []
@@ -42,6 +44,8 @@ def _must_be_innermost(n: Nesting, guard: Guard) -> bool:
 
 def late_guards(n: Nesting) -> list[Guard]:
     """Return the guards that must be at the innermost statement."""
+    if not n.plan.guards:
+        return []
     hidden = n.hidden
     waiting = (g for g in n.plan.guards if _must_be_innermost(n, g))
     return [g for g in waiting if not g.axes & hidden]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import is_
 
 from schedlang.expr.nodes import Expr
 from schedlang.expr.visit import axes_in, postorder
@@ -49,7 +50,12 @@ def hoist(block: Block) -> Block:
 
 def _rebuilt(stmt: Stmt, stmts: Sequence[Stmt]) -> list[Stmt]:
     """Return ``stmt`` around ``stmts``, with the guards that can move out of it around it."""
-    outer = with_held(stmt, lambda _: Block(tuple(stmts)))
+    (held,) = held_statements(stmt)
+    same = isinstance(held, Block) and len(held.stmts) == len(stmts)
+    if same and all(map(is_, held.stmts, stmts)):
+        outer = stmt
+    else:
+        outer = with_held(stmt, lambda _: Block(tuple(stmts)))
     guards: list[If] = []
     while isinstance(outer, For) and _movable(outer, outer.body.stmts):
         (guard,) = outer.body.stmts

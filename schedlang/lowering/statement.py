@@ -79,7 +79,9 @@ def _point(n: Nesting, scope: Scope) -> Made:
 
 def _predicated(n: Nesting, scope: Scope, drafts: list[Draft]) -> list[Draft]:
     """Return ``drafts`` under the store predicate, over the thread axes in scope."""
-    tests = [] if n.stage.predicate is None else _conjuncts(n.stage.predicate)
+    if n.stage.predicate is None:
+        return drafts
+    tests = _conjuncts(n.stage.predicate)
     # threads that reduce together store once, so a condition that selects one of them is dropped
     tests = [t for t in tests if not _selects_reducing_thread(n, t)]
     if n.init:

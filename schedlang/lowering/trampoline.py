@@ -13,15 +13,16 @@ def run(task: Task) -> Any:
 
     Each generator that it yields is run as well, and its value is sent back.
     """
-    stack = [task]
+    waiting: list[Task] = []
     value: Any = None
-    while stack:
+    while True:
         try:
-            child = stack[-1].send(value)
+            child = task.send(value)
         except StopIteration as stop:
-            stack.pop()
             value = stop.value
+            if not waiting:
+                return value
+            task = waiting.pop()
         else:
-            stack.append(child)
-            value = None
-    return value
+            waiting.append(task)
+            task, value = child, None

@@ -10,7 +10,7 @@ from typing import Any
 
 from schedlang.expr.nodes import Axis
 from schedlang.lowering.lower import draft_problems
-from schedlang.state.cuts import illegal_cut
+from schedlang.state.cuts import is_cut
 from schedlang.state.primitives.refusal import refuse
 from schedlang.state.primitives.table import PRIMITIVES
 from schedlang.state.relations import Split
@@ -42,9 +42,7 @@ def _stays(stage: Stage, cut: Split) -> bool:
     The extents of reduction axes do not depend on boxes.
     """
     constant = all(isinstance(axis.extent, int) for axis in stage.op.reduce_axis)
-    if not cut.parent.is_reduce or not constant or stage.made_from(cut.outer) is not None:
-        return False
-    return illegal_cut(stage, cut, stage.leaf) is None
+    return cut.parent.is_reduce and constant and is_cut(stage, cut)
 
 
 def _flat(values: Iterable[Any]) -> Iterator[Any]:

@@ -21,6 +21,9 @@ def broken_cut(stage: Stage) -> tuple[Split, str, str] | None:
     splits = [r for r in stage.relations if isinstance(r, Split) and r.tail == "cut"]
     if not splits or not isinstance(stage.op, ComputeOp):
         return None
+    sizes = (*stage.op.outputs[0].shape, *(axis.extent for axis in stage.op.reduce_axis))
+    if all(isinstance(size, int) for size in sizes) and all(is_cut(stage, s) for s in splits):
+        return None
     plan = make_plan(stage, whole(stage.op.outputs[0].shape), Ranges(), Peel(), Threads())
     for split in splits:
         extent, inner = plan.extents[split.parent], plan.strides[split]
@@ -52,6 +55,11 @@ def _known_count(stage: Stage, split: Split) -> str:
     if own and may_be_negative and to_lin(parent.lo).const == 0:
         return f"Give {parent.name} the extent sl.max({parent.extent}, 0), or use tail='guard'."
     return "Use tail='guard'."
+
+
+def is_cut(stage: Stage, split: Split) -> bool:
+    """Return whether the loops of ``stage`` allow the cut of ``split``, if its extent is known."""
+    return stage.made_from(split.outer) is None and illegal_cut(stage, split, stage.leaf) is None
 
 
 def illegal_cut(stage: Stage, split: Split, leaf: tuple[Axis, ...]) -> str | None:

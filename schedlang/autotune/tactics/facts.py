@@ -10,6 +10,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 from schedlang.autotune.tactics.access import Access, accesses, points_read
 from schedlang.autotune.tactics.scheduled import (
@@ -210,6 +211,11 @@ class StageFacts:
     def evaluations(self) -> int:
         """The number of evaluations of the body."""
         return math.prod(self.extents(self.op.domain))
+
+    @cached_property
+    def derived(self) -> dict[Any, Any]:
+        """What tactics found out about the stage, by keys of theirs: several ask for the same."""
+        return {}
 
     @cached_property
     def reads(self) -> list[Access]:

@@ -8,6 +8,8 @@ from schedlang.autotune.knobs import Decision, Decisions, Pick
 from schedlang.autotune.tactics.knob import Knob, Moves
 from schedlang.errors import TuningError, explain
 
+NOT_DECLARED = Moves()
+
 
 class KnobMoves:
     """The moves of the knobs of a registry, by their names in candidates.
@@ -40,7 +42,7 @@ class KnobMoves:
         """Return how the knob of that name moves."""
         *_, before, last = ("", *name.split("."))
         keys = (f"{before}.{last}", last, f"{before}.")
-        return next((self._known[key] for key in keys if key in self._known), Moves())
+        return next((self._known[key] for key in keys if key in self._known), NOT_DECLARED)
 
     def in_order(self, decisions: Mapping[str, Decision]) -> list[str]:
         """Return the names of knobs, the most promising first."""

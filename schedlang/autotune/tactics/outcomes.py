@@ -32,7 +32,10 @@ class _Question:
 
     def following(self, answer: Decision) -> _Question:
         """Return what follows from an answer, if need be without a name."""
-        return self.answers.setdefault(repr(answer), _Question())
+        known = self.answers.get(key := repr(answer))
+        if known is None:
+            known = self.answers[key] = _Question()
+        return known
 
 
 class Outcomes:
@@ -62,7 +65,10 @@ class Outcomes:
         The same objects must have the same steps in ``s``. If the outcome is known, ``s`` and
         ``knobs`` get its steps and its decisions.
         """
-        _, first = self._first.setdefault(tuple(map(id, facts)), (facts, _Question()))
+        key = tuple(map(id, facts))
+        if key not in self._first:
+            self._first[key] = facts, _Question()
+        _, first = self._first[key]
         known = _follow(first, knobs)
         if known is not None:
             value: T

@@ -105,6 +105,13 @@ class Tile:
 
 def lane_axes(stage: StageFacts, last: int) -> list[Lane]:
     """Return the data axes of a reduction that can be lanes; ``last`` is the contiguous one."""
+    key = ("lane_axes", last)
+    if key not in stage.derived:
+        stage.derived[key] = _lane_axes(stage, last)
+    return list(stage.derived[key])
+
+
+def _lane_axes(stage: StageFacts, last: int) -> list[Lane]:
     op, reads, width = stage.op, stage.reads, stage.width
     possible: list[Lane] = []
     for at, (axis, extent) in enumerate(zip(op.axis, stage.lengths)):
@@ -166,6 +173,13 @@ def tiles(stage: StageFacts, lane: Lane, last: int, sizes: Sequence[int] = ()) -
 
     ``sizes`` are the points along each data axis, by default all points of the stage.
     """
+    key = ("tiles", lane, last, tuple(sizes))
+    if key not in stage.derived:
+        stage.derived[key] = _tiles(stage, lane, last, sizes)
+    return list(stage.derived[key])
+
+
+def _tiles(stage: StageFacts, lane: Lane, last: int, sizes: Sequence[int]) -> list[Tile]:
     own = stage.lengths
     best = _best(_fitting(stage, lane, last, sizes or own))
     valid = [t for t in best if _rest_fits(stage, lane, t)]
