@@ -29,7 +29,7 @@ from schedlang.autotune.tactics.registries import registry_for
 from schedlang.autotune.tactics.tactic import Registry
 from schedlang.errors import OrderWarning
 from schedlang.ir.nest import Nest
-from schedlang.lowering.lower import lower_state
+from schedlang.lowering.lower import drafted_buffers, lower_state
 from schedlang.schedule.schedule import Schedule, empty_schedule
 from schedlang.schedule.step_memo import MemoSchedule, Taken
 from schedlang.state.state import At
@@ -246,7 +246,7 @@ def _move_to_stack(s: Schedule) -> None:
     attached = [v for v in s.stages if isinstance(stages[v.name].attach, At) and not v.scope]
     if not attached:
         return
-    sizes = {b.tensor: b.bytes for b in lower_state(s.state).buffers if b.scope == "global"}
+    sizes = {b.tensor: b.bytes for b in drafted_buffers(s.state) if b.scope == "global"}
     for view in attached:
         size = max((sizes.get(t) or 0 for t in view.outputs), default=0)
         if 0 < size <= MOST_STACK:

@@ -15,7 +15,7 @@ from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
 from schedlang.ir.arguments import Arg, sizes_of
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Block, Buffer, Note
+from schedlang.ir.nodes import Alloc, Block, Buffer, For, If, Note
 from schedlang.lowering.build import nest_stage, place_child, store_child, take
 from schedlang.lowering.hoist import hoist
 from schedlang.lowering.intermediate_arguments import not_whole, scan_rows
@@ -32,6 +32,9 @@ from schedlang.lowering.trim import trim
 from schedlang.state.placement import Problem, place
 from schedlang.state.plan import whole
 from schedlang.state.state import Inline, Root, Stage, State
+
+# marks the drafts that wait for buffers, among the nests of a state
+DRAFTED = "drafted"
 
 
 def default_args(state: State) -> list[Arg]:
@@ -79,8 +82,34 @@ def draft_problems(state: State) -> list[str]:
     return [problem.message for problem in job.problems]
 
 
+def drafted_buffers(state: State) -> list[Buffer]:
+    """Return the buffers of the nest of ``state``: arguments first, then allocations.
+
+    Raise :class:`~schedlang.errors.LoweringError` for a problem that shows before statements have
+    buffers. The next call of :func:`lower_state` goes on from here.
+    """
+    args = default_args(state)
+    known = state.nests.get((*args, True))
+    if known is not None:
+        return list(known.buffers)
+    made = state.nests[(DRAFTED, *args)] = _drafted(state, args, True)
+    job, drafts, buffers = made
+    if job.problems:
+        raise LoweringError(job.problems[0].message)
+    found = list(buffers.values())
+    stack = drafts[::-1]
+    while stack:
+        draft = stack.pop()
+        if isinstance(draft, Alloc):
+            found.append(draft.buffer)
+        elif isinstance(draft, (For, If)):
+            stack += draft.body.stmts[::-1]
+    return found
+
+
 def _lowered(state: State, args: Sequence[Arg], strict: bool, folds: bool) -> Nest:
-    job, drafts, buffers = _drafted(state, args, folds)
+    waiting = state.nests.pop((DRAFTED, *args), None) if folds else None
+    job, drafts, buffers = waiting or _drafted(state, args, folds)
     if strict and job.problems:
         raise LoweringError(job.problems[0].message)
     body = resolve(drafts, dict(buffers), job.alias)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from schedlang.autotune.tactics.access import Access, accesses, points_read
+from schedlang.autotune.tactics.access import Access, points_read
 from schedlang.autotune.tactics.scheduled import (
     AttachPoint,
     OuterLoops,
@@ -80,6 +80,7 @@ class Dataflow:
     state: State
     decided: Scheduled = field(default_factory=Scheduled)
     scan_stages: frozenset[Tensor] = frozenset()
+    _points: dict[Any, tuple[ComputeOp, list[Access]]] = field(default_factory=dict, repr=False)
 
     def then(self, s: Schedule, *decided: Scheduled) -> Dataflow:
         """Return the dataflow after some steps, with what else is ``decided`` by then."""
@@ -97,6 +98,16 @@ class Dataflow:
         if facts is None:
             facts = self._facts[tensor] = StageFacts(self, tensor)
         return facts
+
+    def points(self, op: ComputeOp, inlined: frozenset[Tensor]) -> list[Access]:
+        """Return what :func:`~schedlang.autotune.tactics.access.points_read` does.
+
+        All dataflows that follow from one share the answers.
+        """
+        key = id(op), inlined
+        if key not in self._points:
+            self._points[key] = op, points_read(op, inlined)
+        return self._points[key][1]
 
     @cached_property
     def _facts(self) -> dict[Tensor, StageFacts]:
@@ -220,7 +231,8 @@ class StageFacts:
     @cached_property
     def reads(self) -> list[Access]:
         """The reads of the stage, including the reads of stages inlined into it."""
-        return accesses(self.op, self.flow.decided.inlined)
+        inlined = self.flow.decided.inlined
+        return [a for a in self.flow.points(self.op, inlined) if a.tensor not in inlined]
 
     @cached_property
     def consumers(self) -> list[Tensor]:
@@ -255,7 +267,8 @@ class StageFacts:
 
     def work(self, inlined: Collection[Tensor]) -> int:
         """Return the operations of the stage and of the stages ``inlined`` into it."""
-        inlined_ops = (a.tensor.op for a in points_read(self.op, inlined) if a.tensor in inlined)
+        points = self.flow.points(self.op, frozenset(inlined))
+        inlined_ops = (a.tensor.op for a in points if a.tensor in inlined)
         each = of_point(self.op) + sum(of_point(x) for x in inlined_ops if isinstance(x, ComputeOp))
         return self.evaluations * each
 
