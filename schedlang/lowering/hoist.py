@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from operator import is_
 
 from schedlang.expr.nodes import Expr
 from schedlang.expr.visit import axes_in, postorder
@@ -51,10 +50,8 @@ def hoist(block: Block) -> Block:
 def _rebuilt(stmt: Stmt, stmts: Sequence[Stmt]) -> list[Stmt]:
     """Return ``stmt`` around ``stmts``, with the guards that can move out of it around it."""
     (held,) = held_statements(stmt)
-    same = isinstance(held, Block) and len(held.stmts) == len(stmts)
-    if same and all(map(is_, held.stmts, stmts)):
-        outer = stmt
-    else:
+    outer = stmt
+    if [*block_of(held).stmts] != [*stmts]:
         outer = with_held(stmt, lambda _: Block(tuple(stmts)))
     guards: list[If] = []
     while isinstance(outer, For) and _movable(outer, outer.body.stmts):

@@ -89,11 +89,10 @@ def drafted_buffers(state: State) -> list[Buffer]:
     buffers. The next call of :func:`lower_state` goes on from here.
     """
     args = default_args(state)
-    known = state.nests.get((*args, True))
+    key, known = (DRAFTED, *args), state.nests.get((*args, True))
     if known is not None:
         return list(known.buffers)
-    made = state.nests[(DRAFTED, *args)] = _drafted(state, args, True)
-    job, drafts, buffers = made
+    job, drafts, buffers = state.nests[key] = _drafted(state, args, True)
     if job.problems:
         raise LoweringError(job.problems[0].message)
     found = list(buffers.values())

@@ -11,7 +11,7 @@ from schedlang.schedule.schedule import Schedule
 from schedlang.schedule.steps import Step
 from schedlang.state.state import Stage, State
 
-# the most steps that a memo keeps, each with its state
+# the most steps that a memo keeps, each with its state, so that memory is bounded
 MOST = 20_000
 
 

@@ -94,10 +94,10 @@ def _way(registry: Registry, stage: StageFacts, knobs: Knobs) -> Way:
     A reduction is computed inside the stage, its reader, if there is one and its knob says so.
     Otherwise the stage is computed by one of the tactics that apply.
     """
-    fusion = registry.fusion
-    for reduction, positions in () if fusion is None else epilogue.fusible(stage, fusion.fits):
-        if knobs.choice(f"{reduction.name}.fuse", [True, False]):
-            return partial(_fuse, fusion, reduction, positions)
+    if (fusion := registry.fusion) is not None:
+        for reduction, positions in epilogue.fusible(stage, fusion.fits):
+            if knobs.choice(f"{reduction.name}.fuse", [True, False]):
+                return partial(_fuse, fusion, reduction, positions)
     options = registry.options(stage)
     knobs.require(bool(options), f"no tactic for {registry.kind} applies to {stage.name}")
     if len(options) > 1 or not options[0].implied:

@@ -12,7 +12,8 @@ from schedlang.schedule.schedule import empty_schedule
 from schedlang.schedule.step_memo import MemoSchedule, StepMemo, Taken
 
 T = TypeVar("T")
-# the most outcomes that are kept, each with its facts
+# the most outcomes that are kept, each with its facts, so that memory is bounded
+# nobody has measured this value
 MOST = 2_000
 
 
