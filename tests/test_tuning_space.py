@@ -13,6 +13,7 @@ import schedlang as sl
 from schedlang.autotune.at_once.plain import plain_schedule
 from schedlang.autotune.at_once.scheduler import choose
 from schedlang.autotune.knobs import Decisions, Knobs, Rejected
+from schedlang.autotune.model.descent import descend
 from schedlang.autotune.model.problems import problem_of, space_of
 from schedlang.autotune.search import strategy
 from schedlang.autotune.space import Candidate, Space
@@ -73,6 +74,64 @@ def test_candidates_start_from_a_schedule() -> None:
             # a loop is unrolled already, or a reduction axis
             space.draw(None, {"loop": refused})
     assert list(start.steps) == before
+
+
+def chain() -> sl.Tensor:
+    A, W = sl.placeholder((30, 70), name="A"), sl.placeholder((70, 50), name="W")
+    k = sl.reduce_axis(70, name="k")
+    B = sl.compute((30, 70), lambda i, j: sl.exp(A[i, j]) * 2, name="B")
+    C = sl.compute((30, 50), lambda i, j: sl.sum(B[i, k] * W[k, j], axis=k), name="C")
+    return sl.compute((30, 50), lambda i, j: sl.max(C[i, j], 0) + 1, name="D")
+
+
+def outcome(space: Space, rng: Random | None, decisions: Decisions) -> tuple[Any, ...]:
+    try:
+        found = space.draw_unverified(rng, decisions)
+    except Rejected as why:
+        return type(why), str(why)
+    made = found.schedule.to_json(), str(found.nest)
+    return *made, found.estimate, found.decisions, list(found.options.items())
+
+
+@pytest.mark.parametrize("target", [AVX2, sl.Target("cuda", arch="sm_80")], ids=str)
+def test_draws_that_remember_earlier_ones_are_the_same(target: sl.Target) -> None:
+    space = space_of(problem_of([chain()], target, {}))
+    knowing, random = space.remembering(), Random(0)
+    found = space.draw_unverified(None)
+    for _ in range(25):
+        name = random.choice(list(found.decisions))
+        options = found.options[name]
+        decisions = dict(found.decisions)
+        if options is not None:
+            decisions[name] = random.choice(list(options))
+        seed = random.choice([None, None, 1, 2])
+        each = [outcome(x, None if seed is None else Random(seed), decisions)
+                for x in (space, knowing, knowing)]  # fmt: skip
+        assert each[0] == each[1] == each[2]
+        try:
+            found = space.draw_unverified(None, decisions)
+        except Rejected:
+            continue
+    # they are schedules of their own, to which other steps may be added
+    first, second = (knowing.draw_unverified(None).schedule for _ in range(2))
+    assert first is not second and type(first) is Schedule
+    assert first.state is second.state
+
+
+def test_a_descent_asks_no_tactic_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[tuple[str, str, str]] = []
+    apply = Schedule.apply
+
+    def counted(s: Schedule, primitive: str, stage: str, **args: Any) -> Any:
+        result = apply(s, primitive, stage, **args)
+        taken.append((primitive, stage, s.to_json()))
+        return result
+
+    monkeypatch.setattr(Schedule, "apply", counted)
+    space = space_of(problem_of([chain()], AVX2, {}))
+    assert descend(space, 20) is not None
+    assert space.counts["drawn"] > 10
+    assert len(taken) > 100 and len(set(taken)) == len(taken)
 
 
 def starts_few(nest: Nest, target: sl.Target) -> str:

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schedlang.compute.tensor import Tensor
-from schedlang.expr.nodes import Axis
+from schedlang.expr.nodes import Axis, Expr
 from schedlang.schedule.schedule import Schedule
-from schedlang.schedule.steps import Step
+from schedlang.schedule.steps import Step, encode
 from schedlang.state.state import Stage, State
 
 # the most steps that a memo keeps, each with its state, so that memory is bounded
@@ -28,7 +28,7 @@ class StepMemo:
     """The steps that some schedules took, all from one ``start``, and what each call returned.
 
     A state is immutable and a primitive is a pure function, so that the same step from the same
-    state has the same result: the very axes, too. Keys are identities of objects, which the memo
+    state has the same result: the very axes, too. Keys have identities of objects, which the memo
     keeps alive.
     """
 
@@ -73,17 +73,18 @@ class MemoSchedule(Schedule):
         return result
 
     def _key(self, primitive: str, stage: str, args: dict[str, Any]) -> Any:
-        values = _identity(tuple(args.values()))
+        values = _identity(self.state, tuple(args.values()))
         return values and (id(self._taken), primitive, stage, tuple(args), values)
 
 
-def _identity(value: Any) -> Any:
-    """Return a key of an argument that no other argument has; ``None`` if there is none."""
+def _identity(state: State, value: Any) -> Any:
+    """Return a key of an argument that only equal arguments have; ``None`` if there is none."""
     if isinstance(value, (Axis, Tensor, Stage)):
         return id(value)
     if value is None or isinstance(value, (bool, int, float, str)):
         return type(value), value
     if isinstance(value, (tuple, list)):
-        parts = tuple(map(_identity, value))
+        parts = tuple(_identity(state, part) for part in value)
         return None if None in parts else (type(value), parts)
-    return None
+    # as a step names it, such as the indices of a layout
+    return repr(encode(state, value)) if isinstance(value, Expr) else None

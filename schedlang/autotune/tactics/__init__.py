@@ -13,7 +13,8 @@ of functions (``tactic.py``), defined in a file of its own under ``cpu/`` or ``c
   which tactics depend on each other.
 * ``apply`` takes the steps and asks the knobs. It changes nothing but the schedule, and returns
   what it decided (``scheduled.py``): the stages that it scheduled, and the loops at which their
-  producers may be computed.
+  producers may be computed. All of that follows from the facts and from the answers of the knobs,
+  so that a descent asks once (``outcomes.py``).
 * A knob (``knob.py``) says how the cost model moves it: its rank among other knobs, where a descent
   starts, what it tries, and how near two of its values are. ``moves.py`` finds the knob by the name
   of a decision.
