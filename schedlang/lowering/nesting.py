@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from schedlang.compute.tensor import ScanOp, Tensor
+from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis
-from schedlang.index.intervals import Interval
 from schedlang.index.linear import Lin
 from schedlang.index.ranges import Ranges
 from schedlang.ir.nodes import Alloc
@@ -28,8 +27,7 @@ class Job:
     exists outside the nest. ``prefetched`` are the tensors that some loop prefetches.
     ``unclipped`` are the tensors that are read past their ends, so that their boxes are not
     clipped; ``clipped`` are those whose boxes had to be clipped all the same. ``folds`` allows to
-    keep only the rows in use of a sliding window. ``reach`` has what is found so far of the rows of
-    states that the stages of each scan read.
+    keep only the rows in use of a sliding window.
     """
 
     state: State
@@ -42,7 +40,6 @@ class Job:
     unclipped: set[Tensor] = field(default_factory=set)
     clipped: set[Tensor] = field(default_factory=set)
     folds: bool = True
-    reach: dict[ScanOp, Mapping[Tensor, Interval]] = field(default_factory=dict)
 
     def needs_box(self, tensor: Tensor) -> bool:
         """Return whether the region read of ``tensor`` determines the region computed."""

@@ -23,9 +23,10 @@ def rows_so_far(job: Job, stage: Stage, ranges: Ranges) -> Lin | None:
         return None
     op = job.state.stages[loop.stage].op
     assert isinstance(op, ScanOp)
-    if op not in job.reach:
-        job.reach[op] = rows_read(op, [s.op for s in job.state.stages.values()])
-    high = job.reach[op].get(stage.outputs[0], (None, None))[1]
+    known = job.state.dependences.rows
+    if op not in known:
+        known[op] = rows_read(op, [s.op for s in job.state.stages.values()])
+    high = known[op].get(stage.outputs[0], (None, None))[1]
     if high is None:
         return to_lin(stage.outputs[0].shape[0])
     time = loop_variable(op.scan_axis, to_lin(op.scan_axis.extent), ranges)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from schedlang.compute.tensor import ScanOp
+from schedlang.compute.tensor import ScanOp, Tensor
+from schedlang.index.intervals import Interval
 from schedlang.state.persistent_map import PersistentMap
 
 if TYPE_CHECKING:
@@ -24,6 +26,11 @@ class Dependences:
     place: Mapping[str, int]
     behind: Mapping[str, int]
     scans: tuple[str, ...]
+
+    @cached_property
+    def rows(self) -> dict[ScanOp, Mapping[Tensor, Interval]]:
+        """What is found so far of the rows of states that the stages of each scan read."""
+        return {}
 
     def depends(self, reader: str, stage: str) -> bool:
         """Return whether ``reader`` reads ``stage``, directly or through others."""

@@ -200,7 +200,8 @@ class State:
         current = (
             self.stages if isinstance(self.stages, PersistentMap) else PersistentMap(self.stages)
         )
-        dependences = vars(self).get("dependences") if same else None
+        # all states with these operations share them, and what is found out from them
+        dependences = self.dependences if same else None
         return State(
             current.replaced(changed), self.outputs, self.defined, attachments, dependences
         )
