@@ -159,7 +159,7 @@ def test_a_parameter_that_a_loop_assigns(tmp_path: Path) -> None:
     nest = MachineNest((Function("count", (C, total), body),))
     verify_machine(nest)
     c = np.zeros(1, "float32")
-    subject = Subject("count", tmp_path / "count.py", False, False, lambda: nest)
+    subject = Subject("count", "count", tmp_path / "count.py", False, False, lambda: nest)
     compiled(subject).function(c, 2.5)
     assert c[0] == 6.5
 
@@ -430,7 +430,7 @@ def test_what_llvm_refuses_is_named(
             with pytest.raises(BuildError) as refused:
                 use(sl.build(s, compiler="llvm"))
             message = str(refused.value)
-            assert message.startswith("kernel C_kernel, at vstore(C, ")
+            assert message.startswith("kernel C, at vstore(C, ")
             assert why in message and 'Give compiler="numba", and report this' in message
             (kept,) = (tmp_path / "kernels").glob("*.ll")
             assert message.endswith(f"which is in {kept}.") and "define" in kept.read_text()
@@ -451,7 +451,7 @@ def test_what_llvm_cannot_generate_is_named(
     monkeypatch.setattr(Machine, "optimize", fails)
     A = sl.placeholder((16,), "float32", name="A")
     f = sl.build(sl.schedule(sl.compute((16,), lambda i: A[i] * 9, name="C")), compiler="llvm")
-    why = r"kernel C_kernel: LLVM does not compile it \(Cannot select: .*\n.* which is in .*\.ll"
+    why = r"kernel C: LLVM does not compile it \(Cannot select: .*\n.* which is in .*\.ll"
     with pytest.raises(BuildError, match=why):
         f(np.ones(16, "float32"))
 

@@ -170,7 +170,7 @@ def test_a_child_makes_the_same_object_file() -> None:
     with Pool(2, options) as processes:
         for nest in subjects:
             whole = Whole(nest)
-            subject = Subject(nest.entry.name, Path("none.py"), False, False, lambda n=nest: n)
+            subject = Subject("net", nest.entry.name, Path("-"), False, False, lambda n=nest: n)
             level, modules = printed.printed_part(subject, whole, whole.one, "prefix").job
             ((child,), here) = processes._children, Machine(**options)
             assert child.object_of((level, modules)) == here.object_of((level, modules))
@@ -196,7 +196,7 @@ def test_what_llvm_refuses_in_a_child_is_named(
 
     net, x, _ = network()
     monkeypatch.setitem(dialect.ARITHMETIC, "*", refused)
-    with pytest.raises(BuildError, match="^kernel net_kernels, at .*\n.*") as refusal:
+    with pytest.raises(BuildError, match="^kernel net, at .*\n.*") as refusal:
         net(x)
     assert "LLVM does not compile it (invalid operand type for instr" in str(refusal.value)
     assert not divided.kept
@@ -264,7 +264,7 @@ def test_what_ends_llvm_is_an_error(divided: Divided, monkeypatch: pytest.Monkey
     monkeypatch.setattr(pool, "COMMAND", child_that(lacks))
     net, x, _ = network()
     why = r"the process that compiled '\w+_kernel' ended by signal SIGABRT: LLVM ERROR: out of mem"
-    asked = r"kernel net_kernels: LLVM does not compile it \("
+    asked = r"kernel net: LLVM does not compile it \("
     with pytest.raises(BuildError, match=rf"{asked}{why}ory\)"):
         net(x)
     assert not divided.kept and not children()

@@ -87,9 +87,8 @@ class ByLlvm(ByNumba):
 
         nest = built.machine
         try:
-            return code_of(
-                Subject(built.entry, path, built.fastmath, False, lambda: nest), built.text
-            )
+            subject = Subject(built.public, built.entry, path, built.fastmath, False, lambda: nest)
+            return code_of(subject, built.text)
         except Unprintable:
             return super().code_of(built, path)
 
@@ -101,7 +100,7 @@ class ByLlvm(ByNumba):
         listing = self.listing(nest, name, fastmath)
         path = files.write(listing.text, f"{name}_times")
         threads = any(function.parallel for function in nest.functions)
-        compiled = _compiled(Subject(nest.entry.name, path, fastmath, threads, lambda: nest))
+        compiled = _compiled(Subject(name, nest.entry.name, path, fastmath, threads, lambda: nest))
         if compiled is None:
             return super().function_of_nest(nest, name, fastmath, called)
         return compiled.function, path
@@ -121,7 +120,7 @@ def _subject(file: Emitted, path: Path, machine: Callable[[], MachineNest]) -> S
             raise Unprintable(str(error).splitlines()[0]) from error
 
     threads = bool(file.serial_text) and not thread_safety.left_behind()
-    return Subject(file.entry, path, file.fastmath, threads, nest)
+    return Subject(file.public, file.entry, path, file.fastmath, threads, nest)
 
 
 def _is_known() -> bool:
@@ -143,5 +142,7 @@ def _compiled(subject: Subject) -> Compiled | None:
             raise Unprintable(f"numba {version_info.string} is not known")
         return compiled(subject)
     except Unprintable as unprintable:
-        warn_user(f"{subject.name}: {unprintable}, so that numba compiles it", CompilerWarning)
+        warn_user(
+            f"kernel {subject.kernel}: {unprintable}, so that numba compiles it", CompilerWarning
+        )
         return None

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from llvmlite import binding
 
@@ -16,26 +15,28 @@ from schedlang.errors import BuildError, SchedlangError, explain
 from schedlang.machine.nest import MachineNest
 from schedlang.runtime.cache_files import write_whole
 from schedlang.runtime.llvm.functions import finish, print_functions
+from schedlang.runtime.llvm.library import Subject
 from schedlang.runtime.llvm.lines import FileLines, first_lines
 from schedlang.runtime.llvm.parts import Whole
 from schedlang.runtime.numba_internals import cgutils, cpu_context, linking_to
 
 
 @contextmanager
-def explained(nest: MachineNest, path: Path, fastmath: bool) -> Iterator[None]:
+def explained(subject: Subject, nest: MachineNest) -> Iterator[None]:
     """Raise :class:`~schedlang.errors.BuildError` for what LLVM, or its printer, raises inside.
 
-    The message names the kernel ``nest`` and the statement of the file at ``path``.
+    The message names the kernel, whose machine nest is ``nest``, and the statement of its file.
     """
     try:
         yield
     except (SchedlangError, MemoryError):
         raise
     except Exception as error:
-        raise _refusal(nest, path, fastmath, error) from error
+        raise _refusal(subject, nest, error) from error
 
 
-def _refusal(nest: MachineNest, path: Path, fastmath: bool, error: Exception) -> BuildError:
+def _refusal(subject: Subject, nest: MachineNest, error: Exception) -> BuildError:
+    path = subject.path
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     library = cpu_context().codegen().create_library(nest.entry.name)
     module = library.create_ir_module(nest.entry.name)
@@ -45,7 +46,7 @@ def _refusal(nest: MachineNest, path: Path, fastmath: bool, error: Exception) ->
         with linking_to(library):
             whole = Whole(nest)
             print_functions(whole, whole.one, module, "schedlang", lines)
-        finish(module, fastmath)
+        finish(module, subject.fastmath)
     except Exception:
         number = lines.last
     code = cgutils.normalize_ir_text(str(module))
@@ -60,7 +61,7 @@ def _refusal(nest: MachineNest, path: Path, fastmath: bool, error: Exception) ->
     at = f", at {statement[0].strip()}" if statement else ""
     return BuildError(
         explain(
-            f"kernel {nest.entry.name}{at}",
+            f"kernel {subject.kernel}{at}",
             f"LLVM does not compile it ({_reason(error)})",
             f'Give compiler="numba", and {report}',
         )

@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 class Subject:
     """A machine nest to compile, its file, and the options of the file's functions.
 
-    ``name`` is the function that is called, and ``threads`` says whether loops run on threads.
-    ``nest`` returns the machine nest, which is needed only if the cache folder lacks the code.
+    ``kernel`` is its name for users, and ``name`` the function that is called. ``threads`` says
+    whether loops run on threads. ``nest`` returns the machine nest, which is needed only if the
+    cache folder lacks the code.
     """
 
+    kernel: str
     name: str
     path: Path
     fastmath: bool

@@ -88,7 +88,7 @@ def code_of(subject: Subject, text: str) -> Code:
     """Return the code of a kernel, compiled in memory with the lines of its file, a ``text``."""
     nest = subject.nest()
     before, after, assembly = [], [], []
-    with global_compiler_lock, explained(nest, subject.path, subject.fastmath):
+    with global_compiler_lock, explained(subject, nest):
         whole, machine = Whole(nest), Machine(**machine_options())
         for part in whole.parts:
             level, modules = printed_part(subject, whole, part, "schedlang", text).job

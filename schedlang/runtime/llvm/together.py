@@ -29,16 +29,15 @@ class _Begun(NamedTuple):
 
 def _begun(pool: Pool, place: Place, whole: Whole) -> _Begun:
     """Let a pool compile a kernel."""
-    subject = place.subject
-    with explained(whole.nest, subject.path, subject.fastmath):
-        tasks = submitted(pool, subject, whole, place.prefix, place.called)
+    with explained(place.subject, whole.nest):
+        tasks = submitted(pool, place.subject, whole, place.prefix, place.called)
     return _Begun(place, whole.nest, tasks)
 
 
 def _ended(pool: Pool, begun: _Begun) -> Compiled:
     """Return a kernel that a pool compiled, and keep its machine code."""
     place, nest, tasks = begun
-    with explained(nest, place.subject.path, place.subject.fastmath):
+    with explained(place.subject, nest):
         code = packed([pool.object_of(task) for task in tasks])
     store(COMPILED, place.path, code)
     return place.load(code)
