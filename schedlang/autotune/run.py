@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
 from time import monotonic
 from traceback import extract_tb
@@ -77,25 +78,41 @@ def _measure_all(search: Search) -> None:
     # with a timeout, the untuned schedule is timed last
     untuned_first = search.times_untuned and search.end is None
     while not _over(search):
-        batch = _proposals(search)
-        if not batch:
-            search.ended = _nothing_new(search)
-            return
-        by_number = {n: Job(n, c.schedule.to_json(), search.end) for n, c in batch.items()}
-        jobs = list(by_number.values())
-        if untuned_first:
-            # second: the first job shows that the workers can measure
-            jobs.insert(1, search.untuned_job())
-            untuned_first = False
+        batch = _Batch(search, untuned_first)
+        untuned_first = False
         best = search.best()
         least = best.seconds if best else None
-        for measured in search.measurer.measure(jobs, least, search.space.deadline):
+        for measured in search.measurer.measure(batch, least, search.space.deadline):
             if measured.number == BASELINE:
                 search.untuned = measured
             else:
-                _record_trial(search, batch[measured.number], by_number[measured.number], measured)
+                _record_trial(search, *batch.known[measured.number], measured)
             if search.space.late() and search.best() is not None:
                 break
+        if not batch.known:
+            search.ended = _nothing_new(search)
+            return
+
+
+class _Batch:
+    """The jobs of the next candidates, none of them measured before, which an iteration draws.
+
+    ``known`` has the candidate and the job of each trial number so far. The untuned schedule is the
+    second job if ``with_untuned``: the first one shows that the workers can measure.
+    """
+
+    def __init__(self, search: Search, with_untuned: bool) -> None:
+        self.known: dict[int, tuple[Candidate, Job]] = {}
+        self._search, self._with_untuned = search, with_untuned
+
+    def __iter__(self) -> Iterator[Job]:
+        search = self._search
+        for number, candidate in enumerate(_proposals(search), len(search.trials)):
+            job = Job(number, candidate.schedule.to_json(), search.end)
+            self.known[number] = candidate, job
+            yield job
+            if self._with_untuned and len(self.known) == 1:
+                yield search.untuned_job()
 
 
 def _over(search: Search) -> bool:
@@ -111,19 +128,19 @@ def _over(search: Search) -> bool:
     return bool(search.ended)
 
 
-def _proposals(search: Search) -> dict[int, Candidate]:
-    """Return the next candidates, none of them measured before, by trial number."""
-    proposed: dict[int, Candidate] = {}
-    _take(search, search.given, proposed)
+def _proposals(search: Search) -> Iterator[Candidate]:
+    """Draw the next candidates, none of them measured before."""
     left = search.most - len(search.trials)
+    first = _unmeasured(search, search.given)
     early = search.trials or (search.start and search.start.origin != NEAR_SIZE)
-    if early and len(proposed) < left:
-        _take_start(search, proposed)
+    if early and len(first) < left:
+        first += _take_start(search)
+    yield from first
     wanted = min(search.measurer.batch, left, _largest_batch(search))
-    repeated = 0
+    proposed, repeated = len(first), 0
     # a batch that is hard to fill is measured as it is
     while (
-        len(proposed) < wanted
+        proposed < wanted
         and not search.space.late()
         and not (proposed and _slow(search))
         and repeated < (SOME_REPEATED if proposed else MOST_REPEATED)
@@ -144,13 +161,12 @@ def _proposals(search: Search) -> dict[int, Candidate]:
             continue
         search.seen.add(key)
         repeated = 0
-        proposed[len(search.trials) + len(proposed)] = candidate
-        if len(proposed) < wanted:
-            # what was fast at another size may be slower than the first proposal, the model's
-            _take_start(search, proposed)
+        # what was fast at another size may be slower than the first proposal, the model's
+        more = _take_start(search) if proposed + 1 < wanted else []
+        yield from (candidate, *more)
+        proposed += 1 + len(more)
     if not proposed:
-        _take_start(search, proposed)
-    return proposed
+        yield from _take_start(search)
 
 
 def _slow(search: Search) -> bool:
@@ -160,17 +176,18 @@ def _slow(search: Search) -> bool:
     return monotonic() > search.end - (1 - DRAWING) * search.timeout
 
 
-def _take_start(search: Search, proposed: dict[int, Candidate]) -> None:
-    """Add the candidate that a database knows to the next ones, unless it was measured."""
+def _take_start(search: Search) -> list[Candidate]:
+    """Return the candidate that a database knows, once, unless it was measured."""
     start, search.start = search.start, None
-    _take(search, start, proposed)
+    return _unmeasured(search, start)
 
 
-def _take(search: Search, candidate: Candidate | None, proposed: dict[int, Candidate]) -> None:
-    """Add a candidate to the next ones, unless it was measured."""
-    if candidate is not None and key_of(candidate) not in search.seen:
-        search.seen.add(key_of(candidate))
-        proposed[len(search.trials) + len(proposed)] = candidate
+def _unmeasured(search: Search, candidate: Candidate | None) -> list[Candidate]:
+    """Return a candidate for the next trial, unless it was measured."""
+    if candidate is None or key_of(candidate) in search.seen:
+        return []
+    search.seen.add(key_of(candidate))
+    return [candidate]
 
 
 def _largest_batch(search: Search) -> int:

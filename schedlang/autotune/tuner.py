@@ -165,7 +165,7 @@ def autotune(
     most = trials if trials is not None else TRIALS if timeout is None else sys.maxsize
     shown = progress_for(progress, None if most == sys.maxsize else most, end)
     measurer: Measurer = (
-        Local(task, workers or _processes(task, machine))
+        Local(task, min(workers or _processes(task, machine), max(most, 1)))
         if executor is None
         else Remote(task, executor)
     )

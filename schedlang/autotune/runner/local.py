@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import SimpleQueue
@@ -28,6 +27,7 @@ from schedlang.autotune.runner.measure import (
 from schedlang.autotune.runner.race import race
 from schedlang.autotune.runner.sandbox import COMMAND, Sandbox, new_folder
 from schedlang.autotune.runner.task import Task
+from schedlang.autotune.runner.waiting import Waiting
 
 # seconds of building after which the candidates that are ready are run
 ROUND = 4.0
@@ -57,18 +57,18 @@ class Local:
         self._over = False
 
     def measure(
-        self, jobs: Sequence[Job], best: float | None, deadline: float | None = None
+        self, jobs: Iterable[Job], best: float | None, deadline: float | None = None
     ) -> Iterator[Measured]:
-        """Yield the outcome of each job.
+        """Yield the outcome of each job, after all of them are drawn.
 
-        Candidates that a lost process had built are built again. A candidate that crashed in a
-        process that others had used is measured again in a new process, as the others may be to
-        blame. Past the deadline, built candidates run only until one works, and the rest is left
-        out.
+        The first ones are built while the iterable draws the next ones. Candidates that a lost
+        process had built are built again. A candidate that crashed in a process that others had
+        used is measured again in a new process, as the others may be to blame. Past the deadline,
+        built candidates run only until one works, and the rest is left out.
         """
-        left, again = deque(jobs), list[Job]()
+        left, again, drawn = Waiting(), list[Job](), iter(jobs)
         while left and not late(deadline):
-            rounds = yield from self._built(left, deadline, best)
+            rounds = yield from self._built(drawn, left, deadline, best)
             for box, (ready, lost) in zip(self._boxes, rounds):
                 again += lost
                 for built in ready:
@@ -111,12 +111,13 @@ class Local:
             box.end()
 
     def _built(
-        self, jobs: deque[Job], deadline: float | None, best: float | None
+        self, drawn: Iterator[Job], left: Waiting, deadline: float | None, best: float | None
     ) -> Generator[Measured, None, list[tuple[list[Built], list[Job]]]]:
         """Build jobs for a round; return what each process built, and the jobs to build again.
 
-        Each process takes the next job when it is free. Failures are yielded at once. If this
-        generator is closed, no process takes another job.
+        Each process takes the next job when it is free. The jobs that are ``drawn`` now come after
+        those that are ``left``. Failures are yielded at once, but after the last draw, which may
+        not depend on them. If this generator is closed, no process takes another job.
         """
         ended: SimpleQueue[Measured | None] = SimpleQueue()
         with machine_lock(alone=False), ThreadPoolExecutor(len(self._boxes)) as pool:
@@ -126,25 +127,29 @@ class Local:
                 # leave time to run what is built
                 until = min(until, (monotonic() + deadline) / 2 if best is not None else deadline)
             try:
-                work = [pool.submit(self._build, b, jobs, until, best, ended) for b in self._boxes]
+                work = [pool.submit(self._build, b, left, until, best, ended) for b in self._boxes]
                 for future in work:
                     future.add_done_callback(lambda _: ended.put(None))
+                for job in drawn:
+                    left.put(job)
+                left.close()
                 for _ in work:
                     while (measured := ended.get()) is not None:
                         yield measured
                 return [future.result() for future in work]
             except GeneratorExit:
-                jobs.clear()
+                left.clear()
                 if not late(deadline):
                     # interrupted: do not wait for builds in progress
                     self._end()
                 raise
             except BaseException:
+                left.clear()
                 self._end()
                 raise
 
     def _build(
-        self, box: Sandbox, jobs: deque[Job], until: float, best: float | None,
+        self, box: Sandbox, left: Waiting, until: float, best: float | None,
         ended: SimpleQueue[Measured | None],
     ) -> tuple[list[Built], list[Job]]:  # fmt: skip
         """Build jobs in one process; return what is ready to run, and the jobs to build again.
@@ -153,11 +158,8 @@ class Local:
         """
         ready: list[Built] = []
         again: list[Job] = []
-        while jobs and not self._over and monotonic() < until:
-            try:
-                job = jobs.popleft()
-            except IndexError:
-                break
+        box.start_first()
+        while not self._over and (job := left.take(until)) is not None:
             measured = build(box, job, within(self._task, job, best))
             if given_up(job, measured, best):
                 break

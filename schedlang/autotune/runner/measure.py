@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from time import monotonic, perf_counter
@@ -73,19 +73,19 @@ class Measured:
 class Measurer(Protocol):
     """A measurer of schedules.
 
-    ``measure`` yields the outcomes of a batch of jobs, in any order. It leaves out jobs that have
-    not begun by ``deadline`` (of ``time.monotonic``), and candidates that are given up. ``batch``
-    is a good number of jobs, :data:`EACH` per worker. ``race`` builds, checks and times a few
-    candidates again, in turns, for times that can be compared; it returns an empty list if it
-    cannot. Both raise :class:`~schedlang.autotune.runner.sandbox.Broken` if nothing can be measured
-    any more.
+    ``measure`` yields the outcomes of a batch of jobs, in any order, after it has taken all of them
+    from the iterable, which may draw them one by one. It leaves out jobs that have not begun by
+    ``deadline`` (of ``time.monotonic``), and candidates that are given up. ``batch`` is a good
+    number of jobs, :data:`EACH` per worker. ``race`` builds, checks and times a few candidates
+    again, in turns, for times that can be compared; it returns an empty list if it cannot. Both
+    raise :class:`~schedlang.autotune.runner.sandbox.Broken` if nothing can be measured any more.
     """
 
     @property
     def batch(self) -> int: ...
 
     def measure(
-        self, jobs: Sequence[Job], best: float | None, deadline: float | None = None
+        self, jobs: Iterable[Job], best: float | None, deadline: float | None = None
     ) -> Iterator[Measured]: ...
     def race(self, jobs: Sequence[Job]) -> list[Measured]: ...
     def close(self) -> None: ...

@@ -9,7 +9,7 @@ import os
 import shutil
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -102,7 +102,7 @@ class Remote:
         return EACH * width(self._executor)
 
     def measure(
-        self, jobs: Sequence[Job], best: float | None, deadline: float | None = None
+        self, jobs: Iterable[Job], best: float | None, deadline: float | None = None
     ) -> Iterator[Measured]:
         """Yield the outcome of each job as it ends.
 

@@ -61,7 +61,7 @@ class Lost(Exception):
 
 
 class Sandbox:
-    """A child process that measures candidates. It starts with the first command to build.
+    """A child process that measures candidates. A command to build starts it if there is none.
 
     * ``folder``: the folder for the files of candidates.
     * ``command``: the command line of the process, to which the folder is added.
@@ -87,6 +87,11 @@ class Sandbox:
     def alive(self) -> bool:
         child = self._child
         return child is not None and child.alive
+
+    def start_first(self) -> None:
+        """Start the first process now, so that no command waits for it."""
+        if not self.starts:
+            self._start()
 
     def ask(self, what: str, seconds: float, **arguments: Any) -> dict[str, Any]:
         """Return the answer to a command; raise :class:`Lost` if there is none in time.

@@ -26,6 +26,7 @@ from schedlang.autotune.runner.candidate_runner import CandidateRunner, Wrong
 from schedlang.autotune.runner.sandbox import DISK_FULL, PREFIX, WRITING
 from schedlang.autotune.runner.task import Limits, Task, task_from_data
 from schedlang.errors import SchedlangError, first_line
+from schedlang.runtime.collection import no_collection
 from schedlang.runtime.environment import threads
 
 COMMANDS = ("build", "check", "emulate", "time", "sample", "forget")
@@ -65,7 +66,9 @@ def serve(folder: Path, runner_for: RunnerFor = CandidateRunner) -> None:
                 reply: dict[str, Any] = {}
             else:
                 assert runner is not None and what in COMMANDS
-                reply = getattr(runner, what)(**command)
+                # a collection would visit all objects of numba, and disturb times
+                with no_collection():
+                    reply = getattr(runner, what)(**command)
         except MemoryError as error:
             reply = {"failed": "out of memory", "detail": first_line(error)}
         except Wrong as error:
