@@ -40,7 +40,10 @@ class MachineNest:
         for function in self.functions:
             names |= {function.name, *(p.name for p in function.parameters)}
             for stmt, _ in walk(function.body):
-                names.update(named.name for named in (*defined_names(stmt), *bound(stmt)))
+                if stmt.DEFINES:
+                    names.update([named.name for named in defined_names(stmt)])
+                if stmt.BINDS:
+                    names.update([named.name for named in bound(stmt)])
         return names
 
     def __reduce__(self) -> Any:

@@ -22,6 +22,7 @@ from schedlang.networks.module import NetworkModule
 from schedlang.networks.origins import Origin
 from schedlang.networks.plan import Plan
 from schedlang.networks.sources import Source, times_key
+from schedlang.runtime.collection import no_collection
 from schedlang.target import Target
 
 if TYPE_CHECKING:
@@ -214,7 +215,8 @@ def link_for(network: Compiled, target: Target) -> ModuleData:
 
     tell("linking, then compiling")
     kernels = cast("tuple[PartKernel, ...]", network.kernels)
-    return link_parts(network.recipe, network.prepared, network.partition, kernels, target)
+    with no_collection():
+        return link_parts(network.recipe, network.prepared, network.partition, kernels, target)
 
 
 def with_weights(network: Compiled) -> Compiled:

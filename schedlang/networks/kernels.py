@@ -14,6 +14,7 @@ from schedlang.markup.text import printable
 from schedlang.networks.origins import GIVEN, Origin
 from schedlang.networks.partition import Part, equal_parts
 from schedlang.networks.surroundings import Surroundings, surroundings
+from schedlang.runtime.collection import no_collection
 from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
@@ -103,11 +104,13 @@ def part_kernels(
     given, saved = steps or {}, origins or {}
     among, groups = surroundings(parts, target), equal_parts(parts)
     kernels = []
-    for done, same in enumerate(groups):
-        tell("scheduling {} kernels, then compiling", done, len(groups))
-        name = same[0].name
-        origin = saved.get(name, (GIVEN, ""))
-        kernels.append(_kernel(same, target, database, given.get(name), origin, among, compiler))
+    # nests and schedules refer to each other, and a search would meet all of a network each time
+    with no_collection():
+        for done, same in enumerate(groups):
+            tell("scheduling {} kernels, then compiling", done, len(groups))
+            name = same[0].name
+            own, origin = given.get(name), saved.get(name, (GIVEN, ""))
+            kernels.append(_kernel(same, target, database, own, origin, among, compiler))
     return tuple(kernels)
 
 
