@@ -63,6 +63,12 @@ def sum_of_axes(buffer: Buffer, indices: tuple[Expr, ...]) -> Lin | None:
     return total
 
 
+@lru_cache(maxsize=512)
+def indices_of_sum(indices: tuple[Expr, ...]) -> tuple[Lin, ...]:
+    """Return indices, whose offset is a :func:`sum_of_axes`, as polynomials."""
+    return tuple(map(to_lin, indices))
+
+
 def offset_of(buffer: Buffer, indices: tuple[Expr, ...], values: Mapping[Any, Lin]) -> Lin:
     """Return the offset of ``buffer[indices]`` in its shortest form, as code computes it."""
     offset = merge_div_mod(flat(buffer, indices, values))

@@ -46,7 +46,7 @@ def shape_of(part: Stmt | Function) -> Hashable:
     stack: list[Any] = [(part.parameters, part.body) if isinstance(part, Function) else part]
     while stack:
         node = stack.pop()
-        kind = type(node)
+        kind: Any = type(node)
         if kind is Reg:
             shape += numbers.setdefault(node.name, len(numbers)), node.type
         elif kind is Num:

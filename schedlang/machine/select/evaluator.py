@@ -9,14 +9,14 @@ from schedlang.expr.printer import is_index
 from schedlang.index.linear import Lin, Product, to_expr
 from schedlang.index.simplify import to_lin
 from schedlang.ir.nodes import Buffer
-from schedlang.ir.offsets import lane_step, offset_of, strides
+from schedlang.ir.offsets import indices_of_sum, lane_step, offset_of, strides, sum_of_axes
 from schedlang.machine.identifiers import Names
 from schedlang.machine.nodes import INDEX, Num, Op, Reg, Type, Value
 from schedlang.machine.select.builder import Builder
 from schedlang.machine.select.context import Context, Group
 from schedlang.machine.select.expressions import Evaluation, is_exact
 from schedlang.machine.select.sums import Sum
-from schedlang.machine.select.uses import Uses, uses_in
+from schedlang.machine.select.uses import Uses, ordered_uses_in
 from schedlang.machine.text import Printer, is_short
 
 # nested operations of an index that is translated by recursion
@@ -78,7 +78,7 @@ class Evaluator(Builder):
         """Return the uses in an expression of which nothing is evaluated yet."""
         known = self._uses.get(root)
         if known is None:
-            known = self._uses[root] = uses_in(root)
+            known = self._uses[root] = ordered_uses_in(root)
         return known
 
     def _index(self, node: Expr, context: Context, depth: int) -> Value | None:
@@ -134,15 +134,9 @@ class Evaluator(Builder):
                 if based is not None:
                     return based
         if buffer is not None and len(indices) > 1:
-            start = {} if context.lanes is None else {context.lanes.axis: context.lanes.start}
-            values = {**context.values, **start}
-            parts = [to_lin(i, values) for i in indices]
-            steps = strides(buffer)
-            joined = Lin.of(buffer.part)
-            for part, step in zip(parts, steps):
-                joined = joined + part * step
-            if joined == lin:
-                return self._by_dimension(parts, steps, context.scalar, buffer.part)
+            parts = _parts_of(lin, context, buffer, indices)
+            if parts is not None:
+                return self._by_dimension(parts, strides(buffer), context.scalar, buffer.part)
         return self._polynomial(lin, context.scalar)
 
     def _polynomial(self, lin: Lin, context: Context) -> Value:
@@ -237,6 +231,25 @@ class Evaluator(Builder):
         if rest.const is not None and rest.const < 0:
             return _index_op("-", total, Num(-rest.const))
         return _added(total, self._polynomial(rest, context))
+
+
+def _parts_of(
+    lin: Lin, context: Context, buffer: Buffer, indices: tuple[Expr, ...]
+) -> list[Lin] | None:
+    """Return the index of each dimension if ``lin`` is the offset of ``buffer[indices]``."""
+    values, lanes = context.values, context.lanes
+    if lanes is not None:
+        values = {**values, lanes.axis: lanes.start}
+    plain = sum_of_axes(buffer, indices)
+    if plain is not None:
+        if plain.substitute(values) != lin:
+            return None
+        return [index.substitute(values) for index in indices_of_sum(indices)]
+    parts = [to_lin(i, values) for i in indices]
+    joined = Lin.of(buffer.part)
+    for part, step in zip(parts, strides(buffer)):
+        joined = joined + part * step
+    return parts if joined == lin else None
 
 
 def _coefficient(item: tuple[Product, int]) -> int:

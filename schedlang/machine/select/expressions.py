@@ -46,7 +46,7 @@ from schedlang.machine.nodes import (
 from schedlang.machine.select.context import Context
 from schedlang.machine.select.loads import load
 from schedlang.machine.select.transposes import column
-from schedlang.machine.select.uses import uses_in
+from schedlang.machine.select.uses import Uses, uses_in
 from schedlang.machine.select.values import Values
 from schedlang.machine.text import CALLED
 from schedlang.machine.walks import wide
@@ -84,17 +84,31 @@ class Evaluation:
 
     def run(self, root: Expr) -> Value:
         uses = uses_in(root, self.done) if self.done else self.owner.uses_in(root)
-        loads, choices, self.uses = uses
-        if choices > 1:
+        self.uses = uses.times
+        if uses.order is not None:
+            return self._run_in_order(root, uses)
+        if uses.choices > 1:
             regions = regions_of(root, self.done)
-            if choices > DEEPEST_CHOICES or regions.shared:
+            if uses.choices > DEEPEST_CHOICES or regions.shared:
                 changed, parts = in_parts(root, regions, self.done)
                 if parts:
                     return self._in_parts(changed, parts)
             self.hoisted = regions.hoisted
-        if loads > 1:
+        if uses.loads > 1:
             self._find_repeated(root)
         return self._emit(root)
+
+    def _run_in_order(self, root: Expr, uses: Uses) -> Value:
+        """Return the value of ``root``, whose parts have one order at each place."""
+        elements: set[tuple[Buffer, Lin]] = set()
+        for node in uses.alike:
+            key = (node.buffer, self._offset(node))
+            if key in elements:
+                self.repeated[key] = None
+            elements.add(key)
+        for part in uses.order or ():
+            self.done[id(part)] = self._named(part, self._made(part))
+        return self.done[id(root)]
 
     def run_together(self, roots: Sequence[Expr]) -> tuple[Value, ...]:
         """Return the values of ``roots``; what they share is computed once."""
@@ -175,6 +189,10 @@ class Evaluation:
         if self._known_index(node):
             lin = to_lin(node, self.context.values)
             return self.owner.value(to_expr(lin), self.context._replace(values={}))
+        return self._made(node)
+
+    def _made(self, node: Expr) -> Value:
+        """Return the value of ``node``, whose operands have theirs."""
         if isinstance(node, Axis):
             return self._axis(node)
         if isinstance(node, Var):

@@ -34,6 +34,8 @@ class Stores:
         self.streamed: set[str] = set()
         self.unfenced = False
         self.constant: dict[Store, Spot] = {}
+        # updates as plain stores, which are the same in all copies
+        self._updates: dict[StoreNode, StoreNode] = {}
 
     def store(self, store: StoreNode, context: Context) -> None:
         """Build ``store``."""
@@ -46,7 +48,7 @@ class Stores:
             return
         if store.reducer is not None:
             context = self._with_offsets(store, context)
-            store = as_plain_store(store)
+            store = self._plain(store)
         values = list(e.values(store.values, context))
         constant = all(isinstance(v, Const) for v in store.values)
         if len(values) > 1 and not constant:
@@ -68,6 +70,13 @@ class Stores:
                 spots[store_stmt] = spot
         if constant and len(spots) == len(store.buffers):
             self.constant |= spots
+
+    def _plain(self, update: StoreNode) -> StoreNode:
+        """Return an update as a plain store."""
+        plain = self._updates.get(update)
+        if plain is None:
+            plain = self._updates[update] = as_plain_store(update)
+        return plain
 
     def _atomic(self, store: StoreNode, context: Context) -> None:
         """Build the atomic update of one element."""

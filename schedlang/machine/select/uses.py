@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Container, Mapping, Sequence
+from typing import NamedTuple, Optional
 
 from schedlang.expr.lazy import is_choice
 from schedlang.expr.nodes import Expr
+from schedlang.expr.printer import is_index
 from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import Load
 
 
 class Uses(NamedTuple):
-    """The loads and choices in an expression, and how often it uses each part, by ``id``."""
+    """The loads and choices in an expression, and how often it uses each part, by ``id``.
+
+    ``order`` are the parts as they are evaluated, without those of the indices of loads; it is
+    ``None`` if that depends on the place. ``alike`` are the loads of buffers that several of them
+    read.
+    """
 
     loads: int
     choices: int
     times: Mapping[int, int]
+    order: Optional[Sequence[Expr]] = None
+    alike: Sequence[Load] = ()
 
 
 def uses_in(root: Expr, known: Container[int] = ()) -> Uses:
@@ -29,3 +38,18 @@ def uses_in(root: Expr, known: Container[int] = ()) -> Uses:
         for child in node.children:
             times[id(child)] = times.get(id(child), 0) + 1
     return Uses(loads, choices, times)
+
+
+def ordered_uses_in(root: Expr) -> Uses:
+    """Return the uses in ``root`` with the order of its parts, which copies have in common."""
+    uses = uses_in(root)
+    if uses.choices:
+        return uses
+    read = {id(node) for node in postorder([root]) if isinstance(node, Load)} if uses.loads else ()
+    order = postorder([root], read)
+    if any(is_index(node) and node.children for node in order):
+        # the values of unrolled axes simplify index arithmetic as a whole
+        return uses
+    loads = [node for node in order if isinstance(node, Load)]
+    times = Counter(node.buffer for node in loads)
+    return uses._replace(order=order, alike=[node for node in loads if times[node.buffer] > 1])
