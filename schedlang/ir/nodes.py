@@ -412,6 +412,22 @@ def walk(root: Stmt) -> list[tuple[Stmt, int]]:
     return entries
 
 
+def distinct(root: Stmt) -> list[Stmt]:
+    """Return every statement once, without blocks, in program order: copies hold one body."""
+    found: list[Stmt] = []
+    visited: set[int] = set()
+    stack: list[Stmt] = [root]
+    while stack:
+        stmt = stack.pop()
+        if id(stmt) in visited:
+            continue
+        visited.add(id(stmt))
+        if not isinstance(stmt, Block):
+            found.append(stmt)
+        stack += held_statements(stmt)[::-1]
+    return found
+
+
 def defined_by(stmt: Stmt) -> tuple[Buffer, ...]:
     """Return the buffers that a statement itself allocates."""
     return _items_of(stmt, stmt.DEFINES)

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from schedlang.expr.dtypes import SHORT_FLOATS, itemsize
-from schedlang.expr.nodes import Axis, Expr
+from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.visit import postorder
 from schedlang.index.digits import step
 from schedlang.index.linear import Lin, Opaque
@@ -71,6 +71,25 @@ def indices_of_sum(indices: tuple[Expr, ...]) -> tuple[Lin, ...]:
 
 def offset_of(buffer: Buffer, indices: tuple[Expr, ...], values: Mapping[Any, Lin]) -> Lin:
     """Return the offset of ``buffer[indices]`` in its shortest form, as code computes it."""
+    plain = sum_of_axes(buffer, indices)
+    if plain is not None:
+        return merge_div_mod(plain.substitute(values))
+    fixed = tuple([(leaf, values[leaf]) for leaf in _leaves(indices) if leaf in values])
+    return _shortest(buffer, indices, fixed)
+
+
+@lru_cache(maxsize=512)
+def _leaves(indices: tuple[Expr, ...]) -> tuple[Axis | Var, ...]:
+    """Return the axes and sizes in indices."""
+    return tuple([node for node in postorder(indices) if isinstance(node, (Axis, Var))])
+
+
+@lru_cache(maxsize=512)
+def _shortest(
+    buffer: Buffer, indices: tuple[Expr, ...], fixed: tuple[tuple[Axis | Var, Lin], ...]
+) -> Lin:
+    """Return an offset with quotients or remainders; most copies differ in other axes alone."""
+    values = dict(fixed)
     offset = merge_div_mod(flat(buffer, indices, values))
     if values and has_mod(offset):
         # merge quotients and remainders before the values of unrolled axes make them differ

@@ -190,8 +190,9 @@ def name_all(nest: Nest, reserved: Iterable[str]) -> Names:
     for size in nest.sizes:
         names.give(size, size.name)
     shared: dict[tuple[str, str], list[_Shared]] = {}
-    allocated = len(nest.buffers) > sum(isinstance(a, Buffer) for a in nest.args)
-    scopes = _scopes(nest.body) if allocated else {}
+    allocated = {b for b in nest.buffers if b not in names}
+    alike = len({(b.name, b.dtype) for b in allocated}) < len(allocated)
+    scopes = _scopes(nest.body) if alike else {}
     for buffer in nest.buffers:
         if buffer in names:
             continue

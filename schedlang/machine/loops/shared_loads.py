@@ -20,9 +20,9 @@ from schedlang.ir.nodes import (
     Stmt,
     block_of,
     buffers_of,
+    distinct,
     expressions,
     held_statements,
-    walk,
     with_fields,
     with_held,
 )
@@ -46,7 +46,7 @@ def share_loads(body: Block, job: LoopJob) -> Block:
 def _shared(stmt: Stmt) -> Stmt:
     if not isinstance(stmt, Copies) or not stmt.share:
         return with_held(stmt, _shared)
-    stored = {b for s, _ in walk(stmt) for b in buffers_of(s)}
+    stored = {b for s in distinct(stmt) for b in buffers_of(s)}
     shared: set[Expr] = set()
     _find(stmt, (), stored, shared, set())
     return with_fields(stmt, shared=frozenset(shared))

@@ -21,8 +21,8 @@ from schedlang.ir.nodes import (
     Stmt,
     Store,
     block_of,
+    distinct,
     held_statements,
-    walk,
     with_fields,
     with_held,
 )
@@ -51,7 +51,7 @@ def _transposed(stmt: Stmt, values: Values) -> Stmt:
         return with_held(stmt, lambda inner: _transposed(inner, values))
     if not any(_may_be_column(load, place) for load, place in _loads(stmt, _Place(values), set())):
         return stmt
-    stored = {b for s, _ in walk(stmt) for b in buffers_of(s)}
+    stored = {b for s in distinct(stmt) for b in buffers_of(s)}
     read: dict[Columns, set[int]] = defaultdict(set)
     for load, place in _loads(stmt, _Place(values)):
         if load.buffer not in stored:

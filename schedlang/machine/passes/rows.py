@@ -81,9 +81,10 @@ def _scope(body: Body, number: int | None, job: Job) -> Body:
 
 def _inside(stmt: Stmt, named: dict[Value, Reg], job: Job) -> Stmt:
     """Return ``stmt`` with the registers of ``named`` rows and of rows of its own loops."""
-    stmt = swap_values(stmt, named)
+    if named:
+        stmt = swap_values(stmt, named)
     if isinstance(stmt, For):
-        inner = tuple(_renamed(s, named) for s in stmt.body)
+        inner = tuple([_renamed(s, named) for s in stmt.body]) if named else stmt.body
         return with_fields(stmt, body=_scope(inner, stmt.number, job))
     return with_bodies(stmt, lambda body: with_statements(body, lambda s: _inside(s, named, job)))
 

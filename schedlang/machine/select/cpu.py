@@ -9,7 +9,7 @@ from schedlang.index.linear import Lin
 from schedlang.index.simplify import to_lin
 from schedlang.ir.aliasing import unaliased_arrays
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Block, Buffer, For, Stmt, Store, walk
+from schedlang.ir.nodes import Block, Buffer, For, Stmt, Store, distinct
 from schedlang.machine import nodes as machine
 from schedlang.machine.identifiers import Names
 from schedlang.machine.loops.functions import becomes_function
@@ -72,7 +72,7 @@ class _Entry(Statements):
     def task(self, body: Block, context: Context) -> None:
         """Build the statements of a function: the whole kernel, or the body of a parallel loop."""
         unfenced, self.stores.unfenced = self.stores.unfenced, False
-        if any(map(_gains_without_aliases, (stmt for stmt, _ in walk(body)))):
+        if any(map(_gains_without_aliases, distinct(body))):
             alone = unaliased_arrays(self.nest)
             # a pass over loops drops the storage under a condition that never holds
             living = [b for b in self.nest.buffers if b in alone and b in self.names]
