@@ -16,7 +16,7 @@ from numba import types
 
 from schedlang.expr.dtypes import register_dtype, storage_dtype
 from schedlang.intrinsics import cpu, operators
-from schedlang.intrinsics.simd import Vec, convert, llvm_type, splat
+from schedlang.intrinsics.simd import Vec, convert, llvm_type
 from schedlang.machine.nodes import Type
 from schedlang.runtime.llvm.unprintable import Unprintable
 from schedlang.runtime.numba_internals import cpu_context, ready_context
@@ -140,6 +140,8 @@ def call(
 
 def cast(builder: ir.IRBuilder, value: ir.Value, kind: types.Type, wanted: types.Type) -> ir.Value:
     """Emit the conversion of a value to the type that is wanted, a scalar to all lanes."""
+    if kind is wanted:
+        return value
     if kind == wanted or isinstance(wanted, (types.Literal, types.BaseTuple, types.Array)):
         return value
     plain = types.unliteral(kind)
@@ -148,6 +150,28 @@ def cast(builder: ir.IRBuilder, value: ir.Value, kind: types.Type, wanted: types
     return convert(builder, value, plain, wanted)
 
 
+def splat(builder: ir.IRBuilder, x: ir.Value, lanes: int) -> ir.Value:
+    """Emit a vector of equal lanes as :func:`schedlang.intrinsics.simd.splat` does.
+
+    That one, which saved files hold, makes its constants anew.
+    """
+    undefined, zeros = _splatted(x.type, lanes)
+    return builder.shuffle_vector(
+        builder.insert_element(undefined, x, _FIRST), undefined, zeros
+    )
+
+
+_FIRST = ir.IntType(32)(0)
+
+
+@lru_cache(maxsize=64)
+def _splatted(scalar: ir.Type, lanes: int) -> tuple[ir.Constant, ir.Constant]:
+    """Return the vector that a scalar is inserted to, and the order that repeats its first lane."""
+    undefined = ir.Constant(ir.VectorType(scalar, lanes), ir.Undefined)
+    return undefined, ir.Constant(ir.VectorType(ir.IntType(32), lanes), None)
+
+
+@lru_cache(maxsize=512, typed=True)
 def literal(value: int) -> Typed:
     """Return an integer that is known when the code is written."""
     return types.IntegerLiteral(value), I64(value)
@@ -155,10 +179,18 @@ def literal(value: int) -> Typed:
 
 def number(kind: types.Type, value: Any) -> ir.Constant:
     """Return a constant of a scalar type, with a value that is converted as by ``astype``."""
+    # 0.0 and -0.0 are equal
+    return _whole(kind, value) if isinstance(value, int) else _number(kind, value)
+
+
+def _number(kind: types.Type, value: Any) -> ir.Constant:
     llt = llvm_type(kind)
     if isinstance(llt, ir.IntType):
         return ir.Constant(llt, int(value) & ((1 << llt.width) - 1))
     return ir.Constant(llt, _single(value) if isinstance(llt, ir.FloatType) else float(value))
+
+
+_whole = lru_cache(maxsize=1024)(_number)
 
 
 def _single(value: Any) -> float:

@@ -46,6 +46,7 @@ class Whole:
         self.shared = frozenset(self.equal.values())
         self.failing = failing(nest)
         self.by_name = {f.name: f for f in nest.functions if f.name not in self.equal}
+        self._called: dict[str, list[str]] = {}
 
     @cached_property
     def one(self) -> Part:
@@ -95,8 +96,12 @@ class Whole:
         """Return the name of the function that is compiled for another one."""
         return self.equal.get(name, name)
 
-    def _calls(self, name: str) -> Iterator[str]:
-        return map(self.named, _calls(self.by_name[name].body))
+    def _calls(self, name: str) -> list[str]:
+        called = self._called.get(name)
+        if called is None:
+            called = [self.named(callee) for callee in _calls(self.by_name[name].body)]
+            self._called[name] = called
+        return called
 
 
 def _calls(body: Body) -> Iterator[str]:

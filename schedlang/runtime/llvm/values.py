@@ -10,7 +10,7 @@ from numba import types
 
 from schedlang.expr.operators import COMPARISONS
 from schedlang.intrinsics import cpu, operators
-from schedlang.intrinsics.simd import Vec, convert, is_float, is_integer, llvm_type, splat
+from schedlang.intrinsics.simd import Vec, convert, is_float, is_integer, llvm_type
 from schedlang.machine.nodes import (
     Array,
     Both,
@@ -42,6 +42,7 @@ from schedlang.runtime.llvm.dialect import (
     literal,
     named,
     number,
+    splat,
     type_of,
 )
 
