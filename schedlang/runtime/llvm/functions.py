@@ -119,8 +119,9 @@ class _Functions:
 
     def define(self, function: Function, target: ir.Function) -> None:
         """Print the body of a function; a team runs parallel loops in another loop."""
-        serial = (s for s, _ in walk(function.body) if isinstance(s, For) and not s.parallel)
-        closely = any(
+        loops = [s for s, _ in walk(function.body) if isinstance(s, For)]
+        serial = [loop for loop in loops if not loop.parallel]
+        closely = len(serial) < len(loops) and any(
             isinstance(s, For) and s.parallel for loop in serial for s, _ in walk(loop.body)
         )
         if not closely:
