@@ -224,7 +224,8 @@ def test_an_interrupted_search_of_a_full_disk_has_a_result(
 ) -> None:
     class Cut(Pretended):
         def measure(self, jobs: Sequence[Job], *_: Any) -> Any:  # type: ignore[override]
-            yield Measured(jobs[0].number, "ok", 2.0)
+            first, *_ = jobs
+            yield Measured(first.number, "ok", 2.0)
             yield Measured(BASELINE, "ok", 1.0)
             raise KeyboardInterrupt
 
@@ -340,6 +341,7 @@ def test_a_deadline_ends_rebuilding(
 
     monkeypatch.setattr(local, "build", lambda box, job, task: Measured(job.number, "ok"))
     monkeypatch.setattr(local, "measure_alone", lost)
+    monkeypatch.setattr(local.Sandbox, "start_first", lambda box: None)
     measurer = local.Local(task_of(plus_one(), Limits()), 2)
     start = time.monotonic()
     found = list(measurer.measure([Job(n, "{}") for n in range(20)], None, start + 0.5))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -159,7 +160,9 @@ class Local:
         ready: list[Built] = []
         again: list[Job] = []
         box.start_first()
-        while not self._over and (job := left.take(until)) is not None:
+        # however long the start took, a round has one candidate for each process
+        job = left.take(math.inf)
+        while job is not None and not self._over:
             measured = build(box, job, within(self._task, job, best))
             if given_up(job, measured, best):
                 break
@@ -169,4 +172,5 @@ class Local:
                 again.append(job)
             else:
                 ended.put(measured)
+            job = left.take(until)
         return ready, again

@@ -8,6 +8,9 @@ from time import monotonic
 
 from schedlang.autotune.runner.measure import Job
 
+# seconds between two looks at the clock
+LONGEST = 60.0
+
 
 class Waiting:
     """A line of jobs, which any thread may put and take until it is ``closed``."""
@@ -44,5 +47,5 @@ class Waiting:
         """
         with self._changed:
             while not self._jobs and not self._closed and monotonic() < until:
-                self._changed.wait(until - monotonic())
+                self._changed.wait(min(until - monotonic(), LONGEST))
             return self._jobs.popleft() if self._jobs and monotonic() < until else None

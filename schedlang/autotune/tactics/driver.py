@@ -52,9 +52,7 @@ def schedule_stages(registry: Registry, s: Schedule, problem: Problem, knobs: Kn
     return _schedule_all(registry, s, flow, knobs, lambda facts, decide: decide())
 
 
-def schedule_again(
-    registry: Registry, s: MemoSchedule, known: Outcomes, knobs: Knobs
-) -> Scheduled:
+def schedule_again(registry: Registry, s: MemoSchedule, known: Outcomes, knobs: Knobs) -> Scheduled:
     """Schedule all stages as :func:`schedule_stages` does, with what is ``known`` about them."""
 
     def once(facts: tuple[object, ...], decide: Callable[[], Any]) -> Any:
