@@ -163,7 +163,8 @@ class JitFunction:
         )
 
     def __repr__(self) -> str:
-        return f"<sl.jit of {self.__qualname__}, {len(self._known)} specializations>"
+        count = len(self._known)
+        return f"<sl.jit of {self.__qualname__}, {count} specialization{'s' * (count != 1)}>"
 
     def __reduce__(self) -> str:
         # by name, as functions are pickled
