@@ -6,6 +6,7 @@ import os
 import warnings
 from pathlib import Path
 from threading import Thread
+from time import monotonic, sleep
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from schedlang.runtime.llvm import place as compiling
 from schedlang.runtime.llvm import pool, together
 from schedlang.runtime.llvm.pool import Pool, Task
 from schedlang.runtime.one_process import one_process
+from schedlang.runtime.together import compile_together
 from schedlang.tracing import specialization
 from tests.test_llvm_parts import child_that, children
 
@@ -87,10 +89,25 @@ def check(function: Any, given: tuple[Any, Any]) -> None:
     np.testing.assert_allclose(function(*given), by_numpy(*given), rtol=1e-9)
 
 
-def test_a_call_compiles_its_kernels_together(seen: Compiling, given: Any) -> None:
+def test_a_call_compiles_its_kernels_together(
+    seen: Compiling, given: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schedule_for, jobs, kept = specialization.schedule_for, [], []
+
+    def noted(*args: Any) -> Any:
+        end = monotonic() + 20
+        while jobs and not seen.kept and monotonic() < end:
+            # another process compiles the first kernel, and the cache has it at once
+            sleep(0.01)
+        jobs.append(len(seen.jobs))
+        kept.append(len(seen.kept))
+        return schedule_for(*args)
+
+    monkeypatch.setattr(specialization, "schedule_for", noted)
     f = sl.jit(power)
     check(f, given)
     assert len(f.kernels) == 5
+    assert jobs == [0, 1, 2, 3, 4] and kept[:2] == [0, 1]
     assert len(seen.jobs) == len(seen.kept) == 5
     assert not seen.children
 
@@ -131,18 +148,29 @@ def test_a_full_cache_starts_no_process(
     assert len(seen.jobs) == 5
 
 
-def test_equal_kernels_are_compiled_once(seen: Compiling, given: Any) -> None:
-    a, x = given
+def test_equal_kernels_are_compiled_once(seen: Compiling) -> None:
+    A = sl.placeholder((9,), name="A")
+    s = sl.schedule(sl.compute((9,), lambda i: A[i] * 3, name="B"))
+    first, second = (sl.build(s, name="tripled") for _ in range(2))
+    with compile_together(2) as begin:
+        begin(first)
+        begin(second)
+    assert len(seen.jobs) == len(seen.kept) == 1
+    x = np.arange(9, dtype="float32")
+    for f in (first, second):
+        np.testing.assert_array_equal(f(x), 3 * x)
+    assert len(seen.jobs) == 1
 
-    @sl.jit
-    def twice(a: Any, x: Any) -> Any:
-        y = sl.fori_loop(0, 3, lambda k, y: a @ y, x)
-        return sl.fori_loop(0, 2, lambda k, y: a @ y, y)
 
-    np.testing.assert_allclose(twice(a, x), np.linalg.matrix_power(a, 5) @ x, rtol=1e-9)
-    assert len(twice.kernels) == 2 and len(seen.kept) == len(seen.jobs)
-    # the name of a kernel, which tells its loop, stands in its file
-    assert len(seen.jobs) <= 2
+def test_what_was_compiled_meanwhile_is_not_compiled_again(seen: Compiling) -> None:
+    """Another thread compiles the kernel between the look into the cache and the lock."""
+    A = sl.placeholder((9,), name="A")
+    f = sl.build(sl.schedule(sl.compute((9,), lambda i: A[i] * 4, name="B")))
+    place = compiling.place_of(f.subject)
+    f.compile()
+    with together.Together(1) as several:
+        several.add(place)
+    assert len(seen.jobs) == len(seen.kept) == 1
 
 
 def test_the_kernels_of_a_child_that_died_are_compiled_here(
@@ -200,5 +228,7 @@ def test_an_error_while_scheduling_ends_the_processes(
     f = sl.jit(power)
     with pytest.raises(KeyboardInterrupt):
         f(*given)
-    assert not seen.children and not seen.kept
+    assert len(seen.jobs) == 2 and not seen.children
+    # no lock is held
     check(f, given)
+    assert len(seen.kept) == 5

@@ -167,7 +167,7 @@ def test_a_child_makes_the_same_object_file() -> None:
     net, _, _ = network(4096)
     subjects = [net.module.machine_nest, sl.build(scanned(8, 64)[0]).machine_nest]
     options = machine_options()
-    with Pool(2, options) as processes:
+    with Pool(2, options, 2) as processes:
         for nest in subjects:
             whole = Whole(nest)
             subject = Subject("net", nest.entry.name, Path("-"), False, False, lambda n=nest: n)

@@ -131,7 +131,7 @@ def _over(search: Search) -> bool:
 def _proposals(search: Search) -> Iterator[Candidate]:
     """Draw the next candidates, none of them measured before."""
     left = search.most - len(search.trials)
-    first = _unmeasured(search, search.given)
+    first = _new_candidate(search, search.given)
     early = search.trials or (search.start and search.start.origin != NEAR_SIZE)
     if early and len(first) < left:
         first += _take_start(search)
@@ -179,10 +179,10 @@ def _slow(search: Search) -> bool:
 def _take_start(search: Search) -> list[Candidate]:
     """Return the candidate that a database knows, once, unless it was measured."""
     start, search.start = search.start, None
-    return _unmeasured(search, start)
+    return _new_candidate(search, start)
 
 
-def _unmeasured(search: Search, candidate: Candidate | None) -> list[Candidate]:
+def _new_candidate(search: Search, candidate: Candidate | None) -> list[Candidate]:
     """Return a candidate for the next trial, unless it was measured."""
     if candidate is None or key_of(candidate) in search.seen:
         return []

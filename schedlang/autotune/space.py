@@ -24,7 +24,7 @@ from schedlang.autotune.rules import BY_TACTICS, BY_TEMPLATE, Lowered, Rules, fi
 from schedlang.autotune.tactics.driver import moves_of, schedule_again, schedule_stages
 from schedlang.autotune.tactics.facts import Problem
 from schedlang.autotune.tactics.moves import KnobMoves
-from schedlang.autotune.tactics.outcomes import Outcomes
+from schedlang.autotune.tactics.outcomes import MOST, Outcomes
 from schedlang.autotune.tactics.registries import registry_for
 from schedlang.autotune.tactics.tactic import Registry
 from schedlang.errors import OrderWarning
@@ -182,7 +182,7 @@ class Space:
         judged = {} if self.earlier is None else self.earlier.judged
         try:
             with filter_warnings("error", *rules.warnings):
-                s = self._scheduled(knobs)
+                s = self._schedule(knobs)
                 taken = s.taken if isinstance(s, MemoSchedule) else Taken((), ())
                 known = judged.get(id(taken))
                 lowered = Lowered(self.problem, lower_state(s.state)) if known is None else known[1]
@@ -192,18 +192,19 @@ class Space:
         except rules.refused as error:
             raise refusal(error) from None
         why = self._judge(lowered, cost) if known is None else known[3]
-        judged[id(taken)] = taken, lowered, cost, why
+        if len(judged) < MOST:
+            judged[id(taken)] = taken, lowered, cost, why
         if why:
             raise Rejected(why)
         return Candidate(knobs.decisions, s.copy(), lowered.nest, cost, options=knobs.options)
 
-    def _scheduled(self, knobs: Knobs) -> Schedule:
+    def _schedule(self, knobs: Knobs) -> Schedule:
         """Return the schedule that the template or the tactics make."""
         if self.earlier is not None:
-            again = self.earlier.outcomes.schedule()
-            schedule_again(self.tactics, again, self.earlier.outcomes, knobs)
-            _move_to_stack(again)
-            return again
+            copy = self.earlier.outcomes.schedule()
+            schedule_again(self.tactics, copy, self.earlier.outcomes, knobs)
+            _move_to_stack(copy)
+            return copy
         start = self.start
         s = empty_schedule(list(self.problem.outputs)) if start is None else start.copy()
         if self.template is None:

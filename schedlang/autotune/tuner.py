@@ -97,8 +97,8 @@ def autotune(
       goes to another. The search ends after several jobs in a row that fail on every worker, or
       after some minutes without an answer. A worker keeps its child process for 30 seconds and the
       arrays of its last two searches.
-    * ``workers``: how many processes build at once: by default one per core, at most 8, and fewer
-      where their arrays would take more than half of the memory.
+    * ``workers``: how many processes build at once, at most one for each of ``trials``: by default
+      one per core, at most 8, and fewer where their arrays would take more than half of the memory.
     * ``inputs``: the data to run on, arrays by name or in order. The default is random: floats in
       [-1, 1], integers in -8..8 (unsigned 0..8), scalar arguments in 0.5..1.5 (integers 1..4).
     * ``sizes``: values of symbolic sizes, by name or by ``sl.var``.

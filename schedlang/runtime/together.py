@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
+from schedlang.markup.progress import tell
 from schedlang.runtime.on_host import OnHost
 
 if TYPE_CHECKING:
@@ -40,3 +41,5 @@ def compile_together(most: int) -> Iterator[Callable[[OnHost], None]]:
 
     with ExitStack() as held:
         yield begin
+        if together is not None:
+            tell("compiling")

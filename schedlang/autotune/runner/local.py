@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -32,6 +31,8 @@ from schedlang.autotune.runner.waiting import Waiting
 
 # seconds of building after which the candidates that are ready are run
 ROUND = 4.0
+# seconds in which a job that waits is taken
+LITTLE = 0.01
 
 
 @dataclass(frozen=True)
@@ -121,18 +122,18 @@ class Local:
         not depend on them. If this generator is closed, no process takes another job.
         """
         ended: SimpleQueue[Measured | None] = SimpleQueue()
-        with machine_lock(alone=False), ThreadPoolExecutor(len(self._boxes)) as pool:
-            # the round starts after the turn, which may take long to come
-            until = monotonic() + ROUND
-            if deadline is not None:
-                # leave time to run what is built
-                until = min(until, (monotonic() + deadline) / 2 if best is not None else deadline)
+        with ThreadPoolExecutor(len(self._boxes)) as pool:
             try:
-                work = [pool.submit(self._build, b, left, until, best, ended) for b in self._boxes]
+                work = [
+                    pool.submit(self._build, box, left, deadline, best, ended)
+                    for box in self._boxes
+                ]
                 for future in work:
                     future.add_done_callback(lambda _: ended.put(None))
                 for job in drawn:
                     left.put(job)
+                    if any(future.done() and future.exception() for future in work):
+                        break
                 left.close()
                 for _ in work:
                     while (measured := ended.get()) is not None:
@@ -150,18 +151,34 @@ class Local:
                 raise
 
     def _build(
-        self, box: Sandbox, left: Waiting, until: float, best: float | None,
+        self, box: Sandbox, left: Waiting, deadline: float | None, best: float | None,
         ended: SimpleQueue[Measured | None],
     ) -> tuple[list[Built], list[Job]]:  # fmt: skip
         """Build jobs in one process; return what is ready to run, and the jobs to build again.
 
         Failures go to ``ended``.
         """
+        with machine_lock(alone=False):
+            # the round starts after the turn, which may take long to come
+            until = monotonic() + ROUND
+            if deadline is not None:
+                # leave time to run what is built
+                until = min(until, (monotonic() + deadline) / 2 if best is not None else deadline)
+            box.start_first()
+            # after a long start, too, a process builds a job that waits
+            late_start = monotonic() + LITTLE
+            first = max(until, late_start if deadline is None else min(late_start, deadline))
+            return self._build_until(box, left, (first, until), best, ended)
+
+    def _build_until(
+        self, box: Sandbox, left: Waiting, ends: tuple[float, float], best: float | None,
+        ended: SimpleQueue[Measured | None],
+    ) -> tuple[list[Built], list[Job]]:  # fmt: skip
+        """Build jobs until the ``ends`` for the first job and for the others."""
         ready: list[Built] = []
         again: list[Job] = []
-        box.start_first()
-        # however long the start took, a round has one candidate for each process
-        job = left.take(math.inf)
+        first, until = ends
+        job = left.take(first)
         while job is not None and not self._over:
             measured = build(box, job, within(self._task, job, best))
             if given_up(job, measured, best):

@@ -37,7 +37,8 @@ class Waiting:
 
     def clear(self) -> None:
         """Drop the jobs that wait, and close."""
-        self._jobs.clear()
+        with self._changed:
+            self._jobs.clear()
         self.close()
 
     def take(self, until: float) -> Job | None:

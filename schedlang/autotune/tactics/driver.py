@@ -64,24 +64,24 @@ def schedule_again(registry: Registry, s: MemoSchedule, known: Outcomes, knobs: 
 def _schedule_all(
     registry: Registry, s: Schedule, flow: Dataflow, knobs: Knobs, once: Once
 ) -> Scheduled:
-    flow = once((flow,), partial(_inlined, s, flow, knobs))
+    flow = once((flow,), partial(_inline_stages, s, flow, knobs))
     for tensor in reversed(flow.stages):
         if tensor in flow.decided.inlined or tensor in flow.decided.stages:
             continue
-        flow = once((flow, tensor), partial(_attached, s, flow, tensor, knobs))
+        flow = once((flow, tensor), partial(_choose_attach_point, s, flow, tensor, knobs))
         stage = flow.stage(tensor)
         way = once((flow, stage), partial(_way, registry, stage, knobs))
-        flow = once((flow, stage, way), partial(_scheduled, s, stage, way, knobs))
+        flow = once((flow, stage, way), partial(_compute_stage, s, stage, way, knobs))
     return flow.decided
 
 
-def _inlined(s: Schedule, flow: Dataflow, knobs: Knobs) -> Dataflow:
+def _inline_stages(s: Schedule, flow: Dataflow, knobs: Knobs) -> Dataflow:
     """Return the dataflow after the choice of stages that are computed inline."""
     flow = flow.then(s, inline.inline(s, flow, knobs))
     return replace(flow, scan_stages=scan_stages(flow))
 
 
-def _attached(s: Schedule, flow: Dataflow, tensor: Tensor, knobs: Knobs) -> Dataflow:
+def _choose_attach_point(s: Schedule, flow: Dataflow, tensor: Tensor, knobs: Knobs) -> Dataflow:
     """Return the dataflow after the choice of the loop at which a stage is computed."""
     return flow.then(s, attach.attach_point(flow.stage(tensor), knobs))
 
@@ -112,7 +112,7 @@ def _fuse(
     return fusion.apply(s, stage, reduction, positions, knobs)
 
 
-def _scheduled(s: Schedule, stage: StageFacts, way: Way, knobs: Knobs) -> Dataflow:
+def _compute_stage(s: Schedule, stage: StageFacts, way: Way, knobs: Knobs) -> Dataflow:
     """Return the dataflow after the steps that compute a stage in some way."""
     decided = way(s, stage, knobs)
     _attach(s, stage)

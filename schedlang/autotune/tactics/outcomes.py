@@ -67,9 +67,7 @@ class Outcomes:
         ``knobs`` get its steps and its decisions.
         """
         key = tuple(map(id, facts))
-        if key not in self._first:
-            self._first[key] = facts, _Question()
-        _, first = self._first[key]
+        first = self._first[key][1] if key in self._first else _Question()
         known = _follow(first, knobs)
         if known is not None:
             value: T
@@ -79,6 +77,7 @@ class Outcomes:
         value = decide()
         if self._count < MOST:
             self._count += 1
+            self._first[key] = facts, first
             _keep(first, knobs, list(knobs.decisions)[earlier:], (value, s.taken))
         return value
 
@@ -111,4 +110,4 @@ def _keep(
     question.outcome = outcome
 
 
-__all__ = ["Outcomes"]
+__all__ = ["MOST", "Outcomes"]

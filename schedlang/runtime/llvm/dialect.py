@@ -156,9 +156,7 @@ def splat(builder: ir.IRBuilder, x: ir.Value, lanes: int) -> ir.Value:
     That one, which saved files hold, makes its constants anew.
     """
     undefined, zeros = _splatted(x.type, lanes)
-    return builder.shuffle_vector(
-        builder.insert_element(undefined, x, _FIRST), undefined, zeros
-    )
+    return builder.shuffle_vector(builder.insert_element(undefined, x, _FIRST), undefined, zeros)
 
 
 _FIRST = ir.IntType(32)(0)

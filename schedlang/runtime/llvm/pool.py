@@ -104,27 +104,37 @@ class Task(NamedTuple):
 class Pool:
     """The processes that compile up to ``parts`` modules at once; ``with`` ends them.
 
+    ``known`` of the modules are submitted in any case: so many processes start at once, and the
+    others when there are more modules.
+
     ``options`` are those of :class:`~schedlang.runtime.llvm.objects.Machine`.
     """
 
-    def __init__(self, parts: int, options: Mapping[str, Any]) -> None:
+    def __init__(self, parts: int, options: Mapping[str, Any], known: int = 1) -> None:
         self._options, self._count = options, min(threads(), parts, MOST + 1) - 1
         self._open: SimpleQueue[Task | None] = SimpleQueue()
+        self._known, self._submitted = known, 0
         self._children: list[_Child] = []
 
     def __enter__(self) -> Pool:
+        self._start(self._known)
+        return self
+
+    def _start(self, modules: int) -> None:
+        """Start processes until there is one for each of so many modules, or all."""
         try:
-            for _ in range(self._count):
+            while len(self._children) < min(self._count, modules):
                 child = _Child(json.dumps(self._options))
                 self._children.append(child)
                 Thread(target=self._work, args=(child,), daemon=True).start()
         except OSError as error:
+            # one warning is enough
+            self._count = len(self._children)
             warn_user(
                 f"no process compiles parts of a kernel beside this one ({error}), so that it "
                 "takes longer",
                 CompilerWarning,
             )
-        return self
 
     def __exit__(self, *_: object) -> None:
         for child in self._children:
@@ -135,6 +145,8 @@ class Pool:
         """Let the next process that is free compile a module; ``what`` it is stands in errors."""
         task = Task(job, what, Future())
         self._open.put(task)
+        self._submitted += 1
+        self._start(self._submitted)
         return task
 
     def take_part(self) -> None:

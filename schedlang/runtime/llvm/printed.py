@@ -70,7 +70,9 @@ def printed_part(
     return _Module(part, code, library, entry)
 
 
-def submitted(pool: Pool, subject: Subject, whole: Whole, prefix: str, called: str) -> list[Task]:
+def submit_parts(
+    pool: Pool, subject: Subject, whole: Whole, prefix: str, called: str
+) -> list[Task]:
     """Let a pool compile a kernel, one part of which has the function ``called`` for Python."""
     tasks, parameters = [], whole.nest.entry.parameters
     # the objects of llvmlite refer to each other, and a search would meet all of them each time

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from threading import Lock
 from types import TracebackType
-from typing import NamedTuple
 
 from schedlang.machine.nest import MachineNest
 from schedlang.runtime.cache_files import COMPILED, store
@@ -13,77 +14,98 @@ from schedlang.runtime.llvm.library import packed
 from schedlang.runtime.llvm.parts import Whole
 from schedlang.runtime.llvm.place import Compiled, Place
 from schedlang.runtime.llvm.pool import Pool, Task
-from schedlang.runtime.llvm.printed import submitted
+from schedlang.runtime.llvm.printed import submit_parts
 from schedlang.runtime.llvm.unprintable import Unprintable
 from schedlang.runtime.numba_internals import global_compiler_lock, machine_options
 from schedlang.runtime.one_process import NO_PATIENCE, one_process
 
 
-class _Begun(NamedTuple):
-    """A kernel whose parts a pool compiles."""
+@dataclass(eq=False)
+class _Kernel:
+    """A kernel whose parts a pool compiles; ``held`` is its lock in the cache folder."""
 
     place: Place
     nest: MachineNest
     tasks: list[Task]
+    held: ExitStack
+
+    def code(self, pool: Pool) -> bytes:
+        """Wait for the machine code of the kernel."""
+        with explained(self.place.subject, self.nest):
+            return packed([pool.object_of(task) for task in self.tasks])
+
+    def is_compiled(self) -> bool:
+        return all(t.result.done() and t.result.exception() is None for t in self.tasks)
 
 
-def _begun(pool: Pool, place: Place, whole: Whole) -> _Begun:
+def _begin(pool: Pool, place: Place, whole: Whole, held: ExitStack) -> _Kernel:
     """Let a pool compile a kernel."""
     with explained(place.subject, whole.nest):
-        tasks = submitted(pool, place.subject, whole, place.prefix, place.called)
-    return _Begun(place, whole.nest, tasks)
-
-
-def _ended(pool: Pool, begun: _Begun) -> Compiled:
-    """Return a kernel that a pool compiled, and keep its machine code."""
-    place, nest, tasks = begun
-    with explained(place.subject, nest):
-        code = packed([pool.object_of(task) for task in tasks])
-    store(COMPILED, place.path, code)
-    return place.load(code)
+        tasks = submit_parts(pool, place.subject, whole, place.prefix, place.called)
+    return _Kernel(place, whole.nest, tasks, held)
 
 
 def compile_alone(place: Place, nest: MachineNest) -> Compiled:
     """Return a kernel whose parts are compiled at once."""
     whole = Whole(nest)
-    with Pool(len(whole.parts), machine_options()) as pool:
-        begun = _begun(pool, place, whole)
+    with Pool(len(whole.parts), machine_options(), len(whole.parts)) as pool:
+        kernel = _begin(pool, place, whole, ExitStack())
         pool.take_part()
-        return _ended(pool, begun)
+        code = kernel.code(pool)
+    store(COMPILED, place.path, code)
+    return place.load(code)
 
 
 class Together:
     """Kernels that one call needs: each is compiled while the next ones are being scheduled.
 
-    The end of the ``with`` block waits for them. ``most`` is the number of kernels at most.
+    The cache folder has each of them as soon as it is compiled. The end of the ``with`` block waits
+    for the last one. ``most`` is the number of kernels at most.
     """
 
     def __init__(self, most: int) -> None:
         self._pool = Pool(most, machine_options())
-        # the pool, and the locks of the kernels that it compiles
-        self._held = ExitStack()
-        self._begun: dict[str, _Begun] = {}
+        self._begun: dict[str, _Kernel] = {}
+        # held by whoever stores a kernel
+        self._storing = Lock()
 
     def __enter__(self) -> Together:
-        self._held.enter_context(self._pool)
+        self._pool.__enter__()
         return self
 
     def add(self, place: Place) -> None:
-        """Begin with a kernel, unless an equal one is begun, or another process is at it.
+        """Begin with a kernel, unless it is compiled or begun, or another process is at it.
 
         What has no form in LLVM's code is left to numba.
         """
         if place.key in self._begun:
             return
+        try:
+            whole = Whole(place.subject.nest())
+        except Unprintable:
+            return
         with ExitStack() as held, global_compiler_lock:
             if not held.enter_context(one_process(place.subject.path, NO_PATIENCE)):
                 return
+            if place.known is not None or place.path.exists():
+                # another thread or process has compiled it meanwhile
+                return
             try:
-                whole = Whole(place.subject.nest())
-                self._begun[place.key] = _begun(self._pool, place, whole)
+                kernel = _begin(self._pool, place, whole, held)
             except Unprintable:
                 return
-            self._held.push(held.pop_all())
+            self._begun[place.key] = replace(kernel, held=held.pop_all())
+        kernel = self._begun[place.key]
+        for task in kernel.tasks:
+            task.result.add_done_callback(lambda _: self._store(kernel))
+
+    def _store(self, kernel: _Kernel) -> None:
+        """Store a kernel whose last part is compiled, and let others load it."""
+        with self._storing:
+            if kernel.is_compiled():
+                if not kernel.place.path.exists():
+                    store(COMPILED, kernel.place.path, kernel.code(self._pool))
+                kernel.held.close()
 
     def __exit__(
         self,
@@ -91,9 +113,19 @@ class Together:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        with self._held:
+        try:
             if error is None:
                 with global_compiler_lock:
                     self._pool.take_part()
-                    for begun in self._begun.values():
-                        _ended(self._pool, begun)
+                for kernel in self._begun.values():
+                    code = kernel.code(self._pool)
+                    if not kernel.place.path.exists():
+                        # this process has compiled what the end of another one left
+                        store(COMPILED, kernel.place.path, code)
+                    with global_compiler_lock:
+                        if kernel.place.known is None:
+                            kernel.place.load(code)
+        finally:
+            self._pool.__exit__(None, None, None)
+            for kernel in self._begun.values():
+                kernel.held.close()
