@@ -117,7 +117,12 @@ class Pool:
         self._children: list[_Child] = []
 
     def __enter__(self) -> Pool:
-        self._start(self._known)
+        try:
+            self._start(self._known)
+        except BaseException:
+            # an interrupt, after which nobody ends the processes
+            self.__exit__()
+            raise
         return self
 
     def _start(self, modules: int) -> None:
