@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+from pathlib import Path
+from types import CodeType
+
 import numpy as np
 import pytest
 
 import schedlang as sl
 from schedlang.errors import CallError, CallTypeError, ComputeError, ComputeTypeError
+from schedlang.tracing.statements import _lines_of
 
 
 def check(function, *args, rtol=1e-5, **named):
@@ -592,3 +597,17 @@ def test_a_view_of_an_array_without_dimensions():
         return x
 
     check(f, np.array(3.0, "float32"))
+
+
+def test_the_lines_of_functions_are_those_of_inspect():
+    tops = [compile(Path(__file__).read_text(encoding="utf-8"), __file__, "exec")]
+    compared = 0
+    while tops:
+        inner = [c for c in tops.pop().co_consts if isinstance(c, CodeType)]
+        tops += inner
+        for code in inner:
+            # the version of Python decides where inspect looks for a comprehension
+            if not code.co_name.startswith("<") or code.co_name == "<lambda>":
+                assert _lines_of(code) == inspect.getsourcelines(code)
+                compared += 1
+    assert compared > 40

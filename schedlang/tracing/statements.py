@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import linecache
+import re
 from dataclasses import dataclass
 from textwrap import dedent
 from types import CodeType
@@ -60,15 +61,33 @@ class Statements:
         statements = self._known.get(code)
         if statements is None:
             try:
-                lines, first = inspect.getsourcelines(code)
+                lines, first = _lines_of(code)
                 tree = parse_source(dedent("".join(lines)))
-            except (OSError, SyntaxError):
+            except SyntaxError:
                 # typed at a prompt, or a lambda in the middle of a statement
                 tree, first = ast.Module([], []), 1
             ast.increment_lineno(tree, first - 1)
             statements = [n for n in ast.walk(tree) if isinstance(n, ast.stmt)]
             self._known[code] = statements
         return statements
+
+
+# the first line of a function; the code of a comprehension begins further down
+_BEGIN = re.compile(r"\s*(def|async\s+def)\s|\s*@|.*\blambda\b")
+
+
+def _lines_of(code: CodeType) -> tuple[list[str], int]:
+    """Return the source of the function around some code, and the number of its first line.
+
+    ``inspect.getsourcelines`` finds the same, but asks all modules for their files, which takes a
+    tenth of a second where numba is loaded.
+    """
+    lines, first = linecache.getlines(code.co_filename), code.co_firstlineno
+    if first > len(lines):
+        return [], 1
+    while first > 1 and not _BEGIN.match(lines[first - 1]):
+        first -= 1
+    return inspect.getblock(lines[first - 1 :]), first
 
 
 def _function(around: list[ast.stmt]) -> int:
