@@ -58,7 +58,7 @@ class Candidate:
 
 @dataclass
 class Earlier:
-    """What some draws by tactics have found out: outcomes of stages, and judgements of schedules.
+    """The knowledge of some draws by tactics: outcomes of stages, and judgements of schedules.
 
     ``judged`` has, by the identity of a record of steps, what came of the schedule with them: the
     record, the loop nest, the estimate, and why it was refused, if it was.

@@ -414,7 +414,7 @@ def walk(root: Stmt) -> list[tuple[Stmt, int]]:
 
 def distinct(root: Stmt) -> list[Stmt]:
     """Return every statement once, without blocks, in program order: copies hold one body."""
-    found: list[Stmt] = []
+    statements: list[Stmt] = []
     visited: set[int] = set()
     stack: list[Stmt] = [root]
     while stack:
@@ -423,9 +423,9 @@ def distinct(root: Stmt) -> list[Stmt]:
             continue
         visited.add(id(stmt))
         if not isinstance(stmt, Block):
-            found.append(stmt)
+            statements.append(stmt)
         stack += held_statements(stmt)[::-1]
-    return found
+    return statements
 
 
 def defined_by(stmt: Stmt) -> tuple[Buffer, ...]:

@@ -95,15 +95,15 @@ def drafted_buffers(state: State) -> list[Buffer]:
     job, drafts, buffers = state.nests[key] = _drafted(state, args, True)
     if job.problems:
         raise LoweringError(job.problems[0].message)
-    found = list(buffers.values())
+    drafted = list(buffers.values())
     stack = drafts[::-1]
     while stack:
         draft = stack.pop()
         if isinstance(draft, Alloc):
-            found.append(draft.buffer)
+            drafted.append(draft.buffer)
         elif isinstance(draft, (For, If)):
             stack += draft.body.stmts[::-1]
-    return found
+    return drafted
 
 
 def _lowered(state: State, args: Sequence[Arg], strict: bool, folds: bool) -> Nest:

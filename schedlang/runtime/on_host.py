@@ -87,7 +87,7 @@ class OnHost(ABC):
 
     @property
     def subject(self) -> Subject | None:
-        """What LLVM is yet to compile, if it compiles the machine nest."""
+        """The machine nest that LLVM is yet to compile, if it is the compiler."""
         if self._loaded is not None:
             return None
         return self._runner.subject(self._emitted, self._path_run, self._machine)

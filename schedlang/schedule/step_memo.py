@@ -50,7 +50,7 @@ class MemoSchedule(Schedule):
 
     @property
     def taken(self) -> Taken:
-        """What the schedule has done so far; equal steps have the same record."""
+        """The record of the steps so far; equal steps have the same record."""
         return self._taken
 
     @taken.setter
@@ -61,9 +61,9 @@ class MemoSchedule(Schedule):
     def apply(self, primitive: str, stage: str, **args: Any) -> Any:
         """Take one step as :meth:`Schedule.apply` does, or the known one."""
         known, key = self._memo.known, self._key(primitive, stage, args)
-        found = known.get(key) if key is not None else None
-        if found is not None:
-            self.taken, result, _ = found
+        known_step = known.get(key) if key is not None else None
+        if known_step is not None:
+            self.taken, result, _ = known_step
             return result
         before = self._taken
         result = super().apply(primitive, stage, **args)

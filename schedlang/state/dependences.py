@@ -29,7 +29,7 @@ class Dependences:
 
     @cached_property
     def rows(self) -> dict[ScanOp, Mapping[Tensor, Interval]]:
-        """What is found so far of the rows of states that the stages of each scan read."""
+        """The rows of states that the stages of each scan read, as far as they are known."""
         return {}
 
     def depends(self, reader: str, stage: str) -> bool:

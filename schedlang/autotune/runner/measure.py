@@ -74,8 +74,8 @@ class Measurer(Protocol):
     """A measurer of schedules.
 
     ``measure`` yields the outcomes of a batch of jobs, in any order, after it has taken all of them
-    from the iterable, which may draw them one by one. It leaves out jobs that have not begun by
-    ``deadline`` (of ``time.monotonic``), and candidates that are given up. ``batch`` is a good
+    from the iterable, which may draw them one by one. It leaves out candidates that are given up,
+    and jobs that wait at ``deadline`` (of ``time.monotonic``). ``batch`` is a good
     number of jobs, :data:`EACH` per worker. ``race`` builds, checks and times a few candidates
     again, in turns, for times that can be compared; it returns an empty list if it cannot. Both
     raise :class:`~schedlang.autotune.runner.sandbox.Broken` if nothing can be measured any more.

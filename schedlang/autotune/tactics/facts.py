@@ -225,7 +225,7 @@ class StageFacts:
 
     @cached_property
     def derived(self) -> dict[Any, Any]:
-        """What tactics found out about the stage, by keys of theirs: several ask for the same."""
+        """Facts that several tactics derive about the stage, by keys of theirs."""
         return {}
 
     @cached_property

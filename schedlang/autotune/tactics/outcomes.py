@@ -1,4 +1,4 @@
-"""What followed in earlier candidates from the same facts and the same answers of knobs."""
+"""The outcomes of earlier candidates, by the facts and the answers of knobs that led to them."""
 
 from __future__ import annotations
 

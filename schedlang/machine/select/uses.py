@@ -16,9 +16,9 @@ from schedlang.ir.nodes import Load
 class Uses(NamedTuple):
     """The loads and choices in an expression, and how often it uses each part, by ``id``.
 
-    ``order`` are the parts as they are evaluated, without those of the indices of loads; it is
-    ``None`` if that depends on the place. ``alike`` are the loads of buffers that several of them
-    read.
+    ``order`` lists the parts in the order of their evaluation, except the parts of an index of a
+    load. It is ``None`` if each copy of the expression has an order of its own. ``alike`` lists the
+    loads of buffers that have several loads.
     """
 
     loads: int

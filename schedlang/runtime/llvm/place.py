@@ -62,7 +62,7 @@ class Place:
 
     @property
     def prefix(self) -> str:
-        """What the symbols of the kernel's functions begin with."""
+        """The beginning of the symbols of the kernel's functions."""
         return f"schedlang.{self.key}"
 
     @property
