@@ -26,7 +26,8 @@ from schedlang.networks import structure
 from schedlang.networks.data import ModuleData
 from schedlang.networks.model import Model, Options, Recipe, check_outputs, options_of_prepared
 from schedlang.networks.origins import Origin, origins_of
-from schedlang.networks.weights import UNREADABLE, Layout, read_arrays, weight_array
+from schedlang.networks.weight_files import UNREADABLE, Layout, read_arrays
+from schedlang.networks.weights import weight_array
 from schedlang.runtime.bundle import bundle
 from schedlang.target import Target
 from schedlang.version import __version__

@@ -32,7 +32,7 @@ from schedlang.networks.call import weight_in
 from schedlang.networks.model import Model
 from schedlang.networks.plan import Plan
 from schedlang.networks.saving import WEIGHTS, Saved, head_of, load_saved, manifest_of
-from schedlang.networks.weights import UNREADABLE, digest, read_params
+from schedlang.networks.weight_files import UNREADABLE, digest, read_params
 from schedlang.target import Target
 
 if TYPE_CHECKING:
