@@ -16,13 +16,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, astuple, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
 
-from schedlang.compute.data import to_data
-from schedlang.compute.graph import placeholders
-from schedlang.compute.tensor import Tensor, declaration
 from schedlang.errors import BuildError
 from schedlang.networks.call import new_bytes
 from schedlang.networks.data import ModuleData
@@ -36,6 +33,9 @@ from schedlang.runtime.environment import machine, sources, threads, versions
 from schedlang.runtime.files import intrinsics_key
 from schedlang.runtime.tuning_files import own_file, packaged_files
 from schedlang.target import Target
+
+if TYPE_CHECKING:
+    from schedlang.compute.tensor import Tensor
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,11 @@ def graph_key(
     weights: Sequence[Tensor],
 ) -> str:
     """Return a hash of a prepared graph; the ``weights`` are in the order of the module."""
+    # a process that loads a known network imports no graphs
+    from schedlang.compute.data import to_data
+    from schedlang.compute.graph import placeholders
+    from schedlang.compute.tensor import declaration
+
     places = {t: k for k, t in enumerate(placeholders(outputs))}
     # an input that no output reads is an argument, too
     positions = [places.get(t, declaration(t)) for t in inputs]

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from schedlang.compute.tensor import Tensor
 from schedlang.markup.progress import Setting, tell
 from schedlang.networks.cache import Artifact, cache_key, graph_key, load_artifact, store
 from schedlang.networks.call import weight_in
@@ -26,6 +25,7 @@ from schedlang.runtime.collection import no_collection
 from schedlang.target import Target
 
 if TYPE_CHECKING:
+    from schedlang.compute.tensor import Tensor
     from schedlang.networks.dividing import Divided
     from schedlang.networks.kernels import PartKernel
     from schedlang.networks.partition import Partition

@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from schedlang.compute.data import to_data
-from schedlang.compute.tensor import Tensor
 from schedlang.errors import BuildError
 from schedlang.networks.cache import (
     Artifact,
@@ -29,15 +27,17 @@ from schedlang.networks.cache import (
     store_weights,
 )
 from schedlang.networks.call import weight_in
+from schedlang.networks.manifest import WEIGHTS, head_of, manifest_of
 from schedlang.networks.model import Model
 from schedlang.networks.plan import Plan
-from schedlang.networks.saving import WEIGHTS, Saved, head_of, load_saved, manifest_of
 from schedlang.networks.weight_files import UNREADABLE, digest, read_params
 from schedlang.target import Target
 
 if TYPE_CHECKING:
+    from schedlang.compute.tensor import Tensor
     from schedlang.networks.dividing import Divided
     from schedlang.networks.forms import Forms
+    from schedlang.networks.saved_model import Saved
     from schedlang.networks.winograd import Convolution
 
 
@@ -162,6 +162,9 @@ class OfModel(Source):
         """A hash of all but the values of the weights."""
         if self.hashes is not None:
             return self.hashes.graph
+        # a process that loads a folder imports no graphs
+        from schedlang.compute.data import to_data
+
         outputs, inputs, params = self.given.outputs, self.given.inputs, self.given.params
         about = [
             to_data((*outputs, *inputs, *params)),
@@ -245,6 +248,9 @@ class OfFolder(Source):
     @cached_property
     def saved(self) -> Saved:
         """The graph and the weights, which are read if they were not."""
+        # a process that takes the module from the cache folder does not import this
+        from schedlang.networks.saved_model import load_saved
+
         return load_saved(self._folder, self._manifest, self.head, self._arrays)
 
     @property

@@ -214,7 +214,7 @@ def _read(member: Any, into: np.ndarray, stored: np.dtype, by_columns: bool) -> 
 
 def _fill(into: np.ndarray, member: Any) -> None:
     """Read as many bytes as ``into`` has, which are all that ``member`` has left."""
-    view, at = memoryview(into), 0
+    view, at = into.data, 0
     while at < into.size:
         count = member.readinto(view[at : at + CHUNK])
         if not count:

@@ -13,7 +13,6 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from schedlang.codegen.listing import Launch, Listing
-from schedlang.machine.nest import MachineNest
 from schedlang.runtime import files, thread_safety
 from schedlang.runtime.built import Built, numba_types
 from schedlang.runtime.numba_threads import import_numba
@@ -23,6 +22,7 @@ from schedlang.runtime.perf_map import codes_of
 from schedlang.runtime.starts import interpret, one_at_a_time
 
 if TYPE_CHECKING:
+    from schedlang.machine.nest import MachineNest
     from schedlang.runtime.llvm.library import Subject
     from schedlang.runtime.numba_code import Code
 
