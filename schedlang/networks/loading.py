@@ -12,6 +12,7 @@ from schedlang.networks.network import Network
 from schedlang.networks.plan import Plan, saved_schedules
 from schedlang.networks.sources import OfFolder
 from schedlang.runtime.background import check_moment
+from schedlang.runtime.collection import no_collection
 from schedlang.target import Target, TargetLike, or_emulator
 from schedlang.target_kinds import KINDS
 
@@ -48,7 +49,8 @@ def load(
     """
     check_moment("sl.load", compile)
     check_setting("sl.load", progress)
-    source = OfFolder(folder)
+    with no_collection():
+        source = OfFolder(folder)
     saved = source.head.target
     where = or_emulator((Target.current() if target is None else Target.of(target)) or saved)
     threads = saved.facts.binds_threads

@@ -6,6 +6,7 @@ A process that loads a known network imports this, and no graphs.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import zipfile
 import zlib
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -65,6 +66,28 @@ def digest(arrays: Iterable[np.ndarray]) -> str:
     for array in arrays:
         sha.update(contiguous(array).reshape(-1).view("uint8").data)
     return sha.hexdigest()
+
+
+class State(NamedTuple):
+    """The state of a file of weights: a ``stamp`` of the file, and a hash of its list of arrays.
+
+    The list has the checksum of each array.
+    """
+
+    stamp: str
+    values: str
+
+
+def state_of(path: Path) -> State:
+    """Return the state of an ``.npz`` file; raise one of ``UNREADABLE`` if it is none.
+
+    A file whose state is as it was has the same arrays, which need not be read to know it.
+    """
+    status = path.stat()
+    with zipfile.ZipFile(path) as file:
+        entries = [[entry.filename, entry.CRC, entry.file_size] for entry in file.infolist()]
+    values = hashlib.sha256(json.dumps(entries).encode()).hexdigest()
+    return State(f"{status.st_size} {status.st_mtime_ns}", values)
 
 
 def read_params(path: Path, storage: Storage) -> np.ndarray:
