@@ -47,7 +47,7 @@ def _sums(content: Any) -> bytes:
     whole = np.frombuffer(content, "uint8")
     end = whole.size // _PAGE * _PAGE
     sums = whole[:end].view("uint64").reshape(-1, _PAGE // 8).sum(axis=1, dtype="uint64")
-    return f"sums {zlib.crc32(whole[end:], zlib.crc32(sums)):08x}".encode()
+    return f"sums {zlib.crc32(whole[end:].data, zlib.crc32(sums.data)):08x}".encode()
 
 
 @dataclass(frozen=True)
