@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schedlang.compute.tensor import check_name, var
+from schedlang.compute.tensor import var
 from schedlang.errors import (
     FrontendError,
     MissingExtraError,
@@ -18,6 +18,7 @@ from schedlang.errors import (
     explain,
     first_line,
 )
+from schedlang.expr.names import check_name
 
 if TYPE_CHECKING:
     from schedlang.expr.nodes import Var

@@ -11,8 +11,8 @@ import pytest
 import schedlang as sl
 from schedlang.codegen.numba_file import array_checks
 from schedlang.errors import CallError
-from schedlang.ir import arguments
-from schedlang.ir.arguments import RULES, ArrayRule
+from schedlang.ir import array_rules
+from schedlang.ir.array_rules import RULES, ArrayRule
 from schedlang.runtime.device_fast_call import device_fast_call
 from schedlang.runtime.kernel import Kernel
 
@@ -47,7 +47,7 @@ def test_the_bit_of_a_rule_is_that_of_its_flag(rule: ArrayRule) -> None:
 def test_a_new_rule_is_one_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # by the rules that stand, the memory need not be aligned
     np.testing.assert_array_equal(built(tmp_path, monkeypatch)(unaligned()), np.ones(4))
-    monkeypatch.setattr(arguments, "RULES", (*RULES, ALIGNED))
+    monkeypatch.setattr(array_rules, "RULES", (*RULES, ALIGNED))
     f = built(tmp_path, monkeypatch)
     given, out = np.arange(4, dtype="float32"), unaligned()
     assert f._fast_call is not None
@@ -98,10 +98,10 @@ def test_calls_on_a_gpu_follow_the_rules(
     assert bind([There(128), There(0, **read_only)]) is None
     assert bind([There(64, strides=(8,)), There(128)]) is None
     # a rule that an interface cannot tell leaves all calls to the full checks
-    monkeypatch.setattr(arguments, "RULES", (*RULES, ALIGNED))
+    monkeypatch.setattr(array_rules, "RULES", (*RULES, ALIGNED))
     assert device_fast_call(f.signature, [4, 4]) is None
     aligned = replace(ALIGNED, interface=lambda known: known["data"][0] % 128 == 0)
-    monkeypatch.setattr(arguments, "RULES", (*RULES, aligned))
+    monkeypatch.setattr(array_rules, "RULES", (*RULES, aligned))
     bind = device_fast_call(f.signature, [4, 4])
     assert bind is not None and bind([There(128), There(256)]) is not None
     assert bind([There(64), There(128)]) is None

@@ -13,7 +13,8 @@ import schedlang as sl
 from schedlang.errors import CallError, LoweringError
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Var
-from schedlang.index.solving import equations, solve
+from schedlang.index.solving import equations
+from schedlang.index.sums import solve
 
 n, m, w = sl.var("n"), sl.var("m"), sl.var("w")
 

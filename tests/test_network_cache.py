@@ -5,11 +5,13 @@ from __future__ import annotations
 import gc
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
 import tracemalloc
 import weakref
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ import pytest
 import schedlang as sl
 from schedlang import topi
 from schedlang.errors import BuildError, CacheWarning, NetworkError, TuningError
-from schedlang.networks import cache, weights
+from schedlang.networks import cache, sources, weight_files
 from schedlang.networks.call import weight_in
 from schedlang.networks.network import Network
 from schedlang.runtime.cache_files import MODULE, contents, store
@@ -386,6 +388,64 @@ def test_a_folder_that_was_loaded_before_is_not_prepared_again(
     assert not counts
 
 
+def test_weights_of_a_folder_are_packed_once(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A load maps them while the file is as it was; one that is written again is read again."""
+    reads: list[Path] = []
+
+    def counted(path: Path, storage: Any) -> np.ndarray:
+        reads.append(path)
+        return weight_files.read_params(path, storage)
+
+    monkeypatch.setattr(sources, "read_params", counted)
+    given = arrays()
+    saved = model(given, target="cpu").save(tmp_path / "saved")
+
+    def load(where: Path = saved) -> int:
+        """Load the network and check its result; return how often its file was read for that."""
+        before = len(reads)
+        net = sl.load(where, target="python")
+        check(net, given)
+        with np.load(where / "weights.npz") as file:
+            for name, array in net.weights.items():
+                np.testing.assert_array_equal(array, file[name])
+        return len(reads) - before
+
+    # the first load reads the file with the graph
+    assert [load(), load(), load()] == [0, 0, 0]
+    with np.load(saved / "weights.npz") as file:
+        others = {name: 2 * array if name == "b" else array for name, array in file.items()}
+    np.savez(saved / "weights.npz", **others)
+    given["b"] *= 2
+    assert [load(), load()] == [1, 0]
+    # the file of a copy has another time, and the same arrays
+    copy = shutil.copytree(saved, tmp_path / "copy", copy_function=shutil.copyfile)
+    os.utime(copy / "weights.npz", (1, 1))
+    packed = max(folder.glob("*.weights"), key=lambda path: path.stat().st_size)
+    written = packed.stat().st_ino
+    assert [load(copy), load(copy), load(), load()] == [1, 0, 1, 0]
+    assert packed.stat().st_ino == written
+    # what the cache folder lost is packed again
+    packed.unlink()
+    assert [load(), load()] == [1, 0]
+    packed.write_bytes(packed.read_bytes()[:-90] + bytes(90))
+    with pytest.warns(CacheWarning, match="packed weights of a network .* is damaged"):
+        assert load() == 1
+    assert load() == 0
+
+
+def test_packed_weights_of_a_folder_stay_as_they_are(tmp_path: Path) -> None:
+    """What a process writes into its weights reaches neither the file nor another load."""
+    given = arrays()
+    saved = model(given, target="cpu").save(tmp_path / "saved")
+    for _ in range(3):
+        net = sl.load(saved, target="python")
+        check(net, given)
+        net.module.params[:] = 0
+        assert not net(X).any()
+
+
 @pytest.mark.parametrize("target", ["python", "c", "cpu", "cuda-emulator", "cuda"])
 def test_a_network_makes_the_machine_nest_of_its_module(tmp_path: Path, target: str) -> None:
     given = arrays()
@@ -496,13 +556,13 @@ def test_read_params_reads_other_orders(tmp_path: Path) -> None:
     with np.load(saved / "weights.npz") as file:
         found = dict(file)
     np.savez_compressed(saved / "weights.npz", **found)
-    made = weights.read_params(saved / "weights.npz", storage)
+    made = weight_files.read_params(saved / "weights.npz", storage)
     np.testing.assert_array_equal(made, net.module.params)
     np.savez(saved / "weights.npz", **{n: np.asfortranarray(a) for n, a in found.items()})
-    made = weights.read_params(saved / "weights.npz", storage)
+    made = weight_files.read_params(saved / "weights.npz", storage)
     np.testing.assert_array_equal(made, net.module.params)
     np.savez(saved / "weights.npz", **{n: a.astype(">f4") for n, a in found.items()})
-    made = weights.read_params(saved / "weights.npz", storage)
+    made = weight_files.read_params(saved / "weights.npz", storage)
     np.testing.assert_array_equal(made, net.module.params)
     check(sl.load(saved, target="python"), given)
     assert all(weight_in(made, place).shape == place.shape for place in storage.params)
@@ -528,13 +588,31 @@ def test_an_array_of_another_size_takes_no_memory(tmp_path: Path, known: bool) -
         tracemalloc.stop()
 
 
+def test_several_threads_read_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each array is that of the file; a damaged one is found out, whichever thread reads it."""
+    monkeypatch.setattr(weight_files, "cores", lambda: 4)
+    rng, path = np.random.default_rng(3), tmp_path / "weights.npz"
+    wanted = {f"a{k}": rng.random((512 + k, 1024), "float32") for k in range(5)}
+    np.savez(path, **wanted, none=np.empty((0, 3)), one=np.array(7.5))
+    wanted |= {"none": np.empty((0, 3)), "one": np.array(7.5)}
+    layouts = {name: (array.dtype, array.shape) for name, array in wanted.items()}
+    for name, array in weight_files.read_arrays(path, layouts).items():
+        np.testing.assert_array_equal(array, wanted[name], strict=True)
+    content = bytearray(path.read_bytes())
+    content[content.index(wanted["a3"].tobytes()[:64]) + 1_000_000] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(zipfile.BadZipFile, match="a3.npy has another checksum"):
+        weight_files.read_arrays(path, layouts)
+
+
 def test_digest_of_odd_arrays() -> None:
     rows = np.arange(6, dtype="int16").reshape(2, 3)
     same = [rows.T.copy().T, np.asfortranarray(rows), rows[::-1][::-1], rows]
-    assert len({weights.digest([a]) for a in same}) == 1
-    assert weights.digest([rows]) != weights.digest([rows[::-1]])
-    assert weights.digest([np.array(1.5), np.zeros((0, 3))]) == weights.digest([np.array([1.5])])
-    assert weights.digest([np.array([np.nan])]) == weights.digest([np.array([np.nan])])
+    assert len({weight_files.digest([a]) for a in same}) == 1
+    assert weight_files.digest([rows]) != weight_files.digest([rows[::-1]])
+    one = weight_files.digest([np.array([1.5])])
+    assert weight_files.digest([np.array(1.5), np.zeros((0, 3))]) == one
+    assert weight_files.digest([np.array([np.nan])]) == weight_files.digest([np.array([np.nan])])
 
 
 LOADED = """
@@ -548,7 +626,9 @@ assert (net(x) == wanted).all()
 late = ["networkx", "sympy", "torch", "schedlang.autotune", "schedlang.networks.dividing",
         "schedlang.networks.program", "schedlang.runtime.llvm.printed",
         "schedlang.runtime.numba_compiler", "schedlang.machine.lower", "numba.np.linalg",
-        "scipy.linalg", "schedlang.lowering", "schedlang.schedule", "schedlang.targets"]
+        "scipy.linalg", "schedlang.lowering", "schedlang.schedule", "schedlang.targets",
+        "schedlang.compute", "schedlang.expr.nodes", "schedlang.index.linear", "schedlang.ir.nodes",
+        "schedlang.machine.nodes", "schedlang.networks.saved_model", "schedlang.networks.saving"]
 print(*[name for name in late if name in sys.modules])
 """
 

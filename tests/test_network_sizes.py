@@ -23,7 +23,7 @@ from schedlang.networks.model import Model
 from schedlang.networks.module import NetworkModule
 from schedlang.networks.network import Network
 from schedlang.networks.size_checks import SizeCheck, SizeChecks, size_check
-from schedlang.runtime.size_checks import sized_storage
+from schedlang.runtime.access_checks import sized_storage
 
 
 def scaled(rows: Any, size: Any) -> sl.Tensor:
@@ -227,7 +227,7 @@ def test_equal_kernels_are_checked_once_and_for_their_own_sizes(
                      cut=["of_x_0"])  # fmt: skip
     checked: list[Any] = []
     monkeypatch.setattr(
-        "schedlang.networks.size_checks.check_accesses",
+        "schedlang.runtime.access_checks.check_accesses",
         lambda what, nest, outputs, sizes: checked.append((what.split()[-1], sizes)),
     )
     for n, m in ((1, 2), (1, 3), (1, 2), (2, 3)):

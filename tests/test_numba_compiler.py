@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.codegen.listing import Launch
-from schedlang.codegen.numba_launch import PARALLEL_FOR
+from schedlang.codegen.listing import PARALLEL_FOR, Launch
 from schedlang.runtime.files import load_kernel
 from schedlang.runtime.numba_compiler import PARTS, KernelCompiler, PartCompiler, SharedCompiler
 

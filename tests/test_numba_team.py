@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.codegen.listing import Launch
-from schedlang.codegen.numba_launch import AS_TEAM, RUN_BY, TEAM_FOR
+from schedlang.codegen.listing import AS_TEAM, TEAM_FOR, Launch
+from schedlang.codegen.numba_launch import RUN_BY
 from schedlang.runtime.files import load_kernel
 
 TEXT = """

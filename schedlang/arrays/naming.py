@@ -9,9 +9,10 @@ from typing import Any
 
 from schedlang.arrays.operands import operand
 from schedlang.compute.define import define
-from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor, check_name
+from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
 from schedlang.compute.whole import traceable
 from schedlang.errors import ComputeError, ComputeTypeError, explain
+from schedlang.expr.names import check_name
 from schedlang.language.construct import settle
 
 

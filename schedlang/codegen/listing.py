@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Optional
 
+# the names of the intrinsics for parallel loops in an emitted file, whose own names do not start so
+PARALLEL_FOR, AS_TEAM, TEAM_FOR = "__parallel_for", "__as_team", "__team_for"
+
 
 class Line(NamedTuple):
     """A line; ``number`` is the number of a statement of the loop nest, or ``None``."""

@@ -17,12 +17,13 @@ from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.printer import text
 from schedlang.index.linear import Lin, to_expr
 from schedlang.ir.aliasing import in_place_pairs
-from schedlang.ir.arguments import RULES, ArrayRule, arguments_apart
+from schedlang.ir.arguments import arguments_apart
+from schedlang.ir.array_rules import RULES, ArrayRule
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Buffer
 from schedlang.ir.printer import argument_text, header
 from schedlang.ir.specialize import size_equations
-from schedlang.machine.identifiers import KEPT_BY_NUMBA
+from schedlang.machine.file_names import KEPT_BY_NUMBA
 
 _WIDTH = 98
 

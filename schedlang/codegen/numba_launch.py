@@ -12,21 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from schedlang.codegen.listing import Launch, Line
+from schedlang.codegen.listing import AS_TEAM, PARALLEL_FOR, TEAM_FOR, Launch, Line
 from schedlang.codegen.numba_printer import NumbaPrinter
 from schedlang.codegen.numba_source import INDENT
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Body, Cast, For, Function, Run, Stmt
 from schedlang.machine.walks import walk
 
-# the names of the intrinsics, and of what a team runs, in an emitted file, whose own names do not
-# start so
-PARALLEL_FOR, AS_TEAM, TEAM_FOR, RUN_BY = (
-    "__parallel_for",
-    "__as_team",
-    "__team_for",
-    "__by_team_",
-)
+# what the name of what a team runs begins with
+RUN_BY = "__by_team_"
 # the parameters of what a team runs, before its own: the team, and the number of the thread
 MEMBER = ("__team", "__thread")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from schedlang.index.terms import Sum, source_of
+from schedlang.index.sums import Sum, source_of
 from schedlang.ir.size_conditions import SizeCondition
 
 

@@ -18,7 +18,8 @@ from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Var
 from schedlang.index.linear import Lin, to_expr
 from schedlang.index.simplify import to_lin
-from schedlang.index.solving import determined_size, solve
+from schedlang.index.solving import determined_size
+from schedlang.index.sums import solve
 
 
 def bind(

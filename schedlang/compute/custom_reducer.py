@@ -13,10 +13,10 @@ from schedlang.compute.combiner_laws import exceptions_of
 from schedlang.compute.read import Read
 from schedlang.compute.reduce import Reduction, reduction, source_of
 from schedlang.compute.reducer import Reducer
-from schedlang.compute.tensor import check_name
 from schedlang.errors import ComputeError, ComputeTypeError, SchedlangError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.evaluate import evaluate
+from schedlang.expr.names import check_name
 from schedlang.expr.nodes import Axis, Const, Expr, Var
 from schedlang.expr.visit import postorder
 from schedlang.language.construct import as_expr, const, convert

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from schedlang.compute.tensor import check_name
 from schedlang.errors import ComputeError
 from schedlang.expr import dtypes
+from schedlang.expr.names import check_name
 
 
 def as_names(names: Any, count: int) -> list[str]:

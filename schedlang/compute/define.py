@@ -13,8 +13,9 @@ from schedlang.compute.index_overflow import check_index_arithmetic
 from schedlang.compute.joint import join
 from schedlang.compute.misfits import compute_refusal, is_function, shape_missing
 from schedlang.compute.reduce import Reduction
-from schedlang.compute.tensor import ComputeOp, Tensor, check_name, check_shape
+from schedlang.compute.tensor import ComputeOp, Tensor, check_shape
 from schedlang.errors import ComputeError, ComputeTypeError, explain
+from schedlang.expr.names import check_name
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
 from schedlang.language.construct import as_expr, settle

@@ -7,10 +7,11 @@ from typing import Any
 
 from schedlang.compute.ragged import give_boxes, is_ragged, ragged_axis, replace_axes, with_ranges
 from schedlang.compute.reducer import Reducer
-from schedlang.compute.tensor import Extent, Tensor, check_extent, check_name
+from schedlang.compute.tensor import Extent, Tensor, check_extent
 from schedlang.compute.whole import elementwise, traceable
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr import dtypes
+from schedlang.expr.names import check_name
 from schedlang.expr.nodes import Axis, Const, Expr, ExprLike, Var
 from schedlang.index.ranges import weak_range
 from schedlang.index.simplify import simplify

@@ -7,16 +7,10 @@ from typing import Any
 from schedlang.compute.bounds import check_reads
 from schedlang.compute.graph import first_rows
 from schedlang.compute.recurrence import check_recurrence
-from schedlang.compute.tensor import (
-    ComputeOp,
-    PlaceholderOp,
-    ScanOp,
-    Tensor,
-    check_name,
-    shape_text,
-)
+from schedlang.compute.tensor import ComputeOp, PlaceholderOp, ScanOp, Tensor, shape_text
 from schedlang.compute.whole import refuse_traced
 from schedlang.errors import ComputeError, ComputeTypeError, explain
+from schedlang.expr.names import check_name
 from schedlang.expr.nodes import Axis
 from schedlang.index.linear import to_expr
 from schedlang.index.simplify import to_lin

@@ -21,7 +21,6 @@ from schedlang.compute.tensor import (
     Extent,
     Tensor,
     check_extent,
-    check_name,
     check_shape,
     shape_text,
 )
@@ -29,6 +28,7 @@ from schedlang.compute.whole import refuse_traced
 from schedlang.errors import BoundsError, ComputeError, ComputeTypeError, SchedlangError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.lazy import both
+from schedlang.expr.names import check_name
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.visit import rewrite
 from schedlang.index.simplify import to_lin

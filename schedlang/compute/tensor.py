@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import keyword
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Integral
@@ -22,6 +20,7 @@ from schedlang.errors import (
     nearest,
 )
 from schedlang.expr import dtypes
+from schedlang.expr.names import check_name
 from schedlang.expr.nodes import LONGEST_QUOTED, Axis, Binary, Cast, Const, Expr, Var
 from schedlang.expr.number_refusals import number_function, refuse_number
 from schedlang.expr.visit import postorder
@@ -59,7 +58,6 @@ NUMPY_METHODS = {
     "choose": "write np.select(conditions, values), or np.where(cond, a, b)",
     "byteswap": "arrays have the byte order of the machine",
 }  # fmt: skip
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 @dataclass(eq=False)
@@ -82,9 +80,6 @@ class PlaceholderOp:
 
 
 Operation = Union[PlaceholderOp, ComputeOp, ScanOp]
-
-# LLVM cuts names at 1024 characters, and emitted names add to the user's
-LONGEST_NAME = 500
 
 
 class Tensor(_Methods):
@@ -304,25 +299,6 @@ def shape_text(shape: Iterable[Extent]) -> str:
 def declaration(tensor: Tensor) -> str:
     """Return a tensor's name, dtype and shape as in the header of a nest."""
     return f"{tensor.name}: {tensor.dtype}[{', '.join(str(s) for s in tensor.shape)}]"
-
-
-def check_name(name: object, what: str) -> str:
-    """Return ``name`` if it is valid in emitted source, else raise."""
-    if not isinstance(name, str):
-        raise ComputeTypeError(f"the name of {what} must be a string, got {type(name).__name__}")
-    # a cache stage is A.global, which is A_global in source
-    parts = name.split(".")
-    if keyword.iskeyword(parts[0]) or not all(map(_IDENTIFIER.match, parts)):
-        raise ComputeError(
-            f"{name!r} cannot name {what}: a name must be a Python identifier (letters, digits, "
-            "_; no keyword), since it appears in printed nests and in emitted source"
-        )
-    if len(name) > LONGEST_NAME:
-        raise ComputeError(
-            f"a name of {len(name)} characters ({name[:20]}...) cannot name {what}: LLVM cuts long "
-            f"names, so that two may become one; give a name of at most {LONGEST_NAME} characters"
-        )
-    return name
 
 
 def divide_whole(value: object) -> str:

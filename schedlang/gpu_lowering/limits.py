@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from schedlang.errors import BuildError, explain
 from schedlang.gpu_lowering.program import Launch
-from schedlang.ir.printer import bytes_text
 from schedlang.ir.rewrite import storage
+from schedlang.markup.sizes import bytes_text
 from schedlang.target import Target
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Union
 
@@ -76,25 +76,3 @@ def equations(
                     have.add(size)
                     progress = True
     return solvable
-
-
-def solve(extent: Callable[[int], int], length: int) -> int | None:
-    """Return the ``n`` with ``extent(n) == length``, if there is one.
-
-    ``extent`` must be strictly monotonic.
-
-    >>> solve(lambda n: 2*n + 1, 9), solve(lambda n: 2*n + 1, 8), solve(lambda n: n*n, 81)
-    (4, None, 9)
-    """
-    start = extent(0)
-    step, distance = extent(1) - start, length - start
-    if step and distance % step == 0 and extent(distance // step) == length:
-        return distance // step
-    low, high = 0, abs(distance) + 1
-    while low < high:
-        middle = (low + high) // 2
-        if abs(extent(middle) - start) < abs(distance):
-            low = middle + 1
-        else:
-            high = middle
-    return low if extent(low) == length else None

@@ -22,7 +22,6 @@ from schedlang.ir.nodes import (
 from schedlang.ir.printer import (
     INDENT,
     argument_text,
-    bytes_text,
     expr_text,
     header,
     printed_names,
@@ -31,6 +30,7 @@ from schedlang.ir.printer import (
 from schedlang.ir.trimmed import printed_statements, trim_loop
 from schedlang.markup.code import mark_code
 from schedlang.markup.name_table import Name, NameTable
+from schedlang.markup.sizes import bytes_text
 from schedlang.markup.text import escape
 
 if TYPE_CHECKING:

@@ -20,7 +20,8 @@ from schedlang.index.quotients import within
 from schedlang.index.ranges import Ranges
 from schedlang.index.relax import lower, upper
 from schedlang.index.simplify import to_lin
-from schedlang.index.terms import Sum, terms_of, value_of
+from schedlang.index.sums import Sum, value_of
+from schedlang.index.terms import terms_of
 from schedlang.ir.nest import Nest
 from schedlang.ir.printer import expr_text
 from schedlang.ir.verify import Unproven, by_data, verify

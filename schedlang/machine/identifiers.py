@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import hashlib
 import keyword
 import re
 import sys
@@ -39,12 +38,6 @@ SAVED = frozenset({
 })  # fmt: skip
 
 
-# numba itself keeps machine code if an emitted file has this option
-KEPT_BY_NUMBA = "cache=True, "
-# the most characters of a function's name and of the name that begins a file's
-LONGEST = 64
-
-
 def identifier(name: str) -> str:
     """Return ``name`` with each character that no identifier may contain replaced by ``_``."""
     if name.isidentifier() and name.isascii():
@@ -65,20 +58,6 @@ def public_name(wanted: str, taken: Collection[str] = ()) -> str:
     name = identifier(wanted)
     used = name in RESERVED or name in NAMES or name in SAVED or name in taken
     return f"{name}_" if used else name
-
-
-def short_name(name: str) -> str:
-    """Return ``name``, or its start and a hash if it is longer than ``LONGEST`` characters.
-
-    Files are named after functions, and a file name has at most 255 bytes. numba's cache joins two
-    such names.
-
-    >>> short_name("C_kernel"), len(short_name("C" * 300))
-    ('C_kernel', 64)
-    """
-    if len(name) <= LONGEST:
-        return name
-    return f"{name[: LONGEST - 13]}_{hashlib.sha256(name.encode()).hexdigest()[:12]}"
 
 
 def loop_name(printed: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Optional
 
-from schedlang.ir.printer import bytes_text
 from schedlang.machine.nodes import (
     Alloc,
     Array,
@@ -26,6 +25,7 @@ from schedlang.machine.nodes import (
     View,
 )
 from schedlang.machine.text import Printer
+from schedlang.markup.sizes import bytes_text
 
 INDENT = "  "
 

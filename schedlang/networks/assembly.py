@@ -14,15 +14,16 @@ from typing import Any, ClassVar, Optional, Union
 from schedlang.codegen.listing import Listing
 from schedlang.codegen.network_file import NetworkFile
 from schedlang.codegen.network_storage import ParamPlace, Storage
-from schedlang.compute.tensor import Tensor, check_name
+from schedlang.compute.tensor import Tensor
+from schedlang.expr.names import check_name
 from schedlang.expr.nodes import Var
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block
-from schedlang.ir.printer import bytes_text
 from schedlang.machine.alignment import ALIGNMENT, align_up
 from schedlang.machine.identifiers import public_name
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.scratch import Scratch
+from schedlang.markup.sizes import bytes_text
 from schedlang.networks.data import CallData, DeviceData
 from schedlang.networks.memory import MemoryPlan, plan_memory
 from schedlang.networks.roles import KernelCall, Roles, bytes_of, shape_of

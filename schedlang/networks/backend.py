@@ -13,10 +13,8 @@ from weakref import WeakMethod
 
 import numpy as np
 
-from schedlang.compute.arrays import as_numpy
 from schedlang.errors import BuildError, MissingNameError, SchedlangError, explain
 from schedlang.markup.progress import Setting
-from schedlang.networks.data import ModuleData
 from schedlang.networks.size_checks import SizeChecks
 from schedlang.runtime.arrays import empty_like_library
 from schedlang.runtime.checked import Checked, checked_arguments
@@ -24,6 +22,7 @@ from schedlang.runtime.parameters import Binder
 
 if TYPE_CHECKING:
     from schedlang.machine.nest import MachineNest
+    from schedlang.networks.data import ModuleData
 
 _NO_GPU = 'only modules for GPUs have it, and this one is built for target="{kind}"'
 # what some backends lack: the error, why, and what to do instead
@@ -109,7 +108,7 @@ class ModuleBackend(ABC):
         self,
         args: Sequence[Any],
         named: Mapping[str, Any],
-        view: Callable[[Any, str, bool], Any] = as_numpy,
+        view: Callable[[Any, str, bool], Any] | None = None,
         fresh: Callable[[Any, tuple[int, ...], str], Any] = empty_like_library,
         elements: Callable[[Any], Any] = lambda array: array,
     ) -> Checked:
@@ -117,6 +116,11 @@ class ModuleBackend(ABC):
 
         By default the arrays are in the memory of the host.
         """
+        if view is None:
+            # a process whose calls take the fast path imports no tensors
+            from schedlang.compute.arrays import as_numpy
+
+            view = as_numpy
         return checked_arguments(self.binder, args, named, view, fresh, elements, self._check_sizes)
 
     @property

@@ -16,13 +16,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, astuple, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
 
-from schedlang.compute.data import to_data
-from schedlang.compute.graph import placeholders
-from schedlang.compute.tensor import Tensor, declaration
 from schedlang.errors import BuildError
 from schedlang.networks.call import new_bytes
 from schedlang.networks.data import ModuleData
@@ -32,23 +29,29 @@ from schedlang.networks.model import FORMS
 from schedlang.networks.plan import Plan
 from schedlang.runtime.cache_files import MODULE, WEIGHTS, contents, memory_map
 from schedlang.runtime.cache_files import store as store_file
+from schedlang.runtime.collection import no_collection
 from schedlang.runtime.environment import machine, sources, threads, versions
 from schedlang.runtime.files import intrinsics_key
 from schedlang.runtime.tuning_files import own_file, packaged_files
 from schedlang.target import Target
+
+if TYPE_CHECKING:
+    from schedlang.compute.tensor import Tensor
 
 
 @dataclass(frozen=True)
 class PackedWeights:
     """The hashes by which the packed weights of an artifact are known.
 
-    For a model they are in a file of the cache folder with this ``digest``, and ``values`` is the
-    hash of the weights that they were packed of. A folder has its weights itself: ``indexing`` has
-    the hash of each weight, by its name, with whose elements indices were checked.
+    They are in a file of the cache folder with this ``digest``, if it took one, and ``values`` is
+    the hash of the weights that they were packed of. Those of a folder are known by the state of
+    its file, too, which is its ``stamp``. ``indexing`` has the hash of each weight of a folder, by
+    its name, with whose elements indices were checked.
     """
 
     values: str = ""
     digest: str = ""
+    stamp: str = ""
     indexing: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -97,6 +100,11 @@ def graph_key(
     weights: Sequence[Tensor],
 ) -> str:
     """Return a hash of a prepared graph; the ``weights`` are in the order of the module."""
+    # a process that loads a known network imports no graphs
+    from schedlang.compute.data import to_data
+    from schedlang.compute.graph import placeholders
+    from schedlang.compute.tensor import declaration
+
     places = {t: k for k, t in enumerate(placeholders(outputs))}
     # an input that no output reads is an argument, too
     positions = [places.get(t, declaration(t)) for t in inputs]
@@ -123,8 +131,10 @@ def load_artifact(key: str, target: Target) -> Artifact | None:
         content = contents(MODULE, MODULE.path(key))
         if content is None:
             return None
-        entry = json.loads(content)
-        data = module_from_data(entry["data"], str(entry["text"]), str(entry["serial_text"]))
+        # thousands of small objects, of which none is garbage
+        with no_collection():
+            entry = json.loads(content)
+            data = module_from_data(entry["data"], str(entry["text"]), str(entry["serial_text"]))
         weights = None if entry["weights"] is None else PackedWeights(**entry["weights"])
         graph, forms = entry["graph"], entry["forms"]
         hashes = [graph, *(() if weights is None else (weights.values, *weights.indexing.values()))]
@@ -152,7 +162,7 @@ def store(key: str, artifact: Artifact) -> None:
 
 
 def load_weights(key: str, weights: PackedWeights, size: int) -> np.ndarray | None:
-    """Return the packed weights of a model, ``None`` if they are not there as they were written.
+    """Return the packed weights of a network, ``None`` if they are not there as they were written.
 
     The array is a private map of the file: processes share its pages, and what is written to it
     stays in this process.
@@ -164,6 +174,11 @@ def load_weights(key: str, weights: PackedWeights, size: int) -> np.ndarray | No
     if packed is None or len(packed.content) != size or packed.digest != weights.digest:
         return None
     return np.frombuffer(packed.content, "uint8")
+
+
+def is_packed(key: str, values: str) -> bool:
+    """Return whether the cache folder has packed weights whose values have this hash."""
+    return _packed_path(key, values).exists()
 
 
 def store_weights(key: str, values: str, params: np.ndarray) -> PackedWeights | None:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from schedlang.compute.tensor import Tensor
 from schedlang.markup.progress import Setting, tell
 from schedlang.networks.cache import Artifact, cache_key, graph_key, load_artifact, store
 from schedlang.networks.call import weight_in
@@ -26,6 +25,7 @@ from schedlang.runtime.collection import no_collection
 from schedlang.target import Target
 
 if TYPE_CHECKING:
+    from schedlang.compute.tensor import Tensor
     from schedlang.networks.dividing import Divided
     from schedlang.networks.kernels import PartKernel
     from schedlang.networks.partition import Partition
@@ -122,10 +122,14 @@ def from_cache(network: Compiled) -> Compiled:
         return network
     source, target, plan = network.source, network.target, network.plan
     artifact = load_artifact(key_of(network), target)
-    params = None
+    packed = None
     if artifact is not None and target.facts.starts:
-        params = source.params_of(artifact, target, plan)
-    if artifact is not None and params is not None:
+        packed = source.params_of(artifact, target, plan)
+    if artifact is not None and packed is not None:
+        params, weights = packed
+        if weights != artifact.weights:
+            # the file of a folder has other weights by now, or stands elsewhere
+            store(key_of(network), replace(artifact, weights=weights))
         started = _linked(
             replace(network, plan=replace(plan, forms=artifact.forms), params=params), artifact
         )

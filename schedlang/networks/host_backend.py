@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from schedlang.markup.progress import Setting
 from schedlang.networks.backend import ModuleBackend
 from schedlang.networks.call import Layouts, Memory, size_positions, with_memory
-from schedlang.networks.data import ModuleData
 from schedlang.runtime.checked import flat_arguments
 from schedlang.runtime.fast_call import fast_call
 from schedlang.runtime.on_host import OnHost
+
+if TYPE_CHECKING:
+    from schedlang.networks.data import ModuleData
 
 # the least seconds of all measured calls
 WINDOW = 0.3

@@ -25,7 +25,8 @@ from schedlang.gpu_lowering.program import Program
 from schedlang.intrinsics.dialect import GPU_NAMES
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Buffer
-from schedlang.machine.identifiers import Names, short_name
+from schedlang.machine.file_names import short_name
+from schedlang.machine.identifiers import Names
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.scratch import Scratch, align_up
 from schedlang.networks.assembly import Assembled, Assembly, Layout, comment_of

@@ -11,9 +11,9 @@ from typing import Optional
 
 from schedlang.codegen.arena import arena_places
 from schedlang.errors import BuildError
-from schedlang.ir.printer import bytes_text
 from schedlang.machine.alignment import align_up
 from schedlang.markup.columns import align_columns as in_columns
+from schedlang.markup.sizes import bytes_text
 
 # the most calls whose lifetimes are drawn beside the table
 MOST_DRAWN = 64

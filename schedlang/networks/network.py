@@ -18,13 +18,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from schedlang.compute.data import Graph
-from schedlang.compute.graph import placeholders
-from schedlang.compute.tensor import Tensor, declaration
 from schedlang.errors import NetworkError
-from schedlang.ir.printer import bytes_text
 from schedlang.markup.progress import Setting as Shown
 from schedlang.markup.progress import working
+from schedlang.markup.sizes import bytes_text
 from schedlang.markup.text import printable
 from schedlang.networks.compiled import (
     TO_DATA,
@@ -49,7 +46,6 @@ from schedlang.networks.model import Model, Recipe, options_of_prepared, recipe_
 from schedlang.networks.module import NetworkModule
 from schedlang.networks.origins import origins_of
 from schedlang.networks.plan import Plan, saved_schedules
-from schedlang.networks.saving import check_destination, save
 from schedlang.networks.sources import OfModel
 from schedlang.networks.structure import filled
 from schedlang.runtime.background import compile_at
@@ -58,6 +54,8 @@ from schedlang.target import Target
 if TYPE_CHECKING:
     from schedlang.autotune.database import Database
     from schedlang.autotune.runner.task import Limits
+    from schedlang.compute.data import Graph
+    from schedlang.compute.tensor import Tensor
     from schedlang.networks.kernels import Source as Trials
     from schedlang.networks.named_kernels import Kernels
     from schedlang.networks.partition import Partition
@@ -350,6 +348,8 @@ class Network:
         for indices that weights may lead astray, which ``sl.load`` refuses, and for a kernel of a
         GPU that needs more shared memory than a launch by numba may have.
         """
+        from schedlang.networks.saving import check_destination, save
+
         check_destination(folder, self.target)
         now = self._having(with_parts, with_kernels, self._with_whole, with_weights)
         data = now.linked
@@ -363,6 +363,9 @@ class Network:
         return self._having(with_parts, with_kernels, self._with_whole).linked
 
     def __reduce__(self) -> Any:
+        from schedlang.compute.data import Graph
+        from schedlang.compute.graph import placeholders
+
         now = self._having(with_parts, with_kernels, with_weights)
         outputs, recipe, weights = now.prepared.outputs, now.recipe, arrays_of(now)
         # with the inputs that no output reads, which a call takes, too
@@ -380,6 +383,8 @@ class Network:
         )
 
     def __repr__(self) -> str:
+        from schedlang.compute.tensor import declaration
+
         given = ", ".join(map(declaration, self.inputs))
         results = ", ".join(map(declaration, self.outputs))
         return f"<Network {printable(self.name)}({given}) -> {results} for {self.target.kind}>"
@@ -410,6 +415,8 @@ def _unpickled(
     origins: Mapping[str, Any],
     compiler: str = "",
 ) -> Network:
+    from schedlang.compute.graph import placeholders
+
     read = placeholders(graph.tensors)
     model = Model(
         tuple(graph.tensors[:outputs]),

@@ -18,7 +18,8 @@ from schedlang.compute.work import flops, of_point
 from schedlang.networks.ahead import in_order, in_scans, known_tensors
 from schedlang.networks.dataflow import COPY, kind_of
 from schedlang.networks.folding import Folded, fold_scales
-from schedlang.networks.weights import contiguous, weight_array
+from schedlang.networks.weight_files import contiguous
+from schedlang.networks.weights import weight_array
 from schedlang.state.initial import stage_names
 from schedlang.target import Target
 from schedlang.targets.build import unwritten_kernel

@@ -15,7 +15,7 @@ from schedlang.networks.launched_calls import LaunchedCalls
 from schedlang.networks.linked_calls import LinkedCalls
 from schedlang.networks.memory import MemoryPlan
 from schedlang.networks.roles import Given, KernelCall, Roles
-from schedlang.runtime.parameters import signature_of
+from schedlang.runtime.signature import signature_of
 from schedlang.target import Target
 from schedlang.targets import backend_of
 from schedlang.targets.loops import PrintedBackend

@@ -25,7 +25,8 @@ from schedlang.machine.scratch import BYTES, Scratch
 from schedlang.networks.memory import Lifetime
 from schedlang.networks.size_checks import SizeCheck
 from schedlang.networks.sized_memory import SizedMemory
-from schedlang.runtime.parameters import Signature, signature_of
+from schedlang.runtime.parameters import Signature
+from schedlang.runtime.signature import signature_of
 
 Given = Union[Tensor, Var]
 

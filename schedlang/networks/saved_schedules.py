@@ -15,8 +15,8 @@ from schedlang.errors import (
 )
 from schedlang.markup.text import printable
 from schedlang.networks.kernels import PartKernel, part_kernels
+from schedlang.networks.manifest import MANIFEST, Head
 from schedlang.networks.partition import Part, equal_parts
-from schedlang.networks.saving import MANIFEST, Head
 from schedlang.target import Target
 
 _AGAIN = "Build the network again, and save it again: net.save(...)."

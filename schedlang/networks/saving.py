@@ -7,65 +7,26 @@ import os
 import shutil
 import tempfile
 import zipfile
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from schedlang.compute.data import from_data, to_data
+from schedlang.compute.data import to_data
 from schedlang.compute.graph import placeholders
-from schedlang.compute.tensor import Tensor, check_name, declaration
-from schedlang.errors import BuildError, NetworkError, SchedlangError, explain, first_line
-from schedlang.expr.dtypes import array_dtype
-from schedlang.markup.text import printable
+from schedlang.compute.tensor import Tensor
+from schedlang.errors import BuildError, NetworkError, explain
 from schedlang.networks import structure
 from schedlang.networks.data import ModuleData
-from schedlang.networks.model import Model, Options, Recipe, check_outputs, options_of_prepared
-from schedlang.networks.origins import Origin, origins_of
-from schedlang.networks.weights import UNREADABLE, Layout, read_arrays, weight_array
+from schedlang.networks.manifest import FORMAT, MANIFEST, SOURCE, VERSION, WEIGHTS
+from schedlang.networks.model import Recipe
+from schedlang.networks.origins import Origin
+from schedlang.networks.saved_indices import check_indices
+from schedlang.networks.size_checks import conditions
+from schedlang.networks.usage import usage
 from schedlang.runtime.bundle import bundle
 from schedlang.target import Target
 from schedlang.version import __version__
-
-FORMAT, VERSION = "schedlang.network", 2
-# in version 1 the origins were texts, not pairs
-_TEXTS, _READ = 1, (1, 2)
-MANIFEST, WEIGHTS, SOURCE = "manifest.json", "weights.npz", "network.py"
-
-
-@dataclass(frozen=True, eq=False)
-class Head:
-    """The part of a manifest besides the graph: all that a call needs and the cache does not have.
-
-    ``options`` are those of a graph that was prepared before. ``steps`` are the schedules of
-    kernels as JSON for ``target``, and ``origins`` say where these came from. ``is_current`` is
-    true if this version of schedlang wrote it.
-    """
-
-    name: str
-    structure: Any
-    options: Options
-    steps: Mapping[str, str]
-    origins: Mapping[str, Origin]
-    target: Target
-    is_current: bool
-
-
-@dataclass(frozen=True, eq=False)
-class Saved:
-    """The model of a network as it was saved: its graph, and the arrays of its weights.
-
-    ``names`` are those of its weights in their file. Indices were checked with the elements of
-    ``indexing``, names of weights.
-    """
-
-    model: Model
-    names: Mapping[Tensor, str]
-    indexing: tuple[str, ...]
 
 
 def save(
@@ -82,9 +43,6 @@ def save(
     ``steps`` are the schedules of kernels as JSON, and ``origins`` say where these came from, each
     with a note. ``data`` are for a CPU or for ``target="cuda"``.
     """
-    # a process that loads a known folder does not import this
-    from schedlang.networks.saved_indices import check_indices
-
     asked, kind = f"save({os.fspath(folder)!r})", str(data.target.kind)
     path = check_destination(folder, data.target)
     try:
@@ -135,10 +93,6 @@ def save(
 
 def _standalone(data: ModuleData) -> str:
     """Return the text of a module that runs without schedlang, which says how to call it."""
-    # a process that loads a folder imports no printer
-    from schedlang.networks.size_checks import conditions
-    from schedlang.networks.usage import usage
-
     for check in data.checks:
         if conditions(check) is None:
             raise BuildError(
@@ -199,181 +153,9 @@ def check_folder(folder: str | os.PathLike[str]) -> Path:
     return path
 
 
-def manifest_of(folder: str | os.PathLike[str]) -> bytes:
-    """Return the manifest of a folder that :func:`save` wrote.
-
-    Raises :class:`~schedlang.errors.NetworkError` if it cannot be read.
-    """
-    with _refusing(folder):
-        content = (Path(folder) / MANIFEST).read_bytes()
-    return content
-
-
-def head_of(folder: str | os.PathLike[str], manifest: bytes) -> Head:
-    """Return the head of a manifest.
-
-    Raises :class:`~schedlang.errors.NetworkError` if it is none that this version reads.
-    """
-    with _refusing(folder):
-        data = _checked(Path(folder), json.loads(manifest))
-        outputs = _count(data["outputs"], data["graph"]["outputs"])
-        of = data["target"]
-        head = Head(
-            check_name(data["name"], "a network"),
-            structure.from_json(data["structure"], outputs),
-            options_of_prepared(
-                tuple(map(_text, data["cut"])),
-                tuple(tuple(map(_text, f)) for f in data["fuse"]),
-                _flag(data["flush_denormals"]),
-            ),
-            _texts(data["steps"]),
-            origins_of(data["origins"], data["version"] == _TEXTS),
-            Target(_text(of["kind"]), arch=_text(of["arch"])),
-            (data["version"], data.get("schedlang")) == (VERSION, __version__),
-        )
-    return head
-
-
-def load_saved(
-    folder: str | os.PathLike[str],
-    manifest: bytes,
-    head: Head,
-    arrays: Mapping[str, np.ndarray] | None = None,
-) -> Saved:
-    """Return the network in a folder that :func:`save` wrote, whose ``manifest`` was read.
-
-    Its Python is not run and nothing is unpickled: the graph in the manifest is checked as one that
-    a script makes, and so are the weights, and indices that depend on them. ``arrays`` are the
-    weights by their names, if they were read before. Raises
-    :class:`~schedlang.errors.NetworkError` for a folder that has no such network.
-    """
-    with _refusing(folder):
-        data = json.loads(manifest)
-        tensors = from_data(data["graph"])
-        outputs, read = tensors[: _count(data["outputs"], tensors)], placeholders(tensors)
-        inputs = tuple(read[_index(k, read)] for k in data["inputs"])
-        check_outputs(outputs, inputs)
-        layers = _texts(data["layers"])
-        names = {read[_index(place, read)]: _text(name) for place, name in data["weights"]}
-        if arrays is None:
-            arrays = _arrays(Path(folder) / WEIGHTS, names)
-        weights = {
-            tensor: _weight(Path(folder), tensor, arrays[name], outputs, layers)
-            for tensor, name in names.items()
-        }
-        given = Counter([*inputs, *weights])
-        for tensor in read:
-            if given[tensor] != 1:
-                raise NetworkError(
-                    f"{Path(folder) / MANIFEST}: {tensor.name} should be an input or a weight, once"
-                )
-        # a process that takes the module from the cache folder does not import this
-        from schedlang.networks.saved_indices import check_indices
-
-        try:
-            used = check_indices(outputs, inputs, weights)
-        except NetworkError as error:
-            raise NetworkError(f"load({os.fspath(folder)!r}): {error}") from None
-        model = Model(outputs, inputs, weights, layers, head.structure)
-    return Saved(model, names, tuple(names[t] for t in used))
-
-
-@contextmanager
-def _refusing(folder: str | os.PathLike[str]) -> Iterator[None]:
-    """Make errors of files and of other data than :func:`save` writes a ``NetworkError``."""
-    try:
-        yield
-    except OSError as error:
-        file = "" if error.filename is None else f"{Path(os.fsdecode(error.filename)).name}: "
-        raise NetworkError(
-            f"load({os.fspath(folder)!r}): {file}{error.strerror or error}"
-        ) from None
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        if isinstance(error, NetworkError):
-            raise
-        what = f"{type(error).__name__}: " if not isinstance(error, SchedlangError) else ""
-        raise NetworkError(
-            f"load({os.fspath(folder)!r}): this is no saved network: {what}{first_line(error)}"
-        ) from None
-
-
-def _checked(path: Path, data: Any) -> Any:
-    """Return the data of a manifest of this format and version."""
-    if data["format"] != FORMAT:
-        raise NetworkError(f"{path / MANIFEST} has another format")
-    version, writer = data["version"], data.get("schedlang", "another version")
-    if isinstance(version, bool) or version not in _READ:
-        raise NetworkError(
-            explain(
-                f"load({os.fspath(path)!r})",
-                f"it has version {version!r} of the format, and schedlang {__version__} reads "
-                f"{' and '.join(map(str, _READ))}; schedlang {printable(str(writer))} wrote it",
-                f"Build the network again, and save it again with schedlang {__version__}: "
-                "net.save(...).",
-            )
-        )
-    return data
-
-
 def _write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Write a file as ``np.savez`` does, which takes arrays of some names for options."""
     with zipfile.ZipFile(path, "w") as file:
         for name, array in arrays.items():
             with file.open(f"{name}.npy", "w", force_zip64=True) as entry:
                 np.lib.format.write_array(entry, array, allow_pickle=False)
-
-
-def _arrays(path: Path, names: Mapping[Tensor, str]) -> dict[str, np.ndarray]:
-    """Return the arrays of a file of weights by the names of their placeholders."""
-    wanted: dict[str, Layout] = {}
-    for tensor, name in names.items():
-        shape = tuple(extent for extent in tensor.shape if isinstance(extent, int))
-        if len(shape) != tensor.ndim:
-            raise NetworkError(f"the weight {declaration(tensor)} has extents that are no numbers")
-        wanted[name] = array_dtype(tensor.dtype), shape
-    try:
-        return read_arrays(path, wanted)
-    except UNREADABLE as error:
-        raise NetworkError(f"{path} is no file of these weights: {first_line(error)}") from None
-
-
-def _weight(
-    folder: Path,
-    tensor: Tensor,
-    array: np.ndarray,
-    outputs: Sequence[Tensor],
-    layers: Mapping[str, str],
-) -> np.ndarray:
-    """Return the array of a weight that is checked as one that a script gives."""
-    try:
-        return weight_array(tensor, array, outputs, layers)
-    except NetworkError as error:
-        raise NetworkError(f"{folder / WEIGHTS}: {error}") from None
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise NetworkError(f"{value!r} should be text")
-    return value
-
-
-def _texts(value: Any) -> dict[str, str]:
-    return {_text(k): _text(v) for k, v in value.items()}
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise NetworkError(f"{value!r} should be true or false")
-    return value
-
-
-def _count(value: Any, of: Sequence[Any]) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= len(of):
-        raise NetworkError(f"{value!r} is no number of outputs")
-    return value
-
-
-def _index(value: Any, of: Sequence[Any]) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < len(of):
-        raise NetworkError(f"{value!r} is no number of a placeholder")
-    return value

@@ -1,4 +1,7 @@
-"""The checks of the kernels of a network against the sizes of a call, as data and as calls."""
+"""The checks of the kernels of a network against the sizes of a call, as data and as calls.
+
+A process whose kernels are proven imports no loop nests and no schedules.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from schedlang.compute.data import dumps, loads
 from schedlang.errors import BuildError, SchedlangError, first_line
-from schedlang.ir.nest import Nest
-from schedlang.ir.size_conditions import SizeCondition
-from schedlang.runtime.size_checks import (
-    SizedStorage,
-    check_accesses,
-    conditions_of,
-    refuse,
-    sized_storage,
-)
+from schedlang.runtime.size_checks import SizedStorage, refuse
 
 if TYPE_CHECKING:
     from schedlang.codegen.refused_sizes import Refusals
+    from schedlang.ir.nest import Nest
+    from schedlang.ir.size_conditions import SizeCondition
     from schedlang.runtime.kernel import Kernel
 
 
@@ -63,6 +59,9 @@ def size_check(part: str, kernel: Kernel, layers: Sequence[str] = ()) -> SizeChe
     >>> found.sizes, found.of_accesses
     (('n',), True)
     """
+    from schedlang.compute.data import dumps
+    from schedlang.runtime.access_checks import sized_storage
+
     sizes, storage = kernel.signature.given_sizes, sized_storage(kernel.loop_nest)
     if kernel.checked_by_size:
         graph, steps = dumps(kernel.schedule.outputs), kernel.schedule.to_json()
@@ -83,6 +82,9 @@ def conditions(check: SizeCheck) -> tuple[SizeCondition, ...] | None:
     stored = check.storage.conditions
     if not check.of_accesses:
         return stored
+    from schedlang.compute.data import loads
+    from schedlang.runtime.access_checks import conditions_of
+
     of_accesses = conditions_of(loads(check.graph))
     return None if of_accesses is None else (*stored, *of_accesses)
 
@@ -132,6 +134,8 @@ class SizeChecks:
         what = f"network {self._network}: {check.title}"
         refuse(what, check.storage.conditions, sizes)
         if check.of_accesses:
+            from schedlang.runtime.access_checks import check_accesses
+
             if position not in self._nests:
                 self._nests[position] = _nest(what, check)
             check_accesses(what, *self._nests[position], sizes)
@@ -139,8 +143,9 @@ class SizeChecks:
 
 def _nest(what: str, check: SizeCheck) -> tuple[Nest, tuple[SizeCondition, ...]]:
     """Return the loop nest of a kernel, and the conditions that its computation refuses."""
-    # a process whose kernels are proven imports no schedules
+    from schedlang.compute.data import loads
     from schedlang.lowering.lower import lower_state
+    from schedlang.runtime.access_checks import conditions_of
     from schedlang.schedule.schedule import Schedule
 
     try:

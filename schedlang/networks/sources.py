@@ -11,6 +11,7 @@ import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -18,26 +19,28 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from schedlang.compute.data import to_data
-from schedlang.compute.tensor import Tensor
 from schedlang.errors import BuildError
 from schedlang.networks.cache import (
     Artifact,
     PackedWeights,
     cache_key,
+    is_packed,
     load_weights,
     store_weights,
 )
 from schedlang.networks.call import weight_in
+from schedlang.networks.manifest import WEIGHTS, head_of, manifest_of
 from schedlang.networks.model import Model
 from schedlang.networks.plan import Plan
-from schedlang.networks.saving import WEIGHTS, Saved, head_of, load_saved, manifest_of
-from schedlang.networks.weights import UNREADABLE, digest, read_params
+from schedlang.networks.weight_files import UNREADABLE, State, digest, read_params, state_of
 from schedlang.target import Target
 
 if TYPE_CHECKING:
+    from schedlang.codegen.network_storage import Storage
+    from schedlang.compute.tensor import Tensor
     from schedlang.networks.dividing import Divided
     from schedlang.networks.forms import Forms
+    from schedlang.networks.saved_model import Saved
     from schedlang.networks.winograd import Convolution
 
 
@@ -62,8 +65,13 @@ class Source(ABC):
         """Text that differs for every other source, whatever the values of its weights are."""
 
     @abstractmethod
-    def params_of(self, artifact: Artifact, target: Target, plan: Plan) -> np.ndarray | None:
-        """Return the packed weights, ``None`` if an artifact's were packed of other weights."""
+    def params_of(
+        self, artifact: Artifact, target: Target, plan: Plan
+    ) -> tuple[np.ndarray, PackedWeights] | None:
+        """Return the packed weights, ``None`` if an artifact's were packed of other weights.
+
+        What tells them is that of the artifact, or what it should have from now on.
+        """
 
     @abstractmethod
     def stored_params(
@@ -78,6 +86,13 @@ class Source(ABC):
         ``weights`` are those of the module with their names there. Return ``None`` if other
         processes cannot take them.
         """
+
+    def _packed_key(self, target: Target, plan: Plan) -> str:
+        """Return the key of the packed weights, which do not depend on schedules.
+
+        There is one copy for all databases.
+        """
+        return cache_key(["packed", *self.facts], target, Plan(plan.options, saved={}))
 
     def packed(self) -> Source:
         """Return this source for a network whose module has packed the weights."""
@@ -162,6 +177,9 @@ class OfModel(Source):
         """A hash of all but the values of the weights."""
         if self.hashes is not None:
             return self.hashes.graph
+        # a process that loads a folder imports no graphs
+        from schedlang.compute.data import to_data
+
         outputs, inputs, params = self.given.outputs, self.given.inputs, self.given.params
         about = [
             to_data((*outputs, *inputs, *params)),
@@ -181,20 +199,15 @@ class OfModel(Source):
             return self.hashes.weights
         return digest(self.given.params.values())
 
-    def _packed_key(self, target: Target, plan: Plan) -> str:
-        """Return the key of the packed weights, which do not depend on schedules.
-
-        There is one copy for all databases.
-        """
-        without = Plan(plan.options, saved={})
-        return cache_key(["packed", self._graph], target, without)
-
-    def params_of(self, artifact: Artifact, target: Target, plan: Plan) -> np.ndarray | None:
+    def params_of(
+        self, artifact: Artifact, target: Target, plan: Plan
+    ) -> tuple[np.ndarray, PackedWeights] | None:
         weights = artifact.weights
         if weights is None or weights.values != self._values:
             return None
         size = artifact.data.storage.param_bytes
-        return load_weights(self._packed_key(target, plan), weights, size)
+        params = load_weights(self._packed_key(target, plan), weights, size)
+        return None if params is None else (params, weights)
 
     def stored_params(
         self,
@@ -231,8 +244,9 @@ class OfFolder(Source):
         self._manifest = manifest_of(folder)
         self.head = head_of(folder, self._manifest)
         self.name = self.head.name
-        # the arrays of its weights by name, if they were read
+        # the arrays of its weights by name, if they were read, and the state of their file
         self._arrays: Mapping[str, np.ndarray] | None = None
+        self._state: State | None = None
 
     @property
     def structure(self) -> Any:
@@ -245,31 +259,72 @@ class OfFolder(Source):
     @cached_property
     def saved(self) -> Saved:
         """The graph and the weights, which are read if they were not."""
+        # a process that takes the module from the cache folder does not import this
+        from schedlang.networks.saved_model import load_saved
+
+        if self._arrays is None:
+            # before they are read: a file that is written meanwhile has another one
+            with suppress(*UNREADABLE):
+                self._state = state_of(self._path)
         return load_saved(self._folder, self._manifest, self.head, self._arrays)
+
+    @property
+    def _path(self) -> Path:
+        return Path(self._folder) / WEIGHTS
 
     @property
     def facts(self) -> list[str]:
         return ["folder", hashlib.sha256(self._manifest).hexdigest()]
 
-    def params_of(self, artifact: Artifact, target: Target, plan: Plan) -> np.ndarray | None:
-        """Return the packed weights, which are read now.
+    def params_of(
+        self, artifact: Artifact, target: Target, plan: Plan
+    ) -> tuple[np.ndarray, PackedWeights] | None:
+        """Return the packed weights: those of the cache folder if the file is as it was.
 
-        Return ``None`` if they are damaged, which :attr:`saved` then says, or if indices were
-        checked with other ones.
+        Otherwise the file is read. Return ``None`` if it is damaged, which :attr:`saved` then says,
+        or if indices were checked with other weights.
         """
-        if artifact.weights is None:
+        weights, storage = artifact.weights, artifact.data.storage
+        if weights is None:
             return None
-        storage = artifact.data.storage
+        key = self._packed_key(target, plan)
         try:
-            params = read_params(Path(self._folder) / WEIGHTS, storage)
+            state = state_of(self._path)
+            if weights.digest and state == (weights.stamp, weights.values):
+                params = load_weights(key, weights, storage.param_bytes)
+                if params is not None:
+                    self._take(params, storage, state)
+                    return params, weights
+                # another process removed them, or packed them in another way
+                weights = replace(weights, digest="")
+            params = read_params(self._path, storage)
         except UNREADABLE:
             return None
-        arrays = {place.name: weight_in(params, place) for place in storage.params}
-        for name, values in artifact.weights.indexing.items():
+        self._take(params, storage, state)
+        arrays = self._arrays or {}
+        for name, values in weights.indexing.items():
             if name not in arrays or digest([arrays[name]]) != values:
                 return None
-        self._arrays = arrays
-        return params
+        return params, self._stored(key, params, weights)
+
+    def _take(self, params: np.ndarray, storage: Storage, state: State) -> None:
+        self._arrays = {place.name: weight_in(params, place) for place in storage.params}
+        self._state = state
+
+    def _stored(self, key: str, params: np.ndarray, weights: PackedWeights) -> PackedWeights:
+        """Return what tells packed weights of the file in its state, which are stored if need be.
+
+        Of a copy of the folder, whose file has another stamp, they are there already.
+        """
+        if self._state is None:
+            return weights
+        stamp, values = self._state
+        if not (weights.digest and weights.values == values and is_packed(key, values)):
+            stored = store_weights(key, values, params)
+            if stored is None:
+                return replace(weights, values="", digest="", stamp="")
+            weights = replace(weights, values=values, digest=stored.digest)
+        return replace(weights, stamp=stamp)
 
     def stored_params(
         self,
@@ -278,13 +333,12 @@ class OfFolder(Source):
         target: Target,
         plan: Plan,
     ) -> PackedWeights | None:
-        """Return what tells the weights of the folder, if the module has them by their names."""
+        """Store packed weights, if the module has those of the folder by their names."""
         if weights != self.saved.names:
             return None
         arrays = {name: self.model.params[weight] for weight, name in weights.items()}
-        return PackedWeights(
-            indexing={name: digest([arrays[name]]) for name in self.saved.indexing}
-        )
+        checked = {name: digest([arrays[name]]) for name in self.saved.indexing}
+        return self._stored(self._packed_key(target, plan), params, PackedWeights(indexing=checked))
 
 
 __all__ = ["Hashes", "OfFolder", "OfModel", "Source", "times_key"]

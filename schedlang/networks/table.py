@@ -6,9 +6,9 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from schedlang.ir.printer import bytes_text
 from schedlang.markup.elements import table
 from schedlang.markup.fragment import fragment
+from schedlang.markup.sizes import bytes_text
 from schedlang.markup.text import escape, printable
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from textwrap import indent
 
 from schedlang.codegen.network_file import printable
-from schedlang.ir.arguments import rules_for
+from schedlang.ir.array_rules import rules_for
 from schedlang.machine.identifiers import Names
 from schedlang.networks.data import ModuleData
 from schedlang.runtime.parameters import Parameter, Signature

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from schedlang.errors import ComputeTypeError, PlotError, explain, text_of
-from schedlang.ir.printer import bytes_text
+from schedlang.markup.sizes import bytes_text
 from schedlang.plot.palette import EMPTY, ORANGE, SKY
 from schedlang.plot.picture import Picture
 from schedlang.plot.stages_picture import StageBox, draw_graph, layered_boxes

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.ir.printer import bytes_text
+from schedlang.markup.sizes import bytes_text
 from schedlang.plot.palette import BLACK, EMPTY, GREEN, ORANGE, RED, SKY, SOFT
 from schedlang.plot.picture import Picture
 from schedlang.plot.sheet import WIDTH, as_rows, frame, sheet

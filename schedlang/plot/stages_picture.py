@@ -10,8 +10,8 @@ from typing import Any
 from schedlang.analysis.graph import graph
 from schedlang.analysis.subject import subject_of
 from schedlang.errors import PlotError, explain
-from schedlang.ir.printer import bytes_text
 from schedlang.lowering.lower import lower_state
+from schedlang.markup.sizes import bytes_text
 from schedlang.plot.palette import BLACK, EMPTY, ORANGE, SKY, SOFT
 from schedlang.plot.picture import Picture
 from schedlang.plot.sheet import WIDTH, sheet

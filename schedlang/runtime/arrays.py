@@ -1,4 +1,7 @@
-"""Output arrays of the library that the caller's arrays come from."""
+"""Output arrays of the library that the caller's arrays come from.
+
+A process whose calls take the fast path imports no tensors.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.compute.torch_tensors import is_tensor
 from schedlang.expr.dtypes import array_dtype
 
 
 def empty_like_library(first: Any, shape: tuple[int, ...], dtype: str) -> Any:
     """Return an uninitialised array in the library of ``first``: PyTorch's or NumPy's."""
+    from schedlang.compute.torch_tensors import is_tensor
+
     if is_tensor(first):
         import torch
 
@@ -22,6 +26,8 @@ def empty_like_library(first: Any, shape: tuple[int, ...], dtype: str) -> Any:
 
 def like_library(first: Any, value: np.ndarray) -> Any:
     """Return the memory of ``value`` as an array of the library of ``first``."""
+    from schedlang.compute.torch_tensors import is_tensor
+
     if not is_tensor(first):
         return value
     import torch

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
 
 from schedlang.codegen.listing import Launch
 from schedlang.expr.dtypes import register_dtype, storage_dtype
-from schedlang.machine.nest import MachineNest
 from schedlang.runtime.parameters import Signature
 from schedlang.target import Target
+
+if TYPE_CHECKING:
+    from schedlang.machine.nest import MachineNest
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ import numpy as np
 
 from schedlang.errors import CallError, CallTypeError
 from schedlang.expr.dtypes import storage_dtype
-from schedlang.runtime.advice import advice
 from schedlang.runtime.parameters import Binder, Signature, scalar
 
 
@@ -46,6 +45,9 @@ def checked_arguments(
     try:
         return _checked(binder, args, named, view, fresh, elements, check_sizes)
     except (CallError, CallTypeError) as error:
+        # a process whose calls are right imports no advice
+        from schedlang.runtime.advice import advice
+
         hint = advice(binder, args, named, view)
         if not hint:
             raise

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schedlang.ir.arguments import rules_for
+from schedlang.ir.array_rules import rules_for
 from schedlang.runtime.launch import Memory
 from schedlang.runtime.parameters import Signature
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 from functools import lru_cache
@@ -68,19 +69,19 @@ def versions() -> tuple[tuple[str, str], ...]:
 
 
 @lru_cache(maxsize=1)
-def sources() -> tuple[tuple[str, int, int], ...]:
-    """Return the path, the size and the time of each file of this package's source.
+def sources() -> str:
+    """Return a hash of the path, the size and the time of each file of this package's source.
 
     Files in the cache folder that are made for one version would hide a change of the source.
     """
     root = Path(schedlang.__file__).parent
-    entries_of_files, folders = [], [str(root)]
+    files, folders = [], [str(root)]
     while folders and root.is_dir():
         with os.scandir(folders.pop()) as entries:
             for entry in entries:
                 if entry.name.endswith(".py"):
                     status = entry.stat()
-                    entries_of_files.append((entry.path, status.st_size, status.st_mtime_ns))
+                    files.append(f"{entry.path} {status.st_size} {status.st_mtime_ns}")
                 elif entry.is_dir() and entry.name != "__pycache__":
                     folders.append(entry.path)
-    return tuple(sorted(entries_of_files))
+    return hashlib.sha256("\n".join(sorted(files)).encode()).hexdigest()

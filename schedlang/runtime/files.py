@@ -13,11 +13,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from schedlang import intrinsics
+import schedlang
 from schedlang.codegen.listing import Launch
 from schedlang.errors import BuildError
-from schedlang.expr import functions, operators
-from schedlang.machine.identifiers import KEPT_BY_NUMBA, short_name
+from schedlang.machine.file_names import KEPT_BY_NUMBA, short_name
 from schedlang.runtime.cache_files import (
     BYTECODE,
     cache_folder,
@@ -37,9 +36,11 @@ QUICK = frozenset((0, minor) for minor in range(62, 69))
 @lru_cache(maxsize=1)
 def intrinsics_key() -> str:
     """Return a hash of the intrinsics' source; a change of an intrinsic makes new kernel files."""
+    root = Path(schedlang.__file__).parent
+    # the elementary functions and the operators, of which a kernel file has the text alone
+    expressions = (root / "expr" / name for name in ("functions.py", "operators.py"))
     digest = hashlib.sha256()
-    paths = sorted(Path(intrinsics.__file__).parent.rglob("*.py"))
-    for path in (*paths, Path(functions.__file__), Path(operators.__file__)):
+    for path in (*sorted((root / "intrinsics").rglob("*.py")), *expressions):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
 

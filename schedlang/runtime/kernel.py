@@ -16,6 +16,7 @@ from schedlang.ir.size_conditions import SizeCondition
 from schedlang.machine.nest import MachineNest
 from schedlang.markup.bundle import mime_bundle
 from schedlang.runtime import perf_map
+from schedlang.runtime.access_checks import check_accesses, refused_sizes, sized_storage
 from schedlang.runtime.arrays import empty_like_library
 from schedlang.runtime.built import Built
 from schedlang.runtime.bundle import bundle
@@ -28,7 +29,7 @@ from schedlang.runtime.levels import Levels
 from schedlang.runtime.missing_attributes import no_attribute
 from schedlang.runtime.on_host import OnHost
 from schedlang.runtime.parameters import Binder, Signature
-from schedlang.runtime.size_checks import check_accesses, refuse, refused_sizes, sized_storage
+from schedlang.runtime.size_checks import refuse
 from schedlang.runtime.te_module import TeModule
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target

@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlang.errors import BuildError, CompilerWarning, warn_user
-from schedlang.machine.nest import MachineNest
 from schedlang.runtime import files, thread_safety
-from schedlang.runtime.built import Built
-from schedlang.runtime.numba_code import Code
 from schedlang.runtime.numba_threads import import_numba
 from schedlang.runtime.parameters import Signature
-from schedlang.runtime.perf_map import Code as MachineCode
 from schedlang.runtime.runners import ByNumba, Emitted
 
 if TYPE_CHECKING:
+    from schedlang.machine.nest import MachineNest
+    from schedlang.runtime.built import Built
     from schedlang.runtime.llvm.library import Subject
     from schedlang.runtime.llvm.place import Compiled
+    from schedlang.runtime.numba_code import Code
+    from schedlang.runtime.perf_map import Code as MachineCode
 
 
 class ByLlvm(ByNumba):

@@ -23,8 +23,7 @@ from typing import Any
 
 from numba import jit, njit, types
 
-from schedlang.codegen.listing import Launch
-from schedlang.codegen.numba_launch import PARALLEL_FOR
+from schedlang.codegen.listing import PARALLEL_FOR, Launch
 from schedlang.runtime.numba_cache import KernelCache
 from schedlang.runtime.numba_internals import (
     CompilerBase,

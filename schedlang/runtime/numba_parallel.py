@@ -19,8 +19,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from schedlang.codegen.listing import Launch
-from schedlang.codegen.numba_launch import AS_TEAM, PARALLEL_FOR, TEAM_FOR
+from schedlang.codegen.listing import AS_TEAM, PARALLEL_FOR, TEAM_FOR, Launch
 from schedlang.runtime.numba_internals import cgutils, launch_threads, link
 from schedlang.runtime.numba_team import (
     call_iteration,

@@ -1,4 +1,8 @@
-"""The parameters of a kernel as data, and the checks of a call's arguments."""
+"""The parameters of a kernel as data, and the checks of a call's arguments.
+
+What only some calls need is imported when it is asked for: a process that loads a network imports
+no tensors.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +13,12 @@ from typing import Any, Optional, Union
 
 import numpy as np
 
-from schedlang.compute.conversions import as_dtype
-from schedlang.compute.facts import Facts, check_facts, facts_of
 from schedlang.errors import CallError, CallTypeError
 from schedlang.expr import dtypes
 from schedlang.expr.bfloat import as_float32, round_to_bfloat16
 from schedlang.expr.dtypes import array_dtype, storage_dtype
-from schedlang.expr.nodes import Expr, Var
-from schedlang.index.simplify import to_lin
-from schedlang.index.solving import determined_size, solve
-from schedlang.index.terms import Sum, terms_of, value_of
-from schedlang.ir.arguments import Needed, broken_rule, flags_needed, pairs_apart
-from schedlang.ir.nest import Nest
-from schedlang.ir.specialize import size_equations
+from schedlang.index.sums import Sum, solve, value_of
+from schedlang.ir.array_rules import Needed, broken_rule, flags_needed, pairs_apart
 
 Extent = Union[int, str]
 
@@ -114,47 +111,6 @@ class Signature:
         """The names of all sizes of a call: those passed as arguments, then those from shapes."""
         passed = [p.name for p in self.parameters if p.is_size]
         return tuple(dict.fromkeys((*passed, *self.sizes)))
-
-
-def signature_of(nest: Nest, in_place: frozenset[tuple[int, int]]) -> Signature:
-    """Return the signature of the kernel of a nest."""
-    parameters: list[Parameter] = []
-    extents: dict[str, Sum] = {}
-    single: dict[str, str] = {}
-    for arg in nest.args:
-        if isinstance(arg, Var):
-            parameters.append(Parameter(arg.name, arg.dtype, (), is_scalar=True))
-            continue
-        shape: list[Extent] = []
-        for extent in arg.shape:
-            shape.append(extent if isinstance(extent, int) else str(extent))
-            if isinstance(extent, Expr) and not isinstance(extent, Var):
-                extents[str(extent)] = terms_of(lin := to_lin(extent))
-                size = determined_size(lin, ())
-                single.update({} if size is None else {str(extent): size.name})
-        facts = None if arg.tensor is None or arg in nest.outputs else facts_of(arg.tensor)
-        within = None if facts is None or facts.within is None else facts.within
-        for end in within or ():
-            if isinstance(end, Expr) and not isinstance(end, Var):
-                extents.setdefault(str(end), terms_of(to_lin(end)))
-        named = None if within is None else (_named(within[0]), _named(within[1]))
-        parameters.append(
-            Parameter(
-                arg.name,
-                arg.dtype,
-                tuple(shape),
-                arg in nest.outputs,
-                monotonic=facts is not None and facts.monotonic,
-                within=named,
-            )
-        )
-    sizes = tuple(v.name for v in nest.sizes)
-    solved = tuple((e.size.name, e.arg, e.dim) for e in size_equations(nest))
-    return Signature(nest.name, tuple(parameters), sizes, in_place, extents, solved, single)
-
-
-def _named(end: int | Expr) -> Extent:
-    return end if isinstance(end, int) else str(end)
 
 
 class Binder:
@@ -254,6 +210,8 @@ class Binder:
         p, where = self.signature.parameters[position], self.places[position]
         needed = self.needed[position]
         if value.dtype != needed.dtype:
+            from schedlang.compute.conversions import as_dtype
+
             fix = (
                 f"pass an array of {p.dtype} to write into"
                 if p.is_output
@@ -390,6 +348,8 @@ class Binder:
 
     def check_facts(self, values: Sequence[Any], sizes: Mapping[str, int]) -> None:
         """Check what ``sl.assume`` declared of the elements of arrays."""
+        from schedlang.compute.facts import Facts, check_facts
+
         for p, value in zip(self.signature.parameters, values):
             if p.has_facts:
                 facts = Facts(p.monotonic, p.within)  # type: ignore[arg-type]

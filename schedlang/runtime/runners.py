@@ -13,18 +13,17 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from schedlang.codegen.listing import Launch, Listing
-from schedlang.machine.nest import MachineNest
 from schedlang.runtime import files, thread_safety
-from schedlang.runtime.built import Built, numba_types
 from schedlang.runtime.numba_threads import import_numba
 from schedlang.runtime.parameters import Signature
-from schedlang.runtime.perf_map import Code as MachineCode
-from schedlang.runtime.perf_map import codes_of
 from schedlang.runtime.starts import interpret, one_at_a_time
 
 if TYPE_CHECKING:
+    from schedlang.machine.nest import MachineNest
+    from schedlang.runtime.built import Built
     from schedlang.runtime.llvm.library import Subject
     from schedlang.runtime.numba_code import Code
+    from schedlang.runtime.perf_map import Code as MachineCode
 
 
 class Emitted(Protocol):
@@ -158,10 +157,14 @@ class ByNumba(Runner):
             return
         from numba import types
 
+        from schedlang.runtime.built import numba_types
+
         arrays = [types.Array(getattr(types, dtype), 1, "C") for dtype in behind]
         function.compile((*numba_types(signature), *arrays))
 
     def codes(self, function: Any) -> Iterable[MachineCode]:
+        from schedlang.runtime.perf_map import codes_of
+
         return codes_of(function)
 
     def threads(self, file: Emitted, path: Path) -> Callable[[], int]:
@@ -188,6 +191,7 @@ class ByNumba(Runner):
         return render_functions(source_of(nest, name), head, fastmath, self.compiled)
 
     def code_of(self, built: Built, path: Path) -> Code:
+        from schedlang.runtime.built import numba_types
         from schedlang.runtime.numba_code import code_of
 
         names = [function.name for function in built.machine.functions]

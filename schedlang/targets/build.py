@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schedlang.codegen.refused_sizes import Refusals
-from schedlang.compute.tensor import Tensor, check_name
+from schedlang.compute.tensor import Tensor
 from schedlang.errors import (
     BuildError,
     ComputeTypeError,
     UnprovenWarning,
 )
+from schedlang.expr.names import check_name
 from schedlang.expr.nodes import Var
 from schedlang.ir.aliasing import in_place_pairs
 from schedlang.ir.nest import Nest
@@ -21,10 +22,10 @@ from schedlang.ir.verify import report
 from schedlang.lowering.lower import lower_state
 from schedlang.machine.identifiers import public_name
 from schedlang.markup.progress import Setting, check_setting, tell, working
+from schedlang.runtime.access_checks import refused_sizes, sized_storage
 from schedlang.runtime.background import check_moment, compile_at
 from schedlang.runtime.kernel import Kernel
-from schedlang.runtime.parameters import signature_of
-from schedlang.runtime.size_checks import refused_sizes, sized_storage
+from schedlang.runtime.signature import signature_of
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target, or_emulator
 from schedlang.target_options import check_host

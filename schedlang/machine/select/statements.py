@@ -32,7 +32,8 @@ from schedlang.ir.nodes import (
 from schedlang.ir.numbers import number_of
 from schedlang.ir.trimmed import trim_loop
 from schedlang.machine import nodes as machine
-from schedlang.machine.identifiers import Names, short_name
+from schedlang.machine.file_names import short_name
+from schedlang.machine.identifiers import Names
 from schedlang.machine.loops.functions import becomes_function
 from schedlang.machine.loops.plain_loops import ROLLED
 from schedlang.machine.loops.serpentine import turns_with

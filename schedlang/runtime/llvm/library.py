@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from schedlang.runtime.llvm.objects import receive, send
 from schedlang.runtime.numba_internals import JITCodeLibrary, add_object
-from schedlang.runtime.perf_map import Code, functions_in
 
 if TYPE_CHECKING:
     from schedlang.machine.nest import MachineNest
+    from schedlang.runtime.perf_map import Code
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,9 @@ class Library(JITCodeLibrary):
 
     def code_of(self, content: bytes) -> Code:
         """Return an object file that was loaded, with a function that it exports."""
+        # a process that loads a kernel reads no symbols
+        from schedlang.runtime.perf_map import Code, functions_in
+
         entry = next(s.name for s in functions_in(content) if s.exported)
         self._know([entry])
         return Code(self, entry, content)

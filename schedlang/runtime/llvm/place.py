@@ -22,9 +22,9 @@ from schedlang.runtime.numba_internals import (
     config,
     cpu_context,
     global_compiler_lock,
+    launch_threads,
     python_function,
 )
-from schedlang.runtime.numba_parallel import start_threads
 from schedlang.version import __version__
 
 
@@ -84,7 +84,7 @@ class Place:
         name_objects()
         if self.subject.threads:
             # this also lets LLVM find the functions that launch loops
-            start_threads()
+            launch_threads()
         library = Library(cpu_context().codegen(), self.subject.name)
         library.load(unpacked(code), [self.symbol, self.called])
         address = library.get_pointer_to_function(self.called)

@@ -9,9 +9,10 @@ from schedlang.arrays.shapes import extent, is_one
 from schedlang.compute.facts import assume
 from schedlang.compute.reduce import Reduction, reduce_axis
 from schedlang.compute.reduce import sum as total
-from schedlang.compute.tensor import Extent, Shape, Tensor, check_name, check_shape, var
+from schedlang.compute.tensor import Extent, Shape, Tensor, check_shape, var
 from schedlang.compute.tensor import placeholder as dense_placeholder
 from schedlang.errors import ComputeError, ComputeTypeError
+from schedlang.expr.names import check_name
 from schedlang.expr.nodes import Axis
 from schedlang.language.construct import as_expr, cast
 from schedlang.tvm.tir import te_dtype
