@@ -45,7 +45,8 @@ def multiply_adds(dtype: str, lanes: int) -> Nests:
     # sums that begin alike would be one for LLVM
     starts = [Let(c, Op("+", lane, _splat(k / 8, vector), vector)) for k, c in enumerate(sums)]
     adds = tuple(Let(c, Fn("fma", (c, a, b), vector)) for c in sums)
-    total = reduce(lambda x, y: Op("+", x, y, vector), sums)
+    values: list[Value] = [*sums]
+    total = reduce(lambda x, y: Op("+", x, y, vector), values)
     stored = Store("vstore", out, _product(TASK, Num(lanes)), total)
     loop = Function("chains", (out, TASK, steps), (*starts, For(Reg("step"), steps, adds), stored))
     launch = For(TASK, WORKERS, (Run("chains", (out, TASK, steps)),), parallel=True)
