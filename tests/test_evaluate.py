@@ -17,6 +17,7 @@ from schedlang.runtime import ceilings as module
 from schedlang.runtime import evaluate as evaluated
 from schedlang.runtime.ceilings import Ceilings, ceilings
 from schedlang.runtime.evaluate import Evaluation, duration
+from schedlang.runtime.probe_nests import CHAINS
 from schedlang.runtime.timing import median_and_spread, samples
 
 
@@ -227,6 +228,31 @@ def test_text() -> None:
     line = "2.1 ms ± 1.0% (fastest 2 ms), 100 GFLOP/s, 12 GB/s, 0.50 of what arithmetic allows"
     assert text == line
     assert duration(1e-6) == "1 µs"
+
+
+@pytest.mark.parametrize(("dtype", "lanes"), [("float32", 16), ("float32", 4), ("float64", 8)])
+def test_the_chains_that_measure_multiply_adds(dtype: str, lanes: int) -> None:
+    one, team = module._fma_kernels(dtype, lanes)
+    sums = np.arange(lanes) + np.arange(CHAINS)[:, None] / 8
+    for _ in range(10):
+        sums = sums * 0.999 + 0.001
+    out, alone = np.zeros((2, 3, lanes), dtype)
+    team(out, 3, 10)
+    one(alone, 1, 10)
+    wanted = np.zeros((3, lanes))
+    wanted[1] = sums.sum(0)
+    np.testing.assert_allclose(alone, wanted, rtol=1e-5)
+    np.testing.assert_allclose(out, np.tile(sums.sum(0), (3, 1)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("stores", range(2))
+def test_the_copies_that_are_measured(stores: int) -> None:
+    one, team = module._copy_kernels(16)[stores]
+    source, target = np.arange(96, dtype="float32"), np.zeros(96, "float32")
+    one(source, target, 32, 64)
+    np.testing.assert_array_equal(target, np.where((source >= 32) & (source < 64), source, 0))
+    team(source, target, 3, 32)
+    np.testing.assert_array_equal(target, source)
 
 
 def test_ceilings_are_measured_once_and_used() -> None:

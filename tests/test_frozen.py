@@ -17,6 +17,9 @@ NO_VALUES = {
 # it keeps what a value has inside: a cached_property, or none, makes lowering 3% to 5% slower
 CACHED = {"machine/walks.py"}
 
+# what writes around a frozen class goes by one of these names
+NAMES = "__setattr__", "__delattr__", "__setstate__", "__dict__", "vars"
+
 
 def _is_dict(node: ast.expr) -> bool:
     """Return whether an expression is ``x.__dict__`` or ``vars(x)``."""
@@ -27,7 +30,10 @@ def _is_dict(node: ast.expr) -> bool:
 
 def writes(text: str) -> list[int]:
     """Return the lines of a source that write around a frozen class."""
-    lines = []
+    lines: list[int] = []
+    if not any(name in text for name in NAMES):
+        # most files need not be parsed
+        return lines
     for node in ast.walk(ast.parse(text)):
         name = node.attr if isinstance(node, ast.Attribute) else ""
         inner = node.value if isinstance(node, (ast.Attribute, ast.Subscript)) else None

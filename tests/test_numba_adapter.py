@@ -67,7 +67,9 @@ def reaches_inside(node: ast.AST) -> bool:
 def test_only_the_adapter_reaches_into_numba() -> None:
     found = set()
     for path in sorted(ROOT.rglob("*.py")):
-        if any(map(reaches_inside, ast.walk(ast.parse(path.read_text("utf-8"))))):
+        text = path.read_text("utf-8")
+        # most files do not name numba
+        if "numba" in text and any(map(reaches_inside, ast.walk(ast.parse(text)))):
             found.add(path.relative_to(ROOT).as_posix())
     assert {name for name in found if not name.startswith(OWN)} == set()
     assert "runtime/numba_internals.py" in found

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Collection, Iterator, Mapping
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from importlib import import_module
 from pathlib import Path
@@ -238,6 +239,14 @@ def paths_of_modules() -> dict[str, Path]:
     return {name.removesuffix(".__init__"): path for name, path in paths.items()}
 
 
+@cache
+def imports_of(path: Path, for_types: bool) -> tuple[ast.AST, ...]:
+    """Return the nodes of a file that import a module, by name too."""
+    nodes = statements(ast.parse(path.read_text()), for_types)
+    kinds = ast.Import, ast.ImportFrom
+    return tuple(n for n in nodes if isinstance(n, kinds) or imported_by_name(n) is not None)
+
+
 def own(module: str, known: Collection[str]) -> str:
     """Return the module of the package that ``module`` names: the face for its alias."""
     face = module.replace("schedlang.", "schedlang.tvm.", 1)
@@ -254,7 +263,7 @@ def imported_modules(
     found: dict[str, set[str]] = {}
     for name, path in paths.items():
         found[name] = set()
-        for node in statements(ast.parse(path.read_text()), for_types):
+        for node in imports_of(path, for_types):
             by_name = imported_by_name(node)
             if isinstance(node, ast.Import):
                 asked = [alias.name for alias in node.names]
@@ -274,7 +283,7 @@ def imported_modules(
 def test_modules_imported_by_computed_names_are_listed() -> None:
     computed = set()
     for module, path in paths_of_modules().items():
-        for node in statements(ast.parse(path.read_text()), for_types=False):
+        for node in imports_of(path, for_types=False):
             asked = imported_by_name(node)
             if asked is None or isinstance(asked, ast.Constant):
                 continue

@@ -7,7 +7,7 @@ that both share.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from schedlang.errors import BuildError, explain
@@ -50,6 +50,7 @@ class _Placer:
         self.threads = {i.axis: int(i.extent) for i in launch.block}
         self.shared = {b for b in written_buffers(launch.body) if b.scope != "local"}
         self.made: dict[tuple[int, ...], Piece] = {}
+        self.collisions: dict[Hashable, bool] = {}
 
     def block(
         self,
@@ -165,14 +166,25 @@ class _Placer:
                 # an atomic update is one access
                 if a.buffer in self.shared and (a.stores or not (a.updates and atomic)):
                     alone = a.stores and atomic
-                    own.append(Access(a.buffer, a.indices, a.stores, stage, loops, tests, alone))
+                    own.append(
+                        Access(
+                            a.buffer, a.indices, a.stores, stage, loops, tests, self.launch, alone
+                        )
+                    )
         return tuple(own)
 
     def conflict(self, first: Sequence[Access], second: Sequence[Access], between: Between) -> bool:
         """Return whether different threads may reach one element, by an access of each list."""
         return any(
-            collide(a, b, between)
+            self.collide(a, b, between)
             for a in first
             for b in second
             if a.buffer is b.buffer and (a.writes or b.writes) and not (a.atomic and b.atomic)
         )
+
+    def collide(self, a: Access, b: Access, between: Between) -> bool:
+        """Return whether two accesses collide, from a cache, as a loop visits its body twice."""
+        key = (a, b, between.same, between.moving, between.apart)
+        if key not in self.collisions:
+            self.collisions[key] = collide(a, b, between)
+        return self.collisions[key]

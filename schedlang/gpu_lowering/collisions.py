@@ -5,8 +5,9 @@ Two accesses that cannot be proven disjoint count as a collision.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.gpu_lowering.program import Launch
@@ -20,7 +21,7 @@ from schedlang.ir.offsets import flat
 
 @dataclass(frozen=True, eq=False)
 class Access:
-    """A read or write of shared storage, with the loops and conditions around it."""
+    """A read or write of shared storage in a launch, with the loops and conditions around it."""
 
     buffer: Buffer
     indices: tuple[Expr, ...]
@@ -28,7 +29,33 @@ class Access:
     stage: str
     loops: tuple[For, ...]
     tests: tuple[Expr, ...]
+    launch: Launch
     atomic: bool = False
+
+    @cached_property
+    def at_indices(self) -> accesses.Access:
+        """The access at its indices; equal indices mean one element, as in the other form."""
+        return self._at([to_lin(i) for i in self.indices])
+
+    @cached_property
+    def at_offset(self) -> accesses.Access:
+        """The access at one flat index: its row and its column may come from one fused axis."""
+        return self._at([merge_div_mod(flat(self.buffer, self.indices))])
+
+    @cached_property
+    def is_divided(self) -> bool:
+        """Whether an index has a quotient or a remainder."""
+        atoms = (atom for lin in self.at_indices.indices for atom in lin.atoms())
+        return any(isinstance(atom, (Div, Mod)) for atom in atoms)
+
+    def _at(self, indices: Sequence[Lin]) -> accesses.Access:
+        """Return the access at ``indices``, with the threads as loops around it."""
+        block = [(i.axis, to_lin(i.extent)) for i in self.launch.block]
+        loops = tuple((x.axis, to_lin(x.extent)) for x in self.loops)
+        launched = {i.axis: to_lin(i.extent) for i in self.launch.indices}
+        extents: dict[Axis, Lin] = launched | dict(loops)
+        ranges = Ranges({axis: (ZERO, extent - 1) for axis, extent in extents.items()})
+        return accesses.Access(tuple(indices), (*block, *loops), self.tests, ranges)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,42 +67,20 @@ class Between:
     """
 
     launch: Launch
-    same: Sequence[For]
-    moving: Sequence[For] = ()
+    same: tuple[For, ...]
+    moving: tuple[For, ...] = ()
     apart: For | None = None
 
 
 def collide(a: Access, b: Access, between: Between) -> bool:
     """Return whether different threads may reach one element, one by ``a`` and one by ``b``."""
-    launch = between.launch
     shared = collisions.Between(
-        {i.axis: int(i.extent) for i in launch.block},
+        {i.axis: int(i.extent) for i in between.launch.block},
         [x.axis for x in between.same],
         [x.axis for x in between.moving],
         None if between.apart is None else between.apart.axis,
     )
-    return not any(
-        collisions.never_meet(_at(a, left, launch), _at(b, right, launch), shared)
-        for left, right in _forms(a, b)
-    )
-
-
-Indices = Sequence[Lin]
-
-
-def _forms(a: Access, b: Access) -> Iterable[tuple[Indices, Indices]]:
-    """Yield the indices of both accesses in each form; equal indices mean one element."""
-    left, right = ([to_lin(i) for i in access.indices] for access in (a, b))
-    yield left, right
-    if any(isinstance(atom, (Div, Mod)) for lin in (*left, *right) for atom in lin.atoms()):
-        # the row and the column of an element may come from one fused axis
-        yield tuple([merge_div_mod(flat(x.buffer, x.indices))] for x in (a, b))  # type: ignore[misc]
-
-
-def _at(access: Access, indices: Indices, launch: Launch) -> accesses.Access:
-    """Return ``access`` at ``indices``, with the threads as loops around it."""
-    block = [(i.axis, to_lin(i.extent)) for i in launch.block]
-    loops = tuple((x.axis, to_lin(x.extent)) for x in access.loops)
-    extents: dict[Axis, Lin] = {i.axis: to_lin(i.extent) for i in launch.indices} | dict(loops)
-    ranges = Ranges({axis: (ZERO, extent - 1) for axis, extent in extents.items()})
-    return accesses.Access(tuple(indices), (*block, *loops), access.tests, ranges)
+    if collisions.never_meet(a.at_indices, b.at_indices, shared):
+        return False
+    divided = a.is_divided or b.is_divided
+    return not (divided and collisions.never_meet(a.at_offset, b.at_offset, shared))

@@ -9,6 +9,7 @@ import numpy as np
 from schedlang.counting.caches import cache_model
 from schedlang.counting.trace import Trace
 from schedlang.host import LINE, Cache
+from schedlang.runtime.counted import probe_module
 
 
 def serving_levels(trace: Trace, caches: Sequence[Cache]) -> np.ndarray:
@@ -17,15 +18,14 @@ def serving_levels(trace: Trace, caches: Sequence[Cache]) -> np.ndarray:
     The caches are as in :meth:`~schedlang.runtime.kernel.Kernel.counters`, empty at first. An
     access of two lines is served by the farther one.
     """
-    from schedlang.counting.probes.caches import access_line
-
+    report = probe_module("caches").report
     model = cache_model(caches, sites=1)
     # the misses of each level are the last entries, one for each
     misses = model[len(model) - len(caches) :]
     levels = np.zeros(len(trace), np.int8)
     for at, (line, kind) in _lines(trace):
         before = int(misses.sum())
-        access_line(model, line, kind, 0)
+        report(model, line * LINE, LINE, kind, 0)
         levels[at] = max(levels[at], int(misses.sum()) - before)
     levels[trace.kind == 3] = len(caches)
     return levels

@@ -22,10 +22,10 @@ at each level, from the nest to machine code, are in ``levels.py``.
   shows, ``device_call.py`` and ``device_fast_call.py`` do what the CPU's files do for a call, and
   ``simulator.py`` runs the emitted source.
 * **Times and counts.** ``evaluate.py`` and ``timing.py`` time a kernel beside the ceilings of the
-  machine (``ceilings.py``). ``cpu_profile.py`` stamps loops of the machine nest
-  (``machine/passes/stamps.py``), and ``gpu_profile.py`` uses events of the GPU; both give a
-  ``Profile`` (``profile.py``), which ``markup/flame.py`` draws. ``counted.py`` runs the nests of
-  ``counting/`` for a call (``counted_call.py``).
+  machine (``ceilings.py``), which the nests of ``probe_nests.py`` measure. ``cpu_profile.py``
+  stamps loops of the machine nest (``machine/passes/stamps.py``), and ``gpu_profile.py`` uses
+  events of the GPU; both give a ``Profile`` (``profile.py``), which ``markup/flame.py`` draws.
+  ``counted.py`` runs the nests of ``counting/`` for a call (``counted_call.py``).
 * **Files.** ``files.py`` and ``cache_files.py`` write and check the cache folder,
   ``environment.py`` says what its files hold for, and ``bundle.py`` makes self-contained files.
 """

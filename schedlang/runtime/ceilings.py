@@ -7,11 +7,12 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
 
 import numpy as np
 
-from schedlang.runtime import thread_safety
+from schedlang.runtime import probe_nests, thread_safety
+from schedlang.runtime.runner_of import runner_of
+from schedlang.runtime.runners import Purpose
 from schedlang.runtime.timing import samples
 from schedlang.target import Target
 
@@ -20,6 +21,7 @@ STEPS = 200_000
 SAMPLE_SECONDS = 0.4
 MAX_MEASUREMENTS = 4
 ROUNDS = 3
+CEILING = Purpose("ceiling", "for a ceiling of the machine")
 
 
 @dataclass(frozen=True)
@@ -129,14 +131,15 @@ def copies() -> tuple[Probe, Probe]:
     count.
     """
     count = COPIED_BYTES // 4
+    lanes, workers = Target("cpu").vector_width("float32"), _workers()
     source, target = np.ones(count, "float32"), np.ones(count, "float32")
     plain, streaming = (
         Probe(
             partial(one, source, target, 0, count),
-            partial(team, source, target, _workers()),
+            partial(team, source, target, workers, count // (workers * lanes) * lanes),
             2.0 * COPIED_BYTES,
         )
-        for one, team in _copy_kernels(Target("cpu").vector_width("float32"))
+        for one, team in _copy_kernels(lanes)
     )
     return plain, streaming
 
@@ -171,61 +174,19 @@ def _workers() -> int:
 @lru_cache(maxsize=2)
 def _fma_kernels(dtype: str, lanes: int) -> tuple[Callable[..., None], Callable[..., None]]:
     """Return the loop of multiply-adds on one thread, and on all threads."""
-    from numba import njit, prange
-
-    from schedlang.intrinsics import cpu
-
-    si: Any = cpu
-    broadcast, fma, iota, vstore = si.broadcast, si.fma, si.iota, si.vstore
-    number = getattr(si, dtype)
-
-    @njit(error_model="numpy", nogil=True)
-    def chains(out: Any, task: int, steps: int) -> None:
-        a, b = broadcast(number(0.999), lanes), broadcast(number(0.001), lanes)
-        first = number(iota(lanes))
-        # twelve chains: more multiply-adds than any core has in flight, and they fit 16 registers
-        c0, c1, c2, c3 = first, first + a, first + b, first - a
-        c4, c5, c6, c7 = c0 + b, c1 + b, c2 + b, c3 + b
-        c8, c9, c10, c11 = c4 + a, c5 + a, c6 + a, c7 + a
-        for _ in range(steps):
-            c0, c1, c2 = fma(c0, a, b), fma(c1, a, b), fma(c2, a, b)
-            c3, c4, c5 = fma(c3, a, b), fma(c4, a, b), fma(c5, a, b)
-            c6, c7, c8 = fma(c6, a, b), fma(c7, a, b), fma(c8, a, b)
-            c9, c10, c11 = fma(c9, a, b), fma(c10, a, b), fma(c11, a, b)
-        total = c0 + c1 + c2 + c3 + c4 + c5 + c6 + c7 + c8 + c9 + c10 + c11
-        vstore(out, task * lanes, total)
-
-    @njit(parallel=True, nogil=True)
-    def run(out: Any, workers: int, steps: int) -> None:
-        for task in prange(workers):
-            chains(out, task, steps)
-
-    return chains, run
+    return _compiled(probe_nests.multiply_adds(dtype, lanes))
 
 
 @lru_cache(maxsize=1)
 def _copy_kernels(lanes: int) -> list[tuple[Callable[..., None], Callable[..., None]]]:
     """Return the copy with plain and with streaming stores, each on one thread and on all."""
-    from numba import njit, prange
+    stores = "vstore", "vstore_stream"
+    return [_compiled(probe_nests.copies("float32", lanes, store)) for store in stores]
 
-    from schedlang.intrinsics import cpu
 
-    si: Any = cpu
-    vload, fence = si.vload, si.stream_fence
-
-    def copier(write: Any) -> tuple[Callable[..., None], Callable[..., None]]:
-        @njit(error_model="numpy", nogil=True)
-        def part(source: Any, target: Any, start: int, stop: int) -> None:
-            for at in range(start, stop, lanes):
-                write(target, at, vload(source, at, lanes))
-            fence()
-
-        @njit(parallel=True, nogil=True)
-        def run(source: Any, target: Any, workers: int) -> None:
-            size = source.size // (workers * lanes) * lanes
-            for task in prange(workers):
-                part(source, target, task * size, task * size + size)
-
-        return part, run
-
-    return [copier(si.vstore), copier(si.vstore_stream)]
+def _compiled(nests: probe_nests.Nests) -> tuple[Callable[..., None], Callable[..., None]]:
+    runner = runner_of(Target("cpu").facts)
+    one, team = (
+        runner.function_of_nest(nest, nest.entry.name, False, purpose=CEILING)[0] for nest in nests
+    )
+    return one, team

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from schedlang.counting.caches import (
     share,
 )
 from schedlang.counting.instrument import Instrumented, instrument
+from schedlang.counting.probes.layout import REPORT
 from schedlang.counting.records import Counts
 from schedlang.counting.regions import Runs
 from schedlang.counting.result import KernelCounts, LoopCounts
@@ -150,10 +152,24 @@ def _run(
     made: Instrumented, probe: str, call: Call, tally: np.ndarray, model: np.ndarray | None
 ) -> None:
     """Run the instrumented kernel: it fills ``tally`` and ``model``."""
-    module = files.load(files.write(probe_source(probe), probe)).__name__ if probe else ""
+    module = probe_module(probe).__name__ if probe else ""
     path = files.write(counting_source(made, module), f"{call.name}_counted")
-    function = getattr(files.load(path), made.nest.entry.name)
+    entry = made.nest.entry.name
+    function = getattr(files.load_kernel(path, entry), entry)
     function(*call.flat, tally, *([] if model is None else [model]))
+
+
+def probe_module(probe: str) -> ModuleType:
+    """Return the module of a probe, whose ``report`` has machine code."""
+    module = files.load_kernel(files.write(probe_source(probe), probe), "report")
+    from schedlang.runtime.numba_internals import global_compiler_lock
+
+    with global_compiler_lock:
+        if not module.report.signatures:
+            module.report.compile(REPORT)
+            # numba would compile it again for each constant that a kernel gives it
+            module.report.disable_compile()
+    return module
 
 
 def _tally(made: Instrumented, call: Call) -> np.ndarray:

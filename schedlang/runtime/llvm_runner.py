@@ -10,7 +10,7 @@ from schedlang.errors import BuildError, CompilerWarning, warn_user
 from schedlang.runtime import files, thread_safety
 from schedlang.runtime.numba_threads import import_numba
 from schedlang.runtime.parameters import Signature
-from schedlang.runtime.runners import ByNumba, Emitted
+from schedlang.runtime.runners import STAMPED, ByNumba, Emitted, Purpose
 
 if TYPE_CHECKING:
     from schedlang.machine.nest import MachineNest
@@ -93,16 +93,17 @@ class ByLlvm(ByNumba):
             return super().code_of(built, path)
 
     def function_of_nest(
-        self, nest: MachineNest, name: str, fastmath: bool, called: Collection[str] = ()
-    ) -> tuple[Any, Path]:
+        self, nest: MachineNest, name: str, fastmath: bool, called: Collection[str] = (),
+        purpose: Purpose = STAMPED,
+    ) -> tuple[Any, Path]:  # fmt: skip
         from schedlang.runtime.llvm.library import Subject
 
-        listing = self.listing(nest, name, fastmath)
-        path = files.write(listing.text, f"{name}_times")
+        listing = self.listing(nest, name, fastmath, purpose)
+        path = files.write(listing.text, f"{name}_{purpose.suffix}")
         threads = any(function.parallel for function in nest.functions)
         compiled = _compiled(Subject(name, nest.entry.name, path, fastmath, threads, lambda: nest))
         if compiled is None:
-            return super().function_of_nest(nest, name, fastmath, called)
+            return super().function_of_nest(nest, name, fastmath, called, purpose)
         return compiled.function, path
 
 

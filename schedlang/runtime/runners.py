@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from schedlang.codegen.listing import Launch, Listing
 from schedlang.runtime import files, thread_safety
@@ -43,6 +43,16 @@ class Emitted(Protocol):
     def fastmath(self) -> bool: ...
     @property
     def launches(self) -> Sequence[Launch]: ...
+
+
+class Purpose(NamedTuple):
+    """The purpose of a nest that belongs to no file: a part of its file's name, and its title."""
+
+    suffix: str
+    title: str
+
+
+STAMPED = Purpose("times", "with time stamps")
 
 
 class Runner(ABC):
@@ -110,9 +120,10 @@ class Runner(ABC):
 
     @abstractmethod
     def function_of_nest(
-        self, nest: MachineNest, name: str, fastmath: bool, called: Collection[str] = ()
-    ) -> tuple[Any, Path]:
-        """Return the function of a machine nest with time stamps, and the path of its file."""
+        self, nest: MachineNest, name: str, fastmath: bool, called: Collection[str] = (),
+        purpose: Purpose = STAMPED,
+    ) -> tuple[Any, Path]:  # fmt: skip
+        """Return the function of a machine nest for a purpose, and the path of its file."""
 
     def starting(
         self, function: Callable[..., None], what: str, name: str, path: Path, lock: Lock | None
@@ -174,20 +185,21 @@ class ByNumba(Runner):
         return lambda: count
 
     def function_of_nest(
-        self, nest: MachineNest, name: str, fastmath: bool, called: Collection[str] = ()
-    ) -> tuple[Any, Path]:
-        listing = self.listing(nest, name, fastmath)
-        path = files.write(listing.text, f"{name}_times")
+        self, nest: MachineNest, name: str, fastmath: bool, called: Collection[str] = (),
+        purpose: Purpose = STAMPED,
+    ) -> tuple[Any, Path]:  # fmt: skip
+        listing = self.listing(nest, name, fastmath, purpose)
+        path = files.write(listing.text, f"{name}_{purpose.suffix}")
         module = files.load_kernel(path, nest.entry.name, called, listing.launches)
         return getattr(module, nest.entry.name), path
 
-    def listing(self, nest: MachineNest, name: str, fastmath: bool) -> Listing:
-        """Return the file of a machine nest with time stamps."""
+    def listing(self, nest: MachineNest, name: str, fastmath: bool, purpose: Purpose) -> Listing:
+        """Return the file of a machine nest for a purpose."""
         # a process that loads a network imports no printer
         from schedlang.codegen.numba_cpu import source_of
         from schedlang.codegen.numba_file import render_functions
 
-        head = f"{nest.entry.name} with time stamps"
+        head = f"{nest.entry.name} {purpose.title}"
         return render_functions(source_of(nest, name), head, fastmath, self.compiled)
 
     def code_of(self, built: Built, path: Path) -> Code:
@@ -259,11 +271,12 @@ class AsC(Runner):
         return lambda: int(most())
 
     def function_of_nest(
-        self, nest: MachineNest, name: str, fastmath: bool, called: Collection[str] = ()
-    ) -> tuple[Any, Path]:
+        self, nest: MachineNest, name: str, fastmath: bool, called: Collection[str] = (),
+        purpose: Purpose = STAMPED,
+    ) -> tuple[Any, Path]:  # fmt: skip
         from schedlang.codegen.c_source import c_source
         from schedlang.runtime.c_library import c_function, c_kinds, library
 
-        path = files.write(c_source(nest).text, f"{name}_times", self.suffix)
+        path = files.write(c_source(nest).text, f"{name}_{purpose.suffix}", self.suffix)
         function = getattr(library(path, fastmath), nest.entry.name)
         return c_function(function, c_kinds(nest.entry.parameters)), path

@@ -68,7 +68,7 @@ def fill(model: np.ndarray, level: int, line: int, changed: int) -> None:
         model[at + WRITTEN] += 1
         line, changed = leaving >> 1, 1
         level += 1
-        if level < model[LEVELS] and found(model, FIRST + FIELDS * level, line, 1):
+        if level < model[LEVELS] and found(model, FIRST + FIELDS * level, line, changed):
             return
 
 
@@ -92,7 +92,7 @@ def access_line(model: np.ndarray, line: int, kind: int, site: int) -> None:
         drop(model, line)
         return
     changed = 1 if kind == STORE else 0
-    start = first_way(model, FIRST, line)
+    start = first_way(model, np.int64(FIRST), line)
     if model[start] >> 1 == line:
         model[start] |= changed
         return

@@ -15,6 +15,9 @@ from __future__ import annotations
 
 LOAD, STORE, PREFETCH, STREAM = 0, 1, 2, 3
 
+# the types of the parameters of a probe: its model, then an access
+REPORT = "void(int64[::1], int64, int64, int64, int64)"
+
 # caches
 LEVELS, SHIFT, STREAMED, FIRST, FIELDS = 0, 1, 2, 4, 6
 SETS, BITS, WAYS, LINES, MISSES, WRITTEN = 0, 1, 2, 3, 4, 5
