@@ -10,6 +10,7 @@ from schedlang.errors import BuildError, CompilerWarning, warn_user
 from schedlang.machine.nest import MachineNest
 from schedlang.runtime import files, thread_safety
 from schedlang.runtime.built import Built
+from schedlang.runtime.collection import no_collection
 from schedlang.runtime.numba_code import Code
 from schedlang.runtime.numba_threads import import_numba
 from schedlang.runtime.parameters import Signature
@@ -130,6 +131,8 @@ def _is_known() -> bool:
     return version_info.short in files.QUICK
 
 
+# a collection would walk all objects of the process, to which imports have just added many
+@no_collection()
 def _compiled(subject: Subject) -> Compiled | None:
     """Return a machine nest, compiled; ``None`` after a warning if numba compiles it."""
     from numba import version_info

@@ -15,6 +15,7 @@ from schedlang.errors import CallError, CopyWarning, explain, warn_user
 from schedlang.expr.nodes import Cast, Var
 from schedlang.language.construct import cast
 from schedlang.runtime.arrays import like_library
+from schedlang.runtime.collection import no_collection
 from schedlang.runtime.kernel import Kernel
 from schedlang.runtime.together import compile_together
 from schedlang.schedule.schedule import Schedule
@@ -176,6 +177,8 @@ def _returned(value: Any, first: Any) -> Any:
     return like_library(first, value)
 
 
+# a collection would walk all objects of the process, and most of the new ones stay
+@no_collection()
 def specialize(
     function: Callable[..., Any],
     signature: Signature,

@@ -20,6 +20,7 @@ from schedlang.autotune.tactics.facts import Problem
 from schedlang.autotune.tactics.registries import registry_for
 from schedlang.compute.precision import warn_of_float64
 from schedlang.errors import ComputeTypeError, PlainScheduleWarning, first_line
+from schedlang.runtime.collection import no_collection
 from schedlang.schedule.schedule import Schedule, empty_schedule
 from schedlang.target import Target, TargetLike
 
@@ -96,6 +97,8 @@ def autoschedule(
     return choice.schedule
 
 
+# a collection would walk all objects of the process, and draws leave few cycles behind
+@no_collection()
 def choose(
     outputs: Any,
     target: TargetLike | None = None,
