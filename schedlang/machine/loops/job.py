@@ -10,7 +10,7 @@ from schedlang.expr.nodes import Axis, Var
 from schedlang.index.linear import Lin
 from schedlang.index.ranges import Ranges
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Block
+from schedlang.ir.nodes import Block, For, Stmt, walk
 from schedlang.target import Target
 
 # copies of a body that unrolled loops make at most: more would not compile in reasonable time
@@ -49,6 +49,11 @@ class LoopJob:
             if loop.axis.is_reduce:
                 axes_by_stage.setdefault(loop.stage, set()).add(loop.axis)
         return axes_by_stage
+
+    def steps_in(self, root: Stmt) -> frozenset[tuple[str, frozenset[Axis]]]:
+        """Return the reduction axes of each stage that has a loop in a statement at root."""
+        stages = {s.stage for s, _ in walk(root) if isinstance(s, For)}
+        return frozenset((name, frozenset(self.steps[name])) for name in stages & set(self.steps))
 
 
 LoopPass = Callable[[Block, LoopJob], Block]
