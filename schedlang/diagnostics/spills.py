@@ -45,7 +45,7 @@ def spilled(nest: Nest, target: Target, findings: Findings) -> bool:
     """
     job = LoopJob(nest, target)
     return any(
-        findings.once(("spilled", root, job.steps_in(root)), partial(_spilled, root, job))
+        findings.once(("spilled", root, job.steps_in(root, findings)), partial(_spilled, root, job))
         for root in nest.body.stmts
     )
 

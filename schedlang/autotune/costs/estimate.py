@@ -111,7 +111,7 @@ def costs(
     job, given = LoopJob(nest, target), (fits, grouped, jumps, frozenset(cold))
     known = Findings() if findings is None else findings
     for root in reversed(nest.body.stmts):
-        key = ("costs", root, job.steps_in(root), *given)
+        key = ("costs", root, job.steps_in(root, known), *given)
         yield from known.once(key, partial(_costs, root, job, resident, grouped, jumps))
 
 
@@ -257,7 +257,8 @@ def _cost(
     times = around.new * prod(extent_of(f) for f in outside)
     width = target.vector_width(store.buffers[0].dtype)
     pieces = -(-lanes // width)
-    units = instructions(store, _times(store, lane, written, pieces), copies * pieces)
+    nodes = postorder(store.values)
+    units = instructions(store, nodes, _times(nodes, lane, written, pieces), copies * pieces)
     flops = operations(store)
     kept = store.reducer is not None and around.kept.issuperset(store.buffers)
     counted = [a for a in accesses(store) if a.stores or not (kept and a.updates)]
@@ -281,21 +282,24 @@ def _cost(
 
 
 def _times(
-    store: Store, lane: For | None, written: Sequence[For], pieces: int
+    nodes: Sequence[Expr], lane: For | None, written: Sequence[For], pieces: int
 ) -> Callable[[Expr], float]:
-    """Return a function that counts the instructions of a node, over all copies and vectors.
+    """Return a function that counts the instructions of one of ``nodes``, over all copies.
 
-    A value that copies or lanes share is computed once.
+    Copies include all vectors. A value that copies or lanes share is computed once.
     """
-    axes: dict[int, frozenset[Expr]] = {}
-    for node in postorder(store.values):
-        own = frozenset([node] if isinstance(node, Axis) else [])
-        axes[id(node)] = own.union(*(axes[id(child)] for child in node.children))
-
     many = {f.axis: extent_of(f) for f in written} | ({lane.axis: pieces} if lane else {})
+    # of each node, those of the axes that it depends on; most have the axes of one operand
+    none: frozenset[Expr] = frozenset()
+    axes: dict[int, frozenset[Expr]] = {}
+    for node in nodes:
+        own = frozenset([node]) if node in many else none
+        for child in node.children:
+            own = own | axes[id(child)] if own else axes[id(child)]
+        axes[id(node)] = own
 
     def times(node: Expr) -> float:
-        return prod(count for axis, count in many.items() if axis in axes[id(node)])
+        return prod([count for axis, count in many.items() if axis in axes[id(node)]])
 
     return times
 

@@ -32,7 +32,7 @@ def spill_factor(nest: Nest, target: Target, findings: Findings | None = None) -
     same statements.
     """
     job, known = LoopJob(nest, target), Findings() if findings is None else findings
-    keys = ((root, ("operands spill", root, job.steps_in(root))) for root in nest.body.stmts)
+    keys = ((root, ("operands spill", root, job.steps_in(root, known))) for root in nest.body.stmts)
     if any(known.once(key, partial(_spills_in, root, job)) for root, key in keys):
         return SPILLED
     return 1.0
