@@ -10,6 +10,7 @@ T = TypeVar("T")
 # the most findings that are kept, so that memory is bounded
 # nobody has measured this value
 MOST = 20_000
+_UNKNOWN: Any = object()
 
 
 @dataclass(eq=False)
@@ -30,10 +31,8 @@ class Findings:
 
     def once(self, key: Hashable, find: Callable[[], T]) -> T:
         """Return the value of a key, which ``find`` returns if nobody has asked yet."""
-        value: T
-        try:
-            value = self.known[key]
-        except KeyError:
+        value: T = self.known.get(key, _UNKNOWN)
+        if value is _UNKNOWN:
             value = find()
             self.keep(key, value)
         return value

@@ -336,7 +336,7 @@ def place_child(
     merge(pending, more, scope.ranges)
     storage: list[Draft] = []
     if stored_here:
-        storage_of = job.storage if scope.loops else job.storage_at_root
+        storage_of = job.storage_at_root if scope.at_root else job.storage
         storage = [*storage_of(child, dims, scope_name)]
     else:
         # storage further out must hold all that is computed, which may exceed what is read

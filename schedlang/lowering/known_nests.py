@@ -34,7 +34,7 @@ def nest_key(job: Job, stage: Stage, dims: Sequence[Dim], scope: Scope) -> Hasha
     problem of the schedule makes it depend on more.
     """
     placement = job.placement
-    if scope.loops or job.alias or placement.problems or placement.store:
+    if not scope.at_root or job.alias or placement.problems or placement.store:
         return None
     inside, waiting = [], [stage]
     while waiting:

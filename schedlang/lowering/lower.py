@@ -270,7 +270,7 @@ def _roots(job: Job) -> Task:
     parts = _scan_parts(job.state)
     for name in reversed(list(job.state.stages)):
         stage = job.state.stages[name]
-        scope = Scope(Ranges())
+        scope = Scope(Ranges(), at_root=True)
         if isinstance(placement.store.get(name), Root):
             drafts = store_child(job, stage, drafts, pending, scope)
         is_argument = any(t in job.given for t in stage.outputs)

@@ -76,11 +76,15 @@ class Loop:
 
 @dataclass(frozen=True)
 class Scope:
-    """The ranges, loops and threads in scope where a stage is placed."""
+    """The ranges, loops and threads in scope where a stage is placed.
+
+    ``at_root`` says that no other stage is around: loops of one iteration are not in scope.
+    """
 
     ranges: Ranges
     loops: tuple[Loop, ...] = ()
     threads: Threads = Threads()
+    at_root: bool = False
 
 
 @dataclass(frozen=True, eq=False)
