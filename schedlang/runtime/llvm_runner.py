@@ -131,8 +131,6 @@ def _is_known() -> bool:
     return version_info.short in files.QUICK
 
 
-# a collection would walk all objects of the process, to which imports have just added many
-@no_collection()
 def _compiled(subject: Subject) -> Compiled | None:
     """Return a machine nest, compiled; ``None`` after a warning if numba compiles it."""
     from numba import version_info
@@ -143,7 +141,9 @@ def _compiled(subject: Subject) -> Compiled | None:
     try:
         if not _is_known():
             raise Unprintable(f"numba {version_info.string} is not known")
-        return compiled(subject)
+        # a collection would walk all objects of the process, to which imports add many
+        with no_collection():
+            return compiled(subject)
     except Unprintable as unprintable:
         warn_user(
             f"kernel {subject.kernel}: {unprintable}, so that numba compiles it", CompilerWarning

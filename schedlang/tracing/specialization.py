@@ -177,8 +177,6 @@ def _returned(value: Any, first: Any) -> Any:
     return like_library(first, value)
 
 
-# a collection would walk all objects of the process, and most of the new ones stay
-@no_collection()
 def specialize(
     function: Callable[..., Any],
     signature: Signature,
@@ -193,6 +191,20 @@ def specialize(
     needs several that nothing compiles before, as in one that is ``called`` now, other processes
     compile the first ones while the last ones are being scheduled.
     """
+    # a collection would walk all objects of the process, and most of the new ones stay
+    with no_collection():
+        return _specialize(function, signature, call, target, moment, called)
+
+
+def _specialize(
+    function: Callable[..., Any],
+    signature: Signature,
+    call: Given,
+    target: Target,
+    moment: str,
+    called: bool,
+) -> Specialization:
+    """Return what :func:`specialize` does."""
     name = getattr(function, "__name__", "traced")
     # between the kernels of a loop on the host, arrays would leave the memory of a GPU
     rule = LoopRule(limited=target.facts.host_arrays)

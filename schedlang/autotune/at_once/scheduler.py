@@ -97,8 +97,6 @@ def autoschedule(
     return choice.schedule
 
 
-# a collection would walk all objects of the process, and draws leave few cycles behind
-@no_collection()
 def choose(
     outputs: Any,
     target: TargetLike | None = None,
@@ -122,6 +120,20 @@ def choose(
     >>> choice.origin, dict(choice.assumed)
     ('model', {'n': 256})
     """
+    # a collection would walk all objects of the process, and draws leave few cycles behind
+    with no_collection():
+        return _choose(outputs, target, sizes, database, cold, team)
+
+
+def _choose(
+    outputs: Any,
+    target: TargetLike | None,
+    sizes: Mapping[Any, int] | None,
+    database: Database | str | os.PathLike[str] | None,
+    cold: Collection[str],
+    team: bool,
+) -> Choice:
+    """Return what :func:`choose` does."""
     if isinstance(outputs, Schedule):
         raise ComputeTypeError(
             "autoschedule(schedule): give the tensor instead; it makes a schedule of its own"
