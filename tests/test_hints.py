@@ -313,10 +313,10 @@ def test_warnings_of_lowering_reach_nobody(monkeypatch: pytest.MonkeyPatch) -> N
     """A step whose nest warns is left out, and one of a schedule that warns already stays."""
     *_, C = product(64)
 
-    def lower(state: State) -> Nest:
+    def lower(state: State, **options: Any) -> Nest:
         if "unroll" in {kind for stage in state.stages.values() for kind in stage.kinds.values()}:
             warnings.warn("an unrolled loop", stacklevel=2)
-        return lower_state(state)
+        return lower_state(state, **options)
 
     for place in ("autotune.space", "hints.next_steps"):
         monkeypatch.setattr(f"schedlang.{place}.lower_state", lower)

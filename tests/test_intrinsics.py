@@ -16,7 +16,7 @@ from schedlang.intrinsics import cpu as intrinsics
 from schedlang.intrinsics import twins
 from schedlang.intrinsics.cpu import *  # noqa: F403
 from schedlang.intrinsics.dialect import NAMES
-from tests.intrinsic_names import intrinsics_in
+from tests.intrinsic_names import intrinsics_in, values_of
 from tests.marks import slow_but
 
 # each side executes the kernels as text and binds the names itself
@@ -32,7 +32,7 @@ QUICK = ["int8", "uint32", "int64", "float32"]
 
 def compiled(kernel: Callable[..., Any], **names: Any) -> Any:
     """Return the kernel compiled by numba."""
-    scope = {**vars(intrinsics), **names, "__name__": __name__}
+    scope = {**values_of(intrinsics), **names, "__name__": __name__}
     return numba.njit(**OPTIONS)(FunctionType(kernel.__code__, scope))
 
 
@@ -626,7 +626,7 @@ def test_threads_run_at_once() -> None:
     ],
 )
 def test_mixed_dtypes_are_refused(text: str, message: str) -> None:
-    scope: dict[str, Any] = dict(vars(intrinsics))
+    scope: dict[str, Any] = values_of(intrinsics)
     exec(f"def kernel(A):\n    return {text}", scope)
     with pytest.raises(TypingError, match=message):
         numba.njit(scope["kernel"])(np.zeros(8, np.float32))

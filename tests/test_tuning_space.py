@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -21,7 +22,8 @@ from schedlang.autotune.tactics.facts import Problem
 from schedlang.autotune.tactics.registries import CPU
 from schedlang.autotune.tactics.tactic import Registry
 from schedlang.ir.nest import Nest
-from schedlang.schedule.schedule import Schedule
+from schedlang.schedule.schedule import Schedule, empty_schedule
+from schedlang.schedule.step_memo import StepMemo
 from schedlang.targets.cpu.backend import CpuBackend
 from tests.cpu_candidates import AVX2
 from tests.graphs import product
@@ -84,6 +86,18 @@ def chain() -> sl.Tensor:
     return sl.compute((30, 50), lambda i, j: sl.max(C[i, j], 0) + 1, name="D")
 
 
+def rows() -> sl.Tensor:
+    A, k, m = sl.placeholder((40, 64), name="A"), *(sl.reduce_axis(64, name=n) for n in "km")
+    top = sl.compute((40,), lambda i: sl.max(A[i, k], axis=k), name="top")
+    E = sl.compute((40, 64), lambda i, j: sl.exp(A[i, j] - top[i]), name="E")
+    total = sl.compute((40,), lambda i: sl.sum(E[i, m], axis=m), name="total")
+    return sl.compute((40, 64), lambda i, j: E[i, j] / total[i], name="out")
+
+
+# decisions whose partial sums fit the registers
+FITS: Decisions = {"top.vectors": 1, "total.vectors": 1}
+
+
 def outcome(space: Space, rng: Random | None, decisions: Decisions) -> tuple[Any, ...]:
     try:
         found = space.draw_unverified(rng, decisions)
@@ -93,11 +107,14 @@ def outcome(space: Space, rng: Random | None, decisions: Decisions) -> tuple[Any
     return *made, found.estimate, found.decisions, list(found.options.items())
 
 
+@pytest.mark.parametrize("computation", [chain, rows])
 @pytest.mark.parametrize("target", [AVX2, sl.Target("cuda", arch="sm_80")], ids=["cpu", "cuda"])
-def test_draws_that_remember_earlier_ones_are_the_same(target: sl.Target) -> None:
-    space = space_of(problem_of([chain()], target, {}))
+def test_draws_that_remember_earlier_ones_are_the_same(
+    target: sl.Target, computation: Callable[[], sl.Tensor]
+) -> None:
+    space = space_of(problem_of([computation()], target, {}))
     knowing, random = space.remembering(), Random(0)
-    found = space.draw_unverified(None)
+    found = space.draw_unverified(None, FITS)
     for _ in range(12):
         name = random.choice(list(found.decisions))
         options = found.options[name]
@@ -113,9 +130,42 @@ def test_draws_that_remember_earlier_ones_are_the_same(target: sl.Target) -> Non
         except Rejected:
             continue
     # they are schedules of their own, to which other steps may be added
-    first, second = (knowing.draw_unverified(None).schedule for _ in range(2))
+    first, second = (knowing.draw_unverified(None, FITS).schedule for _ in range(2))
     assert first is not second and type(first) is Schedule
     assert first.state is second.state
+
+
+def test_draws_that_differ_in_one_stage_share_the_nests_of_the_others() -> None:
+    space = space_of(problem_of([rows()], AVX2, {}))
+    knowing = space.remembering()
+    at_root: Decisions = {**FITS, **dict.fromkeys(("top.at", "E.at", "total.at"), -1)}
+    first = knowing.draw_unverified(None, at_root)
+    for name, other in (("out.lanes", 8), ("top.vectors", 2)):
+        assert first.decisions[name] != other and other in (first.options[name] or ())
+        second = knowing.draw_unverified(None, {**first.decisions, name: other})
+        known = {id(loop) for loop in first.nest.loops}
+        stages: dict[bool, set[str]] = {True: set(), False: set()}
+        for loop in second.nest.loops:
+            stages[id(loop) in known].add(loop.stage)
+        changed, shared = stages[False], stages[True]
+        stage = name.split(".")[0]
+        assert all(s.startswith(stage) for s in changed) and len(shared) >= 2
+        assert str(sl.lower(second.schedule.copy())) == str(second.nest)
+
+
+def test_the_same_step_on_the_same_stage_has_the_same_loops() -> None:
+    memo = StepMemo(empty_schedule([rows()]))
+    one, other = memo.schedule(), memo.schedule()
+    for s, factor in ((one, 4), (other, 8)):
+        s["out"].split(s["out"].op.axis[1], factor=factor)
+    loops = [s["top"].split(s["top"].op.axis[0], factor=5) for s in (one, other)]
+    copies = [s.cache_write(s.tensor("total"), "local") for s in (one, other)]
+    assert loops[0][0] is loops[1][0] and loops[0][1] is loops[1][1] and copies[0] is copies[1]
+    assert one.state is not other.state and one.state.of(copies[0]) is other.state.of(copies[0])
+    for s in (one, other):
+        s["top"].parallel(loops[0][0])
+        plain = Schedule.from_json(s.to_json(), list(s.outputs))
+        assert str(plain) == str(s) and plain.to_json() == s.to_json()
 
 
 def test_a_descent_asks_no_tactic_twice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,7 +236,7 @@ def test_a_plain_schedule_asks_no_tactic_and_no_estimate(
     def fails(*arguments: Any, **options: Any) -> None:
         raise KeyError("what nobody knows")
 
-    for name in ("estimate", "estimate_gpu", "spills", "gpu_spills"):
+    for name in ("estimate", "estimate_gpu", "spilled", "gpu_spills"):
         monkeypatch.setattr(f"schedlang.autotune.rules.{name}", fails)
     monkeypatch.setattr(Registry, "options", fails)
     *_, C = product(64, 64, 64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
@@ -14,10 +14,11 @@ from schedlang.autotune.costs.estimate import Estimate, estimate
 from schedlang.autotune.costs.estimate_gpu import estimate_gpu, registers
 from schedlang.autotune.tactics.facts import Problem
 from schedlang.autotune.work_bound import most_work
-from schedlang.diagnostics.spills import gpu_spills, spills
+from schedlang.diagnostics.spills import gpu_spills, spilled
 from schedlang.errors import BuildError, LoweringError, OrderWarning, ScheduleError, VerifyError
 from schedlang.gpu_lowering.lower import device_program
 from schedlang.gpu_lowering.program import Program
+from schedlang.ir.findings import Findings
 from schedlang.ir.nest import Nest
 from schedlang.ir.specialize import at_sizes
 from schedlang.ir.verify import verify
@@ -25,10 +26,11 @@ from schedlang.ir.verify import verify
 
 @dataclass(frozen=True)
 class Lowered:
-    """The loop nest of a candidate for ``problem``."""
+    """The loop nest of a candidate for ``problem``, and what is known of its statements."""
 
     problem: Problem
     nest: Nest
+    findings: Findings = field(default_factory=Findings, repr=False)
 
     @cached_property
     def at_sizes(self) -> Nest:
@@ -95,21 +97,23 @@ def estimate_cost(lowered: Lowered, jumps: float = 1.0) -> Estimate:
     problem, program = lowered.problem, lowered.program
     if program is not None:
         return estimate_gpu(program, problem.target)
-    return estimate(lowered.at_sizes, problem.target, problem.threads, jumps, problem.cold)
+    return estimate(
+        lowered.at_sizes, problem.target, problem.threads, jumps, problem.cold, lowered.findings
+    )
 
 
 def keeps_sums(lowered: Lowered, cost: Estimate) -> str:
     """Return that a tile needs more registers than a core, or a GPU's thread, has, if it does."""
     program, target = lowered.program, lowered.problem.target
     if program is None:
-        spilled = bool(spills(lowered.nest, target))
+        too_large = spilled(lowered.nest, target, lowered.findings)
     else:
         device = target.device
-        spilled = bool(gpu_spills(program, target)) or any(
+        too_large = bool(gpu_spills(program, target)) or any(
             registers(x) > min(device.registers, device.registers_per_sm // x.threads)
             for x in program.launches
         )
-    return "a tile of sums does not fit the registers" if spilled else ""
+    return "a tile of sums does not fit the registers" if too_large else ""
 
 
 def recomputes_little(lowered: Lowered, cost: Estimate) -> str:

@@ -28,6 +28,7 @@ from schedlang.autotune.tactics.outcomes import MOST, Outcomes
 from schedlang.autotune.tactics.registries import registry_for
 from schedlang.autotune.tactics.tactic import Registry
 from schedlang.errors import OrderWarning
+from schedlang.ir.findings import Findings
 from schedlang.ir.nest import Nest
 from schedlang.lowering.lower import drafted_buffers, lower_state
 from schedlang.schedule.schedule import Schedule, empty_schedule
@@ -60,12 +61,15 @@ class Candidate:
 class Earlier:
     """The knowledge of some draws by tactics: outcomes of stages, and judgements of schedules.
 
+    ``findings`` are about the stages and statements that their nests have in common.
+
     ``judged`` has, by the identity of a record of steps, what came of the schedule with them: the
     record, the loop nest, the estimate, and why it was refused, if it was.
     """
 
     outcomes: Outcomes
     judged: dict[int, tuple[Taken, Lowered, Estimate, str]] = field(default_factory=dict)
+    findings: Findings = field(default_factory=Findings)
 
 
 @dataclass
@@ -185,7 +189,7 @@ class Space:
                 s = self._schedule(knobs)
                 taken = s.taken if isinstance(s, MemoSchedule) else Taken((), ())
                 known = judged.get(id(taken))
-                lowered = Lowered(self.problem, lower_state(s.state)) if known is None else known[1]
+                lowered = self._lowered(s) if known is None else known[1]
             cost = rules.estimate(lowered) if known is None else known[2]
         except OrderWarning:
             raise Rejected("changes which of several tied values a reduction returns") from None
@@ -198,18 +202,27 @@ class Space:
             raise Rejected(why)
         return Candidate(knobs.decisions, s.copy(), lowered.nest, cost, options=knobs.options)
 
+    @property
+    def findings(self) -> Findings:
+        """The findings about nests of the space, none if it remembers nothing."""
+        return Findings() if self.earlier is None else self.earlier.findings
+
+    def _lowered(self, s: Schedule) -> Lowered:
+        findings = self.findings
+        return Lowered(self.problem, lower_state(s.state, findings=findings), findings)
+
     def _schedule(self, knobs: Knobs) -> Schedule:
         """Return the schedule that the template or the tactics make."""
         if self.earlier is not None:
             copy = self.earlier.outcomes.schedule()
             schedule_again(self.tactics, copy, self.earlier.outcomes, knobs)
-            _move_to_stack(copy)
+            _move_to_stack(copy, self.findings)
             return copy
         start = self.start
         s = empty_schedule(list(self.problem.outputs)) if start is None else start.copy()
         if self.template is None:
             schedule_stages(self.tactics, s, self.problem, knobs)
-            _move_to_stack(s)
+            _move_to_stack(s, self.findings)
         else:
             self.template(s, knobs)
         return s
@@ -233,7 +246,7 @@ class Space:
 
     def of(self, s: Schedule, decisions: Decisions, origin: str) -> Candidate:
         """Return a candidate for a schedule that the space did not draw."""
-        lowered = Lowered(self.problem, lower_state(s.state))
+        lowered = self._lowered(s)
         return Candidate(decisions, s, lowered.nest, self._rules().estimate(lowered), origin)
 
     def seconds(self, s: Schedule) -> float:
@@ -241,13 +254,13 @@ class Space:
         return self.of(s, {}, "").estimate.seconds
 
 
-def _move_to_stack(s: Schedule) -> None:
+def _move_to_stack(s: Schedule, findings: Findings) -> None:
     """Put small attached stages on the stack of their thread, as local buffers."""
     stages = s.state.stages
     attached = [v for v in s.stages if isinstance(stages[v.name].attach, At) and not v.scope]
     if not attached:
         return
-    sizes = {b.tensor: b.bytes for b in drafted_buffers(s.state) if b.scope == "global"}
+    sizes = {b.tensor: b.bytes for b in drafted_buffers(s.state, findings) if b.scope == "global"}
     for view in attached:
         size = max((sizes.get(t) or 0 for t in view.outputs), default=0)
         if 0 < size <= MOST_STACK:

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 
-from schedlang.diagnostics.tiles import Tile, Update, need, size, tile_of, updates
+from schedlang.diagnostics.tiles import (
+    Need,
+    Tile,
+    Update,
+    need,
+    size,
+    tile_of,
+    updates,
+    updates_in,
+)
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.nodes import Var
 from schedlang.expr.visit import postorder
 from schedlang.gpu_lowering.program import Program
+from schedlang.ir.findings import Findings
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import For, If, Stmt, Store, walk, with_held
 from schedlang.ir.rewrite import replace_statements, with_each
@@ -25,6 +36,22 @@ def spills(nest: Nest, target: Target) -> list[str]:
     """Return a sentence for each tile that does not fit into the vector registers of ``target``."""
     job = LoopJob(nest, target)
     return _distinct(_too_many(update, job) for update in updates(nest))
+
+
+def spilled(nest: Nest, target: Target, findings: Findings) -> bool:
+    """Return whether a tile does not fit into the vector registers of ``target``.
+
+    ``findings`` are about other nests for the target with the same statements.
+    """
+    job = LoopJob(nest, target)
+    return any(
+        findings.once(("spilled", root, job.steps_in(root, findings)), partial(_spilled, root, job))
+        for root in nest.body.stmts
+    )
+
+
+def _spilled(root: Stmt, job: LoopJob) -> bool:
+    return any(_excess(update, job) is not None for update in updates_in(root, job.steps))
 
 
 def guarded_tiles(nest: Nest, target: Target) -> list[str]:
@@ -109,13 +136,10 @@ def _untested(stmt: Stmt) -> list[Stmt]:
 
 
 def _too_many(update: Update, job: LoopJob) -> str | None:
-    target = job.target
-    tile = tile_of(update, target)
-    if tile is None:
+    excess, target = _excess(update, job), job.target
+    if excess is None:
         return None
-    needed = need(update, job)
-    if sum(needed) <= target.vector_registers:
-        return None
+    tile, needed = excess
     what = ("for sums", "for operands that several sums read", "for other values")
     parts = [f"{count} {use}" for count, use in zip(needed, what) if count]
     return (
@@ -124,6 +148,15 @@ def _too_many(update: Update, job: LoopJob) -> str | None:
         f"{target.vector_bytes * 8} bits, so every iteration loads and stores the sums. "
         f"{_advice(update, tile, job)}"
     )
+
+
+def _excess(update: Update, job: LoopJob) -> tuple[Tile, Need] | None:
+    """Return a tile that does not fit the vector registers, and the registers that it needs."""
+    tile = tile_of(update, job.target)
+    needed = None if tile is None else need(update, job)
+    if tile is None or needed is None or sum(needed) <= job.target.vector_registers:
+        return None
+    return tile, needed
 
 
 def _advice(update: Update, tile: Tile, job: LoopJob) -> str:

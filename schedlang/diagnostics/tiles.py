@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from math import prod
 from typing import Any, NamedTuple
@@ -24,6 +24,7 @@ from schedlang.ir.nodes import (
     Stmt,
     Store,
     held_statements,
+    walk,
 )
 from schedlang.ir.offsets import flat, lane_step
 from schedlang.machine.loops.job import LoopJob
@@ -53,11 +54,22 @@ class Update:
 def updates(nest: Nest) -> Iterator[Update]:
     """Yield each update of sums in a nest, once for each reduction loop that may keep them."""
     for loop in nest.loops:
-        if loop.kind in ("serial", "unroll") and loop.axis.is_reduce:
-            yield from _updates_in(loop, steps_of(loop, nest))
+        if _may_keep(loop):
+            yield from _updates_of(loop, steps_of(loop, nest))
 
 
-def _updates_in(loop: For, steps: set[Axis]) -> Iterator[Update]:
+def updates_in(root: Stmt, steps: Mapping[str, Set[Axis]]) -> Iterator[Update]:
+    """Yield the updates of :func:`updates` in a statement; ``steps`` are the nest's, by stage."""
+    for loop, _ in walk(root):
+        if isinstance(loop, For) and _may_keep(loop):
+            yield from _updates_of(loop, steps[loop.stage])
+
+
+def _may_keep(loop: For) -> bool:
+    return loop.kind in ("serial", "unroll") and loop.axis.is_reduce
+
+
+def _updates_of(loop: For, steps: Set[Axis]) -> Iterator[Update]:
     for site in reversed(stores(loop.body)):
         steps_inside = any(f.kind == "serial" and f.axis.is_reduce for f in site.loops)
         if site.stmt.reducer is None or steps_inside:

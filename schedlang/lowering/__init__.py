@@ -31,6 +31,12 @@ read. The rest refuses what cannot be lowered: ``serpentine.py``, ``thread_check
 ``intermediate_arguments.py``. Recursion over stages runs in ``trampoline.py``, because a graph may
 be deeper than Python's stack.
 
+**Schedules with nests in common.** The candidates of a search differ in few stages. With the same
+``Findings`` (``ir/findings.py``), ``lower_state`` builds the nest of a stage at root once for all
+schedules that have it (``known_nests.py``), and so does each pass with what it makes of a statement
+at root. So these nests have the very statements in common, and estimates of them add up what is
+known of each.
+
 **Initialization.** A reduction's initialization comes before its first reduction loop. A scatter is
 different: its initialization is a nest of its own, because the loops over the scattered axes are
 not around the updates, and the loops over the domain are not around the initialization. Only loops

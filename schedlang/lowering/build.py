@@ -28,6 +28,7 @@ from schedlang.lowering.guards import (
     wrap,
     wrap_in_guards,
 )
+from schedlang.lowering.known_nests import KnownNest, nest_key
 from schedlang.lowering.nesting import Job, Loop, Made, Nesting, Scope
 from schedlang.lowering.prefetch import over_loops, prefetch, written_box
 from schedlang.lowering.region import (
@@ -59,6 +60,23 @@ def nest_stage(
     job: Job, stage: Stage, dims: tuple[Dim, ...], scope: Scope, slides: tuple[Slide, ...] = ()
 ) -> Task:
     """Return the statements that compute ``dims`` of ``stage``, and the boxes they read."""
+    key = nest_key(job, stage, dims, scope)
+    known: KnownNest | None = None if key is None else job.findings.known.get(key)
+    if known is not None:
+        job.unclipped.update(known.unclipped)
+        job.clipped.update(known.clipped)
+        return [*known.drafts], dict(known.pending)
+    problems, unclipped, clipped = len(job.problems), set(job.unclipped), set(job.clipped)
+    drafts, pending = yield _nest_stage(job, stage, dims, scope, slides)
+    if key is not None and len(job.problems) == problems:
+        added = frozenset(job.unclipped - unclipped), frozenset(job.clipped - clipped)
+        job.findings.keep(key, KnownNest(tuple(drafts), dict(pending), *added))
+    return drafts, pending
+
+
+def _nest_stage(
+    job: Job, stage: Stage, dims: tuple[Dim, ...], scope: Scope, slides: tuple[Slide, ...]
+) -> Task:
     plan = make_plan(stage, dims, scope.ranges, Peel(), scope.threads)
     nesting = Nesting(job, stage, dims, scope, Peel(), plan, stage.leaf, slides)
     if any(d.extent.const == 0 for d in dims):
@@ -318,7 +336,8 @@ def place_child(
     merge(pending, more, scope.ranges)
     storage: list[Draft] = []
     if stored_here:
-        storage = [*job.storage(child, dims, scope_name)]
+        storage_of = job.storage_at_root if scope.at_root else job.storage
+        storage = [*storage_of(child, dims, scope_name)]
     else:
         # storage further out must hold all that is computed, which may exceed what is read
         ends = tuple(d.lo + d.extent - 1 for d in dims)

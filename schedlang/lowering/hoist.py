@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from schedlang.expr.nodes import Expr
 from schedlang.expr.visit import axes_in, postorder
+from schedlang.ir.findings import Findings
 from schedlang.ir.nodes import (
     Alloc,
     Block,
@@ -22,11 +24,21 @@ from schedlang.ir.nodes import (
 from schedlang.ir.printer import expr_text
 
 
-def hoist(block: Block) -> Block:
+def hoist(block: Block, findings: Findings | None = None) -> Block:
     """Return ``block`` with each guard as far out as possible, and equal neighbours merged.
 
-    Nests may be deeper than Python's stack.
+    ``findings`` are about other nests with the same statements.
     """
+    if findings is None:
+        return _hoist(block)
+    parts = [
+        findings.once(("hoisted", stmt), partial(_hoist, Block((stmt,)))) for stmt in block.stmts
+    ]
+    return Block(tuple(_merge([stmt for part in parts for stmt in part.stmts])))
+
+
+def _hoist(block: Block) -> Block:
+    """Return what :func:`hoist` does, without recursion, since nests may be deep."""
     blocks: list[list[Stmt]] = [[]]
     stack: list[Stmt | None] = [block]
     around: list[Stmt] = []
@@ -43,7 +55,7 @@ def hoist(block: Block) -> Block:
             blocks.append([])
             stack += [None, *held_statements(stmt)]
         else:
-            blocks[-1].append(with_held(stmt, lambda inner: hoist(block_of(inner))))
+            blocks[-1].append(with_held(stmt, lambda inner: _hoist(block_of(inner))))
     return Block(tuple(_merge(blocks.pop())))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 from schedlang.expr.nodes import Axis, Binary, Const, Expr, Select
 from schedlang.expr.visit import axes_in, postorder, rewrite
@@ -17,6 +18,7 @@ from schedlang.index.polynomial import quick
 from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
 from schedlang.ir.accesses import stores
+from schedlang.ir.findings import Findings
 from schedlang.ir.nodes import Block, For, If, Load, Stmt, Store, walk
 from schedlang.ir.rewrite import (
     replace_statements,
@@ -43,15 +45,33 @@ class Access:
     lanes: frozenset[Axis]
 
 
-def split_edges(block: Block) -> Block:
+def split_edges(block: Block, findings: Findings) -> Block:
     """Return ``block`` with loops around vector lanes partitioned.
 
-    A loop is partitioned if its interior then has no clamps that depend on lanes.
+    A loop is partitioned if its interior then has no clamps that depend on lanes. ``findings`` are
+    about other nests with the same statements.
     """
-    kinds = {stmt.kind for stmt, _ in walk(block) if isinstance(stmt, For)}
-    if "vectorize" not in kinds or "thread" in kinds or not any(_accesses(block)):
+    kinds = [findings.once(("kinds", stmt), partial(_kinds, stmt)) for stmt in block.stmts]
+    if any("thread" in own for own in kinds):
         return block
-    return _block(block, Ranges(), 1)
+    parts = [
+        findings.once(("partitioned", stmt), partial(_partitioned, stmt))
+        if "vectorize" in own
+        else (stmt,)
+        for stmt, own in zip(block.stmts, kinds)
+    ]
+    return Block(tuple(stmt for part in parts for stmt in part))
+
+
+def _kinds(stmt: Stmt) -> frozenset[str]:
+    """Return the kinds of the loops of a statement."""
+    return frozenset(s.kind for s, _ in walk(stmt) if isinstance(s, For))
+
+
+def _partitioned(stmt: Stmt) -> tuple[Stmt, ...]:
+    """Return a statement at root with its loops partitioned."""
+    root = Block((stmt,))
+    return _block(root, Ranges(), 1).stmts if any(_accesses(root)) else (stmt,)
 
 
 def _block(block: Block, ranges: Ranges, copies: int) -> Block:

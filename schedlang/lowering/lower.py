@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from schedlang.compute.graph import placeholders, variables
@@ -14,6 +15,7 @@ from schedlang.index.linear import number_or_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
 from schedlang.ir.arguments import Arg, sizes_of
+from schedlang.ir.findings import Findings
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Alloc, Block, Buffer, For, If, Note
 from schedlang.lowering.build import nest_stage, place_child, store_child, take
@@ -51,12 +53,14 @@ def lower_state(
     strict: bool = True,
     name: str | None = None,
     folds: bool = True,
+    findings: Findings | None = None,
 ) -> Nest:
     """Return the loop nest of ``state`` for ``args``, by default for :func:`default_args`.
 
     If ``strict`` is false, inconsistencies of the schedule become notes instead of errors. Without
     ``folds``, the storage of sliding windows keeps all rows, in the same order of statements. A
-    state keeps its nests, so that another call with the same arguments does no work.
+    state keeps its nests, so that another call with the same arguments does no work. ``findings``
+    are about schedules of the same computation, whose nests get statements in common.
     """
     checked = default_args(state) if args is None else check_args(state, args)
     tensors = {a for a in checked if isinstance(a, Tensor)}
@@ -72,27 +76,29 @@ def lower_state(
     key = (*checked, folds)
     known = state.nests.get(key)
     if known is None or (strict and any(isinstance(s, Note) for s in known.body.stmts)):
-        known = state.nests[key] = _lowered(state, checked, strict, folds)
+        known = state.nests[key] = _lowered(
+            state, checked, strict, folds, Findings() if findings is None else findings
+        )
     return known if name is None else replace(known, name=name)
 
 
 def draft_problems(state: State) -> list[str]:
     """Return the problems of ``state`` that its statements show before they have buffers."""
-    job, _, _ = _drafted(state, default_args(state), True)
+    job, _, _ = _drafted(state, default_args(state), True, Findings())
     return [problem.message for problem in job.problems]
 
 
-def drafted_buffers(state: State) -> list[Buffer]:
+def drafted_buffers(state: State, findings: Findings) -> list[Buffer]:
     """Return the buffers of the nest of ``state``: arguments first, then allocations.
 
     Raise :class:`~schedlang.errors.LoweringError` for a problem that shows before statements have
-    buffers. The next call of :func:`lower_state` goes on from here.
+    buffers. The next call of :func:`lower_state` goes on from here. ``findings`` are as there.
     """
     args = default_args(state)
     key, known = (DRAFTED, *args), state.nests.get((*args, True))
     if known is not None:
         return list(known.buffers)
-    job, drafts, buffers = state.nests[key] = _drafted(state, args, True)
+    job, drafts, buffers = state.nests[key] = _drafted(state, args, True, findings)
     if job.problems:
         raise LoweringError(job.problems[0].message)
     drafted = list(buffers.values())
@@ -106,18 +112,20 @@ def drafted_buffers(state: State) -> list[Buffer]:
     return drafted
 
 
-def _lowered(state: State, args: Sequence[Arg], strict: bool, folds: bool) -> Nest:
+def _lowered(
+    state: State, args: Sequence[Arg], strict: bool, folds: bool, findings: Findings
+) -> Nest:
     waiting = state.nests.pop((DRAFTED, *args), None) if folds else None
-    job, drafts, buffers = waiting or _drafted(state, args, folds)
+    job, drafts, buffers = waiting or _drafted(state, args, folds, findings)
     if strict and job.problems:
         raise LoweringError(job.problems[0].message)
-    body = resolve(drafts, dict(buffers), job.alias)
-    body = hoist(body)
+    body = resolve(drafts, dict(buffers), job.alias, findings)
+    body = hoist(body, findings)
     job.problems.extend(not_whole(state, job.placement, buffers, body))
     job.problems.extend(no_thread(state, body))
     if strict and job.problems:
         raise LoweringError(job.problems[0].message)
-    body = trim(split_edges(body))
+    body = trim(split_edges(body, findings), findings)
     notes = tuple(Note(p.message) for p in _distinct(job.problems))
     body = Block((*notes, *body.stmts))
     listed = tuple(buffers[a] if isinstance(a, Tensor) else a for a in args)
@@ -130,13 +138,15 @@ def _lowered(state: State, args: Sequence[Arg], strict: bool, folds: bool) -> Ne
 
 
 def _drafted(
-    state: State, args: Sequence[Arg], folds: bool
+    state: State, args: Sequence[Arg], folds: bool, findings: Findings
 ) -> tuple[Job, list[Any], dict[Tensor, Buffer]]:
     """Return statements of ``state`` that have no buffers yet, and the buffers of ``args``."""
     tensors = [a for a in args if isinstance(a, Tensor)]
     placement = place(state, tensors)
     variable = {v.name for v in variables(state.outputs)}
-    buffers = _buffers(args, variable)
+    buffers = findings.once(
+        ("buffers", *args, frozenset(variable)), partial(_buffers, args, variable)
+    )
     names = _stage_names(state, {b.name for b in buffers.values()} | variable)
     ahead = frozenset(hint.tensor for s in state.stages.values() for hint in s.prefetches)
     clipped: set[Tensor] = set()
@@ -152,6 +162,7 @@ def _drafted(
             problems,
             clipped=set(clipped),
             folds=folds,
+            findings=findings,
         )
         drafts = run(_roots(job))
         if job.clipped <= clipped:
@@ -259,7 +270,7 @@ def _roots(job: Job) -> Task:
     parts = _scan_parts(job.state)
     for name in reversed(list(job.state.stages)):
         stage = job.state.stages[name]
-        scope = Scope(Ranges())
+        scope = Scope(Ranges(), at_root=True)
         if isinstance(placement.store.get(name), Root):
             drafts = store_child(job, stage, drafts, pending, scope)
         is_argument = any(t in job.given for t in stage.outputs)
@@ -288,7 +299,7 @@ def _roots(job: Job) -> Task:
 
 def _storage_of(job: Job, stage: Stage) -> list[Any]:
     """Return storage for the outputs of ``stage`` that are not arguments."""
-    return list(job.storage(stage, whole(stage.outputs[0].shape), "global"))
+    return [*job.storage_at_root(stage, whole(stage.outputs[0].shape), "global")]
 
 
 def _scan_parts(state: State) -> set[str]:

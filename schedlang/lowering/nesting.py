@@ -9,6 +9,7 @@ from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis
 from schedlang.index.linear import Lin
 from schedlang.index.ranges import Ranges
+from schedlang.ir.findings import Findings
 from schedlang.ir.nodes import Alloc
 from schedlang.lowering.allocation import allocate
 from schedlang.lowering.drafts import Draft
@@ -27,7 +28,8 @@ class Job:
     exists outside the nest. ``prefetched`` are the tensors that some loop prefetches.
     ``unclipped`` are the tensors that are read past their ends, so that their boxes are not
     clipped; ``clipped`` are those whose boxes had to be clipped all the same. ``folds`` allows to
-    keep only the rows in use of a sliding window.
+    keep only the rows in use of a sliding window. ``findings`` are about all schedules of the
+    computation.
     """
 
     state: State
@@ -40,6 +42,7 @@ class Job:
     unclipped: set[Tensor] = field(default_factory=set)
     clipped: set[Tensor] = field(default_factory=set)
     folds: bool = True
+    findings: Findings = field(default_factory=Findings)
 
     def needs_box(self, tensor: Tensor) -> bool:
         """Return whether the region read of ``tensor`` determines the region computed."""
@@ -53,6 +56,14 @@ class Job:
         allocations = allocate(stage, dims, scope, self.names.get(stage.name, stage.name))
         return [a for a in allocations if a.buffer.tensor not in self.given]
 
+    def storage_at_root(self, stage: Stage, dims: Sequence[Dim], scope: str) -> list[Alloc]:
+        """Return the allocations of a stage at root, which schedules with equal ones share."""
+        if stage.is_scan or stage.layout or stage.align:
+            return self.storage(stage, dims, scope)
+        title = self.names.get(stage.name, stage.name)
+        key = ("storage", stage.outputs, tuple(dims), scope, title, stage.double_buffer)
+        return self.findings.once((*key, self.given), lambda: self.storage(stage, dims, scope))
+
 
 @dataclass(frozen=True)
 class Loop:
@@ -65,11 +76,15 @@ class Loop:
 
 @dataclass(frozen=True)
 class Scope:
-    """The ranges, loops and threads in scope where a stage is placed."""
+    """The ranges, loops and threads in scope where a stage is placed.
+
+    ``at_root`` says that no other stage is around: loops of one iteration are not in scope.
+    """
 
     ranges: Ranges
     loops: tuple[Loop, ...] = ()
     threads: Threads = Threads()
+    at_root: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,6 +14,7 @@ from schedlang.index.linear import Lin, to_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.rules import extreme
 from schedlang.index.simplify import to_lin
+from schedlang.ir.findings import Findings
 from schedlang.ir.nodes import (
     Alloc,
     Block,
@@ -46,26 +47,64 @@ class Place:
         return stored_index(self.layout, relative, ranges) if self.layout else relative
 
 
-Where = dict[Tensor, Place]
+class Where(dict[Tensor, Place]):
+    """The places of tensors in scope, and the tensors whose places somebody ``asked`` for."""
+
+    def __init__(self, places: Mapping[Tensor, Place], asked: set[Tensor]) -> None:
+        super().__init__(places)
+        self.asked = asked
+
+    def __getitem__(self, tensor: Tensor) -> Place:
+        self.asked.add(tensor)
+        return super().__getitem__(tensor)
 
 
 def resolve(
-    drafts: Sequence[Any], given: Mapping[Tensor, Buffer], alias: Mapping[Tensor, Tensor]
+    drafts: Sequence[Any],
+    given: Mapping[Tensor, Buffer],
+    alias: Mapping[Tensor, Tensor],
+    findings: Findings,
 ) -> Block:
     """Return ``drafts`` as statements over ``given`` buffers and those that are allocated."""
-    where: Where = {t: Place(b) for t, b in given.items()}
-    return _block(drafts, where, alias, Ranges())
+    places = {t: Place(b) for t, b in given.items()}
+    stmts: list[Stmt] = []
+    for draft in drafts:
+        if isinstance(draft, Alloc):
+            places[_tensor(draft)] = Place(draft.buffer, draft.origin, draft.layout)
+            stmts.append(draft)
+        else:
+            stmts.append(_resolved(draft, places, alias, findings))
+    return Block(tuple(stmts))
+
+
+def _resolved(
+    draft: Any, places: Mapping[Tensor, Place], alias: Mapping[Tensor, Tensor], findings: Findings
+) -> Stmt:
+    """Return a draft at root as a statement, the one that it became over the same buffers."""
+    earlier: list[tuple[Where, Stmt]] = findings.once(("resolved", draft), list)
+    for used, stmt in earlier:
+        if all(t in places and places[t].buffer is p.buffer for t, p in used.items()):
+            return stmt
+    where = Where(places, set())
+    (stmt,) = _block([draft], where, alias, Ranges()).stmts
+    used = Where({t: places[t] for t in where.asked if t in places}, set())
+    earlier.append((used, stmt))
+    return stmt
+
+
+def _tensor(alloc: Alloc) -> Tensor:
+    assert alloc.buffer.tensor is not None
+    return alloc.buffer.tensor
 
 
 def _block(
     drafts: Sequence[Any], where: Where, alias: Mapping[Tensor, Tensor], ranges: Ranges
 ) -> Block:
-    scope = dict(where)
+    scope = Where(where, where.asked)
     stmts: list[Stmt] = []
     for draft in drafts:
         if isinstance(draft, Alloc):
-            assert draft.buffer.tensor is not None
-            scope[draft.buffer.tensor] = Place(draft.buffer, draft.origin, draft.layout)
+            scope[_tensor(draft)] = Place(draft.buffer, draft.origin, draft.layout)
             stmts.append(draft)
         elif isinstance(draft, DraftStore):
             stmts.append(_store(draft, scope, alias, ranges))

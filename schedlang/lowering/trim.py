@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from schedlang.compute.facts import span_of
 from schedlang.expr.nodes import ArrayRead, Axis, Binary
@@ -23,21 +24,34 @@ from schedlang.index.relax import lower, relax, upper
 from schedlang.index.rules import floordiv
 from schedlang.index.simplify import to_lin
 from schedlang.ir.accesses import accesses, loads, written_buffers
+from schedlang.ir.findings import Findings
 from schedlang.ir.nodes import Block, Buffer, For, If, Load, Stmt, Store, held_statements, walk
 from schedlang.ir.rewrite import replace_statements, storage, with_each
 
 Facts = frozenset[Lin]
 
 
-def trim(block: Block) -> Block:
-    """Return ``block`` with the loops over ragged ranges trimmed."""
-    tests = [s for s, _ in walk(block) if isinstance(s, If) and s.limit is not None]
+def trim(block: Block, findings: Findings) -> Block:
+    """Return ``block`` with the loops over ragged ranges trimmed.
+
+    ``findings`` are about other nests with the same statements.
+    """
+    tests = [
+        test
+        for stmt in block.stmts
+        for test in findings.once(("limits", stmt), partial(_limits, stmt))
+    ]
     if not tests:
         return block
     trimmer = _Trimmer(Elements(_buffer, lambda read: span_of(_buffer(read).tensor)))
     for test in tests:
         trimmer.note_limit(test)
     return trimmer.block(block, _Place(Ranges()))
+
+
+def _limits(stmt: Stmt) -> list[If]:
+    """Return the conditions of ragged ranges in a statement."""
+    return [s for s, _ in walk(stmt) if isinstance(s, If) and s.limit is not None]
 
 
 def _buffer(read: ArrayRead) -> Buffer:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from schedlang.errors import BuildError, CompilerWarning, warn_user
 from schedlang.runtime import files, thread_safety
+from schedlang.runtime.collection import no_collection
 from schedlang.runtime.numba_threads import import_numba
 from schedlang.runtime.parameters import Signature
 from schedlang.runtime.runners import STAMPED, ByNumba, Emitted, Purpose
@@ -141,7 +142,9 @@ def _compiled(subject: Subject) -> Compiled | None:
     try:
         if not _is_known():
             raise Unprintable(f"numba {version_info.string} is not known")
-        return compiled(subject)
+        # a collection would walk all objects of the process, to which imports add many
+        with no_collection():
+            return compiled(subject)
     except Unprintable as unprintable:
         warn_user(
             f"kernel {subject.kernel}: {unprintable}, so that numba compiles it", CompilerWarning

@@ -66,6 +66,21 @@ def ready_context() -> Any:
     return context
 
 
+def math_context() -> Any:
+    """Return the target context with the implementations of the functions of Python's ``math``.
+
+    numba loads those of all functions, from 200 modules, if one is not among them.
+    """
+    # math.pow is written by operator.pow
+    from numba.core.imputils import builtin_registry
+    from numba.cpython import mathimpl, numbers  # noqa: F401
+
+    context = cpu_context()
+    context.install_registry(builtin_registry)
+    context.install_registry(mathimpl.registry)
+    return context
+
+
 def linking_to(library: Any) -> AbstractContextManager[None]:
     """Let numba link what it compiles for a call to ``library``."""
     return cpu_context().push_code_library(library)
@@ -110,5 +125,6 @@ __all__ = [
     "LiteralUnroll", "Lower", "NativeLowering", "WithLifting", "add_object", "cgutils",
     "compile_result", "compiled_by_types", "config", "cpu_context", "dumps",
     "global_compiler_lock", "launch_threads", "link", "linked_code", "linking_to",
-    "machine_options", "python_function", "ready_context", "register_pass", "rtsys", "with_flags",
+    "machine_options", "math_context", "python_function", "ready_context", "register_pass", "rtsys",
+    "with_flags",
 ]  # fmt: skip

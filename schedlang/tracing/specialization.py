@@ -15,6 +15,7 @@ from schedlang.errors import CallError, CopyWarning, explain, warn_user
 from schedlang.expr.nodes import Cast, Var
 from schedlang.language.construct import cast
 from schedlang.runtime.arrays import like_library
+from schedlang.runtime.collection import no_collection
 from schedlang.runtime.kernel import Kernel
 from schedlang.runtime.together import compile_together
 from schedlang.schedule.schedule import Schedule
@@ -190,6 +191,20 @@ def specialize(
     needs several that nothing compiles before, as in one that is ``called`` now, other processes
     compile the first ones while the last ones are being scheduled.
     """
+    # a collection would walk all objects of the process, and most of the new ones stay
+    with no_collection():
+        return _specialize(function, signature, call, target, moment, called)
+
+
+def _specialize(
+    function: Callable[..., Any],
+    signature: Signature,
+    call: Given,
+    target: Target,
+    moment: str,
+    called: bool,
+) -> Specialization:
+    """Return what :func:`specialize` does."""
     name = getattr(function, "__name__", "traced")
     # between the kernels of a loop on the host, arrays would leave the memory of a GPU
     rule = LoopRule(limited=target.facts.host_arrays)

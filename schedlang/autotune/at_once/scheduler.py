@@ -20,6 +20,7 @@ from schedlang.autotune.tactics.facts import Problem
 from schedlang.autotune.tactics.registries import registry_for
 from schedlang.compute.precision import warn_of_float64
 from schedlang.errors import ComputeTypeError, PlainScheduleWarning, first_line
+from schedlang.runtime.collection import no_collection
 from schedlang.schedule.schedule import Schedule, empty_schedule
 from schedlang.target import Target, TargetLike
 
@@ -119,6 +120,20 @@ def choose(
     >>> choice.origin, dict(choice.assumed)
     ('model', {'n': 256})
     """
+    # a collection would walk all objects of the process, and draws leave few cycles behind
+    with no_collection():
+        return _choose(outputs, target, sizes, database, cold, team)
+
+
+def _choose(
+    outputs: Any,
+    target: TargetLike | None,
+    sizes: Mapping[Any, int] | None,
+    database: Database | str | os.PathLike[str] | None,
+    cold: Collection[str],
+    team: bool,
+) -> Choice:
+    """Return what :func:`choose` does."""
     if isinstance(outputs, Schedule):
         raise ComputeTypeError(
             "autoschedule(schedule): give the tensor instead; it makes a schedule of its own"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from schedlang.expr.functions import FUNCTIONS
 from schedlang.expr.nodes import Binary, Call, Expr, Select
@@ -16,15 +16,17 @@ DIVISION, MATH = 10, 14
 CHEAP = frozenset(f.name for f in FUNCTIONS.values() if f.cheap)
 
 
-def instructions(store: Store, times: Callable[[Expr], float], every: float) -> float:
-    """Return the cycles of the arithmetic of a statement.
+def instructions(
+    store: Store, nodes: Sequence[Expr], times: Callable[[Expr], float], every: float
+) -> float:
+    """Return the cycles of the arithmetic of a statement, whose values consist of ``nodes``.
 
     ``times`` returns the number of instructions of a node, over all copies of the statement.
     ``every`` is that number for a node that each copy and each vector evaluates, such as the update
     of a reduction.
     """
     total = sum(
-        times(node) * _cycles(node) for node in postorder(store.values)
+        times(node) * _cycles(node) for node in nodes
         if not (node.weak or isinstance(node, Load))
     )  # fmt: skip
     if store.reducer is None:

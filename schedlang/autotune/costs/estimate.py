@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 
 from schedlang.autotune.costs.arithmetic import instructions, operations
@@ -23,8 +24,9 @@ from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
 from schedlang.index.enumeration import count, leaves_of, spans_of
 from schedlang.ir.accesses import Access, accesses, contexts
+from schedlang.ir.findings import Findings
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Buffer, For, If, Kept, Stmt, Store
+from schedlang.ir.nodes import Block, Buffer, For, If, Kept, Stmt, Store
 from schedlang.ir.offsets import flat, lane_step
 from schedlang.machine.loops.job import LoopJob
 from schedlang.machine.loops.sums import keep_sums
@@ -94,28 +96,42 @@ def overlap(compute: float, traffic: float) -> float:
 
 def costs(
     nest: Nest, target: Target, grouped: bool = False, jumps: float = 1.0,
-    cold: Collection[str] = (),
+    cold: Collection[str] = (), findings: Findings | None = None,
 ) -> Iterator[Cost]:  # fmt: skip
     """Yield the costs of the statements of ``nest`` on one core of ``target``, a CPU.
 
     With ``grouped``, the reads of a stencil, whose indices differ by constants, fetch lines once.
     ``jumps`` is the factor on the bytes of accesses that jump from line to line. ``cold`` are the
     names of buffers that no cache has before the call. It has all others if they fit together.
+    ``findings`` are about other nests for the target with the same statements.
     """
     sizes = [b.bytes for b in nest.buffers]
     fits = None not in sizes and sum(n or 0 for n in sizes) <= target.caches[-1].size
     resident = frozenset(b for b in nest.buffers if b.name not in cold) if fits else frozenset()
-    for store, around in _stores(keep_sums(nest.body, LoopJob(nest, target))):
-        yield _cost(store, around, target, resident, grouped, jumps)
+    job, given = LoopJob(nest, target), (fits, grouped, jumps, frozenset(cold))
+    known = Findings() if findings is None else findings
+    for root in reversed(nest.body.stmts):
+        key = ("costs", root, job.steps_in(root, known), *given)
+        yield from known.once(key, partial(_costs, root, job, resident, grouped, jumps))
+
+
+def _costs(
+    root: Stmt, job: LoopJob, resident: Collection[Buffer], grouped: bool, jumps: float
+) -> list[Cost]:
+    """Return the costs of a statement at root, or of those in it."""
+    return [
+        _cost(store, around, job.target, resident, grouped, jumps)
+        for store, around in _stores(keep_sums(Block((root,)), job))
+    ]
 
 
 def estimate(
     nest: Nest, target: Target, threads: int = 2, jumps: float = 1.0,
-    cold: Collection[str] = (),
+    cold: Collection[str] = (), findings: Findings | None = None,
 ) -> Estimate:  # fmt: skip
     """Return the estimated cost of ``nest`` on ``threads`` cores of ``target``, a CPU.
 
-    ``jumps`` and ``cold`` are as for :func:`costs`.
+    ``jumps``, ``cold`` and ``findings`` are as for :func:`costs`.
 
     >>> import schedlang as sl
     >>> A = sl.placeholder((1024, 1024), name="A")
@@ -127,7 +143,7 @@ def estimate(
     (True, 1048576.0)
     """
     cycles, work, launches = 0.0, 0.0, set()
-    for cost in costs(nest, target, jumps=jumps, cold=cold):
+    for cost in costs(nest, target, jumps=jumps, cold=cold, findings=findings):
         own = overlap(cost.compute, sum(cost.traffic))
         outer = parallel_loop(cost.loops) if threads > 1 else None
         if outer is not None:
@@ -241,7 +257,8 @@ def _cost(
     times = around.new * prod(extent_of(f) for f in outside)
     width = target.vector_width(store.buffers[0].dtype)
     pieces = -(-lanes // width)
-    units = instructions(store, _times(store, lane, written, pieces), copies * pieces)
+    nodes = postorder(store.values)
+    units = instructions(store, nodes, _times(nodes, lane, written, pieces), copies * pieces)
     flops = operations(store)
     kept = store.reducer is not None and around.kept.issuperset(store.buffers)
     counted = [a for a in accesses(store) if a.stores or not (kept and a.updates)]
@@ -265,21 +282,24 @@ def _cost(
 
 
 def _times(
-    store: Store, lane: For | None, written: Sequence[For], pieces: int
+    nodes: Sequence[Expr], lane: For | None, written: Sequence[For], pieces: int
 ) -> Callable[[Expr], float]:
-    """Return a function that counts the instructions of a node, over all copies and vectors.
+    """Return a function that counts the instructions of one of ``nodes``, over all copies.
 
-    A value that copies or lanes share is computed once.
+    Copies include all vectors. A value that copies or lanes share is computed once.
     """
-    axes: dict[int, frozenset[Expr]] = {}
-    for node in postorder(store.values):
-        own = frozenset([node] if isinstance(node, Axis) else [])
-        axes[id(node)] = own.union(*(axes[id(child)] for child in node.children))
-
     many = {f.axis: extent_of(f) for f in written} | ({lane.axis: pieces} if lane else {})
+    # of each node, those of the axes that it depends on; most have the axes of one operand
+    none: frozenset[Expr] = frozenset()
+    axes: dict[int, frozenset[Expr]] = {}
+    for node in nodes:
+        own = frozenset([node]) if node in many else none
+        for child in node.children:
+            own = own | axes[id(child)] if own else axes[id(child)]
+        axes[id(node)] = own
 
     def times(node: Expr) -> float:
-        return prod(count for axis, count in many.items() if axis in axes[id(node)])
+        return prod([count for axis, count in many.items() if axis in axes[id(node)]])
 
     return times
 

@@ -146,7 +146,7 @@ def _add_kept(warp: Warp, kept: Kept, around: Around, work: Work) -> None:
 
 
 def _store(warp: Warp, store: Store, around: Around, work: Work) -> None:
-    work.instructions += around.times * instructions(store, lambda _: 1, 1)
+    work.instructions += around.times * instructions(store, postorder(store.values), lambda _: 1, 1)
     for access in accesses(store):
         if not access.updates or access.buffer not in around.kept:
             _access(warp, access, around, work)

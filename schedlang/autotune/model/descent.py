@@ -10,6 +10,7 @@ from schedlang.autotune.knobs import Decisions, Rejected
 from schedlang.autotune.model.pressure import spill_factor
 from schedlang.autotune.space import Candidate, Space
 from schedlang.compute.tensor import ComputeOp
+from schedlang.ir.findings import Findings
 from schedlang.runtime.collection import no_collection
 from schedlang.target import Target
 
@@ -186,12 +187,12 @@ class _Draws:
         except Rejected:
             return None
         self.drawn.add(_key(candidate.decisions))
-        return _with_spills(candidate, self.space.target)
+        return _with_spills(candidate, self.space.target, self.space.findings)
 
 
-def _with_spills(candidate: Candidate, target: Target) -> Candidate:
+def _with_spills(candidate: Candidate, target: Target, findings: Findings) -> Candidate:
     """Return a candidate whose estimate counts spills that the cost model does not see."""
-    factor = 1.0 if target.facts.binds_threads else spill_factor(candidate.nest, target)
+    factor = 1.0 if target.facts.binds_threads else spill_factor(candidate.nest, target, findings)
     if factor == 1:
         return candidate
     seconds = factor * candidate.estimate.seconds

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import product
 from math import prod
 
-from schedlang.diagnostics.tiles import Update, registers, updates
+from schedlang.diagnostics.tiles import Update, registers, updates_in
 from schedlang.ir.accesses import loads
+from schedlang.ir.findings import Findings
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import For, Load
+from schedlang.ir.nodes import For, Load, Stmt
 from schedlang.ir.offsets import flat, lane_step
+from schedlang.machine.loops.job import LoopJob
 from schedlang.target import Target
 
 # LLVM unrolls serial loops of so few iterations; more copies than these are not examined
@@ -20,14 +23,23 @@ SHORT, MOST_COPIES = 4, 512
 SPILLED = 1.6
 
 
-def spill_factor(nest: Nest, target: Target) -> float:
+def spill_factor(nest: Nest, target: Target, findings: Findings | None = None) -> float:
     """Return the factor on the time of ``nest`` if reused operands push sums out of registers.
 
     Taps that are unrolled inside a tile read some elements again: a tap of one row reads the
     element that the next tap of the row before reads. LLVM loads such an element once, and keeps it
-    in a register until its last use.
+    in a register until its last use. ``findings`` are about other nests for the target with the
+    same statements.
     """
-    return SPILLED if any(_spills(update, target) for update in updates(nest)) else 1.0
+    job, known = LoopJob(nest, target), Findings() if findings is None else findings
+    keys = ((root, ("operands spill", root, job.steps_in(root, known))) for root in nest.body.stmts)
+    if any(known.once(key, partial(_spills_in, root, job)) for root, key in keys):
+        return SPILLED
+    return 1.0
+
+
+def _spills_in(root: Stmt, job: LoopJob) -> bool:
+    return any(_spills(update, job.target) for update in updates_in(root, job.steps))
 
 
 def _spills(update: Update, target: Target) -> bool:

@@ -69,6 +69,8 @@ and end with them.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from schedlang.intrinsics.bfloat import bfloat, bfloat_bits, bfloat_from, bfloat_value
 from schedlang.intrinsics.bits import *
 from schedlang.intrinsics.cpu.clock import thread_number, ticks
@@ -101,12 +103,9 @@ from schedlang.intrinsics.lanes import (
     with_lane,
 )
 from schedlang.intrinsics.memory import (
-    arena_array,
-    heap_array,
     load,
     load_half,
     prefetch,
-    stack_array,
     store,
     store_half,
     stream_fence,
@@ -165,4 +164,16 @@ from schedlang.intrinsics.simd import (
 )
 from schedlang.intrinsics.transposed import vload_columns, vload_columns_half
 
+if TYPE_CHECKING:
+    from schedlang.intrinsics.scratch import arena_array, heap_array, stack_array
+
 __all__ = list(NAMES)
+
+
+def __getattr__(name: str) -> Any:
+    """Return an intrinsic for scratch arrays, which LLVM's printer has no use for."""
+    if name not in ("arena_array", "heap_array", "stack_array"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from schedlang.intrinsics import scratch
+
+    return getattr(scratch, name)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 from schedlang.expr.nodes import Axis, Var
 from schedlang.index.linear import Lin
 from schedlang.index.ranges import Ranges
+from schedlang.ir.findings import Findings
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Block
+from schedlang.ir.nodes import Block, For, Stmt, walk
 from schedlang.target import Target
 
 # copies of a body that unrolled loops make at most: more would not compile in reasonable time
@@ -49,6 +50,21 @@ class LoopJob:
             if loop.axis.is_reduce:
                 axes_by_stage.setdefault(loop.stage, set()).add(loop.axis)
         return axes_by_stage
+
+    def steps_in(
+        self, root: Stmt, findings: Findings
+    ) -> frozenset[tuple[str, frozenset[Axis]]]:
+        """Return the reduction axes of each stage that has a loop in a statement at root.
+
+        ``findings`` are about other nests with the same statements.
+        """
+        stages = findings.once(("stages", root), partial(_stages, root))
+        return frozenset((name, frozenset(self.steps[name])) for name in stages & set(self.steps))
+
+
+def _stages(root: Stmt) -> frozenset[str]:
+    """Return the stages of the loops in a statement."""
+    return frozenset(s.stage for s, _ in walk(root) if isinstance(s, For))
 
 
 LoopPass = Callable[[Block, LoopJob], Block]

@@ -19,7 +19,7 @@ from schedlang.intrinsics import cpu, operators
 from schedlang.intrinsics.simd import Vec, convert, llvm_type
 from schedlang.machine.nodes import Type
 from schedlang.runtime.llvm.unprintable import Unprintable
-from schedlang.runtime.numba_internals import cpu_context, ready_context
+from schedlang.runtime.numba_internals import cpu_context, math_context
 
 I64 = ir.IntType(64)
 # a value of LLVM's with its type in numba
@@ -93,7 +93,7 @@ class Context:
 
     def get_function(self, function: Any, sig: Any) -> Any:
         """Return what writes a call of a function of Python's ``math``."""
-        return ready_context().get_function(function, sig)
+        return math_context().get_function(function, sig)
 
     def compile_subroutine(
         self, builder: ir.IRBuilder, function: Any, sig: Any, flags: Any = None
