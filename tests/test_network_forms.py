@@ -478,7 +478,7 @@ def test_all_forms_asks_once_for_each_division() -> None:
 
     def divide(form: Callable) -> object:
         asked.append(1)
-        return source._divided(TARGET, Plan(), form)
+        return source._dividing(TARGET, Plan())(form)
 
     all_forms(divide)  # type: ignore[arg-type]
     assert len(asked) == 2

@@ -7,11 +7,12 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, BinaryIO, Union
+from typing import Any, Union
 
 from schedlang.autotune.record import Trial, Where, tolerance_of
-from schedlang.autotune.records.distance import comparable, differences, distance, sort_entries
+from schedlang.autotune.records.distance import comparable, differences, sort_entries
 from schedlang.autotune.records.entry import LONGEST, Entry, from_line, to_line
 from schedlang.autotune.records.lines import append, open_lines, places, read_lines
 from schedlang.autotune.records.replay import decisions_for, sizes_in, steps_for
@@ -24,6 +25,8 @@ from schedlang.runtime.tuning_files import own_file
 
 # bytes before the read offset that are compared to tell whether the file was replaced
 _TAIL = 1024
+# what became of a line: its entry, its number and why it has none, or nothing if it is blank
+_Parsed = Union[Entry, tuple[int, str], None]
 # outcomes that depend on the limits, and so do not replace an earlier time
 _LIMITED = ("build timed out", "run timed out", "out of memory")
 
@@ -121,13 +124,19 @@ class Database:
         )
 
     def ranked(self, where: Where, outputs: Sequence[Tensor] = ()) -> list[Entry]:
+        """Return the timed entries of :meth:`by_distance`."""
+        return [entry for _, entry in self.by_distance(where, outputs)]
+
+    def by_distance(
+        self, where: Where, outputs: Sequence[Tensor] = ()
+    ) -> list[tuple[tuple[float, ...], Entry]]:
         """Return the timed entries of the same computation and kind of target, nearest first.
 
-        Sizes count most, then the details of the target, the machine and the versions. Equally near
-        entries are ordered by size, the larger first, and then by time, the shorter first; a time
-        from before a race is multiplied by the factor by which the race slowed its winner. A
-        schedule that failed later in the file is left out, unless it failed by a smaller tolerance.
-        Steps keep their recorded names.
+        Each has its distance. Sizes count most, then the details of the target, the machine and the
+        versions. Equally near entries are ordered by size, the larger first, and then by time, the
+        shorter first; a time from before a race is multiplied by the factor by which the race
+        slowed its winner. A schedule that failed later in the file is left out, unless it failed by
+        a smaller tolerance. Steps keep their recorded names.
         """
         entries = self._comparable(where, outputs)
         failed = defaultdict(list)
@@ -166,7 +175,7 @@ class Database:
     def _comparable(self, where: Where, outputs: Sequence[Tensor]) -> list[Entry]:
         """Return the entries to compare with ``where``, sizes in the names of ``outputs``."""
         entries = _last(e for e in self._read() if comparable(where, e.where))
-        if outputs and entries:
+        if outputs and any(e.where.sizes for e in entries):
             names = names_of(outputs)
             entries = [replace(e, where=sizes_in(names, e)) for e in entries]
         return [replace(e, differs=differences(where, e.where)) for e in entries]
@@ -237,7 +246,7 @@ class Database:
             status = os.fstat(descriptor)
             identity: tuple[int, ...] = (status.st_dev, status.st_ino)
             if self._op:
-                self._read_computation(file, (*identity, status.st_size, status.st_mtime_ns))
+                self._read_computation((*identity, status.st_size, status.st_mtime_ns))
                 return
             start = max(0, self._offset - _TAIL)
             file.seek(start)
@@ -260,31 +269,57 @@ class Database:
             file.seek(start)
             self._tail = file.read(self._offset - start)
 
-    def _read_computation(self, file: BinaryIO, stamp: tuple[int, ...]) -> None:
+    def _read_computation(self, stamp: tuple[int, ...]) -> None:
         """Read the lines of the computation alone, unless the file is as it was."""
         if stamp == self._identity:
             return
         self._forget()
         self._identity = stamp
-        by_key = places(self.path, stamp, LONGEST)
-        for place in (*by_key.get(b"", ()), *by_key.get(self._op, ())):
-            file.seek(place.start)
-            self._lines = place.number - 1
-            line = file.read(place.length) if place.whole else None
-            self._take(line, self._entries, self._problems)
+        for parsed in _computation(self.path, stamp, self._op):
+            self._add(parsed, self._entries, self._problems)
 
     def _take(self, line: bytes | None, entries: list[Entry], problems: dict[int, str]) -> None:
         """Parse the next line into ``entries``, or add its error to ``problems``."""
-        number = self._lines + 1
-        if line is None:
-            problems[number] = f"it is longer than {LONGEST} bytes"
-        elif line.strip():
-            try:
-                entry = from_line(line)
-            except (ValueError, RecursionError) as error:
-                problems[number] = str(error)
-            else:
-                entries.append(replace(entry, line=number, path=str(self.path)))
+        self._add(_parsed(line, self._lines + 1, self.path), entries, problems)
+
+    def _add(self, parsed: _Parsed, entries: list[Entry], problems: dict[int, str]) -> None:
+        if isinstance(parsed, Entry):
+            entries.append(parsed)
+        elif parsed is not None:
+            number, why = parsed
+            problems[number] = why
+
+
+def _parsed(line: bytes | None, number: int, path: Path) -> _Parsed:
+    """Return the entry of a line, or its number and why it has none; ``None`` of a blank line."""
+    if line is None:
+        return number, f"it is longer than {LONGEST} bytes"
+    if not line.strip():
+        return None
+    try:
+        entry = from_line(line)
+    except (ValueError, RecursionError) as error:
+        return number, str(error)
+    return replace(entry, line=number, path=str(path))
+
+
+@lru_cache(maxsize=256)
+def _computation(path: Path, stamp: tuple[int, ...], op: bytes) -> list[_Parsed]:
+    """Return the lines of a computation, parsed once for all kernels that compute it.
+
+    ``stamp`` tells a file from what it was before.
+    """
+    by_key = places(path, stamp, LONGEST)
+    of_op = (*by_key.get(b"", ()), *by_key.get(op, ()))
+    if not of_op:
+        return []
+    parsed: list[_Parsed] = []
+    with open(path, "rb") as file:
+        for place in of_op:
+            file.seek(place.start)
+            line = file.read(place.length) if place.whole else None
+            parsed.append(_parsed(line, place.number, path))
+    return parsed
 
 
 def _schedule(entry: Entry) -> tuple[Where, str | int]:
@@ -337,10 +372,10 @@ def nearest_first(
     The nearest comes first; of equally near ones, the first place and database count.
     """
     near = [
-        (distance(where, entry.where), rank, place, where, entry)
+        (apart, rank, place, where, entry)
         for where in places
         for rank, database in enumerate(databases)
-        for place, entry in enumerate(database.ranked(where, outputs))
+        for place, (apart, entry) in enumerate(database.by_distance(where, outputs))
     ]
     for _, rank, _, where, entry in sorted(near, key=lambda item: item[:3]):
         yield where, databases[rank], entry

@@ -121,7 +121,10 @@ class Lin:
 
     def depends_on(self, axes: Container[object]) -> bool:
         """Return whether a leaf is one of ``axes``, or depends on one."""
-        return any(involves(product, axes) for product in self.terms)
+        for product in self.terms:
+            if involves(product, axes):
+                return True
+        return False
 
     def __add__(self, other: LinLike) -> Lin:
         return self._plus(_lin(other), 1)

@@ -18,6 +18,7 @@ from schedlang.ir.arguments import Arg, sizes_of
 from schedlang.ir.findings import Findings
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Alloc, Block, Buffer, For, If, Note
+from schedlang.ir.verify import Report, report
 from schedlang.lowering.build import nest_stage, place_child, store_child, take
 from schedlang.lowering.hoist import hoist
 from schedlang.lowering.intermediate_arguments import not_whole, scan_rows
@@ -35,8 +36,8 @@ from schedlang.state.placement import Problem, place
 from schedlang.state.plan import whole
 from schedlang.state.state import Inline, Root, Stage, State
 
-# marks the drafts that wait for buffers, among the nests of a state
-DRAFTED = "drafted"
+# mark the drafts that wait for buffers, and the reports on nests, among the nests of a state
+DRAFTED, REPORTED = "drafted", "reported"
 
 
 def default_args(state: State) -> list[Arg]:
@@ -80,6 +81,23 @@ def lower_state(
             state, checked, strict, folds, Findings() if findings is None else findings
         )
     return known if name is None else replace(known, name=name)
+
+
+def verify_state(state: State) -> Report:
+    """Return the verifier's report on the nest of ``state``, which keeps it.
+
+    Raises what :func:`~schedlang.ir.verify.report` and :func:`lower_state` raise.
+    """
+    args = default_args(state)
+    key = (REPORTED, *args)
+    checked = state.nests[key] = report(lower_state(state, args))
+    return checked
+
+
+def known_report(state: State, args: Sequence[Any] | None) -> Report | None:
+    """Return the report on the nest for ``args``, if :func:`verify_state` made it."""
+    known: Report | None = state.nests.get((REPORTED, *(args or default_args(state))))
+    return known
 
 
 def draft_problems(state: State) -> list[str]:

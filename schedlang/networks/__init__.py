@@ -14,7 +14,7 @@ below returns new, frozen data:
    of them add stages that depend on weights alone.
 3. ``ahead.py`` says which tensors depend on weights alone, and ``prepare.py`` puts placeholders in
    place of the largest such stages. From here on all stages have names of their own. ``prepare``
-   calls steps 1 and 2, too; ``dividing.py`` gives it the rewritings.
+   calls steps 1 and 2, too; ``dividing.py`` takes those that all forms share once.
 4. ``dataflow.py`` makes ``Node``s of the stages (a scan with its steps is one) and says what each
    does: a ``product`` reads an operand again and again, a ``copy`` only moves elements.
 5. ``grouping.py`` visits the nodes once, producers first. A node joins the part of the operand that

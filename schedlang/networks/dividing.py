@@ -10,7 +10,7 @@ from schedlang.networks.layouts import blocked_layouts
 from schedlang.networks.model import Model, Options
 from schedlang.networks.padding import without_padding_taps
 from schedlang.networks.partition import Partition, partition
-from schedlang.networks.prepare import Prepared, prepare
+from schedlang.networks.prepare import Prepared, Weighted, computed_ahead, weighted
 from schedlang.networks.scan_weights import packed_for_scans
 from schedlang.networks.winograd import Convolution, by_rule, forms, with_winograd
 from schedlang.target import Target
@@ -33,15 +33,34 @@ class Divided:
     trials: str = ""
 
 
-def divide_model(
-    model: Model, options: Options, target: Target, form: Callable[[Convolution], int] = by_rule
-) -> Divided:
-    """Return a model that is prepared for ``target`` with ``options``, and its parts.
+@dataclass(frozen=True, eq=False)
+class Formless:
+    """A model with the layouts of a target, before its convolutions of 3 by 3 have forms."""
 
-    ``form`` returns the size of Winograd's tiles for a convolution of 3 by 3, 0 for none. Raises
-    :class:`~schedlang.errors.NetworkError` for overrides that do not fit.
-    """
-    rewrites = target.facts.rewrites_networks
+    model: Model
+    options: Options
+    target: Target
+    network: Weighted
+
+
+def formless(model: Model, options: Options, target: Target) -> Formless:
+    """Return what all forms of a model for ``target`` with ``options`` have in common."""
+
+    def rewritten(outputs: tuple[Tensor, ...], weights: Collection[Tensor]) -> tuple[Tensor, ...]:
+        if options.fold:
+            outputs = without_padding_taps(outputs, weights)
+        if options.layouts and target.facts.rewrites_networks:
+            outputs = blocked_layouts(outputs, weights, target).outputs
+            outputs = packed_for_scans(outputs, weights, target)
+        return outputs
+
+    network = weighted(model.outputs, model.params, options.fold).rewritten(rewritten)
+    return Formless(model, options, target, network)
+
+
+def in_forms(shared: Formless, form: Callable[[Convolution], int] = by_rule) -> Divided:
+    """Return a model with its parts; ``form`` is as :func:`divide_model` takes it."""
+    model, options = shared.model, shared.options
     chosen: dict[str, int] = {}
     layers = dict(model.layers)
 
@@ -54,15 +73,21 @@ def divide_model(
         return m
 
     def rewritten(outputs: tuple[Tensor, ...], weights: Collection[Tensor]) -> tuple[Tensor, ...]:
-        if options.fold:
-            outputs = without_padding_taps(outputs, weights)
-        if options.layouts and rewrites:
-            outputs = blocked_layouts(outputs, weights, target).outputs
-            outputs = packed_for_scans(outputs, weights, target)
-        if options.winograd and rewrites:
+        if options.winograd and shared.target.facts.rewrites_networks:
             outputs = with_winograd(outputs, weights, choose).outputs
         return outputs
 
-    prepared = prepare(model.outputs, model.params, options.fold, rewritten)
+    prepared = computed_ahead(shared.network.rewritten(rewritten))
     parts = partition(prepared.outputs, options.cut, options.fuse, layers=layers)
     return Divided(prepared, parts, layers, chosen)
+
+
+def divide_model(
+    model: Model, options: Options, target: Target, form: Callable[[Convolution], int] = by_rule
+) -> Divided:
+    """Return a model that is prepared for ``target`` with ``options``, and its parts.
+
+    ``form`` returns the size of Winograd's tiles for a convolution of 3 by 3, 0 for none. Raises
+    :class:`~schedlang.errors.NetworkError` for overrides that do not fit.
+    """
+    return in_forms(formless(model, options, target), form)

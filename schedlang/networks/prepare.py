@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, Optional
 
@@ -88,6 +88,33 @@ class Prepared:
         return kernel(*(contiguous(self.given[t]) for t in placeholders([tensor])))
 
 
+@dataclass(frozen=True, eq=False)
+class Weighted:
+    """A network and the arrays of its weights, before any of them are computed ahead.
+
+    ``outputs`` are folded, and ``notes`` say which scales went into weights. ``inputs`` are the
+    placeholders that each call passes.
+    """
+
+    outputs: tuple[Tensor, ...]
+    inputs: tuple[Tensor, ...]
+    weights: Mapping[Tensor, np.ndarray] = field(repr=False)
+    notes: tuple[Folded, ...] = ()
+
+    def rewritten(self, rewrite: Rewrite) -> Weighted:
+        """Return the network with outputs that compute the same."""
+        return replace(self, outputs=rewrite(self.outputs, self.weights))
+
+
+def weighted(outputs: Any, params: Mapping[Tensor, Any] | None, fold: bool) -> Weighted:
+    """Return a network with its weights, folded if ``fold``, as :func:`prepare` takes them."""
+    tensors = tuple(outputs) if isinstance(outputs, (list, tuple)) else (outputs,)
+    given = {t: weight_array(t, value) for t, value in (params or {}).items()}
+    inputs = tuple(t for t in placeholders(tensors) if t not in given)
+    whole, notes = fold_scales(tensors, given) if fold else (tensors, ())
+    return Weighted(whole, inputs, given, notes)
+
+
 def prepare(
     outputs: Any,
     params: Mapping[Tensor, Any] | None = None,
@@ -122,12 +149,13 @@ def prepare(
     ((Tensor(A: float32[1, 3, 8, 8]),), ['W_scaled', 'batch_norm_shift'], \
 ['batch_norm into W of conv2d_nchw'])
     """
-    tensors = tuple(outputs) if isinstance(outputs, (list, tuple)) else (outputs,)
-    given = {t: weight_array(t, value) for t, value in (params or {}).items()}
-    inputs = tuple(t for t in placeholders(tensors) if t not in given)
-    whole, notes = fold_scales(tensors, given) if fold else (tensors, ())
-    if rewrite is not None:
-        whole = rewrite(whole, given)
+    whole = weighted(outputs, params, fold)
+    return computed_ahead(whole if rewrite is None else whole.rewritten(rewrite))
+
+
+def computed_ahead(network: Weighted) -> Prepared:
+    """Return a network in which what depends on its weights alone is computed ahead."""
+    whole, given = network.outputs, network.weights
     ops = operations(whole)
     names = {
         op.outputs[0]: name
@@ -141,11 +169,11 @@ def prepare(
     read = placeholders(results)
     return Prepared(
         results,
-        inputs,
+        network.inputs,
         {t: array for t, array in given.items() if t in read},
         {new: old for old, new in places.items() if new in read},
         {t: given[t] for t in placeholders(frontier)},
-        notes,
+        network.notes,
     )
 
 
@@ -186,4 +214,4 @@ def _only_grows(op: Operation) -> bool:
     return prod(int(n) for n in op.shape) > MOST_GROWTH * read
 
 
-__all__ = ["MOST_FLOPS", "Prepared", "prepare"]
+__all__ = ["MOST_FLOPS", "Prepared", "Weighted", "computed_ahead", "prepare", "weighted"]

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from schedlang.networks.dividing import Divided
     from schedlang.networks.forms import Forms
     from schedlang.networks.saved_model import Saved
-    from schedlang.networks.winograd import Convolution
 
 
 class Source(ABC):
@@ -100,7 +99,7 @@ class Source(ABC):
 
     def divided(self, target: Target, plan: Plan) -> Divided:
         """Return the network in parts, its convolutions in the fastest form that is known."""
-        divide = partial(self._divided, target, plan)
+        divide = self._dividing(target, plan)
         if plan.forms is not None:
             return self._in_forms(divide, plan.forms)
         if not _timed(target, plan):
@@ -121,17 +120,18 @@ class Source(ABC):
             return None
         from schedlang.networks.forms import all_forms
 
-        return all_forms(partial(self._divided, target, plan))
+        return all_forms(self._dividing(target, plan))
 
     def _in_forms(self, divide: Callable[..., Divided], forms: Mapping[str, int]) -> Divided:
         from schedlang.networks.winograd import by_rule
 
         return divide(lambda found: forms.get(found.name, by_rule(found)))
 
-    def _divided(self, target: Target, plan: Plan, *form: Callable[[Convolution], int]) -> Divided:
-        from schedlang.networks.dividing import divide_model
+    def _dividing(self, target: Target, plan: Plan) -> Callable[..., Divided]:
+        """Return the function that divides the model, given the form of each convolution."""
+        from schedlang.networks.dividing import formless, in_forms
 
-        return divide_model(self.model, plan.options, target, *form)
+        return partial(in_forms, formless(self.model, plan.options, target))
 
 
 def times_key(target: Target, plan: Plan) -> str:

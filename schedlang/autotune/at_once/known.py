@@ -23,8 +23,7 @@ from schedlang.compute.data import structure
 from schedlang.compute.rename import Names, names_of
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import SchedlangError
-from schedlang.ir.verify import verify
-from schedlang.lowering.lower import lower_state
+from schedlang.lowering.lower import verify_state
 from schedlang.runtime.environment import machine
 from schedlang.schedule.schedule import Schedule, empty_schedule
 from schedlang.version import __version__
@@ -155,7 +154,7 @@ def _schedule_of(problem: Problem, entry: Entry, replays: bool) -> Schedule | No
 
 def _replay(problem: Problem, entry: Entry) -> Schedule:
     schedule = replay(entry, problem.outputs)
-    verify(lower_state(schedule.state))
+    verify_state(schedule.state)
     return schedule
 
 

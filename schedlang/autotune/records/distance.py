@@ -35,7 +35,7 @@ def distance(wanted: Where, recorded: Where) -> tuple[float, ...]:
     """Return the distances in sizes, target, machine and versions; a smaller tuple is nearer."""
     mine, theirs = dict(wanted.sizes), dict(recorded.sizes)
     sizes = sum(ratio(mine.get(n), theirs.get(n)) for n in {*mine, *theirs})
-    sizes += sum(ratio(a, b) for a, b in zip(wanted.extents, recorded.extents))
+    sizes += sum(ratio(a, b) for a, b in zip(wanted.extents, recorded.extents) if a != b)
     target = 0.0
     if wanted.target != recorded.target:
         pairs = [re.findall(r"\d+", t) for t in (wanted.target, recorded.target)]
@@ -47,8 +47,10 @@ def distance(wanted: Where, recorded: Where) -> tuple[float, ...]:
     return sizes, target, machine, float(len(_versions(wanted, recorded)))
 
 
-def sort_entries(wanted: Where, entries: Sequence[Entry]) -> list[Entry]:
-    """Return the entries with times, the best first.
+def sort_entries(
+    wanted: Where, entries: Sequence[Entry]
+) -> list[tuple[tuple[float, ...], Entry]]:
+    """Return the entries with times, the best first, each with its distance.
 
     Times of different sizes cannot be compared, so of equally near sizes the larger is preferred.
     The best times from before a race are too short, as the least of many noisy ones: they are
@@ -59,14 +61,22 @@ def sort_entries(wanted: Where, entries: Sequence[Entry]) -> list[Entry]:
         places.setdefault(entry.where, []).append(entry.trial)
     factors = {where: race_ratio(trials) for where, trials in places.items()}
 
-    def key(entry: Entry) -> tuple[float, ...]:
-        counts = [*dict(entry.where.sizes).values(), *entry.where.extents]
-        size = sum(math.log2(max(1, n)) for n in counts)
+    apart = {where: distance(wanted, where) for where in places}
+    sizes = {where: _size(where) for where in places}
+
+    def key(item: tuple[tuple[float, ...], Entry]) -> tuple[float, ...]:
+        distances, entry = item
         seconds = as_raced(entry.trial, factors[entry.where])
         # of equal times, prefer one from a race
-        return *distance(wanted, entry.where), -size, seconds, not entry.trial.raced
+        return *distances, -sizes[entry.where], seconds, not entry.trial.raced
 
-    return sorted(entries, key=key)
+    return sorted([(apart[entry.where], entry) for entry in entries], key=key)
+
+
+def _size(where: Where) -> float:
+    """Return a number that is larger for larger sizes."""
+    counts = [*dict(where.sizes).values(), *where.extents]
+    return sum(math.log2(max(1, n)) for n in counts)
 
 
 def differences(wanted: Where, recorded: Where) -> tuple[str, ...]:
