@@ -7,13 +7,13 @@ may share parts, so traversals (see :mod:`schedlang.expr.visit`) do not recurse.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, Optional, Union
 
 import numpy as np
 
 from schedlang.errors import ComputeTypeError, explain
 from schedlang.expr import dtypes
-from schedlang.expr.immutable import immutable
 from schedlang.expr.number_refusals import number_function, refuse_number
 
 ExprLike = Union["Expr", int, float, complex, bool, np.generic]
@@ -123,7 +123,7 @@ class Expr:
         return str(self)
 
 
-@immutable(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Const(Expr):
     """A constant."""
 
@@ -132,7 +132,7 @@ class Const(Expr):
     weak: bool = False
 
 
-@immutable(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Var(Expr):
     """A named scalar: a symbolic size (``int64``, weak) or a scalar argument."""
 
@@ -162,7 +162,7 @@ class Domain(tuple[Union[int, Expr], Union[int, Expr]]):
         return domain
 
 
-@immutable(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Axis(Expr):
     """An axis of an iteration, with ``extent`` points from ``lo`` on.
 
@@ -199,7 +199,7 @@ class Axis(Expr):
         return Domain(self.lo, self.extent)
 
 
-@immutable(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Binary(Expr):
     """A binary operation."""
 
@@ -215,7 +215,7 @@ class Binary(Expr):
         return (self.a, self.b)
 
 
-@immutable(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Unary(Expr):
     """A unary operation, ``-`` or ``~``."""
 
@@ -229,7 +229,7 @@ class Unary(Expr):
         return (self.a,)
 
 
-@immutable(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Cast(Expr):
     """A conversion to ``dtype``."""
 
@@ -242,7 +242,7 @@ class Cast(Expr):
         return (self.a,)
 
 
-@immutable(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Call(Expr):
     """A call of a math function in the table of :mod:`schedlang.expr.functions`."""
 
@@ -257,7 +257,7 @@ class Call(Expr):
         return self.args
 
 
-@immutable(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Select(Expr):
     """A choice, ``a if cond else b``; if it is ``lazy``, only the chosen side is evaluated."""
 

@@ -121,10 +121,7 @@ class Lin:
 
     def depends_on(self, axes: Container[object]) -> bool:
         """Return whether a leaf is one of ``axes``, or depends on one."""
-        for product in self.terms:
-            if involves(product, axes):
-                return True
-        return False
+        return any(involves(product, axes) for product in self.terms)
 
     def __add__(self, other: LinLike) -> Lin:
         return self._plus(_lin(other), 1)

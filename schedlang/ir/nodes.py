@@ -18,6 +18,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from operator import is_
 from typing import Any, ClassVar, Optional, TypeVar, Union
@@ -25,7 +26,6 @@ from typing import Any, ClassVar, Optional, TypeVar, Union
 from schedlang.compute.reduce import Reducer
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.dtypes import itemsize
-from schedlang.expr.immutable import immutable
 from schedlang.expr.nodes import ArrayRead, Axis, Expr
 from schedlang.index.linear import Lin
 from schedlang.state.layout import Layout
@@ -33,7 +33,7 @@ from schedlang.state.layout import Layout
 LOOP_KINDS = ("serial", "parallel", "vectorize", "unroll", "vthread", "thread")
 
 
-@immutable(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Buffer:
     """An array: an argument, or storage that an :class:`Alloc` allocates.
 
@@ -69,7 +69,7 @@ class Buffer:
         return None if self.size is None else self.size * itemsize(self.dtype) * copies
 
 
-@immutable(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Load(ArrayRead):
     """One element of a buffer."""
 
@@ -98,7 +98,7 @@ class Statement:
     BINDS: ClassVar[tuple[str, ...]] = ()
 
 
-@immutable(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class For(Statement):
     """A loop over ``axis``, which runs over ``0..extent``.
 
@@ -119,7 +119,7 @@ class For(Statement):
     number: Optional[int] = None
 
 
-@immutable(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class If(Statement):
     """A guard: ``body`` runs if ``cond`` holds; ``note`` states the purpose of the guard.
 
@@ -147,7 +147,7 @@ class If(Statement):
     number: Optional[int] = None
 
 
-@immutable(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Store(Statement):
     """The assignment ``buffers[k][indices] = values[k]``, for all ``k`` at once.
 
@@ -170,7 +170,7 @@ class Store(Statement):
     number: Optional[int] = None
 
 
-@immutable(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Alloc(Statement):
     """An allocation that lives to the end of the enclosing block.
 
@@ -187,7 +187,7 @@ class Alloc(Statement):
     number: Optional[int] = None
 
 
-@immutable(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Fetch(Statement):
     """A hint that prefetches the cache line of one element."""
 
@@ -199,12 +199,12 @@ class Fetch(Statement):
     number: Optional[int] = None
 
 
-@immutable(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Barrier(Statement):
     """A barrier of a thread block: its threads wait here, then see each other's earlier writes."""
 
 
-@immutable(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Exchange(Statement):
     """A warp shuffle: ``into[indices]`` of each thread becomes another's ``source[indices]``.
 
@@ -223,7 +223,7 @@ class Exchange(Statement):
     number: Optional[int] = None
 
 
-@immutable(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Note(Statement):
     """A comment in the printed nest, which says where the schedule is not consistent yet."""
 
@@ -231,14 +231,14 @@ class Note(Statement):
     number: Optional[int] = None
 
 
-@immutable(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Block(Statement):
     HELD = ("stmts",)
 
     stmts: tuple[Stmt, ...] = ()
 
 
-@immutable(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Lanes(Statement):
     """The values ``start .. start + count`` of a vectorized ``axis``, all at once."""
 
@@ -252,7 +252,7 @@ class Lanes(Statement):
     body: Block
 
 
-@immutable(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Strips(Statement):
     """A loop over the vectors of a vectorized ``axis``, whose first lanes are ``start``.
 
@@ -272,7 +272,7 @@ class Strips(Statement):
     number: Optional[int] = None
 
 
-@immutable(frozen=True)
+@dataclass(frozen=True)
 class Columns:
     """A block of ``count`` vectors that is read by rows and transposed in registers.
 
@@ -287,7 +287,7 @@ class Columns:
     axis: Axis
 
 
-@immutable(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Copy(Statement):
     """Statements with the number ``at`` in place of ``axis``."""
 
@@ -300,7 +300,7 @@ class Copy(Statement):
     body: Block
 
 
-@immutable(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Copies(Statement):
     """The copies of an unrolled loop's body, in the order of its iterations.
 
@@ -317,7 +317,7 @@ class Copies(Statement):
     blocks: frozenset[Columns] = frozenset()
 
 
-@immutable(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Kept(Statement):
     """Statements during which the elements of ``buffers`` that they update stay in registers."""
 
@@ -327,7 +327,7 @@ class Kept(Statement):
     body: Block
 
 
-@immutable(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Masked(Statement):
     """A guard whose condition differs between lanes.
 

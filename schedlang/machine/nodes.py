@@ -13,12 +13,12 @@ Walks, rewriting and scopes derive from this. A declared field may be ``None``, 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from inspect import get_annotations
 from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple, Optional, Union
 
 from schedlang.expr import dtypes
-from schedlang.expr.immutable import immutable
 from schedlang.ir.nodes import Buffer
 
 
@@ -38,7 +38,7 @@ class Type(NamedTuple):
 INDEX = Type(dtypes.INDEX)
 
 
-@immutable(frozen=True)
+@dataclass(frozen=True)
 class Array:
     """A flat array: an argument, or storage of the kernel."""
 
@@ -50,7 +50,7 @@ class Array:
         return self.buffer.dtype
 
 
-@immutable(frozen=True)
+@dataclass(frozen=True)
 class Reg:
     """A named value: a register, the index of a loop, a size or a scalar argument."""
 
@@ -58,7 +58,7 @@ class Reg:
     type: Type = INDEX
 
 
-@immutable(frozen=True)
+@dataclass(frozen=True)
 class Num:
     """A constant."""
 
@@ -66,7 +66,7 @@ class Num:
     type: Type = INDEX
 
 
-@immutable(frozen=True)
+@dataclass(frozen=True)
 class Order:
     """The lanes of a shuffled load: lane ``l`` reads the element ``lanes[l]``."""
 
@@ -105,7 +105,7 @@ def _reader(kind: type[Operation]) -> Callable[[Any], tuple[Value, ...]]:
     return lambda value: tuple([v for v in read(value) if v is not None])
 
 
-@immutable(frozen=True)
+@dataclass(frozen=True)
 class Op(Operation):
     """A binary operation. A scalar operand of a vector operation stands for all lanes.
 
@@ -121,7 +121,7 @@ class Op(Operation):
     index: bool = False
 
 
-@immutable(frozen=True)
+@dataclass(frozen=True)
 class Neg(Operation):
     """The operation ``-`` or ``~`` on one value."""
 
@@ -132,7 +132,7 @@ class Neg(Operation):
     type: Type = INDEX
 
 
-@immutable(frozen=True)
+@dataclass(frozen=True)
 class Cast(Operation):
     """A conversion to another dtype, with NumPy's rules."""
 
@@ -142,7 +142,7 @@ class Cast(Operation):
     type: Type
 
 
-@immutable(frozen=True)
+@dataclass(frozen=True)
 class Splat(Operation):
     """A vector whose lanes are all ``a``."""
 
@@ -152,14 +152,14 @@ class Splat(Operation):
     type: Type
 
 
-@immutable(frozen=True)
+@dataclass(frozen=True)
 class Iota:
     """The vector ``0, 1, 2, ...``."""
 
     type: Type
 
 
-@immutable(frozen=True)
+@dataclass(frozen=True)
 class Fn(Operation):
     """A call of a function of the dialect. ``index`` marks ``min`` and ``max`` of indices."""
 
@@ -171,7 +171,7 @@ class Fn(Operation):
     index: bool = False
 
 
-@immutable(frozen=True)
+@dataclass(frozen=True)
 class Both(Operation):
     """The truth of ``a and b``; ``b`` is evaluated only if ``a`` holds."""
 
@@ -182,7 +182,7 @@ class Both(Operation):
     type: Type = Type("bool")
 
 
-@immutable(frozen=True)
+@dataclass(frozen=True)
 class Choice(Operation):
     """``a if cond else b``; only one of them is evaluated."""
 
@@ -194,7 +194,7 @@ class Choice(Operation):
     type: Type
 
 
-@immutable(frozen=True)
+@dataclass(frozen=True)
 class Load(Operation):
     """Elements of ``array``, by the intrinsic ``how``.
 
@@ -219,7 +219,7 @@ class Load(Operation):
     columns: int = 0
 
 
-@immutable(frozen=True)
+@dataclass(frozen=True)
 class Column(Operation):
     """Vector ``at`` of the several that ``vload_columns`` returned."""
 
@@ -246,7 +246,7 @@ class Statement:
     BINDS: ClassVar[tuple[str, ...]] = ()
 
 
-@immutable(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Let(Statement):
     """The assignment ``reg = value``.
 
@@ -263,7 +263,7 @@ class Let(Statement):
     stage: str = ""
 
 
-@immutable(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Store(Statement):
     """A store of ``value`` to ``array``, by the intrinsic ``how``; see :class:`Load`.
 
@@ -284,7 +284,7 @@ class Store(Statement):
     stage: str = ""
 
 
-@immutable(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class For(Statement):
     """A loop over ``range(start, stop, step)``; its iterations may run in ``parallel``.
 
@@ -318,7 +318,7 @@ class For(Statement):
         return isinstance(self.start, Num) and self.start.value == 0
 
 
-@immutable(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class If(Statement):
     """A branch. ``result``, if given, is a register that both sides assign."""
 
@@ -334,7 +334,7 @@ class If(Statement):
     number: Optional[int] = None
 
 
-@immutable(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Alloc(Statement):
     """Storage of ``count`` elements in ``place``: ``stack``, ``heap``, ``shared`` or ``local``.
 
@@ -352,7 +352,7 @@ class Alloc(Statement):
     number: Optional[int] = None
 
 
-@immutable(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class View(Statement):
     """The array of ``count`` elements that begins at byte ``start`` of ``whole``, which has bytes.
 
@@ -371,7 +371,7 @@ class View(Statement):
     number: Optional[int] = None
 
 
-@immutable(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Prefetch(Statement):
     """A prefetch of the cache line of one element."""
 
@@ -383,7 +383,7 @@ class Prefetch(Statement):
     number: Optional[int] = None
 
 
-@immutable(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Hint(Statement):
     """A hint to the compiler that arrays are ``apart``, or a ``stream_fence``."""
 
@@ -392,14 +392,14 @@ class Hint(Statement):
     number: Optional[int] = None
 
 
-@immutable(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Barrier(Statement):
     """A barrier of a thread block."""
 
     number: Optional[int] = None
 
 
-@immutable(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Thread(Statement):
     """The assignment of a thread or block index of a GPU, ``tag``, to a register."""
 
@@ -411,7 +411,7 @@ class Thread(Statement):
     number: Optional[int] = None
 
 
-@immutable(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Run(Statement):
     """A call of another function of the nest."""
 
@@ -428,7 +428,7 @@ Stmt = Union[Let, Store, For, If, Alloc, View, Prefetch, Hint, Barrier, Thread, 
 Body = tuple[Stmt, ...]
 
 
-@immutable(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Function:
     """One function of a machine nest; a ``parallel`` one holds a parallel loop."""
 
