@@ -111,8 +111,8 @@ class Target(_Fields):
     """The processor that a kernel is built for: its vector registers, or its GPU architecture.
 
     ``kind`` is ``"cpu"``, ``"python"``, ``"c"``, ``"cuda"`` or ``"cuda-emulator"``, or the name of
-    a target that a package brings (see ``docs/targets.md``). ``backend`` is that target as an
-    object, from which :meth:`of` makes this.
+    a target that a package brings (see ``docs/inside/targets.md``). ``backend`` is that target as
+    an object, from which :meth:`of` makes this.
 
     ``vector_bytes`` is the size of a vector register, and ``vector_registers`` the number of
     registers. Both default to those of this machine. If the size differs from this machine's, the

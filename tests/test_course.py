@@ -111,7 +111,7 @@ def test_a_lesson_has_the_form(name: str) -> None:
 def test_lessons_are_numbered_and_listed() -> None:
     names = list(lessons())
     assert [int(n.partition("_")[0]) for n in names] == list(range(1, len(names) + 1))
-    for page in ("examples/notebooks/README.md", "docs/teaching.md"):
+    for page in ("examples/notebooks/README.md", "docs/guides/teaching.md"):
         text = (ROOT / page).read_text("utf-8")
         assert all(f"`{name}.ipynb`" in text for name in names), page
 

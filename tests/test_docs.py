@@ -28,7 +28,7 @@ PACKAGE = ROOT / "schedlang"
 # porting-from-te.md shows programs for TVM too, and has a test of its own
 FILES = [
     ROOT / "README.md",
-    *sorted(p for p in (ROOT / "docs").glob("*.md") if p.name != "porting-from-te.md"),
+    *sorted(p for p in (ROOT / "docs").rglob("*.md") if p.name != "porting-from-te.md"),
 ]
 # documents without blocks of Python
 OTHERS = [ROOT / "CONTRIBUTING.md", ROOT / "tests" / "README.md"]
@@ -86,7 +86,7 @@ def agrees(expected: str, printed: str) -> bool:
     return re.fullmatch(pattern, "\n".join(tidy(printed))) is not None
 
 
-LONG = ("measuring.md", "networks.md", "tuning.md")
+LONG = ("measuring.md", "networks.md", "searching.md")
 QUICK = [path.name for path in FILES if path.name not in LONG]
 
 
@@ -96,7 +96,7 @@ def test_document(
 ) -> None:
     # what a document saves without a folder is of the test
     monkeypatch.chdir(tmp_path)
-    if path.name == "tuning.md":
+    if path.name == "searching.md":
         request.getfixturevalue("own_cache")
     run_document(path, request, "python slow")
 
@@ -217,7 +217,7 @@ def test_files_that_docstrings_of_modules_name_exist() -> None:
 def test_every_primitive_is_documented() -> None:
     from schedlang.state.primitives.table import PRIMITIVES
 
-    text = (ROOT / "docs" / "schedule.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "schedule.md").read_text(encoding="utf-8")
     missing = [name for name in PRIMITIVES if not re.search(rf"^### .*`{name}`", text, re.M)]
     assert not missing
 
@@ -225,7 +225,7 @@ def test_every_primitive_is_documented() -> None:
 def test_every_name_of_the_language_is_documented() -> None:
     from schedlang.compute import math
 
-    text = (ROOT / "docs" / "language.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "language.md").read_text(encoding="utf-8")
     others = "sum prod min max argmin argmax comm_reducer reduce_axis scan pad placeholder var"
     names = [*math.__all__, *others.split(), "compute", "reference"]
     assert not [name for name in names if not re.search(rf"`sl\.{name}\b", text)]

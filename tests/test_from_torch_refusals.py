@@ -278,7 +278,7 @@ def test_what_is_no_module() -> None:
 def test_the_documentation_lists_the_operators() -> None:
     from schedlang.frontend.torch.operators import FAMILIES
 
-    text = (Path(__file__).parent.parent / "docs" / "networks.md").read_text("utf-8")
+    text = (Path(__file__).parent.parent / "docs" / "guides" / "networks.md").read_text("utf-8")
     (page,) = re.findall(r"(?ms)^## From PyTorch\n(.*?)^## ", text)
     for family in FAMILIES:
         title = family.__name__.rpartition(".")[2]

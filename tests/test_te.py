@@ -33,7 +33,7 @@ PROGRAMS = sorted(Path(__file__).with_name("te_programs").glob("*.py"))
 # each of the others takes seconds to compile
 QUICK = ("get_started", "gpu_gemm", "gpu_scan", "intrin_math", "scan", "schedule_primitives",
          "tuple_inputs")  # fmt: skip
-GUIDE = Path(__file__).parent.parent / "docs" / "porting-from-te.md"
+GUIDE = Path(__file__).parent.parent / "docs" / "guides" / "porting-from-te.md"
 
 
 @pytest.mark.parametrize("program", slow_but(QUICK, PROGRAMS, lambda p: p.stem))

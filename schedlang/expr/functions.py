@@ -1,7 +1,7 @@
 """The math functions of the language: a row says what each one is, and each layer derives its part.
 
 A new function is one row and its tests; with ``own_cpu`` it also needs code, which the docstring of
-:class:`Function` names. ``docs/architecture.md`` lists all files. These read the row:
+:class:`Function` names. ``docs/inside/architecture.md`` lists all files. These read the row:
 ``language/calls.py`` (dtypes), ``compute/functions.py`` and ``tvm/topi/functions.py`` (the
 functions of users), ``language/ufuncs.py`` (NumPy's name), ``expr/evaluate.py`` (values),
 ``compute/latex_text.py``, ``expr/symbolic.py`` and ``gradient/functions.py`` (sympy),

@@ -294,8 +294,8 @@ class Schedule:
         unless ``measure`` is False. ``target`` is a CPU, and ``sizes`` has a number for each
         symbolic size, by name. The result has the ``schedule`` that the page shows, and
         ``save(path)`` writes the history as one file. ``python -m schedlang live`` opens the page
-        in a browser; docs/live.md shows it. The page follows "Live Programming Support for Halide
-        Scheduling Strategies" (PX 2020).
+        in a browser; docs/guides/live.md shows it. The page follows "Live Programming Support for
+        Halide Scheduling Strategies" (PX 2020).
 
         Raise :class:`~schedlang.errors.MissingExtraError` if anywidget is not installed, and
         :class:`~schedlang.errors.LiveError` for a GPU.

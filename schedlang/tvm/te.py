@@ -1,6 +1,6 @@
 """The names of TVM's te: programs written for te run with ``from schedlang import te``.
 
-``docs/porting-from-te.md`` lists what is the same, what differs, and why.
+``docs/guides/porting-from-te.md`` lists what is the same, what differs, and why.
 """
 
 from __future__ import annotations
