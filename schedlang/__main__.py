@@ -13,6 +13,7 @@ from schedlang.cache_command import add_cache
 from schedlang.commands import add_commands
 from schedlang.compile_command import add_compile
 from schedlang.course_command import add_course
+from schedlang.docs_command import add_docs
 from schedlang.errors import (
     CacheWarning,
     DatabaseWarning,
@@ -54,6 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     add_course(commands)
     add_live(commands)
     add_cache(commands)
+    add_docs(commands)
     chosen = parser.parse_args(argv)
     if chosen.command is None:
         parser.print_help()
