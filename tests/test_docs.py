@@ -35,7 +35,7 @@ FILES = [
 OTHERS = [ROOT / "CONTRIBUTING.md", ROOT / "tests" / "README.md"]
 # libraries that documents need, of which each block says so
 OPTIONAL = ("torch", "onnx")
-# pages that docs/build/pages.py derives from the package
+# pages that docs/builder/pages.py derives from the package
 GENERATED = {
     ROOT / "docs" / "reference" / "names.md",
     *(ROOT / "docs" / "course" / f"{name}.md" for name in lessons()),

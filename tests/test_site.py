@@ -24,8 +24,8 @@ needs_mkdocs = pytest.mark.skipif(
 
 
 def builder(name: str) -> ModuleType:
-    """Return a module of docs/build/, which is not a package."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / "build" / f"{name}.py")
+    """Return a module of docs/builder/, which is not a package."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / "builder" / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -39,7 +39,7 @@ def test_the_navigation_has_every_page() -> None:
     listed = set(re.findall(r"[\w/-]+\.md", navigation))
     docs = ROOT / "docs"
     pages = {str(path.relative_to(docs).as_posix()) for path in docs.rglob("*.md")}
-    # build/pages.py writes the page of all names
+    # builder/pages.py writes the page of all names
     assert listed - {"reference/names.md"} == pages
 
 
