@@ -83,7 +83,32 @@ class LoopMethods(Recording):
 
         Every cut copies the loops inside it: three cuts of one stage make eight copies, the most
         that ``"auto"`` makes. If the outer loop is parallel, the rest is its last iteration, so
-        that all threads share one loop.
+        that all threads share one loop. The first ``if`` selects the iterations of the main part,
+        and a stage computed inside has a smaller box in the rest:
+
+        >>> A = sl.placeholder((34,), name="A")
+        >>> B = sl.compute((34,), lambda i: A[i] * 2, name="B")
+        >>> C = sl.compute((32,), lambda i: B[i] + B[i + 2], name="C")
+        >>> s = sl.schedule(C)
+        >>> outer, _ = s[C].split(C.op.axis[0], factor=10, tail="cut")
+        >>> s[B].compute_at(s[C], outer)
+        >>> s[C].parallel(outer)
+        >>> print(s)
+        C(A: float32[34]) -> C: float32[32]
+        <BLANKLINE>
+        parallel i.outer in 0..4:
+          if i.outer < 3:
+            B: float32[12]   global, 48 B
+            for i in 0..12:
+              B[i] = A[i.outer*10 + i] * 2
+            for i.inner in 0..10:
+              C[i.outer*10 + i.inner] = B[i.inner] + B[i.inner + 2]
+          if i.outer == 3:   # rest of i split by 10
+            B: float32[4]   global, 16 B
+            for i in 0..4:
+              B[i] = A[i.outer*10 + i] * 2
+            for i.inner in 0..2:
+              C[i.outer*10 + i.inner] = B[i.inner] + B[i.inner + 2]
 
         Under ``"auto"``, a symbolic extent gets a guard. To vectorize the inner loop, ask for a
         cut. The rest, which may be empty, then stands under an ``if``:
