@@ -63,8 +63,9 @@ class Nest(InNotebooks):
 
     * A loop of one iteration is not printed, even if it is parallel, and its axis is 0. Here
       ``k.outer.outer`` is missing: the split of 7 steps by 6 peels off the step that needs a guard.
-    * The name of the stage stands before an axis, as in ``B.i``, if a loop around has the same
-      name.
+    * ``split`` and ``fuse`` add ``.outer``, ``.inner`` and ``.fused`` to the name of an axis, once
+      for each step. The name of the stage stands before an axis, as in ``B.i``, if an enclosing
+      loop has the same name.
     * Indices count from the start of the printed buffer, and are simplified. A buffer inside a loop
       is the box of one iteration.
     * The comment of an ``if`` gives the reason for it, and names an axis of the stage that it
@@ -78,8 +79,8 @@ class Nest(InNotebooks):
     * ``S.rf`` has the partial results of ``rfactor``, ``S.local`` the tile of ``cache_write``, and
       ``A.shared`` the copy of ``cache_read``.
 
-    A reduction of two values, such as ``argmax``, updates both. The value that is no output has a
-    buffer of its own:
+    A reduction of two values, such as ``argmax``, updates both. The value that is not an output has
+    a buffer of its own:
 
     >>> digit = sl.compute((8,), lambda i: sl.argmax(A[i, k], axis=k), name="digit")
     >>> print(sl.schedule(digit))

@@ -17,9 +17,10 @@ class PlacementMethods(Recording):
         """Compute this stage inside loop ``axis`` of ``parent``, as much as an iteration needs.
 
         Each iteration computes and stores a *box*: the smallest range of points that it reads,
-        found by interval arithmetic on the indices. All iterations have a box of the same size;
-        only the rest of a cut may have a smaller one, with storage of its own. A guard stops a last
-        box that reaches past the end of the tensor.
+        found by interval arithmetic on the indices. An element of a five-point stencil reads a box
+        of 3 by 3. All iterations have a box of the same size; only the rest of a cut may have a
+        smaller one, with storage of its own. A guard stops a last box that reaches past the end of
+        the tensor.
 
         rewrite::
 
