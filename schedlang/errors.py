@@ -162,7 +162,12 @@ class CheckError(SchedlangError, AssertionError):
 
 
 class SpillWarning(UserWarning):
-    """A register tile of sums spills to memory: the result is correct, but the kernel is slow."""
+    """A register tile of sums spills to memory: the result is correct, but the kernel is slow.
+
+    The sums of an innermost reduction loop stay in registers if every data loop inside it is
+    unrolled or vectorized, no guard on a data axis stands inside it, and the tile fits the
+    registers.
+    """
 
 
 class OrderWarning(UserWarning):
@@ -177,7 +182,16 @@ class PrecisionWarning(UserWarning):
 
 
 class StrideWarning(UserWarning):
-    """Lanes of a vector are far apart in memory: the result is correct, but the kernel is slow."""
+    """Lanes of a vector are far apart in memory: the result is correct, but the kernel is slow.
+
+    There is no warning for
+
+    * sums that stay in registers, since they are stored only once: the ``factor_axis`` of a
+      vectorized ``rfactor`` does not matter then,
+    * an index that is read from a tensor,
+    * a copy that is small compared with its use,
+    * a tile whose rows ``storage_align`` padded for this access.
+    """
 
 
 class CopyWarning(UserWarning):

@@ -14,6 +14,7 @@ import ast
 import contextlib
 import importlib.util
 import io
+import pydoc
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -225,9 +226,15 @@ def test_files_that_docstrings_of_modules_name_exist() -> None:
 def test_every_primitive_is_documented() -> None:
     from schedlang.state.primitives.table import PRIMITIVES
 
-    text = (ROOT / "docs" / "reference" / "schedule.md").read_text(encoding="utf-8")
-    missing = [name for name in PRIMITIVES if not re.search(rf"^### .*`{name}`", text, re.M)]
-    assert not missing
+    text = (ROOT / "docs" / "reference" / "primitives.md").read_text(encoding="utf-8")
+    _, *parts = re.split(r"^### `(\w+)`$", text, flags=re.M)
+    entries = dict(zip(parts[::2], parts[1::2]))
+    assert sorted(entries) == sorted(PRIMITIVES)
+    for name, entry in entries.items():
+        # the docstring that the site shows below the heading is the primitive's
+        (path,) = re.findall(r"^::: (\S+)$", entry, re.M)
+        method = pydoc.locate(path)
+        assert method is not None and method.__name__ == name, path
 
 
 def test_every_name_of_the_language_is_documented() -> None:

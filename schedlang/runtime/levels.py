@@ -40,7 +40,10 @@ class Levels(ABC):
     def machine_nest(self) -> MachineNest:
         """The machine nest: the statements that run, one for each line of the source.
 
-        It has vectors, registers and flat offsets, as the schedule and the target need them.
+        It has vectors, registers and flat offsets, which the schedule and the target call for. A
+        register shows its type where it is first assigned; ``vload``, ``vstore`` and the others are
+        the intrinsics that the source calls. ``arranged_nest`` in ``schedlang/machine/lower.py``
+        shows the decisions between the loop nest and this one.
 
         >>> import schedlang as sl
         >>> A = sl.placeholder((32,), name="A")
