@@ -54,8 +54,10 @@ def test_a_docstring_as_markdown() -> None:
     >>> 1 + 1
     2
 
-    >>> 2 + 2
+    >>> print("4\\n\\n5")
     4
+    <BLANKLINE>
+    5
 
     The end."""
     expected = """Split a loop of `Nest` in `n` parts.
@@ -70,8 +72,10 @@ for i in 0..8:   ->   for o in 0..2:
 >>> 1 + 1
 2
 
->>> 2 + 2
+>>> print("4\\n\\n5")
 4
+
+5
 ```
 
     The end."""

@@ -68,7 +68,8 @@ def _indent(line: str) -> int:
 
 def _dedent(lines: list[str]) -> list[str]:
     least = min((_indent(line) for line in lines if line.strip()), default=0)
-    return [line[least:].rstrip() for line in lines]
+    texts = (line[least:].rstrip() for line in lines)
+    return ["" if text == "<BLANKLINE>" else text for text in texts]
 
 
 class Markdown(griffe.Extension):
