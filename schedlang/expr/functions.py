@@ -34,15 +34,15 @@ OPERAND = "@"
 class Function:
     """A math function.
 
-    ``rule`` says which dtype the result has: ``"float"`` a float dtype, ``"same"`` that of the
+    ``rule`` says which dtype the result has: ``"float"`` a float dtype, ``"same"`` the dtype of the
     operand, ``"whole"`` as well, and integers are returned as they are, ``"common"`` the promoted
     dtype of two operands, ``"test"`` bool, ``"bits"`` and ``"saturated"`` the dtype in the
-    function's name, ``"count"`` uint8, ``"part"`` that of a part of a complex number. A ``complex``
-    function takes complex operands, too.
+    function's name, ``"count"`` uint8, ``"part"`` the dtype of a part of a complex number. A
+    ``complex`` function takes complex operands, too.
 
     ``returns`` continues the sentence "Return ..." of the user's function ``sl.<name>``. Without
-    it, that function is written by hand, or there is none. The value in NumPy is that of ``value``
-    if it is given, else of ``ufunc``, else of the function ``library`` of Python's ``math`` in
+    it, that function is written by hand, or there is none. NumPy's value comes from ``value`` if
+    it is given, else from ``ufunc``, else from the function ``library`` of Python's ``math`` in
     float64.
 
     Kernels call the intrinsic ``name``, or ``intrinsic``. LLVM computes it as ``llvm`` says: the
