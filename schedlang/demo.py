@@ -157,7 +157,8 @@ def _say_three_nests(s: Schedule, n: int, rows: int, lanes: int, say: Callable[.
     k = sl.reduce_axis(n, name="k")
     C = sl.compute((n, n), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
     plain, tiled = sl.schedule(C), sl.schedule(C)
-    io, jo, ii, ji = tiled[C].tile(*C.op.axis, 32, 32)
+    i, j = C.op.axis
+    io, jo, ii, ji = tiled[C].tile(i, j, 32, 32)
     tiled[C].reorder(io, jo, k, ii, ji)
     say(f"What to compute: a product of matrices of {n} by {n}.\n")
     say(_inset(PROGRAM.format(n=n)))

@@ -83,14 +83,14 @@ for i in 0..8:   ->   for o in 0..2:
 
 
 @needs_mkdocs
-def test_a_page_names_files_of_the_clone_that_the_site_lacks() -> None:
+def test_a_page_as_the_site_has_it() -> None:
     links = (
         "[tests](../../tests/README.md), [`a.py`](../../examples/a.py#top), "
-        "[here](guides/gpu.md), [there](https://example.org/../../x)"
+        "[here](guides/gpu.md), [there](https://example.org/../../x)\n```python slow\n```"
     )
     assert builder("pages").on_page_markdown(links) == (
         "tests (`tests/README.md` in the clone), `examples/a.py`, "
-        "[here](guides/gpu.md), [there](https://example.org/../../x)"
+        "[here](guides/gpu.md), [there](https://example.org/../../x)\n```python\n```"
     )
 
 

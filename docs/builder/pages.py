@@ -16,6 +16,8 @@ from schedlang.course.lessons import Notebook, lessons, read, source_of
 ROOT = Path(__file__).parents[2]
 STUB = ROOT / "schedlang" / "__init__.pyi"
 DIRECTIVE = re.compile(r"^::: ([\w.]+)", re.M)
+# a block that needs a library, takes long or is refused
+FENCE = re.compile(r"^```python \w[\w ]*$", re.M)
 # a link of a page to a file of the clone that is not in docs/
 OUTSIDE = re.compile(r"\[(`?)([^\]]+?)`?\]\((?:\.\./){2}([^)#]+)[^)]*\)")
 
@@ -40,13 +42,17 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:
-    """Name files of the clone where a page links to them, since the site does not have them."""
+    """Return a page as the site has it.
+
+    A link to a file of the clone becomes its name, since the site does not have the file. The words
+    after the language of a block, which are for the tests, go: they are not Markdown of mkdocs.
+    """
 
     def named(link: re.Match[str]) -> str:
         tick, text, file = link.groups()
         return f"`{file}`" if tick or text == file else f"{text} (`{file}` in the clone)"
 
-    return OUTSIDE.sub(named, markdown)
+    return FENCE.sub("```python", OUTSIDE.sub(named, markdown))
 
 
 def lesson_page(lesson: Notebook, file: str) -> str:
