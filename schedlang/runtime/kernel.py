@@ -46,6 +46,18 @@ class Kernel(Levels, TeModule, Countable, OnHost):
     tuple for several outputs. Arguments may be named. A call first checks shapes, dtypes,
     contiguity and overlap. It raises :class:`~schedlang.errors.CallError` or
     :class:`~schedlang.errors.CallTypeError`.
+
+    CPU tensors of PyTorch are read without a copy, and new outputs are tensors too. A kernel
+    records no gradient. So a tensor that requires one raises an error, except under
+    ``torch.no_grad()`` and ``torch.inference_mode()``. A tensor without dense memory of its own
+    raises one as well: a meta, fake or sparse tensor, or one inside ``torch.vmap`` or
+    ``torch.func.grad``. ``torch.compiler.disable(f)`` keeps ``torch.compile`` from tracing it.
+
+    If a ``parallel`` loop runs inside of another loop, all threads start once, as a team. A thread
+    has the same share of the iterations each time, and goes through them backward every second
+    time, so that its data stay in its caches. A thread that is done takes iterations of the
+    others. So a loop waits only for a thread that is in the middle of an iteration. Threads wait
+    for the next loop for a millisecond at most, and then let other programs run while they wait.
     """
 
     def __init__(self, built: Built, schedule: Schedule, nest: Nest) -> None:

@@ -59,7 +59,10 @@ class Levels(ABC):
         """For each line of the source, the statement of the loop nest that it comes from.
 
         Statements count from 0, in the order of the printed ``loop_nest``. ``None`` stands for
-        lines that come from no statement, such as imports and barriers.
+        lines that come from no statement, such as imports and barriers. The copies of an unrolled
+        loop and the vectors of a vectorized one belong to their statement. A sum that stays in
+        registers belongs to the update, even where it is loaded and stored outside of the loop.
+        What several statements share, such as a vector that is loaded once, belongs to the first.
 
         >>> import schedlang as sl
         >>> A = sl.placeholder((8,), name="A")
