@@ -82,7 +82,8 @@ class Levels(ABC):
 
         The first use compiles the kernel again, in memory, since the cache folder keeps machine
         code only. The line information changes no instruction. There is one listing for each
-        function that LLVM did not inline. The code before LLVM's passes comes first, as the
+        function that LLVM did not inline; the body of a parallel loop over ``i`` is
+        ``C_kernel.i``. The code before LLVM's passes comes first, as the
         statements were printed, and what the passes made of it after that; a comment stands before
         each. With ``compiler="numba"`` there is the code after the passes alone.
 
