@@ -235,7 +235,19 @@ class SavedScheduleWarning(UserWarning):
 
 
 class ForkWarning(UserWarning):
-    """Parallel kernels run on one thread, since the process was forked after a parallel call."""
+    """Parallel kernels run on one thread, since the process was forked after a parallel call.
+
+    On Linux, numba uses the threads of GNU OpenMP unless TBB is installed, and these threads do not
+    survive a fork. The first call in the child warns, and compiles the kernel again unless the
+    cache has it. Two kinds of calls end the child: a parallel ``f.unchecked`` taken before the
+    fork, and a parallel kernel in a file written by ``f.save``.
+
+    ``multiprocessing`` forks by default up to Python 3.13, and so do PyTorch's data loaders. To
+    keep all threads, start processes with ``"spawn"`` or ``"forkserver"``
+    (``multiprocessing.get_context("spawn")``, ``DataLoader(...,
+    multiprocessing_context="spawn")``), or set ``NUMBA_THREADING_LAYER`` to ``tbb`` or
+    ``workqueue`` before the first parallel kernel.
+    """
 
 
 class MissingExtraError(SchedlangError, ImportError):

@@ -119,8 +119,11 @@ def build(
 
     ``compile`` says when that is done: at the first call (``"lazy"``), before ``build`` returns
     (``"now"``), or in a thread that starts at once (``"background"``). A call waits for the thread
-    if it must. An error in the thread is raised by the call that needs the kernel. Compiling that
-    takes more than two seconds says so on a terminal and in a notebook, unless ``progress=False``.
+    if it must, and compiles the kernel itself if the thread has not begun with it: there is one
+    thread, which compiles one kernel after the other. An error in the thread is raised by the call
+    that needs the kernel. A process that ends or forks waits for the kernel that is being compiled.
+    Compiling that takes more than two seconds shows a line on a terminal and in a notebook, unless
+    ``progress=False``; ``progress=True`` leaves the time that it took, also elsewhere.
 
     ``barriers=False``, for ``"cuda-emulator"`` only, leaves out the barriers between the threads of
     a block. ``f.check(...)`` then shows which threads race, and for what.
