@@ -66,7 +66,7 @@ def function_of(node: Node) -> Function:
     if versions is None:
         why, hint = refused.REASONS.get(node.operator, ("this operator has no form here", ""))
         close = nearest(node.operator, table)
-        hint = hint or "docs/guides/networks.md lists those that have one."
+        hint = hint or "docs/reference/importers.md lists those that have one."
         raise node.refused(f"{why}{close if why.startswith('this') else ''}", hint)
     older = [version for version in versions if version <= node.version]
     if not older:
