@@ -1,4 +1,4 @@
-"""Whole networks: from a graph of many stages to fused parts; see docs/guides/networks.md.
+"""Whole networks: from a graph of many stages to fused parts; docs/reference/network-steps.md shows each step.
 
 A network is a graph of stages with arrays for some of its placeholders, the weights. Each step
 below returns new, frozen data:
