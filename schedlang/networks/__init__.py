@@ -1,7 +1,7 @@
-"""Whole networks: from a graph of many stages to fused parts; docs/reference/network-steps.md shows each step.
+"""Whole networks: from a graph of many stages to fused parts.
 
-A network is a graph of stages with arrays for some of its placeholders, the weights. Each step
-below returns new, frozen data:
+``docs/reference/network-steps.md`` shows the steps on an example. A network is a graph of stages
+with arrays for some of its placeholders, the weights. Each step below returns new, frozen data:
 
 1. ``folding.py`` looks for stages that alone read a sum and are affine in it; ``affine.py`` splits
    an expression into scale and shift. A scale of known values that changes only along whole

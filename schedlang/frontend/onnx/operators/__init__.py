@@ -2,7 +2,8 @@
 
 Each table maps the name of an operator to its function, for each opset that changed the operator. A
 function takes a :class:`~schedlang.frontend.onnx.call.Call`, the inputs of the operator and its
-attributes, and returns tensors: it has the signature of the operator.
+attributes, and returns tensors: it has the signature of the operator. :data:`TABLES` has the tables
+of all families.
 """
 
 from __future__ import annotations
