@@ -59,9 +59,9 @@ has the same hash: scales that are not finite are not folded. So ``data.py``, ``
    functions, and the entry is a list of views (an array in an array of bytes) and calls. It is
    verified and printed as any other. ``codegen/network_file.py`` prints the file around it.
 4. ``module.py`` is the module of any target. It asks a backend (``backend.py``), which the facts of
-   the target name. That of a CPU, ``host_backend.py``, checks arguments and runs the entry, both as
-   kernels do (``runtime/checked.py``, ``runtime/on_host.py``). ``call.py`` has the memory of
-   running calls and packs parameters. ``data.py`` writes all but the text and the parameters as
+   the target name. The backend of a CPU, ``host_backend.py``, checks arguments and runs the entry,
+   both like a kernel (``runtime/checked.py``, ``runtime/on_host.py``). ``call.py`` has the memory
+   of running calls and packs parameters. ``data.py`` writes all but the text and the parameters as
    JSON values.
 
 For ``target="cuda"`` the calls stay launches. ``launched_calls.py`` prints each program once, with
