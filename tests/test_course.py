@@ -116,6 +116,18 @@ def test_lessons_are_numbered_and_listed() -> None:
         assert all(f"`{name}.ipynb`" in text for name in names), page
 
 
+def test_the_page_of_exercises_has_those_of_all_lessons() -> None:
+    page = (ROOT / "docs" / "reference" / "exercises.md").read_text("utf-8")
+    listed = re.findall(r"^(?:## (.*)|\| (\d+)\. ([^|]*) \| \d+ \|.*)$", page, re.M)
+    asked = []
+    for path in lessons().values():
+        texts = [source_of(c) for c in read(path)["cells"] if c["cell_type"] == "markdown"]
+        asked.append((texts[0].partition("\n")[0].removeprefix("# "), "", ""))
+        titles = re.findall(r"^### Exercise (\d+): (.*)$", "\n".join(texts), re.M)
+        asked += [("", number, title) for number, title in titles]
+    assert listed == asked
+
+
 def test_the_notebooks_are_part_of_the_package() -> None:
     """The folder of the package data is a link to examples/notebooks."""
     folder = ROOT / "schedlang" / "course" / "notebooks"

@@ -50,11 +50,15 @@ class Function:
     operands. A function of C's math library is computed by it, as ``library``: on a CPU in float64,
     on a GPU by ``device`` of libdevice, by default under the same name. It is ``close`` if
     libdevice's float32 function is within 2 units in the last place; others are computed in
-    float64.
+    float64. Numba must compile the function of Python's ``math``, which must have a value for
+    every number. A few instructions of LLVM have their rule in ``intrinsics/elementary.py``, and
+    ``codegen/c_helpers.h`` says the same in C.
 
     A function with ``own_cpu`` has an intrinsic for CPUs that is written by hand, in
-    ``intrinsics/cpu/vmath.py``, for the sake of speed or accuracy. Without a ``library``, it also
-    needs an intrinsic in ``intrinsics/gpu/libdevice.py`` and a function in ``codegen/c_helpers.h``.
+    ``intrinsics/cpu/vmath.py``, for the sake of speed or accuracy; ``COMPILED`` there lists its
+    Python functions. Without a ``library``, it also needs an intrinsic in
+    ``intrinsics/gpu/libdevice.py``, a function in ``codegen/c_helpers.h``, and its true value in
+    ``tests/exhaustive_math.py``.
 
     ``sympy`` is the function in sympy, over ``x0`` and ``x1``, from which the derivative follows.
     ``known`` is a part of the derivative that sympy returns, and what to write in its place, in

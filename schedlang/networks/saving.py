@@ -41,9 +41,9 @@ MANIFEST, WEIGHTS, SOURCE = "manifest.json", "weights.npz", "network.py"
 class Head:
     """The part of a manifest besides the graph: all that a call needs and the cache does not have.
 
-    ``options`` are those of a graph that was prepared before. ``steps`` are the schedules of
-    kernels as JSON for ``target``, and ``origins`` say where these came from. ``is_current`` is
-    true if this version of schedlang wrote it.
+    ``options`` belong to a graph that was prepared before. ``steps`` are the schedules of kernels
+    as JSON for ``target``, and ``origins`` say where these came from. ``is_current`` is true if
+    this version of schedlang wrote it.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Head:
 class Saved:
     """The model of a network as it was saved: its graph, and the arrays of its weights.
 
-    ``names`` are those of its weights in their file. Indices were checked with the elements of
+    ``names`` are the names of its weights in their file. Indices were checked with the elements of
     ``indexing``, names of weights.
     """
 

@@ -62,7 +62,7 @@ class Winograd:
 class Convolution:
     """A sum over ``data[..., y + ry, ..., x + rx, ...] * kernel[..., ry, ..., rx, ...]``.
 
-    ``name`` is that of its stage, and ``stages`` are those of the other stages that it has by
+    ``name`` is the name of its stage. ``stages`` are the names of the other stages that it has by
     Winograd's filtering, which no other stage has. ``y`` and ``x`` are data axes, ``ry`` and ``rx``
     reduction axes of 3. ``high`` and ``wide`` are the dimensions of ``data`` that they index. All
     other indices are axes or numbers.
