@@ -13,6 +13,7 @@ from schedlang.cache_command import add_cache
 from schedlang.commands import add_commands
 from schedlang.compile_command import add_compile
 from schedlang.course_command import add_course
+from schedlang.docs_command import add_docs
 from schedlang.errors import (
     CacheWarning,
     DatabaseWarning,
@@ -40,13 +41,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     demo = commands.add_parser(
         "demo",
         help="a matrix product, from its definition to a comparison with NumPy",
-        description="Print a computation, its schedule step by step with the changing loop nest, "
-        "and the path of the emitted source; check the result and compare the time with NumPy's.",
+        description="Print a computation, its loop nest without and with a schedule, and the path "
+        "of the emitted source; check the result and compare the time with NumPy's.",
     )
     demo.add_argument("--size", type=_size, default=1024, help="rows of the matrices (1024)")
     demo.add_argument("--seconds", type=float, default=2.0, help="how long to time (2)")
     demo.add_argument(
         "--only-print", action="store_true", help="print the loop nests; compile and run nothing"
+    )
+    demo.add_argument(
+        "--all", action="store_true", help="each step of the schedule, with the changed loops"
     )
     add_commands(commands)
     add_compile(commands)
@@ -54,6 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     add_course(commands)
     add_live(commands)
     add_cache(commands)
+    add_docs(commands)
     chosen = parser.parse_args(argv)
     if chosen.command is None:
         parser.print_help()
@@ -61,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if chosen.command == "demo":
         from schedlang.demo import run
 
-        return run(chosen.size, chosen.seconds, chosen.only_print)
+        return run(chosen.size, chosen.seconds, chosen.only_print, every_step=chosen.all)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = partial(_show_warning, chosen.command, warnings.showwarning)

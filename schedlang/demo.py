@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 import sys
 from collections.abc import Callable
 from math import inf
 from numbers import Real
+from textwrap import indent
 from time import perf_counter, sleep
 from typing import Any, TextIO
 
@@ -27,6 +29,23 @@ C = sl.compute(
 )
 """
 
+PROGRAM = """\
+A = sl.placeholder(({n}, {n}), name="A")
+B = sl.placeholder(({n}, {n}), name="B")
+k = sl.reduce_axis({n}, name="k")
+C = sl.compute(({n}, {n}), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
+s = sl.schedule(C)"""
+
+TILES = """\
+io, jo, ii, ji = s[C].tile(*C.op.axis, 32, 32)
+s[C].reorder(io, jo, k, ii, ji)"""
+
+WHERE_TO_GO = """
+Next: python -m schedlang docs      the pages, with a first kernel of your own
+      python -m schedlang course    nine lessons with exercises, as notebooks
+      python -m schedlang demo --all"""
+
+INDEX = re.compile(r"\[[^\[\]]*\]")
 REST = 0.12
 
 
@@ -94,11 +113,13 @@ def panels_per_group(panels: int, depth: int, lanes: int, target: sl.Target | No
 
 
 def run(
-    n: int = 1024, seconds: float = 2.0, only_print: bool = False, out: TextIO | None = None
-) -> int:
-    """Print every level; unless ``only_print`` is set, also build, check and time the kernel.
+    n: int = 1024, seconds: float = 2.0, only_print: bool = False, out: TextIO | None = None,
+    every_step: bool = False,
+) -> int:  # fmt: skip
+    """Print the program and three nests; unless ``only_print`` is set, build, check and time it.
 
-    Return the exit status. ``n`` is the number of rows of the matrices.
+    Return the exit status. ``n`` is the number of rows of the matrices. ``every_step`` prints each
+    step of the schedule with its change of the nest instead.
 
     >>> run(0)
     Traceback (most recent call last):
@@ -120,12 +141,76 @@ def run(
 
     rows, lanes = tile_sizes()
     A, B, P, C = matmul(n, lanes)
+    s = matmul_schedule(P, C, rows, lanes)
+    if every_step:
+        _say_steps(s, n, lanes, say)
+    else:
+        _say_three_nests(s, n, rows, lanes, say)
+    if only_print:
+        return 0
+    return _measure(s, [A, B, C], n, seconds, say)
+
+
+def _say_three_nests(s: Schedule, n: int, rows: int, lanes: int, say: Callable[..., None]) -> None:
+    """Print the program, its plain and its tiled loops, and a summary of the final ones."""
+    A, B = sl.placeholder((n, n), name="A"), sl.placeholder((n, n), name="B")
+    k = sl.reduce_axis(n, name="k")
+    C = sl.compute((n, n), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
+    plain, tiled = sl.schedule(C), sl.schedule(C)
+    i, j = C.op.axis
+    io, jo, ii, ji = tiled[C].tile(i, j, 32, 32)
+    tiled[C].reorder(io, jo, k, ii, ji)
+    say(f"What to compute: a product of matrices of {n} by {n}.\n")
+    say(_inset(PROGRAM.format(n=n)))
+    say("\n1. The loops of this program, as they stand:\n")
+    say(_inset(loops(plain)))
+    say("\n2. Two steps tile them, so that a piece of B is read again while the cache has it:\n")
+    say(_inset(TILES))
+    say("\n" + _inset(loops(tiled)))
+    say(
+        f"\n3. A schedule of {len(s.steps)} steps also packs B into panels of {lanes} columns, "
+        f"keeps {rows} by {lanes}\n   sums in registers, and uses vectors and all cores. In short "
+        "(--all shows each step, and the whole nest):\n"
+    )
+    say(_inset(summary(loops(s))) + "\n")
+
+
+def loops(s: Schedule) -> str:
+    """Return the printed nest of a schedule below its signature."""
+    return str(s).partition("\n\n")[2].strip("\n")
+
+
+def summary(nest: str) -> str:
+    """Return a printed nest without the indices of elements and the loops for the last rows.
+
+    >>> print(summary("for i in 0..2:\\n  P: float32[8]   global\\n  C[i] = P[i*2]"))
+    for i in 0..2:
+      P: float32[8]   global
+      C[..] = P[..]
+    """
+    lines = [
+        INDEX.sub("[..]", line) if " = " in line or " += " in line or "prefetch " in line else line
+        for line in nest.split("\n")
+    ]
+    strips = next((at for at, line in enumerate(lines) if line.startswith("  for i.outer ")), None)
+    after = range(len(lines)) if strips is None else range(strips + 1, len(lines))
+    rest = next((at for at in after if strips is not None and lines[at][:3].strip()), None)
+    if rest is None:
+        return "\n".join(lines)
+    return "\n".join([*lines[:rest], "  # the same loops for the last rows, which are fewer"])
+
+
+def _inset(text: str) -> str:
+    return indent(text, "    ")
+
+
+def _say_steps(s: Schedule, n: int, lanes: int, say: Callable[..., None]) -> None:
+    """Print the definition, each step with the change that it makes, and the whole nest."""
     say("The computation: a matrix product, with B packed into panels of a few columns first.\n")
     element = f"B[k, p*{lanes} + j]"
     if n % lanes:
         element = f"sl.if_then_else(p*{lanes} + j < {n}, {element}, 0)"
     say(DEFINITION.format(n=n, lanes=lanes, panels=-(-n // lanes), element=element))
-    s = matmul_schedule(P, C, rows, lanes)
     say("s = sl.schedule(C)\n\nIts loop nest, before any step:\n")
     say(f"{s.at(0)}\n\nNow the schedule, step by step, with the changes of the nest:\n")
     before = s.at(0).as_python().splitlines()
@@ -137,9 +222,6 @@ def run(
         changes = s.diff(count).splitlines()[2:]
         say("\n".join(f"    {c}" for c in changes if not c.startswith("@@")) + "\n")
     say(f"The whole nest:\n\n{s}\n")
-    if only_print:
-        return 0
-    return _measure(s, [A, B, C], n, seconds, say)
 
 
 def _measure(s: Schedule, args: list[Any], n: int, seconds: float, say: Callable[..., None]) -> int:
@@ -164,6 +246,7 @@ def _measure(s: Schedule, args: list[Any], n: int, seconds: float, say: Callable
         say(f"{name:<10} {middle * 1e3:8.2f} ms {runs} {2 * n**3 / middle * 1e-9:8.1f} GFLOP/s")
     ratio = statistics.median(numpys) / statistics.median(mine)
     say(f"NumPy's time / schedlang's time = {ratio:.2f} (above 1, schedlang is faster)")
+    say(WHERE_TO_GO)
     return 0
 
 

@@ -162,7 +162,12 @@ class CheckError(SchedlangError, AssertionError):
 
 
 class SpillWarning(UserWarning):
-    """A register tile of sums spills to memory: the result is correct, but the kernel is slow."""
+    """A register tile of sums spills to memory: the result is correct, but the kernel is slow.
+
+    The sums of an innermost reduction loop stay in registers if every data loop inside it is
+    unrolled or vectorized, no guard on a data axis stands inside it, and the tile fits the
+    registers.
+    """
 
 
 class OrderWarning(UserWarning):
@@ -177,7 +182,16 @@ class PrecisionWarning(UserWarning):
 
 
 class StrideWarning(UserWarning):
-    """Lanes of a vector are far apart in memory: the result is correct, but the kernel is slow."""
+    """Lanes of a vector are far apart in memory: the result is correct, but the kernel is slow.
+
+    There is no warning for
+
+    * sums that stay in registers, since they are stored only once: the ``factor_axis`` of a
+      vectorized ``rfactor`` does not matter then,
+    * an index that is read from a tensor,
+    * a copy that is small compared with its use,
+    * a tile whose rows ``storage_align`` padded for this access.
+    """
 
 
 class CopyWarning(UserWarning):
@@ -221,7 +235,19 @@ class SavedScheduleWarning(UserWarning):
 
 
 class ForkWarning(UserWarning):
-    """Parallel kernels run on one thread, since the process was forked after a parallel call."""
+    """Parallel kernels run on one thread, since the process was forked after a parallel call.
+
+    On Linux, numba uses the threads of GNU OpenMP unless TBB is installed, and these threads do not
+    survive a fork. The first call in the child warns, and compiles the kernel again unless the
+    cache has it. Two kinds of calls end the child: a parallel ``f.unchecked`` taken before the
+    fork, and a parallel kernel in a file written by ``f.save``.
+
+    ``multiprocessing`` forks by default up to Python 3.13, and so do PyTorch's data loaders. To
+    keep all threads, start processes with ``"spawn"`` or ``"forkserver"``
+    (``multiprocessing.get_context("spawn")``, ``DataLoader(...,
+    multiprocessing_context="spawn")``), or set ``NUMBA_THREADING_LAYER`` to ``tbb`` or
+    ``workqueue`` before the first parallel kernel.
+    """
 
 
 class MissingExtraError(SchedlangError, ImportError):

@@ -111,19 +111,19 @@ class Target(_Fields):
     """The processor that a kernel is built for: its vector registers, or its GPU architecture.
 
     ``kind`` is ``"cpu"``, ``"python"``, ``"c"``, ``"cuda"`` or ``"cuda-emulator"``, or the name of
-    a target that a package brings (see ``docs/targets.md``). ``backend`` is that target as an
-    object, from which :meth:`of` makes this.
+    a target that a package brings (see ``docs/inside/targets.md``). ``backend`` is that target as
+    an object, from which :meth:`of` makes this.
 
     ``vector_bytes`` is the size of a vector register, and ``vector_registers`` the number of
-    registers. Both default to those of this machine. If the size differs from this machine's, the
-    number defaults to 32 for 64 bytes or more (AVX-512), else to 16. ``datapath_bytes`` is the part
-    of a register on which a core computes at once. It is half a register if vectors take two
-    passes, as on Zen 4; wider vectors then save instructions but no arithmetic. A datapath that is
-    wider than a register counts as one register.
+    registers. Both default to this machine's. If the size differs from this machine's, the number
+    defaults to 32 for 64 bytes or more (AVX-512), else to 16. ``datapath_bytes`` is the part of a
+    register on which a core computes at once. It is half a register if vectors take two passes, as
+    on Zen 4; wider vectors then save instructions but no arithmetic. A datapath that is wider than
+    a register counts as one register.
 
     ``caches`` are the data caches that a core uses, first level first. A level that cores share
-    counts whole. They default to those of this machine, or to typical ones if the size of a
-    register differs from this machine's.
+    counts whole. They default to this machine's, or to typical ones if the size of a register
+    differs from this machine's.
 
     ``arch`` is the architecture of a GPU, by default sm_90, and ``device`` holds its limits.
 

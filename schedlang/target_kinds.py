@@ -37,7 +37,7 @@ class Facts:
     * ``vector_arithmetic``: vectors compute, also under a condition for each lane; otherwise they
       only move aligned pieces of memory, and sums are kept in scalar registers.
     * ``vector_bytes`` and ``vector_registers``: the defaults of :class:`~schedlang.Target`, 0 for
-      those of this machine.
+      this machine's.
     * ``unrolls``: unrolled loops are written out; otherwise the compiler unrolls them.
     * ``ordered``: a call accesses memory in a fixed order, in which caches can be simulated.
 

@@ -1,4 +1,4 @@
-"""The tables of ``docs/knobs.md``, made from the registries."""
+"""The tables of ``docs/reference/knobs.md``, made from the registries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SECTIONS = ((CPU, "On a CPU", "on a CPU"), (CUDA, "On a GPU", 'for `"cuda"`'))
 
 
 def sections() -> str:
-    """Return the sections of ``docs/knobs.md`` after its introduction."""
+    """Return the sections of ``docs/reference/knobs.md`` after its introduction."""
     shared = [[_code(k.name), _values(k), k.meaning] for k in SHARED]
     found = ["## On all targets", _table(["knob", "values", "meaning"], shared)]
     for registry, heading, where in SECTIONS:

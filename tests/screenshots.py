@@ -1,4 +1,4 @@
-"""Write the pictures of docs/notebooks.md and docs/live.md: ``python -m tests.screenshots``.
+"""Write the pictures of notebooks and the live page in docs/: ``python -m tests.screenshots``.
 
 It needs Chromium, Pillow and the extra ``live``. The argument ``notebooks`` or ``live`` writes
 those alone.
@@ -18,7 +18,7 @@ from tests.browser import BROWSER, DARK, FLAGS
 from tests.chromium import Tab, chromium
 from tests.live_background import Background
 
-DOCS = Path(__file__).parent.parent / "docs"
+IMAGES = Path(__file__).parent.parent / "docs" / "images"
 COLOURS = 256
 BODY = '<!doctype html><meta charset="utf-8"><body style="margin: 0">{}{}</body>'
 # a name or a line as it is under the pointer, which the pictures cannot have
@@ -50,7 +50,7 @@ def picture(
     page = page.replace(":hover)", ".pointer)")
     script = "" if pointer is None else POINTER.format(*pointer)
     with tempfile.TemporaryDirectory() as folder:
-        made, target = Path(folder, "page.html"), DOCS / f"{name}.png"
+        made, target = Path(folder, "page.html"), IMAGES / f"{name}.png"
         made.write_text(BODY.format(page, script), "utf-8")
         options = [f for f in FLAGS if f != "--dump-dom"]
         options += ["--hide-scrollbars", f"--window-size={size[0]},{size[1]}"]
@@ -69,7 +69,7 @@ def fewer_colours(path: Path) -> None:
 
 
 def live_product() -> None:
-    """Click through the lesson of docs/live.md: a product of 512 by 512 matrices."""
+    """Click through the lesson of docs/guides/live.md: a product of 512 by 512 matrices."""
     A = sl.placeholder((512, 512), name="A")
     B = sl.placeholder((512, 512), name="B")
     k = sl.reduce_axis(512, name="k")
@@ -116,8 +116,8 @@ def live_product() -> None:
 def shoot(tab: Tab, name: str, width: int, height: int) -> None:
     """Write what a page shows from its top as a PNG of few colours."""
     tab.value("window.scrollTo(0, 0)")
-    tab.screenshot(DOCS / f"{name}.png", width, height)
-    fewer_colours(DOCS / f"{name}.png")
+    tab.screenshot(IMAGES / f"{name}.png", width, height)
+    fewer_colours(IMAGES / f"{name}.png")
 
 
 def notebooks() -> None:

@@ -1,4 +1,4 @@
-"""The table of operations on special values, each beside NumPy or a rule of docs/language.md.
+"""The table of operations on special values, each beside NumPy or a rule of dtypes.md.
 
 An :class:`Operation` has its value in the language and in NumPy, for arrays. Where NumPy's value
 differs by machine or vector width, the operation has the rule of the document instead, computed
@@ -43,7 +43,7 @@ class Operation:
     cancels: bool = False
 
 
-# --- rules that docs/language.md states, where NumPy has several answers
+# --- rules that docs/reference/dtypes.md states, where NumPy has several answers
 
 
 def first_extreme(better: Value) -> Value:

@@ -111,9 +111,21 @@ def test_a_lesson_has_the_form(name: str) -> None:
 def test_lessons_are_numbered_and_listed() -> None:
     names = list(lessons())
     assert [int(n.partition("_")[0]) for n in names] == list(range(1, len(names) + 1))
-    for page in ("examples/notebooks/README.md", "docs/teaching.md"):
+    for page in ("examples/notebooks/README.md", "docs/guides/teaching.md"):
         text = (ROOT / page).read_text("utf-8")
         assert all(f"`{name}.ipynb`" in text for name in names), page
+
+
+def test_the_page_of_exercises_has_those_of_all_lessons() -> None:
+    page = (ROOT / "docs" / "reference" / "exercises.md").read_text("utf-8")
+    listed = re.findall(r"^(?:## (.*)|\| (\d+)\. ([^|]*) \| \d+ \|.*)$", page, re.M)
+    asked = []
+    for path in lessons().values():
+        texts = [source_of(c) for c in read(path)["cells"] if c["cell_type"] == "markdown"]
+        asked.append((texts[0].partition("\n")[0].removeprefix("# "), "", ""))
+        titles = re.findall(r"^### Exercise (\d+): (.*)$", "\n".join(texts), re.M)
+        asked += [("", number, title) for number, title in titles]
+    assert listed == asked
 
 
 def test_the_notebooks_are_part_of_the_package() -> None:

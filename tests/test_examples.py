@@ -66,13 +66,22 @@ def test_a_missing_library_is_one_sentence(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_the_demo_prints_steps_and_checks_its_result(tmp_path: Path) -> None:
+def test_the_demo_is_a_screen_and_checks_its_result(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "schedlang", "demo", "--size", "100", "--seconds", "0.01"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    for part in (">>> s[C].parallel(", "+parallel ", "Checked: ", "NumPy's time / schedlang's"):
+    for part in (
+        "sl.sum(A[i, k] * B[k, j]",
+        "tile(*C.op.axis, 32, 32)",
+        "C.local[..] += A[..] * P[..]",
+        "the last rows",
+        "Checked: ",
+        "NumPy's time / schedlang's",
+        "Next: ",
+    ):
         assert part in done.stdout
+    assert len(done.stdout.splitlines()) < 80
     path = done.stdout.split("open it:\n")[1].split("\n")[0].strip()
     assert "def C_kernel" in Path(path).read_text(encoding="utf-8")
 
@@ -95,11 +104,13 @@ def test_the_demo_runs_at_its_smallest_size() -> None:
 def test_printing_the_demo_imports_no_numba() -> None:
     code = (
         "import sys; from schedlang.__main__ import main; "
-        "main(['demo', '--only-print']); assert 'numba' not in sys.modules"
+        "main(['demo', '--only-print', '--all']); assert 'numba' not in sys.modules"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert "The whole nest" in done.stdout and "Compiled" not in done.stdout
+    for part in (">>> s[C].parallel(", "+parallel "):
+        assert part in done.stdout
 
 
 @pytest.mark.parametrize("args", [["--help"], ["demo", "--help"], ["--version"], []])

@@ -22,7 +22,8 @@ from schedlang.expr.functions import FUNCTIONS, INTRINSICS, Function, definition
 
 PACKAGE = Path(sl.__file__).parent
 STUB, TOPI_STUB = (PACKAGE / p / "functions.pyi" for p in ("compute", "tvm/topi"))
-LANGUAGE, TOPI = (PACKAGE.parent / "docs" / name for name in ("language.md", "topi.md"))
+REFERENCE = PACKAGE.parent / "docs" / "reference"
+LANGUAGE, TOPI = REFERENCE / "language.md", REFERENCE / "topi.md"
 TOPI_BEGIN, TOPI_END = "| functions of elements | ", ", `negative`"
 BEGIN, END = "| function | returns | on expressions also |\n", "\n\n"
 PUBLIC = [f for f in FUNCTIONS.values() if f.returns]
@@ -40,7 +41,7 @@ def stub(module: ModuleType, result: str, imports: str) -> str:
 
 
 def table() -> str:
-    """Return the rows of the table of functions in docs/language.md."""
+    """Return the rows of the table of functions in docs/reference/language.md."""
     def line(row: Function) -> str:
         operands = "x" if row.arity == 1 else "x, y"
         returns = row.returns.replace("``", "`")
@@ -135,7 +136,7 @@ def forgotten(row: Function) -> list[str]:
 
 def test_every_function_has_its_code_on_every_target() -> None:
     lacking = {row.called: places for row in INTRINSICS.values() if (places := forgotten(row))}
-    assert not lacking, f"these functions lack what docs/architecture.md lists: {lacking}"
+    assert not lacking, f"these functions lack what docs/inside/architecture.md lists: {lacking}"
 
 
 def test_what_a_function_lacks_is_named() -> None:

@@ -1,4 +1,4 @@
-"""A network in pdb: the session that docs/networks.md shows, with what it types."""
+"""A network in pdb: the session that docs/guides/networks.md shows, with what it types."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 import schedlang as sl
 from schedlang import topi
 
-DOCUMENT = Path(__file__).parent.parent / "docs" / "networks.md"
+DOCUMENT = Path(__file__).parent.parent / "docs" / "guides" / "networks.md"
 
 
 def shown() -> tuple[str, list[str]]:

@@ -303,7 +303,7 @@ def test_doors_are_imports_by_name_against_the_order() -> None:
 
 
 def test_packages_import_in_one_direction() -> None:
-    """A package imports only the packages to its left, also for types; see docs/architecture.md."""
+    """A package imports only the packages to its left, also for types; see architecture.md."""
     free = {"version", "callable_module"}
     for module, needed in imported_modules(for_types=True, doors=DOORS).items():
         own = module.partition(".")[2].partition(".")[0]
@@ -318,10 +318,10 @@ def test_packages_import_in_one_direction() -> None:
 def test_the_page_about_architecture_shows_the_packages() -> None:
     """Its line has them in this order, and its picture has each of them once."""
     docs = Path(__file__).parent.parent / "docs"
-    page = (docs / "architecture.md").read_text("utf-8")
+    page = (docs / "inside" / "architecture.md").read_text("utf-8")
     (line,) = [line for line in page.splitlines() if " ← " in line]
     assert tuple(re.findall(r"\w+", line)) == ORDER
-    picture = (docs / "architecture.svg").read_text("utf-8")
+    picture = (docs / "images" / "architecture.svg").read_text("utf-8")
     assert sorted(re.findall(r'class="mono">(\w+)</text>', picture)) == sorted(ORDER)
 
 

@@ -205,7 +205,7 @@ def test_winograd_matrices_are_those_of_the_paper(tile: int) -> None:
 
 @pytest.mark.parametrize(("tile", "limit"), [(2, 4e-7), (4, 1.6e-6)])
 def test_winograd_error_beside_float64(tile: int, limit: float) -> None:
-    """The error relative to the largest output; docs/topi.md states what is measured."""
+    """The error relative to the largest output; docs/reference/topi.md states what is measured."""
     A, W = given(A=(1, 32, 12, 12), W=(8, 32, 3, 3))
     data = inputs_of(made := topi.nn.conv2d_winograd_nchw(A, W, 1, 1, 1, tile_size=tile))
     exact = F.conv2d(t(data["A"]).double(), t(data["W"]).double(), padding=1).numpy()

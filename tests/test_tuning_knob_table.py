@@ -1,4 +1,4 @@
-"""The tactics declare exactly the knobs that they ask for, and docs/knobs.md lists these."""
+"""The tactics declare exactly the knobs that they ask for; docs/reference/knobs.md lists them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.knob_table import sections
 from tests.marks import slow_but
 
 GPU = sl.Target("cuda", arch="sm_80")
-DOCUMENT = Path(__file__).parents[1] / "docs" / "knobs.md"
+DOCUMENT = Path(__file__).parents[1] / "docs" / "reference" / "knobs.md"
 # a target and the draws of each computation: on a CPU, the first six meet every knob
 CASES = [(AVX2, 8), (AVX2, 32), (GPU, 24)]
 

@@ -140,7 +140,14 @@ class ScheduleCost(Cost):
     ``executed`` is the number of flops that the nest executes, so that ``executed/flops`` measures
     recomputation. ``allocated`` is the peak of intermediate storage in bytes, with one copy of
     storage made inside a loop (each thread of a parallel loop has its own). ``buffers`` holds the
-    accesses to each buffer.
+    accesses to each buffer: its ``bytes`` are the size of an argument, or of the storage that the
+    nest allocates, and not the memory traffic.
+
+    Loops are summed exactly, with guards, tails, triangles and padding, and for all sizes of 1 or
+    more. A count is an upper bound, as ``notes`` say, for three reasons: a condition depends on
+    elements or scalar arguments and counts as always true; a guard on symbolic sizes has no known
+    formula (``sl.cost(s, sizes={n: 1000})`` is exact); or a guard on numbers has none, and
+    evaluating it would take more than 16 million points. For a GPU, the counts cover all threads.
     """
 
     loads: sympy.Expr

@@ -59,6 +59,10 @@ def graph(what: Any) -> Any:
     a node of its own, so that the graph has no cycle.
 
     ``work``, ``bytes`` and ``reads`` are ints if sizes are numbers, else sympy expressions.
+    networkx takes ints as weights (``nx.dag_longest_path(g, weight="bytes")``), and draws the graph
+    (``nx.draw_networkx(g)``; :func:`schedlang.plot.stages` draws it with shapes and bytes). Before
+    an export to a format that stores text and numbers alone, such as GraphML, remove ``tensor``,
+    ``tensors``, ``shape``, ``at`` and ``accesses``.
 
     Raise :class:`~schedlang.errors.ComputeTypeError` for any other argument.
 

@@ -29,7 +29,7 @@ class _Call(NamedTuple):
 
 @traceable
 def einsum(*operands: Any, optimize: Any = None) -> Tensor:
-    """Return the sums of products that ``operands`` describe, as ``np.einsum`` does.
+    """Return the sums of products that ``operands`` describe in the notation of ``np.einsum``.
 
     The first operand is the subscripts: the labels of the dimensions of each tensor, and after
     ``->`` the labels of the result. Labels that the result lacks are summed over. Without ``->``

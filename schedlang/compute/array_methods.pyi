@@ -1,6 +1,7 @@
 """The methods that packages above give to tensors, for type checkers.
 
-:mod:`schedlang.arrays` has those of NumPy's arrays, and :mod:`schedlang.compute.latex` formulas.
+:mod:`schedlang.arrays` has the methods of NumPy's arrays, and :mod:`schedlang.compute.latex` the
+formulas.
 """
 
 from typing import Any

@@ -39,10 +39,10 @@ def comm_reducer(
 
     The combiner must be commutative and associative. Both are tested on states that the reduction
     can have: values of what it reduces, folded from the identity. A combiner that fails raises
-    :class:`~schedlang.errors.ComputeError`. The exception is one that fails to commute only where
-    the values it compares are equal: then the first element wins while a schedule keeps the order,
-    and a step that changes the order warns (:class:`~schedlang.errors.OrderWarning`). A step that
-    adds partial results warns if the result depends on the identity that they start from.
+    :class:`~schedlang.errors.ComputeError`. One failure is allowed: a combiner may fail to commute
+    where the values it compares are equal. Then the first element wins while a schedule keeps the
+    order, and a step that changes the order warns (:class:`~schedlang.errors.OrderWarning`). A step
+    that adds partial results warns if the result depends on the identity that they start from.
 
     ``samples`` is a list of elements (numbers, or tuples of them) to test in place of sampled ones,
     for a combiner that is valid only for certain inputs. ``trusted`` skips the tests.

@@ -40,12 +40,12 @@ def assume(tensor: Tensor, *, monotonic: bool = False, within: Any = None) -> Te
 
     With ``monotonic``, no element along the last dimension is less than the one before it.
     ``within=(low, high)`` bounds all elements, both ends included; the ends are integers or
-    expressions over sizes. Ranges that read the input are then known to lie in a box, and a read at
-    its elements is checked against its tensor, like an index that is an axis. Later facts add to
-    earlier ones. Declare them before the computation that reads the input.
+    expressions over sizes. Ranges that read the input then lie in a box, and a read at its elements
+    is checked where you write it, like a read at an axis. Later facts add to earlier ones. Declare
+    them before the computation that reads the input.
 
     Each call of a kernel or of ``sl.reference`` checks the facts, and raises
-    :class:`~schedlang.errors.CallError` that names the first element that breaks one. For a weight
+    :class:`~schedlang.errors.CallError` that names the first element that breaks one. For a weight,
     ``sl.network`` and ``sl.load`` check them once.
 
     Raises :class:`~schedlang.errors.ComputeTypeError` for anything but an integer input, and

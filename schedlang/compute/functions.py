@@ -26,7 +26,7 @@ def _public(row: Function) -> Callable[..., Any]:
     integers = "Integers are computed in the float dtype NumPy would use.\n    "
     function.__doc__ = (
         f"Return {row.returns}.\n\n    {integers if row.rule == 'float' else ''}"
-        "Of a whole tensor, return a tensor.\n    "
+        "For a whole tensor, return a tensor.\n    "
     )
     return traceable(function)
 

@@ -36,7 +36,9 @@ def latex(tensor: Tensor, ranges: bool = False) -> str:
     One stage gives one equation; several give an ``aligned`` environment, producers first. Sums
     have limits, and choices are ``cases``. Operands keep the order of the program text. Conversions
     that keep every value are left out. With ``ranges``, each equation gives the ranges of its axes.
-    Inputs are not listed; for an input itself, its shape is returned.
+    Inputs are not listed; for an input itself, its shape is returned. Different tensors or axes of
+    one name get different symbols. Jupyter shows plain text for a computation of more than 40
+    stages, or one that is too long. ``sympy.sympify`` converts a single expression.
 
     >>> import schedlang as sl
     >>> A, B = sl.placeholder((4, 8), name="A"), sl.placeholder((8, 2), name="B")
@@ -44,6 +46,10 @@ def latex(tensor: Tensor, ranges: bool = False) -> str:
     >>> C = sl.compute((4, 2), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
     >>> print(C.latex())
     C_{i,j} = \sum_{k=0}^{7} A_{i,k} B_{k,j}
+    >>> import sympy
+    >>> v = sl.var("v", dtype="float32")
+    >>> print(sympy.diff(sl.exp(v) * v, v))
+    v*exp(v) + exp(v)
     """
     lines = _lines(tensor, ranges)
     if len(lines) == 1:

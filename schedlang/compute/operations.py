@@ -95,8 +95,8 @@ class ComputeOp:
     def loops(self) -> tuple[Axis, ...]:
         """All axes, in the order of the loops of an empty schedule.
 
-        Those of a scatter follow the dimensions of the result, so that updates of rows of elements
-        run along these rows.
+        The loops of a scatter follow the dimensions of the result, so that updates of rows of
+        elements run along these rows.
         """
         scattered = self.scattered
         if not scattered:

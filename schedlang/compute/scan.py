@@ -23,8 +23,8 @@ def scan(
 
     Each argument is a tensor, or a list with a tensor for each state. ``state`` are placeholders of
     shape ``(T, ...)`` that ``update`` reads at earlier rows (``state[t - 1, i]``). ``init`` are
-    computed tensors of shape ``(k, ...)``. ``update`` are computed tensors of the state's shape, of
-    which the rows from ``k`` on are used. Returns a tensor for one state, a list for several.
+    computed tensors of shape ``(k, ...)``. ``update`` are computed tensors of the state's shape;
+    their rows from ``k`` on are used. Returns a tensor for one state, a list for several.
 
     Raises :class:`~schedlang.errors.ComputeError` if the shapes or dtypes do not match, or if an
     update reads the row that it computes or a later one, and

@@ -364,7 +364,7 @@ def placeholder(shape: Any, dtype: object = "float32", name: str = "placeholder"
     ``shape`` is a tuple of integers and sizes (``sl.var("n")``), or one of them for a 1-d tensor.
     ``dtype`` is one of bool, int8–64, uint8–64, float16/32/64, bfloat16 and complex64/128.
 
-    Raises :class:`~schedlang.errors.ComputeError` for a negative extent or a name that is no
+    Raises :class:`~schedlang.errors.ComputeError` for a negative extent or a name that is not an
     identifier, :class:`~schedlang.errors.ComputeTypeError` for an extent or dtype of a wrong type.
 
     >>> placeholder((3, 4), name="A")

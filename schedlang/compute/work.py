@@ -31,10 +31,10 @@ _SELECTING = ("argmax", "argmin")
 def flops(outputs: Sequence[Tensor], sizes: Mapping[Var, Any] | None = None) -> int:
     """Return the number of operations of ``outputs``, if each stage is computed once, completely.
 
-    :func:`operations_of` says which operations count; a multiply-add is 2. Of a ragged range only
-    its own points count, as far as they are known: elements of a monotonic input divide the box,
-    other elements leave it whole. The steps of a scan count from the first row that they compute.
-    ``sizes`` gives the values of symbolic extents.
+    :func:`operations_of` says which operations count; a multiply-add is 2. A ragged range
+    counts its own points only, as far as they are known: elements of a monotonic input divide the
+    box, other elements leave it whole. The steps of a scan count from the first row that they
+    compute. ``sizes`` gives the values of symbolic extents.
 
     >>> import schedlang as sl
     >>> A, B = sl.placeholder((4, 8), name="A"), sl.placeholder((8, 2), name="B")

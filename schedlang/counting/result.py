@@ -45,6 +45,18 @@ class KernelCounts(Mapping[str, Counts]):
         are estimates. All other counts are exact.
     ``not_simulated``
         the number of accesses, if there were too many to simulate the caches; else 0
+
+    Each simulated level is set-associative, starts empty, and drops the least recently used line of
+    a set. A store fetches its line first, and a changed line is written to the next level when it
+    leaves. Stores that bypass the cache move no lines; prefetches move lines like loads. There is
+    no hardware prefetcher. One core runs everything, parallel loops one iteration after the other.
+    Each argument begins a page of 4 KiB, and each scratch array a line. Estimated lines are poor if
+    all accesses fall into few sets, such as the accesses to one column of a matrix with rows of 4
+    KiB.
+
+    LLVM may do less than the machine nest: it may keep a value in a register that the nest loads
+    twice, or small arrays on the stack. It adds no loads of arguments. A product and the addition
+    after it count as two operations, although the processor may run them as one.
     """
 
     name: str

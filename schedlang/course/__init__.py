@@ -1,4 +1,4 @@
-"""The course: notebooks that are copied, solved and shown as slides (docs/teaching.md).
+"""The course: notebooks that are copied, solved and shown as slides (docs/guides/teaching.md).
 
 ``notebooks`` links to ``examples/notebooks``, so that the lessons are package data. ``lessons.py``
 finds them, ``forms.py`` makes the open and the solved copy, ``copies.py`` writes files, and

@@ -112,10 +112,10 @@ def around_uses(
     inside: Callable[[Context, Expr, bool], Context],
     either: Callable[[Context, Context], Context],
 ) -> dict[int, Context]:
-    """Return the context of each node, by ``id``, given those of the roots.
+    """Return the context of each node, by ``id``, given the contexts of the roots.
 
     ``order`` has operands before what uses them. In a branch of a lazy choice, the context is
-    ``inside(context, condition, holds)``. That of a node with two uses is ``either`` of theirs.
+    ``inside(context, condition, holds)``. A node with two uses has ``either`` of theirs.
 
     >>> from schedlang.expr.visit import postorder
     >>> from schedlang.language.construct import select

@@ -1,7 +1,7 @@
 """The math functions of the language: a row says what each one is, and each layer derives its part.
 
 A new function is one row and its tests; with ``own_cpu`` it also needs code, which the docstring of
-:class:`Function` names. ``docs/architecture.md`` lists all files. These read the row:
+:class:`Function` names. ``docs/inside/architecture.md`` lists all files. These read the row:
 ``language/calls.py`` (dtypes), ``compute/functions.py`` and ``tvm/topi/functions.py`` (the
 functions of users), ``language/ufuncs.py`` (NumPy's name), ``expr/evaluate.py`` (values),
 ``compute/latex_text.py``, ``expr/symbolic.py`` and ``gradient/functions.py`` (sympy),
@@ -34,15 +34,15 @@ OPERAND = "@"
 class Function:
     """A math function.
 
-    ``rule`` says which dtype the result has: ``"float"`` a float dtype, ``"same"`` that of the
+    ``rule`` says which dtype the result has: ``"float"`` a float dtype, ``"same"`` the dtype of the
     operand, ``"whole"`` as well, and integers are returned as they are, ``"common"`` the promoted
     dtype of two operands, ``"test"`` bool, ``"bits"`` and ``"saturated"`` the dtype in the
-    function's name, ``"count"`` uint8, ``"part"`` that of a part of a complex number. A ``complex``
-    function takes complex operands, too.
+    function's name, ``"count"`` uint8, ``"part"`` the dtype of a part of a complex number. A
+    ``complex`` function takes complex operands, too.
 
     ``returns`` continues the sentence "Return ..." of the user's function ``sl.<name>``. Without
-    it, that function is written by hand, or there is none. The value in NumPy is that of ``value``
-    if it is given, else of ``ufunc``, else of the function ``library`` of Python's ``math`` in
+    it, that function is written by hand, or there is none. NumPy's value comes from ``value`` if
+    it is given, else from ``ufunc``, else from the function ``library`` of Python's ``math`` in
     float64.
 
     Kernels call the intrinsic ``name``, or ``intrinsic``. LLVM computes it as ``llvm`` says: the
@@ -50,11 +50,15 @@ class Function:
     operands. A function of C's math library is computed by it, as ``library``: on a CPU in float64,
     on a GPU by ``device`` of libdevice, by default under the same name. It is ``close`` if
     libdevice's float32 function is within 2 units in the last place; others are computed in
-    float64.
+    float64. Numba must compile the function of Python's ``math``, which must have a value for
+    every number. A few instructions of LLVM have their rule in ``intrinsics/elementary.py``, and
+    ``codegen/c_helpers.h`` says the same in C.
 
     A function with ``own_cpu`` has an intrinsic for CPUs that is written by hand, in
-    ``intrinsics/cpu/vmath.py``, for the sake of speed or accuracy. Without a ``library``, it also
-    needs an intrinsic in ``intrinsics/gpu/libdevice.py`` and a function in ``codegen/c_helpers.h``.
+    ``intrinsics/cpu/vmath.py``, for the sake of speed or accuracy; ``COMPILED`` there lists its
+    Python functions. Without a ``library``, it also needs an intrinsic in
+    ``intrinsics/gpu/libdevice.py``, a function in ``codegen/c_helpers.h``, and its true value in
+    ``tests/exhaustive_math.py``.
 
     ``sympy`` is the function in sympy, over ``x0`` and ``x1``, from which the derivative follows.
     ``known`` is a part of the derivative that sympy returns, and what to write in its place, in

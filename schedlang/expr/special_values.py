@@ -1,4 +1,4 @@
-"""Operations whose value NumPy leaves to the machine, by the rules of docs/language.md."""
+"""Operations whose value NumPy leaves to the machine: docs/reference/dtypes.md has the rules."""
 
 from __future__ import annotations
 

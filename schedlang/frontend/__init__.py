@@ -1,4 +1,4 @@
-"""Models of other libraries as computations: see docs/networks.md.
+"""Models of other libraries as computations: docs/reference/importers.md lists their operators.
 
 Each importer returns an :class:`Imported`. The library that made the model is imported when its
 importer is called.

@@ -21,9 +21,9 @@ from schedlang.networks.structure import filled
 class Imported(Model):
     """A model of another library: what it computes, and the values of its weights.
 
-    ``outputs`` are distinct tensors, made by operators of topi from ``inputs``, placeholders in the
-    order in which the model takes them, and from the keys of ``params``. Those are placeholders
-    too, each with its value, an array of the dtype and the values that the model has.
+    ``outputs`` are distinct tensors, which operators of topi compute from ``inputs`` and from the
+    keys of ``params``. Both are placeholders. ``inputs`` are in the order in which the model takes
+    them; each key of ``params`` has an array, of the dtype and the values of the model.
 
     ``layers`` says which layer of the model a stage is a part of: it maps the name of a stage to
     the name that the layer has in the model, such as ``"layer1.0.conv1"``. ``structure`` is the

@@ -21,11 +21,22 @@ BANKS, WORD = 32, 4
 class Counters:
     """The requests of all warps of one kernel, over all blocks.
 
-    ``global_load_sectors / global_loads`` measures coalescing: it is 4 if a warp reads 32 adjacent
-    floats. ``bank_conflicts`` counts passes beyond the first. ``barriers`` counts once for each
-    block, ``exchanges`` once for each warp. ``divergences`` counts the branches that some active
-    lanes of a warp take and others do not. ``most_global_reads`` and the like count the elements
-    that the busiest thread reads or writes, like GPU-Puzzles.
+    ``global_loads``, ``global_stores``, ``shared_loads``, ``shared_stores``
+        requests: one instruction of one warp. An atomic update is a load and a store.
+    ``global_load_sectors``, ``global_store_sectors``
+        the sectors of 32 bytes that the requests move. ``global_load_sectors / global_loads``
+        measures coalescing: it is 4 if a warp reads 32 adjacent floats.
+    ``bank_conflicts``
+        the passes beyond the first, because lanes need different words of one bank
+    ``barriers``, ``exchanges``
+        barriers, once for each block; exchanges between threads, once for each warp
+    ``divergences``
+        branches that some active lanes of a warp take and others do not
+    ``most_global_reads``, ``most_global_writes``, ``most_shared_reads``, ``most_shared_writes``
+        the elements that the busiest thread reads or writes, like GPU-Puzzles
+
+    They follow the printed program. The source may do less: where a loop adds to an element, the
+    source keeps the sum in a variable. A kernel ``y`` of the program is ``y_kernel`` in the source.
     """
 
     global_loads: int = 0

@@ -198,7 +198,8 @@ def _refuse_integers(stage: str, node: Expr, child: Expr, depends: set[int]) -> 
             f"it converts {child} to {node.dtype}, and a conversion to integers has no derivative",
             f"If the derivative is meant to be 0, round without a conversion: sl.trunc({child}). "
             f"If {stage} is meant to be a constant, or to have another derivative, say so: "
-            f"sl.gradient(..., rules={{{stage}: None}}) or a function (see docs/gradients.md).",
+            f"sl.gradient(..., rules={{{stage}: None}}) or a function "
+            "(see docs/guides/gradients.md).",
         )
     )
 

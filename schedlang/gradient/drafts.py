@@ -37,8 +37,8 @@ class Draft:
 
     ``shifts`` are ranges of indices of the adjoint ``site.head``, by dimension: the adjoint is to
     have zeros there, in place of a condition. ``ranges`` are the ``conditions`` that are the ranges
-    of ragged axes. ``chosen`` are those of ``conditions`` and of the site's ``chosen`` without
-    which the gradient is 0, if data decide.
+    of ragged axes. ``chosen`` are the conditions among ``conditions`` and the site's ``chosen``
+    without which the gradient is 0, if data decide.
     """
 
     site: Site

@@ -1,8 +1,8 @@
 """The sites of a product reduction: the adjoint of a factor is the product of the others.
 
 That product is computed without a division, so that it is right where factors are 0, and so are its
-own derivatives. Of few factors, each leaves out one. More of them are multiplied from both ends, by
-a recurrence that stores the partial products.
+own derivatives. For few factors, each product leaves out one. More factors are multiplied from both
+ends, by a recurrence that stores the partial products.
 
 Source: PyTorch's ``prod_backward``, which multiplies cumulative products from both ends if a factor
 is 0.

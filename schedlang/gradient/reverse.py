@@ -53,7 +53,7 @@ def gradient(
     The gradient of a gradient by an ``x`` that it no longer depends on, such as one that entered
     linearly, is 0.
 
-    What takes more than two seconds says so on a terminal and in a notebook, unless
+    A call that takes more than two seconds says so on a terminal and in a notebook, unless
     ``progress=False``.
 
     Raises :class:`~schedlang.errors.ComputeError` if ``y`` does not depend on an ``x``, for a

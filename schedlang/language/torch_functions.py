@@ -55,7 +55,7 @@ def refuse_torch(
         axis = ", with axis= in place of dim=" if "dim" in named else ""
         hint = f"Write {_NAMES.get(name, f'np.{name}')}{axis}."
     else:
-        hint = "Write it with the functions that docs/from-numpy.md lists."
+        hint = "Write it with the functions that docs/guides/numpy.md lists."
     raise ComputeTypeError(
         explain(
             f"torch.{name} of {what}",

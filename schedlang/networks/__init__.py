@@ -1,7 +1,7 @@
-"""Whole networks: from a graph of many stages to fused parts; see docs/networks.md.
+"""Whole networks: from a graph of many stages to fused parts.
 
-A network is a graph of stages with arrays for some of its placeholders, the weights. Each step
-below returns new, frozen data:
+``docs/reference/network-steps.md`` shows the steps on an example. A network is a graph of stages
+with arrays for some of its placeholders, the weights. Each step below returns new, frozen data:
 
 1. ``folding.py`` looks for stages that alone read a sum and are affine in it; ``affine.py`` splits
    an expression into scale and shift. A scale of known values that changes only along whole
@@ -59,9 +59,9 @@ has the same hash: scales that are not finite are not folded. So ``data.py``, ``
    functions, and the entry is a list of views (an array in an array of bytes) and calls. It is
    verified and printed as any other. ``codegen/network_file.py`` prints the file around it.
 4. ``module.py`` is the module of any target. It asks a backend (``backend.py``), which the facts of
-   the target name. That of a CPU, ``host_backend.py``, checks arguments and runs the entry, both as
-   kernels do (``runtime/checked.py``, ``runtime/on_host.py``). ``call.py`` has the memory of
-   running calls and packs parameters. ``data.py`` writes all but the text and the parameters as
+   the target name. The backend of a CPU, ``host_backend.py``, checks arguments and runs the entry,
+   both like a kernel (``runtime/checked.py``, ``runtime/on_host.py``). ``call.py`` has the memory
+   of running calls and packs parameters. ``data.py`` writes all but the text and the parameters as
    JSON values.
 
 For ``target="cuda"`` the calls stay launches. ``launched_calls.py`` prints each program once, with

@@ -49,8 +49,8 @@ def in_order(
 ) -> list[Operation]:
     """Return the operations behind ``outputs``, producers first.
 
-    ``changed`` has operations in place of those of their outputs. What makes a tensor of ``ends``
-    is left out.
+    ``changed`` has operations that replace the operations of their outputs. What makes a tensor of
+    ``ends`` is left out.
     """
     swap: Mapping[Any, Any] = {t.op: op for t, op in (changed or {}).items()}
     ordered: dict[Operation, None] = {}

@@ -59,7 +59,8 @@ LACKING: Mapping[str, tuple[type[SchedlangError], str, str]] = {
 class ModuleBackend(ABC):
     """A way to run a module, of which it has the data and the packed parameters.
 
-    Besides the methods here a class may have those of :class:`NetworkModule` in :data:`LACKING`.
+    Besides the methods here a class may have the methods of :class:`NetworkModule` that
+    :data:`LACKING` names.
 
     The fast path of a call: ``fast_call`` maps arguments to what is started with, and the call's
     result. It returns ``None`` for arguments that :meth:`run` takes, and is ``None`` if these are

@@ -59,9 +59,9 @@ class PackedWeights:
 class Artifact:
     """The part of a network in the cache folder: the data of its module, and more.
 
-    ``graph`` is the hash of the prepared graph that the module computes, and ``forms`` are those of
-    its convolutions, by the names of their stages. ``weights`` is ``None`` if no process has packed
-    the weights.
+    ``graph`` is the hash of the prepared graph that the module computes, and ``forms`` has the
+    forms of its convolutions, by the names of their stages. ``weights`` is ``None`` if no process
+    has packed the weights.
     """
 
     data: ModuleData
@@ -73,9 +73,9 @@ class Artifact:
 def cache_key(source: Any, target: Target, plan: Plan) -> str:
     """Return a key of a network of a ``source``, as JSON values, for ``target`` by ``plan``.
 
-    It also hashes the machine, the versions, the sizes and times of the files of schedlang's source
-    and of a target that a package brings, and those of each file that schedules of ``plan`` come
-    from; those of a folder come from none.
+    It also hashes the machine, the versions, and the sizes and times of files: schedlang's source,
+    the target that a package brings, and each file that schedules of ``plan`` come from. The
+    schedules of a folder come from no file.
     """
     files = _files(plan.database) if plan.saved is None else []
     whole = [

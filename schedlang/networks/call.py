@@ -154,8 +154,8 @@ def with_memory(
     """Return a function of the flat arguments that calls ``function`` with memory behind them.
 
     ``threads`` returns the greatest number of threads of a parallel loop. ``free`` are the memories
-    that no call uses: calls take from it and return to it. ``layouts`` are those of an arena that
-    depends on sizes. ``poison`` fills the arena with NaNs before each call.
+    that no call uses: calls take from it and return to it. ``layouts`` are the layouts of an arena
+    that depends on sizes. ``poison`` fills the arena with NaNs before each call.
     """
     fixed, has_threads = storage.arena, storage.threads > 0
 

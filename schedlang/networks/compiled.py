@@ -40,10 +40,10 @@ Whole = Callable[[], ModuleData]
 class Compiled:
     """A network of a source, for a target, by a plan, and what is made of it.
 
-    What was not asked for yet is ``None``. ``divided`` are its parts, and ``kernels`` those that
-    compute them. ``data`` are those of the module, which computes the prepared graph with the hash
-    ``graph``; ``is_stored`` says whether the cache folder has them. ``params`` are the packed
-    weights, of which a network keeps no other copy.
+    What was not asked for yet is ``None``. ``divided`` are its parts, and ``kernels`` compute them.
+    ``data`` are the data of the module, which computes the prepared graph with the hash ``graph``;
+    ``is_stored`` says whether the cache folder has them. ``params`` are the packed weights, of
+    which a network keeps no other copy.
     """
 
     source: Source

@@ -198,7 +198,7 @@ def _values_read(roots: Sequence[Expr]) -> Iterator[Read]:
 
 
 def _only_moves(op: ComputeOp) -> bool:
-    """Return whether each element is that of another tensor, or a constant, whatever the data."""
+    """Return whether each element is one of another tensor, or a constant, whatever the data."""
     if len(op.body) > 1:
         return False
     if not op.input_tensors:

@@ -44,7 +44,7 @@ class CudaGraph:
         """Launch the kernels, and return ``outputs`` before they have run.
 
         ``stream`` is the number of a stream of CUDA, such as ``torch.cuda.Stream().cuda_stream``;
-        by default that of the arrays, as in a call. Raises
+        by default the stream of the arrays, as in a call. Raises
         :class:`~schedlang.errors.CallTypeError` for what is no number, and
         :class:`~schedlang.errors.CallError` where the driver refuses to launch the graph.
         """

@@ -1,7 +1,7 @@
 """The range of an integer expression, by the elements of weights and by conditions around it.
 
 It counts what a dtype wraps, so that a graph from a file cannot hide an index behind an overflow.
-Weak int64 arithmetic, which kernels simplify as that of unbounded integers, has no range if it may
+Weak int64 arithmetic, which kernels simplify as if integers were unbounded, has no range if it may
 overflow.
 """
 
@@ -82,7 +82,7 @@ class ElementRanges:
         plain = op.init is None and op.where is None and op.destination is None
         full = all(isinstance(a.extent, int) and a.extent > 0 for a in op.reduce_axis)
         if plain and full and is_arg(reducer):
-            # one of the indices is chosen over that of the identity
+            # one of the indices is chosen over the index of the identity
             low, high = self.of(op.body[0])
             if low is not None and low >= 0:
                 self._known[op.outputs[0]] = low, high
@@ -199,7 +199,7 @@ class ElementRanges:
             self._known[tensor] = ends
         if tensor in self._known:
             return self._known[tensor]
-        # each call checks what is declared of an input, and nothing that of a scan's state
+        # each call checks what is declared of an input; nothing checks a scan's state
         facts = facts_of(tensor) if tensor in self.inputs else None
         if facts is None or facts.within is None:
             return UNBOUNDED

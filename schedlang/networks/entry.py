@@ -52,33 +52,37 @@ def network(
 
     ``outputs`` is a tensor, a list of them, or what ``sl.frontend`` imported. ``params`` has an
     array for each placeholder that is a weight, by the placeholder or by its name; the others are
-    the inputs of a call. A model that was imported brings its own. The arrays are copied when the
-    module is made, for the first call; until then they should not change.
+    the inputs of a call. An imported model brings its own weights. The first call copies the
+    arrays: do not change them before it.
 
-    What depends on the weights alone is computed once, ahead. With ``fold`` the scales of batch
-    norms go into them (:func:`~schedlang.networks.prepare.prepare`), and those that meet padding
-    alone are left out (:func:`~schedlang.networks.padding.without_padding_taps`). For a CPU,
-    ``layouts`` puts channels into blocks of a vector where that gains
-    (:func:`~schedlang.networks.layouts.blocked_layouts`) and the weights of recurrent layers into
-    the order of their steps (:func:`~schedlang.networks.scan_weights.packed_for_scans`), and
-    ``winograd`` computes convolutions of 3 by 3 with fewer products where that is faster, with
-    other rounding (:func:`~schedlang.networks.winograd.with_winograd`). The stages are divided into
-    parts, each of which becomes a kernel; ``cut`` and ``fuse`` override how, by names of stages and
-    layers (:func:`~schedlang.networks.partition.partition`). Parts that are equal but for names
-    share a schedule and a kernel. For ``target="cuda"``, a call launches kernels on the GPU of its
-    arrays; ``"cuda-emulator"`` runs them on the CPU. A schedule comes from ``database``, by default
-    the one in the cache folder and those that come with schedlang, or else from the cost model.
+    What depends on the weights alone is computed once, ahead. Then the stages are divided into
+    parts, and each part becomes a kernel. Parts that differ only in names share a schedule and a
+    kernel. For ``target="cuda"``, a call launches kernels on the GPU of its arrays;
+    ``"cuda-emulator"`` runs them on the CPU. A schedule comes from ``database``, by default the one
+    in the cache folder and those that come with schedlang, or else from the cost model.
+
+    * ``fold``: the scales of batch norms go into the weights
+      (:func:`~schedlang.networks.prepare.prepare`), and weights that meet padding alone are left
+      out (:func:`~schedlang.networks.padding.without_padding_taps`).
+    * ``layouts``, for a CPU: channels are in blocks of a vector where that gains
+      (:func:`~schedlang.networks.layouts.blocked_layouts`), and the weights of recurrent layers in
+      the order of their steps (:func:`~schedlang.networks.scan_weights.packed_for_scans`).
+    * ``winograd``, for a CPU: convolutions of 3 by 3 have fewer products where that is faster, and
+      round differently (:func:`~schedlang.networks.winograd.with_winograd`).
+    * ``cut`` and ``fuse`` override the division, by names of stages and layers
+      (:func:`~schedlang.networks.partition.partition`).
 
     ``compile`` says when the network is scheduled and compiled: at the first call (``"lazy"``),
-    before ``network`` returns (``"now"``), or in a thread that starts at once (``"background"``),
-    for whose steps a call waits if it must; an error in the thread is raised by the call. What
-    takes more than two seconds says so on a terminal and in a notebook: here and in calls, unless
+    before ``network`` returns (``"now"``), or in a thread that starts at once (``"background"``). A
+    call waits for the thread if it must, and raises the errors of the thread. A step that takes
+    more than two seconds says so on a terminal and in a notebook, here and in calls, unless
     ``progress=False``.
 
     With ``flush_denormals`` a call on a CPU takes numbers below the smallest normal one (1.2e-38 in
-    float32) as 0, as ``torch.set_flush_denormal`` does: a processor needs some 150 cycles for an
-    operation on one of them, and there are many behind a sigmoid. The mode of the caller's thread
-    is as before when the call returns. ``compiler`` is as in :func:`~schedlang.build`.
+    float32) as 0. A processor needs some 150 cycles for an operation on such a number, and there
+    are many behind a sigmoid. ``torch.set_flush_denormal`` has the same effect in PyTorch. When the
+    call returns, the caller's thread has its own mode again. ``compiler`` is the argument of
+    :func:`~schedlang.build`.
 
     Raises :class:`~schedlang.errors.NetworkError` for outputs, weights and overrides that do not
     fit, :class:`~schedlang.errors.CallTypeError` for an unknown option,

@@ -1,6 +1,6 @@
 """The forms of the 3 by 3 convolutions of a network, chosen by the times of their kernels.
 
-A rule knows no times. Where a database has those of the kernels of several forms (a direct
+A rule knows no times. Where a database has the times of the kernels of several forms (a direct
 convolution, Winograd's filtering with tiles of 2 or 4), the fastest form is taken.
 """
 

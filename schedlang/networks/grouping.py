@@ -347,7 +347,7 @@ def _fits(
 def _weighs(node: Node, rows: Node) -> bool:
     """Return whether a product sums few columns of each head with the weights of whole rows.
 
-    So a block of rows of weights, as those of a softmax in attention, is computed where it is used.
+    So a block of rows of weights, such as a softmax in attention has, is computed where it is used.
     A product of all rows with one matrix has a part of its own.
     """
     op = node.ops[0]

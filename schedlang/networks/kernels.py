@@ -29,10 +29,10 @@ class PartKernel:
     """The kernel of some parts of a network, which are equal but for names.
 
     ``parts`` are their names, the first being the one whose names the kernel has. ``origin`` says
-    where its schedule comes from, as :class:`schedlang.autoschedule.Choice` does, or is
-    ``"given"`` for one that was set; that of a saved network is what it was there. ``note`` adds
-    what else is known about it, and ``place`` is its line of a database. ``print`` shows the loop
-    nest under the name of the kernel.
+    where its schedule comes from, in the words of :class:`schedlang.autoschedule.Choice`, or is
+    ``"given"`` for one that was set; a saved network keeps its origins. ``note`` adds what else is
+    known about it, and ``place`` is its line of a database. ``print`` shows the loop nest under the
+    name of the kernel.
     """
 
     parts: tuple[str, ...]
@@ -60,7 +60,7 @@ class PartKernel:
             return "given to net.reschedule"
         phrase = _PHRASES.get(self.origin, "")
         if not phrase:
-            # that of a database, or of an old manifest, is a phrase of its own
+            # the note of a database, or of an old manifest, is a phrase of its own
             return self.note
         return f"{phrase} ({self.note})" if self.note else phrase
 

@@ -26,12 +26,12 @@ def load(
 ) -> Network:
     """Return the network that :meth:`Network.save` wrote to ``folder``.
 
-    Its graph, its weights and its schedules are checked, and so are indices that depend on weights,
-    but not those that depend on inputs of a call alone. Its Python is not run: the module is
-    generated again, or comes from the cache folder. Steps that were saved on another machine are
-    kept. ``target`` is by default that of the ``with sl.Target(...)`` around, or else the one that
-    the network was saved for. ``compile`` and ``progress`` are as :func:`network` takes them, and
-    ``compiler`` as :func:`~schedlang.build` does.
+    The graph, the weights and the schedules are checked, and so are indices that depend on weights.
+    Indices that depend on inputs of a call alone are not. The Python of the folder is not run: the
+    module is generated again, or comes from the cache folder. Steps that were saved on another
+    machine are kept. ``target`` is by default the target of the ``with sl.Target(...)`` around, or
+    else the one that the network was saved for. ``compile`` and ``progress`` are the arguments of
+    :func:`network`, and ``compiler`` is the argument of :func:`~schedlang.build`.
 
     Raises :class:`~schedlang.errors.NetworkError` for a folder that has no saved network, and for a
     CPU as the target of one that was saved for a GPU, or the other way round. Raises

@@ -32,9 +32,9 @@ MANIFEST, WEIGHTS, SOURCE = "manifest.json", "weights.npz", "network.py"
 class Head:
     """The part of a manifest besides the graph: all that a call needs and the cache does not have.
 
-    ``options`` are those of a graph that was prepared before. ``steps`` are the schedules of
-    kernels as JSON for ``target``, and ``origins`` say where these came from. ``is_current`` is
-    true if this version of schedlang wrote it.
+    ``options`` belong to a graph that was prepared before. ``steps`` are the schedules of kernels
+    as JSON for ``target``, and ``origins`` say where these came from. ``is_current`` is true if
+    this version of schedlang wrote it.
     """
 
     name: str

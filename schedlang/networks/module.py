@@ -171,7 +171,7 @@ class NetworkModule(DeviceCode):
     def bound(self, *args: Any) -> Bound:
         """Return the function that a call runs and what it is called with, after all checks.
 
-        The arguments are those of a call, outputs included. The function may be called again for as
+        It takes the arguments of a call, outputs included. The function may be called again for as
         long as the arrays live. Raises what a call raises for arguments that do not fit, and
         :class:`~schedlang.errors.BuildError` for a GPU.
         """
@@ -190,19 +190,18 @@ class NetworkModule(DeviceCode):
     def timed(self, repeat: int, *args: Any) -> tuple[list[float], int, dict[str, int]]:
         """Return the seconds of each of :attr:`calls`, the number of runs, and the sizes.
 
-        The arguments are those of a call. On a CPU the seconds are those of the fastest run, of at
-        least ``repeat``. On a GPU they are by its events; NumPy's arrays are copied to it once,
-        before.
+        It takes the arguments of a call. On a CPU, the fastest of at least ``repeat`` runs counts.
+        On a GPU its events measure the seconds; NumPy's arrays are copied to it once, before.
         """
         return self._backend.timed(repeat, *args)
 
     def cuda_graph(self, /, *args: Any, **named: Any) -> CudaGraph:
         """Make a CUDA graph of a call: ``replay()`` launches all its kernels at once.
 
-        The arguments are those of a call, outputs too where they are given; all arrays must be in
-        the memory of one GPU. The graph keeps their addresses: to compute with other inputs, write
-        them into these arrays. It keeps the value of a scalar. The call is run once, so that
-        ``outputs`` holds its results.
+        It takes the arguments of a call, and outputs if they are given; all arrays must be in the
+        memory of one GPU. The graph keeps their addresses: to compute with other inputs, write them
+        into these arrays. It keeps the value of a scalar. The call is run once, so that ``outputs``
+        holds its results.
 
         Raises what a call raises, and :class:`~schedlang.errors.CallError` for arrays of the host,
         for a network with facts about elements (``sl.assume``), which each call checks, and where

@@ -17,8 +17,8 @@ _MOST_NEAR = 3
 class Kernels(tuple[PartKernel, ...]):
     """The kernels of a network: a tuple, which a name may index, too.
 
-    The name is that of a part, of a stage or of a layer; a layer has the stages of the layers
-    inside of it. A name of several of these is that of the part, then that of the stage. Raises
+    The name belongs to a part, a stage or a layer; a layer has the stages of the layers inside of
+    it. If several of these have the name, the part is meant, then the stage. Raises
     :class:`~schedlang.errors.UnknownNameError` for a name that none has, and for one of what
     several kernels compute.
 

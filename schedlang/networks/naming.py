@@ -18,8 +18,8 @@ class Naming:
     """The stages of ``flow`` by their own names, and by the names of their layers.
 
     ``layers`` has the layer of each stage, by its name. A layer has the stages of the layers inside
-    of it, too: ``layer1.0`` those of ``layer1.0.conv1``, ``/layer1`` those of ``/layer1/Conv``. A
-    name of both a stage and a layer means the stage.
+    of it, too: ``layer1.0`` has the stages of ``layer1.0.conv1``, and ``/layer1`` the stages of
+    ``/layer1/Conv``. A name of both a stage and a layer means the stage.
 
     >>> import schedlang as sl
     >>> from schedlang import topi

@@ -71,9 +71,9 @@ class Network:
 
     ``net(x)`` returns what the network computes, in the library of the first array: an array, a
     tuple of them, or what the imported model returns. ``net(x, out=y)`` writes ``y``, an array or a
-    tuple with one for each of ``outputs``. A call checks its arguments as a kernel does, runs
-    without Python between the kernels, and may be made by several threads at once. On a GPU it
-    launches the kernels in order, on the stream of its arrays.
+    tuple with one for each of ``outputs``. A call checks its arguments like a kernel, and runs
+    without Python between the kernels. Several threads may call at once. On a GPU, a call launches
+    the kernels in order, on the stream of its arrays.
 
     * ``partition``: the parts, as a table.
     * ``kernels``: the kernels, each of one or several parts, in order and by name.
@@ -307,12 +307,12 @@ class Network:
         """Return the time of each kernel in a call with these arguments.
 
         The first profile on a CPU compiles the module once more, with time stamps between its
-        calls, which takes about as long as the first call did, or longer; later ones, also of other
-        processes, load what was compiled. The module runs at least ``repeat`` times, and the times
-        are those of the fastest run. On a GPU they are by its events, without the host's time of
-        launching; for the emulator they are those of this CPU. ``print`` shows a table, a notebook
-        also a chart and the loop nests of the longest kernels; ``found["conv1"].nest`` is that of
-        one part.
+        calls. That takes as long as the first call, or longer; later profiles load what was
+        compiled, also in other processes. The module runs at least ``repeat`` times, and the
+        fastest run counts. On a GPU its events measure the times, without the host's time of
+        launching; the emulator has the times of this CPU. ``print`` shows a table, and a notebook
+        adds a chart and the loop nests of the longest kernels; ``profile["conv1"].nest`` is the
+        nest of one part.
 
         Raises :class:`~schedlang.errors.CallError` for arguments that do not fit and for a
         ``repeat`` below 1, and :class:`~schedlang.errors.BuildError` for ``target="c"``.
@@ -320,8 +320,8 @@ class Network:
         >>> import numpy as np, schedlang as sl
         >>> X = sl.placeholder((64,), name="X")
         >>> net = sl.network(sl.named("double", X * 2), target="python")
-        >>> found = net.profile(np.ones(64, "float32"))
-        >>> [kernel.name for kernel in found.kernels], found.seconds > 0
+        >>> profile = net.profile(np.ones(64, "float32"))
+        >>> [kernel.name for kernel in profile.kernels], profile.seconds > 0
         (['double'], True)
         """
         from schedlang.networks.kernels import kernel_of
@@ -336,9 +336,9 @@ class Network:
         """Write the network to a new folder, and return its path; ``sl.load`` reads it.
 
         * ``network.py`` runs with NumPy and numba alone: ``pack`` makes the bytes of the weights,
-          and the function with the name of the network takes and returns arrays. That of a network
-          for a GPU, also of one for the emulator, runs with numba-cuda: ``memory_of`` copies the
-          weights to the GPU. Its docstring says how to call it.
+          and the function with the name of the network takes and returns arrays. For a GPU or the
+          emulator, ``network.py`` runs with numba-cuda, and ``memory_of`` copies the weights to the
+          GPU. The docstring of the file says how to call it.
         * ``weights.npz`` has the weights, by their names in ``network.py``.
         * ``manifest.json`` has the graph, the schedules and the partition.
 

@@ -16,8 +16,8 @@ def order_for_memory(
 ) -> list[Item]:
     """Return ``items`` in an order in which each follows those whose results it reads.
 
-    It is that of ``items``, whose order must be such a one, unless a greedy choice keeps less
-    memory live: of the items that can run, the one after which least is live. ``size`` has the
+    It is the order of ``items``, which must be such an order, unless a greedy choice keeps less
+    memory live: among the items that can run, the item after which least is live. ``size`` has the
     bytes of each result that is not kept to the end; others count nothing.
 
     >>> reads = {"a": [], "b": ["A"], "c": [], "d": ["C"], "e": ["B", "D"]}

@@ -191,10 +191,10 @@ def _merged(
 
 
 def main_name(draft: Draft) -> str:
-    """Return the name of a part: that of its product, reduction or scan, else of its last stage.
+    """Return the name of a part: its product's, reduction's or scan's, else its last stage's.
 
-    If a reduction serves a stage that goes over the same rows again, as in a softmax or a norm, it
-    is that of the last stage, too.
+    If a reduction serves a stage that goes over the same rows again, as in a softmax or a norm, the
+    part has the name of the last stage, too.
     """
     nodes = sorted(draft.nodes, key=lambda node: node.index)
     mains = [node for node in nodes if node.kind == draft.kind]

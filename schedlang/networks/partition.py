@@ -34,8 +34,8 @@ from schedlang.schedule.schedule import empty_schedule
 class Part:
     """Stages that one kernel computes.
 
-    ``name`` is that of its main stage, or of the layer that this is a step of, and ``kind`` what
-    that stage does: ``"product"`` (a convolution, too), ``"reduction"``, ``"elementwise"``,
+    ``name`` is the name of its main stage, or of the layer that this is a step of, and ``kind``
+    what that stage does: ``"product"`` (a convolution, too), ``"reduction"``, ``"elementwise"``,
     ``"copy"``, ``"scan"`` or ``"scatter"``. ``stages`` are all its stages, producers first, and
     ``layers`` the layers of the model that these belong to. ``group`` is the part as a computation
     of its own: the inputs of ``group`` stand for ``reads``, its outputs for ``writes``, tensors of
@@ -210,11 +210,11 @@ def partition(
     The order of the parts keeps little memory live.
 
     ``cut`` names stages that end a part: what reads them is in other parts. ``fuse`` is a list of
-    lists of names; the parts of the stages of each list become one. The names are those of stages
-    that ``print`` shows, or those of layers: in ``cut`` a layer means its last stage, in ``fuse``
-    all of them. A name of both a stage and a layer means the stage. ``layers`` gives the layer of
-    each stage, by its name. ``sizes`` gives values of symbolic sizes, by name, for the comparison
-    of stages and for counts; others count as 256.
+    lists of names; the parts of the stages of each list become one. The names are names of stages,
+    which ``print`` shows, or of layers: in ``cut`` a layer means its last stage, in ``fuse`` all of
+    them. A name of both a stage and a layer means the stage. ``layers`` gives the layer of each
+    stage, by its name. ``sizes`` gives values of symbolic sizes, by name, for the comparison of
+    stages and for counts; others count as 256.
 
     Raises :class:`~schedlang.errors.NetworkError` for a cut or a fusion that cannot be, with the
     reason.
@@ -254,7 +254,7 @@ def equal_parts(parts: Sequence[Part]) -> tuple[tuple[Part, ...], ...]:
     """Return the parts in groups that are equal but for names, each in order.
 
     They have the same structure, shapes and dtypes: one schedule and one kernel serve all of them.
-    Those of sizes with other names, as ``n`` and ``m``, have a kernel each.
+    Parts of sizes with different names, such as ``n`` and ``m``, have a kernel each.
 
     >>> import schedlang as sl
     >>> from schedlang import topi

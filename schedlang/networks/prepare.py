@@ -130,7 +130,7 @@ def prepare(
     whole or not at all.
 
     ``rewrite`` is called with the outputs, after folding, and the weights, and returns outputs that
-    compute the same, such as those of :func:`~schedlang.networks.layouts.blocked_layouts`.
+    compute the same, for instance by :func:`~schedlang.networks.layouts.blocked_layouts`.
 
     With ``fold``, a scale after a convolution or a product goes into its weights:
     :func:`~schedlang.networks.folding.fold_scales` says when, and how results change.

@@ -31,8 +31,8 @@ class Progress(AbstractContextManager["Progress"], Protocol):
 def progress_for(setting: Setting, searches: int, deadline: float | None) -> Progress:
     """Return the display of ``searches`` searches that end by ``deadline``.
 
-    The values of ``setting`` are those of :func:`schedlang.autotune`, but a function is called with
-    the name of the kernel and the trial. The deadline is one of ``time.monotonic``.
+    ``setting`` takes the values that :func:`schedlang.autotune` takes, but a function is called
+    with the name of the kernel and the trial. The deadline is one of ``time.monotonic``.
 
     >>> seen = []
     >>> with progress_for(lambda name, trial: seen.append((name, trial.outcome)), 1, None) as shown:

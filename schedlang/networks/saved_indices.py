@@ -1,7 +1,7 @@
 """The check of indices that depend on weights, in a graph that comes from a file.
 
-A kernel does not check indices that depend on data. Those of a call are the caller's, but weights
-come with the graph, so that a file could make a kernel write anywhere.
+A kernel does not check indices that depend on data. The indices of a call are up to the caller, but
+weights come with the graph, so that a file could make a kernel write anywhere.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ from schedlang.networks.weights import weight_array
 class Saved:
     """The model of a network as it was saved: its graph, and the arrays of its weights.
 
-    ``names`` are those of its weights in their file. Indices were checked with the elements of
+    ``names`` are the names of its weights in their file. Indices were checked with the elements of
     ``indexing``, names of weights.
     """
 

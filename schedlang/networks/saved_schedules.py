@@ -32,8 +32,8 @@ def saved_kernels(
     """Return the kernels of equal ``parts`` of a network that was loaded from a folder.
 
     Raises :class:`~schedlang.errors.NetworkError` for a schedule that does not fit its kernel or
-    ``target``, and if the folder lacks that of a kernel. If another version of schedlang wrote it,
-    which may have divided the network in another way, return ``None`` then, with a
+    ``target``, and if the folder lacks the schedule of a kernel. If another version of schedlang
+    wrote it, which may have divided the network in another way, return ``None`` then, with a
     :class:`~schedlang.errors.SavedScheduleWarning`.
     """
     asked = f"load({os.fspath(folder)!r})"

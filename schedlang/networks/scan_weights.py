@@ -3,9 +3,9 @@
 A step of a recurrent layer multiplies the state by a matrix, and the next step reads all of the
 matrix again. Tiles of a matrix product read it in panels: for each step of the sum, the weights of
 some vectors of results. In this order they are one stream through memory; in any other one a
-kernel would copy them in each call. Such packing ahead of all calls is that of persistent weights
-(M. Holmes et al., "GRNN: Low-Latency and Scalable RNN Inference on GPUs", EuroSys 2019), and that
-of the `packed` products of BLAS libraries. No layer is known by name.
+kernel would copy them in each call. Persistent weights are packed ahead of all calls in this way
+(M. Holmes et al., "GRNN: Low-Latency and Scalable RNN Inference on GPUs", EuroSys 2019), and so are
+the `packed` products of BLAS libraries. No layer is known by name.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from schedlang.networks.prepare import MOST_GROWTH
 from schedlang.state.initial import stage_names
 from schedlang.target import Target, TargetLike
 
-# the vectors of a panel: those of the widest tiles with rows and without, see
+# the vectors of a panel, as many as the widest tiles have, with rows and without: see
 # autotune/tactics/cpu/tile_sizes.py
 WITH_ROWS, ALONE = 4, 8
 
@@ -122,7 +122,7 @@ def _packed(
 
 
 def _axes(read: Read, op: ComputeOp, last: Axis) -> list[Axis] | None:
-    """Return the other axes that a read depends on, those of the result first.
+    """Return the other axes that a read depends on, axes of the result first.
 
     Returns ``None`` for a read that is not to be packed: one that changes in each step of the scan,
     or not along ``last``, or not along the sum, that depends on sizes or on elements, or that only

@@ -82,8 +82,8 @@ class Source(ABC):
     ) -> PackedWeights | None:
         """Store packed weights for other processes, and return what tells them.
 
-        ``weights`` are those of the module with their names there. Return ``None`` if other
-        processes cannot take them.
+        ``weights`` are the module's, with their names there. Return ``None`` if other processes
+        cannot take them.
         """
 
     def _packed_key(self, target: Target, plan: Plan) -> str:

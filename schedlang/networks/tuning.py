@@ -71,9 +71,9 @@ TRIALS = 64
 class Work:
     """A computation to tune, and the ``parts`` of the network that it stands for.
 
-    ``key`` is that of these parts. ``cold`` and ``team`` are as :func:`schedlang.autotune` takes
-    them. A computation of another form of a convolution than the network has is not ``used``, and
-    called ``"... as F(2x2, 3x3)"`` or ``"... as direct"``.
+    ``key`` is the key of these parts. ``cold`` and ``team`` are arguments of
+    :func:`schedlang.autotune`. A computation of another form of a convolution than the network has
+    is not ``used``, and called ``"... as F(2x2, 3x3)"`` or ``"... as direct"``.
     """
 
     name: str
@@ -89,7 +89,7 @@ class Work:
 class Tuned:
     """The result of the search for one computation.
 
-    ``seconds`` are those of the best schedule, ``None`` if nothing was timed or no candidate
+    ``seconds`` is the time of the best schedule, ``None`` if nothing was timed or no candidate
     worked; ``why`` then says so, and also for a search that an error ended. ``trials`` counts the
     candidates of this search. ``kept`` is true if the schedule that the kernel had is the fastest.
     ``interrupted`` is true after Ctrl-C. ``waited`` are the seconds until the first candidate had
@@ -221,19 +221,20 @@ def tune(
 ) -> NetworkTuning:
     """Search for a schedule of each of ``works``.
 
-    Those of which the database has no trial come first; among these and among the others, those
-    that the network uses before those of other forms; and then those with the most work in a call.
+    Works without a trial in the database come first. Among these, and then among the others, works
+    that the network uses come before works of other forms, and then the works with the most work in
+    a call.
 
     ``others`` is called with these searches, and returns the works of which those that are new are
     searched, too. ``present`` returns the schedule that the kernel of a key has, which is a
-    candidate; ``None`` if there is none but that of the cost model. Each search gets its part of
-    ``timeout``, by its part of the work that is left. A search that ends early leaves its time to
-    the next ones. None begins if less time (up to five seconds) is left than the first candidate of
-    another one has taken, since a search waits for one that works. ``began`` is when the time
-    started, by ``time.monotonic``; now by default. Ctrl-C ends the search that runs and all others;
-    what was measured is in the database. Raises :class:`~schedlang.errors.TuningError` for options
-    that no search takes, and for a GPU that is not on this machine, unless the workers of
-    ``executor`` measure; :class:`~schedlang.errors.MissingExtraError` if that needs numba-cuda.
+    candidate; ``None`` if there is only the cost model's. Each search gets its part of ``timeout``,
+    by its part of the work that is left. A search that ends early leaves its time to the next ones.
+    None begins if less time (up to five seconds) is left than the first candidate of another one
+    has taken, since a search waits for one that works. ``began`` is when the time started, by
+    ``time.monotonic``; now by default. Ctrl-C ends the search that runs and all others; what was
+    measured is in the database. Raises :class:`~schedlang.errors.TuningError` for options that no
+    search takes, and for a GPU that is not on this machine, unless the workers of ``executor``
+    measure; :class:`~schedlang.errors.MissingExtraError` if that needs numba-cuda.
     """
     trials = None if trials is None else checked_count("trials", trials, 1, "tune")
     timeout = checked_seconds("timeout", timeout, "tune")

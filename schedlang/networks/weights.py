@@ -23,8 +23,8 @@ def weight_array(
 ) -> np.ndarray:
     """Return the array of a weight, in the byte order of this machine.
 
-    Errors name the layer of ``outputs`` that reads it; ``layers`` has that of each stage. Raises
-    :class:`~schedlang.errors.NetworkError` if the array does not fit or breaks a fact that
+    Errors name the layer of ``outputs`` that reads it; ``layers`` has the layer of each stage.
+    Raises :class:`~schedlang.errors.NetworkError` if the array does not fit or breaks a fact that
     ``sl.assume`` declared, and if ``tensor`` is no placeholder.
     """
     if not isinstance(tensor, Tensor) or not isinstance(tensor.op, PlaceholderOp):

@@ -62,7 +62,7 @@ class Winograd:
 class Convolution:
     """A sum over ``data[..., y + ry, ..., x + rx, ...] * kernel[..., ry, ..., rx, ...]``.
 
-    ``name`` is that of its stage, and ``stages`` are those of the other stages that it has by
+    ``name`` is the name of its stage. ``stages`` are the names of the other stages that it has by
     Winograd's filtering, which no other stage has. ``y`` and ``x`` are data axes, ``ry`` and ``rx``
     reduction axes of 3. ``high`` and ``wide`` are the dimensions of ``data`` that they index. All
     other indices are axes or numbers.
@@ -143,9 +143,9 @@ def with_winograd(
     ``outputs`` is a tensor or a list of them, and ``params`` are the placeholders that are weights.
     A convolution is a sum of products of floats with weights, of stride and dilation 1, in any
     layout. ``choose`` returns the ``m`` of each, or 0 for a direct convolution; :func:`by_rule` is
-    the default. The rounding errors of the sums are larger, as ``docs/topi.md`` says, and an
-    infinite or NaN input makes all results of its tiles NaN. A network with scans or ragged axes
-    stays as it is. Raises :class:`~schedlang.errors.NetworkError` for another ``m``.
+    the default. The rounding errors of the sums are larger, as ``docs/reference/topi.md``
+    says, and an infinite or NaN input makes all results of its tiles NaN. A network with scans or
+    ragged axes stays as it is. Raises :class:`~schedlang.errors.NetworkError` for another ``m``.
 
     >>> import schedlang as sl
     >>> from schedlang import topi

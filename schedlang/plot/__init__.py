@@ -1,4 +1,4 @@
-"""Pictures of loop nests, kernels and searches (extra ``viz``); see docs/pictures.md.
+"""Pictures of loop nests, kernels and searches (extra ``viz``); see docs/guides/pictures.md.
 
 The numbers behind a picture need no matplotlib: ``timeline.py`` has a time for each run of each
 statement, ``touches.py`` when each element is touched, ``stored_elements.py`` what is computed and

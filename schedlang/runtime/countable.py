@@ -37,7 +37,9 @@ class Countable(ABC):
 
         The counts are exact for the machine nest: it is compiled with counters in it and runs, one
         iteration after the other. ``caches`` simulates the data caches of the target, or those
-        given as a sequence of :class:`~schedlang.target.Cache`; ``False`` saves that time. Beyond
+        given as a sequence of :class:`~schedlang.target.Cache`; ``False`` saves that time, and
+        a nest whose loops all have known lengths, without guards and masks, is then counted by
+        multiplication alone: nothing is compiled or run. Beyond
         ``most`` accesses a share of the lines is simulated, beyond 32 times ``most`` none; the
         result then says so.
 

@@ -122,8 +122,13 @@ def evaluate(
     It takes at least ``repeat`` samples, and more until ``min_time`` seconds have passed. Compiling
     and one warm-up call come first. Outputs of a kernel that are not given are allocated once,
     before the samples. The operations and bytes of a kernel are counted from its computation; those
-    of another callable are ``flops`` and ``bytes``, if given. Ceilings are measured when first
-    needed, and again if ``f`` exceeds them.
+    of another callable are ``flops`` and ``bytes``, if given.
+
+    The ceilings of the machine are the rate of independent vector multiply-adds, and the rate of a
+    copy between arrays too large for any cache, on all threads that numba may use
+    (``NUMBA_NUM_THREADS``). float64 has a multiply-add rate of its own; all other dtypes are
+    compared with float32. Ceilings are measured when first needed, and again if ``f`` exceeds them,
+    since a busy machine makes them too low.
 
     A kernel for ``target="cuda"`` is timed by events of the GPU, without the host's time of its
     launches. A sample is 20 ms of calls, on arrays that are copied to the GPU once.

@@ -57,6 +57,14 @@ class CudaKernel(GpuKernel):
     A call copies NumPy arrays to the GPU and back. It uses arrays in a GPU's memory in place: those
     of CuPy, PyTorch and numba, and any with ``__cuda_array_interface__`` or DLPack. It runs on the
     GPU that holds them, or on the current GPU if all arrays are NumPy's.
+
+    It runs on the current stream of CuPy or PyTorch, or on the stream that an array names. If the
+    arrays belong to two streams, the call waits for both. The buffers between two kernels of one
+    schedule are kept from call to call, for each thread and each of its streams. So before a call
+    is captured in a CUDA graph, call the kernel once with the same sizes.
+
+    Vector accesses need arrays aligned to the width of the access, at most 16 bytes. Every new
+    array is. On a GPU of a later generation than ``arch``, the call compiles the kernel for it.
     """
 
     def __init__(self, built: Built, schedule: Schedule, nest: Nest, file: DeviceFile) -> None:

@@ -47,6 +47,19 @@ class Kernel(Levels, TeModule, Countable, OnHost):
     tuple for several outputs. Arguments may be named. A call first checks shapes, dtypes,
     contiguity and overlap. It raises :class:`~schedlang.errors.CallError` or
     :class:`~schedlang.errors.CallTypeError`.
+
+    CPU tensors of PyTorch are read without a copy, and new outputs are tensors too. A kernel
+    records no gradient. So a tensor that requires one raises an error, except under
+    ``torch.no_grad()`` and ``torch.inference_mode()``. A tensor without dense memory of its own
+    raises one as well: a meta, fake or sparse tensor, or one inside ``torch.vmap`` or
+    ``torch.func.grad``. ``torch.compiler.disable(f)`` keeps ``torch.compile`` from tracing it.
+
+    If a ``parallel`` loop runs inside of another loop, all threads start once, as a team. A thread
+    has the same share of the iterations each time, and goes through them backward every second
+    time, so that its data stay in its caches. A thread that is done takes iterations of the
+    others. So a loop waits only for a thread that is in the middle of an iteration. Threads wait
+    for the next loop for a millisecond at most, and then let other programs run while they wait.
+    The source says nothing of teams, and a file of :meth:`save` leaves its loops to numba.
     """
 
     def __init__(self, built: Built, schedule: Schedule, nest: Nest) -> None:
@@ -256,8 +269,8 @@ class Kernel(Levels, TeModule, Countable, OnHost):
         slowest one count. ``print`` shows a table, a notebook also a flame chart.
 
         The kernel runs several times, so an output that is also an input changes with each. On a
-        GPU there is a time for each kernel, by events of the GPU; ``levels`` and ``share`` have no
-        meaning.
+        GPU there is a time for each kernel, by events of the GPU, which waits until the host has
+        launched the whole call; ``levels`` and ``share`` have no meaning.
 
         Raises :class:`~schedlang.errors.CallError` for ``repeat`` or ``levels`` below 1 and for a
         ``share`` outside of 0 to 1, and :class:`~schedlang.errors.BuildError` for

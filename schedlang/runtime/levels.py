@@ -40,7 +40,10 @@ class Levels(ABC):
     def machine_nest(self) -> MachineNest:
         """The machine nest: the statements that run, one for each line of the source.
 
-        It has vectors, registers and flat offsets, as the schedule and the target need them.
+        It has vectors, registers and flat offsets, which the schedule and the target call for. A
+        register shows its type where it is first assigned; ``vload``, ``vstore`` and the others are
+        the intrinsics that the source calls. ``arranged_nest`` in ``schedlang/machine/lower.py``
+        shows the decisions between the loop nest and this one.
 
         >>> import schedlang as sl
         >>> A = sl.placeholder((32,), name="A")
@@ -59,7 +62,10 @@ class Levels(ABC):
         """For each line of the source, the statement of the loop nest that it comes from.
 
         Statements count from 0, in the order of the printed ``loop_nest``. ``None`` stands for
-        lines that come from no statement, such as imports and barriers.
+        lines that come from no statement, such as imports and barriers. The copies of an unrolled
+        loop and the vectors of a vectorized one belong to their statement. A sum that stays in
+        registers belongs to the update, even where it is loaded and stored outside of the loop.
+        What several statements share, such as a vector that is loaded once, belongs to the first.
 
         >>> import schedlang as sl
         >>> A = sl.placeholder((8,), name="A")
@@ -79,7 +85,8 @@ class Levels(ABC):
 
         The first use compiles the kernel again, in memory, since the cache folder keeps machine
         code only. The line information changes no instruction. There is one listing for each
-        function that LLVM did not inline. The code before LLVM's passes comes first, as the
+        function that LLVM did not inline; the body of a parallel loop over ``i`` is
+        ``C_kernel.i``. The code before LLVM's passes comes first, as the
         statements were printed, and what the passes made of it after that; a comment stands before
         each. With ``compiler="numba"`` there is the code after the passes alone.
 

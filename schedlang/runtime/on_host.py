@@ -50,7 +50,12 @@ class OnHost(ABC):
 
     @property
     def path(self) -> str:
-        """The path of the file with the source: open it, set a breakpoint, profile it."""
+        """The path of the file with the source: open it, set a breakpoint, profile it.
+
+        The file is in the cache folder, named after the output and a hash of its content. To edit
+        it, make a copy with ``save``: a file whose text differs is written again, with a
+        :class:`~schedlang.errors.CacheWarning`.
+        """
         return str(self._path)
 
     @cached_property

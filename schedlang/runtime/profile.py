@@ -51,6 +51,12 @@ class Profile(InNotebooks):
     ``seconds``. ``parts`` are the measured loops in program order, each before those in it.
     ``overhead`` is the time of the stamps themselves, which is not in ``seconds``. ``runs`` is the
     number of calls measured. ``notes`` say what was not measured on its own.
+
+    A stamp waits until the instructions before it are done. So a kernel with stamps does not
+    overlap the end of one loop with the start of the next, and loops that take less than about 100
+    ns each time look longer than they are. If ``seconds`` and ``kernel_seconds`` differ, read the
+    shares with care. A thread that waits for a core shows in ``waiting``. The file of the stamped
+    nest lies beside the kernel's, under its name and ``_times``.
     """
 
     name: str

@@ -18,12 +18,12 @@ from schedlang.errors import (
     ScheduleError,
     shorten_traceback,
 )
-from schedlang.expr.nodes import Axis, Expr
+from schedlang.expr.nodes import Expr
 from schedlang.ir.nest import Nest
 from schedlang.lowering.lower import lower_state
 from schedlang.schedule import trace
+from schedlang.schedule.dataflow import DataflowMethods
 from schedlang.schedule.film_strip import Steps
-from schedlang.schedule.misfits import of_schedule
 from schedlang.schedule.missing_attributes import no_attribute_of_schedule
 from schedlang.schedule.nest_diff import NestDiff, nest_diff
 from schedlang.schedule.order_warning import warn_of_lost_order
@@ -32,12 +32,12 @@ from schedlang.schedule.stage import StageView
 from schedlang.schedule.starting_steps import STARTER
 from schedlang.schedule.steps import Step, decode, encode, perform
 from schedlang.state.initial import initial_state
-from schedlang.state.primitives.arguments import names, text_of
+from schedlang.state.primitives.arguments import text_of
 from schedlang.state.primitives.table import PRIMITIVES
 from schedlang.state.state import Stage, State
 
 
-class Schedule:
+class Schedule(DataflowMethods):
     """A schedule: the recorded steps over the stages that compute ``outputs``.
 
     ``s[C]`` is the stage of tensor ``C``, whose methods are the primitives. ``print(s)`` shows the
@@ -153,101 +153,6 @@ class Schedule:
             return self.state.stages[self[key].name]
         refuse(asked, f"{text_of(key)} is not a stage", "Give a tensor of this schedule.")
 
-    @of_schedule
-    def cache_read(self, tensor: Tensor, scope: str, readers: Any) -> Tensor:
-        """Add a stage that copies ``tensor`` to ``scope``, where ``readers`` read it; return it.
-
-        ``readers`` is a stage (or its tensor) or a list of them. Requires that each of them reads
-        ``tensor``, which is an input or a stage of this schedule.
-
-        rewrite::
-
-            for i in 0..8:           ->   for ax0 in 0..8:
-              C[i] = A[i] + 1               A.local[ax0] = A[ax0]
-                                          for i in 0..8:
-                                            C[i] = A.local[i] + 1
-
-        >>> import schedlang as sl
-        >>> A = sl.placeholder((8,), name="A")
-        >>> C = sl.compute((8,), lambda i: A[i] + 1, name="C")
-        >>> s = sl.schedule(C)
-        >>> s.cache_read(A, "local", [C])
-        Tensor(A.local: float32[8])
-        """
-        asked = f"cache_read({text_of(tensor)}, {scope!r}, ...)"
-        if not isinstance(tensor, Tensor):
-            refuse(asked, f"{text_of(tensor)} is not a tensor", "Give the tensor to copy.")
-        items = list(readers) if isinstance(readers, (list, tuple)) else [readers]
-        stages_reading = tuple(self._stage(r, asked) for r in items)
-        return self.apply("cache_read", "", tensor=tensor, scope=scope, readers=stages_reading)
-
-    @of_schedule
-    def cache_write(self, tensor: Any, scope: str) -> Any:
-        """Add a stage that computes ``tensor`` in ``scope``; return the new tensor.
-
-        The new stage takes over the computation and its reduction axes. The stage of ``tensor``
-        keeps its data axes and copies the result. For a list of all outputs of one computation,
-        return a list. Requires a stage without steps, neither inlined nor a scan.
-
-        rewrite::
-
-            for i in 0..8:           ->   for i in 0..8:
-              C[i] = A[i] + 1               C.local[i] = A[i] + 1
-                                          for i in 0..8:
-                                            C[i] = C.local[i]
-
-        >>> import schedlang as sl
-        >>> A = sl.placeholder((8,), name="A")
-        >>> C = sl.compute((8,), lambda i: A[i] + 1, name="C")
-        >>> s = sl.schedule(C)
-        >>> s.cache_write(C, "local")
-        Tensor(C.local: float32[8])
-        """
-        stage, several = self._one_stage(tensor, "cache_write")
-        result = self.apply("cache_write", stage.name, scope=scope)
-        return [result] if several and not isinstance(result, list) else result
-
-    @of_schedule
-    def rfactor(self, tensor: Any, axis: Axis, factor_axis: int = 0) -> Any:
-        """Add a stage of partial results along reduction ``axis``; return its tensor.
-
-        In the new stage ``axis`` is a data axis, which may be vectorized or parallel; it is
-        dimension ``factor_axis`` of the tensor. This is legal since reducers are associative and
-        commutative (Suriana, Adams and Kamil, "Parallel associative reductions in Halide", CGO
-        2017). Requires a reduction axis of a stage whose only steps so far are splits and fuses
-        of its reduction axes.
-
-        rewrite::
-
-            for k.outer in 0..4:     ->   for k.inner in 0..4:
-              for k.inner in 0..4:          for k.outer in 0..4:
-                C[i] += A[i, ...]             C.rf[k.inner, i] += A[i, ...]
-                                          for k.inner in 0..4:
-                                            C[i] += C.rf[k.inner, i]
-
-        >>> import schedlang as sl
-        >>> A = sl.placeholder((8, 16), name="A")
-        >>> k = sl.reduce_axis(16, name="k")
-        >>> C = sl.compute((8,), lambda i: sl.sum(A[i, k], axis=k), name="C")
-        >>> s = sl.schedule(C)
-        >>> ko, ki = s[C].split(k, factor=4)
-        >>> s.rfactor(C, ki)
-        Tensor(C.rf: float32[4, 8])
-        """
-        stage, several = self._one_stage(tensor, "rfactor")
-        result = self.apply("rfactor", stage.name, axis=axis, factor_axis=factor_axis)
-        return [result] if several and not isinstance(result, list) else result
-
-    def _one_stage(self, tensor: Any, primitive: str) -> tuple[Stage, bool]:
-        several = isinstance(tensor, (list, tuple))
-        items = list(tensor) if several else [tensor]
-        asked = f"{primitive}({names(items)}, ...)" if primitive != "s" else f"s[[{names(items)}]]"
-        stages = [self._stage(t, asked) for t in items]
-        if not stages or any(s is not stages[0] for s in stages):
-            hint = "Give one tensor, or all outputs of a single sl.compute."
-            refuse(asked, "these are not the outputs of one computation", hint)
-        return stages[0], several
-
     def normalize(self) -> Schedule:
         """Do nothing: te's ``normalize`` makes loops start at 0, as they already do here."""
         return self
@@ -294,8 +199,8 @@ class Schedule:
         unless ``measure`` is False. ``target`` is a CPU, and ``sizes`` has a number for each
         symbolic size, by name. The result has the ``schedule`` that the page shows, and
         ``save(path)`` writes the history as one file. ``python -m schedlang live`` opens the page
-        in a browser; docs/live.md shows it. The page follows "Live Programming Support for Halide
-        Scheduling Strategies" (PX 2020).
+        in a browser; docs/guides/live.md shows it. The page follows "Live Programming Support for
+        Halide Scheduling Strategies" (PX 2020).
 
         Raise :class:`~schedlang.errors.MissingExtraError` if anywidget is not installed, and
         :class:`~schedlang.errors.LiveError` for a GPU.

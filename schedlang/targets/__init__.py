@@ -4,7 +4,7 @@
 facts about a kind that other parts of schedlang ask for are in :mod:`schedlang.target_kinds`.
 
 ``target=`` takes an object of a class that derives from one of these, with ``facts`` of its own;
-see ``docs/targets.md``.
+see ``docs/inside/targets.md``.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ class Backend(ABC, Generic[L]):
                     f'lineinfo={options.lineinfo!r} for target="{target.kind}"',
                     "this option is for the machine code of GPU kernels",
                     "Leave it out: .llvm and .asm of a CPU kernel show the lines without it. "
-                    "docs/profiling.md says how profilers and debuggers see them.",
+                    "docs/guides/performance.md says how profilers and debuggers see them.",
                 )
             )
         self.facts.check_compiler(options.compiler)

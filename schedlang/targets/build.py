@@ -106,8 +106,8 @@ def build(
     first appearance, then scalars, then outputs. ``target``: ``"cpu"``, ``"python"`` (the same
     source, not compiled), ``"c"`` (C, compiled by the system's ``cc``), ``"cuda"``,
     ``"cuda-emulator"`` (the CUDA kernels on the CPU), a :class:`~schedlang.target.Target`, or the
-    object or name of a target that a package brings (see ``docs/targets.md``); by default the
-    target of the enclosing ``with Target(...)``, else the CPU. ``fastmath`` lets the compiler
+    object or name of a target that a package brings (see ``docs/inside/targets.md``); by default
+    the target of the enclosing ``with Target(...)``, else the CPU. ``fastmath`` lets the compiler
     reassociate floating-point operations and assume that there are no NaNs and infinities. With
     ``lineinfo`` the machine code of a GPU kernel names the lines of the file, for ncu and other
     tools; it changes no instruction. With ``SCHEDLANG_CUDA=emulator`` in the environment,
@@ -120,8 +120,11 @@ def build(
 
     ``compile`` says when that is done: at the first call (``"lazy"``), before ``build`` returns
     (``"now"``), or in a thread that starts at once (``"background"``). A call waits for the thread
-    if it must. An error in the thread is raised by the call that needs the kernel. Compiling that
-    takes more than two seconds says so on a terminal and in a notebook, unless ``progress=False``.
+    if it must, and compiles the kernel itself if the thread has not begun with it: there is one
+    thread, which compiles one kernel after the other. An error in the thread is raised by the call
+    that needs the kernel. A process that ends or forks waits for the kernel that is being compiled.
+    Compiling that takes more than two seconds shows a line on a terminal and in a notebook, unless
+    ``progress=False``; ``progress=True`` leaves the time that it took, also elsewhere.
 
     ``barriers=False``, for ``"cuda-emulator"`` only, leaves out the barriers between the threads of
     a block. ``f.check(...)`` then shows which threads race, and for what.

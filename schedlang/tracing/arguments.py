@@ -27,7 +27,7 @@ from schedlang.tracing.leaves import Form, flatten
 class Leaf:
     """An array or number of a call: its dtype and shape, and whether it is a Python float.
 
-    Of a ``negative`` integer, kernels get the opposite.
+    For a ``negative`` integer, kernels get the opposite.
     """
 
     name: str

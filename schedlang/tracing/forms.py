@@ -42,7 +42,7 @@ _SOLVED = (
 )
 _LOOP = "Write it as a loop, sl.fori_loop(0, n, body, init)."
 _METHODS = {"reduce": REDUCED, "accumulate": tuple(RUNNING)}
-_ANY = "Write it with the functions that docs/from-numpy.md lists."
+_ANY = "Write it with the functions that docs/guides/numpy.md lists."
 
 
 def check_form(function: Any, method: str = "__call__") -> None:

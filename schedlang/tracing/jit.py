@@ -28,7 +28,7 @@ from schedlang.tracing.trace import running_trace
 
 
 class JitFunction:
-    """A traced function: call it as the function that it was made from.
+    """A traced function: call it like the function that it was made from.
 
     ``specialized(*args)`` returns what a call with such arguments runs, a
     :class:`~schedlang.tracing.specialization.Specialization`. ``source``, ``schedule``,
@@ -217,20 +217,20 @@ def jit(
 
     Arguments are arrays of any library that a kernel takes, floats and NumPy's scalars, and tuples,
     lists and dicts of them. Python integers, bools and strings are fixed: each value is traced
-    anew, as are all arguments in ``static_argnames`` and ``static_argnums``. At most ``cache_size``
-    traces are kept, the latest ones. ``compile`` is as :func:`~schedlang.build` takes it: with
-    ``"background"`` a thread compiles the next kernels of a trace while the first ones run. A first
-    call that takes more than two seconds says so on a terminal and in a notebook, unless
-    ``progress=False``.
+    anew. All arguments in ``static_argnames`` and ``static_argnums`` are fixed, too. At most
+    ``cache_size`` traces are kept, the latest ones. ``compile`` means what it means for
+    :func:`~schedlang.build`: with ``"background"`` a thread compiles the next kernels of a trace
+    while the first ones run. A first call that takes more than two seconds says so on a terminal
+    and in a notebook, unless ``progress=False``.
 
     As in NumPy, slices are views, and assignments to elements of an argument change the caller's
     array. An ``if`` or ``while`` on the elements of an array is refused, at its line, and so are
     changes of a list or dict of the caller, and random numbers that are drawn inside. Loops over
     Python's ``range`` are unrolled; :func:`~schedlang.fori_loop` keeps a loop.
 
-    Raises :class:`~schedlang.errors.ComputeTypeError` for a function that is none, or static
-    arguments that it does not have, and :class:`~schedlang.errors.BuildError` for another
-    ``compile``.
+    Raises :class:`~schedlang.errors.ComputeTypeError` for an argument that is not a function, or
+    static arguments that the function does not have, and :class:`~schedlang.errors.BuildError` for
+    another ``compile``.
 
     >>> import numpy as np, schedlang as sl
     >>> @sl.jit(target="python")

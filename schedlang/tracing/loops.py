@@ -40,7 +40,7 @@ def fori_loop(lo: int, hi: int, body: Callable[..., Any] | None = None, init: An
     which run in a loop on the host. ``i`` may be used in arithmetic and as an index. Anywhere else
     this is Python's ``for``.
 
-    Raises :class:`~schedlang.errors.ComputeTypeError` for bounds that are no Python integers, and
+    Raises :class:`~schedlang.errors.ComputeTypeError` for bounds that are not Python integers, and
     :class:`~schedlang.errors.ComputeError` for a carry whose shapes or dtypes change.
 
     Source: JAX's ``fori_loop``, with NumPy's assignments.

@@ -83,7 +83,7 @@ class HostLoop:
 
 @dataclass(frozen=True)
 class LoopRule:
-    """The loops that become scans: all that have the form or, if ``limited``, only those of little
+    """The loops that become scans: all that have the form or, if ``limited``, only loops of little
     work.
 
     The others run on the ``host``, or are refused.

@@ -158,11 +158,11 @@ def missing_attribute(kind: type, name: str) -> ComputeTypeError | MissingNameEr
                     "Use the array: x @ y is the product of matrices.",
                 )
             )
-        hint = _METHODS.get(name, "write it with the functions that docs/from-numpy.md lists")
+        hint = _METHODS.get(name, "write it with the functions that docs/guides/numpy.md lists")
         return ComputeTypeError(f"{asked}, unlike NumPy's arrays: {hint}")
     close = nearest(name, (n for n in dir(kind) if not n.startswith("_")))
     return MissingNameError(
-        f"{asked}{close}; the functions that take one are those of NumPy that docs/from-numpy.md "
+        f"{asked}{close}; the functions that take one are those of NumPy that docs/guides/numpy.md "
         "lists"
     )
 

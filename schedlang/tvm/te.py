@@ -1,6 +1,7 @@
 """The names of TVM's te: programs written for te run with ``from schedlang import te``.
 
-``docs/porting-from-te.md`` lists what is the same, what differs, and why.
+``docs/reference/te.md`` lists what is the same and what is left out, and
+``docs/guides/porting-from-te.md`` what differs, and why.
 """
 
 from __future__ import annotations

@@ -34,9 +34,14 @@ DATABASE, MODEL, PLAIN = "database", "model", "plain"
 class Choice:
     """A schedule, and where it comes from.
 
-    * ``origin``: ``"database"`` if a search measured it at these sizes; ``"near size"`` if a search
-      measured it at other sizes, and its knobs were made legal for these; ``"model"`` if the cost
-      model chose it; ``"plain"`` if neither gave one.
+    * ``origin``: ``"database"`` if a search measured it at these sizes, for these vectors or this
+      GPU. Loops without a schedule count only if a search timed schedules there too. ``"near
+      size"`` if a search measured it at other sizes, at most four times larger or smaller, and its
+      knobs were made legal for these; so are the knobs of a record of another number of threads. A
+      schedule is passed over if the cost estimate finds it over 1.25 times slower than the model's.
+      ``"model"`` if the cost model chose it, group by group of stages that may share loops: first
+      whether stages are inlined and which tactic computes each, then tiles, then the rest.
+      ``"plain"`` if neither gave one.
     * ``note``: one line about it: where it was measured and what differs, the assumed sizes, or why
       it is plain.
     * ``assumed``: the numbers assumed for symbolic sizes that were not given, by name.

@@ -32,10 +32,10 @@ of functions (``tactic.py``), defined in a file of its own under ``cpu/`` or ``c
    is ``alone``, such as those for scatters, no other is an option.
 
 What a step decides is joined with what was decided before, and the next stage sees both. Databases
-record the names of tactics and knobs, so these names must not change. ``docs/knobs.md`` lists them
-all; ``tests/test_tuning_knob_table.py`` writes its tables.
+record the names of tactics and knobs, so these names must not change. ``docs/reference/knobs.md``
+lists them all; ``tests/test_tuning_knob_table.py`` writes its tables.
 
-A package may bring tactics of its own: see ``docs/targets.md``.
+A package may bring tactics of its own: see ``docs/inside/targets.md``.
 """
 
 from __future__ import annotations

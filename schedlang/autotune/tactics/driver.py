@@ -31,7 +31,7 @@ KNOBS = (
 )
 
 
-# the knobs that are asked for on all targets, in the order of docs/knobs.md
+# the knobs that are asked for on all targets, in the order of docs/reference/knobs.md
 SHARED = (*inline.KNOBS, *attach.KNOBS, *epilogue.KNOBS, *KNOBS)
 
 

@@ -1,4 +1,4 @@
-"""The description of a knob: its row in ``docs/knobs.md``, and how a descent moves it."""
+"""The description of a knob: its row in ``docs/reference/knobs.md``, and how a descent moves it."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class Tactic:
     """One way to compute a stage.
 
     * ``name``: the value of the knob ``C.how`` that chooses it, in databases too.
-    * ``meaning``: its row in ``docs/knobs.md``.
+    * ``meaning``: its row in ``docs/reference/knobs.md``.
     * ``applies``: whether it is an option, from the facts about the stage and from which other
       tactics apply.
     * ``apply``: asks knobs, applies steps, and returns what it decided. It changes nothing but the

@@ -1,4 +1,4 @@
-"""Exercises that check themselves: ``sl.testing.check`` (docs/teaching.md).
+"""Exercises that check themselves: ``sl.testing.check`` (docs/guides/teaching.md).
 
 ``check.py`` runs the answer (``answer.py``) on arrays in the order in which each side takes them
 (``inputs.py``), and says what differs (``differences.py``). ``requirements.py`` has other demands:

@@ -46,15 +46,15 @@ def check(
 
     ``answer`` is a tensor or a list of the tensors of one computation, a schedule, a kernel, a
     number, an array, or a tuple of these last two. ``...`` stands for an answer that is still to be
-    written, and so does a schedule without steps, or with no steps besides those of ``start``, the
-    schedule that an exercise begins with: then ``check`` only says so.
+    written, and so does a schedule without steps, or with no steps besides the steps of ``start``,
+    the schedule that an exercise begins with: then ``check`` only says so.
 
     ``expected`` is the result: a function of NumPy arrays, a tensor, an array or a number. A
     schedule and a kernel may leave it out: their results are compared with ``sl.reference``.
     ``arrays`` are the inputs, random if left out. They are in the order in which the expected
-    tensor reads them, or in that of the function's parameters if these have the names of the
-    inputs, as ``a`` for ``A``; else in that of ``sl.reference(answer)``. ``rtol`` is the accepted
-    error, relative to the largest element; by default it covers rounding.
+    tensor reads them. If ``expected`` is a function whose parameters have the names of the inputs,
+    such as ``a`` for ``A``, its parameters give the order; else ``sl.reference(answer)`` does.
+    ``rtol`` is the accepted error, relative to the largest element; by default it covers rounding.
 
     A schedule or kernel may have to do more:
 

@@ -132,7 +132,7 @@ def _unknown(name: str, known: Any) -> str:
     return explain(
         f"check(counts or most, {name!r})",
         f"no such count{nearest(name, known)}",
-        "Counts are the fields of docs/counting.md, L1 to L3, and functions such as sin.",
+        "Counts are the fields of f.counters(...).total, L1 to L3, and functions such as sin.",
     )
 
 

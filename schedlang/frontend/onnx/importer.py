@@ -31,11 +31,11 @@ def from_onnx(model: Any, shapes: Mapping[str, Any] | None = None) -> Imported:
     gives extents that the file leaves open: ``{"batch": 4}`` for a dimension of that name, a number
     or a size that each call chooses (``sl.var("batch")``), and ``{"x": (4, 64)}`` for an input.
 
-    Each node becomes stages of topi, named after the node, as ``layers`` says of each stage.
-    Inputs, outputs and parameters, which are the initializers, are named after themselves;
-    parameters have dtype and values as in the file.
-    Arithmetic on shapes is done at import. ``ZipMap``, which makes dicts of probabilities, passes
-    on the tensor of probabilities. Only what the outputs need is imported.
+    Each node becomes stages of topi, which are named after the node; ``layers`` maps stages to
+    nodes. Inputs, outputs and parameters keep their names. Parameters are the initializers, with
+    the dtypes and values of the file. Arithmetic on shapes is done at import. ``ZipMap``, which
+    makes dicts of probabilities, passes on the tensor of probabilities. Only what the outputs need
+    is imported.
 
     A file is data: nothing in it is executed. Raises :class:`~schedlang.errors.FrontendError`,
     which names the node, for operators, opsets and types without a form here, for what depends on

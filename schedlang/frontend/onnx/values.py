@@ -24,7 +24,7 @@ from schedlang.language.construct import as_expr, cast, const, select
 class Known:
     """An array that is known at import, the value ``name`` of the model.
 
-    An array of dtype object has symbolic sizes among its elements; ``dtype`` is that of the
+    An array of dtype object has symbolic sizes among its elements; ``dtype`` is the dtype of the
     elements in the model.
     """
 

@@ -90,7 +90,7 @@ def _reason(node: Any) -> tuple[str, str]:
             "all values",
             "Keep all elements, and choose between values: torch.where(x > 0, x, 0).",
         )
-    hint = "Write it with operators that have a form; docs/networks.md lists them."
+    hint = "Write it with operators that have a form; docs/reference/importers.md lists them."
     if word_of(node) in _RANDOM:
         hint = "A network draws no random numbers: call module.eval(), or pass them as an input."
     return "this operator has no form here", hint

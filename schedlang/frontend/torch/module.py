@@ -41,9 +41,9 @@ def from_torch(
     are named after the layers of the module: ``layer1_0_conv1``. ``structure`` is the tuple, list
     or dict that ``module`` returns.
 
-    Raises :class:`~schedlang.errors.FrontendError` for a module in training mode, operators without
-    a form, with their layer and line, a forward that depends on the values of tensors, or that
-    changes its inputs or buffers, and for example inputs that do not fit;
+    Raises :class:`~schedlang.errors.FrontendError` for a module in training mode, for operators
+    without a form, with their layer and line, for a forward that depends on the values of tensors
+    or changes its inputs or buffers, and for example inputs that do not fit. Raises
     :class:`~schedlang.errors.MissingExtraError` without PyTorch.
     """
     try:

@@ -16,11 +16,11 @@ class PlacementMethods(Recording):
     def compute_at(self, parent: Any, axis: Axis) -> None:
         """Compute this stage inside loop ``axis`` of ``parent``, as much as an iteration needs.
 
-        Requires that ``parent`` (a stage or its tensor) reads this stage, directly or through
-        others, that neither ``axis`` nor a loop around it is vectorized, and that this stage is
-        neither an output nor part of a scan. If a reader is outside the loop, the printed nest
-        says so, and ``sl.lower`` and ``sl.build`` raise
-        :class:`~schedlang.errors.LoweringError` with the legal places.
+        Each iteration computes and stores a *box*: the smallest range of points that it reads,
+        found by interval arithmetic on the indices. An element of a five-point stencil reads a box
+        of 3 by 3. All iterations have a box of the same size; only the rest of a cut may have a
+        smaller one, with storage of its own. A guard stops a last box that reaches past the end of
+        the tensor.
 
         rewrite::
 
@@ -37,6 +37,28 @@ class PlacementMethods(Recording):
         >>> s[B].compute_at(s[C], s[C].op.axis[0])
         >>> s.nest().buffers[-1].shape
         (3,)
+
+        Requires that ``parent`` (a stage or its tensor) reads this stage, directly or through
+        others, that neither ``axis`` nor a loop around it is vectorized, and that this stage is
+        neither an output nor part of a scan. The loop must also enclose every reader. Since stages
+        may be attached in any order, ``compute_at`` does not refuse a loop that leaves a reader
+        outside: the printed nest says so in a comment, and ``sl.lower`` and ``sl.build`` raise
+        :class:`~schedlang.errors.LoweringError` with the legal places if it stays outside:
+
+        >>> D = sl.compute((8,), lambda i: B[i] + C[i], name="D")
+        >>> s = sl.schedule(D)
+        >>> s[B].compute_at(s[C], s[C].op.axis[0])
+        >>> sl.lower(s)
+        Traceback (most recent call last):
+        ...
+        schedlang.errors.LoweringError: compute_at(C, i) on stage B: D reads B outside that loop
+          No loop encloses all its readers: leave it at root, or inline it.
+
+        The arguments of ``sl.lower`` and ``sl.build`` may include an intermediate tensor, which the
+        caller then receives whole. A stage that is computed at a loop is accepted there only if its
+        boxes provably cover the whole tensor and compute each element once. Otherwise leave it out
+        of the arguments, or compute it at root and let the loop read a copy
+        (:meth:`~schedlang.schedule.Schedule.cache_read`).
         """
         asked = f"compute_at(...) on stage {self.name}"
         stage = self._schedule._stage(parent, asked)
@@ -46,8 +68,10 @@ class PlacementMethods(Recording):
     def compute_inline(self) -> None:
         """Replace each read of this stage by its expression.
 
-        Requires a stage that is not a reduction, an output or part of a scan, with no stage
-        attached to its loops.
+        The stage then has no loops and no storage of its own, and each read computes again. Use it
+        for cheap elements. Requires a stage that is not a reduction, an output or part of a scan,
+        with no stage attached to its loops. If its tensor is an argument of ``sl.lower`` or
+        ``sl.build``, it is also computed at root, for the caller.
 
         rewrite::
 
@@ -93,9 +117,11 @@ class PlacementMethods(Recording):
     def store_at(self, parent: Any, axis: Axis) -> None:
         """Allocate this stage's storage inside loop ``axis`` of ``parent``, for several iterations.
 
-        As with Halide's sliding window, points that earlier iterations computed are not computed
-        again, and the storage is folded to the rows in use. Requires :meth:`compute_at` first, and
-        the loop of ``compute_at`` or one around it.
+        :meth:`compute_at` alone computes the stage anew in each iteration of its loop. With storage
+        further out, an iteration uses again what earlier ones computed. This is Halide's sliding
+        window. The storage is folded, as in Halide: it keeps the rows in use, each at its index
+        modulo a power of two. Requires :meth:`compute_at` first, and its loop or one around it. No
+        loop between the two may be parallel, since the iterations must run in order.
 
         rewrite::
 
@@ -105,24 +131,47 @@ class PlacementMethods(Recording):
                 B[B.i] = ...               C[i] = B[i%4] + B[(i + 2)%4]
               C[i] = B[0] + B[2]
 
+        Here an iteration of ``i.inner`` reads 3 elements of ``B``, so ``B`` has room for 4. Each
+        iteration of ``i.outer`` starts a new window, and computes its first elements again:
+
         >>> import schedlang as sl
-        >>> B = sl.compute((10,), lambda i: i * 2, name="B")
-        >>> C = sl.compute((8,), lambda i: B[i] + B[i + 2], name="C")
+        >>> A = sl.placeholder((66,), name="A")
+        >>> B = sl.compute((66,), lambda i: A[i] * 2, name="B")
+        >>> C = sl.compute((64,), lambda i: B[i] + B[i + 2], name="C")
         >>> s = sl.schedule(C)
-        >>> outer, inner = s[C].split(s[C].op.axis[0], factor=4)
+        >>> outer, inner = s[C].split(s[C].op.axis[0], factor=16)
         >>> s[B].compute_at(s[C], inner)
         >>> s[B].store_at(s[C], outer)
-        >>> s.nest().buffers[-1].shape
-        (4,)
+        >>> print(s)
+        C(A: float32[66]) -> C: float32[64]
+        <BLANKLINE>
+        for i.outer in 0..4:
+          B: float32[4]   global, 16 B
+          for i.inner in 0..16:
+            for i in 0..3:
+              if (i.inner == 0) | (i > 1):   # B slides along i.inner
+                B[(i.inner + i)%4] = A[i.outer*16 + i.inner + i] * 2
+            C[i.outer*16 + i.inner] = B[i.inner%4] + B[(i.inner + 2)%4]
+
+        A window slides along a loop that
+
+        * is serial or unrolled,
+        * lies inside the loop at which the stage is stored,
+        * moves the box by a constant step, in a dimension that no other loop moves.
+
+        The nest then shows a guard, ``# B slides along ...``. Elsewhere every point is computed
+        again, as along a fused loop, which moves the box in two dimensions. A window that slides
+        along several loops is folded for the outermost of them. Its last dimension is not folded if
+        a loop over the stage or over its readers is vectorized.
         """
         stage = self._schedule._stage(parent, f"store_at(...) on stage {self.name}")
         self._apply("store_at", parent=stage, axis=axis)
 
     @of_stage
     def store_root(self) -> None:
-        """Allocate this stage's storage outside all loops, as :meth:`store_at` does inside one.
+        """Allocate this stage's storage outside all loops; see :meth:`store_at`.
 
-        Requires :meth:`compute_at` first.
+        Where the window slides, each point is computed once. Requires :meth:`compute_at` first.
 
         rewrite::
 
@@ -131,12 +180,20 @@ class PlacementMethods(Recording):
               ...                          ...
 
         >>> import schedlang as sl
-        >>> B = sl.compute((10,), lambda i: i * 2, name="B")
+        >>> A = sl.placeholder((10,), name="A")
+        >>> B = sl.compute((10,), lambda i: A[i] * 2, name="B")
         >>> C = sl.compute((8,), lambda i: B[i] + B[i + 2], name="C")
         >>> s = sl.schedule(C)
         >>> s[B].compute_at(s[C], s[C].op.axis[0])
         >>> s[B].store_root()
-        >>> s.nest().buffers[-1].shape
-        (4,)
+        >>> print(s)
+        C(A: float32[10]) -> C: float32[8]
+        <BLANKLINE>
+        B: float32[4]   global, 16 B
+        for i in 0..8:
+          for B.i in 0..3:
+            if (i == 0) | (B.i > 1):   # B slides along i
+              B[(i + B.i)%4] = A[i + B.i] * 2
+          C[i] = B[i%4] + B[(i + 2)%4]
         """
         self._apply("store_root")

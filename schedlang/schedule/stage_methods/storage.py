@@ -19,7 +19,10 @@ class StorageMethods(Recording):
     def set_scope(self, scope: str) -> None:
         """Set the memory of this stage: ``"global"``, ``"shared"`` (by a block) or ``"local"``.
 
-        Local memory is private to a thread. Requires an intermediate stage; an output is global.
+        Local memory is private to a thread; on a CPU, it is a small array on the stack of each
+        thread, which stays in registers if it fits. Without this step, a stage that is computed
+        inside a bound loop is shared if the loop is a ``blockIdx``, and local if it is a
+        ``threadIdx``; all others are global. Requires an intermediate stage; an output is global.
 
         rewrite::
 
@@ -38,8 +41,9 @@ class StorageMethods(Recording):
     def storage_align(self, axis: Axis, factor: int, offset: int = 0) -> None:
         """Pad storage so that the stride of dimension ``axis`` is ``offset`` modulo ``factor``.
 
-        After ``transform_layout``, this is the stride in the new order, of a dimension that was
-        not divided. Requires a dimension of an intermediate stage (one of ``op.axis``), and an
+        This avoids bank conflicts in shared memory, and rows that compete for the same set of a
+        cache. After ``transform_layout``, this is the stride in the new order, of a dimension that
+        was not divided. Requires a dimension of an intermediate stage (one of ``op.axis``), and an
         offset below ``factor``.
 
         rewrite::
@@ -69,9 +73,10 @@ class StorageMethods(Recording):
         """Store the elements in another order: ``index_map`` maps dimensions to memory indices.
 
         ``index_map`` returns one index or several, outermost first: dimensions ``d``, or ``d//n``
-        and ``d%n``. Indices start at the first stored element. Loops do not change. (The name is
-        TVM's; Halide's ``reorder_storage`` is the case without ``//``.) Requires an intermediate
-        stage, and indices that determine every dimension.
+        and ``d%n``. Indices start at the first stored element. Loops do not change: split and
+        reorder them to write memory in order. (The name is TVM's; Halide's ``reorder_storage`` is
+        the case without ``//``.) Requires an intermediate stage, and indices that determine every
+        dimension.
 
         rewrite::
 
@@ -84,6 +89,25 @@ class StorageMethods(Recording):
         >>> s[B].transform_layout(lambda k, j: (j // 16, k, j % 16))
         >>> s.nest().buffers[-1].shape
         (2, 8, 16)
+
+        If ``n`` does not divide the extent of ``d``, the end of the last panel stays unfilled. With
+        :meth:`~schedlang.schedule.Schedule.cache_read`, the layout packs an operand into panels
+        that a tile reads from start to end:
+
+        >>> Y, k = sl.placeholder((64, 64), name="Y"), sl.reduce_axis(64, name="k")
+        >>> Z = sl.compute((64,), lambda j: sl.sum(Y[k, j], axis=k), name="Z")
+        >>> s = sl.schedule(Z)
+        >>> P = s.cache_read(Y, "global", [Z])
+        >>> s[P].transform_layout(lambda k, j: (j // 16, k, j % 16))
+        >>> k, j = s[P].op.axis
+        >>> panel, lane = s[P].split(j, factor=16)
+        >>> s[P].reorder(panel, k, lane)
+        >>> for line in str(s).splitlines()[2:7]: print(line)
+        Y.global: float32[4, 64, 16]   global, 16 KiB
+        for ax1.outer in 0..4:
+          for ax0 in 0..64:
+            for ax1.inner in 0..16:
+              Y.global[ax1.outer, ax0, ax1.inner] = Y[ax0, ax1.outer*16 + ax1.inner]
         """
         self._apply("transform_layout", indices=map_indices(index_map, self._stage))
 
@@ -110,8 +134,12 @@ class StorageMethods(Recording):
     def set_store_predicate(self, predicate: Expr) -> None:
         """Store only where ``predicate`` holds, a bool over loops of this stage and thread axes.
 
-        It is up to you that the skipped stores are not needed. Requires a stage that is neither a
-        scan nor inlined, and a loop of its kernel bound to each thread axis.
+        You promise that the skipped stores are not needed: nothing checks it. Requires a stage that
+        is neither a scan nor inlined, and a loop of the same kernel bound to each thread axis. That
+        loop need not enclose the store: a stage that reads a sum across threads, computed at the
+        loop over blocks, may store under ``tx == 0``. A reduction across threads needs no
+        condition, since one thread stores the sum anyway: the ``tx == 0`` of te programs has no
+        effect there. A condition on any other reduction axis skips steps of the reduction.
 
         rewrite::
 

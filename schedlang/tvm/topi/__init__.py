@@ -2,9 +2,9 @@
 
 Each operator returns a tensor made by ``sl.compute``, and hides no schedule: schedule it by hand,
 attach it to others, or call ``sl.autoschedule`` or ``sl.autotune``. ``topi.nn`` has the operators
-of neural networks, ``topi.image`` and ``topi.sparse`` those of images and sparse matrices.
-``topi.generic``, ``topi.x86`` and ``topi.cuda`` have TVM's schedules by name. ``docs/topi.md``
-lists all, and what differs from TVM.
+of neural networks, ``topi.image`` and ``topi.sparse`` have operators of images and sparse matrices.
+``topi.generic``, ``topi.x86`` and ``topi.cuda`` have TVM's schedules by name.
+``docs/reference/topi.md`` lists all, and what differs from TVM.
 
 >>> import schedlang as sl
 >>> from schedlang import topi

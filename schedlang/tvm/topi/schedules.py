@@ -60,7 +60,7 @@ def schedule_of(place: str, name: str, kind: str | None) -> Callable[..., Schedu
 
 
 def _target(kind: str | None) -> Target | None:
-    """Return the target of the innermost ``with`` statement if its loops run as those of ``kind``.
+    """Return the target of the innermost ``with`` statement if its loops run like ``kind``'s.
 
     They run on a CPU, or on the blocks and threads of a GPU.
     """

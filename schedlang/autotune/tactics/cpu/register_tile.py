@@ -272,8 +272,8 @@ TACTIC = Tactic(
         ),
         Knob(
             "C.pack.B", (False, True),
-            "pack `B`: copy it into the order in which the tile reads it. There is no knob if `B` "
-            "must be packed",
+            "pack `B`: copy it into the order in which the tile reads it. The knob is left out if "
+            "`B` must be packed",
             Moves(rank=11, start=yes),
         ),
         *packing.KNOBS,

@@ -14,6 +14,6 @@ def applies(stage: StageFacts, others: Applicable) -> bool:
 
 TACTIC = Tactic(
     "elements",
-    "each thread computes whole elements; without this knob, for stages that are no reductions",
+    "each thread computes whole elements; without this knob, for stages without a reduction",
     applies, per_thread, KNOBS, implied=True,
 )  # fmt: skip

@@ -2,7 +2,8 @@
 
 Each table maps the name of an operator to its function, for each opset that changed the operator. A
 function takes a :class:`~schedlang.frontend.onnx.call.Call`, the inputs of the operator and its
-attributes, and returns tensors: it has the signature of the operator.
+attributes, and returns tensors: it has the signature of the operator. :data:`TABLES` has the tables
+of all families.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def function_of(node: Node) -> Function:
     if versions is None:
         why, hint = refused.REASONS.get(node.operator, ("this operator has no form here", ""))
         close = nearest(node.operator, table)
-        hint = hint or "docs/networks.md lists those that have one."
+        hint = hint or "docs/reference/importers.md lists those that have one."
         raise node.refused(f"{why}{close if why.startswith('this') else ''}", hint)
     older = [version for version in versions if version <= node.version]
     if not older:

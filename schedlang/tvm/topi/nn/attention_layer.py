@@ -43,7 +43,7 @@ def attention(
 ) -> Tensor:
     """Return ``softmax(query @ key.T * scale + bias) @ value`` for each batch and head.
 
-    The arguments are those of TVM's ``R.nn.attention``: ``query`` is ``[batch, i, heads, width]``,
+    It takes the arguments of TVM's ``R.nn.attention``: ``query`` is ``[batch, i, heads, width]``,
     ``key`` is ``[batch, j, heads, width]``, ``value`` is ``[batch, j, heads, columns]``, and the
     result ``[batch, i, heads, columns]``. ``key`` and ``value`` may have fewer heads, each for a
     group of equally many heads of the query. ``scale`` is ``1 / sqrt(width)`` by default. ``bias``

@@ -2,8 +2,8 @@
 
 F(m x m, 3 x 3) computes m by m outputs from m + 2 by m + 2 inputs with (m + 2)**2 products instead
 of 9*m*m: 2.25 times fewer for m = 2, 4 times fewer for m = 4. The sums differ from the sums of a
-direct convolution, so that rounding errors are larger; ``docs/topi.md`` has measurements. Source:
-A. Lavin and S. Gray, "Fast Algorithms for Convolutional Neural Networks", CVPR 2016.
+direct convolution, so that rounding errors are larger; ``docs/reference/topi.md`` has measurements.
+Source: A. Lavin and S. Gray, "Fast Algorithms for Convolutional Neural Networks", CVPR 2016.
 """
 
 from __future__ import annotations

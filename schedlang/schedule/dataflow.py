@@ -1,0 +1,188 @@
+"""Methods of a schedule that add a stage: cache_read, cache_write, rfactor."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from schedlang.compute.tensor import Tensor
+from schedlang.expr.nodes import Axis
+from schedlang.schedule.misfits import of_schedule
+from schedlang.schedule.refuse import refuse
+from schedlang.state.primitives.arguments import names, text_of
+from schedlang.state.state import Stage
+
+
+class DataflowMethods(ABC):
+    """Methods that add a stage. :class:`~schedlang.schedule.Schedule` derives from it."""
+
+    @abstractmethod
+    def apply(self, primitive: str, stage: str, **args: Any) -> Any: ...
+
+    @abstractmethod
+    def _stage(self, key: Any, asked: str) -> Stage: ...
+
+    @of_schedule
+    def cache_read(self, tensor: Tensor, scope: str, readers: Any) -> Tensor:
+        """Add a stage that copies ``tensor`` to ``scope``, where ``readers`` read it; return it.
+
+        Like any stage, the copy may be attached at the loop that uses it, and laid out by
+        ``transform_layout``. ``readers`` is a stage (or its tensor) or a list of them. Requires
+        that each of them reads ``tensor``, which is an input or a stage of this schedule.
+
+        rewrite::
+
+            for i in 0..8:           ->   for ax0 in 0..8:
+              C[i] = A[i] + 1               A.local[ax0] = A[ax0]
+                                          for i in 0..8:
+                                            C[i] = A.local[i] + 1
+
+        >>> import schedlang as sl
+        >>> A = sl.placeholder((8,), name="A")
+        >>> C = sl.compute((8,), lambda i: A[i] + 1, name="C")
+        >>> s = sl.schedule(C)
+        >>> s.cache_read(A, "local", [C])
+        Tensor(A.local: float32[8])
+
+        Here each row of a matrix product copies a row of ``A``:
+
+        >>> A, B = sl.placeholder((64, 64), name="A"), sl.placeholder((64, 64), name="B")
+        >>> k = sl.reduce_axis(64, name="k")
+        >>> C = sl.compute((64, 64), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
+        >>> s = sl.schedule(C)
+        >>> near = s.cache_read(A, "local", [C])
+        >>> s[near].compute_at(s[C], s[C].op.axis[0])
+        >>> print(s)
+        C(A: float32[64, 64], B: float32[64, 64]) -> C: float32[64, 64]
+        <BLANKLINE>
+        for i in 0..64:
+          A.local: float32[1, 64]   local, 256 B
+          for ax1 in 0..64:
+            A.local[0, ax1] = A[i, ax1]
+          for j in 0..64:
+            C[i, j] = 0
+            for k in 0..64:
+              C[i, j] += A.local[0, k] * B[k, j]
+        """
+        asked = f"cache_read({text_of(tensor)}, {scope!r}, ...)"
+        if not isinstance(tensor, Tensor):
+            refuse(asked, f"{text_of(tensor)} is not a tensor", "Give the tensor to copy.")
+        items = list(readers) if isinstance(readers, (list, tuple)) else [readers]
+        stages_reading = tuple(self._stage(r, asked) for r in items)
+        return self.apply("cache_read", "", tensor=tensor, scope=scope, readers=stages_reading)
+
+    @of_schedule
+    def cache_write(self, tensor: Any, scope: str) -> Any:
+        """Add a stage that computes ``tensor`` in ``scope``; return the new tensor.
+
+        The new stage takes over the computation and its reduction axes, which are then its
+        ``op.reduce_axis``. The stage of ``tensor`` keeps its data axes and copies the result. The
+        reads move too, so call :meth:`cache_read` afterwards, and name the new stage as the reader.
+        For a list of all outputs of one computation, return a list. Requires a stage without steps,
+        neither inlined nor a scan.
+
+        rewrite::
+
+            for i in 0..8:           ->   for i in 0..8:
+              C[i] = A[i] + 1               C.local[i] = A[i] + 1
+                                          for i in 0..8:
+                                            C[i] = C.local[i]
+
+        >>> import schedlang as sl
+        >>> A = sl.placeholder((8,), name="A")
+        >>> C = sl.compute((8,), lambda i: A[i] + 1, name="C")
+        >>> s = sl.schedule(C)
+        >>> s.cache_write(C, "local")
+        Tensor(C.local: float32[8])
+
+        In a matrix product, this makes a separate tile of sums:
+
+        >>> A, B = sl.placeholder((64, 64), name="A"), sl.placeholder((64, 64), name="B")
+        >>> k = sl.reduce_axis(64, name="k")
+        >>> C = sl.compute((64, 64), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
+        >>> s = sl.schedule(C)
+        >>> tile = s.cache_write(C, "local")
+        >>> io, jo, ii, ji = s[C].tile(*s[C].op.axis, 4, 16)
+        >>> s[tile].compute_at(s[C], jo)
+        >>> print(s)
+        C(A: float32[64, 64], B: float32[64, 64]) -> C: float32[64, 64]
+        <BLANKLINE>
+        for i.outer in 0..16:
+          for j.outer in 0..4:
+            C.local: float32[4, 16]   local, 256 B
+            for i in 0..4:
+              for j in 0..16:
+                C.local[i, j] = 0
+                for k in 0..64:
+                  C.local[i, j] += A[i.outer*4 + i, k] * B[k, j.outer*16 + j]
+            for i.inner in 0..4:
+              for j.inner in 0..16:
+                C[i.outer*4 + i.inner, j.outer*16 + j.inner] = C.local[i.inner, j.inner]
+        """
+        stage, several = self._one_stage(tensor, "cache_write")
+        result = self.apply("cache_write", stage.name, scope=scope)
+        return [result] if several and not isinstance(result, list) else result
+
+    @of_schedule
+    def rfactor(self, tensor: Any, axis: Axis, factor_axis: int = 0) -> Any:
+        """Add a stage of partial results along reduction ``axis``; return its tensor.
+
+        In the new stage ``axis`` is a data axis, which may be vectorized or parallel: it is
+        dimension ``factor_axis`` of the tensor. The reduction axes that remain are its
+        ``op.reduce_axis``. This is legal since reducers are associative and commutative (Suriana,
+        Adams and Kamil, "Parallel associative reductions in Halide", CGO 2017); a sum of
+        floating-point numbers has another order, and so another rounding. For a scatter, each
+        iteration of ``axis`` updates a private copy of the result. Requires a reduction axis of a
+        stage whose only steps so far are splits and fuses of its reduction axes.
+
+        rewrite::
+
+            for k.outer in 0..4:     ->   for k.inner in 0..4:
+              for k.inner in 0..4:          for k.outer in 0..4:
+                C[i] += A[i, ...]             C.rf[k.inner, i] += A[i, ...]
+                                          for k.inner in 0..4:
+                                            C[i] += C.rf[k.inner, i]
+
+        Here 8 lanes each add up a part of a row:
+
+        >>> import schedlang as sl
+        >>> A = sl.placeholder((32, 256), name="A")
+        >>> k = sl.reduce_axis(256, name="k")
+        >>> C = sl.compute((32,), lambda i: sl.sum(A[i, k], axis=k), name="C")
+        >>> s = sl.schedule(C)
+        >>> _, lanes = s[C].split(k, factor=8)
+        >>> partial = s.rfactor(C, lanes)
+        >>> partial
+        Tensor(C.rf: float32[8, 32])
+        >>> lanes, i = s[partial].op.axis
+        >>> (steps,) = s[partial].op.reduce_axis
+        >>> s[partial].reorder(i, steps, lanes)
+        >>> s[partial].vectorize(lanes)
+        >>> print(s)
+        C(A: float32[32, 256]) -> C: float32[32]
+        <BLANKLINE>
+        C.rf: float32[8, 32]   global, 1024 B
+        for i in 0..32:
+          vectorize k.inner in 0..8:
+            C.rf[k.inner, i] = 0
+          for k.outer in 0..32:
+            vectorize k.inner in 0..8:
+              C.rf[k.inner, i] += A[i, k.outer*8 + k.inner]
+        for i in 0..32:
+          C[i] = 0
+          for k.inner in 0..8:
+            C[i] += C.rf[k.inner, i]
+        """
+        stage, several = self._one_stage(tensor, "rfactor")
+        result = self.apply("rfactor", stage.name, axis=axis, factor_axis=factor_axis)
+        return [result] if several and not isinstance(result, list) else result
+
+    def _one_stage(self, tensor: Any, primitive: str) -> tuple[Stage, bool]:
+        several = isinstance(tensor, (list, tuple))
+        items = list(tensor) if several else [tensor]
+        asked = f"{primitive}({names(items)}, ...)" if primitive != "s" else f"s[[{names(items)}]]"
+        stages = [self._stage(t, asked) for t in items]
+        if not stages or any(s is not stages[0] for s in stages):
+            hint = "Give one tensor, or all outputs of a single sl.compute."
+            refuse(asked, "these are not the outputs of one computation", hint)
+        return stages[0], several
