@@ -138,7 +138,7 @@ class Space:
         return self.verify(self.draw_unverified(rng, given))
 
     def draw_unverified(self, rng: Random | None, given: Decisions | None = None) -> Candidate:
-        """Return a candidate as :meth:`draw` does, whose nest the verifier has not seen yet.
+        """Return a candidate like :meth:`draw`, but leave the check of its nest to :meth:`verify`.
 
         Most of the time of a draw goes to the verifier, and most draws are dropped for their
         estimates.

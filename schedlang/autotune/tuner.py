@@ -76,8 +76,8 @@ def autotune(
 
     * ``target``: as :func:`~schedlang.targets.build.build` takes it. What it leaves out, such as
       the vector width, is this machine's, also with an ``executor``.
-    * ``trials``: how many candidates to measure, those of earlier runs in ``database`` included.
-      The default is 64, or no limit if ``timeout`` is given. A search also ends when half of
+    * ``trials``: how many candidates to measure; the candidates of earlier runs in ``database``
+      count. The default is 64, or no limit if ``timeout`` is given. A search also ends when half of
       ``trials`` (at least 64) bring no gain of one percent.
     * ``timeout``: seconds for the whole search: the start of the workers, the candidates, the race
       (up to a fifth; up to half if the fastest and the first candidate need it) and the untuned
@@ -88,9 +88,10 @@ def autotune(
       :class:`~schedlang.autotune.search.Strategy` of your own. ``seed`` decides the draws.
     * ``database``: a file or a :class:`~schedlang.autotune.database.Database`, by default
       ``tuning.jsonl`` in the cache folder. Every trial is written as it ends.
-    * ``resume``: count the trials in ``database`` and measure none of them again, except those of
-      another template, tolerance or input, those that failed under other limits, and those that
-      other processes disturbed. Without a template, the schedule of ``sl.best`` then comes first.
+    * ``resume``: count the trials in ``database`` and measure none of them again, except trials
+      with another template, tolerance or input, trials that failed under other limits, and trials
+      that other processes disturbed. Without a template, the schedule of ``sl.best`` then comes
+      first.
     * ``executor``: any ``concurrent.futures.Executor``, whose workers measure. They need this
       version of schedlang. The search asks one of them for its cores, threads, memory and GPU, and
       tunes for these. A job whose worker is lost is sent once more; one whose worker cannot measure

@@ -21,7 +21,8 @@ class Facts:
     * ``drawn``, ``valid``: how many candidates were drawn, and how many of these were valid.
       ``refused``: the reasons for the others, each with its count, most frequent first.
     * ``duplicates``: candidates that were not measured, as an equal one had been.
-    * ``rank_correlation``: that of estimates and measured seconds (:func:`correlation`).
+    * ``rank_correlation``: the rank correlation of estimates and measured seconds
+      (:func:`correlation`).
     * ``timed``: False if nothing could be timed; the estimates then rank the trials. ``ran``: True
       if the ``"ok"`` trials ran; otherwise they were compiled, and the finalists were emulated.
     * ``best``: the number of the winner's trial. ``best_nest``, ``best_source``, ``best_python``:

@@ -103,8 +103,8 @@ class Moves:
 
     * ``rank``: knobs of a lower rank are changed first.
     * ``structure``: the knob decides which other knobs there are, or what these mean.
-    * ``start``: the position of the option to start from. ``inside``: that of candidates which
-      compute stages inside the loops of others, if it is another one.
+    * ``start``: the position of the option to start from. ``inside``: the position for candidates
+      that compute stages inside the loops of others, if it differs.
     * ``tried``: the values to try, the most promising first, from options that are all different.
       ``most`` is how many of them are tried.
     * ``both_ends``: an item of a permutation also goes last, not only first.
