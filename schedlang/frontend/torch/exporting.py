@@ -82,7 +82,7 @@ def decompose(program: Any) -> Any:
                     "from_torch",
                     "torch.export cannot write the module in ATen's operators: "
                     f"{type(error).__name__}: {_reason(str(error))}",
-                    "Leave out of forward what is no operation of PyTorch.",
+                    "Leave out of forward what is not an operation of PyTorch.",
                 )
             ) from error
 

@@ -196,7 +196,7 @@ def _resized(
     if coordinates == "half_pixel_symmetric":
         if any(factor is not None for factor, _ in changed.values()):
             raise call.refused(
-                "half_pixel_symmetric with scales whose sizes are no integers has no form here"
+                "half_pixel_symmetric with scales whose sizes are not integers has no form here"
             )
         coordinates = "half_pixel"
     letters, others = iter(SPATIAL[len(changed)]), iter(_OTHERS)
