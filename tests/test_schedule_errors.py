@@ -333,7 +333,7 @@ MATMUL = [
     ("s[D].storage_align(x, 32)", "s[D].transform_layout(lambda x, y: (y, x))",
      "D has a storage_align, which applies to its present dimensions"),
     ("s[D].transform_layout(lambda x, y: (y // 4, x, y % 4))", "s[D].storage_align(y, 32)",
-     "transform_layout divided y, so y is no dimension in memory\n  Align an undivided"),
+     "transform_layout divided y, so y is not a dimension in memory\n  Align an undivided"),
     ("", "s[C].double_buffer()",
      "C is an output, which the caller allocates"),
     ("s[D].compute_inline()", "s[D].double_buffer()",

@@ -322,8 +322,8 @@ class Schedule(DataflowMethods):
         """Return the schedule in ``text``, replayed for ``outputs`` of an equal computation.
 
         Stages are matched by name and axes by position. Each step is checked as if it were called.
-        Raise :class:`~schedlang.errors.ScheduleError` if ``text`` is no schedule, or does not fit
-        the computation.
+        Raise :class:`~schedlang.errors.ScheduleError` if ``text`` is not a schedule, or does not
+        fit the computation.
         """
         replayed = empty_schedule(outputs)
         for position, step in enumerate(trace.from_json(text), 1):

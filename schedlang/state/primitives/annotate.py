@@ -88,7 +88,7 @@ def _refuse_mixed_targets(state: State, stage: Stage, axis: Axis, kind: str) -> 
             mine, theirs = ("CPU", "GPU") if kind == "parallel" else ("GPU", "CPU")
             refuse(
                 f"{axis.name} would run on the threads of a {mine}, and {own.name} of "
-                f"{other.name} runs on those of a {theirs}; no target has both",
+                f"{other.name} runs on the threads of a {theirs}; no target has both",
                 "Use parallel for a CPU, bind for a GPU.",
                 state,
                 axis,
