@@ -122,7 +122,7 @@ class ModuleBackend(ABC):
 
     @property
     def machine_nest(self) -> MachineNest:
-        """The linked machine nest, which the network makes if this process has not linked it."""
+        """The linked machine nest; the network makes it if this process did not link it."""
         if self.data.machine is None:
             self.data = self._linked()
         return cast("MachineNest", self.data.machine)
@@ -152,7 +152,7 @@ class ModuleBackend(ABC):
         return linked
 
     def having(self, name: str) -> Any:
-        """Return what the backend has of the names of :data:`LACKING`, or raise why it has not."""
+        """Return the method ``name`` of :data:`LACKING`, or raise an error if it is missing."""
         if hasattr(type(self), name):
             return getattr(self, name)
         error, why, fix = LACKING[name]

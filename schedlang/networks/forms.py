@@ -162,8 +162,8 @@ class _Times:
     def of(self, forms: Forms, name: str, form: int) -> Time | None:
         """Return the machine and the seconds of a convolution in a form, if one has all of them.
 
-        Of a kernel of several convolutions, as one that transforms the results of one and then the
-        data of the next, each has an equal share.
+        A kernel may serve several convolutions: one transforms the results of a convolution, and
+        then the data of the next. Each then has an equal share of its time.
         """
         parts = forms.parts(name, form)
         times = [(self._part(part), forms.sharing(part)) for part in parts]

@@ -135,8 +135,8 @@ def _check_adjacent(
     raise NetworkError(
         explain(
             f"fuse={list(group)}",
-            f"the part of {homes[apart]} is not adjacent to that of {others}: neither reads a "
-            "result of the other",
+            f"the part of {homes[apart]} is not adjacent to the part of {others}: neither reads "
+            "a result of the other",
             "Name the stages between them, too.",
         )
     )

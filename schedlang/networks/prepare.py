@@ -108,7 +108,7 @@ def prepare(
     :func:`~schedlang.networks.folding.fold_scales` says when, and how results change.
 
     Raises :class:`~schedlang.errors.NetworkError` for a weight whose array does not fit, or that is
-    no placeholder.
+    not a placeholder.
 
     >>> import schedlang as sl
     >>> from schedlang import topi

@@ -122,8 +122,8 @@ class Roles:
                     continue
                 if tensor in params:
                     raise self.error(
-                        f"its parameter {tensor.name} has the extent {extent}, but those of "
-                        "parameters are numbers"
+                        f"its parameter {tensor.name} has the extent {extent}, but extents "
+                        "of parameters are numbers"
                     )
                 if any(isinstance(v, Var) and v not in known for v in to_lin(extent).leaves()):
                     raise self.error(

@@ -75,7 +75,7 @@ MOST_SIZES = 4096
 
 
 def conditions(check: SizeCheck) -> tuple[SizeCondition, ...] | None:
-    """Return the sizes that a check refuses, ``None`` if these are no conditions of a file.
+    """Return the sizes that a check refuses, ``None`` if a file cannot hold them as conditions.
 
     The computation of the part counts. The loops of its schedule are taken as lowering makes them:
     a proof may fail for these alone, as for tails of fused loops on a GPU.

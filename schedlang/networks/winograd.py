@@ -184,8 +184,8 @@ def _checked(m: Any, conv: Convolution) -> int:
     """Return the size of tiles that was chosen for a convolution."""
     if type(m) is not int or m not in FORMS:
         raise NetworkError(
-            f"with_winograd(..., choose): {m!r} for {conv.name} is no size of tiles; return 2 or "
-            "4, or 0 for a direct convolution"
+            f"with_winograd(..., choose): {m!r} for {conv.name} is not a size of tiles; return 2 "
+            "or 4, or 0 for a direct convolution"
         )
     return m
 
