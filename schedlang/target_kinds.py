@@ -275,7 +275,7 @@ def installed_object(group: str, kind: str, name: str) -> tuple[Any, str] | None
 def installed_target(name: str) -> HasFacts | None:
     """Return the target that an installed package has under ``name``, ``None`` if none has.
 
-    Raise :class:`~schedlang.errors.BuildError` if what the entry point names is no target.
+    Raise :class:`~schedlang.errors.BuildError` if what the entry point names is not a target.
     """
     entry = installed_object(GROUP, "target", name)
     if entry is None:

@@ -230,7 +230,7 @@ class Threads:
 def threads_of(subject: Subject, which: Any, kernel: str | None, call: str) -> Threads:
     """Return which block and thread stores each element of a buffer, by default the output.
 
-    Of a large buffer, the first blocks in each direction.
+    For a large buffer, return only the first blocks in each direction.
     """
     program = program_of(subject, call)
     buffer = buffer_of(subject.nest, which, call)

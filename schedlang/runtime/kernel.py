@@ -264,8 +264,8 @@ class Kernel(Levels, TeModule, Countable, OnHost):
         often with time stamps around its loops, which needs another compilation: stamps of each
         stage around the outermost loop, and up to ``levels`` loops in each other. Stamps take about
         ``share`` of the time at most, and what they take is subtracted; loops that begin too often
-        for that are left out. In a parallel loop each thread has its own times, and those of the
-        slowest one count. ``print`` shows a table, a notebook also a flame chart.
+        for that are left out. In a parallel loop each thread has its own times, and the times of
+        the slowest thread count. ``print`` shows a table, a notebook also a flame chart.
 
         The kernel runs several times, so an output that is also an input changes with each. On a
         GPU there is a time for each kernel, by events of the GPU, which waits until the host has
@@ -316,7 +316,7 @@ class Kernel(Levels, TeModule, Countable, OnHost):
         The file has the intrinsics that it uses; it needs only NumPy and numba, or numba-cuda. For
         the CPU it has one public function, named after the output. For a GPU its function
         ``launch`` takes flat arrays of the GPU, then the sizes, and checks nothing: arrays must
-        start at a multiple of 16 bytes, as new arrays do. Sizes at which a read would be out of
+        start at a multiple of 16 bytes, like new arrays. Sizes at which a read would be out of
         bounds are refused as by a call.
 
         Raises :class:`~schedlang.errors.BuildError` for a path that does not end in ``.py``, for
@@ -328,8 +328,8 @@ class Kernel(Levels, TeModule, Countable, OnHost):
             raise BuildError(
                 explain(
                     f"save: kernel {self.name}",
-                    "it checks its reads against the sizes of each call, and which sizes are right "
-                    "is no condition that a file can hold",
+                    "it checks its reads against the sizes of each call, and a file cannot hold a "
+                    "condition that says which sizes are right",
                     "Use constant sizes, indices that are linear in loops, or guard the reads with "
                     "sl.if_then_else.",
                 )

@@ -1,4 +1,4 @@
-"""A function of a file that a CPU runs, as kernels and the modules of networks have it."""
+"""A function of a file that a CPU runs, for kernels and for the modules of networks."""
 
 from __future__ import annotations
 

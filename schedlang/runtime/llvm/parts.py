@@ -17,7 +17,7 @@ from schedlang.machine.nodes import Alloc, Body, For, Run
 from schedlang.machine.walks import walk
 from schedlang.runtime.llvm.passes import level_of
 
-# the statements of a nest that is divided, and those of a part that takes no other kernel
+# a nest with so many statements is divided, and a part with so many takes no other kernel
 LARGE, ENOUGH = 1000, 400
 
 
@@ -78,7 +78,7 @@ class Whole:
         )
 
     def _kernels(self) -> list[list[str]]:
-        """Return the functions in groups whose calls LLVM may inline, that of the entry first."""
+        """Return the functions in groups whose calls LLVM may inline, the entry's group first."""
         groups: dict[str, list[str]] = {}
         entry, group_of = self.nest.entry, dict[str, str]()
         # a call in a loop takes longer if it is none of its own module

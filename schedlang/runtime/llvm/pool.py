@@ -107,7 +107,7 @@ class Pool:
     ``known`` of the modules are submitted in any case: so many processes start at once, and the
     others when there are more modules.
 
-    ``options`` are those of :class:`~schedlang.runtime.llvm.objects.Machine`.
+    ``options`` are the options of :class:`~schedlang.runtime.llvm.objects.Machine`.
     """
 
     def __init__(self, parts: int, options: Mapping[str, Any], known: int = 1) -> None:
