@@ -159,7 +159,7 @@ class JitFunction:
             return self
         raise ComputeTypeError(
             f"{self.__name__} is a method under @sl.jit: its first argument would be {instance!r}, "
-            "which is no array; make it a function, or a staticmethod"
+            "which is not an array; make it a function, or a staticmethod"
         )
 
     def __repr__(self) -> str:

@@ -129,7 +129,7 @@ def _values(trace: Trace, loop: HostLoop) -> list[Value]:
         raise ComputeError(
             explain(
                 f"sl.trace({trace.title}, ...): {head}",
-                f"{reason}, so that it is no tensor but kernels in a loop on the host",
+                f"{reason}, so it becomes kernels in a loop on the host, not a tensor",
                 f"Trace the body alone, or take the kernels of sl.jit({trace.title}).",
             )
         )

@@ -154,7 +154,7 @@ def missing_attribute(kind: type, name: str) -> ComputeTypeError | MissingNameEr
             raise ComputeTypeError(
                 explain(
                     f"a matrix of a traced array in {where}",
-                    "the operators of np.matrix are other than those of arrays, which a trace has",
+                    "the operators of np.matrix differ from the operators of a trace's arrays",
                     "Use the array: x @ y is the product of matrices.",
                 )
             )
@@ -162,8 +162,7 @@ def missing_attribute(kind: type, name: str) -> ComputeTypeError | MissingNameEr
         return ComputeTypeError(f"{asked}, unlike NumPy's arrays: {hint}")
     close = nearest(name, (n for n in dir(kind) if not n.startswith("_")))
     return MissingNameError(
-        f"{asked}{close}; the functions that take one are those of NumPy that docs/guides/numpy.md "
-        "lists"
+        f"{asked}{close}; docs/guides/numpy.md lists the functions of NumPy that take one"
     )
 
 

@@ -58,7 +58,7 @@ def take(
             a.shape[k],
             f"dimension {k} of {a.name}",
             indices.shape[k],
-            f"that of indices {indices.name}",
+            f"dimension {k} of indices {indices.name}",
         )
     inner = indices.ndim - batch
     if _is_empty(source.shape[along]) and not any(map(_is_empty, indices.shape)):
@@ -115,7 +115,7 @@ def gather(data: Any, axis: int, indices: Any) -> Tensor:
                 data.shape[k],
                 f"dimension {k} of {data.name}",
                 indices.shape[k],
-                f"that of indices {indices.name}",
+                f"dimension {k} of indices {indices.name}",
             )
     return compute(
         "gather",
@@ -166,7 +166,7 @@ def gather_nd(a: Any, indices: Any, batch_dims: int = 0) -> Tensor:
 
 @operator(data=tensor())
 def adv_index(data: Any, indices: Any) -> Tensor:
-    """Return ``data[indices[0], indices[1], ...]`` as NumPy does; index tensors broadcast.
+    """Return ``data[indices[0], indices[1], ...]`` with NumPy's meaning; index tensors broadcast.
 
     >>> import schedlang as sl
     >>> i = sl.placeholder((5,), "int32", name="i")

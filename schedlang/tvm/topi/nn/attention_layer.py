@@ -168,7 +168,7 @@ def _check_shapes(asked: str, query: Tensor, key: Tensor, value: Tensor) -> int:
                 query.shape[k],
                 f"the {DIMS[k]} of query {query.name}",
                 other.shape[k],
-                f"that of {what} {other.name}",
+                f"the {DIMS[k]} of {what} {other.name}",
             )
     for k in (1, 2):
         check_same(
@@ -176,7 +176,7 @@ def _check_shapes(asked: str, query: Tensor, key: Tensor, value: Tensor) -> int:
             key.shape[k],
             f"the {DIMS[k]} of key {key.name}",
             value.shape[k],
-            f"that of value {value.name}",
+            f"the {DIMS[k]} of value {value.name}",
         )
     heads, shared = query.shape[2], key.shape[2]
     if same(heads, shared):

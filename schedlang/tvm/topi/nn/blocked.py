@@ -105,15 +105,16 @@ def depthwise_conv2d_NCHWc(
     n, blocks, _, _, block = Input.shape
     for layout_of, what in ((layout, "layout"), (out_layout, "out_layout")):
         check_block(asked, layout_of, what, block, Input)
-    own, one = f"that of Input {Input.name}", "that of one filter"
+    own, one = f"Input {Input.name}", "one filter"
     for at, value, meaning, other in (
         (0, blocks, "blocks of channels", own),
         (1, 1, "input channels", one),
         (4, 1, "input channels in a block", one),
         (5, block, "channels in a block", own),
     ):
-        what = f"the number of {meaning} of Filter {Filter.name}"
-        check_same(asked, Filter.shape[at], what, value, other)
+        number = f"the number of {meaning} of"
+        filters = f"{number} Filter {Filter.name}"
+        check_same(asked, Filter.shape[at], filters, value, f"{number} {other}")
     slid, counts, source = slide(asked, Input, "NCHWc", Filter, "OIHWio", stride, padding, dilation)
     dtype = result_dtype(out_dtype, Input, Filter)
     ry, rx = (reduce_axis(slid[c].kernel, REDUCE_AXES[c]) for c in "HW")

@@ -59,8 +59,8 @@ def batch_norm(
             explain(
                 f"{asked}(training=True)",
                 "it normalizes by given statistics, as a trained network does",
-                "Compute those of a batch by topi.mean, and give them as moving_mean and "
-                "moving_var.",
+                "Compute the statistics of a batch by topi.mean, and give them as moving_mean "
+                "and moving_var.",
             )
         )
     along = axis_number(1 if axis is None else axis, data.ndim, asked)

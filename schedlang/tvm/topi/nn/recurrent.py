@@ -284,14 +284,13 @@ def _sizes(asked: str, xs: Any, wi: Any, gates: int) -> tuple[Extent, Extent, Ex
 
 def _hidden(asked: str, wi: Any, inputs: Extent, source: str, gates: int) -> Extent:
     check_tensor(asked, wi, "Wi", f"{gates} * hidden", "inputs")
-    check_same(
-        asked, inputs, f"the number of inputs of {source}", wi.shape[1], f"that of Wi {wi.name}"
-    )
+    here, there = (f"the number of inputs of {x}" for x in (source, f"Wi {wi.name}"))
+    check_same(asked, inputs, here, wi.shape[1], there)
     rows = wi.shape[0]
     if isinstance(rows, int) and (rows % gates or not rows):
         raise ComputeError(
-            f"{asked}: Wi {wi.name} has {rows} rows, which are not those of {gates} gates of equal "
-            "size"
+            f"{asked}: Wi {wi.name} has {rows} rows, which do not divide into {gates} gates of "
+            "equal size"
         )
     return extent(as_expr(rows) // gates)
 

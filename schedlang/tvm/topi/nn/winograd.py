@@ -44,7 +44,7 @@ Matrix = tuple[tuple[Fraction, ...], ...]
 def winograd_matrices(tile_size: int) -> tuple[Matrix, Matrix, Matrix]:
     """Return the matrices A, B and G of F(m, 3) for m = ``tile_size``, 2 or 4.
 
-    Of inputs d and weights g, the outputs are ``A.T @ ((B.T @ d) * (G @ g))``. A has m + 2 rows
+    For inputs d and weights g, the outputs are ``A.T @ ((B.T @ d) * (G @ g))``. A has m + 2 rows
     and m columns, B is square, and G has 3 columns (Toom-Cook; Lavin and Gray, section 4).
 
     >>> A, B, G = winograd_matrices(2)
