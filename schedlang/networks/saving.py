@@ -293,7 +293,7 @@ def _refusing(folder: str | os.PathLike[str]) -> Iterator[None]:
             raise
         what = f"{type(error).__name__}: " if not isinstance(error, SchedlangError) else ""
         raise NetworkError(
-            f"load({os.fspath(folder)!r}): this is not a saved network: {what}{first_line(error)}"
+            f"load({os.fspath(folder)!r}): this is no saved network: {what}{first_line(error)}"
         ) from None
 
 
@@ -329,14 +329,12 @@ def _arrays(path: Path, names: Mapping[Tensor, str]) -> dict[str, np.ndarray]:
     for tensor, name in names.items():
         shape = tuple(extent for extent in tensor.shape if isinstance(extent, int))
         if len(shape) != tensor.ndim:
-            raise NetworkError(
-                f"the weight {declaration(tensor)} has extents that are not numbers"
-            )
+            raise NetworkError(f"the weight {declaration(tensor)} has extents that are no numbers")
         wanted[name] = array_dtype(tensor.dtype), shape
     try:
         return read_arrays(path, wanted)
     except UNREADABLE as error:
-        raise NetworkError(f"{path} does not hold these weights: {first_line(error)}") from None
+        raise NetworkError(f"{path} is no file of these weights: {first_line(error)}") from None
 
 
 def _weight(
@@ -371,11 +369,11 @@ def _flag(value: Any) -> bool:
 
 def _count(value: Any, of: Sequence[Any]) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= len(of):
-        raise NetworkError(f"{value!r} is not a number of outputs")
+        raise NetworkError(f"{value!r} is no number of outputs")
     return value
 
 
 def _index(value: Any, of: Sequence[Any]) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < len(of):
-        raise NetworkError(f"{value!r} is not the number of a placeholder")
+        raise NetworkError(f"{value!r} is no number of a placeholder")
     return value
