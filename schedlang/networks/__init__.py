@@ -66,7 +66,7 @@ has the same hash: scales that are not finite are not folded. So ``data.py``, ``
 
 For ``target="cuda"`` the calls stay launches. ``launched_calls.py`` prints each program once, with
 names that no other one has, and ``codegen/network_cuda_file.py`` prints the functions ``launch``
-and ``views``. ``device_backend.py`` checks arguments as kernels of a GPU do
+and ``views``. ``device_backend.py`` checks arguments by the code of GPU kernels
 (``runtime/device_call.py``), and ``device_launch.py`` runs these two functions with loaded kernels
 and addresses in place of numba's kernels and arrays. ``device_graph.py`` is a call that a stream
 recorded. The emulator's kernels are CPU nests, and take the way of a CPU.

@@ -33,9 +33,9 @@ class NetworkModule(DeviceCode):
 
     ``m(x)`` returns a new output, or a tuple of them, in the library of the first array;
     ``m(x, out)`` writes ``out`` and returns it. Arguments may be named. A call checks its arguments
-    as a kernel does, and raises what that raises. Then it runs one function, without Python between
-    kernels and without the GIL. Calls may run at once in several threads: each has memory of its
-    own, which the next one uses again.
+    by a kernel's rules, and raises a kernel's errors. Then it runs one function, without Python
+    between kernels and without the GIL. Calls may run at once in several threads: each has memory
+    of its own, which the next one uses again.
 
     On a GPU a call launches all kernels in order on the stream of its arrays. Like a call of a
     kernel, it returns before they have run. It uses arrays in the memory of a GPU in place, and

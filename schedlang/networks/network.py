@@ -1,7 +1,7 @@
 """``network``: a graph of stages as one module of fused kernels that one call runs.
 
-A network that the cache folder has runs without its parts. What makes them and what compiles is
-imported when they are asked for.
+A network that the cache folder has runs without its parts. So the code that makes and compiles them
+is imported only when it is needed.
 """
 
 from __future__ import annotations

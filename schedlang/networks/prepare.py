@@ -33,14 +33,14 @@ Rewrite = Callable[["tuple[Tensor, ...]", Collection[Tensor]], "tuple[Tensor, ..
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A network of which all that depends on its weights alone is computed ahead.
+    """A network in which everything that depends on its weights alone is computed ahead.
 
-    ``outputs`` compute what the given outputs do, under the same names; all stages have names of
-    their own. ``inputs`` are the placeholders that each call passes. ``params`` are the given
+    ``outputs`` compute the same as the given outputs, under the same names; all stages have
+    different names. ``inputs`` are the placeholders that each call passes. ``params`` are the given
     weights that ``outputs`` still read, with their arrays. ``computed`` are placeholders for
     weights that are computed ahead, each with the tensor that computes it from ``given``, the given
-    weights that these need. ``folded`` says which scales went into weights. ``kept`` has all of
-    these arrays if they are elsewhere already; nothing is computed from ``given`` then.
+    weights that it needs. ``folded`` says which scales went into weights. ``kept`` has all of these
+    arrays if they are elsewhere already; nothing is computed from ``given`` then.
     """
 
     outputs: tuple[Tensor, ...]

@@ -189,7 +189,7 @@ class Roles:
         ]
 
     def in_place(self) -> list[tuple[str, str]]:
-        """Return pairs of stored tensors, of which the first may be written over the second."""
+        """Return pairs of stored tensors; the first of a pair may be written over the second."""
         pairs: list[tuple[str, str]] = []
         stored = set(self.stored)
         for call in self.calls:

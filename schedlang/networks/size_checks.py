@@ -30,7 +30,7 @@ class SizeCheck:
     ``part`` is the first part that the kernel computes, and ``layers`` are its layers.
     ``storage`` is what the kernel allocates. If its accesses are proven for all sizes,
     ``graph`` and ``steps`` are empty. Otherwise they are its computation and its schedule as JSON,
-    of which its loop nest is made again when it is checked.
+    and a check makes its loop nest again from them.
     """
 
     part: str

@@ -117,7 +117,8 @@ def by_rule(conv: Convolution) -> int:
 
 
 def forms(conv: Convolution) -> tuple[int, ...]:
-    """Return the tile sizes of which one may be the fastest for a convolution, 0 for none.
+    """Return the tile sizes that may be the fastest for a convolution; 0 stands for a direct
+    convolution.
 
     >>> import schedlang as sl
     >>> from schedlang import topi

@@ -249,7 +249,8 @@ class Binder:
     def check(self, position: int, value: np.ndarray, given: Any) -> None:
         """Check dtype, rank, fixed extents, contiguity and writability of one array.
 
-        ``given`` is the argument that it is the memory of, in whose library errors say what to do.
+        ``given`` is the argument whose memory it is; errors say what to do in the library of
+        ``given``.
         """
         p, where = self.signature.parameters[position], self.places[position]
         needed = self.needed[position]

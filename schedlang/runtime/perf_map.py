@@ -30,7 +30,7 @@ _SYMBOLS, _FUNCTION, _GLOBAL = 2, 2, 1
 class Symbol:
     """A function of an object file: its place in its ``section``, and its size in bytes.
 
-    An ``exported`` one is known to other object files, none of which has another of its name.
+    An ``exported`` function is known to other object files, and no other function has its name.
     """
 
     name: str

@@ -134,7 +134,8 @@ class Schedule(DataflowMethods):
     def apply(self, primitive: str, stage: str, **args: Any) -> Any:
         """Check one step, record it, and return what the primitive returns.
 
-        A step that raises, be it a warning turned into an error, is not recorded.
+        A step that raises is not recorded, also if it raises a warning that is turned into an
+        error.
         """
         before = self.state
         try:

@@ -175,7 +175,7 @@ def unwritten_kernel(
 ) -> Kernel:
     """Return the kernel of :func:`build`; its source is printed and written when it is needed.
 
-    There are no hints for whoever writes a schedule: spills and strides.
+    It gives no hints about spills and strides, which are for people who write a schedule.
     """
     request = _request(schedule, args, where, name, compiler=compiler)
     return backend_of(where).kernel(request)

@@ -156,7 +156,7 @@ def _traced(
     The second result has an entry for each part that the body returns: the position of the part
     that it takes which is the same array, or ``~j`` if the array is new and is also part ``j``.
 
-    What the body assigns to arrays around it are further carries.
+    Arrays around the body that it assigns to are carries, too.
     """
     code = getattr(body, "__code__", None)
     title = f"the body of sl.fori_loop in {trace.title}"

@@ -261,7 +261,7 @@ def _reason(text: str) -> str:
 def _quiet() -> Iterator[None]:
     """Silence PyTorch about itself: its own deprecations, and the views of a recurrent layer.
 
-    What it logs about a module that fails is in the error.
+    The error says what PyTorch logs about a module that fails.
     """
     before = logging.root.manager.disable
     logging.disable(logging.ERROR)

@@ -81,7 +81,7 @@ class Whole:
         """Return the functions in groups whose calls LLVM may inline, the entry's group first."""
         groups: dict[str, list[str]] = {}
         entry, group_of = self.nest.entry, dict[str, str]()
-        # a call in a loop takes longer if it is none of its own module
+        # a call in a loop takes longer if it goes to another module
         loops = (s for s, _ in walk(entry.body) if isinstance(s, For))
         repeated = {self.named(name) for loop in loops for name in _calls(loop.body)}
         for name in reversed(self.by_name):

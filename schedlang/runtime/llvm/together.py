@@ -76,7 +76,7 @@ class Together:
     def add(self, place: Place) -> None:
         """Begin with a kernel, unless it is compiled or begun, or another process is at it.
 
-        What has no form in LLVM's code is left to numba.
+        A kernel without a form in LLVM's code is left to numba.
         """
         if place.key in self._begun:
             return

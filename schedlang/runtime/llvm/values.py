@@ -207,7 +207,7 @@ class ValuePrinter:
         return self._branched(value.cond, value.a, value.b)
 
     def _branched(self, cond: Value, a: Value, b: Value) -> ir.Value:
-        """Emit the evaluation of ``a`` or of ``b``, of which only one is."""
+        """Emit a branch that evaluates only ``a`` or only ``b``."""
         results: list[tuple[ir.Value, ir.Block]] = []
         with self.builder.if_else(self(cond)) as sides:
             for side, value in zip(sides, (a, b)):

@@ -136,7 +136,7 @@ def slide(
 ) -> tuple[dict[str, Window], dict[str, Extent], Tensor]:
     """Return the windows of ``kernel`` over ``data``, how many there are, and the padded data.
 
-    Windows and their numbers are by the spatial letter of the layouts.
+    The keys of windows and of their numbers are the spatial letters of the layouts.
     """
     letters = [c for c in SPATIAL if c in layout]
     size, weights = dict(zip(layout, data.shape)), dict(zip(kernel_layout, kernel.shape))
