@@ -112,7 +112,7 @@ CASES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: nn.layer_norm(M, None, None, ()), ComputeError, "names no dimension"),
     (lambda: nn.lrn(A, 4), ComputeError, "size=4 must be odd"),
     (lambda: nn.lstm(T, M, M), ComputeError, "Xs T is 4, but the number of inputs of Wi M is 6"),
-    (lambda: nn.gru(T, given(K=(7, 4))[0], M), ComputeError, "K has 7 rows, .* of 3 gates"),
+    (lambda: nn.gru(T, given(K=(7, 4))[0], M), ComputeError, "K has 7 rows, .* into 3 gates"),
     (lambda: nn.lstm(T, *given(K=(8, 4), H=(8, 2)), weight_layout="IFG"), ComputeError, "IFGO"),
     (lambda: nn.attention(*given(q=(1, 2, 3, 4), k=(1, 5, 2, 4), v=(1, 5, 2, 4))), ComputeError,
      "3 heads of query q: they do not divide into groups for the 2 heads of key k"),
