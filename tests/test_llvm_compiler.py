@@ -493,7 +493,7 @@ def test_a_module_without_its_nest_is_compiled_by_numba(
     net, w, b, x = mlp(target="cpu", name="alone")
     data = from_data(to_data(net.module.data), net.module.source, net.module.data.serial_text)
     module = NetworkModule(data, net.module.params)
-    with pytest.warns(CompilerWarning, match="loaded from its source.*so that numba compiles it"):
+    with pytest.warns(CompilerWarning, match="loaded from its source.*so numba compiles it"):
         np.testing.assert_allclose(module(x), softmax_of(x, w, b), rtol=1e-5)
 
 

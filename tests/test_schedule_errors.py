@@ -167,7 +167,7 @@ MATMUL = [
     ("", "s[C].prefetch('B', i, 1)",
      "neither C nor the stages it reads use 'B'"),
     ("s[D].compute_inline()", "s[C].prefetch(D, i, 1)",
-     "D is inlined, so that nothing is stored to prefetch\n  Prefetch what it reads: A"),
+     "D is inlined, so nothing is stored to prefetch\n  Prefetch what it reads: A"),
     # placement
     ("", "s[D].compute_at(s[D], x)",
      "compute_at(D, x) on stage D: a stage cannot be computed inside itself\n  Legal "

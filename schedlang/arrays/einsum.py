@@ -219,7 +219,7 @@ def _ellipsis(tensor: Tensor, term: str, asked: str) -> int:
                 asked,
                 f"{term!r} labels {named} dimension{'s' * (named != 1)}, but {tensor.name} of "
                 f"shape {shape_text(tensor.shape)} has {tensor.ndim}",
-                "Label each, or write ... for those that stay.",
+                "Label each dimension, or write ... for the dimensions that stay.",
             )
         )
     return count

@@ -73,7 +73,7 @@ def best(
 
     Nothing is measured. Equal computations share their schedules: names may differ, dtypes may not.
     ``sizes`` gives values for symbolic sizes, by name or by ``sl.var``. Without a ``database``, the
-    one in the cache folder and those that come with schedlang are searched.
+    one in the cache folder and the ones that come with schedlang are searched.
 
     If these sizes, this target, this machine or these versions were not measured, the nearest
     schedule is returned, and a :class:`~schedlang.errors.DatabaseWarning` says how it differs. The

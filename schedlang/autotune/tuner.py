@@ -69,8 +69,8 @@ def autotune(
     computation, or from ``template(s, knobs)``, which applies steps to a schedule ``s`` and asks
     ``knobs`` (:class:`~schedlang.autotune.knobs.Knobs`) for each decision. A child process builds
     each candidate, checks it against the NumPy oracle and times it, so that one that crashes, hangs
-    or takes all memory costs one trial. At the end four race in turns, and the winner is the
-    result: the fastest, ``start``, the first candidate and the next fastest. On a CPU the untuned
+    or takes all memory costs one trial. At the end four candidates race in turns, and the winner is
+    the result: the fastest, ``start``, the first one and the next fastest. On a CPU the untuned
     schedule, which has no steps, is timed too: if it beats all candidates of the tactics, it is one
     more trial, and the result.
 
@@ -107,15 +107,17 @@ def autotune(
       square of its array. The default allows for rounding. Integers must be equal, except where
       floats are cast to integers: there the tolerance holds too, and one element in a hundred may
       be off by 1.
-    * ``progress``: a function of each trial, or whether a line says how far the search is: by
-      default on a terminal and in a notebook, after two seconds; True leaves the last one.
+    * ``progress``: a function that is called with each trial, or whether a line says how far the
+      search is. By default it shows after two seconds, on a terminal and in a notebook; with True
+      its last state stays.
     * ``limits``: the :class:`~schedlang.autotune.runner.task.Limits` of a candidate.
-    * ``cold``: the names of inputs that no cache has before a call, as the weights of a large
+    * ``cold``: the names of inputs that no cache has before a call, such as the weights of a large
       network; each call that is timed on a CPU reads other copies of them. ``team``: threads wait
       for work before a call, as between the kernels of a network, so that the cost model's schedule
       starts them for less.
-    * ``start``: a schedule of ``outputs`` that is measured first, as one of the trials, and also
-      where ``database`` has all of these. The result is slower only if there is no time for it.
+    * ``start``: a schedule of ``outputs`` that is measured first, as one of the trials, even if
+      ``database`` has all of these. The result is slower than ``start`` only if there is no time to
+      measure it.
 
     For ``target="cuda"`` on a machine without a GPU, candidates are compiled to machine code and
     ranked by estimates; nothing is timed, and the result says so. Estimates ask the driver how fast

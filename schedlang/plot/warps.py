@@ -106,7 +106,7 @@ def program_of(subject: Subject, call: str) -> Program:
     if depends_on_data(program):
         raise PlotError(
             f"{call}({subject.title}): data decide its addresses, as in a gather, and "
-            "a picture knows none"
+            "a picture has none"
         )
     return program
 

@@ -143,6 +143,6 @@ def _compiled(subject: Subject) -> Compiled | None:
         return compiled(subject)
     except Unprintable as unprintable:
         warn_user(
-            f"kernel {subject.kernel}: {unprintable}, so that numba compiles it", CompilerWarning
+            f"kernel {subject.kernel}: {unprintable}, so numba compiles it", CompilerWarning
         )
         return None

@@ -281,8 +281,8 @@ class Schedule(DataflowMethods):
     def code_since(self, count: int) -> str:
         """Return Python statements for the steps after the first ``count``.
 
-        They expect the schedule after those in ``s`` and each tensor in a variable of its name, and
-        use no variable of the steps before.
+        They expect the schedule after these ``count`` steps in ``s``, and each tensor in a variable
+        of its name. They use no variable of the steps before.
 
         >>> import schedlang as sl
         >>> A = sl.placeholder((8,), name="A")

@@ -158,7 +158,7 @@ def _fix(title: str, name: str, value: Any, static: frozenset[str]) -> Fixed:
         how = (
             "static arguments are compared"
             if name in static
-            else ("it is neither an array nor a number, so that each value is traced on its own")
+            else ("it is neither an array nor a number, so each value is traced on its own")
         )
         raise CallTypeError(
             explain(

@@ -254,7 +254,7 @@ def _check_aliases(
         raise ComputeError(
             explain(
                 inner.title,
-                f"{problem}, so that two names are one array in the first iteration",
+                f"{problem}, so two names are one array in the first iteration",
                 "Begin with a copy, np.copy(x), and return a new array, or assign to arrays from "
                 "around the loop and leave init out.",
             )

@@ -117,7 +117,7 @@ def refuse_element(array: Any) -> NoReturn:
         explain(
             f"an element of an array of shape {shape_text(array.shape)} in {where}",
             "sl.compute, sl.scatter and sl.scan read tensors, and the arrays of a traced function "
-            "(sl.jit, sl.trace) are none",
+            "(sl.jit, sl.trace) are not tensors",
             f"In {title}, write NumPy's functions of whole arrays, np.add.at for sl.scatter, and "
             f"sl.fori_loop for sl.scan. Or take the tensors of {title} without this line, "
             f"T = sl.trace({title}, ...), and write sl.compute over T.",
@@ -133,7 +133,7 @@ def refuse_outside(array: Any, asked: str) -> NoReturn:
         explain(
             f"{asked} of an array of shape {shape_text(array.shape)} in {where}",
             f"{asked} takes tensors, and the arrays of a traced function (sl.jit, sl.trace) are "
-            "none",
+            "not tensors",
             f"Call it outside: T = sl.trace({title}, ...) returns the tensors that it computes "
             f"without this line, and {asked} takes them.",
         )

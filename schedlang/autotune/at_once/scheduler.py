@@ -75,7 +75,7 @@ def autoschedule(
     * ``sizes``: values of symbolic sizes to plan for, by name or by ``sl.var``. Others are assumed
       to be 256. The schedule is right for every size.
     * ``database``: a file or a :class:`~schedlang.autotune.database.Database` to look in, instead
-      of the one in the cache folder and those that come with schedlang.
+      of the one in the cache folder and the ones that come with schedlang.
 
     :func:`choose` also tells where the schedule comes from. If neither a database nor the tactics
     give one, a :class:`~schedlang.errors.PlainScheduleWarning` says why, and the schedule is plain:

@@ -235,7 +235,7 @@ def _in_order(
     """Return the nodes that the outputs need, each after those that compute its inputs."""
     input_names = [v.name for v in inputs]
     if len({*input_names}) < len(input_names) or "" in input_names:
-        raise FrontendError("from_onnx: two inputs of the model have the same name, or one none")
+        raise FrontendError("from_onnx: two inputs of the model have the same name, or no name")
     defined = {*input_names, *weights}
     maker: dict[str, int] = {}
     for number, node in enumerate(nodes):
@@ -258,7 +258,7 @@ def _in_order(
     except CycleError as error:
         cycle = " -> ".join(nodes[k].name[:40] for k in reversed(error.args[1][:8]))
         raise FrontendError(
-            f"from_onnx: the graph has a cycle, so that nothing in it can be computed: {cycle}"
+            f"from_onnx: the graph has a cycle, so nothing in it can be computed: {cycle}"
         ) from None
     return tuple(nodes[k] for k in order)
 

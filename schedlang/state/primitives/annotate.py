@@ -348,7 +348,7 @@ def prefetch(
     producer = state.of(tensor)
     if producer is not None and isinstance(producer.attach, Inline):
         refuse(
-            f"{text_of(tensor)} is inlined, so that nothing is stored to prefetch",
+            f"{text_of(tensor)} is inlined, so nothing is stored to prefetch",
             f"Prefetch what it reads: {names(producer.op.input_tensors)}.",
         )
     ahead = count(offset, "offset", 0)
@@ -365,7 +365,7 @@ def _check_shared(state: State, stage: Stage, hint: Prefetch) -> None:
     leaf_position(state, stage, at)
     if not is_inside(stage, hint):
         refuse(
-            f"at={at.name} is a loop outside of {axis.name}, so that it has one iteration for each "
+            f"at={at.name} is a loop outside of {axis.name}, so it has one iteration for each "
             f"run of {axis.name}",
             f"Give a loop inside of {axis.name}, or leave out `at`.",
             state,

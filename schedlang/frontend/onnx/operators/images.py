@@ -180,7 +180,7 @@ def _resized(
         if value not in choices:
             raise call.refused(
                 f"its attribute {what!r} is {value!r:.40}, which has no form here",
-                f"Those that have one are {', '.join(choices)}.",
+                f"The modes with a form are {', '.join(choices)}.",
             )
     # letters of the layout are given in the order of dimensions, and axes come in any
     by_dim = sorted(zip(dims, factors, wanted), key=lambda row: row[0])
