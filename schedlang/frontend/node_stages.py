@@ -39,7 +39,7 @@ class Stages:
         for op in new:
             if isinstance(op, PlaceholderOp):
                 continue
-            # equal names of one node, as of the two directions of an LSTM, get a number
+            # equal names of one node, such as the two directions of an LSTM, get a number
             number, base = 0, op.name
             while op.name in used:
                 number += 1

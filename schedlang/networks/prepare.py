@@ -25,7 +25,7 @@ from schedlang.targets.build import unwritten_kernel
 
 # beyond so many operations a kernel, which takes seconds to compile, is faster than NumPy
 MOST_FLOPS = 2**28
-# the most that a copy of weights is larger than these, as one filled up with zeros
+# how many times larger a copy of weights may be, such as one filled up with zeros
 MOST_GROWTH = 2
 HOST = Target("cpu")
 Rewrite = Callable[["tuple[Tensor, ...]", Collection[Tensor]], "tuple[Tensor, ...]"]

@@ -20,7 +20,7 @@ class Facts:
     * ``baseline``: the seconds of the untuned schedule; ``untimed``: why it has none.
     * ``drawn``, ``valid``: how many candidates were drawn, and how many of these were valid.
       ``refused``: the reasons for the others, each with its count, most frequent first.
-    * ``duplicates``: candidates that were not measured, as an equal one had been.
+    * ``duplicates``: candidates that were not measured, since an equal one was measured before.
     * ``rank_correlation``: the rank correlation of estimates and measured seconds
       (:func:`correlation`).
     * ``timed``: False if nothing could be timed; the estimates then rank the trials. ``ran``: True
