@@ -58,8 +58,8 @@ def attention(
     N. Gimelshein, "Online normalizer calculation for softmax", 2018.
 
     Without ``online``, ``attention_rows`` is the largest score of a row, ``attention_weights`` the
-    exponentials of its scores less that, and ``attention_total`` their sum. These are fewer
-    exponentials, for a machine whose caches hold the scores of some rows.
+    exponentials of its scores minus this one, and ``attention_total`` their sum. That takes fewer
+    exponentials, and suits a machine whose caches hold the scores of some rows.
 
     >>> import schedlang as sl
     >>> q, k, v = (sl.placeholder((1, 6, 2, 4), name=name) for name in "qkv")

@@ -31,7 +31,7 @@ def conv2d_NCHWc(
     out_layout: str,
     out_dtype: Any = None,
 ) -> Tensor:
-    """Return the convolution of ``data`` in blocks of channels, of layout such as ``"NCHW16c"``.
+    """Return the convolution of ``data`` in blocks of channels, in a layout such as ``"NCHW16c"``.
 
     ``data`` is ``[n, c/16, h, w, 16]``. ``kernel`` is ``[o/8, i/16, h, w, 16, 8]`` for
     ``out_layout="NCHW8c"``, in which the result is ``[n, o/8, h, w, 8]``.
@@ -91,7 +91,7 @@ def depthwise_conv2d_NCHWc(
 ) -> Tensor:
     """Return the depthwise convolution of ``Input[n, c/16, h, w, 16]`` in blocks of channels.
 
-    ``Filter`` is ``[c/16, 1, h, w, 1, 16]``; ``layout`` and ``out_layout`` are ``"NCHW16c"`` both.
+    ``Filter`` is ``[c/16, 1, h, w, 1, 16]``; ``layout`` and ``out_layout`` are both ``"NCHW16c"``.
 
     >>> import schedlang as sl
     >>> A = sl.placeholder((1, 2, 8, 8, 16), name="A")

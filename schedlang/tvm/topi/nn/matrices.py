@@ -42,7 +42,7 @@ def matmul(
     transpose_a: bool = False,
     transpose_b: bool = False,
 ) -> Tensor:
-    """Return the matrix product ``[..., i, k]`` by ``[..., k, j]``; dimensions before broadcast.
+    """Return the product of ``[..., i, k]`` and ``[..., k, j]``; the other dimensions broadcast.
 
     ``transpose_a`` says that the last two dimensions of ``tensor_a`` are ``[k, i]``,
     ``transpose_b`` that the last two of ``tensor_b`` are ``[j, k]``. ``bias`` is ``[j]``.

@@ -248,8 +248,8 @@ def lrn(
 ) -> Tensor:
     """Return ``data / (bias + alpha / size * s)**beta``, with s the sum of ``size`` squares.
 
-    They are those around each element along ``axis``; beyond the ends they are 0. ``size`` is odd
-    (Krizhevsky et al., 2012). Sums of short floats are computed in float32.
+    They are the squares around each element along ``axis``; beyond the ends they are 0. ``size`` is
+    odd (Krizhevsky et al., 2012). Sums of short floats are computed in float32.
 
     >>> import schedlang as sl
     >>> lrn(sl.placeholder((1, 8, 4, 4), name="A"), 5)

@@ -47,7 +47,7 @@ def lstm(
     ``c_init[batch, hidden]`` the first states, by default 0. ``proj[outputs, hidden]`` projects the
     hidden state, whose ``outputs`` otherwise are ``hidden``; ``p_i``, ``p_f`` and ``p_o`` are
     peepholes, ``[batch, hidden]``. With ``reverse`` the sequence is processed from its end, and
-    element t of the results is the state after t + 1 of these steps, as in TVM.
+    element t of the results is the state after t + 1 steps from there, as in TVM.
 
     The results are ``[steps, batch, outputs]`` and ``[steps, batch, hidden]``. The products with
     ``Wi`` are one stage for all steps, ``lstm_inputs``; a scan computes the rest. (Hochreiter and

@@ -153,11 +153,11 @@ def sparse_dense(
     sparse_indptr: Any,
     sparse_lhs: bool = False,
 ) -> Tensor:
-    """Return ``dense_data[m, k]`` by the transpose of a sparse matrix ``[n, k]``, as ``[m, n]``.
+    """Return ``dense_data[m, k]`` times the transpose of a sparse matrix ``[n, k]``: ``[m, n]``.
 
     The sparse matrix is given by its elements, their columns, and the ends of its rows. With
     ``sparse_lhs``, the sparse ``[n, k]`` is multiplied by the transpose of ``dense_data[m, k]``,
-    ``[n, m]``. Columns must lie in ``0..k``; ``sl.assume`` has them checked.
+    ``[n, m]``. Columns must lie in ``0..k``; with ``sl.assume`` each call checks them.
 
     >>> import schedlang as sl
     >>> A, W = sl.placeholder((3, 4), name="A"), placeholder((5, 4), name="W")
