@@ -83,10 +83,10 @@ class Space:
 
     * ``start``: the schedule whose copies take the steps, by default the one without any.
     * ``by_tactics``: tactics are the template, not a user's function.
-    * ``rules``: by default those for tactics, whose candidates keep their tiles of sums in
-      registers and recompute little, or else those for a user's template.
-    * ``registry``: the tactics, by default those for the target. Its checks judge the candidates of
-      any template.
+    * ``rules``: by default the rules for tactics, whose candidates keep their tiles of sums in
+      registers and recompute little, or else the rules for a user's template.
+    * ``registry``: the tactics, by default the target's. Its checks judge the candidates of any
+      template.
     * ``earlier``: what earlier draws found out, see :meth:`remembering`.
     * ``counts``: how many candidates were "drawn", and how many of these are "valid" and "invalid".
     * ``reasons``: why draws were invalid, counted. ``illegal``: those reasons that are errors of a

@@ -37,10 +37,10 @@ from schedlang.target import Target, TargetLike
 class Layouts:
     """A network whose tensors between stages are in blocks of channels where that gains.
 
-    ``outputs`` compute what the given outputs do, from the same placeholders. ``blocks`` has the
-    blocks of each tensor that has some, by the name of its stage. ``packed`` are stages that depend
-    on weights alone: the weights in the order in which their readers need them. Compute these once,
-    ahead of all calls.
+    ``outputs`` compute the same as the given outputs, from the same placeholders. ``blocks`` has
+    the blocks of each tensor that has some, by the name of its stage. ``packed`` are stages that
+    depend on weights alone: the weights in the order in which their readers need them. Compute
+    these once, ahead of all calls.
     """
 
     outputs: tuple[Tensor, ...]

@@ -48,7 +48,7 @@ class Placed:
 class MemoryPlan:
     """The place of each tensor in an arena of ``peak`` bytes.
 
-    ``total`` is the sum of all tensors, and ``bound`` the largest sum of those that are in use at
+    ``total`` is the sum of all tensors, and ``bound`` the largest sum of tensors that are in use at
     once: no plan has a smaller peak. Both count whole cache lines, and memory that is taken over
     once. ``print`` shows a table, with a bar for each tensor from the first call that uses it to
     the last.

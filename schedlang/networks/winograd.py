@@ -49,8 +49,8 @@ STAGES = ("padded", "rows", "data", "products", "columns", "tiles")
 class Winograd:
     """A network with some convolutions by Winograd's filtering.
 
-    ``outputs`` compute what the given outputs do, ``replaced`` are the stages that were replaced,
-    and ``weights`` their transformed weights: stages to compute once, ahead of all calls.
+    ``outputs`` compute the same as the given outputs. ``replaced`` are the stages that were
+    replaced, and ``weights`` their transformed weights: stages to compute once, ahead of all calls.
     """
 
     outputs: tuple[Tensor, ...]

@@ -35,7 +35,7 @@ class WarpRequest:
     ``lanes`` are the threads of the warp that take part, ``bytes`` the offset in the buffer at
     which each accesses ``width`` bytes. ``cost`` is the number of sectors of global memory, or of
     passes of shared memory. ``requests`` counts the requests of the access that were followed:
-    all, or if not ``complete`` those among the first requests of the block.
+    all, or if not ``complete`` only the first requests of the block.
     """
 
     title: str
@@ -208,7 +208,7 @@ def _request(
 
 @dataclass(frozen=True, eq=False)
 class Threads:
-    """The block and the thread that store each element of a buffer; -1 where none of those drawn.
+    """The block and the thread that store each element of a buffer; -1 if it is not drawn.
 
     If some blocks are left out, the arrays cover the smallest box around the elements that the
     others store. The box begins at ``origin`` in the buffer. ``blocks`` number the blocks,

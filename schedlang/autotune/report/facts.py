@@ -28,7 +28,7 @@ class Facts:
     * ``best``: the number of the winner's trial. ``best_nest``, ``best_source``, ``best_python``:
       its loop nest, its source and its schedule as code.
     * ``flops``: the operations of one call, if known. ``spent``: the seconds of the search.
-      ``finals_took``: those after the last trial, for the race and the untuned schedule.
+      ``finals_took``: the seconds after the last trial, for the race and the untuned schedule.
     * ``ended``: why the search stopped. ``broken``: an error stopped it. ``unraced``: the race gave
       no times. ``remark``: what is odd about the user's template.
     * ``lost``: how many jobs of an executor were lost, by kind of failure.

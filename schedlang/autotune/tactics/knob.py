@@ -96,10 +96,10 @@ def _is_number(value: Decision) -> bool:
 
 @dataclass(frozen=True)
 class Moves:
-    """How a descent moves a knob, and how decisions for one size become those for another.
+    """How a descent moves a knob, and how decisions for one size serve another.
 
-    The ranks and the starting values of schedlang's tactics are those that lowered the estimate
-    most in searches for the operator families of ``benchmarks/works/families.py``.
+    We chose the ranks and the starting values of schedlang's tactics that lowered the estimate most
+    in searches for the operator families of ``benchmarks/works/families.py``.
 
     * ``rank``: knobs of a lower rank are changed first.
     * ``structure``: the knob decides which other knobs there are, or what these mean.
@@ -131,7 +131,7 @@ class Knob:
 
     * ``name``: its name in candidates. A capital letter stands for a stage or a tensor, ``i`` for
       an axis.
-    * ``values``: the values that it can have; a text describes those that depend on the stage.
+    * ``values``: the values that it can have; a text describes values that depend on the stage.
     * ``moves``: how a descent moves it.
     """
 

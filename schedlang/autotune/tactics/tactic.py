@@ -26,7 +26,7 @@ class Tactic:
       tactics apply.
     * ``apply``: asks knobs, applies steps, and returns what it decided. It changes nothing but the
       schedule.
-    * ``knobs``: those that it asks for.
+    * ``knobs``: the knobs that it asks for.
     * ``weight``: how many times it is among the options.
     * ``implied``: it is taken without the knob ``C.how`` if no other tactic applies.
     * ``alone``: no other tactic is an option where it applies.

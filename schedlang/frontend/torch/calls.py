@@ -23,8 +23,8 @@ class Call:
 
     ``name`` is the name of its stage, ``layer`` the layer that makes the call, and ``line`` the
     user's line, ``""`` if PyTorch does not know it. ``dtypes`` and ``shapes`` describe the results;
-    a symbolic extent is ``None``. ``promoted`` is the dtype that PyTorch compares or combines the
-    first two operands. ``used`` says which of several results are read.
+    a symbolic extent is ``None``. ``promoted`` is the dtype in which PyTorch compares or combines
+    the first two operands. ``used`` says which of several results are read.
     """
 
     operator: str

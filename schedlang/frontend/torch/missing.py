@@ -62,7 +62,7 @@ def _reason(node: Any) -> tuple[str, str]:
     """Return why a node has no form, and what to do."""
     if _is_wrapped(node):
         return (
-            "it does more than compute a result, such as print, and a network only computes",
+            "it does more than compute a result, such as printing, and a network only computes",
             "Leave it out of forward.",
         )
     if _is_higher_order(node) and word_of(node) in _CONTROL_FLOW:

@@ -37,7 +37,8 @@ class Whole:
     """What the parts of a machine nest share.
 
     ``equal`` has the first function that differs in names alone, by the name of a later one, and
-    ``shared`` the functions that stand for another one. ``failing`` are those that may lack memory.
+    ``shared`` the functions that stand for another one. ``failing`` are functions that may lack
+    memory.
     """
 
     def __init__(self, nest: MachineNest) -> None:

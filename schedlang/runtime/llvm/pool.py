@@ -104,8 +104,8 @@ class Task(NamedTuple):
 class Pool:
     """The processes that compile up to ``parts`` modules at once; ``with`` ends them.
 
-    ``known`` of the modules are submitted in any case: so many processes start at once, and the
-    others when there are more modules.
+    ``known`` modules are submitted in any case, so as many processes start at once. The others
+    start when there are more modules.
 
     ``options`` are the options of :class:`~schedlang.runtime.llvm.objects.Machine`.
     """
