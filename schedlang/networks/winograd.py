@@ -117,8 +117,7 @@ def by_rule(conv: Convolution) -> int:
 
 
 def forms(conv: Convolution) -> tuple[int, ...]:
-    """Return the tile sizes that may be the fastest for a convolution; 0 stands for a direct
-    convolution.
+    """Return the tile sizes that may be the fastest for ``conv``; 0 is a direct convolution.
 
     >>> import schedlang as sl
     >>> from schedlang import topi

@@ -154,8 +154,9 @@ def choose(
 def _unless_slower(problem: Problem, near: Schedule, modelled: Schedule | None) -> Schedule | None:
     """Return a schedule that was made legal, ``None`` if it is clearly slower than the model's.
 
-    What was the fastest at one size may waste most of a vector or of a cache at another, threads
-    that save time at one may not at another, and loops for two threads keep no more than two busy.
+    The fastest schedule at one size may waste most of a vector or of a cache at another, threads
+    that save time at one size may cost time at another, and loops for two threads keep only two
+    busy.
     """
     if not problem.target.facts.binds_threads:
         near = without_useless_threads(near, problem)

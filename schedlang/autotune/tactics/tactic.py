@@ -130,6 +130,6 @@ class Applicable:
         return answer
 
     def before(self, name: str) -> list[str]:
-        """Return the names of those that apply among the tactics listed before ``name``."""
+        """Return the names of the tactics listed before ``name`` that apply."""
         earlier = takewhile(lambda known: known != name, self._tactics)
         return [known for known in earlier if known in self]

@@ -60,7 +60,7 @@ class Call:
     def product(self, made: Tensor) -> Tensor:
         """Return ``made``, a sum of products of this call, named so.
 
-        If it is the result of the call, it gets the name of that in the end.
+        If it is the result of the call, it gets the call's name in the end.
         """
         return rename(made, f"{self.name}.product")
 

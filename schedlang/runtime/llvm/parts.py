@@ -25,7 +25,7 @@ LARGE, ENOUGH = 1000, 400
 class Part:
     """Functions that become one module, by name, and the ``level`` of its passes.
 
-    ``called`` are those that other parts call.
+    ``called`` are the functions that other parts call.
     """
 
     functions: frozenset[str]

@@ -367,7 +367,7 @@ def _normalize(
     """Return ``data`` less its mean, over its deviation, in stages of sums over ``sizes``.
 
     ``own(*i)`` is the index of the moments of element ``i``, and ``read(own, r)`` the index of
-    element ``r`` of those that they are moments of.
+    element ``r`` among the elements of these moments.
     """
     asked = f"topi.nn.{name}"
     check_float(asked, data)

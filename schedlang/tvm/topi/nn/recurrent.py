@@ -186,7 +186,7 @@ def gru(
     ``(1 - z) * n + z * h``. Without ``reset_after`` the reset comes before the product,
     ``tanh(Wi x + Bi + Wh (r * h) + Bh)``, as by default in ONNX and in the first form of the
     layer. ``Bi`` and ``Bh`` are ``[3 * hidden]``, ``h_init`` is ``[batch, hidden]``, by default 0.
-    ``reverse`` is as in :func:`lstm`. (Cho et al., 2014.)
+    ``reverse`` means the same as in :func:`lstm`. (Cho et al., 2014.)
 
     >>> import schedlang as sl
     >>> X = sl.placeholder((5, 2, 3), name="X")
