@@ -221,7 +221,7 @@ MATMUL = [
      "stage C prefetches A, but j would no longer read A from outside the loop"),
     # loops that share a prefetch
     ("", "s[C].prefetch(B, j, 1, at=i)",
-     "prefetch(B, j, 1, at=i) on stage C: at=i is a loop outside of j, so that it has one "
+     "prefetch(B, j, 1, at=i) on stage C: at=i is a loop outside of j, so it has one "
      "iteration for each run of j\n  Give a loop inside of j, or leave out `at`"),
     ("", "s[C].prefetch(B, i, 1, at=x)",
      "prefetch(B, i, 1, at=x) on stage C: x belongs to stage D"),

@@ -26,8 +26,8 @@ class Job:
     ``alias`` maps the parts of a scan to its output. ``given`` are the arguments, whose storage
     exists outside the nest. ``prefetched`` are the tensors that some loop prefetches.
     ``unclipped`` are the tensors that are read past their ends, so that their boxes are not
-    clipped; ``clipped`` are the ones among them whose boxes had to be clipped all the same. With
-    ``folds``, a sliding window may keep only the rows in use.
+    clipped; ``clipped`` are those whose boxes had to be clipped all the same. ``folds`` allows to
+    keep only the rows in use of a sliding window.
     """
 
     state: State

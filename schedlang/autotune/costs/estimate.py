@@ -115,7 +115,7 @@ def estimate(
 ) -> Estimate:  # fmt: skip
     """Return the estimated cost of ``nest`` on ``threads`` cores of ``target``, a CPU.
 
-    ``jumps`` and ``cold`` mean the same as in :func:`costs`.
+    ``jumps`` and ``cold`` are as for :func:`costs`.
 
     >>> import schedlang as sl
     >>> A = sl.placeholder((1024, 1024), name="A")
