@@ -388,7 +388,7 @@ def test_what_has_no_form_is_compiled_by_numba(monkeypatch: pytest.MonkeyPatch) 
         raise Unprintable("an operation has no form in LLVM's code")
 
     monkeypatch.setattr(ValuePrinter, "_operation", unknown)
-    why = "an operation has no form in LLVM's code, so that"
+    why = "an operation has no form in LLVM's code, so numba"
     with pytest.warns(CompilerWarning, match=why) as caught:
         np.testing.assert_array_equal(f(np.ones(16, "float32")), np.full(16, 7))
     assert [warning.filename for warning in caught] == [__file__]
