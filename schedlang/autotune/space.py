@@ -1,6 +1,6 @@
 """The search space: a template, and the candidates that its decisions make.
 
-Every candidate is a draw of a :class:`Space`: those of the tuner, the plain schedule of
+Every candidate is a draw of a :class:`Space`: the candidates of the tuner, the plain schedule of
 ``sl.autoschedule``, and each of ``sl.next_steps``. They differ in the template, in the schedule to
 start from, and in the :class:`~schedlang.autotune.rules.Rules`.
 """
