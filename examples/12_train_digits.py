@@ -49,7 +49,7 @@ def network() -> dict[str, sl.Tensor]:
 def training_step(net: dict[str, sl.Tensor]) -> sl.Schedule:
     """Schedule the loss and the weights after a step of gradient descent."""
     weights = [net[name] for name in ("W1", "b1", "W2", "b2")]
-    # The largest score only keeps exp small and cancels in the loss, so that it is no variable.
+    # The largest score only keeps exp small and cancels in the loss, so we take it as a constant.
     gradients = sl.gradient(net["loss"], weights, rules={net["top"]: None})
     rate = sl.var("rate", "float32")
 

@@ -162,7 +162,7 @@ def check_written(option: str, path: str | None) -> None:
 def names_of_script(where: str, what: str, example: str) -> tuple[str, str, dict[str, Any]]:
     """Run the script of ``script.py:name``; return its path, ``name`` and all of its names.
 
-    ``what`` and ``example`` are for the message if ``where`` has another form.
+    The message says ``what`` and ``example`` if ``where`` has another form.
     """
     path, _, name = where.rpartition(":")
     if not path or not name:

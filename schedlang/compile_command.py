@@ -89,7 +89,7 @@ def run_compile(chosen: argparse.Namespace) -> int:
             raise
         raise FrontendError(
             f"{error}\n  On the command line: --shape NAME=N for a dimension; --shape X=1,64 for "
-            "the whole shape of the input X, --shape X=64, for that of one dimension."
+            "the whole shape of the input X, or --shape X=64, if X has one dimension."
         ) from None
     print(f"imported {model}")
     net = network(model, target=target, name=name, database=chosen.database)
@@ -132,7 +132,7 @@ def seconds_of(text: str) -> float:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|min|h|)", text.strip())
     if match is None:
         raise TuningError(
-            explain(f"--tune {text}", "this is no time", "Give a number with s, m or h: 30m.")
+            explain(f"--tune {text}", "this is not a time", "Give a number with s, m or h: 30m.")
         )
     return float(match[1]) * UNITS[match[2]]
 
@@ -169,7 +169,7 @@ def shapes_of(given: Sequence[str]) -> dict[str, Any]:
             raise NetworkError(
                 explain(
                     f"--shape {text}",
-                    "this is no dimension, and no shape of an input",
+                    "this is neither a dimension nor the shape of an input",
                     "Give a number, --shape batch=1, the name of a size, --shape batch=n, or all "
                     "dimensions of an input, --shape X=1,64 or --shape X=64,.",
                 )

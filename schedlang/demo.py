@@ -103,7 +103,7 @@ def matmul_schedule(P: Any, C: Any, rows: int, lanes: int) -> Schedule:
 
 
 def panels_per_group(panels: int, depth: int, lanes: int, target: sl.Target | None = None) -> int:
-    """Return the number of panels in a group, such that the number of groups is even.
+    """Return the number of panels in a group; the number of groups is even.
 
     A group fits half of a core's second-level cache, where it stays for all rows of A.
     """

@@ -229,7 +229,7 @@ class Target(_Fields):
     def of(value: TargetLike | None) -> Target:
         """Return ``value`` as a target, which may be an object of a user's class.
 
-        ``None`` is the target of the innermost ``with`` statement, or this CPU outside of all.
+        ``None`` stands for the target of the innermost ``with`` statement, or else for this CPU.
         """
         if isinstance(value, Target):
             return value

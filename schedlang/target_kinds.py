@@ -47,7 +47,7 @@ class Facts:
     * ``compilers``: the values of ``compiler=``, the default one first.
     * ``openmp``: the threads of parallel loops are OpenMP's, not numba's.
     * ``saved``: a saved kernel or network runs without schedlang.
-    * ``emulates``: the kind of whose kernels a saved network is; "" if they are its own.
+    * ``emulates``: the kind whose kernels a saved network has; "" if it has its own.
     * ``symbols``: the functions of a kernel can be named in a profiler's map of this process.
     * ``network_backend`` is where the class stands that runs the modules of its networks, a
       :class:`~schedlang.networks.backend.ModuleBackend`, as ``"module:name"``.
@@ -275,7 +275,7 @@ def installed_object(group: str, kind: str, name: str) -> tuple[Any, str] | None
 def installed_target(name: str) -> HasFacts | None:
     """Return the target that an installed package has under ``name``, ``None`` if none has.
 
-    Raise :class:`~schedlang.errors.BuildError` if what the entry point names is no target.
+    Raise :class:`~schedlang.errors.BuildError` if what the entry point names is not a target.
     """
     entry = installed_object(GROUP, "target", name)
     if entry is None:

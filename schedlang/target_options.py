@@ -90,9 +90,9 @@ def parse_target(text: Any) -> tuple[Facts, str | None, HasFacts | None]:
             arch = value
         elif not word.startswith("-") or not _is_honoured(text, facts, option, value):
             raise BuildError(
-                f"target {text!r}: unknown option {word!r}; leave it out. Of te's options, "
-                'schedlang uses -arch, as in "cuda -arch=sm_80", and ignores those that change '
-                "no result, such as -mcpu and -libs for a CPU"
+                f"target {text!r}: unknown option {word!r}; leave it out. schedlang "
+                'takes -arch from te, as in "cuda -arch=sm_80", and ignores the options of te that '
+                "change no result, such as -mcpu and -libs for a CPU"
             )
     return facts, arch, own
 

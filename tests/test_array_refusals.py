@@ -141,7 +141,7 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: A.squeeze(0, 1), r"A\.squeeze takes 2 arguments at most \(a, axis\), got 3"),
     "bounds twice": (lambda: A.clip(0, 1, min=0), "a_min and min are one bound"),
     "start of a truth": (
-        lambda: np.sum(M, dtype=bool, initial=True), "take no initial=; combine it afterwards"),
+        lambda: np.sum(M, dtype=bool, initial=True), "no initial=; combine the result with it"),
     "missing argument": (
         lambda: A.take(),
         r"A\.take: missing a required argument: 'indices'\n  It takes a, indices"),

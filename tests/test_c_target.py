@@ -273,7 +273,7 @@ def test_what_a_c_kernel_refuses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     with pytest.raises(BuildError, match=r"(?s)false refuses .*GCC 12"):
         sl.build(sl.schedule(C), target="c")(a, a)
     monkeypatch.setenv("CC", "gcc 'x")
-    with pytest.raises(BuildError, match="is no command"):
+    with pytest.raises(BuildError, match="is not a command"):
         sl.build(sl.schedule(C), target="c")(a, a)
     monkeypatch.setenv("CC", " ")
     assert compiler()

@@ -58,7 +58,7 @@ def test_sizes(text: str, size: int | None, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("text", ["much", "-1", "1e9", "5 apples", "GB", "1..5M", "nan"])
 def test_no_size_is_refused_by_name(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(LIMIT, text)
-    with pytest.raises(BuildError, match=f"{LIMIT}={text}: this is no size; give a number"):
+    with pytest.raises(BuildError, match=f"{LIMIT}={text}: this is not a size; give a number"):
         store(COMPILED, COMPILED.path("a"), CONTENT)
     assert main(["cache"]) == 2
 

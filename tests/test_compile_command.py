@@ -129,17 +129,17 @@ def test_shapes_of_one_dimension_and_equal_sizes(
 def test_an_open_shape_of_one_dimension(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = open_model(tmp_path, {"x": [None]})
     assert main(["compile", str(path), "--out", str(tmp_path / "o"), "--shape", "x=3"]) == 2
-    assert "--shape X=64, for that of one dimension" in capsys.readouterr().err
+    assert "--shape X=64, if X has one dimension" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("given, message", [
     (["--target", "c"], "a folder is for a CPU or a GPU"),
     (["--target", "tpu"], "tpu"),
-    (["--tune", "soon"], "this is no time"),
-    (["--shape", "batch"], "this is no dimension"),
-    (["--shape", "batch=-1"], "this is no dimension"),
-    (["--shape", "x=,"], "this is no dimension"),
-    (["--shape", "x=1,,"], "this is no dimension"),
+    (["--tune", "soon"], "this is not a time"),
+    (["--shape", "batch"], "this is neither a dimension nor the shape"),
+    (["--shape", "batch=-1"], "this is neither a dimension nor the shape"),
+    (["--shape", "x=,"], "this is neither a dimension nor the shape"),
+    (["--shape", "x=1,,"], "this is neither a dimension nor the shape"),
     (["--shape", "batch=2", "--shape", "batch=5"], "--shape batch=5: batch is given twice"),
     (["--shape", "batch=if"], "'if' cannot name a variable"),
     (["--name", "a-b"], "'a-b' cannot name a network (--name)"),

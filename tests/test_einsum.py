@@ -114,14 +114,14 @@ A, B = sl.placeholder((3, 4), name="A"), sl.placeholder((4, 5), name="B")
         (("ij,ik->jk", A, B), r"i of shapes \(3,\) and \(4,\): .*3 and 4 are neither equal nor 1"),
         (("ij,jk->il", A, B), r"has the label 'l', but no operand"),
         (("ij,jk->iik", A, B), r"label 'i' twice"),
-        (("i1,jk->ik", A, B), r"'1' is no label"),
-        (("ij..,jk->ik", A, B), r"'\.' is no label\n.*three dots"),
+        (("i1,jk->ik", A, B), r"'1' is not a label"),
+        (("ij..,jk->ik", A, B), r"'\.' is not a label\n.*three dots"),
         (("...j,jk->k", A, B),
         r"the result lacks the dimensions of \.\.\.; write them: .*->\.\.\.k"),
         ((A, B), r"the first operand must be the subscripts\n.*sl\.einsum\(\"ij,jk->ik\", A, B\)"),
         ((), r"give subscripts and tensors"),
         (("ij->ji", np.ones((3, 4))), r"NumPy array of shape \(3, 4\).*\n.*sl\.placeholder"),
-        ((A, [0, 99], B, [1, 2]), r"99 is no label"),
+        ((A, [0, 99], B, [1, 2]), r"99 is not a label"),
     ],
 )  # fmt: skip
 def test_subscripts_that_do_not_fit(given: tuple, match: str) -> None:

@@ -109,7 +109,7 @@ def test_control_flow_that_depends_on_data_names_the_line_and_the_layer(
     assert "test_from_torch_refusals.py:" in message and "while x.mean() < 1:" in message
     assert "(layer 1)" in message and "torch.where" in message
     checked = refused(nn.Sequential(nn.Linear(3, 3), Checked()).eval())
-    assert "as of an if, an assert" in checked and "Leave the assert out of forward." in checked
+    assert "as in an if, an assert" in checked and "Leave the assert out of forward." in checked
     # PyTorch's own report of it would hide the message
     assert capfd.readouterr() == ("", "")
 

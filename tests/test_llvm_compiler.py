@@ -388,7 +388,7 @@ def test_what_has_no_form_is_compiled_by_numba(monkeypatch: pytest.MonkeyPatch) 
         raise Unprintable("an operation has no form in LLVM's code")
 
     monkeypatch.setattr(ValuePrinter, "_operation", unknown)
-    why = "an operation has no form in LLVM's code, so that"
+    why = "an operation has no form in LLVM's code, so numba"
     with pytest.warns(CompilerWarning, match=why) as caught:
         np.testing.assert_array_equal(f(np.ones(16, "float32")), np.full(16, 7))
     assert [warning.filename for warning in caught] == [__file__]
@@ -493,7 +493,7 @@ def test_a_module_without_its_nest_is_compiled_by_numba(
     net, w, b, x = mlp(target="cpu", name="alone")
     data = from_data(to_data(net.module.data), net.module.source, net.module.data.serial_text)
     module = NetworkModule(data, net.module.params)
-    with pytest.warns(CompilerWarning, match="loaded from its source.*so that numba compiles it"):
+    with pytest.warns(CompilerWarning, match="loaded from its source.*so numba compiles it"):
         np.testing.assert_allclose(module(x), softmax_of(x, w, b), rtol=1e-5)
 
 

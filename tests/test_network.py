@@ -1119,7 +1119,7 @@ def test_a_schedule_that_cannot_run_leaves_the_network_as_it_was() -> None:
         net.reschedule("double", sl.schedule(net.partition["double"].group.outputs))
     assert net.source == before and net.kernels[0].origin != "given"
     np.testing.assert_array_equal(net(a), 2 * a)
-    with pytest.raises(NetworkError, match="an object of type str: it is no schedule"):
+    with pytest.raises(NetworkError, match="an object of type str: it is not a schedule"):
         net.reschedule("double", "steps")  # type: ignore[arg-type]
 
 

@@ -212,11 +212,11 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         r"Tile node 'it': .* more than 2\*\*33 elements"),
     # text
     "names": (lambda: renamed(model([node(name="NAME")]), b"NAME", b"N\xff\xfeE"),
-        "of node 0 is no text"),
-    "control": (lambda: model([node(name="a\x00b")]), r"the name of node 0 is no text: 'a\\x00b'"),
+        "of node 0 is not text"),
+    "control": (lambda: model([node(name="a\x00b")]), r"the name of node 0 is not text: 'a\\x00b'"),
     "attribute": (
         lambda: renamed(model([node("Gelu", approximate="NONE")]), b"NONE", b"N\xff\xfeE"),
-        "Gelu node 'it': its attribute 'approximate' is no text"),
+        "Gelu node 'it': its attribute 'approximate' is not text"),
     "long name": (lambda: model([node("Loop" + LONG)]),
         "node 'it': this operator has no form here"),
     # operators, domains, opsets
@@ -243,7 +243,8 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "unknown attribute": (lambda: model([node("Relu", evil=1)]), "gives it no attribute 'evil'"),
     "attribute type": (lambda: model([node("Softmax", axis=1.5)]),
         "'axis' is 1.5, but must be int"),
-    "nested": (lambda: nested(60), "are no ONNX model: they are damaged, .* or nested too deeply"),
+    "nested": (
+        lambda: nested(60), "are not an ONNX model: they are damaged, .* or nested too deeply"),
     # graphs
     "cycle": (
         lambda: model([node("Add", ["x", "b"], ["a"], name="one"),
@@ -272,8 +273,8 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         "its inputs are float32 and int64, but must have one ty"),
     "declared": (lambda: model(outputs=[value("y", (2, 3), INT64)]),
         "declares it as int64, but computes"),
-    "bytes": (lambda: b"\x80\x04\x95cos\nsystem\n", "6|bytes are no ONNX model"),
-    "text": (lambda: b"hello, I am no model", "20 bytes are no ONNX model"),
+    "bytes": (lambda: b"\x80\x04\x95cos\nsystem\n", "6|bytes are not an ONNX model"),
+    "text": (lambda: b"hello, I am no model", "20 bytes are not an ONNX model"),
     "kind": (lambda: 42, r"from_onnx\(42\): it is a int"),
 }  # fmt: skip
 
@@ -323,20 +324,20 @@ def test_data_beside_the_model_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("external", "message"), [
-    ({"location": "../w.bin"}, "'../w.bin', which is no path into the model's folder"),
-    ({"location": "a/../../w.bin"}, "which is no path into the model's folder"),
-    ({"location": "/etc/passwd"}, "'/etc/passwd', which is no path into the model's folder"),
-    ({"location": "..\\w.bin"}, "which is no path into the model's folder"),
-    ({"location": "C:\\w.bin"}, "which is no path into the model's folder"),
-    ({"location": ""}, "which is no path into the model's folder"),
-    ({"location": "w.bin\x00"}, "which is no path into the model's folder"),
+    ({"location": "../w.bin"}, "'../w.bin', which is not a path into the model's folder"),
+    ({"location": "a/../../w.bin"}, "which is not a path into the model's folder"),
+    ({"location": "/etc/passwd"}, "'/etc/passwd', which is not a path into the model's folder"),
+    ({"location": "..\\w.bin"}, "which is not a path into the model's folder"),
+    ({"location": "C:\\w.bin"}, "which is not a path into the model's folder"),
+    ({"location": ""}, "which is not a path into the model's folder"),
+    ({"location": "w.bin\x00"}, "which is not a path into the model's folder"),
     ({"location": "gone.bin"}, "gone.bin, which cannot be read: No such file"),
-    ({"location": "."}, "which is no path into the model's folder"),
+    ({"location": "."}, "which is not a path into the model's folder"),
     ({"offset": "8"}, "bytes 8 to 32 of w.bin hold its data, but the file has 24"),
-    ({"offset": "-4"}, "the offset of its data is '-4', which is no number"),
-    ({"offset": "9" * 30}, "the offset of its data is '9+', which is no number"),
+    ({"offset": "-4"}, "the offset of its data is '-4', which is not a number"),
+    ({"offset": "9" * 30}, "the offset of its data is '9+', which is not a number"),
     ({"length": "20"}, "needs 24 bytes, but the file has 20"),
-    ({"length": "1e3"}, "the length of its data is '1e3', which is no number"),
+    ({"length": "1e3"}, "the length of its data is '1e3', which is not a number"),
 ])  # fmt: skip
 def test_data_elsewhere_are_refused(tmp_path: Path, external: dict[str, str], message: str) -> None:
     folder = tmp_path / "model"
@@ -357,12 +358,12 @@ def test_links_and_special_files_are_refused(tmp_path: Path) -> None:
     os.mkfifo(folder / "pipe.bin")
     for location, message in (
         ("link.bin", "'link.bin' is a symbolic link"), ("way/w.bin", "'way' is a symbolic link"),
-        ("folder.bin", "folder.bin, which is no plain file"),
-        ("pipe.bin", "pipe.bin, which is no plain file"),
+        ("folder.bin", "folder.bin, which is not a plain file"),
+        ("pipe.bin", "pipe.bin, which is not a plain file"),
     ):  # fmt: skip
         with pytest.raises(FrontendError, match=message):
             sl.frontend.from_onnx(beside(folder, location=location))
-    with pytest.raises(FrontendError, match="it is no plain file"):
+    with pytest.raises(FrontendError, match="it is not a plain file"):
         sl.frontend.from_onnx(folder / "pipe.bin")
     with pytest.raises(FrontendError,
         match=r"model'\): it cannot be read: Is a directory|no plain"):

@@ -423,7 +423,7 @@ def test_initializers_among_the_inputs_are_weights() -> None:
     ([node("Resize", "x - scales", "y", "r", mode="area")],
         "'mode' is 'area', which has no form here"),
     ([node("Resize", "x - scales", "y", "r", coordinate_transformation_mode="tf_crop_and_resize")],
-     "'tf_crop_and_resize', which has no form here\n  Those that have one are half_pixel"),
+     "'tf_crop_and_resize', which has no form here\n  The modes with a form are half_pixel"),
     ([node("Constant", "", "y", "c", value_string="a")],
         "Constant node 'c': its value is a string"),
     ([node("Transpose", "x", "y", "t", perm=[0, 0, 1])], "Transpose node 't': it has no form here"),

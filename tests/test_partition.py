@@ -413,8 +413,8 @@ def test_refused_layers() -> None:
         "cut=['old']": "cut=['old']: layer old has no stage in a call: all of it is folded into "
                        "other layers or computed ahead; name a layer that is left, as "
                        "print(partition) shows them",
-        "fuse=[['net.0', 'u']]": "fuse=['net.0', 'u']: the part of u is not adjacent to that of "
-                                 "first0: neither reads a result of the other\n"
+        "fuse=[['net.0', 'u']]": "fuse=['net.0', 'u']: the part of u is not adjacent to the part "
+                                 "of first0: neither reads a result of the other\n"
                                  "  Name the stages between them, too.",
         "fuse=['net', 'u', 'head'], cut=['net']":
             "cut=['net'] with fuse=[...]: flipped, which reads act1, is fused with it\n"
@@ -455,8 +455,8 @@ def test_refused_cuts_and_fusions() -> None:
     with pytest.raises(NetworkError) as refused:
         partition([b, dense(x, "far")], fuse=[["beta", "far"]])
     assert str(refused.value) == (
-        "fuse=['beta', 'far']: the part of far is not adjacent to that of beta: neither reads a "
-        "result of the other\n  Name the stages between them, too."
+        "fuse=['beta', 'far']: the part of far is not adjacent to the part of beta: neither "
+        "reads a result of the other\n  Name the stages between them, too."
     )
     flipped = sl.named("flipped", topi.transpose(a))
     with pytest.raises(NetworkError) as refused:

@@ -245,7 +245,7 @@ def test_a_race_names_every_access_around_its_element() -> None:
     assert "without a barrier" in shown["text/plain"]
     page = checked(shown["text/html"])
     assert "thread 8 of block 0" in page.text and shown["text/html"].count('stroke="#d55e00"') == 2
-    with pytest.raises(ComputeTypeError, match=r"race\(ValueError\): it is no RaceError"):
+    with pytest.raises(ComputeTypeError, match=r"race\(ValueError\): it is not a RaceError"):
         sl.plot.race(ValueError("no"))  # type: ignore[arg-type]
     with pytest.raises(PlotError, match="does not say which threads"):
         sl.plot.race(RaceError("lost", "S", (0,), None, (0, 0)))

@@ -262,7 +262,7 @@ def test_sizes_need_numbers() -> None:
         order(C)
     with pytest.raises(PlotError, match="a size is 1 or more"):
         order(C, sizes={"n": 0})
-    with pytest.raises(PlotError, match=r"sizes=\[3\]\): sizes is no mapping"):
+    with pytest.raises(PlotError, match=r"sizes=\[3\]\): sizes is not a mapping"):
         order(C, sizes=[3])
     with pytest.raises(PlotError, match="give at least one buffer"):
         sl.plot.iteration_order(C, [], sizes={"n": 3})

@@ -283,9 +283,9 @@ def test_refusals() -> None:
         prepare(out, {U: np.ones(3)})
     with pytest.raises(NetworkError, match=r"float32 of shape \(2, 3\)"):
         prepare(out, {U: np.ones((2, 3), "f4")})
-    with pytest.raises(NetworkError, match="params with out: out is no placeholder"):
+    with pytest.raises(NetworkError, match="params with out: out is not a placeholder"):
         prepare(out, {out: np.ones(3, "f4")})
-    with pytest.raises(NetworkError, match="params with 'U': 'U' is no placeholder"):
+    with pytest.raises(NetworkError, match="params with 'U': 'U' is not a placeholder"):
         prepare(out, {"U": np.ones(3, "f4")})  # type: ignore[dict-item]
     with pytest.raises(sl.errors.CallTypeError, match="the array of weight U is of type list"):
         prepare(out, {U: [1, 2, 3]})

@@ -259,7 +259,7 @@ UNWRITTEN: dict[str, Callable[[], sl.Tensor]] = {
 @pytest.mark.parametrize("case", UNWRITTEN)
 def test_sizes_that_are_no_condition_are_still_refused(case: str, tmp_path: Path) -> None:
     C = UNWRITTEN[case]()
-    message = "is no condition that a file can hold\n  Use constant sizes, indices that are linear"
+    message = "that says which sizes are right\n  Use constant sizes, indices that are linear"
     with pytest.raises(BuildError, match=f"save: kernel C: .*{message}"):
         sl.build(sl.schedule(C)).save(tmp_path / "k.py")
     if case != "product":

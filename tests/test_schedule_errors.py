@@ -167,7 +167,7 @@ MATMUL = [
     ("", "s[C].prefetch('B', i, 1)",
      "neither C nor the stages it reads use 'B'"),
     ("s[D].compute_inline()", "s[C].prefetch(D, i, 1)",
-     "D is inlined, so that nothing is stored to prefetch\n  Prefetch what it reads: A"),
+     "D is inlined, so nothing is stored to prefetch\n  Prefetch what it reads: A"),
     # placement
     ("", "s[D].compute_at(s[D], x)",
      "compute_at(D, x) on stage D: a stage cannot be computed inside itself\n  Legal "
@@ -221,7 +221,7 @@ MATMUL = [
      "stage C prefetches A, but j would no longer read A from outside the loop"),
     # loops that share a prefetch
     ("", "s[C].prefetch(B, j, 1, at=i)",
-     "prefetch(B, j, 1, at=i) on stage C: at=i is a loop outside of j, so that it has one "
+     "prefetch(B, j, 1, at=i) on stage C: at=i is a loop outside of j, so it has one "
      "iteration for each run of j\n  Give a loop inside of j, or leave out `at`"),
     ("", "s[C].prefetch(B, i, 1, at=x)",
      "prefetch(B, i, 1, at=x) on stage C: x belongs to stage D"),
@@ -333,7 +333,7 @@ MATMUL = [
     ("s[D].storage_align(x, 32)", "s[D].transform_layout(lambda x, y: (y, x))",
      "D has a storage_align, which applies to its present dimensions"),
     ("s[D].transform_layout(lambda x, y: (y // 4, x, y % 4))", "s[D].storage_align(y, 32)",
-     "transform_layout divided y, so y is no dimension in memory\n  Align an undivided"),
+     "transform_layout divided y, so y is not a dimension in memory\n  Align an undivided"),
     ("", "s[C].double_buffer()",
      "C is an output, which the caller allocates"),
     ("s[D].compute_inline()", "s[D].double_buffer()",

@@ -134,7 +134,7 @@ def test_tiles_of_other_sizes_are_refused() -> None:
     out = sl.named("layer", topi.nn.conv2d_nchw(A, W, 1, 1, 1))
     sizes: list[Any] = [3, True, None]
     while sizes:
-        message = f"{sizes[-1]} for layer is no size of tiles; return 2 or 4, or 0"
+        message = f"{sizes[-1]} for layer is not a size of tiles; return 2 or 4, or 0"
         with pytest.raises(NetworkError, match=message):
             with_winograd(out, [W], lambda found: sizes.pop())
 

@@ -93,8 +93,8 @@ class Formula:
 def closed_count(extents: Extents, rows: Sequence[Lin], ranges: Ranges) -> Formula | None:
     """Return the number of points at which all of ``rows`` are 0 or more.
 
-    Return ``None`` if there is no formula. There are formulas for conditions on one linear form,
-    as in ``low <= 32*outer + inner < high``: the tail of a split, a box at the edge of a tensor, a
+    Return ``None`` if there is no formula. We have formulas for conditions on one linear form, as
+    in ``low <= 32*outer + inner < high``: the tail of a split, a box at the edge of a tensor, a
     triangle, a band. All axes of ``extents`` occur in this form. The formula holds if no extent is
     negative.
     """

@@ -60,7 +60,8 @@ class Cost:
 
         Raise :class:`~schedlang.errors.ComputeError` if a name is not a size of the computation, or
         if a value is 0: the formulas hold for positive sizes, and ``sl.cost(..., sizes={n: 0})``
-        counts for 0. Raise :class:`~schedlang.errors.ComputeTypeError` if ``sizes`` is no mapping.
+        counts for 0. Raise :class:`~schedlang.errors.ComputeTypeError` if ``sizes`` is not a
+        mapping.
 
         >>> import schedlang as sl
         >>> n = sl.var("n")

@@ -32,7 +32,7 @@ from schedlang.state.state import At, Inline, Stage, State
 
 
 def graph(what: Any) -> Any:
-    """Return the stage graph of ``what`` as a ``networkx.DiGraph``, edges producer to consumer.
+    """Return the stage graph of ``what`` as a ``networkx.DiGraph``; edges lead to consumers.
 
     ``what`` is a tensor, a list of outputs, a schedule, or a kernel made from one. The key of a
     stage is its printed name, so that ``s[key]`` finds it. The key of an input is its name, with

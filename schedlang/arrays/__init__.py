@@ -1,6 +1,6 @@
 """Arrays in the manner of NumPy: operators, methods and functions of whole tensors.
 
-Each makes a stage as ``sl.compute`` does. Importing the package gives them to
+Each makes a stage, like ``sl.compute``. Importing the package gives them to
 :class:`~schedlang.compute.tensor.Tensor`, since ``compute`` lies to its left (``methods.py``).
 
 ``functions.py`` is the table of NumPy's functions that have a form, with NumPy's parameters; each

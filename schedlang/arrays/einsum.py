@@ -192,7 +192,7 @@ def _letters_of(numbers: Sequence[Any]) -> str:
         elif isinstance(number, int) and 0 <= number < len(LETTERS):
             letters.append(LETTERS[number])
         else:
-            raise ComputeError(f"sl.einsum: {number!r} is no label; give 0..52, 52 excluded")
+            raise ComputeError(f"sl.einsum: {number!r} is not a label; give a number from 0 to 51")
     return "".join(letters)
 
 
@@ -206,7 +206,7 @@ def _check_term(term: str, asked: str) -> None:
                 else "Labels are single letters; operands are separated by commas, and the result "
                 "follows ->."
             )
-            raise ComputeError(explain(asked, f"{letter!r} is no label", hint))
+            raise ComputeError(explain(asked, f"{letter!r} is not a label", hint))
 
 
 def _ellipsis(tensor: Tensor, term: str, asked: str) -> int:
@@ -219,7 +219,7 @@ def _ellipsis(tensor: Tensor, term: str, asked: str) -> int:
                 asked,
                 f"{term!r} labels {named} dimension{'s' * (named != 1)}, but {tensor.name} of "
                 f"shape {shape_text(tensor.shape)} has {tensor.ndim}",
-                "Label each, or write ... for those that stay.",
+                "Label each dimension, or write ... for the dimensions that stay.",
             )
         )
     return count

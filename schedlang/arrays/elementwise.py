@@ -26,9 +26,10 @@ def elementwise(word: str, function: Callable[..., Any], *values: Any, asked: st
 
 
 def power(a: Expr, b: Expr) -> Expr:
-    """Return ``a ** b`` as of NumPy's arrays: for a number 0.5 as ``b``, the square root.
+    """Return ``a ** b`` of elements of arrays: if ``b`` is the number 0.5, the square root.
 
-    It differs from the power, which elements have as NumPy's scalars do, at -inf and -0.0.
+    NumPy takes the power for its scalars and the square root for its arrays. They differ at -inf
+    and -0.0.
     """
     raised = binary("**", a, b)
     if isinstance(b, Const) and b.value == 0.5 and isinstance(raised, Binary):

@@ -61,10 +61,10 @@ def is_array(value: Any) -> bool:
 def gather(
     tensor: Tensor, items: Sequence[Any], written: str, scalar: Scalar | None = None
 ) -> Tensor:
-    """Return ``tensor[items]`` as NumPy does, where some items are arrays of indices.
+    """Return ``tensor[items]`` with NumPy's meaning, where some items are arrays of indices.
 
     ``written`` is the index as the user wrote it. ``scalar`` makes an index of an item that is an
-    expression; by default it is one from the start.
+    expression; by default it counts from the start.
 
     >>> import schedlang as sl
     >>> A, I = sl.placeholder((4, 6), name="A"), sl.placeholder((3, 1), "int64", name="I")

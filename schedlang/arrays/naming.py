@@ -108,7 +108,7 @@ def named(name: str, value: Any = None) -> Any:
 def name_prefix(name: str) -> AbstractContextManager[Any]:
     """Return a context in which each stage is named after ``name`` and its operation.
 
-    Unlike under :func:`named`, none gets the name itself, and there may be none.
+    Unlike under :func:`named`, no stage gets the name itself, and the context may make no stage.
 
     >>> import schedlang as sl
     >>> A = sl.placeholder((4,), name="A")

@@ -97,8 +97,8 @@ def total(
     if kind == "bool":
         if initial is not None:
             raise ComputeTypeError(
-                f"{asked}(dtype=bool, initial=...): the result is that of np.any or np.all, which "
-                "take no initial=; combine it afterwards, with | or &"
+                f"{asked}(dtype=bool, initial=...): with bools this is np.any or np.all, which "
+                "take no initial=; combine the result with it afterwards, by | or &"
             )
         return truth("any" if name == "sum" else "all", source, axis, keepdims, where)
     wide = "float32" if kind in dtypes.SHORT_FLOATS and name == "sum" else kind

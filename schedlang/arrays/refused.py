@@ -86,7 +86,7 @@ _WRITTEN = (
 _COUNTED = (
     ("histogram", "histogram2d", "histogramdd", "bincount", "histogram_bin_edges"),
     "its results are stored at places that depend on data",
-    "Count with a scatter, of which you give the shape: sl.scatter((bins,), A.shape, lambda *k: "
+    "Count with a scatter, whose shape you give: sl.scatter((bins,), A.shape, lambda *k: "
     "(A[k], 1)).",
 )
 _MAPPED = (

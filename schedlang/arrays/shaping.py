@@ -245,7 +245,7 @@ def _complete(source: Tensor, shape: Any, asked: str) -> Shape:
                     f"{asked} to ({written})",
                     f"{size_of(source.shape)} elements are not provably a multiple of "
                     f"{size_of(checked)}",
-                    "Give every extent, such that their product is that of "
+                    "Give every extent, for as many elements as in an array of shape "
                     f"{shape_text(source.shape)}.",
                 )
             )

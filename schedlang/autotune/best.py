@@ -73,14 +73,14 @@ def best(
 
     Nothing is measured. Equal computations share their schedules: names may differ, dtypes may not.
     ``sizes`` gives values for symbolic sizes, by name or by ``sl.var``. Without a ``database``, the
-    one in the cache folder and those that come with schedlang are searched.
+    one in the cache folder and the ones that come with schedlang are searched.
 
     If these sizes, this target, this machine or these versions were not measured, the nearest
     schedule is returned, and a :class:`~schedlang.errors.DatabaseWarning` says how it differs. The
-    sizes count most, then the target, the machine and the versions. Of equally near schedules,
-    larger sizes come first, then shorter times. A time from before a race is too short, as the
-    least of many noisy ones; it is multiplied by the factor by which the race slowed its winner.
-    The untuned schedule is returned only for the sizes that it was measured at.
+    sizes count most, then the target, the machine and the versions. Among equally near schedules,
+    larger sizes come first, then shorter times. A time from before a race is too short, since it is
+    the least of many noisy times; so it is multiplied by the factor by which the race slowed its
+    winner. The untuned schedule is returned only for the sizes that it was measured at.
 
     Raise :class:`~schedlang.errors.TuningError` if nothing fits.
 
@@ -129,7 +129,7 @@ def apply_best(
 
     Yield an :class:`Applied`, which lists the schedules found. The default target is the CPU of
     this machine. ``sizes`` may name sizes that a computation does not have. Other threads and tasks
-    are not affected. Of nested contexts, the innermost counts. If the file of ``database`` does not
+    are not affected. In nested contexts, the innermost counts. If the file of ``database`` does not
     exist, a :class:`~schedlang.errors.DatabaseWarning` says so, and no schedule is known.
 
     >>> import tempfile, schedlang as sl

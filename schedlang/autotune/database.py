@@ -210,7 +210,7 @@ class Database:
             return False
 
     def _forget(self) -> None:
-        """Reset the state, as if the file had not been read."""
+        """Reset the state to the one before the file was read."""
         self._entries: list[Entry] = []
         self._last: list[Entry] = []
         self._problems: dict[int, str] = {}

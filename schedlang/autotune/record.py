@@ -59,8 +59,8 @@ class Trial:
       all; a call of half a second is timed once. ``raced``: the time is from a race. ``first``: the
       time before the race.
     * ``disturbed``, ``first_disturbed``: other processes took a core during every sample of
-      ``seconds`` or ``first``; the time is then that of the shortest sample. The time of a kernel
-      of one thread is then the thread's processor time and not disturbed, and ``detail`` says so.
+      ``seconds`` or ``first``; the shortest sample then gives the time. A kernel of one thread is
+      then timed by its thread's processor time, which nothing disturbs, and ``detail`` says so.
     * ``estimate``: the estimated cost, without a unit; less is better.
     * ``took``: the seconds that building, checking and timing took.
     * ``strategy``: the name of the strategy that proposed it. ``template``: the name of the user's

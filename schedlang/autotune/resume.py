@@ -50,7 +50,7 @@ def _valid_key(search: Search, trial: Trial) -> str:
 
     A trial is measured again if other work disturbed it, if it was checked with another tolerance
     or other inputs, or if it failed under other limits. It is also measured again if the template
-    of that name now makes another schedule, or if its steps are no valid schedule.
+    of that name now makes another schedule, or if its steps are not a valid schedule.
     """
     if trial.disturbed:
         return ""

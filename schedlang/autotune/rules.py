@@ -92,7 +92,7 @@ def filter_warnings(action: Literal["error", "ignore"], *kinds: type[Warning]) -
 def estimate_cost(lowered: Lowered, jumps: float = 1.0) -> Estimate:
     """Return the estimated cost of a nest, or of its kernels on a GPU.
 
-    ``jumps`` is as for :func:`~schedlang.autotune.costs.estimate.costs`.
+    ``jumps`` means the same as in :func:`~schedlang.autotune.costs.estimate.costs`.
     """
     problem, program = lowered.problem, lowered.program
     if program is not None:

@@ -1,6 +1,6 @@
 """The search space: a template, and the candidates that its decisions make.
 
-Every candidate is a draw of a :class:`Space`: those of the tuner, the plain schedule of
+Every candidate is a draw of a :class:`Space`: the candidates of the tuner, the plain schedule of
 ``sl.autoschedule``, and each of ``sl.next_steps``. They differ in the template, in the schedule to
 start from, and in the :class:`~schedlang.autotune.rules.Rules`.
 """
@@ -87,10 +87,10 @@ class Space:
 
     * ``start``: the schedule whose copies take the steps, by default the one without any.
     * ``by_tactics``: tactics are the template, not a user's function.
-    * ``rules``: by default those for tactics, whose candidates keep their tiles of sums in
-      registers and recompute little, or else those for a user's template.
-    * ``registry``: the tactics, by default those for the target. Its checks judge the candidates of
-      any template.
+    * ``rules``: by default the rules for tactics, whose candidates keep their tiles of sums in
+      registers and recompute little, or else the rules for a user's template.
+    * ``registry``: the tactics, by default the target's. Its checks judge the candidates of any
+      template.
     * ``earlier``: what earlier draws found out, see :meth:`remembering`.
     * ``counts``: how many candidates were "drawn", and how many of these are "valid" and "invalid".
     * ``reasons``: why draws were invalid, counted. ``illegal``: those reasons that are errors of a
@@ -142,7 +142,7 @@ class Space:
         return self.verify(self.draw_unverified(rng, given))
 
     def draw_unverified(self, rng: Random | None, given: Decisions | None = None) -> Candidate:
-        """Return a candidate as :meth:`draw` does, whose nest the verifier has not seen yet.
+        """Return a candidate like :meth:`draw`, but leave the check of its nest to :meth:`verify`.
 
         Most of the time of a draw goes to the verifier, and most draws are dropped for their
         estimates.

@@ -69,15 +69,15 @@ def autotune(
     computation, or from ``template(s, knobs)``, which applies steps to a schedule ``s`` and asks
     ``knobs`` (:class:`~schedlang.autotune.knobs.Knobs`) for each decision. A child process builds
     each candidate, checks it against the NumPy oracle and times it, so that one that crashes, hangs
-    or takes all memory costs one trial. At the end four race in turns, and the winner is the
-    result: the fastest, ``start``, the first candidate and the next fastest. On a CPU the untuned
+    or takes all memory costs one trial. At the end four candidates race in turns, and the winner is
+    the result: the fastest, ``start``, the first one and the next fastest. On a CPU the untuned
     schedule, which has no steps, is timed too: if it beats all candidates of the tactics, it is one
     more trial, and the result.
 
     * ``target``: as :func:`~schedlang.targets.build.build` takes it. What it leaves out, such as
       the vector width, is this machine's, also with an ``executor``.
-    * ``trials``: how many candidates to measure, those of earlier runs in ``database`` included.
-      The default is 64, or no limit if ``timeout`` is given. A search also ends when half of
+    * ``trials``: how many candidates to measure; the candidates of earlier runs in ``database``
+      count. The default is 64, or no limit if ``timeout`` is given. A search also ends when half of
       ``trials`` (at least 64) bring no gain of one percent.
     * ``timeout``: seconds for the whole search: the start of the workers, the candidates, the race
       (up to a fifth; up to half if the fastest and the first candidate need it) and the untuned
@@ -88,9 +88,10 @@ def autotune(
       :class:`~schedlang.autotune.search.Strategy` of your own. ``seed`` decides the draws.
     * ``database``: a file or a :class:`~schedlang.autotune.database.Database`, by default
       ``tuning.jsonl`` in the cache folder. Every trial is written as it ends.
-    * ``resume``: count the trials in ``database`` and measure none of them again, except those of
-      another template, tolerance or input, those that failed under other limits, and those that
-      other processes disturbed. Without a template, the schedule of ``sl.best`` then comes first.
+    * ``resume``: count the trials in ``database`` and measure none of them again, except trials
+      with another template, tolerance or input, trials that failed under other limits, and trials
+      that other processes disturbed. Without a template, the schedule of ``sl.best`` then comes
+      first.
     * ``executor``: any ``concurrent.futures.Executor``, whose workers measure. They need this
       version of schedlang. The search asks one of them for its cores, threads, memory and GPU, and
       tunes for these. A job whose worker is lost is sent once more; one whose worker cannot measure
@@ -106,15 +107,17 @@ def autotune(
       square of its array. The default allows for rounding. Integers must be equal, except where
       floats are cast to integers: there the tolerance holds too, and one element in a hundred may
       be off by 1.
-    * ``progress``: a function of each trial, or whether a line says how far the search is: by
-      default on a terminal and in a notebook, after two seconds; True leaves the last one.
+    * ``progress``: a function that is called with each trial, or whether a line says how far the
+      search is. By default it shows after two seconds, on a terminal and in a notebook; with True
+      its last state stays.
     * ``limits``: the :class:`~schedlang.autotune.runner.task.Limits` of a candidate.
-    * ``cold``: the names of inputs that no cache has before a call, as the weights of a large
+    * ``cold``: the names of inputs that no cache has before a call, such as the weights of a large
       network; each call that is timed on a CPU reads other copies of them. ``team``: threads wait
       for work before a call, as between the kernels of a network, so that the cost model's schedule
       starts them for less.
-    * ``start``: a schedule of ``outputs`` that is measured first, as one of the trials, and also
-      where ``database`` has all of these. The result is slower only if there is no time for it.
+    * ``start``: a schedule of ``outputs`` that is measured first, as one of the trials, even if
+      ``database`` has all of these. The result is slower than ``start`` only if there is no time to
+      measure it.
 
     For ``target="cuda"`` on a machine without a GPU, candidates are compiled to machine code and
     ranked by estimates; nothing is timed, and the result says so. Estimates ask the driver how fast

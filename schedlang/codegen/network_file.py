@@ -112,9 +112,9 @@ class Between:
 class NetworkFile:
     """The parts of a network's file beside its kernels.
 
-    Its arguments are those of ``nest``, behind which the entry takes what ``storage`` has. The
-    comment at the top has ``about``. ``between`` are the arrays between calls if their places
-    depend on the sizes of a call, and ``refused`` are sizes that the public function refuses.
+    It takes the arguments of ``nest``, and its entry takes behind them what ``storage`` has. The
+    comment at the top has ``about``. ``between`` are the arrays between calls, if their places
+    depend on the sizes of a call. The public function refuses the sizes ``refused``.
     """
 
     nest: Nest

@@ -39,8 +39,8 @@ class Passed(NamedTuple):
 class KernelForm:
     """The data with which a kernel is compiled and launched.
 
-    ``threads`` are the threads of a block. ``shared_bytes`` is its shared storage, of which a
-    launch gives ``dynamic_bytes``.
+    A block has ``threads`` threads and ``shared_bytes`` of shared storage; a launch gives
+    ``dynamic_bytes`` of it.
     """
 
     name: str

@@ -339,7 +339,7 @@ def size_helpers(nest: Nest, out: Sequence[str]) -> list[str]:
 def out_argument(outputs: Sequence[str], taken: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the parameter ``out``, and the lines that give its arrays the names in ``outputs``.
 
-    There is none if ``taken``, the names of the arguments, has an ``out`` of its own. A size of
+    Return nothing if ``taken``, the names of the arguments, has an ``out`` of its own. A size of
     that name is computed behind these lines.
 
     >>> out_argument(["C"], ["A", "C"])

@@ -1,7 +1,7 @@
 """The pass that makes a machine nest count: a nest that runs the same statements, and more.
 
 Most parts of a nest run a known number of times, so that multiplication counts them. A branch, a
-loop whose end is no number and a mask get a counter in an array, the tally. If accesses are
+mask, and a loop whose end is not a number get a counter in an array, the tally. If accesses are
 reported, each is a call before the statement that makes it.
 """
 
@@ -88,8 +88,8 @@ class Made:
 class Row:
     """A statement of the nest with what it does itself, in program order.
 
-    It runs as often as ``region``; ``inside`` is the body of a loop. The rows up to ``end`` are
-    those of the statements in it.
+    It runs as often as ``region``; ``inside`` is the body of a loop. The rows up to ``end`` are the
+    statements inside of this one.
     """
 
     stmt: Stmt

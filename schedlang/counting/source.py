@@ -19,7 +19,8 @@ PROBES = Path(probes.__file__).parent
 def counting_source(instrumented: Instrumented, module: str = "") -> str:
     """Return the file of a nest that counts; ``module`` has the ``report`` that it calls.
 
-    The entry takes flat arrays as the kernel's does, then the tally, then the model of the probe.
+    The entry takes the same flat arrays as the kernel's entry, then the tally, then the probe's
+    model.
     """
     functions = [f for f in instrumented.nest.functions if f.name != instrumented.probe]
     source = source_of(MachineNest(tuple(functions)), "")

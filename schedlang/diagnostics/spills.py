@@ -57,8 +57,8 @@ def _spilled(root: Stmt, job: LoopJob) -> bool:
 def guarded_tiles(nest: Nest, target: Target) -> list[str]:
     """Return a sentence for each stage whose tile the tail test of a split keeps out of registers.
 
-    There is none if the stage also has an update without that test, or if all reduction loops are
-    unrolled, since LLVM decides then.
+    A stage has no sentence if it also has an update without that test, or if all reduction loops
+    are unrolled, since LLVM decides then.
     """
     serial_updates = [update for update in updates(nest) if update.step.kind == "serial"]
     free = {update.store.stage for update in serial_updates if update.tail is None}

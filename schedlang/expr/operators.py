@@ -26,8 +26,8 @@ class Operator:
     writes the code. Kernels call the intrinsic ``called`` where numba's operator differs from
     NumPy's, and ``wrapping`` for int64, which numba assumes not to overflow.
 
-    ``latex`` is the sign in LaTeX, and ``logic`` that between bools. A comparison holds where its
-    ``negated`` one does not, and where its ``mirrored`` one holds for exchanged operands.
+    ``latex`` is the sign in LaTeX, and ``logic`` the sign between bools. A comparison holds where
+    its ``negated`` one does not, and where its ``mirrored`` one holds for exchanged operands.
 
     A ``slow`` operator takes as many cycles as a division. On complex numbers it is ``on_parts``
     operations on their real and imaginary parts.

@@ -129,7 +129,9 @@ def _check_inputs(model: Imported) -> None:
     declared_ones = {*model.inputs, *model.params}
     for tensor in declared_ones:
         if not isinstance(tensor.op, PlaceholderOp):
-            raise FrontendError(f"{tensor.name} is computed, so that it is no input or parameter")
+            raise FrontendError(
+                f"{tensor.name} is computed, so it is neither an input nor a parameter"
+            )
     if len({t.name for t in declared_ones}) < len(model.inputs) + len(model.params):
         raise FrontendError("two inputs or parameters have the same name, or one is given twice")
     undeclared = [t.name for t in placeholders(model.outputs) if t not in declared_ones]

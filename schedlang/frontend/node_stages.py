@@ -28,7 +28,7 @@ class Stages:
     ) -> None:
         """Name the new stages of a node, whose results are ``tensors``, and record their layer.
 
-        Of several results, each is named by ``numbered``, of ``title`` and its position.
+        If there are several results, ``numbered`` names each by ``title`` and its position.
         """
         new = self._new(tensors)
         names = {op.name for op in new}
@@ -39,7 +39,7 @@ class Stages:
         for op in new:
             if isinstance(op, PlaceholderOp):
                 continue
-            # equal names of one node, as of the two directions of an LSTM, get a number
+            # equal names of one node, such as the two directions of an LSTM, get a number
             number, base = 0, op.name
             while op.name in used:
                 number += 1

@@ -1,9 +1,9 @@
 """Threads of a device program in lockstep: all threads of many blocks run a statement at once.
 
 A walk over the statements of a kernel decides which threads run each of them, and counts branches,
-barriers and the requests that it is told of. What a load, a store or a condition does is left to
-:mod:`schedlang.gpu_lowering.simt`, which has values, and
-:mod:`schedlang.gpu_lowering.memory_requests`, which has addresses alone.
+barriers and the requests that it is told of. Two modules say what a load, a store or a condition
+does: :mod:`schedlang.gpu_lowering.simt` has values, and
+:mod:`schedlang.gpu_lowering.memory_requests` has addresses alone.
 """
 
 from __future__ import annotations

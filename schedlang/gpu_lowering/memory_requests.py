@@ -1,7 +1,7 @@
 """The memory requests of a program from its addresses, without computing values.
 
-:func:`count_requests` counts all requests, and :func:`requests_of_block` reports those of one
-block.
+:func:`count_requests` counts all requests, and :func:`requests_of_block` reports the requests of
+one block.
 
 Addresses and conditions must not depend on data; otherwise :func:`count_requests` raises.
 """

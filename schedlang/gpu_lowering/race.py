@@ -16,8 +16,8 @@ AROUND = 10
 class Race:
     """A race on an element of ``buffer``: ``first`` and ``second`` are the two accesses.
 
-    ``accesses`` are those since the last barrier to the elements around it, in the order of
-    addresses, the two among them. ``stage`` is the stage of the second access.
+    ``accesses`` are all accesses to the elements around it since the last barrier, in the order of
+    addresses; the two are among them. ``stage`` is the stage of the second access.
     """
 
     buffer: str

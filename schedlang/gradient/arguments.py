@@ -154,7 +154,7 @@ def check_reached(
             raise ComputeError(
                 explain(
                     f"sl.gradient({y.name}, {x.name})",
-                    f"{y.name} does not depend on {x.name}, so that every derivative is 0",
+                    f"{y.name} does not depend on {x.name}, so every derivative is 0",
                     f"Leave {x.name} out. {y.name} depends on {inputs or 'no input'}.",
                 )
             )

@@ -23,7 +23,7 @@ DIFFERENTIABLE = tuple(f.name for f in FUNCTIONS.values() if f.rule == "float" a
 def derivative(fn: str, place: int, args: tuple[Expr, ...], value: Expr) -> Expr:
     """Return the derivative of ``fn(*args)`` by the argument at ``place``.
 
-    ``value`` is the value of the call, in whose dtype the derivative is computed.
+    ``value`` is the value of the call; the derivative is computed in its dtype.
 
     >>> from schedlang.expr.nodes import Var
     >>> x = Var("x", "float32", weak=False)

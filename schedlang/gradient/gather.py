@@ -237,7 +237,7 @@ def _refuse_scatter(tensor: Tensor, site: Site, dim: int | None) -> NoReturn:
         explain(
             f"sl.gradient by {tensor.name}",
             f"stage {site.stage} reads {site.text}, and {place} depends on data or is not linear, "
-            f"so that the iterations which read an element of {tensor.name} are not known",
+            f"so the iterations which read an element of {tensor.name} are not known",
             "A scan adds at no computed places. Write the read as a sum over all elements with a "
             f"condition (sl.sum({tensor.name}[k], axis=k, where=k == index)), or give the "
             f"derivative of {site.stage} yourself: sl.gradient(..., rules={{{site.stage}: ...}}).",

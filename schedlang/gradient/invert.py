@@ -1,10 +1,10 @@
 """The inverse of an index map: the iterations of a stage that read one element of a tensor.
 
 A stage with axes ``x`` reads ``A[f(x)]``. For the element ``e``, the iterations with ``f(x) == e``
-are found by solving these equations for the axes, one equation at a time. What is left are *free*
-axes, over which the gradient of ``A`` sums; an inverse has as few iterations of them as possible.
-Equations are linear once quotients and remainders are replaced by digits; the steps are the steps
-of Gaussian elimination over the integers, with ranges.
+are found by solving these equations for the axes, one equation at a time. Axes that are left are
+*free*, and the gradient of ``A`` sums over them; an inverse has as few iterations of them as
+possible. Equations are linear once quotients and remainders are replaced by digits; the steps are
+the steps of Gaussian elimination over the integers, with ranges.
 
 Source: the lifting of iteration domains in TVM's ``te/autodiff/ad_simplify.cc``, which solves the
 same systems but keeps the iterations of a stride in one loop with a condition.

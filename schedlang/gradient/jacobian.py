@@ -51,7 +51,7 @@ def _prefix(y: Tensor, head: Any) -> tuple[Axis, ...]:
                 f"te.gradient({y.name}, ..., head={head.name})",
                 f"{head.name} has the shape {shape_text(head.shape)}, which does not end with that "
                 f"of {y.name}, {shape_text(y.shape)}",
-                f"Give a head of shape (prefix..., *{y.name}.shape), or none for the Jacobian.",
+                f"Give a head of shape (prefix..., *{y.name}.shape), or no head for the Jacobian.",
             )
         )
     if head.dtype != y.dtype:

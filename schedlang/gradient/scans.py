@@ -1,9 +1,9 @@
 """The sites of a recurrence: a second recurrence runs back over the rows that the first stored.
 
 The rows after the first are seen as ordinary stages over all rows, which read the stored states.
-Their gradients are ordinary, too, but for one thing: the adjoint of a row of a state needs those
-of later rows. So the stages between the two become the step of a recurrence in reversed time. All
-else, such as the gradients of weights, is computed for all rows at once afterwards.
+Their gradients are ordinary, too, but for one thing: the adjoint of a row of a state needs the
+adjoints of later rows. So the stages between the two become the step of a recurrence in reversed
+time. All else, such as the gradients of weights, is computed for all rows at once afterwards.
 """
 
 from __future__ import annotations

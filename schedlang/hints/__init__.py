@@ -4,6 +4,6 @@
 ``next_steps.py`` draws the schedules that one more step makes (``autotune/space.py``):
 ``candidates.py`` proposes steps (``steps.py``) on loops and places, ``new_stages.py`` and
 ``storage_candidates.py`` the rest. ``predicted.py`` estimates what each would change, and
-``meanings.py`` says it for people who have not scheduled before. ``refusals.py`` says which steps a
+``meanings.py`` says it for people who are new to schedules. ``refusals.py`` says which steps a
 schedule refuses now, and why.
 """

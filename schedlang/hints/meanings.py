@@ -1,4 +1,4 @@
-"""The effect of each step that is tried, for people who have not scheduled before."""
+"""The effect of each step that is tried, for people who are new to schedules."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ def rank(steps: Sequence[tuple[Steps, NextStep]]) -> list[NextStep]:
 
 
 def lower_quietly(s: Schedule) -> Nest:
-    """Return the nest of ``s``. What lowering warns of is said when a person lowers it."""
+    """Return the nest of ``s`` without warnings, which show when a person lowers it."""
     with filter_warnings("ignore", Warning):
         return lower_state(s.state)
 

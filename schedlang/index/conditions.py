@@ -38,7 +38,7 @@ def compares_indices(node: Expr) -> bool:
 def at_most(op: str, difference: Lin) -> tuple[Lin, ...]:
     """Return the polynomials that are all at most 0 exactly where ``difference op 0`` holds.
 
-    There are none for ``!=``, which no conjunction expresses.
+    ``!=`` has no such polynomials, since no conjunction expresses it.
 
     >>> from schedlang.expr.nodes import Axis
     >>> i = Lin.of(Axis("i", 8))
@@ -87,7 +87,7 @@ def conjuncts(held: Iterable[Held]) -> Iterator[Held]:
 def joined_by(node: Expr, holds: bool) -> tuple[tuple[Expr, bool], ...]:
     """Return the conditions, with their truth values, that follow from the truth of ``node``.
 
-    There are none if ``node`` joins no conditions, or if only one of them need hold.
+    Return nothing if ``node`` joins no conditions, or if only one of them need hold.
     """
     if isinstance(node, Unary) and node.op == "~":
         return ((node.a, not holds),)

@@ -154,9 +154,9 @@ def without_extreme(lin: Lin) -> tuple[bool, tuple[Lin, ...]] | None:
     """Return ``lin`` with one ``min`` or ``max`` replaced by each of its arguments.
 
     The flag says whether ``lin`` is the smallest of these polynomials, so that a lower bound must
-    hold for all, or the largest, so that it must hold for one. Of several ``min`` and ``max``, one
-    where it must hold for all is replaced first: which argument of the others suffices may depend
-    on the case.
+    hold for all, or the largest, so that it must hold for one. If there are several ``min`` and
+    ``max``, one where the bound must hold for all is replaced first: for the others, the argument
+    that suffices may depend on the case.
     """
     extremes = [
         ((p[0].op == "min") == (coef > 0), p, coef, p[0])

@@ -1,7 +1,8 @@
 """The names of the intrinsics that emitted CPU source may use.
 
-The names are plain text so that code generation imports neither numba nor the runtime. They are
-``schedlang.intrinsics.cpu.__all__`` and that of the twins; a test asks both for each of them.
+The names are plain text so that code generation imports neither numba nor the runtime. They are the
+names in ``schedlang.intrinsics.cpu.__all__`` and in ``__all__`` of its twins; a test asks both for
+each name.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _OTHERS = (
 )  # fmt: skip
 NAMES = tuple(sorted({*_OTHERS, *INTRINSICS}))
 
-# intrinsics of GPU kernels alone, and those of CPU kernels alone
+# intrinsics of GPU kernels alone, and intrinsics of CPU kernels alone
 GPU_ONLY = (
     "atomic_add", "atomic_maximum", "atomic_minimum", "atomic_multiply",
     "exchange", "unrolled", "vload_aligned", "vload_aligned_half", "vstore_aligned",

@@ -104,7 +104,7 @@ def contexts(
 ) -> Iterator[tuple[Stmt, Context]]:
     """Yield the statements of ``root``, without blocks, in program order, each with a context.
 
-    ``context`` is around ``root``. That of the statements in ``stmt`` is ``inside(stmt, context)``.
+    ``root`` is in ``context``, and the statements in ``stmt`` are in ``inside(stmt, context)``.
     """
     stack = [(root, context)]
     while stack:

@@ -69,11 +69,11 @@ class Nest(InNotebooks):
     * Indices count from the start of the printed buffer, and are simplified. A buffer inside a loop
       is the box of one iteration.
     * The comment of an ``if`` gives the reason for it, and names an axis of the stage that it
-      protects. There is none for the ``where`` of a reduction, and for the main part of a loop that
-      is cut under ``parallel``.
+      protects. The ``where`` of a reduction has no such comment, nor has the main part of a loop
+      that is cut under ``parallel``.
     * A choice, ``x if condition else y``, comes from ``sl.pad`` and ``sl.if_then_else``;
-      ``sl.select`` prints as ``select(condition, x, y)``. What is proven of a condition is not
-      printed, and a long chain of nested choices prints one a line.
+      ``sl.select`` prints as ``select(condition, x, y)``. A part of a condition that is proven is
+      not printed, and a long chain of nested choices prints one a line.
     * A long expression is split into named parts, ``t1 = ...``.
     * A symbolic size prints by name, and so do the sizes derived from it, such as ``n//8``.
     * ``S.rf`` has the partial results of ``rfactor``, ``S.local`` the tile of ``cache_write``, and

@@ -93,8 +93,8 @@ class Temporaries:
     """The named temporaries of a printed statement.
 
     A subexpression gets a name if its text is long, or if it is used more than once and not
-    short. No name is ``taken``. ``indices`` are the texts of the index expressions that get a name
-    too.
+    short. No name is one of ``taken``. ``indices`` are the texts of the index expressions that get
+    a name too.
     """
 
     def __init__(

@@ -54,7 +54,7 @@ def box_scope(scope: str, loops: Sequence[LoopLike]) -> list[LoopLike]:
 def allocate(stage: Stage, dims: Sequence[Dim], scope: str, title: str) -> list[Alloc]:
     """Return one allocation for each output; ``storage_align`` pads its strides.
 
-    Those of a scan hold all of its states, whose shapes differ.
+    The allocations of a scan hold all of its states, whose shapes differ.
     """
     allocations = []
     for tensor in stage.outputs:

@@ -92,8 +92,8 @@ def _nest_stage(
 def _level(n: Nesting, depth: int, scope: Scope) -> Task:
     """Return the loops from ``depth`` inwards.
 
-    The initialization of a reduction comes before its first reduction loop. That of a scatter has
-    loops over the scattered axes, which its updates have not.
+    The initialization of a reduction comes before its first reduction loop. The initialization of a
+    scatter has loops over the scattered axes; its updates do not.
     """
     scattered = n.stage.scattered_leaves
     loops = () if n.init or n.updating else n.leaf

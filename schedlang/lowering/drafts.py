@@ -30,7 +30,7 @@ class DraftRead(Expr):
 class DraftStore:
     """A store of a tensor element, at the tensor's coordinates.
 
-    Those of a store that ``scatters`` may depend on data.
+    The coordinates of a store that ``scatters`` may depend on data.
     """
 
     tensors: tuple[Tensor, ...]

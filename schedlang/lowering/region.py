@@ -26,8 +26,8 @@ class Window(NamedTuple):
 class Box:
     """The inclusive bounds of a region in each dimension; an unknown bound is ``None``.
 
-    ``windows`` are those of the nests that compute the region, if it is stored further out. A nest
-    without a window has ``None``.
+    If the region is stored further out, ``windows`` are the windows of the nests that compute it. A
+    nest without a window has ``None``.
     """
 
     lo: tuple[Optional[Lin], ...]

@@ -41,6 +41,6 @@ def blocks_in_kernel(stage: Stage, threads: Threads) -> str:
     return explain(
         f'bind({wrong.name}, "{stage.kinds[wrong]}") on stage {stage.name}',
         f"it is inside a loop bound to {threads.known[0][0]}, in whose kernel blocks would update "
-        "elements that others have not initialized yet",
+        "elements that other blocks still have to initialize",
         f"Bind {wrong.name} to threadIdx, or keep the loops around it serial.",
     )

@@ -11,8 +11,8 @@ from schedlang.state.state import SERPENTINE, Stage
 def loops_that_never_turn(stage: Stage, scope: Scope) -> list[str]:
     """Return a refusal for each serpentine loop that no serial loop is around.
 
-    A serial loop of the stage may have a single iteration, as a batch of 1. ``scope`` has the loops
-    around the stage.
+    A serial loop of the stage may have a single iteration, such as a batch of 1. ``scope`` has the
+    loops around the stage.
     """
     refusals = []
     for axis in serpentine_axes(stage):

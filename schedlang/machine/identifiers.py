@@ -63,8 +63,8 @@ def public_name(wanted: str, taken: Collection[str] = ()) -> str:
 def loop_name(printed: str) -> str:
     """Return the name of a loop in source, which is shorter for a loop of several fused axes.
 
-    Of fused axes that are fused again, only the last ``fused`` stays. The nest and the comment
-    beside the loop have the whole name.
+    If fused axes are fused again, only the last ``fused`` stays. The nest and the comment beside
+    the loop have the whole name.
 
     >>> loop_name("i.outer"), loop_name("n.c.fused.y.fused.x.outer.fused.inner")
     ('i.outer', 'n.c.y.x.outer.fused.inner')

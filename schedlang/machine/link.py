@@ -27,8 +27,8 @@ Parameter = Union[Array, Reg]
 class Call:
     """A call of the entry of ``nest``, in a linked nest.
 
-    ``args`` are the keys of what it is given for each parameter: of parameters of the linked nest,
-    and of :class:`Place`. ``note`` is a comment, such as the layers of a network that it computes.
+    ``args`` has a key for each parameter: the key of a parameter of the linked nest, or of a
+    :class:`Place`. ``note`` is a comment, such as the layers of a network that it computes.
     """
 
     nest: MachineNest

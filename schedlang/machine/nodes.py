@@ -198,12 +198,12 @@ class Choice(Operation):
 class Load(Operation):
     """Elements of ``array``, by the intrinsic ``how``.
 
-    ``load`` reads one element. Of a vector's lanes, ``vload`` reads adjacent ones from ``at`` on,
-    ``vload_strided`` elements ``step`` apart, ``vload_shuffled`` the elements of a vector in
-    another ``order``, ``vload_columns`` several vectors at once (lane ``l`` of vector ``k`` is at
-    ``at + l*step + k``), and ``vgather`` the elements at a vector ``at`` of offsets. Lanes outside
-    the ``mask`` are 0; they are not read. ``vload_if`` returns ``other`` unless the scalar ``mask``
-    holds.
+    ``load`` reads one element. The others read the lanes of a vector: ``vload`` adjacent elements
+    from ``at`` on, ``vload_strided`` elements ``step`` apart, ``vload_shuffled`` the elements of a
+    vector in another ``order``, ``vload_columns`` several vectors at once (lane ``l`` of vector
+    ``k`` is at ``at + l*step + k``), and ``vgather`` the elements at a vector ``at`` of offsets.
+    Lanes outside the ``mask`` are 0; they are not read. ``vload_if`` returns ``other`` unless the
+    scalar ``mask`` holds.
     """
 
     OPERANDS = ("at", "mask", "order", "other")

@@ -287,7 +287,7 @@ def _operands(value: Choice | Cast | Fn, stmt: Stmt) -> None:
         operands = (value.a,)
     else:
         if value.name not in FUNCTIONS:
-            raise _broken(f"{value.name} is no function", stmt)
+            raise _broken(f"{value.name} is not a function", stmt)
         if value.name == "select" and value.args[0].type.dtype != "bool":
             raise _broken(f"{_text(value)} selects by a bool", stmt)
         operands = value.args[:1] if value.name == "exchange" else value.args
@@ -312,7 +312,7 @@ def _load(value: Load, stmt: Stmt) -> None:
 def _fields(access: Load | Store, stmt: Stmt) -> None:
     needed, filled = fields_needed(access), fields_given(access)
     if needed is None:
-        raise _broken(f"{access.how} is no load or store", stmt)
+        raise _broken(f"{access.how} is neither a load nor a store", stmt)
     if filled != needed:
         wrong = ", ".join(sorted(needed ^ filled))
         raise _broken(f"{access.how} has a field too many or too few: {wrong}", stmt)

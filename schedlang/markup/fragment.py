@@ -126,9 +126,10 @@ document.querySelectorAll(".schedlang .linked:not([data-ready])").forEach(functi
 def fragment(body: str, names: int = 0, lines: int = 0) -> str:
     """Return ``body``, which is HTML, as a piece that shows alone in a notebook or on a page.
 
-    A name under the pointer lights all uses: elements of the classes ``v0`` to ``v{names - 1}``. So
-    lines of the classes ``n0`` to ``n{lines - 1}`` do. A line of class ``n3`` also lights those of
-    class ``m3``, which do not light it. Only CSS does that, so that it works on a static page.
+    A name under the pointer lights all of its uses: elements of the classes ``v0`` to
+    ``v{names - 1}``. Lines of one class, ``n0`` to ``n{lines - 1}``, light together, too. A line of
+    class ``n3`` also lights lines of class ``m3``, which do not light it. Only CSS does that, so
+    that it works on a static page.
     """
     rules = [
         name_rules(0, names),

@@ -242,7 +242,7 @@ if hasattr(os, "register_at_fork"):
 
 @dataclass(frozen=True)
 class Phase:
-    """A part of the work, of which ``text`` tells, with the number of things done for ``{}``.
+    """A part of the work. ``text`` describes it, with ``{}`` for the number of things done.
 
     It began, and the latest of them was done, at these times.
     """

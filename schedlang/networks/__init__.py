@@ -40,10 +40,10 @@ it, and the next call goes on from there. ``rescheduling.py`` and ``tuning.py`` 
 **The cache.** Before any step, ``cache.py`` looks for the network under a digest of its source, its
 target and its plan, the machine, schedlang's source and the databases that schedules come from. It
 has the data of the module and a hash of the prepared graph; for a model it also has the packed
-weights, in a file that is mapped into memory. Only if the weights are others are they packed again,
-for which ``dividing.py`` makes the parts. The module then serves them, too, if their prepared graph
-has the same hash: scales that are not finite are not folded. So ``data.py``, ``memory.py`` and
-``module.py``, which a call needs, import neither passes nor the tuner.
+weights, in a file that is mapped into memory. Other weights are packed again, and ``dividing.py``
+makes the parts for this. The module serves these weights, too, if their prepared graph has the same
+hash; it may differ, since scales that are not finite are not folded. So ``data.py``, ``memory.py``
+and ``module.py``, which a call needs, import neither passes nor the tuner.
 
 **Modules.** The kernels of a network become one module; nothing here schedules.
 
@@ -57,7 +57,7 @@ has the same hash: scales that are not finite are not folded. So ``data.py``, ``
    sizes.
 3. ``machine/link.py`` makes one machine nest: kernels that are equal but for names are the same
    functions, and the entry is a list of views (an array in an array of bytes) and calls. It is
-   verified and printed as any other. ``codegen/network_file.py`` prints the file around it.
+   verified and printed like any other. ``codegen/network_file.py`` prints the file around it.
 4. ``module.py`` is the module of any target. It asks a backend (``backend.py``), which the facts of
    the target name. The backend of a CPU, ``host_backend.py``, checks arguments and runs the entry,
    both like a kernel (``runtime/checked.py``, ``runtime/on_host.py``). ``call.py`` has the memory
@@ -66,7 +66,7 @@ has the same hash: scales that are not finite are not folded. So ``data.py``, ``
 
 For ``target="cuda"`` the calls stay launches. ``launched_calls.py`` prints each program once, with
 names that no other one has, and ``codegen/network_cuda_file.py`` prints the functions ``launch``
-and ``views``. ``device_backend.py`` checks arguments as kernels of a GPU do
+and ``views``. ``device_backend.py`` checks arguments by the code of GPU kernels
 (``runtime/device_call.py``), and ``device_launch.py`` runs these two functions with loaded kernels
 and addresses in place of numba's kernels and arrays. ``device_graph.py`` is a call that a stream
 recorded. The emulator's kernels are CPU nests, and take the way of a CPU.

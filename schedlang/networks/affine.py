@@ -15,7 +15,7 @@ from schedlang.index.simplify import to_lin
 
 @dataclass(frozen=True)
 class Affine:
-    """The expression ``scale * x`` plus the sum of ``shift``, of which neither depends on x."""
+    """The expression ``scale * x`` plus the sum of ``shift``; neither of the two depends on x."""
 
     scale: Expr
     shift: tuple[Expr, ...] = ()
@@ -24,8 +24,8 @@ class Affine:
 def affine_parts(root: Expr, is_x: Callable[[Expr], bool]) -> list[tuple[Expr, Affine]] | None:
     """Return the largest affine parts of an expression that hold all of its ``x``.
 
-    ``is_x`` recognizes x, a leaf or a read of float dtype. ``None`` is returned if some x is in no
-    such part, as one that is converted to another dtype.
+    ``is_x`` recognizes x, a leaf or a read of float dtype. Return ``None`` if some x is in no such
+    part, for example if it is converted to another dtype.
 
     >>> from schedlang.expr.nodes import Var
     >>> x, a, b = (Var(n, "float32", weak=False) for n in "xab")
@@ -58,7 +58,7 @@ def affine_parts(root: Expr, is_x: Callable[[Expr], bool]) -> list[tuple[Expr, A
 
 
 def _combined(node: Expr, known: Mapping[int, Affine | None]) -> Affine | None:
-    """Return the affine form of an operation on values of which some depend on x."""
+    """Return the affine form of an operation on values, some of which depend on x."""
     if isinstance(node, Unary) and node.op == "-":
         a = known[id(node.a)]
         return None if a is None else _changed(a, negative)

@@ -54,7 +54,7 @@ class Assembled:
 
 
 class Assembly(ABC):
-    """The calls of a network, of which a module is made for one target."""
+    """The calls of a network, which become a module for one target."""
 
     # the names that a file needs itself
     TAKEN: ClassVar[tuple[str, ...]]

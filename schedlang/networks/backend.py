@@ -1,6 +1,6 @@
 """How the module of a network runs: the interface that :class:`NetworkModule` asks.
 
-The facts of a target name the class. What some backends lack is refused in one place.
+The facts of a target name the class. One table refuses what some backends lack.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LACKING: Mapping[str, tuple[type[SchedlangError], str, str]] = {
     "stamped": (
         BuildError,
         "a GPU has no clock that its kernels share",
-        "Use timed(repeat, *args), whose times are by events of the GPU.",
+        "Use timed(repeat, *args), which measures by events of the GPU.",
     ),
     "cuda_graph": (
         BuildError,
@@ -57,14 +57,14 @@ LACKING: Mapping[str, tuple[type[SchedlangError], str, str]] = {
 
 
 class ModuleBackend(ABC):
-    """A way to run a module, of which it has the data and the packed parameters.
+    """A way to run a module, with the module's data and its packed parameters.
 
     Besides the methods here a class may have the methods of :class:`NetworkModule` that
     :data:`LACKING` names.
 
-    The fast path of a call: ``fast_call`` maps arguments to what is started with, and the call's
-    result. It returns ``None`` for arguments that :meth:`run` takes, and is ``None`` if these are
-    all. ``_start`` is the callable that is started, or ``None`` if :meth:`_starter` returns it.
+    The fast path of a call: ``fast_call`` maps arguments to the arguments of ``_start``, and to the
+    call's result. It returns ``None`` for arguments that :meth:`run` takes, and is ``None`` itself
+    if :meth:`run` takes all. ``_start`` is ``None`` if :meth:`_starter` returns it.
     """
 
     fast_call: Callable[[Sequence[Any]], tuple[Sequence[Any], Any] | None] | None = None
@@ -126,7 +126,7 @@ class ModuleBackend(ABC):
 
     @property
     def machine_nest(self) -> MachineNest:
-        """The linked machine nest, which the network makes if this process has not linked it."""
+        """The linked machine nest; the network makes it if this process did not link it."""
         if self.data.machine is None:
             self.data = self._linked()
         return cast("MachineNest", self.data.machine)
@@ -156,7 +156,7 @@ class ModuleBackend(ABC):
         return linked
 
     def having(self, name: str) -> Any:
-        """Return what the backend has of the names of :data:`LACKING`, or raise why it has not."""
+        """Return the method ``name`` of :data:`LACKING`, or raise an error if it is missing."""
         if hasattr(type(self), name):
             return getattr(self, name)
         error, why, fix = LACKING[name]

@@ -1,7 +1,7 @@
 """A network and its parts so far, as a value: each function returns it with more parts.
 
-What makes parts, kernels and modules is imported when they are asked for: a network that the cache
-folder has runs without.
+The code that makes parts, kernels and modules is imported when it is needed: a network that the
+cache folder has runs without it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Whole = Callable[[], ModuleData]
 
 @dataclass(frozen=True, eq=False)
 class Compiled:
-    """A network of a source, for a target, by a plan, and what is made of it.
+    """A network of a source, for a target, by a plan, and its parts so far.
 
     What was not asked for yet is ``None``. ``divided`` are its parts, and ``kernels`` compute them.
     ``data`` are the data of the module, which computes the prepared graph with the hash ``graph``;

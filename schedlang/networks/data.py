@@ -52,12 +52,12 @@ class ModuleData:
     """The data of a module: its text, and what a call of it needs.
 
     ``entry`` is the function that runs, and ``public`` the one that a file offers. ``serial_text``
-    is the text without parallel loops, empty if there are none. The memory between calls is as
-    ``plan`` says, or, if it depends on the sizes of a call, as ``sized`` does. ``machine`` is the
-    linked nest, which only the process that linked it has, and those that it was pickled for.
-    ``device`` is there for a GPU, whose ``machine`` has the functions of the kernels alone.
-    ``checks`` are what a call checks of the kernels against its sizes. ``launches`` are functions
-    with parallel loops as numba compiles them.
+    is the text without parallel loops, empty if there are none. ``plan`` says what memory there is
+    between calls, or ``sized`` if that depends on the sizes of a call. ``machine`` is the linked
+    nest; only the process that linked it has it, and processes that it was pickled for. ``device``
+    is there for a GPU, whose ``machine`` has the functions of the kernels alone. ``checks`` are
+    what a call checks of the kernels against its sizes. ``launches`` are functions with parallel
+    loops as numba compiles them.
     """
 
     public: str

@@ -164,9 +164,9 @@ def kind_of(op: ComputeOp) -> str:
 
 
 def _is_product(op: ComputeOp) -> bool:
-    """Return whether a reduction combines two operands of which one is read again and again.
+    """Return whether a reduction combines two operands, one of which is read again and again.
 
-    Both change along the reduction, and one does not along a data axis of the other, as in a
+    Both change along the reduction, but one does not change along a data axis of the other, as in a
     product of matrices, a product with a vector or a convolution.
     """
     reduced = {axis for axis in op.reduce_axis if _is_long(axis)}

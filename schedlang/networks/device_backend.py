@@ -39,8 +39,8 @@ from schedlang.target import DEVICES, Device
 
 _RECORDING = (
     "While a graph is recorded, no other thread may wait for the whole GPU, and its memory must "
-    "have room for one more arena: release_memory() frees those of calls. To do without a graph, "
-    "call the network."
+    "have room for one more arena: release_memory() frees the arenas of calls. To do without a "
+    "graph, call the network."
 )
 
 

@@ -45,7 +45,7 @@ class CudaGraph:
 
         ``stream`` is the number of a stream of CUDA, such as ``torch.cuda.Stream().cuda_stream``;
         by default the stream of the arrays, as in a call. Raises
-        :class:`~schedlang.errors.CallTypeError` for what is no number, and
+        :class:`~schedlang.errors.CallTypeError` if ``stream`` is not a number, and
         :class:`~schedlang.errors.CallError` where the driver refuses to launch the graph.
         """
         if stream is not None and not isinstance(stream, int):

@@ -57,10 +57,10 @@ class ArenaLayout(NamedTuple):
 class NetworkLauncher:
     """The function ``launch`` of a network's file, for the GPU that is current at construction.
 
-    ``params`` are the bytes of the parameters, which are copied to the GPU. ``layouts`` are those
-    of an arena that depends on the sizes of a call. Calls may run at once, in threads and on
-    several streams: work on one stream runs in order, so that its next call uses the memory of the
-    last one again, and each other stream has memory of its own.
+    ``params`` are the bytes of the parameters, which are copied to the GPU. ``layouts`` are the
+    layouts of an arena that depends on the sizes of a call. Calls may run at once, in threads and
+    on several streams: work on one stream runs in order, so that its next call uses the memory of
+    the last one again, and each other stream has memory of its own.
     """
 
     def __init__(

@@ -343,7 +343,7 @@ class _Rebuilt:
         self.changed[fold.stage.outputs[0]] = replace(fold.stage, body=(element,))
 
     def _with_shift(self, read: Read, shift: Sequence[Expr], fold: _Fold) -> Expr:
-        """Return a sum with its shift added, of which what is known ahead is one stage."""
+        """Return a sum with its shift added; all of the shift that is known ahead is one stage."""
         bias: Expr | None = None
         for value in shift:
             if known_ahead(value, self.known):

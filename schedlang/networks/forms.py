@@ -29,9 +29,9 @@ LEAST_GAIN = 1.03
 class Forms:
     """A network that is divided with each form of its convolutions.
 
-    ``convolutions`` has these by their names, and ``open`` the forms of those that may have
-    another one than by the rule, whose form comes first. ``divided`` has the network by the rule,
-    under ``None``, and with each form wherever it is open.
+    ``convolutions`` has the convolutions by their names. ``open`` has the forms of each convolution
+    with a choice, the rule's form first. ``divided`` has the network by the rule, under ``None``,
+    and with each form wherever it is open.
     """
 
     convolutions: Mapping[str, Convolution]
@@ -49,7 +49,7 @@ class Forms:
         return [p for p in divided.partition.parts if _computes(p, self.convolutions[name])]
 
     def sharing(self, part: Part) -> int:
-        """Return the number of convolutions of which a part computes stages."""
+        """Return the number of convolutions that have stages in a part."""
         return sum(_computes(part, convolution) for convolution in self.convolutions.values())
 
     def named(self, part: Part, divided: Divided) -> str:
@@ -162,8 +162,8 @@ class _Times:
     def of(self, forms: Forms, name: str, form: int) -> Time | None:
         """Return the machine and the seconds of a convolution in a form, if one has all of them.
 
-        Of a kernel of several convolutions, as one that transforms the results of one and then the
-        data of the next, each has an equal share.
+        A kernel may serve several convolutions: one transforms the results of a convolution, and
+        then the data of the next. Each then has an equal share of its time.
         """
         parts = forms.parts(name, form)
         times = [(self._part(part), forms.sharing(part)) for part in parts]

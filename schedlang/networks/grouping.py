@@ -51,9 +51,9 @@ class Draft:
 
 @dataclass(frozen=True, eq=False)
 class Sketch:
-    """The nodes of a graph of which some, the ``moved`` ones, are computed where they are read.
+    """The nodes of a graph; the ``moved`` ones are computed where they are read.
 
-    ``sources`` and ``readers`` pass through those; ``ends`` are nodes that end a part.
+    ``sources`` and ``readers`` pass through moved nodes; ``ends`` are nodes that end a part.
     """
 
     flow: Flow
@@ -129,8 +129,8 @@ class Sketch:
 def moved_nodes(flow: Flow, ends: Collection[Node]) -> frozenset[Node]:
     """Return the nodes that only move elements, and are computed where they are read.
 
-    One that does more than read another element, as padding or a concatenation does, has to have
-    one reader.
+    A node that does more than read another element, such as padding or a concatenation, must have
+    only one reader.
     """
     moved: dict[Node, set[Node]] = {}
     for node in reversed(flow.nodes):

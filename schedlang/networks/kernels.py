@@ -48,7 +48,7 @@ class PartKernel:
 
     @property
     def provenance(self) -> str:
-        """A phrase that says where the schedule comes from, as the source of a network has it.
+        """A phrase that says where the schedule comes from, for the source of a network.
 
         >>> import schedlang as sl
         >>> X = sl.placeholder((sl.var("n"),), name="X")

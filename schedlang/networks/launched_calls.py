@@ -47,7 +47,7 @@ class _Emitted:
 
 
 class LaunchedCalls(Assembly):
-    """Calls of kernels of a GPU, of which each has a ``program``."""
+    """Calls of GPU kernels, each with a ``program``."""
 
     TAKEN = (*HELPERS, *GPU_NAMES)
 

@@ -37,10 +37,10 @@ from schedlang.target import Target, TargetLike
 class Layouts:
     """A network whose tensors between stages are in blocks of channels where that gains.
 
-    ``outputs`` compute what the given outputs do, from the same placeholders. ``blocks`` has the
-    blocks of each tensor that has some, by the name of its stage. ``packed`` are stages that depend
-    on weights alone: the weights in the order in which their readers need them. Compute these once,
-    ahead of all calls.
+    ``outputs`` compute the same as the given outputs, from the same placeholders. ``blocks`` has
+    the blocks of each tensor that has some, by the name of its stage. ``packed`` are stages that
+    depend on weights alone: the weights in the order in which their readers need them. Compute
+    these once, ahead of all calls.
     """
 
     outputs: tuple[Tensor, ...]
@@ -54,13 +54,14 @@ def blocked_layouts(
     """Return a network with the channels of its intermediate tensors in blocks of a vector.
 
     ``outputs`` is a tensor or a list of them, ``params`` are the placeholders that are weights, and
-    ``target`` is as :func:`~schedlang.targets.build.build` takes it: its vectors make the blocks.
+    ``target`` means the same as in :func:`~schedlang.targets.build.build`; its vectors make the
+    blocks.
 
     *Channels* are the data axis of a reduction that only weights depend on, if other data axes come
     after it: the output channels of a convolution. They are in blocks if their number
     divides by a vector, or by half of one. Stages that read such a tensor element by element along
-    its channels have blocks too, as activations, additions, poolings and concatenations do, and
-    reductions over channels are over blocks. Other numbers of channels, inputs and outputs of the
+    its channels have blocks too, such as activations, additions, poolings and concatenations.
+    Reductions over channels go over blocks. Other numbers of channels, inputs and outputs of the
     network, and networks with scans or ragged axes keep their layout; a reader that has no use for
     blocks reads a copy without them, or the tensor is left as it was. The results are the same but
     for the order of sums.

@@ -48,7 +48,7 @@ class Placed:
 class MemoryPlan:
     """The place of each tensor in an arena of ``peak`` bytes.
 
-    ``total`` is the sum of all tensors, and ``bound`` the largest sum of those that are in use at
+    ``total`` is the sum of all tensors, and ``bound`` the largest sum of tensors that are in use at
     once: no plan has a smaller peak. Both count whole cache lines, and memory that is taken over
     once. ``print`` shows a table, with a bar for each tensor from the first call that uses it to
     the last.
@@ -90,10 +90,9 @@ def plan_memory(
     """Return a place in one arena for each of the ``tensors``.
 
     Two tensors that are in use during the same call do not overlap. ``in_place`` are pairs of
-    tensors, of which a call may write the first one in the place of the second one, since it reads
-    each element before it writes that one. They share memory if that call is the last to read the
-    second one, both have the same size, and the peak is not larger for it. Offsets are multiples of
-    64 bytes.
+    tensors: a call may write the first one in the place of the second one, since it reads each
+    element before it writes there. The two share memory if this call is the last to read the second
+    one, both have the same size, and the peak does not grow. Offsets are multiples of 64 bytes.
 
     Raises :class:`~schedlang.errors.BuildError` for two tensors of one name, and for one that is
     read before it is written.

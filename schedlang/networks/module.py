@@ -33,15 +33,15 @@ class NetworkModule(DeviceCode):
 
     ``m(x)`` returns a new output, or a tuple of them, in the library of the first array;
     ``m(x, out)`` writes ``out`` and returns it. Arguments may be named. A call checks its arguments
-    as a kernel does, and raises what that raises. Then it runs one function, without Python between
-    kernels and without the GIL. Calls may run at once in several threads: each has memory of its
-    own, which the next one uses again.
+    by a kernel's rules, and raises a kernel's errors. Then it runs one function, without Python
+    between kernels and without the GIL. Calls may run at once in several threads: each has memory
+    of its own, which the next one uses again.
 
-    On a GPU a call launches all kernels in order on the stream of its arrays, and returns before
-    they have run, as kernels do. It uses arrays in the memory of a GPU in place, and copies NumPy's
-    there and back. The parameters are copied to a GPU by the first call on it. What kernels pass to
-    each other stays in the memory of the GPU: each stream has an arena, which its next call uses
-    again, and calls that are launched at once have one each.
+    On a GPU a call launches all kernels in order on the stream of its arrays. Like a call of a
+    kernel, it returns before they have run. It uses arrays in the memory of a GPU in place, and
+    copies NumPy's there and back. The parameters are copied to a GPU by the first call on it. What
+    kernels pass to each other stays in the memory of the GPU: each stream has an arena, which its
+    next call uses again, and calls that are launched at once have one each.
 
     ``params`` are the arrays of the network's parameters by name, or their bytes as :attr:`params`
     has them. ``whole`` is a method of the network that returns the data with the machine nest; the

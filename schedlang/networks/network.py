@@ -1,7 +1,7 @@
 """``network``: a graph of stages as one module of fused kernels that one call runs.
 
-A network that the cache folder has runs without its parts. What makes them and what compiles is
-imported when they are asked for.
+A network that the cache folder has runs without its parts. So the code that makes and compiles them
+is imported only when it is needed.
 """
 
 from __future__ import annotations
@@ -222,21 +222,21 @@ class Network:
         database: Database | str | os.PathLike[str] | None = None,
         sizes: Mapping[Any, int] | None = None,
     ) -> NetworkTuning:
-        """Search for the schedule of each kernel, and use what is found from the next call on.
+        """Search for the schedule of each kernel, and use the fastest ones from the next call on.
 
-        Each kernel is searched once, however many parts it has. So are the kernels that the network
-        would have with its 3 by 3 convolutions in other forms (direct, or Winograd's filtering); it
-        then takes the fastest form of each. A network that has run keeps its forms, since its
-        weights are packed for them. A network with overrides keeps the forms of the rule, since
-        the user named their stages.
+        There is one search for each kernel, however many parts it has. The kernels that the network
+        would have with its 3 by 3 convolutions in other forms (direct, or Winograd's filtering) are
+        searched, too; the network then takes the fastest form of each convolution. A network that
+        has run keeps its forms, since its weights are packed for them. A network with overrides
+        keeps the forms of the rule, since the user named their stages.
 
-        Kernels without a trial in the database come first, then kernels in use, then those with the
-        most work. The options are as in :func:`schedlang.autotune`; ``trials`` is the number for
-        one kernel, and ``timeout`` the time for all. Every trial goes into ``database``, by default
-        the network's own, so that a search that was interrupted continues. The schedule that a
-        kernel has is measured, too, and stays if none is faster. ``progress`` is one line for all
-        searches, or a function of the name of a kernel and a trial. ``sizes`` are the values of
-        symbolic sizes, by name or var.
+        Kernels without a trial in the database come first, then kernels in use, then kernels with
+        the most work. The options mean the same as in :func:`schedlang.autotune`, but ``trials``
+        counts for one kernel, and ``timeout`` for all together. Every trial goes into ``database``,
+        by default the network's own, so you may interrupt a search and continue it later. The
+        schedule that a kernel has is measured, too, and stays if none is faster. ``progress`` shows
+        one line for all searches, or is a function of a kernel's name and a trial. ``sizes`` are
+        the values of symbolic sizes, by name or var.
 
         Raises :class:`~schedlang.errors.TuningError` for options that do not fit, and for
         ``target="cuda"`` on a machine without a GPU, unless workers of ``executor`` measure, and
@@ -280,12 +280,12 @@ class Network:
     def reschedule(self, part: str, schedule: Schedule) -> None:
         """Use ``schedule`` for the kernel of a part, and of all parts that are equal to it.
 
-        It is a schedule of the kernel's computation, such as a changed ``net.kernels[k].schedule``.
-        The next call runs it, and :meth:`save` writes it. :meth:`tune` only replaces it by one that
-        it measures to be faster; one that is set while that runs stays. Raises
-        :class:`~schedlang.errors.NetworkError` for an unknown part, and for a schedule of another
-        computation; and what ``sl.build`` raises for a schedule that cannot run on the network's
-        target, which then keeps the one that it has.
+        Give a schedule of the kernel's computation, such as a changed ``net.kernels[k].schedule``.
+        The next call runs it, and :meth:`save` writes it. :meth:`tune` only replaces it by a
+        schedule that it measures to be faster; a schedule that you set while ``tune`` runs stays.
+        Raises :class:`~schedlang.errors.NetworkError` for an unknown part, and for a schedule of
+        another computation, and what ``sl.build`` raises for a schedule that cannot run on the
+        network's target. After an error the kernel keeps its schedule.
 
         >>> import numpy as np, schedlang as sl
         >>> X = sl.placeholder((64,), name="X")

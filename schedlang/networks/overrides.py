@@ -94,7 +94,7 @@ def _homes(
 ) -> dict[Draft, str]:
     """Return the parts that compute a stage, or a stage of a layer, each with such a stage.
 
-    What each part that reads it computes counts only where it is all that the name means.
+    A stage that each reader computes for itself counts only if the name means nothing else.
     """
     stage = naming.stage(name)
     homes_of: dict[Draft, str] = {}
@@ -135,8 +135,8 @@ def _check_adjacent(
     raise NetworkError(
         explain(
             f"fuse={list(group)}",
-            f"the part of {homes[apart]} is not adjacent to that of {others}: neither reads a "
-            "result of the other",
+            f"the part of {homes[apart]} is not adjacent to the part of {others}: neither reads "
+            "a result of the other",
             "Name the stages between them, too.",
         )
     )

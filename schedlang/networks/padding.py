@@ -33,8 +33,8 @@ MOST_TAPS = 64
 class _Padded:
     """A sum of products of padded data with weights.
 
-    ``tests`` are the conditions under which the data are no padding, ``value`` what they are then,
-    both over the axes of the sum.
+    ``tests`` are the conditions under which the data are not padding, and ``value`` is what they
+    are then, both over the axes of the sum.
     """
 
     data: Read
@@ -46,11 +46,11 @@ class _Padded:
 def without_padding_taps(outputs: Any, params: Collection[Tensor] = ()) -> tuple[Tensor, ...]:
     """Return tensors that compute ``outputs`` without the taps that multiply padding alone.
 
-    ``params`` are the placeholders that are weights. Of a sum of products of weights with data, one
-    factor being a stage that is 0 outside of its bounds, the first and the last steps of a
-    reduction axis are left out that read zeros at all points. If no step reads padding then, the
-    sum reads the data themselves. Results differ only where a weight that is left out is infinite
-    or NaN, as 0 times that is NaN.
+    ``params`` are the placeholders that are weights. Take a sum of products of weights with data,
+    one factor of which is a stage that is 0 outside of its bounds. The first and the last steps of
+    a reduction axis are left out if they read zeros at all points. If no step reads padding then,
+    the sum reads the data themselves. Results differ only where a weight that is left out is
+    infinite or NaN, as 0 times that is NaN.
 
     >>> import schedlang as sl
     >>> from schedlang import topi

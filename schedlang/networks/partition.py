@@ -147,7 +147,7 @@ class Partition(InNotebooks):
 
         ``sizes`` gives them by name; others keep theirs. The order of the parts stays.
 
-        Raises :class:`~schedlang.errors.TuningError` for a name that is no size of the network.
+        Raises :class:`~schedlang.errors.TuningError` for a name that is not a size of the network.
 
         >>> import schedlang as sl
         >>> n = sl.var("n")

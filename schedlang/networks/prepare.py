@@ -26,7 +26,7 @@ from schedlang.targets.build import unwritten_kernel
 
 # beyond so many operations a kernel, which takes seconds to compile, is faster than NumPy
 MOST_FLOPS = 2**28
-# the most that a copy of weights is larger than these, as one filled up with zeros
+# how many times larger a copy of weights may be, such as one filled up with zeros
 MOST_GROWTH = 2
 HOST = Target("cpu")
 Rewrite = Callable[["tuple[Tensor, ...]", Collection[Tensor]], "tuple[Tensor, ...]"]
@@ -34,14 +34,14 @@ Rewrite = Callable[["tuple[Tensor, ...]", Collection[Tensor]], "tuple[Tensor, ..
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A network of which all that depends on its weights alone is computed ahead.
+    """A network in which everything that depends on its weights alone is computed ahead.
 
-    ``outputs`` compute what the given outputs do, under the same names; all stages have names of
-    their own. ``inputs`` are the placeholders that each call passes. ``params`` are the given
+    ``outputs`` compute the same as the given outputs, under the same names; all stages have
+    different names. ``inputs`` are the placeholders that each call passes. ``params`` are the given
     weights that ``outputs`` still read, with their arrays. ``computed`` are placeholders for
     weights that are computed ahead, each with the tensor that computes it from ``given``, the given
-    weights that these need. ``folded`` says which scales went into weights. ``kept`` has all of
-    these arrays if they are elsewhere already; nothing is computed from ``given`` then.
+    weights that it needs. ``folded`` says which scales went into weights. ``kept`` has all of these
+    arrays if they are elsewhere already; nothing is computed from ``given`` then.
     """
 
     outputs: tuple[Tensor, ...]
@@ -136,7 +136,7 @@ def prepare(
     :func:`~schedlang.networks.folding.fold_scales` says when, and how results change.
 
     Raises :class:`~schedlang.errors.NetworkError` for a weight whose array does not fit, or that is
-    no placeholder.
+    not a placeholder.
 
     >>> import schedlang as sl
     >>> from schedlang import topi

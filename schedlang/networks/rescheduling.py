@@ -15,9 +15,9 @@ from schedlang.schedule.schedule import Schedule
 def with_given_schedule(network: Compiled, part: str, schedule: Any) -> Compiled:
     """Return a network with the kernel of a part under another schedule.
 
-    Raises :class:`~schedlang.errors.NetworkError` for an unknown part, for what is no schedule, and
-    for a schedule of another computation. Raises what ``sl.build`` raises for one that cannot run
-    on the target.
+    Raises :class:`~schedlang.errors.NetworkError` for an unknown part, for an object that is not a
+    schedule, and for a schedule of another computation. Raises what ``sl.build`` raises for one
+    that cannot run on the target.
     """
     network = with_kernels(network)
     kernels = network.kernels or ()
@@ -30,7 +30,7 @@ def with_given_schedule(network: Compiled, part: str, schedule: Any) -> Compiled
         raise NetworkError(
             explain(
                 f"reschedule({part!r}) with an object of type {type(schedule).__name__}",
-                "it is no schedule",
+                "it is not a schedule",
                 "Give a changed net.kernels[...].schedule.",
             )
         )

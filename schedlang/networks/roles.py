@@ -123,8 +123,8 @@ class Roles:
                     continue
                 if tensor in params:
                     raise self.error(
-                        f"its parameter {tensor.name} has the extent {extent}, but those of "
-                        "parameters are numbers"
+                        f"its parameter {tensor.name} has the extent {extent}, but extents "
+                        "of parameters are numbers"
                     )
                 if any(isinstance(v, Var) and v not in known for v in to_lin(extent).leaves()):
                     raise self.error(
@@ -190,7 +190,7 @@ class Roles:
         ]
 
     def in_place(self) -> list[tuple[str, str]]:
-        """Return pairs of stored tensors, of which the first may be written over the second."""
+        """Return pairs of stored tensors; the first of a pair may be written over the second."""
         pairs: list[tuple[str, str]] = []
         stored = set(self.stored)
         for call in self.calls:

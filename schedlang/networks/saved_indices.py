@@ -62,8 +62,8 @@ def check_indices(
     """Raise :class:`~schedlang.errors.NetworkError` for an index that weights may lead astray.
 
     Each index that depends on elements of ``weights``, or on a condition that does, must lie in its
-    tensor: by its range, or, if it depends on no input, at each point. Return the weights of whose
-    elements that was concluded.
+    tensor: by its range, or, if it depends on no input, at each point. Return the weights whose
+    elements were read for this.
     """
     ops = operations(outputs)
     accesses = [
@@ -192,7 +192,7 @@ class _Origins:
         """Return the weights that an index depends on, for which it lies in its dimension.
 
         Raises :class:`~schedlang.errors.NetworkError` if it does not, or if that is not known.
-        There are none for an index that depends on inputs, which are the caller's.
+        An index that depends on inputs has no such weights: the caller answers for inputs.
         """
         known = [access.index, *([] if access.guard is None else [access.guard])]
         sources = self._sources([read.tensor for read in reads(known)])

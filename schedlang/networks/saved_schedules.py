@@ -44,7 +44,7 @@ def saved_kernels(
         why = (
             f"{MANIFEST} has no schedule of kernel {missing[0]}"
             if missing
-            else f"{MANIFEST} has a schedule of {printable(others[0])}, which is no kernel"
+            else f"{MANIFEST} has a schedule of {printable(others[0])}, which is not a kernel"
             f"{nearest(others[0], kernels)}"
         )
         if head.is_current:

@@ -98,8 +98,8 @@ def _standalone(data: ModuleData) -> str:
             raise BuildError(
                 explain(
                     f"{check.title} of network {data.public}",
-                    "it checks its reads against the sizes of each call, and which sizes are right "
-                    "is no condition that a file can hold",
+                    "it checks its reads against the sizes of each call, and a file cannot hold a "
+                    "condition that says which sizes are right",
                     "Use constant sizes, indices that are linear in loops, guard the reads with "
                     "sl.if_then_else, or pickle the network, which keeps the check.",
                 )

@@ -26,7 +26,7 @@ class SizeCheck:
     ``part`` is the first part that the kernel computes, and ``layers`` are its layers.
     ``storage`` is what the kernel allocates. If its accesses are proven for all sizes,
     ``graph`` and ``steps`` are empty. Otherwise they are its computation and its schedule as JSON,
-    of which its loop nest is made again when it is checked.
+    and a check makes its loop nest again from them.
     """
 
     part: str
@@ -74,7 +74,7 @@ MOST_SIZES = 4096
 
 
 def conditions(check: SizeCheck) -> tuple[SizeCondition, ...] | None:
-    """Return the sizes that a check refuses, ``None`` if these are no conditions of a file.
+    """Return the sizes that a check refuses, ``None`` if a file cannot hold them as conditions.
 
     The computation of the part counts. The loops of its schedule are taken as lowering makes them:
     a proof may fail for these alone, as for tails of fused loops on a GPU.

@@ -188,7 +188,7 @@ class OfModel(Source):
             self.name,
             dict(self.given.layers),
         ]
-        # names that are no text are refused when the model is divided
+        # names that are not text are refused when the model is divided
         text = json.dumps(about, sort_keys=True, allow_nan=False, default=repr)
         return hashlib.sha256(text.encode()).hexdigest()
 

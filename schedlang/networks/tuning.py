@@ -225,7 +225,7 @@ def tune(
     that the network uses come before works of other forms, and then the works with the most work in
     a call.
 
-    ``others`` is called with these searches, and returns the works of which those that are new are
+    ``others`` is called with these searches, and returns works; the new ones among them are
     searched, too. ``present`` returns the schedule that the kernel of a key has, which is a
     candidate; ``None`` if there is only the cost model's. Each search gets its part of ``timeout``,
     by its part of the work that is left. A search that ends early leaves its time to the next ones.

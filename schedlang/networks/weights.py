@@ -25,14 +25,14 @@ def weight_array(
 
     Errors name the layer of ``outputs`` that reads it; ``layers`` has the layer of each stage.
     Raises :class:`~schedlang.errors.NetworkError` if the array does not fit or breaks a fact that
-    ``sl.assume`` declared, and if ``tensor`` is no placeholder.
+    ``sl.assume`` declared, and if ``tensor`` is not a placeholder.
     """
     if not isinstance(tensor, Tensor) or not isinstance(tensor.op, PlaceholderOp):
         name = tensor.name if isinstance(tensor, Tensor) else repr(tensor)
         raise NetworkError(
             explain(
                 f"params with {name}",
-                f"{name} is no placeholder, so that it takes no array",
+                f"{name} is not a placeholder, so it takes no array",
                 "Give a dict of placeholders, made by sl.placeholder, and arrays.",
             )
         )

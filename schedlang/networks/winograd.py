@@ -49,8 +49,8 @@ STAGES = ("padded", "rows", "data", "products", "columns", "tiles")
 class Winograd:
     """A network with some convolutions by Winograd's filtering.
 
-    ``outputs`` compute what the given outputs do, ``replaced`` are the stages that were replaced,
-    and ``weights`` their transformed weights: stages to compute once, ahead of all calls.
+    ``outputs`` compute the same as the given outputs. ``replaced`` are the stages that were
+    replaced, and ``weights`` their transformed weights: stages to compute once, ahead of all calls.
     """
 
     outputs: tuple[Tensor, ...]
@@ -117,7 +117,7 @@ def by_rule(conv: Convolution) -> int:
 
 
 def forms(conv: Convolution) -> tuple[int, ...]:
-    """Return the tile sizes of which one may be the fastest for a convolution, 0 for none.
+    """Return the tile sizes that may be the fastest for ``conv``; 0 is a direct convolution.
 
     >>> import schedlang as sl
     >>> from schedlang import topi
@@ -184,8 +184,8 @@ def _checked(m: Any, conv: Convolution) -> int:
     """Return the size of tiles that was chosen for a convolution."""
     if type(m) is not int or m not in FORMS:
         raise NetworkError(
-            f"with_winograd(..., choose): {m!r} for {conv.name} is no size of tiles; return 2 or "
-            "4, or 0 for a direct convolution"
+            f"with_winograd(..., choose): {m!r} for {conv.name} is not a size of tiles; return 2 "
+            "or 4, or 0 for a direct convolution"
         )
     return m
 

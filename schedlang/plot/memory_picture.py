@@ -52,9 +52,9 @@ def memory(what: Any, *arrays: Any, caches: Sequence[Cache] | None = None) -> Pi
 
     ``what`` is a kernel for a CPU, or a dict of them by title, drawn beside each other; ``arrays``
     are the arguments of a call. Each array has a panel: a dot is an access, its height the cache
-    line in the array, its colour the level of simulated ``caches`` that serves it (those of the
-    target by default, empty at first). Below is how many distinct lines lie between two accesses to
-    one line, with the lines that each cache holds. ``data`` is a list of :class:`Accesses`.
+    line in the array, its colour the level of simulated ``caches`` that serves it (by default the
+    caches of the target, empty at first). Below is how many distinct lines lie between two accesses
+    to one line, with the lines that each cache holds. ``data`` is a list of :class:`Accesses`.
 
     Raise :class:`~schedlang.errors.PlotError` for more than 100,000 accesses, and the errors of a
     call.
@@ -94,7 +94,7 @@ def _accesses(
             explain(
                 f"memory({f.name})",
                 f"the call makes {trace.total:,} accesses, and a picture has room for {MOST:,}",
-                "Build the kernel for smaller arrays; f.counters(...) counts those of large ones.",
+                "Build the kernel for smaller arrays; f.counters(...) also counts large ones.",
             )
         )
     used = simulated_caches(True if caches is None else caches, f.target, "memory")

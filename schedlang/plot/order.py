@@ -48,7 +48,7 @@ def iteration_order(
     ``"store"`` or ``"load"``.
 
     A step is one run of one statement. The lanes of a vectorized loop take a step together, and so
-    do GPU threads; parallel loops run as on one thread. Black lines are the borders of tiles. A
+    do GPU threads; parallel loops run on one thread here. Black lines are the borders of tiles. A
     large space is drawn in part, and the caption says which part: the first iterations of its outer
     loops. ``data`` is a list of :class:`~schedlang.plot.touches.Touches`. The picture moves as
     ``.gif``, as ``.html`` and in a notebook.

@@ -67,7 +67,7 @@ class Picture:
         >>> sl.plot.iteration_order(B).save("order.jpeg")
         Traceback (most recent call last):
         ...
-        schedlang.errors.PlotError: save('order.jpeg'): '.jpeg' is no format of this picture
+        schedlang.errors.PlotError: save('order.jpeg'): '.jpeg' is not a format of this picture
           End the name in .png, .svg, .pdf, .html or .gif.
         """
         target = Path(path)
@@ -76,7 +76,7 @@ class Picture:
             raise PlotError(
                 explain(
                     f"save({str(path)!r})",
-                    f"{target.suffix!r} is no format of this picture",
+                    f"{target.suffix!r} is not a format of this picture",
                     f"End the name in {', '.join(kinds[:-1])} or {kinds[-1]}.",
                 )
             )

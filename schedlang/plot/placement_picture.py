@@ -30,11 +30,11 @@ def placement(
     """Return a picture of a producer and its consumer while the consumer computes one element.
 
     ``what`` is a schedule, a tensor or a kernel; a list or a dict by title compares up to four.
-    ``producer`` is a stage, as tensor or name: by default the last that is no output. ``consumer``
-    is a stage that reads it, and ``element`` an element of the consumer: by default the one in the
-    middle. The picture shows what of the producer was computed earlier, is computed in this
-    iteration of the loop that both share, is computed again, and is stored at this step; and counts
-    how often the producer is computed in all. ``data`` is a list of
+    ``producer`` is a stage, as tensor or name: by default the last stage that is not an output.
+    ``consumer`` is a stage that reads it, and ``element`` an element of the consumer: by default
+    the one in the middle. The picture shows what of the producer was computed earlier, is computed
+    in this iteration of the loop that both share, is computed again, and is stored at this step;
+    and counts how often the producer is computed in all. ``data`` is a list of
     :class:`~schedlang.plot.stored_elements.Placed`.
 
     Raise :class:`~schedlang.errors.PlotError` for stages that do not read each other, for an

@@ -36,8 +36,8 @@ class Loop:
 class Times:
     """The times of one call in seconds; the ``parts`` add up to about ``seconds``.
 
-    ``parts`` has the stages in the order of the profile; then, if they are not 0, the time that
-    parallel loops start and wait, and that outside of all loops.
+    ``parts`` has the stages in the order of the profile; then, if they are not 0, the time in which
+    parallel loops start and wait, and the time outside of all loops.
     """
 
     title: str

@@ -53,7 +53,7 @@ in between (stage B)
         raise ComputeTypeError(
             explain(
                 f"race({type(error).__name__})",
-                "it is no RaceError",
+                "it is not a RaceError",
                 "Give the error that f.check raised for a kernel without its barriers.",
             )
         )

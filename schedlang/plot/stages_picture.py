@@ -39,9 +39,9 @@ def stages(what: Any) -> Picture:
     """Return a picture of the stage graph, edges from producer to consumer.
 
     ``what`` is a schedule, a tensor or a kernel. A box has the name, shape, dtype and bytes of a
-    stage; of a schedule also where it is computed, which its colour shows, its scope, and the bytes
-    that are stored at a time. Edges have the bytes of the elements that are read. ``data`` is a
-    list of :class:`StageBox`.
+    stage. For a schedule it also says where the stage is computed, which its colour shows, its
+    scope, and how many bytes are stored at a time. Edges have the bytes of the elements that are
+    read. ``data`` is a list of :class:`StageBox`.
 
     Raise :class:`~schedlang.errors.PlotError` for a graph of more than 40 stages.
 

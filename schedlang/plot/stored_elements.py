@@ -31,14 +31,14 @@ MOST_POINTS = 2**22
 class Placed:
     """A producer and its consumer at the first step for ``element`` that reads the producer.
 
-    An inlined producer is computed where it is read; of a reduction, all terms count as one step.
+    An inlined producer is computed where it is read; all terms of a reduction count as one step.
 
     ``where`` says where the producer is computed and stored, ``loops`` are the loops that both
     share, with their iterations. The arrays of the producer are:
 
     * ``earlier``, ``now``: how often each element was computed before the current iteration of the
       innermost shared loop, and in it until this step,
-    * ``read``: the elements that this step reads; ``stored``: those that have storage.
+    * ``read``: the elements that this step reads; ``stored``: the elements that have storage.
 
     The fields ``consumer_earlier``, ``consumer_now`` and ``consumer_iteration`` mark the elements
     of the consumer that are done, of this step, and of the current iteration. ``computed`` counts

@@ -87,7 +87,7 @@ def _numbers(nest: Nest, call: str, sizes: Mapping[Any, int] | None) -> dict[Any
         raise PlotError(
             explain(
                 f"{call}(..., sizes={sizes!r})"[:200],
-                "sizes is no mapping",
+                "sizes is not a mapping",
                 'Give a number for each size by its name: sizes={"n": 32}.',
             )
         )

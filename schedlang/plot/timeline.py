@@ -228,7 +228,7 @@ def _refuse_data(roots: tuple[Expr, ...], what: str) -> None:
         raise PlotError(
             explain(
                 "a picture of the order of a nest",
-                f"{what} depends on the values of {load.buffer.name}, and a picture knows none",
+                f"{what} depends on the values of {load.buffer.name}, and a picture has none",
                 "Draw a computation whose loops and indices do not read tensors.",
             )
         )

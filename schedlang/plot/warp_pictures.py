@@ -74,7 +74,7 @@ def banks(
 ) -> Picture:
     """Return a picture of the banks of shared memory that a warp accesses, conflicts marked.
 
-    The arguments are as in :func:`coalescing`. A column is one of the 32 banks, a row a line of
+    It takes the arguments of :func:`coalescing`. A column is one of the 32 banks, a row a line of
     128 bytes. Lanes that need different words of one bank wait for each other: such a bank is red
     above the cells, with the number of its words. ``data`` is a list of
     :class:`~schedlang.plot.warps.WarpRequest`.

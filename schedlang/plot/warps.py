@@ -35,7 +35,7 @@ class WarpRequest:
     ``lanes`` are the threads of the warp that take part, ``bytes`` the offset in the buffer at
     which each accesses ``width`` bytes. ``cost`` is the number of sectors of global memory, or of
     passes of shared memory. ``requests`` counts the requests of the access that were followed:
-    all, or if not ``complete`` those among the first requests of the block.
+    all, or if not ``complete`` only the first requests of the block.
     """
 
     title: str
@@ -106,7 +106,7 @@ def program_of(subject: Subject, call: str) -> Program:
     if depends_on_data(program):
         raise PlotError(
             f"{call}({subject.title}): data decide its addresses, as in a gather, and "
-            "a picture knows none"
+            "a picture has none"
         )
     return program
 
@@ -208,7 +208,7 @@ def _request(
 
 @dataclass(frozen=True, eq=False)
 class Threads:
-    """The block and the thread that store each element of a buffer; -1 where none of those drawn.
+    """The block and the thread that store each element of a buffer; -1 if it is not drawn.
 
     If some blocks are left out, the arrays cover the smallest box around the elements that the
     others store. The box begins at ``origin`` in the buffer. ``blocks`` number the blocks,
@@ -230,7 +230,7 @@ class Threads:
 def threads_of(subject: Subject, which: Any, kernel: str | None, call: str) -> Threads:
     """Return which block and thread stores each element of a buffer, by default the output.
 
-    Of a large buffer, the first blocks in each direction.
+    For a large buffer, return only the first blocks in each direction.
     """
     program = program_of(subject, call)
     buffer = buffer_of(subject.nest, which, call)

@@ -44,8 +44,8 @@ REFUSED = {
     "load_static_library": ("a kernel is Python, not a library", "Call f.save('k.py')."),
     "Module": ("modules of compiled code are not part of schedlang", _BUILT),
     "PackedFunc": ("packed functions are not part of schedlang", _BUILT),
-    "NDArray": ("arrays are those of tvm.nd", "Use tvm.nd.array, or give NumPy arrays."),
-    "ndarray": ("arrays are those of tvm.nd", "Use tvm.nd.array, or give NumPy arrays."),
+    "NDArray": ("arrays are in tvm.nd", "Use tvm.nd.array, or give NumPy arrays."),
+    "ndarray": ("arrays are in tvm.nd", "Use tvm.nd.array, or give NumPy arrays."),
     "vm": (
         "graphs of models are not part of schedlang",
         "schedlang has the language and schedules of te, not models: write the operator in te.",

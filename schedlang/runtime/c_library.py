@@ -61,7 +61,7 @@ def compiler() -> list[str]:
         command = shlex.split(given)
     except ValueError as error:
         raise BuildError(
-            f"CC={given!r} is no command ({error}): set CC to that of GCC or Clang"
+            f"CC={given!r} is not a command ({error}): set CC to the command of GCC or Clang"
         ) from None
     if command:
         return command

@@ -56,8 +56,8 @@ def limit() -> int | None:
     size = _SIZE.fullmatch(text)
     if size is None:
         raise BuildError(
-            f"{LIMIT}={text}: this is no size; give a number of bytes or one with a unit, such as "
-            "500M or 20GB, or 0 for no limit"
+            f"{LIMIT}={text}: this is not a size; give a number of bytes or one with a unit, such "
+            "as 500M or 20GB, or 0 for no limit"
         )
     number, unit, binary = size.groups()
     return int(float(number) * (1024 if binary else 1000) ** _UNITS[unit.upper()]) or None

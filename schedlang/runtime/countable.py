@@ -30,7 +30,7 @@ class Countable(ABC):
     ) -> Mapping[str, Any]:
         """Return the loads, stores, arithmetic and cache lines of a call, by stage.
 
-        The arguments are as in a call; given outputs are not written. The result is a
+        Give the arguments of a call; given outputs are not written. The result is a
         :class:`~schedlang.counting.result.KernelCounts`: a mapping from the names of stages to
         their :class:`~schedlang.counting.records.Counts`, with ``total`` and ``loops``. ``print``
         shows the machine nest with a column for each count.
@@ -61,7 +61,7 @@ class Countable(ABC):
     def trace(self, *args: Any, most: int = MOST_TRACED, **named: Any) -> Trace:
         """Return the accesses of a call in order, as arrays of addresses, sizes and kinds.
 
-        The arguments are as in a call; given outputs are not written. If there are more than
+        Give the arguments of a call; given outputs are not written. If there are more than
         ``most`` accesses, the result keeps runs of them, and says so.
 
         Raises the errors of a call, and :class:`~schedlang.errors.CallError` for a call of so many

@@ -167,7 +167,7 @@ def _seconds(run: Start, flat: Sequence[object]) -> float:
 def _calls(
     subject: Subject, start: Start, width: int, repeat: int
 ) -> tuple[list[float], list[np.ndarray]]:
-    """Call the kernel and its twin with stamps in turns; return the former's seconds and times."""
+    """Call the kernel and its twin with stamps in turns; return its seconds, and the times."""
     times = np.zeros((subject.threads + 1, width), "int64")
     start(*subject.flat, times.reshape(-1))
     alone: list[float] = []

@@ -137,7 +137,7 @@ def _compiles(module: ModuleType) -> bool:
 class _EmittedLoader(SourceFileLoader):
     """Python's loader of source files, for files of the cache folder.
 
-    Their bytecode is checked as all files of the folder are. numba's own cache is off: it refuses
+    Their bytecode is checked like all files of the folder. numba's own cache is off: it refuses
     functions without a folder to write to, and these have another cache.
     """
 

@@ -103,7 +103,7 @@ class Kernel(Levels, TeModule, Countable, OnHost):
 
     @property
     def checked_by_size(self) -> bool:
-        """True if accesses are checked against the sizes of each call: no proof has them all.
+        """True if each call checks accesses against its sizes, since not all of them are proven.
 
         >>> import schedlang as sl
         >>> A = sl.placeholder((sl.var("n"),), name="A")
@@ -158,8 +158,8 @@ class Kernel(Levels, TeModule, Countable, OnHost):
 
         Nothing is checked, not even overlap and reads that depend on sizes: a wrong argument reads
         or writes other memory. It takes no lock: call a parallel kernel from one thread at a time,
-        or use a thread-safe threading layer of numba. On the CPU compiled code of numba may
-        call the function too, but takes it as no argument. On a GPU the arrays are in its memory,
+        or use a thread-safe threading layer of numba. On the CPU compiled code of numba may call
+        the function too, but cannot take it as an argument. On a GPU the arrays are in its memory,
         have a ``__cuda_array_interface__`` and start at a multiple of 16 bytes; ``stream=`` takes
         the number of a stream. In a forked process read this property again.
 
@@ -192,9 +192,9 @@ class Kernel(Levels, TeModule, Countable, OnHost):
     def bound(self, *args: Any) -> tuple[Callable[..., None], list[Any]]:
         """Return the function that a call runs and what it is called with, after all checks.
 
-        The arguments are as in a call, outputs included. The function is as :attr:`unchecked`, with
-        the lock of a parallel kernel. It may be called again for as long as the arrays live. Raises
-        what a call raises for arguments that do not fit.
+        Give the arguments of a call, outputs included. The function is :attr:`unchecked`, with the
+        lock of a parallel kernel. You may call it again for as long as the arrays live. Raises what
+        a call raises for arguments that do not fit.
 
         >>> import numpy as np, schedlang as sl
         >>> A = sl.placeholder((3,), name="A")
@@ -261,12 +261,13 @@ class Kernel(Levels, TeModule, Countable, OnHost):
     ) -> Profile:
         """Return the time of each stage and of the outer loops in a call with these arguments.
 
-        The arguments are as in a call. The kernel runs at least ``repeat`` times unchanged, and as
-        often with time stamps around its loops, which needs another compilation: stamps of each
-        stage around the outermost loop, and up to ``levels`` loops in each other. Stamps take about
-        ``share`` of the time at most, and what they take is subtracted; loops that begin too often
-        for that are left out. In a parallel loop each thread has its own times, and those of the
-        slowest one count. ``print`` shows a table, a notebook also a flame chart.
+        Give the arguments of a call. The kernel runs at least ``repeat`` times unchanged, and as
+        often with time stamps around its loops, which needs another compilation. Stamps stand
+        around the outermost loop of each stage, and around up to ``levels`` loops in each other.
+        They take at most about ``share`` of the time, and their time is subtracted; loops that
+        begin too often for that are left out. In a parallel loop each thread has its own times, and
+        the times of the slowest thread count. ``print`` shows a table, a notebook also a flame
+        chart.
 
         The kernel runs several times, so an output that is also an input changes with each. On a
         GPU there is a time for each kernel, by events of the GPU, which waits until the host has
@@ -317,8 +318,8 @@ class Kernel(Levels, TeModule, Countable, OnHost):
         The file has the intrinsics that it uses; it needs only NumPy and numba, or numba-cuda. For
         the CPU it has one public function, named after the output. For a GPU its function
         ``launch`` takes flat arrays of the GPU, then the sizes, and checks nothing: arrays must
-        start at a multiple of 16 bytes, as new arrays do. Sizes at which a read would be out of
-        bounds are refused as by a call.
+        start at a multiple of 16 bytes, like new arrays. Like a call, the file refuses sizes at
+        which a read would be out of bounds.
 
         Raises :class:`~schedlang.errors.BuildError` for a path that does not end in ``.py``, for
         ``target="python"``, for a kernel that needs more shared memory than a launch by numba may
@@ -329,8 +330,8 @@ class Kernel(Levels, TeModule, Countable, OnHost):
             raise BuildError(
                 explain(
                     f"save: kernel {self.name}",
-                    "it checks its reads against the sizes of each call, and which sizes are right "
-                    "is no condition that a file can hold",
+                    "it checks its reads against the sizes of each call, and a file cannot hold a "
+                    "condition that says which sizes are right",
                     "Use constant sizes, indices that are linear in loops, or guard the reads with "
                     "sl.if_then_else.",
                 )

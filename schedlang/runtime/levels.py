@@ -109,7 +109,7 @@ class Levels(ABC):
     def asm(self) -> str:
         """The machine code as assembly, with the lines of the source between; see :attr:`llvm`.
 
-        Of a kernel for ``"c"`` it is what the C compiler makes.
+        For a kernel for ``"c"``, the C compiler makes it.
         """
         return self._code("asm").asm
 

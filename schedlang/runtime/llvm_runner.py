@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 class ByLlvm(ByNumba):
-    """LLVM compiles the machine nest, of which the file is the text.
+    """LLVM compiles the machine nest, which the file prints.
 
-    What the printer does not know is compiled by numba from the file, with a
+    If the printer does not know a part of the nest, numba compiles the file, with a
     :class:`~schedlang.errors.CompilerWarning`.
     """
 
@@ -147,6 +147,6 @@ def _compiled(subject: Subject) -> Compiled | None:
             return compiled(subject)
     except Unprintable as unprintable:
         warn_user(
-            f"kernel {subject.kernel}: {unprintable}, so that numba compiles it", CompilerWarning
+            f"kernel {subject.kernel}: {unprintable}, so numba compiles it", CompilerWarning
         )
         return None

@@ -11,7 +11,7 @@ _ASSEMBLY = 'Read .asm of a kernel for target="cpu".'
 # attributes of kernels for GPUs alone, and what to use of a kernel for the CPU
 OF_GPU = {
     "check": "The loops of a CPU kernel are proven free of races when it is built; .unproven lists "
-    "the rules that could not be proven. To check the result, compare it with that of "
+    "the rules that could not be proven. To check the result, compare it with the result of "
     "sl.reference.",
     "simulate": 'Build the schedule for target="python": its source runs uncompiled.',
     "program": "Print .loop_nest or .machine_nest.",

@@ -87,7 +87,7 @@ def linking_to(library: Any) -> AbstractContextManager[None]:
 
 
 def machine_options() -> dict[str, Any]:
-    """Return the options of numba's generator of machine code as data, and those of its passes."""
+    """Return the options of numba's generator of machine code and of its passes, as data."""
     target: dict[str, Any] = {"opt": int(config.OPT)}
     cpu_context().codegen()._customize_tm_options(target)
     vectors = {
@@ -109,7 +109,7 @@ def linked_code(library: Any) -> list[bytes]:
 
 
 def with_flags(function: ir.Function, flags: Collection[str]) -> None:
-    """Add ``flags`` to the arithmetic of a function that has none, as numba does."""
+    """Add ``flags`` to the arithmetic of a function that has none, by numba's visitors."""
     for visitor in (FastFloatBinOpVisitor(flags), FastFloatCallVisitor(flags)):
         visitor.visit_Function(function)
 

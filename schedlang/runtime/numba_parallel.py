@@ -114,7 +114,7 @@ def launch_loop(
 ) -> None:
     """Emit the launch of ``count`` iterations with the data ``shared``, on all threads.
 
-    ``name`` is that of the function that an iteration calls.
+    An iteration calls the function ``name``.
     """
     start_threads()
     data = cgutils.alloca_once_value(builder, shared)
@@ -149,7 +149,7 @@ def launch_team(
 def _task(module: ir.Module, called: str, shared: ir.Type, each: Iteration) -> ir.Function:
     """Return what a thread runs for ranges of iterations.
 
-    Its parameters are those of a generalized ufunc's loop. The first array holds the ranges, their
+    It has the parameters of a generalized ufunc's loop. The first array holds the ranges, their
     ends included, and the data are ``shared``. ``each`` emits an iteration, which calls ``called``.
     """
     kind = ir.FunctionType(ir.VoidType(), [BYTE_PTR.as_pointer(), I64_PTR, I64_PTR, BYTE_PTR])

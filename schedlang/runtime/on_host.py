@@ -1,4 +1,4 @@
-"""A function of a file that a CPU runs, as kernels and the modules of networks have it."""
+"""A function of a file that a CPU runs, for kernels and for the modules of networks."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class OnHost(ABC):
 
     The function of its file is loaded when it is first needed, and again after a fork that leaves
     the threads of its parallel loops behind. ``what`` it is stands in messages. ``called`` and
-    ``behind`` are as :meth:`~schedlang.runtime.runners.Runner.function_of` takes them. ``compiler``
-    is one of the target's, empty for the default one. ``progress`` is false if no line says that it
-    is being compiled.
+    ``behind`` mean the same as in :meth:`~schedlang.runtime.runners.Runner.function_of`.
+    ``compiler`` is one of the target's, empty for the default one. ``progress`` is false if no line
+    says that it is being compiled.
     """
 
     progress: Setting = None

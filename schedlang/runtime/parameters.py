@@ -76,8 +76,8 @@ class Signature:
 
     ``in_place`` has pairs of positions, of an output and of an input that may be the same array.
     ``extents`` gives derived extents (such as ``n + 1`` or ``n//2``) as data. ``solved`` lists
-    sizes, each with the position and the dimension of the argument that determines it, in an order
-    in the order to solve them. ``single`` gives, for a derived extent of one size, that size.
+    sizes in the order in which they are found, each with the position and the dimension of the
+    argument that determines it. ``single`` gives, for a derived extent of one size, that size.
     """
 
     name: str
@@ -205,7 +205,8 @@ class Binder:
     def check(self, position: int, value: np.ndarray, given: Any) -> None:
         """Check dtype, rank, fixed extents, contiguity and writability of one array.
 
-        ``given`` is the argument that it is the memory of, in whose library errors say what to do.
+        ``given`` is the argument whose memory it is; errors say what to do in the library of
+        ``given``.
         """
         p, where = self.signature.parameters[position], self.places[position]
         needed = self.needed[position]

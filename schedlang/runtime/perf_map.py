@@ -22,7 +22,7 @@ VARIABLE = "SCHEDLANG_PERF_MAP"
 _WRAPPERS = (
     ("_ZN7cpython", ".from_python"), ("from_python", ".from_python"), ("cfunc.", ".from_c"),
 )  # fmt: skip
-# of ELF: the type of a table of symbols, and that of a function; what all other files know
+# in ELF: the type of a table of symbols, the type of a function, and a symbol for all other files
 _SYMBOLS, _FUNCTION, _GLOBAL = 2, 2, 1
 
 
@@ -30,7 +30,7 @@ _SYMBOLS, _FUNCTION, _GLOBAL = 2, 2, 1
 class Symbol:
     """A function of an object file: its place in its ``section``, and its size in bytes.
 
-    An ``exported`` one is known to other object files, none of which has another of its name.
+    An ``exported`` function is known to other object files, and no other function has its name.
     """
 
     name: str

@@ -48,7 +48,7 @@ class Profile(InNotebooks):
     ``stages`` are the times of the stages by name. If a stage is computed inside of another one,
     its time is not part of the other's. ``waiting`` is the time in which parallel loops start and
     wait for their slowest thread, ``other`` what is outside of all measured loops. These add up to
-    ``seconds``. ``parts`` are the measured loops in program order, each before those in it.
+    ``seconds``. ``parts`` are the measured loops in program order, each before the loops in it.
     ``overhead`` is the time of the stamps themselves, which is not in ``seconds``. ``runs`` is the
     number of calls measured. ``notes`` say what was not measured on its own.
 

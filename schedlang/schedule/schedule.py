@@ -134,7 +134,8 @@ class Schedule(DataflowMethods):
     def apply(self, primitive: str, stage: str, **args: Any) -> Any:
         """Check one step, record it, and return what the primitive returns.
 
-        A step that raises, be it a warning turned into an error, is not recorded.
+        A step that raises is not recorded, also if it raises a warning that is turned into an
+        error.
         """
         before = self.state
         try:
@@ -280,8 +281,8 @@ class Schedule(DataflowMethods):
     def code_since(self, count: int) -> str:
         """Return Python statements for the steps after the first ``count``.
 
-        They expect the schedule after those in ``s`` and each tensor in a variable of its name, and
-        use no variable of the steps before.
+        They expect the schedule after these ``count`` steps in ``s``, and each tensor in a variable
+        of its name. They use no variable of the steps before.
 
         >>> import schedlang as sl
         >>> A = sl.placeholder((8,), name="A")
@@ -322,8 +323,8 @@ class Schedule(DataflowMethods):
         """Return the schedule in ``text``, replayed for ``outputs`` of an equal computation.
 
         Stages are matched by name and axes by position. Each step is checked as if it were called.
-        Raise :class:`~schedlang.errors.ScheduleError` if ``text`` is no schedule, or does not fit
-        the computation.
+        Raise :class:`~schedlang.errors.ScheduleError` if ``text`` is not a schedule, or does not
+        fit the computation.
         """
         replayed = empty_schedule(outputs)
         for position, step in enumerate(trace.from_json(text), 1):

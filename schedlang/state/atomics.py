@@ -17,7 +17,7 @@ DTYPES = ("int32", "int64", "uint32", "uint64", "float32", "float64")
 
 
 def operation(reducer: Reducer) -> str | None:
-    """Return the intrinsic that combines atomically as ``reducer`` does, or ``None``."""
+    """Return the intrinsic that does the work of ``reducer`` atomically, or ``None``."""
     ufunc = ufunc_of(reducer)
     if ufunc is None or reducer.lhs[0].dtype not in DTYPES:
         return None

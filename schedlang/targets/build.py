@@ -120,7 +120,7 @@ def build(
 
     ``compile`` says when that is done: at the first call (``"lazy"``), before ``build`` returns
     (``"now"``), or in a thread that starts at once (``"background"``). A call waits for the thread
-    if it must, and compiles the kernel itself if the thread has not begun with it: there is one
+    if it must, and compiles the kernel itself if the thread did not begin with it: there is one
     thread, which compiles one kernel after the other. An error in the thread is raised by the call
     that needs the kernel. A process that ends or forks waits for the kernel that is being compiled.
     Compiling that takes more than two seconds shows a line on a terminal and in a notebook, unless
@@ -176,7 +176,7 @@ def unwritten_kernel(
 ) -> Kernel:
     """Return the kernel of :func:`build`; its source is printed and written when it is needed.
 
-    There are no hints for whoever writes a schedule: spills and strides.
+    It gives no hints about spills and strides, which are for people who write a schedule.
     """
     request = _request(schedule, args, where, name, compiler=compiler)
     return backend_of(where).kernel(request)

@@ -4,9 +4,9 @@
 is called with; ``arguments.py`` classifies them. ``run.py`` runs the user's function once, on
 arrays that stand for any values (``array.py``). A trace (``trace.py``) holds the present value of
 each array: views and assignments change it (``indexing.py``, ``masked.py``, ``updates.py``), and
-equal calls share a stage (``calls.py``). What a function would do once, and not in later calls, is
-refused: changes of the caller's containers (``containers.py``) and random numbers (``varying.py``).
-``unknown.py`` refuses what needs the values of elements.
+equal calls share a stage (``calls.py``). Effects that a function would have once, and not in later
+calls, are refused: changes of the caller's containers (``containers.py``) and random numbers
+(``varying.py``). ``unknown.py`` refuses what needs the values of elements.
 
 The result is a program (``program.py``) of kernels and loops, scheduled by ``scheduling.py``. A
 loop of little work becomes a scan (``recurrence.py``); any other runs on the host. ``repeated.py``

@@ -138,8 +138,8 @@ def _leaf(title: str, name: str, value: Any) -> tuple[Any, Leaf | None]:
         raise CallTypeError(
             explain(
                 f"{title}({name}={kind})",
-                f"the operators of {kind} are other than those of arrays, and a traced function "
-                "sees an array",
+                f"the operators of {kind} differ from an array's operators, and a traced "
+                "function sees an array",
                 f"Pass np.asarray({name}); x @ y is the product of matrices.",
             )
         )
@@ -158,7 +158,7 @@ def _fix(title: str, name: str, value: Any, static: frozenset[str]) -> Fixed:
         how = (
             "static arguments are compared"
             if name in static
-            else ("it is neither an array nor a number, so that each value is traced on its own")
+            else ("it is neither an array nor a number, so each value is traced on its own")
         )
         raise CallTypeError(
             explain(

@@ -55,7 +55,7 @@ def _contents(cells: Iterable[tuple[str, Any]]) -> dict[str, Any]:
         try:
             contents[name] = cell.cell_contents
         except ValueError:
-            # the function around has not assigned this name yet
+            # the function around did not assign this name yet
             continue
     return contents
 

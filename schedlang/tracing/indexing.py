@@ -108,8 +108,8 @@ def check_mask(base: Any, mask: Tensor) -> Tensor:
     if not isinstance(base, Tensor) or mask.shape != base.shape:
         shape = base.shape if isinstance(base, Tensor) else ()
         raise ComputeError(
-            f"x[mask]: the mask has shape {shape_text(mask.shape)}, but must have that of the "
-            f"array, {shape_text(shape)}"
+            f"x[mask]: the mask has shape {shape_text(mask.shape)}, but must have the shape of "
+            f"the array, {shape_text(shape)}"
         )
     return base
 

@@ -34,7 +34,7 @@ def plain(value: Any) -> Any:
             raise ComputeTypeError(
                 explain(
                     f"a {name} in {line_text()}",
-                    f"the operators of {name} are other than those of arrays, which a trace has",
+                    f"the operators of {name} differ from the operators of a trace's arrays",
                     "Use arrays: np.asarray(m) for a matrix, where x @ y is the product; "
                     "m.filled(v) for a masked array, with its mask as an array.",
                 )

@@ -159,7 +159,7 @@ class JitFunction:
             return self
         raise ComputeTypeError(
             f"{self.__name__} is a method under @sl.jit: its first argument would be {instance!r}, "
-            "which is no array; make it a function, or a staticmethod"
+            "which is not an array; make it a function, or a staticmethod"
         )
 
     def __repr__(self) -> str:
@@ -212,7 +212,7 @@ def jit(
 
     The first call with arrays of some shapes and dtypes traces ``function``: it runs once, on
     arrays whose elements are unknown, and each operation of NumPy becomes a stage. These stages
-    are scheduled without a search, by a schedule of the tuning database where it has one, and built
+    are scheduled without a search, by a schedule of the tuning database if it has one, and built
     for ``target`` (the CPU by default). Further calls with such arrays run the kernels at once.
 
     Arguments are arrays of any library that a kernel takes, floats and NumPy's scalars, and tuples,

@@ -129,7 +129,7 @@ def _values(trace: Trace, loop: HostLoop) -> list[Value]:
         raise ComputeError(
             explain(
                 f"sl.trace({trace.title}, ...): {head}",
-                f"{reason}, so that it is no tensor but kernels in a loop on the host",
+                f"{reason}, so it becomes kernels in a loop on the host, not a tensor",
                 f"Trace the body alone, or take the kernels of sl.jit({trace.title}).",
             )
         )
@@ -156,7 +156,7 @@ def _traced(
     The second result has an entry for each part that the body returns: the position of the part
     that it takes which is the same array, or ``~j`` if the array is new and is also part ``j``.
 
-    What the body assigns to arrays around it are further carries.
+    Arrays around the body that it assigns to are carries, too.
     """
     code = getattr(body, "__code__", None)
     title = f"the body of sl.fori_loop in {trace.title}"
@@ -254,7 +254,7 @@ def _check_aliases(
         raise ComputeError(
             explain(
                 inner.title,
-                f"{problem}, so that two names are one array in the first iteration",
+                f"{problem}, so two names are one array in the first iteration",
                 "Begin with a copy, np.copy(x), and return a new array, or assign to arrays from "
                 "around the loop and leave init out.",
             )

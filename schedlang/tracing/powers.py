@@ -49,7 +49,7 @@ def refuse_exponent(asked: str, reason: str) -> NoReturn:
     raise ComputeTypeError(
         explain(
             asked,
-            f"{reason}, so that it may be negative, and {REASON}",
+            f"{reason}, so it may be negative, and {REASON}",
             "Where no exponent n is negative, write np.maximum(n, 0) in its place, or name a "
             "scalar n in static_argnames. Or convert the base to floats, x.astype('float64').",
         )

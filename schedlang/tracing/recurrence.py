@@ -172,10 +172,10 @@ def _whole(value: Value) -> Tensor:
 class _Body:
     """The stages of a body as stages over rows or over iterations.
 
-    ``known`` has the values from around the loop, and ``states`` the rows before. What depends on a
-    carry (``carried``) is computed row by row: iteration ``k`` makes row ``k + 1`` of ``rows``.
-    What depends on the index alone (``indexed``) is computed for each iteration, and the rest once.
-    The index of iteration 0 is ``first``. ``done`` has the stages so far.
+    ``known`` has the values from around the loop, and ``states`` the rows before. Stages that
+    depend on a carry (``carried``) are computed row by row: iteration ``k`` makes row ``k + 1`` of
+    ``rows``. Stages that depend on the index alone (``indexed``) are computed for each iteration,
+    and the rest once. The index of iteration 0 is ``first``. ``done`` has the stages so far.
     """
 
     index: Var

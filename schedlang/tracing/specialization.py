@@ -107,7 +107,7 @@ class Specialization:
                     warn_user(
                         explain(
                             f"{self.name}({leaf.name}=...) of {value.nbytes / 2**20:.0f} MiB",
-                            f"it is strided (strides {value.strides}), so that each call copies it",
+                            f"it is strided (strides {value.strides}), so each call copies it",
                             f"If you call {self.name} several times, copy it once: "
                             f"{leaf.name} = np.ascontiguousarray({leaf.name}).",
                         ),

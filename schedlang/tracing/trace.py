@@ -100,19 +100,18 @@ class Trace:
     * ``title`` names the function in messages, and ``code`` is its code.
     * ``values`` has the present value of each storage.
     * ``outer`` has the storages of enclosing traces that this one reads, with the placeholders
-    for their values; ``written`` are the ones among them that it changes.
+      for their values; ``written`` are the ones among them that it changes.
     * ``constants`` are the arrays with known elements that it reads, each with its placeholder.
     * ``made`` has what each statement of the function made, ``targets`` the names that they assign,
       and ``counts`` how many stages each line made, also in functions that it calls.
     * ``computed`` has the results of calls so far, which equal calls share.
     * ``rule`` says which loops become scans, and ``forms`` what each became, for users.
-    * ``assumed`` is the call that copies arguments which do not lie row by row in memory, if the
-      * ``assumed`` is the call that would copy arguments which do not lie row by row in memory, if
+    * ``assumed`` is the call that would copy arguments which do not lie row by row in memory, if
       the trace holds only for arguments that do.
-      * ``given`` are the arguments with the values that they enter with. ``exponents`` are the
+    * ``given`` are the arguments with the values that they enter with. ``exponents`` are the
       arguments that are powers of integers, with the lines where they are.
     * ``closed`` says that the arguments are the only inputs, so that arrays of known elements
-    become stages or are refused.
+      become stages or are refused.
     """
 
     title: str

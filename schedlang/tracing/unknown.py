@@ -117,7 +117,7 @@ def refuse_element(array: Any) -> NoReturn:
         explain(
             f"an element of an array of shape {shape_text(array.shape)} in {where}",
             "sl.compute, sl.scatter and sl.scan read tensors, and the arrays of a traced function "
-            "(sl.jit, sl.trace) are none",
+            "(sl.jit, sl.trace) are not tensors",
             f"In {title}, write NumPy's functions of whole arrays, np.add.at for sl.scatter, and "
             f"sl.fori_loop for sl.scan. Or take the tensors of {title} without this line, "
             f"T = sl.trace({title}, ...), and write sl.compute over T.",
@@ -133,7 +133,7 @@ def refuse_outside(array: Any, asked: str) -> NoReturn:
         explain(
             f"{asked} of an array of shape {shape_text(array.shape)} in {where}",
             f"{asked} takes tensors, and the arrays of a traced function (sl.jit, sl.trace) are "
-            "none",
+            "not tensors",
             f"Call it outside: T = sl.trace({title}, ...) returns the tensors that it computes "
             f"without this line, and {asked} takes them.",
         )
@@ -154,7 +154,7 @@ def missing_attribute(kind: type, name: str) -> ComputeTypeError | MissingNameEr
             raise ComputeTypeError(
                 explain(
                     f"a matrix of a traced array in {where}",
-                    "the operators of np.matrix are other than those of arrays, which a trace has",
+                    "the operators of np.matrix differ from the operators of a trace's arrays",
                     "Use the array: x @ y is the product of matrices.",
                 )
             )
@@ -162,8 +162,7 @@ def missing_attribute(kind: type, name: str) -> ComputeTypeError | MissingNameEr
         return ComputeTypeError(f"{asked}, unlike NumPy's arrays: {hint}")
     close = nearest(name, (n for n in dir(kind) if not n.startswith("_")))
     return MissingNameError(
-        f"{asked}{close}; the functions that take one are those of NumPy that docs/guides/numpy.md "
-        "lists"
+        f"{asked}{close}; docs/guides/numpy.md lists the functions of NumPy that take one"
     )
 
 

@@ -76,7 +76,7 @@ def autoschedule(
     * ``sizes``: values of symbolic sizes to plan for, by name or by ``sl.var``. Others are assumed
       to be 256. The schedule is right for every size.
     * ``database``: a file or a :class:`~schedlang.autotune.database.Database` to look in, instead
-      of the one in the cache folder and those that come with schedlang.
+      of the one in the cache folder and the ones that come with schedlang.
 
     :func:`choose` also tells where the schedule comes from. If neither a database nor the tactics
     give one, a :class:`~schedlang.errors.PlainScheduleWarning` says why, and the schedule is plain:
@@ -169,8 +169,9 @@ def _choose(
 def _unless_slower(problem: Problem, near: Schedule, modelled: Schedule | None) -> Schedule | None:
     """Return a schedule that was made legal, ``None`` if it is clearly slower than the model's.
 
-    What was the fastest at one size may waste most of a vector or of a cache at another, threads
-    that save time at one may not at another, and loops for two threads keep no more than two busy.
+    The fastest schedule at one size may waste most of a vector or of a cache at another, threads
+    that save time at one size may cost time at another, and loops for two threads keep only two
+    busy.
     """
     if not problem.target.facts.binds_threads:
         near = without_useless_threads(near, problem)

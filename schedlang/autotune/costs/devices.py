@@ -26,7 +26,7 @@ SPEEDS = {
     "sm_87": Speed(16, 1.3e9, 2.048e11),
     "sm_90": Speed(132, 1.98e9, 3.35e12),
     "sm_90a": Speed(132, 1.98e9, 3.35e12),
-    # those of RTX 3090, RTX 4090, RTX 5090; other cards of these kinds may be several times slower
+    # RTX 3090, RTX 4090, RTX 5090; other cards of these kinds may be several times slower
     "sm_86": Speed(82, 1.7e9, 9.36e11),
     "sm_89": Speed(128, 2.52e9, 1.008e12),
     "sm_120": Speed(170, 2.41e9, 1.792e12),

@@ -22,8 +22,8 @@ from schedlang.gpu_lowering.program import Launch, Program, Repeat, Step, When
 from schedlang.ir.accesses import read_buffers, stores, written_buffers
 from schedlang.target import Target
 
-# the bandwidth of caches, as a multiple of that of global memory, and the part of the latter that
-# a kernel reaches (measured on an H100)
+# how many times faster caches are than global memory, and the part of global memory's bandwidth
+# that a kernel reaches (measured on an H100)
 CACHED, REACHED = 2.5, 0.9
 # bytes per cycle from the cache to one multiprocessor (A100: 5120 in all, by its whitepaper)
 CACHE_RATE = 64

@@ -46,7 +46,7 @@ def by_model(problem: Problem, registry: Registry | None = None) -> tuple[Schedu
 
 
 def _plan(space: Space) -> tuple[Schedule | None, Decisions, str]:
-    """Return what :func:`by_model` does, and the decisions that make the schedule, if any do."""
+    """Return the results of :func:`by_model`, and the decisions that make the schedule, if any."""
     problem, space = space.problem, space.remembering()
     decided = _decisions(space, groups(problem))
     candidate = _whole(space, decided)

@@ -53,8 +53,8 @@ def sort_entries(
     """Return the entries with times, the best first, each with its distance.
 
     Times of different sizes cannot be compared, so of equally near sizes the larger is preferred.
-    The best times from before a race are too short, as the least of many noisy ones: they are
-    multiplied by the factor by which the race slowed its winner.
+    The best times from before a race are too short, since each is the least of many noisy times. So
+    they are multiplied by the factor by which the race slowed its winner.
     """
     places: dict[Where, list[Trial]] = {}
     for entry in entries:

@@ -20,14 +20,15 @@ class Facts:
     * ``baseline``: the seconds of the untuned schedule; ``untimed``: why it has none.
     * ``drawn``, ``valid``: how many candidates were drawn, and how many of these were valid.
       ``refused``: the reasons for the others, each with its count, most frequent first.
-    * ``duplicates``: candidates that were not measured, as an equal one had been.
-    * ``rank_correlation``: that of estimates and measured seconds (:func:`correlation`).
+    * ``duplicates``: candidates that were not measured, since an equal one was measured before.
+    * ``rank_correlation``: the rank correlation of estimates and measured seconds
+      (:func:`correlation`).
     * ``timed``: False if nothing could be timed; the estimates then rank the trials. ``ran``: True
       if the ``"ok"`` trials ran; otherwise they were compiled, and the finalists were emulated.
     * ``best``: the number of the winner's trial. ``best_nest``, ``best_source``, ``best_python``:
       its loop nest, its source and its schedule as code.
     * ``flops``: the operations of one call, if known. ``spent``: the seconds of the search.
-      ``finals_took``: those after the last trial, for the race and the untuned schedule.
+      ``finals_took``: the seconds after the last trial, for the race and the untuned schedule.
     * ``ended``: why the search stopped. ``broken``: an error stopped it. ``unraced``: the race gave
       no times. ``remark``: what is odd about the user's template.
     * ``lost``: how many jobs of an executor were lost, by kind of failure.

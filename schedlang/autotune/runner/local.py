@@ -99,7 +99,7 @@ class Local:
             yield result
 
     def race(self, jobs: Sequence[Job]) -> list[Measured]:
-        # without timing, a race needs the machine no more than a build does
+        # a race that times nothing can share the machine, like a build
         with machine_lock(alone=self._task.timed):
             return race(self._boxes[0], jobs, self._task)
 

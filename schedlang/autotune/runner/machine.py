@@ -1,4 +1,4 @@
-"""The machine on which candidates run: this one, or that of an executor's workers."""
+"""The machine on which candidates run: this one, or the machine of an executor's workers."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Measured:
     * ``quiet``: False if other work disturbed every sample. ``processor``: it did, and the time is
       processor time of the kernel's only thread, which does not count other work.
     * ``took``: the seconds that building, checking and timing took.
-    * ``resources``: those of each GPU kernel, if the candidate was only compiled.
+    * ``resources``: what each GPU kernel takes, if the candidate was only compiled.
     * ``machine``: the machine that measured it, if not this one.
     """
 
@@ -114,7 +114,7 @@ def doubtful(box: Sandbox, measured: Measured) -> bool:
 
 
 def faster(best: float | None, measured: Measured) -> float | None:
-    """Return the best time so far, including that of ``measured`` if it is a candidate."""
+    """Return the best time so far; the time of ``measured`` counts if it is a candidate."""
     if measured.seconds is None or measured.number < 0:
         return best
     return measured.seconds if best is None else min(best, measured.seconds)

@@ -37,7 +37,7 @@ class Limits:
 
     ``run`` bounds the call that is checked, and again the calls that are timed. ``memory`` bounds
     the memory that a process takes in addition to what it and its threads start with. The default
-    is half of the machine's memory; 0 is no limit. A candidate beyond a limit is a failed trial.
+    is half of the machine's memory; 0 means no limit. A candidate beyond a limit is a failed trial.
     """
 
     build: float = 20.0

@@ -28,8 +28,8 @@ of functions (``tactic.py``), defined in a file of its own under ``cpu/`` or ``c
 2. ``attach.py`` chooses the loop at which a stage is computed, or root.
 3. If the stage is the elementwise reader of a reduction (``epilogue.py``), the registry's
    ``fusion`` may compute the reduction in the loops of the stage, a tile at a time.
-4. Otherwise the knob ``C.how`` chooses one of the tactics that apply. Where a tactic applies that
-   is ``alone``, such as those for scatters, no other is an option.
+4. Otherwise the knob ``C.how`` chooses one of the tactics that apply. If a tactic that applies is
+   ``alone``, such as a tactic for scatters, there is no other option.
 
 What a step decides is joined with what was decided before, and the next stage sees both. Databases
 record the names of tactics and knobs, so these names must not change. ``docs/reference/knobs.md``

@@ -16,8 +16,8 @@ from schedlang.index.linear import Lin, Mod
 from schedlang.index.simplify import to_lin
 from schedlang.schedule.schedule import Schedule
 
-# the most times that the same elements may be computed, as by each of a few threads
-# nobody has measured this value
+# the most times that the same elements may be computed, for example by each of a few threads nobody
+# has measured this value
 MOST_COPIES = 2
 KNOBS = (
     Knob(

@@ -56,7 +56,7 @@ def chosen_axes(stage: StageFacts) -> dict[int, int]:
         producer = stage.flow.stage(read.tensor)
         dimensions = choosing_axes(producer)
         if dimensions:
-            # what its own producers choose, as the other transform of a matrix
+            # what its own producers choose, such as the other transform of a matrix
             dimensions += chosen_axes(producer)
         for dimension in dimensions:
             length = producer.op.axis[dimension].extent

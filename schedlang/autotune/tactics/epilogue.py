@@ -41,7 +41,7 @@ def fusible(
             continue
         if stage.consumers != [reader.tensor]:
             continue
-        # a reader of several points, as of a matrix and its transpose, has no common tile
+        # a reader of several points, such as a matrix plus its transpose, has no common tile
         ways = [_positions(reader, r, stage.op.axis) for r in reader.reads if r.tensor is tensor]
         positions = ways[0] if all(p == ways[0] for p in ways) else None
         if positions is not None and fits(reader, stage, positions[reader.last]):

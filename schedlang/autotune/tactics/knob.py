@@ -96,15 +96,15 @@ def _is_number(value: Decision) -> bool:
 
 @dataclass(frozen=True)
 class Moves:
-    """How a descent moves a knob, and how decisions for one size become those for another.
+    """How a descent moves a knob, and how decisions for one size serve another.
 
-    The ranks and the starting values of schedlang's tactics are those that lowered the estimate
-    most in searches for the operator families of ``benchmarks/works/families.py``.
+    We chose the ranks and the starting values of schedlang's tactics that lowered the estimate most
+    in searches for the operator families of ``benchmarks/works/families.py``.
 
     * ``rank``: knobs of a lower rank are changed first.
     * ``structure``: the knob decides which other knobs there are, or what these mean.
-    * ``start``: the position of the option to start from. ``inside``: that of candidates which
-      compute stages inside the loops of others, if it is another one.
+    * ``start``: the position of the option to start from. ``inside``: the position for candidates
+      that compute stages inside the loops of others, if it differs.
     * ``tried``: the values to try, the most promising first, from options that are all different.
       ``most`` is how many of them are tried.
     * ``both_ends``: an item of a permutation also goes last, not only first.
@@ -131,7 +131,7 @@ class Knob:
 
     * ``name``: its name in candidates. A capital letter stands for a stage or a tensor, ``i`` for
       an axis.
-    * ``values``: the values that it can have; a text describes those that depend on the stage.
+    * ``values``: the values that it can have; a text describes values that depend on the stage.
     * ``moves``: how a descent moves it.
     """
 

@@ -42,8 +42,8 @@ class _Question:
 class Outcomes:
     """The outcomes of the decisions of tactics, for candidates that have many of them in common.
 
-    What is decided about a stage of ``problem`` follows from the facts about it and from the
-    answers of the knobs that are asked for. Where both are known, no tactic is asked again.
+    The decisions about a stage of ``problem`` follow from the facts about it and from the answers
+    of the knobs. Where both are known, no tactic is asked again.
     """
 
     def __init__(self, problem: Problem) -> None:

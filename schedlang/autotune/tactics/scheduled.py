@@ -72,8 +72,8 @@ class AttachPoint:
 class Scheduled:
     """The decisions about some stages.
 
-    * ``stages``: those that are scheduled.
-    * ``inlined``: those that are computed inline.
+    * ``stages``: the stages that are scheduled.
+    * ``inlined``: the stages that are computed inline.
     * ``attached``: the loops at which stages are computed; a stage without one is at root.
     * ``placements``: the places of scheduled stages; their producers may be computed there too.
     * ``recomputed``: the operations that are repeated.

@@ -26,7 +26,7 @@ class Tactic:
       tactics apply.
     * ``apply``: asks knobs, applies steps, and returns what it decided. It changes nothing but the
       schedule.
-    * ``knobs``: those that it asks for.
+    * ``knobs``: the knobs that it asks for.
     * ``weight``: how many times it is among the options.
     * ``implied``: it is taken without the knob ``C.how`` if no other tactic applies.
     * ``alone``: no other tactic is an option where it applies.
@@ -130,6 +130,6 @@ class Applicable:
         return answer
 
     def before(self, name: str) -> list[str]:
-        """Return the names of those that apply among the tactics listed before ``name``."""
+        """Return the names of the tactics listed before ``name`` that apply."""
         earlier = takewhile(lambda known: known != name, self._tactics)
         return [known for known in earlier if known in self]

@@ -3,7 +3,7 @@
 The package ``onnx`` is imported in ``files.py`` alone, when a model is read.
 
 1. ``files.py`` parses a file, whose size is bounded.
-2. ``checked.py`` makes the records of ``graph.py`` of it, and refuses what is damaged or absurd
+2. ``checked.py`` turns it into the records of ``graph.py``, and refuses what is damaged or absurd
    (``limits.py``). ``weights.py`` says of each array whether its data fit its shape, and reads them
    when they are first used; ``elements.py`` has the dtypes.
 3. ``sizes.py`` finds the shapes of inputs, with what the caller gives for open extents.

@@ -108,7 +108,7 @@ def _inside(folder: Path, location: str, what: str) -> Path:
         raise FrontendError(
             explain(
                 what,
-                f"its data are at {location[:80]!r}, which is no path into the model's folder",
+                f"its data are at {location[:80]!r}, which is not a path into the model's folder",
                 "Save the data beside the model, under a relative path without '..'.",
             )
         )
@@ -128,7 +128,9 @@ def _inside(folder: Path, location: str, what: str) -> Path:
 
 def _number(text: str, key: str, what: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise FrontendError(f"{what}: the {key} of its data is {text[:40]!r}, which is no number")
+        raise FrontendError(
+            f"{what}: the {key} of its data is {text[:40]!r}, which is not a number"
+        )
     return int(text)
 
 
@@ -143,5 +145,5 @@ def _opened(path: Path, what: str) -> int:
         ) from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise FrontendError(f"{what}: its data are in {path.name}, which is no plain file")
+        raise FrontendError(f"{what}: its data are in {path.name}, which is not a plain file")
     return descriptor

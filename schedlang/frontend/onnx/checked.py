@@ -1,7 +1,7 @@
 """From a ``ModelProto`` to a :class:`Graph`, with everything refused that no network needs.
 
-What is refused here: text that is no text, unknown domains and opsets, functions and subgraphs,
-values that are no tensors, names defined twice or never, cycles, and absurd sizes.
+What is refused here: strings that are not text, unknown domains and opsets, functions and
+subgraphs, values that are not tensors, names defined twice or never, cycles, and absurd sizes.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ def text(value: Any, what: str) -> str:
     'layer1.conv'
     >>> text(b"\\xff", "the name of a node")
     Traceback (most recent call last):
-    schedlang.errors.FrontendError: the name of a node is no text: b'\\xff'
+    schedlang.errors.FrontendError: the name of a node is not text: b'\\xff'
     """
     if not isinstance(value, str) or not value.isprintable():
-        raise FrontendError(f"{what} is no text: {value[:40]!r}")
+        raise FrontendError(f"{what} is not text: {value[:40]!r}")
     return value
 
 
@@ -201,7 +201,7 @@ def _attribute(proto: Any, key: str, operator: str, what: str, files: Beside) ->
             )
         )
     if proto.ref_attr_name:
-        raise FrontendError(f"{what}: its attribute {key!r} is that of a function")
+        raise FrontendError(f"{what}: its attribute {key!r} refers to an attribute of a function")
     if kind == _INT:
         return int(proto.i)
     if kind == _FLOAT:
@@ -223,7 +223,7 @@ def _decoded(value: bytes, key: str, what: str) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError:
-        raise FrontendError(f"{what}: its attribute {key!r} is no text: {value[:40]!r}") from None
+        raise FrontendError(f"{what}: its attribute {key!r} is not text: {value[:40]!r}") from None
 
 
 def _in_order(
@@ -235,7 +235,7 @@ def _in_order(
     """Return the nodes that the outputs need, each after those that compute its inputs."""
     input_names = [v.name for v in inputs]
     if len({*input_names}) < len(input_names) or "" in input_names:
-        raise FrontendError("from_onnx: two inputs of the model have the same name, or one none")
+        raise FrontendError("from_onnx: two inputs of the model have the same name, or no name")
     defined = {*input_names, *weights}
     maker: dict[str, int] = {}
     for number, node in enumerate(nodes):
@@ -258,7 +258,7 @@ def _in_order(
     except CycleError as error:
         cycle = " -> ".join(nodes[k].name[:40] for k in reversed(error.args[1][:8]))
         raise FrontendError(
-            f"from_onnx: the graph has a cycle, so that nothing in it can be computed: {cycle}"
+            f"from_onnx: the graph has a cycle, so nothing in it can be computed: {cycle}"
         ) from None
     return tuple(nodes[k] for k in order)
 

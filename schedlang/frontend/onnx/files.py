@@ -54,7 +54,9 @@ def _contents(path: Path) -> bytes:
         ) as file:
             about = os.fstat(file.fileno())
             if not stat.S_ISREG(about.st_mode):
-                raise FrontendError(f"{asked}: it is no plain file; give the path of an .onnx file")
+                raise FrontendError(
+                    f"{asked}: it is not a plain file; give the path of an .onnx file"
+                )
             if about.st_size >= MOST_BYTES:
                 raise FrontendError(
                     explain(
@@ -80,8 +82,8 @@ def _parsed(onnx: Any, data: bytes, what: str) -> Any:
         raise FrontendError(
             explain(
                 f"from_onnx: {what}",
-                f"{len(data):,} bytes are no ONNX model: they are damaged, of another kind, or "
-                "nested too deeply",
+                f"{len(data):,} bytes are not an ONNX model: they are damaged, of another kind, "
+                "or nested too deeply",
                 "onnx.checker.check_model(path) says more.",
             )
         ) from None

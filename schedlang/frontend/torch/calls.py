@@ -23,8 +23,8 @@ class Call:
 
     ``name`` is the name of its stage, ``layer`` the layer that makes the call, and ``line`` the
     user's line, ``""`` if PyTorch does not know it. ``dtypes`` and ``shapes`` describe the results;
-    a symbolic extent is ``None``. ``promoted`` is the dtype that PyTorch compares or combines the
-    first two operands. ``used`` says which of several results are read.
+    a symbolic extent is ``None``. ``promoted`` is the dtype in which PyTorch compares or combines
+    the first two operands. ``used`` says which of several results are read.
     """
 
     operator: str
@@ -60,7 +60,7 @@ class Call:
     def product(self, made: Tensor) -> Tensor:
         """Return ``made``, a sum of products of this call, named so.
 
-        If it is the result of the call, it gets the name of that in the end.
+        If it is the result of the call, it gets the call's name in the end.
         """
         return rename(made, f"{self.name}.product")
 

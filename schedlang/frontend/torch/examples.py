@@ -60,7 +60,7 @@ def examples_of(
             explain(
                 f"from_torch({type(module).__name__}, example_inputs of {len(inputs)})",
                 f"its forward{signature} does not take them: {error}",
-                "Give a tuple with an example of each argument; kwargs= has those by name.",
+                "Give a tuple with an example of each argument; kwargs= takes them by name.",
             )
         ) from None
     declared: dict[int, Tensor] = {}

@@ -82,7 +82,7 @@ def decompose(program: Any) -> Any:
                     "from_torch",
                     "torch.export cannot write the module in ATen's operators: "
                     f"{type(error).__name__}: {_reason(str(error))}",
-                    "Leave out of forward what is no operation of PyTorch.",
+                    "Leave out of forward what is not an operation of PyTorch.",
                 )
             ) from error
 
@@ -148,7 +148,7 @@ def _check_values(module: Any) -> None:
             continue
         why, hint = f"weight {path} is on {value.device}", "Call module.cpu() first."
         if value.device.type == "meta":
-            why = f"weight {path} is on the device meta, so that it has no values"
+            why = f"weight {path} is on the device meta, so it has no values"
             hint = "Load the weights first: module.to_empty(device='cpu'), then load_state_dict."
         raise FrontendError(explain(f"from_torch({type(module).__name__})", why, hint))
 
@@ -166,7 +166,7 @@ def _translated(module: Any, error: Exception, dims: Mapping[Var, Any]) -> Front
         return FrontendError(
             explain(
                 f"{asked}{where}",
-                "what is computed depends on the values of a tensor, as of an if, an assert, a "
+                "what is computed depends on the values of a tensor, as in an if, an assert, a "
                 "while or a mask, and a network computes the same for all values",
                 "Leave the assert out of forward."
                 if ": assert " in line
@@ -261,7 +261,7 @@ def _reason(text: str) -> str:
 def _quiet() -> Iterator[None]:
     """Silence PyTorch about itself: its own deprecations, and the views of a recurrent layer.
 
-    What it logs about a module that fails is in the error.
+    The error says what PyTorch logs about a module that fails.
     """
     before = logging.root.manager.disable
     logging.disable(logging.ERROR)

@@ -38,7 +38,7 @@ def make_functional(program: Any, has_form: Callable[[Any], bool]) -> bool:
 
 
 def _functional(node: Any) -> Any:
-    """Return the operator with a form of which an in-place call is the variant, or ``None``."""
+    """Return the operator with a form whose in-place variant is called, or ``None``."""
     import torch
     from torch.utils._pytree import tree_map
 

@@ -62,7 +62,7 @@ def _reason(node: Any) -> tuple[str, str]:
     """Return why a node has no form, and what to do."""
     if _is_wrapped(node):
         return (
-            "it does more than compute a result, as printing does, and a network only computes",
+            "it does more than compute a result, such as printing, and a network only computes",
             "Leave it out of forward.",
         )
     if _is_higher_order(node) and word_of(node) in _CONTROL_FLOW:
@@ -81,8 +81,8 @@ def _reason(node: Any) -> tuple[str, str]:
         return (
             "it makes a number of the value of a tensor, and a network computes the same for all "
             "values",
-            "Leave out .item() or float(): a tensor of one element is multiplied, added and "
-            "compared as a number is.",
+            "Leave out .item() or float(): you can multiply, add and compare a tensor of one "
+            "element like a number.",
         )
     if word_of(node) in _OF_DATA:
         return (

@@ -30,12 +30,12 @@ def from_torch(
 ) -> Imported:
     """Return a ``torch.nn.Module`` in evaluation mode as a computation, for ``sl.network``.
 
-    ``example_inputs`` is a tuple of what ``module`` is called with, or the only argument, and
+    ``example_inputs`` is a tuple of the arguments of ``module``, or its only argument, and
     ``kwargs`` has arguments by name. Tensors, arrays and placeholders become inputs, whose values
     do not matter. Other arguments, such as numbers, become constants. ``batch="n"`` makes the first
     dimension of every input the size ``n``. Placeholders may have sizes in any dimension, and
-    ``dynamic_shapes`` declares the sizes of tensors in the form of ``torch.export``: ``{"x": {0:
-    "n"}}``. The extra ``torch`` installs PyTorch.
+    ``dynamic_shapes`` declares the sizes of tensors in the form of ``torch.export``:
+    ``{"x": {0: "n"}}``. The extra ``torch`` installs PyTorch.
 
     The result has the weights and buffers that the outputs need, copied, in their dtypes. Stages
     are named after the layers of the module: ``layer1_0_conv1``. ``structure`` is the tuple, list

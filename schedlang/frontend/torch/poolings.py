@@ -116,8 +116,8 @@ def _resize(
     for factor, own, new in zip(_factors(scales, count), x.shape[2:], size):
         if factor is not None and own * factor != new:
             raise call.refuse(
-                f"an extent of {own} times scale_factor={factor} is no integer, and PyTorch then "
-                "samples at steps of the factor, not of the sizes",
+                f"an extent of {own} times scale_factor={factor} is not an integer, and PyTorch "
+                "then samples at steps of the factor, not of the sizes",
                 "Give size=, or recompute_scale_factor=True.",
             )
     return RESIZES[count](

@@ -53,14 +53,13 @@ not overflow.  For `//`, `%`, `<<` and `>>` of values write `floordiv`, `mod`, `
 **Functions** take scalars or vectors of one dtype: `select(cond, a, b)`, `minimum`, `maximum` (NaN
 if an operand is, and the first of two zeros), `fma`, `absolute`, `copysign`, `sqrt`, `rsqrt`,
 `floor`, `ceil`, `trunc`, `round_even`, `isnan`, `isinf`, `isfinite`, `power`, `atan2`, and the
-usual functions of one float.
-Of these, the functions of `vmath.py`, such as `exp`, are fast in float32; the others call the C
-library.  `bits_int32`, `bits_int64`, `bits_float32` and `bits_float64` reinterpret the bits of a
-number of the same size.  `saturated_int8(x)`, ..., `saturated_uint64(x)` limit a number to the
-range of the dtype; NaN is 0.  `popcount(x)` counts the 1 bits of |x|.
+usual functions of one float. The functions of `vmath.py`, such as `exp`, are fast in float32; the
+others call the C library. `bits_int32`, `bits_int64`, `bits_float32` and `bits_float64` reinterpret
+the bits of a number of the same size. `saturated_int8(x)`, ..., `saturated_uint64(x)` limit a
+number to the range of the dtype; NaN is 0. `popcount(x)` counts the 1 bits of |x|.
 
-**Time.**  `ticks()` is a time stamp and `thread_number()` that of a thread of a parallel loop, both
-int64.  Only kernels that `Kernel.profile` makes have them.
+**Time.** `ticks()` is a time stamp, and `thread_number()` the number of this thread in a parallel
+loop; both are int64. Only kernels that `Kernel.profile` makes have them.
 
 **Mode.**  `flush_denormals()` takes denormal numbers as 0 from there on, in its thread, and returns
 an int64 with which `restore_mode(mode)` brings the mode of before back.  Modules of networks begin

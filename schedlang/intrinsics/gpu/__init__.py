@@ -1,7 +1,7 @@
 """The dialect of emitted GPU kernels: every name that they may import, for numba.cuda.
 
-Most names are those of CPU kernels (:mod:`schedlang.intrinsics.cpu`), compiled for the GPU.
-Functions of floats call NVIDIA's libdevice. GPU kernels alone have
+CPU kernels import most of these names, too (:mod:`schedlang.intrinsics.cpu`); here they are
+compiled for the GPU. Functions of floats call NVIDIA's libdevice. GPU kernels alone have
 
     atomic_add(A, off, x)         atomic_multiply, atomic_minimum, atomic_maximum: combine x with an
                                   element that other threads may update, too

@@ -40,7 +40,7 @@ FEWEST = 16
 MOST = 128
 # most iterations of inner loops, which LLVM then unrolls, so that the loop around is innermost
 INSIDE = 16
-# the number of vectors per iteration, the best first: more are no faster
+# the number of vectors per iteration, the best first: more gain nothing
 AT_ONCE = (4, 2)
 # pragmas: a loop that LLVM could vectorize, and one to keep rolled, with its vectors an iteration
 VECTORIZABLE = "vectorizable"

@@ -7,9 +7,9 @@
 2. ``long_values.py`` names parts of values that are too long or too deep for a line. A choice with
    such a part becomes a branch.
 3. ``numbering.py`` numbers the registers in the order of the statements.
-4. ``outline.py`` makes functions of marked loops and of long blocks. Of several loops that are
-   equal but for their names (``equal.py``), the source has the first and ``T2_i = T1_i`` for the
-   others, so that numba compiles it once. Before this pass, the nest is one function.
+4. ``outline.py`` makes functions of marked loops and of long blocks. If several loops are equal but
+   for their names (``equal.py``), the source has the first, and ``T2_i = T1_i`` for the others, so
+   that numba compiles it once. Before this pass, the nest is one function.
 5. ``rows.py`` names the offsets of rows in folded storage.
 6. ``stack_storage.py`` places arrays on the stack or the heap.
 

@@ -75,7 +75,7 @@ class Evaluator(Builder):
         return Evaluation(self, context).run_together(roots)
 
     def uses_in(self, root: Expr) -> Uses:
-        """Return the uses in an expression of which nothing is evaluated yet."""
+        """Return the uses in an expression before anything of it is evaluated."""
         known = self._uses.get(root)
         if known is None:
             known = self._uses[root] = ordered_uses_in(root)

@@ -49,7 +49,7 @@ from schedlang.target import Target
 class Statements:
     """Builder of a kernel's statements; a subclass for each target builds loops and storage.
 
-    A subclass leaves out the statements that its target's nests never contain: those of a CPU have
+    A subclass leaves out the statements that its target's nests never contain: nests for a CPU have
     no barriers.
     """
 

@@ -54,7 +54,7 @@ class Values(Protocol):
         """Return the value of ``root``, after statements for what it uses twice."""
 
     def uses_in(self, root: Expr) -> Uses:
-        """Return the uses in an expression of which nothing is evaluated yet."""
+        """Return the uses in an expression before anything of it is evaluated."""
 
     def offset(self, buffer: Buffer, indices: tuple[Expr, ...], context: Context) -> Lin:
         """Return the flat element offset of ``buffer[indices]``."""

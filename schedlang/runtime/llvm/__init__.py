@@ -1,9 +1,9 @@
 """The machine nest as LLVM's code, and as a function of Python, without numba's type inference.
 
 The machine nest has the types of all values. So each statement and each value becomes instructions
-of LLVM directly. The emitted file is what a user reads, debugs and saves; its lines are those of
-the compiled code. Both compilers write the same arithmetic, since the intrinsics are defined once.
-The fuzzer compares their results bit by bit, except where a product may fuse with a sum.
+of LLVM directly. The emitted file is what a user reads, debugs and saves; the compiled code refers
+to its lines. Both compilers write the same arithmetic, since the intrinsics are defined once. The
+fuzzer compares their results bit by bit, except where a product may fuse with a sum.
 
 1. ``functions.py`` prints each function of the nest, by ``statements.py`` and ``values.py``, and
    each body of a parallel loop as another one. The threads of numba run these, by the code of
@@ -13,7 +13,7 @@ The fuzzer compares their results bit by bit, except where a product may fuse wi
    by a call with values that write instructions (``traced.py``).
 3. ``entry.py`` prints the function that Python calls. It reads the addresses of arrays, and
    releases the GIL.
-4. ``parts.py`` divides a large nest, such as that of a network, into parts with passes of their
+4. ``parts.py`` divides a large nest, such as the nest of a network, into parts with passes of their
    own level (``passes.py``). ``printed.py`` writes the code of each, to run, or, with lines
    (``lines.py``), to read. ``failures.py`` says which statement LLVM refuses.
 5. ``objects.py`` makes an object file of a part. ``pool.py`` starts processes that do so beside

@@ -37,7 +37,7 @@ ARITHMETIC = {
 
 @lru_cache(maxsize=512)
 def type_of(type_: Type) -> types.Type:
-    """Return the type in numba of a machine nest's type; that of a short float is float32."""
+    """Return the type in numba of a machine nest's type; a short float becomes float32."""
     dtype = scalar_type(register_dtype(type_.dtype))
     return Vec(dtype, type_.lanes) if type_.lanes else dtype
 
@@ -129,7 +129,7 @@ def named(name: str) -> Any:
 def call(
     context: Context, builder: ir.IRBuilder, intrinsic: Any, operands: Sequence[Typed]
 ) -> Typed:
-    """Emit a call of an intrinsic, and return its value; the operands are cast as numba does."""
+    """Emit a call of an intrinsic, and return its value; the operands are cast by numba's rules."""
     signature, emit = _defined(intrinsic, tuple([kind for kind, _ in operands]))
     given = [
         cast(builder, value, kind, wanted)

@@ -1,6 +1,6 @@
 """The function of Python that calls a kernel: it takes the arguments, and releases the GIL.
 
-Its parameters are those of the entry of a machine nest. An array is read from NumPy's object, whose
+It has the parameters of the entry of a machine nest. An array is read from NumPy's object, whose
 first field behind the object's head is the address (``PyArrayObject`` in NumPy's C API).
 """
 

@@ -24,7 +24,8 @@ Job = tuple[int, Sequence[bytes]]
 class Machine:
     """LLVM's passes and its generator of machine code, with options that are data.
 
-    ``target`` are those of ``create_target_machine``, and ``passes`` those of the pipeline.
+    ``target`` are the options of ``create_target_machine``, and ``passes`` the options of the
+    pipeline.
     """
 
     def __init__(self, target: Mapping[str, Any], passes: Mapping[str, Any]) -> None:
@@ -97,7 +98,7 @@ def serve(jobs: IO[bytes], answers: IO[bytes], machine: Machine) -> None:
 
 def _main() -> None:
     answers = os.fdopen(os.dup(1), "wb")
-    # what LLVM prints is no answer
+    # what LLVM prints must not be taken for an answer
     os.dup2(2, 1)
     with suppress(ValueError, BrokenPipeError):
         serve(sys.stdin.buffer, answers, Machine(**json.loads(sys.argv[-1])))

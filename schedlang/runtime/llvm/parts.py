@@ -17,7 +17,7 @@ from schedlang.machine.nodes import Alloc, Body, For, Run
 from schedlang.machine.walks import walk
 from schedlang.runtime.llvm.passes import level_of
 
-# the statements of a nest that is divided, and those of a part that takes no other kernel
+# a nest with so many statements is divided, and a part with so many takes no other kernel
 LARGE, ENOUGH = 1000, 400
 
 
@@ -25,7 +25,7 @@ LARGE, ENOUGH = 1000, 400
 class Part:
     """Functions that become one module, by name, and the ``level`` of its passes.
 
-    ``called`` are those that other parts call.
+    ``called`` are the functions that other parts call.
     """
 
     functions: frozenset[str]
@@ -37,7 +37,8 @@ class Whole:
     """What the parts of a machine nest share.
 
     ``equal`` has the first function that differs in names alone, by the name of a later one, and
-    ``shared`` the functions that stand for another one. ``failing`` are those that may lack memory.
+    ``shared`` the functions that stand for another one. ``failing`` are functions that may lack
+    memory.
     """
 
     def __init__(self, nest: MachineNest) -> None:
@@ -78,10 +79,10 @@ class Whole:
         )
 
     def _kernels(self) -> list[list[str]]:
-        """Return the functions in groups whose calls LLVM may inline, that of the entry first."""
+        """Return the functions in groups whose calls LLVM may inline, the entry's group first."""
         groups: dict[str, list[str]] = {}
         entry, group_of = self.nest.entry, dict[str, str]()
-        # a call in a loop takes longer if it is none of its own module
+        # a call in a loop takes longer if it goes to another module
         loops = (s for s, _ in walk(entry.body) if isinstance(s, For))
         repeated = {self.named(name) for loop in loops for name in _calls(loop.body)}
         for name in reversed(self.by_name):

@@ -104,10 +104,10 @@ class Task(NamedTuple):
 class Pool:
     """The processes that compile up to ``parts`` modules at once; ``with`` ends them.
 
-    ``known`` of the modules are submitted in any case: so many processes start at once, and the
-    others when there are more modules.
+    ``known`` modules are submitted in any case, so as many processes start at once. The others
+    start when there are more modules.
 
-    ``options`` are those of :class:`~schedlang.runtime.llvm.objects.Machine`.
+    ``options`` are the options of :class:`~schedlang.runtime.llvm.objects.Machine`.
     """
 
     def __init__(self, parts: int, options: Mapping[str, Any], known: int = 1) -> None:

@@ -67,9 +67,9 @@ def assigned_often(body: Body, parameters: Iterable[Array | Reg] = ()) -> frozen
 class StatementPrinter(ValuePrinter):
     """Printer of the statements of one function of LLVM's.
 
-    ``functions`` are those that it calls, by name, and ``known`` the values of its parameters.
-    ``often`` are registers that several statements assign. ``at`` is told the line of each
-    statement, of which ``line`` is the first.
+    ``functions`` has the functions that it calls, by name, and ``known`` the values of its
+    parameters. ``often`` are registers that several statements assign. ``at`` is told the line of
+    each statement, from ``line`` on.
     """
 
     def __init__(

@@ -60,7 +60,7 @@ class Together:
     """Kernels that one call needs: each is compiled while the next ones are being scheduled.
 
     The cache folder has each of them as soon as it is compiled. The end of the ``with`` block waits
-    for the last one. ``most`` is the number of kernels at most.
+    for the last one. ``most`` is the largest number of kernels.
     """
 
     def __init__(self, most: int) -> None:
@@ -76,7 +76,7 @@ class Together:
     def add(self, place: Place) -> None:
         """Begin with a kernel, unless it is compiled or begun, or another process is at it.
 
-        What has no form in LLVM's code is left to numba.
+        A kernel without a form in LLVM's code is left to numba.
         """
         if place.key in self._begun:
             return

@@ -57,11 +57,11 @@ _FLOAT = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
 
 
 class ValuePrinter:
-    """Printer of values; ``values`` are those of registers and arrays by their names."""
+    """Printer of values; ``values`` are the values of registers and arrays by their names."""
 
     def __init__(self, context: Context, builder: ir.IRBuilder) -> None:
         self.context, self.builder = context, builder
-        # the orders of lanes that have a name, which are no values of LLVM's
+        # the orders of lanes that have a name; LLVM has no values for them
         self.orders: dict[str, Order] = {}
         self._emit: dict[type, Callable[[Any], ir.Value]] = {
             Reg: self.register, Num: self._number, Op: self._operation, Load: self._load,
@@ -78,7 +78,7 @@ class ValuePrinter:
         raise NotImplementedError
 
     def __call__(self, value: Value) -> ir.Value:
-        """Emit a value, whose type is that of ``type_of(value.type)``."""
+        """Emit a value, whose type is ``type_of(value.type)``."""
         emit = self._emit.get(type(value))
         if emit is None:
             raise Unprintable(f"{type(value).__name__} has no form in LLVM's code")
@@ -129,12 +129,12 @@ class ValuePrinter:
         return (wanted if value.op in COMPARISONS else kind), wanted
 
     def _operator(self, op: str, kind: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
-        """Emit an operator on two values of one type, as numba does."""
+        """Emit an operator on two values of one type, with numba's meaning."""
         builder = self.builder
         if op in COMPARISONS:
             return operators.emit_compare(builder, kind, op, a, b)
         if is_float(kind) and not isinstance(kind, Vec):
-            # without flags: those of the kernel are added to what has none
+            # without flags: the kernel's flags are added to what has none
             if op in _FLOAT:
                 return getattr(builder, _FLOAT[op])(a, b)
         elif op in ARITHMETIC and not (op in "+-*/" and kind == types.boolean):
@@ -207,7 +207,7 @@ class ValuePrinter:
         return self._branched(value.cond, value.a, value.b)
 
     def _branched(self, cond: Value, a: Value, b: Value) -> ir.Value:
-        """Emit the evaluation of ``a`` or of ``b``, of which only one is."""
+        """Emit a branch that evaluates only ``a`` or only ``b``."""
         results: list[tuple[ir.Value, ir.Block]] = []
         with self.builder.if_else(self(cond)) as sides:
             for side, value in zip(sides, (a, b)):

@@ -88,7 +88,7 @@ def _refuse_mixed_targets(state: State, stage: Stage, axis: Axis, kind: str) -> 
             mine, theirs = ("CPU", "GPU") if kind == "parallel" else ("GPU", "CPU")
             refuse(
                 f"{axis.name} would run on the threads of a {mine}, and {own.name} of "
-                f"{other.name} runs on those of a {theirs}; no target has both",
+                f"{other.name} runs on the threads of a {theirs}; no target has both",
                 "Use parallel for a CPU, bind for a GPU.",
                 state,
                 axis,
@@ -348,7 +348,7 @@ def prefetch(
     producer = state.of(tensor)
     if producer is not None and isinstance(producer.attach, Inline):
         refuse(
-            f"{text_of(tensor)} is inlined, so that nothing is stored to prefetch",
+            f"{text_of(tensor)} is inlined, so nothing is stored to prefetch",
             f"Prefetch what it reads: {names(producer.op.input_tensors)}.",
         )
     ahead = count(offset, "offset", 0)
@@ -365,7 +365,7 @@ def _check_shared(state: State, stage: Stage, hint: Prefetch) -> None:
     leaf_position(state, stage, at)
     if not is_inside(stage, hint):
         refuse(
-            f"at={at.name} is a loop outside of {axis.name}, so that it has one iteration for each "
+            f"at={at.name} is a loop outside of {axis.name}, so it has one iteration for each "
             f"run of {axis.name}",
             f"Give a loop inside of {axis.name}, or leave out `at`.",
             state,

@@ -34,7 +34,7 @@ def split(
     if (factor is None) == (nparts is None):
         refuse(
             "exactly one of factor and nparts is required",
-            "factor= is the extent of the inner loop, nparts= that of the outer loop.",
+            "factor= is the extent of the inner loop, nparts= the extent of the outer loop.",
         )
     after, result = _split(state, stage, axis, factor, nparts, tail)
     return without_conflict(after, state, stage.name, axis), result

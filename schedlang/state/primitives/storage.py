@@ -63,7 +63,7 @@ def storage_align(state: State, stage: Stage, axis: Axis, factor: Any, offset: A
     whole = whole_dims(stage.layout, len(stage.op.axis))
     if stage.layout and whole[_position(stage, axis)] is None:
         refuse(
-            f"transform_layout divided {axis.name}, so {axis.name} is no dimension in memory",
+            f"transform_layout divided {axis.name}, so {axis.name} is not a dimension in memory",
             f"Align an undivided dimension, or keep {axis.name} whole in transform_layout.",
         )
     align = {**stage.align, axis: (unit, shift)}

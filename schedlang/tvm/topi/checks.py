@@ -72,7 +72,7 @@ def dims_of(asked: str, data: Any, layout: Any, letters: str) -> list[str]:
     """Return the dimensions of ``data`` in ``layout``, such as ``N, C, H, W, c`` of ``NCHW16c``.
 
     Raises :class:`ComputeError` if one of the spatial ``letters`` is missing or in blocks, or if
-    another one is there.
+    there is another one.
     """
     parts = re.findall(r"[A-Z]|\d+[a-z]", layout) if isinstance(layout, str) else []
     dims = [d[-1] for d in parts]

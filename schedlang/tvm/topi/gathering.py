@@ -32,11 +32,11 @@ MODES = ("clip", "wrap", "fast")
 def take(
     a: Any, indices: Any, axis: int | None = None, batch_dims: int = 0, mode: str = "clip"
 ) -> Tensor:
-    """Return the elements of ``a`` at ``indices`` along ``axis``; without it, of all in a row.
+    """Return the elements of ``a`` at ``indices`` along ``axis``, by default of ``a`` flattened.
 
     ``mode="clip"`` reads the first or last element for an index out of range, ``"wrap"`` counts
-    around, and ``"fast"`` promises that there is none. The first ``batch_dims`` dimensions are the
-    same of ``a`` and ``indices``.
+    around, and ``"fast"`` promises that there is none. ``a`` and ``indices`` share their first
+    ``batch_dims`` dimensions.
 
     >>> import numpy as np, schedlang as sl
     >>> A, i = sl.placeholder((3,), name="A"), sl.placeholder((2,), "int32", name="i")
@@ -58,7 +58,7 @@ def take(
             a.shape[k],
             f"dimension {k} of {a.name}",
             indices.shape[k],
-            f"that of indices {indices.name}",
+            f"dimension {k} of indices {indices.name}",
         )
     inner = indices.ndim - batch
     if _is_empty(source.shape[along]) and not any(map(_is_empty, indices.shape)):
@@ -91,7 +91,7 @@ def _placed(index: Expr, size: Extent, mode: str) -> Expr:
 
 @operator(data=tensor(), indices=integers())
 def gather(data: Any, axis: int, indices: Any) -> Tensor:
-    """Return the element of ``data`` at ``indices`` along ``axis`` for each of them.
+    """Return, for each of the ``indices``, the element of ``data`` there along ``axis``.
 
     ``indices`` has the shape of ``data`` but for ``axis``. Its values must lie in the dimension;
     ``target="python"`` checks them.
@@ -115,7 +115,7 @@ def gather(data: Any, axis: int, indices: Any) -> Tensor:
                 data.shape[k],
                 f"dimension {k} of {data.name}",
                 indices.shape[k],
-                f"that of indices {indices.name}",
+                f"dimension {k} of indices {indices.name}",
             )
     return compute(
         "gather",
@@ -126,7 +126,7 @@ def gather(data: Any, axis: int, indices: Any) -> Tensor:
 
 @operator(a=tensor(), indices=integers())
 def gather_nd(a: Any, indices: Any, batch_dims: int = 0) -> Tensor:
-    """Return ``a[indices[0, ...], indices[1, ...], ...]``, of m indices for m dimensions.
+    """Return ``a[indices[0, ...], indices[1, ...], ...]``: m indices for m dimensions.
 
     ``indices`` is ``[m, ...]`` for the m dimensions of ``a`` after the first ``batch_dims``, which
     ``indices`` has after its first dimension, too. The values must lie in the dimensions;
@@ -166,7 +166,7 @@ def gather_nd(a: Any, indices: Any, batch_dims: int = 0) -> Tensor:
 
 @operator(data=tensor())
 def adv_index(data: Any, indices: Any) -> Tensor:
-    """Return ``data[indices[0], indices[1], ...]`` as NumPy does; index tensors broadcast.
+    """Return ``data[indices[0], indices[1], ...]`` with NumPy's meaning; index tensors broadcast.
 
     >>> import schedlang as sl
     >>> i = sl.placeholder((5,), "int32", name="i")
@@ -272,7 +272,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = "float32") 
 
 
 def cumsum(data: Any, axis: Any = None, dtype: Any = None, exclusive: Any = None) -> Tensor:
-    """Return running sums along ``axis``, or of all elements in a row.
+    """Return running sums along ``axis``, by default of ``data`` flattened.
 
     The dtype is the dtype of ``data`` unless ``dtype`` is given. With ``exclusive`` an element does
     not count in its own sum. It is a scan, whose axis is not parallel.

@@ -24,9 +24,9 @@ def _axes(name: str, data: Any, axis: Any) -> tuple[int, ...]:
 
 
 def sum(data: Any, axis: Any = None, keepdims: bool = False) -> Tensor:  # noqa: A001
-    """Return the sum over dimensions ``axis``, a number or several; ``None`` is all of them.
+    """Return the sum over dimensions ``axis``, a number or several; ``None`` means all of them.
 
-    It has the dtype of ``data``, so that a sum of int8 wraps around; a sum of bools is int64.
+    It has the dtype of ``data``, so a sum of int8 wraps around; a sum of bools is int64.
 
     >>> import schedlang as sl
     >>> A = sl.placeholder((3, 4), "int8", name="A")

@@ -55,7 +55,7 @@ def names_of_user(array_function: str, operator: str) -> Iterator[None]:
 
 
 def result_dtype(out_dtype: Any, *operands: Tensor) -> str:
-    """Return ``out_dtype``, or that to which the operands promote if it is ``None``."""
+    """Return ``out_dtype``, or the dtype to which the operands promote if it is ``None``."""
     if out_dtype is not None and out_dtype != "":
         return dtypes.canonical(out_dtype)
     common = operands[0].dtype

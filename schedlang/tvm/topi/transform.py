@@ -74,8 +74,8 @@ def flip(a: Any, axis: int = 0) -> Tensor:
 def reverse_sequence(a: Any, seq_lengths: Any, seq_axis: int = 1, batch_axis: int = 0) -> Tensor:
     """Return ``a`` with the first ``seq_lengths[b]`` elements along ``seq_axis`` in reverse.
 
-    b is the index of dimension ``batch_axis``. Lengths beyond the extent, and those below 1, are
-    rounded to it and to 1.
+    b is the index of dimension ``batch_axis``. Lengths beyond the extent count as the extent, and
+    lengths below 1 as 1.
 
     >>> import schedlang as sl
     >>> n = sl.placeholder((3,), "int32", name="n")
@@ -196,12 +196,12 @@ def strided_slice(
     slice_mode: str = "end",
     assume_inbound: bool = True,
 ) -> Tensor:
-    """Return ``a[begin:end:strides]`` of the first dimensions, or of those that ``axes`` names.
+    """Return ``a[begin:end:strides]`` of the first dimensions, or of the ones in ``axes``.
 
-    The numbers are as in Python's slices: negative ones count from the end, ends beyond a dimension
-    are cut. ``None`` is the default end, ``strides`` are 1 by default. With ``slice_mode="size"``,
-    ``end`` is the number of elements, -1 for all that are left, and strides have no effect.
-    ``assume_inbound`` has none.
+    The numbers have the meaning of Python's slices: negative ones count from the end, and ends
+    beyond a dimension are cut. ``None`` is the default end, ``strides`` are 1 by default. With
+    ``slice_mode="size"``, ``end`` is the number of elements, -1 for all that are left, and strides
+    have no effect. ``assume_inbound`` never has an effect.
 
     >>> import schedlang as sl
     >>> strided_slice(sl.placeholder((8, 9), name="A"), [1, -1], [8, 0], [2, -2])

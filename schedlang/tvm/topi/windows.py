@@ -50,8 +50,8 @@ def windows(
 ) -> tuple[Window, ...]:
     """Return a window for each extent of ``kernel``.
 
-    ``stride`` and ``dilation`` are an integer, or one for each. ``padding`` is as
-    :func:`paddings` takes it.
+    ``stride`` and ``dilation`` are an integer, or one for each. :func:`paddings` says what
+    ``padding`` may be.
     """
     count = len(kernel)
     check_numbers(asked, list(kernel), "kernel", (count,), 1)
@@ -68,9 +68,9 @@ def windows(
 def paddings(asked: str, given: Any, spans: Sequence[int]) -> list[tuple[int, int]]:
     """Return the padding before and after each dimension, whose windows have ``spans`` elements.
 
-    ``given`` is an integer, one for each dimension, or those before all dimensions and then those
-    after: ``(top, left, bottom, right)``. ``"VALID"`` is none. ``"SAME"`` is one element less than
-    the span, and the larger half comes first, as in TVM.
+    ``given`` is an integer, one for each dimension, or the paddings before all dimensions and then
+    the paddings after them: ``(top, left, bottom, right)``. ``"VALID"`` means no padding.
+    ``"SAME"`` is one element less than the span, and the larger half comes first, as in TVM.
     """
     count = len(spans)
     if isinstance(given, str):
@@ -103,9 +103,9 @@ def output_count(
     window: Window,
     count: Extent | None = None,
 ) -> Extent:
-    """Return the number of windows along dimension ``letter``; none fits in a short dimension.
+    """Return the number of windows along dimension ``letter``; refuse one that is too short.
 
-    It is ``count``, by default the number of those that lie in the dimension with its padding.
+    It is ``count``, by default the number of windows that lie in the dimension with its padding.
     """
     number = window.count(size) if count is None else count
     if isinstance(number, int) and number < 1:
@@ -136,7 +136,7 @@ def slide(
 ) -> tuple[dict[str, Window], dict[str, Extent], Tensor]:
     """Return the windows of ``kernel`` over ``data``, how many there are, and the padded data.
 
-    Windows and their numbers are by the spatial letter of the layouts.
+    The keys of windows and of their numbers are the spatial letters of the layouts.
     """
     letters = [c for c in SPATIAL if c in layout]
     size, weights = dict(zip(layout, data.shape)), dict(zip(kernel_layout, kernel.shape))

@@ -107,7 +107,8 @@ def in_lanes(
 ) -> list[Axis]:
     """Vectorize ``lanes`` elements along the contiguous data axis, as the innermost loop.
 
-    ``whole`` is as for :func:`whole_steps`. Return the other loops over data, which are outermost.
+    ``whole`` means the same as in :func:`whole_steps`. Return the other loops over data, which are
+    outermost.
     """
     tensor = stage.tensor
     others = list(stage.op.axis)

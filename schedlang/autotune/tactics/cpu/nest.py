@@ -127,8 +127,9 @@ def nest_of(
 ) -> tuple[OuterLoops, dict[int, Axis]]:  # fmt: skip
     """Schedule the loops of a stage at root: blocks of tiles, threads, ``inside``, then a tile.
 
-    ``inside`` are its reduction loops. ``tile`` and ``joined`` are as for :func:`split_tile`,
-    ``work`` as for :func:`in_threads`. Return the outer loops, and those inside a tile.
+    ``inside`` are its reduction loops. ``tile`` and ``joined`` mean the same as in
+    :func:`split_tile`, and ``work`` the same as in :func:`in_threads`. Return the outer loops, and
+    those inside a tile.
     """
     outer, inner = split_tile(s, stage, tile, joined)
     loops = blocks(s, stage, outer, knobs)

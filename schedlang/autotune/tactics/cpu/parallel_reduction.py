@@ -80,7 +80,7 @@ def part_counts(stage: StageFacts) -> list[int]:
 def parts_that_fit(stage: StageFacts, fits: Callable[[int], bool]) -> list[int]:
     """Return the numbers of parts per thread for which ``fits`` accepts the parts of all threads.
 
-    There are none for little work, and in a scan, where threads would have to start in each time
+    Return nothing for little work, and in a scan, where threads would have to start in each time
     step.
     """
     threads = stage.problem.threads

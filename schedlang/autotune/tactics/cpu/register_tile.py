@@ -99,7 +99,7 @@ def _outer(
     """Schedule the loops of ``head``: blocks and threads outside, a tile inside.
 
     ``work`` is the number of evaluations in all loops, or ``None`` if the nest is not at root, so
-    that it starts no threads. ``reread`` is as :func:`in_threads` takes it. Return the outer
+    that it starts no threads. ``reread`` means the same as in :func:`in_threads`. Return the outer
     loops.
     """
     tensor = head.tensor

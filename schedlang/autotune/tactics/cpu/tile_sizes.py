@@ -184,7 +184,7 @@ def _tiles(stage: StageFacts, lane: Lane, last: int, sizes: Sequence[int]) -> li
     best = _best(_fitting(stage, lane, last, sizes or own))
     valid = [t for t in best if _rest_fits(stage, lane, t)]
     if best and not sizes and (not valid or 2 * sums(best[0]) <= LEAST_SUMS):
-        # on short axes, or those of prime extent, allow a smaller last tile
+        # on short axes, or axes of prime extent, allow a smaller last tile
         short = _fitting(stage, lane, last, own, short=True)
         more = _best([t for t in short if _rest_fits(stage, lane, t)])
         if more and (not valid or sums(more[0]) >= LEAST_SUMS):
@@ -273,9 +273,10 @@ def _best(known: Sequence[Tile]) -> list[Tile]:
 
 
 def _largest(tile: Tile) -> tuple[int, int, tuple[tuple[int, int], ...]]:
-    """Return a key that sorts tiles: those with the most sums first.
+    """Return a key that sorts tiles, the ones with the most sums first.
 
-    Of several kinds of rows, long ones along the last axes come first: they are near in memory.
+    If tiles have several kinds of rows, long rows along the last axes come first: they are near in
+    memory.
     """
     rows = tile.rows
     if len(rows) > 1:

@@ -180,7 +180,7 @@ def _resized(
         if value not in choices:
             raise call.refused(
                 f"its attribute {what!r} is {value!r:.40}, which has no form here",
-                f"Those that have one are {', '.join(choices)}.",
+                f"The modes with a form are {', '.join(choices)}.",
             )
     # letters of the layout are given in the order of dimensions, and axes come in any
     by_dim = sorted(zip(dims, factors, wanted), key=lambda row: row[0])
@@ -196,7 +196,7 @@ def _resized(
     if coordinates == "half_pixel_symmetric":
         if any(factor is not None for factor, _ in changed.values()):
             raise call.refused(
-                "half_pixel_symmetric with scales whose sizes are no integers has no form here"
+                "half_pixel_symmetric with scales whose sizes are not integers has no form here"
             )
         coordinates = "half_pixel"
     letters, others = iter(SPATIAL[len(changed)]), iter(_OTHERS)

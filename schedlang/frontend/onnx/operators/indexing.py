@@ -57,7 +57,7 @@ def _check_elements(call: Call, sizes: Sequence[Extent], indices: Value) -> None
     """Raise if a dimension that is read at indices has no element to read."""
     empty = [n for n in sizes if isinstance(n, int) and n == 0]
     if empty and not any(isinstance(n, int) and n == 0 for n in indices.shape):
-        raise call.refused("a dimension of its data is empty, so that it has no element to take")
+        raise call.refused("a dimension of its data is empty, so it has no element to take")
 
 
 def gather_elements(call: Call, data: Tensor, indices: Value, *, axis: int = 0) -> Tensor:

@@ -67,7 +67,7 @@ def _split(
         each = -(-extent // count)
         sizes = [max(min(each, extent - k * each), 0) for k in range(count)]
     if len(sizes) != count or min(sizes) < 0 or sum(sizes) != extent:
-        raise call.refused(f"its {count} outputs of {list(sizes)} are no parts of {extent}")
+        raise call.refused(f"its {count} outputs of {list(sizes)} are not parts of {extent}")
     parts, start = [], 0
     for size in sizes:
         parts.append(_taken(x, {along: slice(start, start + size)}))

@@ -161,7 +161,7 @@ def gru(
     if [v.lower() for v in activations or []] not in ([], [*_GRU] * len(ways)):
         raise call.refused(
             f"with the activations {activations} it has no form here",
-            "Those of a GRU are Sigmoid and Tanh.",
+            "A GRU has the activations Sigmoid and Tanh.",
         )
     sequence, hidden = _sequence(call, x, w, r, b, hidden_size, 3, len(ways), layout)
     _check_lengths(call, sequence_lens, sequence)

@@ -7,7 +7,7 @@ _CONTROL = (
     "A computation has one fixed graph: export the model without control flow.",
 )
 _SORTED = (
-    "it sorts, which is no computation of loops",
+    "it sorts, and a nest of loops does not express that",
     "Export the model up to its scores, and sort the result with NumPy.",
 )
 _SHAPE = (

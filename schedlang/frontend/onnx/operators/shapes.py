@@ -21,7 +21,9 @@ def reshape(call: Call, data: Tensor, shape: Known, *, allowzero: int = 0) -> Te
     for k, extent in enumerate(new_shape):
         if isinstance(extent, int) and extent == 0 and not allowzero:
             if k >= data.ndim:
-                raise call.refused(f"extent {k} of its new shape is that of an input without it")
+                raise call.refused(
+                    f"extent {k} of its new shape is 0, but its input has no extent {k} to copy"
+                )
             extent = data.shape[k]
         if isinstance(extent, int) and extent < -1:
             raise call.refused(f"its new shape has the extent {extent}")

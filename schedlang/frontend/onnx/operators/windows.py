@@ -12,7 +12,7 @@ from schedlang.frontend.onnx.call import Call
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows along each spatial dimension; ``pads`` are those before all, then those after."""
+    """Windows along each spatial dimension; ``pads`` are the widths before all, then after."""
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]

@@ -135,9 +135,9 @@ def resize2d(
     - ``"asymmetric"``: ``x * n / out``
     - ``"align_corners"``: ``x * (n - 1) / (out - 1)``
 
-    The nearest pixel is by ``rounding_method``: ``"round"``, ``"round_prefer_floor"``,
+    ``rounding_method`` says which pixel is the nearest: ``"round"``, ``"round_prefer_floor"``,
     ``"round_prefer_ceil"``, ``"floor"`` or ``"ceil"``; by default ``"round"`` with aligned corners,
-    else ``"floor"``. Pixels outside are those at the edge. Cubic weights have the parameter
+    else ``"floor"``. Pixels outside have the values at the edge. Cubic weights have the parameter
     ``bicubic_alpha`` (Keys, 1981); with ``bicubic_exclude`` the weights of pixels outside are 0 and
     the others sum to 1. ``layout`` has ``H`` and ``W``, such as ``"NHWC"`` or ``"NCHW16c"``.
 
@@ -145,7 +145,7 @@ def resize2d(
     stage each. The result is cast to ``out_dtype``, by default the dtype of ``data``. ``roi``, for
     ``"tf_crop_and_resize"``, is refused; ``extrapolation_value`` and ``output_shape`` have no
     effect. ``scales`` has a number, or a :class:`~fractions.Fraction`, for each dimension: with
-    these, ``out`` above is ``n * scale``, which may be no integer, as in ONNX's Resize.
+    these, ``out`` above is ``n * scale``, which need not be an integer, as in ONNX's Resize.
 
     >>> import schedlang as sl
     >>> A = sl.placeholder((1, 3, 10, 12), name="A")

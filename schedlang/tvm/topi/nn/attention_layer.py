@@ -58,8 +58,8 @@ def attention(
     N. Gimelshein, "Online normalizer calculation for softmax", 2018.
 
     Without ``online``, ``attention_rows`` is the largest score of a row, ``attention_weights`` the
-    exponentials of its scores less that, and ``attention_total`` their sum. These are fewer
-    exponentials, for a machine whose caches hold the scores of some rows.
+    exponentials of its scores minus this one, and ``attention_total`` their sum. That takes fewer
+    exponentials, and suits a machine whose caches hold the scores of some rows.
 
     >>> import schedlang as sl
     >>> q, k, v = (sl.placeholder((1, 6, 2, 4), name=name) for name in "qkv")
@@ -168,7 +168,7 @@ def _check_shapes(asked: str, query: Tensor, key: Tensor, value: Tensor) -> int:
                 query.shape[k],
                 f"the {DIMS[k]} of query {query.name}",
                 other.shape[k],
-                f"that of {what} {other.name}",
+                f"the {DIMS[k]} of {what} {other.name}",
             )
     for k in (1, 2):
         check_same(
@@ -176,7 +176,7 @@ def _check_shapes(asked: str, query: Tensor, key: Tensor, value: Tensor) -> int:
             key.shape[k],
             f"the {DIMS[k]} of key {key.name}",
             value.shape[k],
-            f"that of value {value.name}",
+            f"the {DIMS[k]} of value {value.name}",
         )
     heads, shared = query.shape[2], key.shape[2]
     if same(heads, shared):

@@ -31,7 +31,7 @@ def conv2d_NCHWc(
     out_layout: str,
     out_dtype: Any = None,
 ) -> Tensor:
-    """Return the convolution of ``data`` in blocks of channels, of layout such as ``"NCHW16c"``.
+    """Return the convolution of ``data`` in blocks of channels, in a layout such as ``"NCHW16c"``.
 
     ``data`` is ``[n, c/16, h, w, 16]``. ``kernel`` is ``[o/8, i/16, h, w, 16, 8]`` for
     ``out_layout="NCHW8c"``, in which the result is ``[n, o/8, h, w, 8]``.
@@ -91,7 +91,7 @@ def depthwise_conv2d_NCHWc(
 ) -> Tensor:
     """Return the depthwise convolution of ``Input[n, c/16, h, w, 16]`` in blocks of channels.
 
-    ``Filter`` is ``[c/16, 1, h, w, 1, 16]``; ``layout`` and ``out_layout`` are ``"NCHW16c"`` both.
+    ``Filter`` is ``[c/16, 1, h, w, 1, 16]``; ``layout`` and ``out_layout`` are both ``"NCHW16c"``.
 
     >>> import schedlang as sl
     >>> A = sl.placeholder((1, 2, 8, 8, 16), name="A")
@@ -105,15 +105,16 @@ def depthwise_conv2d_NCHWc(
     n, blocks, _, _, block = Input.shape
     for layout_of, what in ((layout, "layout"), (out_layout, "out_layout")):
         check_block(asked, layout_of, what, block, Input)
-    own, one = f"that of Input {Input.name}", "that of one filter"
+    own, one = f"Input {Input.name}", "one filter"
     for at, value, meaning, other in (
         (0, blocks, "blocks of channels", own),
         (1, 1, "input channels", one),
         (4, 1, "input channels in a block", one),
         (5, block, "channels in a block", own),
     ):
-        what = f"the number of {meaning} of Filter {Filter.name}"
-        check_same(asked, Filter.shape[at], what, value, other)
+        number = f"the number of {meaning} of"
+        filters = f"{number} Filter {Filter.name}"
+        check_same(asked, Filter.shape[at], filters, value, f"{number} {other}")
     slid, counts, source = slide(asked, Input, "NCHWc", Filter, "OIHWio", stride, padding, dilation)
     dtype = result_dtype(out_dtype, Input, Filter)
     ry, rx = (reduce_axis(slid[c].kernel, REDUCE_AXES[c]) for c in "HW")

@@ -39,12 +39,12 @@ def conv(
 ) -> Tensor:
     """Return the convolution of ``inp`` with ``filt``, of one to three dimensions, in any layout.
 
-    ``data_layout`` is an order of ``N``, ``C`` and of ``D``, ``H``, ``W`` as far as they are there,
-    and the layout of the result. ``kernel_layout`` has ``O`` and ``I`` in place of ``N`` and ``C``;
-    by default it is ``OIHW`` for ``NCHW``, and ``HWIO`` for others. The element at output channel f
-    is the sum over rc, ry, rx of ``inp[n, rc, y*stride + ry*dilation, ...] * filt[f, rc, ry, rx]``,
+    ``data_layout`` orders ``N``, ``C`` and the dimensions that there are of ``D``, ``H`` and ``W``;
+    the result has it, too. ``kernel_layout`` has ``O`` and ``I`` in place of ``N`` and ``C``; by
+    default it is ``OIHW`` for ``NCHW``, and ``HWIO`` for others. The element at output channel f is
+    the sum over rc, ry, rx of ``inp[n, rc, y*stride + ry*dilation, ...] * filt[f, rc, ry, rx]``,
     with ``inp`` padded by zeros. With ``groups``, an output channel sees only its group of input
-    channels, whose number is the ``I`` of ``filt``.
+    channels; ``I`` of ``filt`` is their number.
 
     ``stride`` and ``dilation`` are an integer or one for each dimension; ``padding`` is an integer,
     one for each dimension, ``(top, left, bottom, right)``, ``"VALID"`` or ``"SAME"``. Both factors

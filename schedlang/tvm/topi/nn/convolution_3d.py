@@ -22,8 +22,8 @@ def conv3d(
 ) -> Tensor:
     """Return the convolution of ``data`` in ``data_layout``, ``"NCDHW"`` or ``"NDHWC"``.
 
-    ``padding`` is as in :func:`conv3d_ncdhw`. See :func:`~schedlang.tvm.topi.nn.conv` for the
-    kernel's layout, dtypes and errors. TVM's topi has only the two names with a layout.
+    ``padding`` means the same as in :func:`conv3d_ncdhw`. See :func:`~schedlang.tvm.topi.nn.conv`
+    for the kernel's layout, dtypes and errors. TVM's topi has only the two names with a layout.
 
     >>> import schedlang as sl
     >>> A = sl.placeholder((1, 4, 8, 8, 3), name="A")

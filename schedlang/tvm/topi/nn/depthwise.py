@@ -77,7 +77,7 @@ def _depthwise(
         size["C"],
         f"the number of channels of Input {data.name}",
         weights["C"],
-        f"that of Filter {kernel.name}",
+        f"the number of channels of Filter {kernel.name}",
     )
     slid, counts, source = slide(asked, data, layout, kernel, filters, stride, padding, dilation)
     shape = {"N": size["N"], "C": extent(as_expr(size["C"]) * weights["M"]), **counts}

@@ -42,7 +42,7 @@ def matmul(
     transpose_a: bool = False,
     transpose_b: bool = False,
 ) -> Tensor:
-    """Return the matrix product ``[..., i, k]`` by ``[..., k, j]``; dimensions before broadcast.
+    """Return the product of ``[..., i, k]`` and ``[..., k, j]``; the other dimensions broadcast.
 
     ``transpose_a`` says that the last two dimensions of ``tensor_a`` are ``[k, i]``,
     ``transpose_b`` that the last two of ``tensor_b`` are ``[j, k]``. ``bias`` is ``[j]``.
@@ -124,7 +124,8 @@ def _product(
         rows, inner = inner, rows
     if transpose_b:
         other, columns = columns, other
-    check_same(asked, inner, f"the extent of {a.name} to sum over", other, f"that of {b.name}")
+    summed, by = (f"the extent of {x.name} to sum over" for x in (a, b))
+    check_same(asked, inner, summed, other, by)
     batch = broadcast([a.shape[:-2], b.shape[:-2]], f"{asked} with batches")
     dtype = result_dtype(out_dtype, a, b)
     k = reduce_axis(inner, "k")

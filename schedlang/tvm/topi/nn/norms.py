@@ -59,8 +59,8 @@ def batch_norm(
             explain(
                 f"{asked}(training=True)",
                 "it normalizes by given statistics, as a trained network does",
-                "Compute those of a batch by topi.mean, and give them as moving_mean and "
-                "moving_var.",
+                "Compute the statistics of a batch by topi.mean, and give them as moving_mean "
+                "and moving_var.",
             )
         )
     along = axis_number(1 if axis is None else axis, data.ndim, asked)
@@ -248,8 +248,8 @@ def lrn(
 ) -> Tensor:
     """Return ``data / (bias + alpha / size * s)**beta``, with s the sum of ``size`` squares.
 
-    They are those around each element along ``axis``; beyond the ends they are 0. ``size`` is odd
-    (Krizhevsky et al., 2012). Sums of short floats are computed in float32.
+    They are the squares around each element along ``axis``; beyond the ends they are 0. ``size`` is
+    odd (Krizhevsky et al., 2012). Sums of short floats are computed in float32.
 
     >>> import schedlang as sl
     >>> lrn(sl.placeholder((1, 8, 4, 4), name="A"), 5)
@@ -367,7 +367,7 @@ def _normalize(
     """Return ``data`` less its mean, over its deviation, in stages of sums over ``sizes``.
 
     ``own(*i)`` is the index of the moments of element ``i``, and ``read(own, r)`` the index of
-    element ``r`` of those that they are moments of.
+    element ``r`` among the elements of these moments.
     """
     asked = f"topi.nn.{name}"
     check_float(asked, data)

@@ -79,11 +79,11 @@ def pool2d(
     an integer, ``(height, width)`` or ``(top, left, bottom, right)``. ``layout`` has ``H`` and
     ``W``, and any other dimensions, such as ``"NHWC"`` or ``"NCHW16c"``; the result has it too.
 
-    The padding of a maximum is -inf, or the smallest integer, and so is the maximum of a window of
-    padding alone; PyTorch refuses padding of more than half a kernel. The padding of a mean is 0
-    and counts, unless ``count_include_pad`` is false; the mean of nothing is then 0. With
-    ``ceil_mode`` the last window may leave the padded input; it must start before the padding after
-    the end, as in PyTorch and ONNX (TVM keeps a window of padding alone).
+    The padding of a maximum is -inf, or the smallest integer. A window of padding alone has this
+    maximum, too; PyTorch refuses padding of more than half a kernel. The padding of a mean is 0 and
+    counts, unless ``count_include_pad`` is false; the mean of nothing is then 0. With ``ceil_mode``
+    the last window may leave the padded input; it must start before the padding after the end, as
+    in PyTorch and ONNX (TVM keeps a window of padding alone).
 
     The result has the dtype of ``data``. Means of short floats are summed in float32, and of short
     integers in int32. Means of integers are rounded toward zero.

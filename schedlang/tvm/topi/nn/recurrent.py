@@ -47,7 +47,7 @@ def lstm(
     ``c_init[batch, hidden]`` the first states, by default 0. ``proj[outputs, hidden]`` projects the
     hidden state, whose ``outputs`` otherwise are ``hidden``; ``p_i``, ``p_f`` and ``p_o`` are
     peepholes, ``[batch, hidden]``. With ``reverse`` the sequence is processed from its end, and
-    element t of the results is the state after t + 1 of these steps, as in TVM.
+    element t of the results is the state after t + 1 steps from there, as in TVM.
 
     The results are ``[steps, batch, outputs]`` and ``[steps, batch, hidden]``. The products with
     ``Wi`` are one stage for all steps, ``lstm_inputs``; a scan computes the rest. (Hochreiter and
@@ -186,7 +186,7 @@ def gru(
     ``(1 - z) * n + z * h``. Without ``reset_after`` the reset comes before the product,
     ``tanh(Wi x + Bi + Wh (r * h) + Bh)``, as by default in ONNX and in the first form of the
     layer. ``Bi`` and ``Bh`` are ``[3 * hidden]``, ``h_init`` is ``[batch, hidden]``, by default 0.
-    ``reverse`` is as in :func:`lstm`. (Cho et al., 2014.)
+    ``reverse`` means the same as in :func:`lstm`. (Cho et al., 2014.)
 
     >>> import schedlang as sl
     >>> X = sl.placeholder((5, 2, 3), name="X")
@@ -284,14 +284,13 @@ def _sizes(asked: str, xs: Any, wi: Any, gates: int) -> tuple[Extent, Extent, Ex
 
 def _hidden(asked: str, wi: Any, inputs: Extent, source: str, gates: int) -> Extent:
     check_tensor(asked, wi, "Wi", f"{gates} * hidden", "inputs")
-    check_same(
-        asked, inputs, f"the number of inputs of {source}", wi.shape[1], f"that of Wi {wi.name}"
-    )
+    here, there = (f"the number of inputs of {x}" for x in (source, f"Wi {wi.name}"))
+    check_same(asked, inputs, here, wi.shape[1], there)
     rows = wi.shape[0]
     if isinstance(rows, int) and (rows % gates or not rows):
         raise ComputeError(
-            f"{asked}: Wi {wi.name} has {rows} rows, which are not those of {gates} gates of equal "
-            "size"
+            f"{asked}: Wi {wi.name} has {rows} rows, which do not divide into {gates} gates of "
+            "equal size"
         )
     return extent(as_expr(rows) // gates)
 

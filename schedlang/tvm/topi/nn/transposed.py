@@ -80,9 +80,10 @@ def conv2d_transpose_nchw(
     """Return the transposed convolution of ``Input[n, c, h, w]`` with ``Filter[c, o, h, w]``.
 
     It is the gradient of a convolution by its input: ``Input[n, c, q, ...]`` times
-    ``Filter[c, f, ry, ...]`` is added to the element ``q*stride - top + ry`` of the result, whose
-    height is ``(h - 1)*stride - top - bottom + (kernel height) + output_padding``. Elements between
-    strides cost nothing: the sum is over those ``ry`` that meet an element of the input.
+    ``Filter[c, f, ry, ...]`` is added to the element ``q*stride - top + ry`` of the result. The
+    height of the result is ``(h - 1)*stride - top - bottom + (kernel height) + output_padding``.
+    Elements between strides cost nothing: the sum is only over ``ry`` that meet an element of the
+    input.
 
     ``output_padding`` must be smaller than the stride. See :func:`~schedlang.tvm.topi.nn.conv` for
     strides, padding and dtypes.

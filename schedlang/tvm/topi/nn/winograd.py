@@ -44,7 +44,7 @@ Matrix = tuple[tuple[Fraction, ...], ...]
 def winograd_matrices(tile_size: int) -> tuple[Matrix, Matrix, Matrix]:
     """Return the matrices A, B and G of F(m, 3) for m = ``tile_size``, 2 or 4.
 
-    Of inputs d and weights g, the outputs are ``A.T @ ((B.T @ d) * (G @ g))``. A has m + 2 rows
+    For inputs d and weights g, the outputs are ``A.T @ ((B.T @ d) * (G @ g))``. A has m + 2 rows
     and m columns, B is square, and G has 3 columns (Toom-Cook; Lavin and Gray, section 4).
 
     >>> A, B, G = winograd_matrices(2)
@@ -120,7 +120,7 @@ def conv2d_winograd_nchw(
     ``tile_size`` is m of F(m x m, 3 x 3): 4, or 2, which rounds less. Strides and dilation must be
     1. With ``pre_computed``, ``weight`` is what :func:`conv2d_winograd_weight_transform` returns
     for ``NCHW``, ``[m + 2, m + 2, i, o]``. Transforms and products are computed in ``out_dtype``,
-    by default that to which data and weights promote.
+    by default the dtype to which data and weights promote.
 
     Its stages: ``winograd_weight_rows`` and ``winograd_weight`` (unless pre-computed),
     ``pad_temp``, ``winograd_rows`` and ``winograd_data`` (the transformed input),

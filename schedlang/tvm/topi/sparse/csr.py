@@ -87,7 +87,8 @@ def csrmv(a: Any, x: Any, y: Any = None) -> Tensor:
     flat = x.ndim == 1
     if not flat:
         check_tensor(asked, x, "x", "columns", "1")
-        check_same(asked, x.shape[1], f"the number of columns of x {x.name}", 1, "that of a vector")
+        columns = f"the number of columns of x {x.name}"
+        check_same(asked, x.shape[1], columns, 1, "the number of columns of a vector")
     check_same(
         asked,
         matrix.shape[1],
@@ -153,11 +154,11 @@ def sparse_dense(
     sparse_indptr: Any,
     sparse_lhs: bool = False,
 ) -> Tensor:
-    """Return ``dense_data[m, k]`` by the transpose of a sparse matrix ``[n, k]``, as ``[m, n]``.
+    """Return ``dense_data[m, k]`` times the transpose of a sparse matrix ``[n, k]``: ``[m, n]``.
 
     The sparse matrix is given by its elements, their columns, and the ends of its rows. With
     ``sparse_lhs``, the sparse ``[n, k]`` is multiplied by the transpose of ``dense_data[m, k]``,
-    ``[n, m]``. Columns must lie in ``0..k``; ``sl.assume`` has them checked.
+    ``[n, m]``. Columns must lie in ``0..k``; with ``sl.assume`` each call checks them.
 
     >>> import schedlang as sl
     >>> A, W = sl.placeholder((3, 4), name="A"), placeholder((5, 4), name="W")
@@ -198,7 +199,8 @@ def _checked(asked: str, a: Any) -> CSR:
             f"{type(a).__name__}"
         )
     rows = _check_parts(asked, a.data, a.indices, a.indptr)
-    check_same(asked, rows, f"the number of rows in {a.indptr.name}", a.shape[0], "that of a")
+    given = f"the number of rows in {a.indptr.name}"
+    check_same(asked, rows, given, a.shape[0], "the number of rows of a")
     return CSR(tuple(a.shape), a.data, a.indices, a.indptr)
 
 
@@ -213,7 +215,7 @@ def _check_parts(asked: str, data: Any, indices: Any, indptr: Any) -> Extent:
         data.shape[0],
         f"the number of elements of {data.name}",
         indices.shape[0],
-        f"that of {indices.name}",
+        f"the number of elements of {indices.name}",
     )
     ends = indptr.shape[0]
     if isinstance(ends, int) and ends < 1:
