@@ -1,8 +1,8 @@
 """The rules for the arrays of a call: one row for each rule about their memory.
 
 Checks before a call, the fast paths that need no message, and the text of saved files derive from
-these rows. The dtype and the shape of an array are those of its parameter, and an output is apart
-from all other arrays.
+these rows. An array has the dtype and the shape of its parameter, and an output is apart from all
+other arrays.
 """
 
 from __future__ import annotations

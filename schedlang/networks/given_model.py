@@ -16,8 +16,8 @@ from schedlang.networks.model import Model
 def model_of(outputs: Any, params: Mapping[Any, Any] | None) -> Model:
     """Return the model that the arguments of ``sl.network`` describe.
 
-    Raises :class:`~schedlang.errors.CallTypeError` for outputs that are no tensors and for weights
-    that are no dict, and :class:`~schedlang.errors.NetworkError` for those that do not fit.
+    Raises :class:`~schedlang.errors.CallTypeError` for outputs that are not tensors and for weights
+    that are not a dict, and :class:`~schedlang.errors.NetworkError` for weights that do not fit.
     """
     if params is not None and not isinstance(params, Mapping):
         raise CallTypeError(
@@ -47,7 +47,7 @@ def model_of(outputs: Any, params: Mapping[Any, Any] | None) -> Model:
             raise NetworkError(
                 explain(
                     f"the weight {declaration(tensor)}",
-                    "its extents must be numbers, which are those of its array",
+                    "its extents must be numbers: the extents of its array",
                     "Declare the placeholder with the shape of the array.",
                 )
             )

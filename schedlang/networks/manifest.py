@@ -96,7 +96,7 @@ def refusing(folder: str | os.PathLike[str]) -> Iterator[None]:
             raise
         what = f"{type(error).__name__}: " if not isinstance(error, SchedlangError) else ""
         raise NetworkError(
-            f"load({os.fspath(folder)!r}): this is no saved network: {what}{first_line(error)}"
+            f"load({os.fspath(folder)!r}): this is not a saved network: {what}{first_line(error)}"
         ) from None
 
 
@@ -136,11 +136,11 @@ def as_flag(value: Any) -> bool:
 
 def as_count(value: Any, of: Sequence[Any]) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= len(of):
-        raise NetworkError(f"{value!r} is no number of outputs")
+        raise NetworkError(f"{value!r} is not a number of outputs")
     return value
 
 
 def as_index(value: Any, of: Sequence[Any]) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < len(of):
-        raise NetworkError(f"{value!r} is no number of a placeholder")
+        raise NetworkError(f"{value!r} is not the number of a placeholder")
     return value

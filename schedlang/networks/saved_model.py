@@ -1,4 +1,4 @@
-"""The model of a saved network: its graph and its weights, checked as those of a script."""
+"""The model of a saved network: its graph and its weights, checked like a script's."""
 
 from __future__ import annotations
 
@@ -93,12 +93,14 @@ def _arrays(path: Path, names: Mapping[Tensor, str]) -> dict[str, np.ndarray]:
     for tensor, name in names.items():
         shape = tuple(extent for extent in tensor.shape if isinstance(extent, int))
         if len(shape) != tensor.ndim:
-            raise NetworkError(f"the weight {declaration(tensor)} has extents that are no numbers")
+            raise NetworkError(
+                f"the weight {declaration(tensor)} has extents that are not numbers"
+            )
         wanted[name] = array_dtype(tensor.dtype), shape
     try:
         return read_arrays(path, wanted)
     except UNREADABLE as error:
-        raise NetworkError(f"{path} is no file of these weights: {first_line(error)}") from None
+        raise NetworkError(f"{path} does not hold these weights: {first_line(error)}") from None
 
 
 def _weight(

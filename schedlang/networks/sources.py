@@ -69,7 +69,7 @@ class Source(ABC):
     ) -> tuple[np.ndarray, PackedWeights] | None:
         """Return the packed weights, ``None`` if an artifact's were packed of other weights.
 
-        What tells them is that of the artifact, or what it should have from now on.
+        The second result tells them: what the artifact has, or should have from now on.
         """
 
     @abstractmethod
@@ -279,7 +279,7 @@ class OfFolder(Source):
     def params_of(
         self, artifact: Artifact, target: Target, plan: Plan
     ) -> tuple[np.ndarray, PackedWeights] | None:
-        """Return the packed weights: those of the cache folder if the file is as it was.
+        """Return the packed weights, from the cache folder if the file is as it was.
 
         Otherwise the file is read. Return ``None`` if it is damaged, which :attr:`saved` then says,
         or if indices were checked with other weights.
@@ -333,7 +333,7 @@ class OfFolder(Source):
         target: Target,
         plan: Plan,
     ) -> PackedWeights | None:
-        """Store packed weights, if the module has those of the folder by their names."""
+        """Store packed weights, if the module has the folder's weights by their names."""
         if weights != self.saved.names:
             return None
         arrays = {name: self.model.params[weight] for weight, name in weights.items()}

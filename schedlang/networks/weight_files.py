@@ -120,7 +120,7 @@ def read_arrays(
     """Return the ``wanted`` arrays of an ``.npz`` file by their names, read ``into`` given ones.
 
     Headers are read first, so that an array of another size takes no memory. Nothing is
-    unpickled. Raises one of ``UNREADABLE`` for a file that has not all of these arrays.
+    unpickled. Raises one of ``UNREADABLE`` for a file that lacks one of these arrays.
     """
     with zipfile.ZipFile(path) as file:
         # memory that is there already is not taken

@@ -1,4 +1,5 @@
-"""The sizes that a computation refuses, and the checks of a loop nest against those of a call."""
+"""The sizes that a computation refuses, and the checks of a loop nest against the sizes of a
+call."""
 
 from __future__ import annotations
 
