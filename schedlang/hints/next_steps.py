@@ -21,7 +21,7 @@ from schedlang.hints.steps import Steps
 from schedlang.ir.nest import Nest
 from schedlang.ir.verify import report
 from schedlang.lowering.lower import lower_state
-from schedlang.runtime.environment import threads_of
+from schedlang.runtime.environment import cores_of
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 
@@ -136,7 +136,7 @@ def space_of_steps(s: Schedule, tried: Sequence[Steps], target: Target, unproven
     refused, proven = (SchedlangError, Warning), partial(_prove, unproven=unproven)
     numbers = range(len(tried))
     return Space(
-        Problem(tuple(s.outputs), target, threads_of(target)),
+        Problem(tuple(s.outputs), target, cores_of(target)),
         lambda s, knobs: tried[knobs.choice(STEP, numbers)].take(s),
         start=s,
         rules=Rules(refused, _predicted, (_warned_of,), proven),
@@ -158,8 +158,8 @@ def lower_quietly(s: Schedule) -> Nest:
 
 
 def predict_here(nest: Nest, target: Target) -> Prediction:
-    """Return the predicted time of a nest on the threads that a kernel has here."""
-    return predict(nest, target, threads_of(target))
+    """Return the predicted time of a nest on the cores that a kernel has here."""
+    return predict(nest, target, cores_of(target))
 
 
 def _predicted(lowered: Lowered) -> Prediction:

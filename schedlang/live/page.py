@@ -30,7 +30,7 @@ from schedlang.plot.subject import Subject, subjects
 from schedlang.plot.touches import Touches, touches
 from schedlang.runtime.counted import counts_without_run
 from schedlang.runtime.counted_call import Call
-from schedlang.runtime.environment import cores
+from schedlang.runtime.environment import cores_of
 from schedlang.target import Target
 
 # pictures: the runs of statements that are followed, the elements of a panel, and the panels
@@ -219,6 +219,7 @@ def refused_part(state: State) -> dict[str, Any]:
     }
 
 
-def cores_text() -> str:
+def cores_text(target: Target) -> str:
     """Return the number of cores that estimates count on, in words."""
-    return f"{cores()} core{'s' * (cores() > 1)}"
+    number = cores_of(target)
+    return f"{number} core{'s' * (number > 1)}"

@@ -110,7 +110,7 @@ class Session:
         """Return the messages that tell a new client all that is known."""
         start: Message = {
             "type": "hello", "session": self.number, "title": self.title,
-            "definition": self.definition, "cores": page.cores_text(),
+            "definition": self.definition, "cores": page.cores_text(self.target),
             "impossible": self._measurer.impossible,
         }  # fmt: skip
         messages = [start, self._style(0), self._tree()]
