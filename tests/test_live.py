@@ -387,6 +387,7 @@ def test_a_session_takes_edits_undoes_branches_and_compares() -> None:
         ({"do": "eval"}, "unknown here"),
         ({"do": ["take"]}, "unknown here"),
         ({"do": "take", "number": 0, "step": 999}, "not known yet"),
+        ({"do": "preview", "number": 0, "step": 999}, "not known yet"),
         ({"do": "take", "number": "0", "step": 0}, "there is no state '0'"),
         ({"do": "go", "to": True}, "there is no state True"),
         ({"do": "go", "to": 7}, "the last one is 0"),

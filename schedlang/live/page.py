@@ -31,6 +31,7 @@ from schedlang.plot.touches import Touches, touches
 from schedlang.runtime.counted import counts_without_run
 from schedlang.runtime.counted_call import Call
 from schedlang.runtime.environment import cores_of
+from schedlang.schedule.nest_diff import pair_lines
 from schedlang.target import Target
 
 # pictures: the runs of statements that are followed, the elements of a panel, and the panels
@@ -73,6 +74,19 @@ def nest_part(
         data["estimate"] = None
         data["notes"].append(first_line(error))
     return data, max(len(own), len(names))
+
+
+def preview_lines(
+    before: Sequence[str], step: NextStep, names: NameTable
+) -> tuple[list[tuple[str, bool]], int]:
+    """Return the lines of the nest that a step makes, each with whether it is new, and the names.
+
+    ``before`` are the lines of the nest before the step.
+    """
+    lines = nest_lines(step.nest, names)
+    after = [text for text, _ in lines]
+    new = {b for _, b, changed in pair_lines(before, after) if b is not None and changed}
+    return [(html, k in new) for k, (_, html) in enumerate(lines)], len(names)
 
 
 def picture_part(state: State, sizes: Mapping[str, int]) -> dict[str, Any]:

@@ -160,12 +160,15 @@ class Session:
         return self.hello()
 
     def _take(self, message: Mapping[str, Any]) -> None:
-        state, number = self.history.at(message.get("number")), message.get("step")
+        state = self.history.at(message.get("number"))
+        step = self._step(state, message.get("step"))
+        self._move(self._added(step.schedule, f"{step.primitive} · {step.stage}", state.number))
+
+    def _step(self, state: State, number: object) -> NextStep:
         steps = self._steps.get(state.number, [])
         if type(number) is not int or not 0 <= number < len(steps):
             raise LiveError("this step is not known yet: wait until the steps are listed")
-        step = steps[number]
-        self._move(self._added(step.schedule, f"{step.primitive} · {step.stage}", state.number))
+        return steps[number]
 
     def _edit(self, message: Mapping[str, Any]) -> list[Message]:
         base, text = self.history.at(message.get("base")), message.get("text")
@@ -193,6 +196,14 @@ class Session:
     def _compared(self, a: int, b: int) -> Message:
         one, other = (self._views[n]["text"] for n in (a, b))
         return {"type": "compared", "a": a, "b": b, "rows": list(pair_lines(one, other))}
+
+    def _preview(self, message: Mapping[str, Any]) -> list[Message]:
+        """Return the nest that a step makes, each line with whether it changes."""
+        state, number = self.history.at(message.get("number")), message.get("step")
+        step = self._step(state, number)
+        lines, names = page.preview_lines(self._views[state.number]["text"], step, self._names)
+        self._style_names(names)
+        return [{"type": "preview", "number": state.number, "step": number, "lines": lines}]
 
     def _share(self, message: Mapping[str, Any]) -> list[Message]:
         return [{"type": "file", "name": "live.html", "text": self.html()}]
@@ -254,12 +265,16 @@ class Session:
         if state.number not in self._views:
             view, names = page.nest_part(state, self.target, self._names, notes)
             self._views[state.number] = view
-            if names > self._styled:
-                first, self._styled = self._styled, max(names, 2 * self._styled)
-                self.tell(self._style(first))
+            self._style_names(names)
             self.tell({"type": "view", "number": state.number, **view})
         if self._measures:
             self._ask(state.schedule, {"state": state.number}, True)
+
+    def _style_names(self, names: int) -> None:
+        """Tell all clients the style of more names, if there are some."""
+        if names > self._styled:
+            first, self._styled = self._styled, max(names, 2 * self._styled)
+            self.tell(self._style(first))
 
     def _ask(self, schedule: Schedule, place: Message, first: bool, again: bool = False) -> None:
         key = schedule.to_json()
@@ -361,7 +376,7 @@ _REQUESTS: Mapping[str, Callable[[Session, Mapping[str, Any]], list[Message] | N
     "hello": Session._hello, "take": Session._take, "edit": Session._edit,
     "undo": Session._undo, "redo": Session._redo, "go": Session._go,
     "compare": Session._compare, "share": Session._share, "measure": Session._measure,
-    "restore": Session._restore,
+    "restore": Session._restore, "preview": Session._preview,
 }  # fmt: skip
 
 

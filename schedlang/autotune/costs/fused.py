@@ -36,7 +36,7 @@ def separate_fused(
             continue
         outer, inner = (
             replace(loop, axis=Axis(f"{loop.axis.name}{op}{length}", extent), extent=extent)
-            for op, extent in (("//", loop.extent // length), ("%", length))  # type: ignore[operator]
+            for op, extent in (("//", loop.extent // length), ("%", length))
         )
         accesses = [
             replace(a, indices=tuple(_replace(i, loop.axis, outer.axis, inner.axis)

@@ -1,0 +1,104 @@
+// The next steps of a state: what each promises or brought, and the nest that it makes.
+
+// a step that promises less is listed among the others
+const GAIN = 1.03, FIRST = 5;
+// milliseconds over a step after which its nest is shown
+const HOVER = 120;
+
+function drawSteps(app) {
+  const { known, page, parts, ask, readOnly } = app;
+  const view = known.views.get(known.current) || {};
+  if (!view.steps) { fill(parts.steps, h("p", { class: "soft busy" }, "trying steps…")); return; }
+  const all = view.steps.map((step, n) => ({ step, n, timing: known.steps.get(`${known.current} ${n}`) }));
+  const good = all.filter((one) => one.step.speedup >= GAIN);
+  const others = all.filter((one) => one.step.speedup < GAIN);
+  const fixed = readOnly || Boolean(page.lost);
+  const list = (some) => h("div", { class: "list" }, some.map((one) => stepOf(app, one, fixed)));
+  const disturbed = good.filter((one) => isTimed(one.timing) && !one.timing.quiet);
+  const chosen = good.slice(0, FIRST).filter((one) => !one.timing);
+  const measure = (some, text) => fixed || !some.length || known.hello.impossible ? null
+    : h("button", { type: "button", class: "small", "data-key": text.split(" ")[0],
+      onclick: () => ask({ do: "measure", number: known.current, steps: some.map((one) => one.n) }) }, text);
+  fill(parts.steps,
+    known.states.length === 1 && !readOnly && good.length ? h("p", { class: "note first" },
+      "Click a step to take it: Undo brings the nest back. Point at one, and the nest beside it shows "
+      + "what it would become.") : null,
+    good.length ? list(inOrder(good.filter((one) => !disturbed.includes(one))))
+      : h("p", { class: "soft" }, "No step promises much more by the estimate. Those below change the "
+        + "nest, and a later step may profit; sl.autotune tries many together."),
+    disturbed.length ? [h("p", { class: "soft" }, "Disturbed by other work, so that these times do not "
+      + "compare: ", measure(disturbed, "Again")), list(disturbed)] : null,
+    good.length ? h("p", { class: "soft" }, "Each was tried on a copy, and is legal. The factor is what "
+      + "the estimate predicts. ", measure(chosen, `Measure ${chosen.length} of them`)) : null,
+    others.length ? h("details", { "data-key": "others", open: !good.length },
+      h("summary", {}, `${others.length} other legal steps, without a gain of their own`),
+      list(others)) : null,
+    (view.refused || []).length ? h("details", { "data-key": "refused" },
+      h("summary", {}, `${view.refused.length} steps are refused now`),
+      h("ul", { class: "refused" }, view.refused.map((r) => h("li", {},
+        h("details", { "data-key": `why ${r.text}` }, h("summary", {}, r.text),
+          h("pre", {}, r.message)))))) : null);
+}
+
+// what was measured comes first, the fastest at the top; the estimate ranks the others
+function inOrder(some) {
+  const rank = (one) => isTimed(one.timing) ? 0 : one.timing && one.timing.status === "failed" ? 2 : 1;
+  return [...some].sort((a, b) => rank(a) - rank(b)
+    || (rank(a) === 0 ? a.timing.seconds - b.timing.seconds : a.n - b.n));
+}
+
+function stepOf(app, { step, n, timing }, fixed) {
+  const { known, ask } = app;
+  const real = ratio(known.times.get(known.current), timing);
+  const kind = step.speedup >= GAIN ? "gain" : step.speedup < 1 / GAIN ? "loss" : "even";
+  return h("button", { type: "button", class: "step", "data-key": `step ${n}`, "data-step": String(n),
+    "aria-disabled": fixed ? "true" : undefined,
+    onclick: () => { if (!fixed) ask({ do: "take", number: known.current, step: n }); } },
+  h("span", { class: `factor ${kind}` }, times(step.speedup)),
+  h("span", { class: "bar-of" }, h("span", { style: `width: ${100 * share(step.speedup)}%` })),
+  h("span", { class: "what" }, h("b", {}, `${step.primitive} ${step.stage}`),
+    h("span", { class: "soft" }, ` ${step.meaning}`),
+    timing ? h("span", { class: "real" }, real ? `measured ${bounded(real)}: ` : "", timeOf(timing)) : null));
+}
+
+// the step under the pointer, or with the focus, is shown beside the list
+function watchSteps(app) {
+  const { parts, page, later } = app;
+  let waiting = null;
+  const look = (number) => {
+    clearTimeout(waiting);
+    if (number !== page.preview) waiting = setTimeout(() => { page.preview = number; later(); }, HOVER);
+  };
+  const at = (event) => {
+    const step = event.target.closest && event.target.closest("[data-step]");
+    look(step ? +step.dataset.step : null);
+  };
+  for (const kind of ["pointerover", "focusin"]) parts.steps.addEventListener(kind, at);
+  parts.steps.addEventListener("pointerleave", () => look(null));
+  parts.steps.addEventListener("focusout", (event) => {
+    if (!parts.steps.contains(event.relatedTarget)) look(null);
+  });
+}
+
+function drawNest(app) {
+  const { known, page, parts } = app;
+  const view = known.views.get(known.current);
+  const step = page.preview === null || !view ? null : (view.steps || [])[page.preview];
+  const which = `${known.current} ${page.preview}`, preview = step ? known.previews.get(which) : null;
+  if (step && !preview && !app.readOnly && !page.lost && !known.asked.has(which)) {
+    known.asked.add(which);
+    app.quietly({ do: "preview", number: known.current, step: page.preview });
+  }
+  const key = `${known.hello.session} ${which} ${Boolean(view)} ${Boolean(step)} ${Boolean(preview)}`;
+  if (parts.loops.dataset.shown === key) return;
+  parts.loops.dataset.shown = key;
+  if (!step) {
+    fill(parts.loops, view ? h("div", { class: "schedlang", html: view.nest }) : "…");
+    return;
+  }
+  fill(parts.loops, h("p", { class: "soft" }, `With ${step.primitive} ${step.stage}:`),
+    h("pre", { class: "taken" }, step.code),
+    preview ? h("div", { class: "schedlang preview" }, h("div", { class: "block" },
+      preview.lines.map(([line, changed]) => h("pre", { class: changed ? "line added" : "line" },
+        h("s", {}, changed ? "+" : " "), " ", h("span", { html: line }))))) : null);
+}
