@@ -108,3 +108,79 @@ def test_the_product_by_clicks(
     np.testing.assert_array_equal(f(a, b), a @ b)
     page.close()
     session.close()
+
+
+PLACE = """[...document.querySelectorAll('.row')].find((row) => row.firstChild.textContent ===
+ {}).querySelectorAll('.place')"""
+
+
+@pytest.mark.parametrize(("cores", "width"), [(2, 16), (2, 32), (2, 64), (16, 64)])
+def test_the_blur_by_the_map(
+    browser: Browser, cores: int, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend(monkeypatch, cores)
+    section = lesson("A lesson: a blur by the map")
+    space: dict[str, Any] = {}
+    exec(blocks(section, "python")[0], space)
+    session = Session(space["s"], measure=False, target=sl.Target("cpu", vector_bytes=width))
+    page = Background(session)
+    tab = browser.tab()
+    tab.send("Emulation.setFocusEmulationEnabled", enabled=True)
+    tab.open(page.url)
+    tab.wait("document.querySelector('.place')", 60)
+    row = PLACE.format(json.dumps("for i of V:"))
+    assert "for i of V" in section and "stored outside all loops" in section
+    # each row of V computes three rows of H again
+    tab.value(f"{row}[0].focus()")
+    where = "(document.querySelector('.moment b') || {}).textContent"
+    tab.wait(f"{where} === 'H: compute_at i of V'")
+    moment = tab.value("document.querySelector('.moment').innerText")
+    for said in ("computed 3,145,728 times", "stores 12 KiB"):
+        assert said in moment
+    assert "2.99× computed" in tab.value(f"{row}[0].textContent") and "2.99 times" in section
+    tab.value("document.activeElement.blur()")
+    shown = tab.value(f"{row}[1].textContent")
+    assert "stored outside all loops" in shown and "1.00× computed, stores 16 KiB" in shown
+    # the best of all places
+    factors = tab.value("[...document.querySelectorAll('.place b')].map((b) => b.textContent)")
+    numbers = [float(f.removesuffix("×")) for f in factors if f.endswith("×")]
+    assert max(numbers) == float(shown.split("×")[0]) > 1
+    tab.value(f"{row}[1].click()")
+    at_state(tab, 1)
+    assert "# H slides along i" in tab.value("document.querySelector('.loops').textContent")
+    x = np.random.default_rng(0).integers(0, 9, (1026, 1026)).astype("float32")
+    h = x[:, :-2] + x[:, 1:-1] + x[:, 2:]
+    built = sl.build(session.schedule)
+    np.testing.assert_array_equal(built(x), h[:-2] + h[1:-1] + h[2:])
+    assert tab.errors == []
+    page.close()
+    session.close()
+
+
+def test_a_stage_is_dropped_on_a_loop_and_an_iteration_is_chosen(browser: Browser) -> None:
+    X = sl.placeholder((26, 34), name="X")
+    H = sl.compute((26, 32), lambda i, j: X[i, j] + X[i, j + 1] + X[i, j + 2], name="H")
+    V = sl.compute((24, 32), lambda i, j: H[i, j] + H[i + 1, j] + H[i + 2, j], name="V")
+    session = Session(sl.schedule(V), measure=False)
+    page = Background(session)
+    tab = browser.tab()
+    tab.open(page.url)
+    tab.wait("document.querySelector('.place')", 60)
+    # the second row of the picture, which begins at row 2
+    tab.click(".moment canvas.chosen")
+    tab.wait("document.querySelector('.moment .buttons').textContent.startsWith('V[3, 16]')")
+    tab.click("[data-key='move H row after']")
+    tab.wait("document.querySelector('.moment .buttons').textContent.startsWith('V[4, 16]')")
+    # what a browser does for a person who drags
+    tab.value("""(() => { const data = new DataTransfer();
+      const chip = document.querySelector('.chip');
+      const row = [...document.querySelectorAll('.row')].at(-1);
+      const send = (to, kind) => to.dispatchEvent(new DragEvent(kind,
+        { bubbles: true, cancelable: true, dataTransfer: data }));
+      send(chip, 'dragstart'); send(row, 'dragover'); send(row, 'drop'); })()""")
+    at_state(tab, 1)
+    s = sl.schedule(V)
+    s[H].compute_at(s[V], V.op.axis[1])
+    assert str(session.schedule) == str(s) and tab.errors == []
+    page.close()
+    session.close()

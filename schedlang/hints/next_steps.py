@@ -99,9 +99,15 @@ def try_candidates(s: Schedule, target: Target) -> Iterator[tuple[Steps, NextSte
     So a caller can stop after any number of candidates. A candidate counts as one of the others if
     its nest is the nest of ``s``, or of an earlier candidate.
     """
+    return try_steps(s, list(candidates(s, target)), target)
+
+
+def try_steps(
+    s: Schedule, tried: Sequence[Steps], target: Target
+) -> Iterator[tuple[Steps, NextStep] | None]:
+    """Yield some steps as :func:`try_candidates` does."""
     nest = lower_quietly(s)
     seconds, known = predict_here(nest, target).seconds, {str(nest)}
-    tried = list(candidates(s, target))
     space = space_of_steps(s, tried, target, len(report(nest).open))
     for number, candidate in enumerate(tried):
         drawn = _draw(space, number, known)

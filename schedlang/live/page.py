@@ -39,7 +39,7 @@ POINTS, ELEMENTS, PANELS = 2**18, 64 * 64, 3
 # copies of unrolled loops up to which the nest that runs is counted
 MOST_COPIES = 1 << 12
 # the parts of a view after the nest, in their order
-PARTS = ("picture", "counters", "steps", "refused")
+PARTS = ("picture", "counters", "steps", "places", "refused")
 COLUMNS = ("loads", "stores", "scalar", "vector", "storage")
 
 
@@ -48,6 +48,7 @@ def failed_part(key: str, text: str) -> dict[str, Any]:
     empty: dict[str, Any] = {
         "picture": {"panels": [], "caption": text},
         "steps": [],
+        "places": [],
         "refused": [],
     }
     return {key: empty[key], "why": text} if key in empty else _uncounted(text)
@@ -77,13 +78,13 @@ def nest_part(
 
 
 def preview_lines(
-    before: Sequence[str], step: NextStep, names: NameTable
+    before: Sequence[str], nest: Nest, names: NameTable
 ) -> tuple[list[tuple[str, bool]], int]:
-    """Return the lines of the nest that a step makes, each with whether it is new, and the names.
+    """Return the lines of the nest after a step, each with whether it is new, and how many names.
 
     ``before`` are the lines of the nest before the step.
     """
-    lines = nest_lines(step.nest, names)
+    lines = nest_lines(nest, names)
     after = [text for text, _ in lines]
     new = {b for _, b, changed in pair_lines(before, after) if b is not None and changed}
     return [(html, k in new) for k, (_, html) in enumerate(lines)], len(names)

@@ -19,12 +19,12 @@ from schedlang.compute.graph import variables
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import LiveError, explain, first_line
 from schedlang.hints.next_steps import NextStep, rank
-from schedlang.hints.steps import Steps
 from schedlang.live import page
 from schedlang.live.definition import definition
 from schedlang.live.edits import edit
 from schedlang.live.history import History, State
 from schedlang.live.measure import LIMITS, RUNNING, WAITING, Measurer, timing_data
+from schedlang.live.places import TriedPlace, place_counts, places_part, places_tried
 from schedlang.live.share import shared_page
 from schedlang.markup.fragment import name_rules
 from schedlang.markup.name_table import NameTable
@@ -35,8 +35,6 @@ from schedlang.schedule.trace import variables_of
 from schedlang.target import Target
 
 Message = dict[str, Any]
-# a candidate with the step that it makes
-Found = tuple[Steps, NextStep]
 # the most states of a page, and the most names that have a style at first
 MOST_STATES, NAMES = 1000, 64
 # states up to which a shared file compares each with each
@@ -78,7 +76,9 @@ class Session:
         self._measures = measure
         self._views: dict[int, Message] = {}
         self._steps: dict[int, list[NextStep]] = {}
-        self._trying: tuple[int, Iterator[Found | None], list[Found]] | None = None
+        self._tried_places: dict[int, list[TriedPlace]] = {}
+        # the state and the part that is found out piece by piece, and the pieces
+        self._trying: tuple[int, str, Iterator[Any], list[Any]] | None = None
         # the places of the page that show the time of a schedule, by its steps
         self._places: dict[str, list[Message]] = {}
         self._names, self._styled = NameTable(), NAMES
@@ -199,11 +199,40 @@ class Session:
 
     def _preview(self, message: Mapping[str, Any]) -> list[Message]:
         """Return the nest that a step makes, each line with whether it changes."""
-        state, number = self.history.at(message.get("number")), message.get("step")
-        step = self._step(state, number)
-        lines, names = page.preview_lines(self._views[state.number]["text"], step, self._names)
+        state = self.history.at(message.get("number"))
+        key = "place" if "place" in message else "step"
+        tried = self._place(state, message["place"]) if key == "place" else None
+        step = self._step(state, message.get("step")) if tried is None else tried.step
+        nest = state.schedule.nest() if step is None else step.nest
+        lines, names = page.preview_lines(self._views[state.number]["text"], nest, self._names)
         self._style_names(names)
-        return [{"type": "preview", "number": state.number, "step": number, "lines": lines}]
+        return [{"type": "preview", "number": state.number, key: message[key], "lines": lines}]
+
+    def _place(self, state: State, number: object) -> TriedPlace:
+        tried = self._tried_places.get(state.number, [])
+        if type(number) is not int or not 0 <= number < len(tried):
+            raise LiveError("this place is not known yet: wait until the map is drawn")
+        return tried[number]
+
+    def _put(self, message: Mapping[str, Any]) -> None:
+        """Move a stage to another place of the map."""
+        state = self.history.at(message.get("number"))
+        step = self._place(state, message.get("place")).step
+        if step is not None:
+            label = f"{step.primitive} · {step.stage}"
+            self._move(self._added(step.schedule, label, state.number))
+
+    def _moment(self, message: Mapping[str, Any]) -> list[Message]:
+        """Return what a place computes and keeps while another element is computed."""
+        state, number = self.history.at(message.get("number")), message.get("place")
+        tried, element = self._place(state, number), message.get("element")
+        if not isinstance(element, list) or not all(type(n) is int for n in element):
+            raise LiveError("an element is a list of numbers")
+        counts = place_counts(tried.schedule, tried.stage, self._sizes, element)
+        if counts["moment"] is None:
+            raise LiveError(counts["why"])
+        return [{"type": "moment", "number": state.number, "place": number,
+                 "moment": counts["moment"]}]  # fmt: skip
 
     def _share(self, message: Mapping[str, Any]) -> list[Message]:
         return [{"type": "file", "name": "live.html", "text": self.html()}]
@@ -306,8 +335,8 @@ class Session:
             self._learn(state, page.picture_part(state, self._sizes))
         elif key == "counters":
             self._learn(state, page.counters_part(state, self.target))
-        elif key == "steps":
-            self._try(state)
+        elif key in ("steps", "places"):
+            self._try(state, key)
         else:
             self._learn(state, page.refused_part(state))
 
@@ -320,22 +349,33 @@ class Session:
         self._views[state.number].update(part)
         self.tell({"type": "view", "number": state.number, **part})
 
-    def _try(self, state: State) -> None:
-        """Try one more step of a state; list the steps when all have been tried."""
-        if self._trying is None or self._trying[0] != state.number:
-            self._trying = state.number, page.steps_tried(state, self.target), []
-        _, trying, steps_found = self._trying
+    def _try(self, state: State, key: str) -> None:
+        """Try one more step or place of a state; list them when all have been tried."""
+        if self._trying is None or self._trying[:2] != (state.number, key):
+            pieces = (
+                page.steps_tried(state, self.target) if key == "steps"
+                else places_tried(state, self.target, self._sizes)
+            )  # fmt: skip
+            self._trying = state.number, key, pieces, []
+        *_, trying, tried = self._trying
         try:
-            step = next(trying)
+            piece = next(trying)
         except StopIteration:
             self._trying = None
-            steps = self._steps[state.number] = rank(steps_found)
-            self._learn(state, page.steps_part(steps))
-            for n, one in enumerate(steps):
-                self._noted(one.schedule.to_json(), {"of": state.number, "step": n})
+            if key == "steps":
+                self._list_steps(state, rank(tried))
+            else:
+                self._tried_places[state.number] = tried
+                self._learn(state, places_part(state, tried))
             return
-        if step is not None:
-            steps_found.append(step)
+        if piece is not None:
+            tried.append(piece)
+
+    def _list_steps(self, state: State, steps: list[NextStep]) -> None:
+        self._steps[state.number] = steps
+        self._learn(state, page.steps_part(steps))
+        for n, one in enumerate(steps):
+            self._noted(one.schedule.to_json(), {"of": state.number, "step": n})
 
     def _noted(self, key: str, place: Message) -> None:
         """Show a time that is known already where a step leads to its schedule."""
@@ -377,6 +417,7 @@ _REQUESTS: Mapping[str, Callable[[Session, Mapping[str, Any]], list[Message] | N
     "undo": Session._undo, "redo": Session._redo, "go": Session._go,
     "compare": Session._compare, "share": Session._share, "measure": Session._measure,
     "restore": Session._restore, "preview": Session._preview,
+    "put": Session._put, "moment": Session._moment,
 }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from schedlang.markup.text import escape
 # nothing is loaded, also if the history has a mistake
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
 # the files of the script, each after those whose constants it uses
-SCRIPTS = ("elements", "words", "steps", "picture", "states", "code", "page", "transports")
+SCRIPTS = ("elements", "words", "steps", "map", "picture", "states", "code", "page", "transports")
 PAGE_STYLE = "html { color-scheme: light dark; } body { margin: 0; }\n"
 
 

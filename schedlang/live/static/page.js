@@ -2,12 +2,13 @@
 
 function mount(root, send, readOnly, keep) {
   const known = { states: [], views: new Map(), times: new Map(), steps: new Map(),
-    pairs: new Map(), previews: new Map(), asked: new Set(), hello: null, current: 0, undone: [] };
+    pairs: new Map(), previews: new Map(), moments: new Map(), asked: new Set(), hello: null, current: 0, undone: [] };
   const page = { lost: "", problem: null, compared: null, base: 0, typed: null, sent: null,
-    frame: 255, timer: null, note: "", busy: "", preview: null };
+    frame: 255, timer: null, note: "", busy: "", preview: null,
+    element: "" };
   const parts = {};
   for (const name of ["bar", "notice", "speed", "before", "gutter", "after", "run", "tree", "loops",
-    "picture", "counters", "compare", "steps"]) parts[name] = h("div", { class: name });
+    "picture", "counters", "compare", "steps", "map"]) parts[name] = h("div", { class: name });
   const editor = h("textarea", { class: "editor", spellcheck: "false", autocomplete: "off",
     autocapitalize: "off", wrap: "off", "aria-label": "the schedule, to be edited",
     readonly: readOnly, oninput: () => typed(app), onscroll: () => {
@@ -23,6 +24,7 @@ function mount(root, send, readOnly, keep) {
   root.replaceChildren(styles, parts.bar, parts.notice, h("div", { class: "columns" },
     h("div", { class: "next" }, card("Next steps", parts.steps)),
     h("div", { class: "nests" }, card("The loop nest", parts.loops), card("States", parts.tree)),
+    h("div", { class: "places" }, card("Where each stage lives", parts.map)),
     h("div", { class: "left" },
       card(readOnly ? "The schedule" : "The schedule, to edit and to paste", parts.before,
         h("div", { class: "code" }, parts.gutter, editor), parts.after, parts.run)),
@@ -43,7 +45,7 @@ function mount(root, send, readOnly, keep) {
   // what the session tells
 
   function receive(message) {
-    const take = { hello, tree, view, time, style, compared, preview, problem, edited, file }[message.type];
+    const take = { hello, tree, view, time, style, compared, preview, moment, problem, edited, file }[message.type];
     if (take) take(message);
     later();
   }
@@ -54,7 +56,7 @@ function mount(root, send, readOnly, keep) {
     const current = known.current;
     known.hello = message;
     for (const map of [known.views, known.times, known.steps, known.pairs, known.previews,
-      known.asked]) map.clear();
+      known.moments, known.asked]) map.clear();
     known.states = [];
     styles.textContent = "";
     page.lost = "";
@@ -83,7 +85,13 @@ function mount(root, send, readOnly, keep) {
   }
   function style(message) { styles.textContent += message.css; }
   function compared(message) { known.pairs.set(`${message.a} ${message.b}`, message.rows); }
-  function preview(message) { known.previews.set(`${message.number} ${message.step}`, message); }
+  function preview(message) {
+    const kind = "place" in message ? "place" : "step";
+    known.previews.set(`${message.number} ${kind} ${message[kind]}`, message);
+  }
+  function moment(message) {
+    known.moments.set(`${message.number} ${message.place} ${message.moment.element}`, message.moment);
+  }
   function problem(message) { page.problem = message; }
   // what was typed after the text was sent stays, as an edit of the new state
   function edited(message) {
@@ -148,7 +156,8 @@ function mount(root, send, readOnly, keep) {
       return;
     }
     drawBar(); drawNotice(); drawCounters();
-    for (const part of [drawSpeed, drawCode, drawTree, drawNest, drawPicture, drawCompare, drawSteps]) {
+    for (const part of [drawSpeed, drawCode, drawTree, drawNest, drawMap, drawPicture, drawCompare,
+      drawSteps]) {
       part(app);
     }
   }

@@ -61,42 +61,58 @@ function stepOf(app, { step, n, timing }, fixed) {
     timing ? h("span", { class: "real" }, real ? `measured ${bounded(real)}: ` : "", timeOf(timing)) : null));
 }
 
-// the step under the pointer, or with the focus, is shown beside the list
+// the step or place under the pointer, or with the focus, is shown in the nest
 function watchSteps(app) {
   const { parts, page, later } = app;
   let waiting = null;
-  const look = (number) => {
+  const look = (which) => {
     clearTimeout(waiting);
-    if (number !== page.preview) waiting = setTimeout(() => { page.preview = number; later(); }, HOVER);
+    if (which !== page.preview) waiting = setTimeout(() => { page.preview = which; later(); }, HOVER);
   };
   const at = (event) => {
-    const step = event.target.closest && event.target.closest("[data-step]");
-    look(step ? +step.dataset.step : null);
+    const one = event.target.closest && event.target.closest("[data-step], [data-place]");
+    look(!one ? null : one.dataset.step ? `step ${one.dataset.step}` : `place ${one.dataset.place}`);
   };
-  for (const kind of ["pointerover", "focusin"]) parts.steps.addEventListener(kind, at);
-  parts.steps.addEventListener("pointerleave", () => look(null));
-  parts.steps.addEventListener("focusout", (event) => {
-    if (!parts.steps.contains(event.relatedTarget)) look(null);
-  });
+  for (const part of [parts.steps, parts.map]) {
+    for (const kind of ["pointerover", "focusin"]) part.addEventListener(kind, at);
+    part.addEventListener("pointerleave", () => look(null));
+    part.addEventListener("focusout", (event) => {
+      if (!part.contains(event.relatedTarget)) look(null);
+    });
+  }
+}
+
+// the step of a preview: its name and its code
+function previewed({ known, page }) {
+  const view = known.views.get(known.current) || {};
+  const [kind, text] = (page.preview || "").split(" ");
+  if (kind === "step") {
+    const step = (view.steps || [])[+text];
+    return step && { kind, number: +text, title: `${step.primitive} ${step.stage}`, code: step.code };
+  }
+  for (const stage of kind === "place" ? view.places || [] : []) {
+    const one = stage.places.find((place) => place.number === +text);
+    if (one && !one.now) return { kind, number: +text, title: `${stage.stage} there`, code: one.code };
+  }
+  return null;
 }
 
 function drawNest(app) {
   const { known, page, parts } = app;
-  const view = known.views.get(known.current);
-  const step = page.preview === null || !view ? null : (view.steps || [])[page.preview];
+  const view = known.views.get(known.current), step = view ? previewed(app) : null;
   const which = `${known.current} ${page.preview}`, preview = step ? known.previews.get(which) : null;
   if (step && !preview && !app.readOnly && !page.lost && !known.asked.has(which)) {
     known.asked.add(which);
-    app.quietly({ do: "preview", number: known.current, step: page.preview });
+    app.quietly({ do: "preview", number: known.current, [step.kind]: step.number });
   }
-  const key = `${known.hello.session} ${which} ${Boolean(view)} ${Boolean(step)} ${Boolean(preview)}`;
+  const key = `${known.hello.session} ${step ? which : known.current} ${Boolean(view)} ${Boolean(preview)}`;
   if (parts.loops.dataset.shown === key) return;
   parts.loops.dataset.shown = key;
   if (!step) {
     fill(parts.loops, view ? h("div", { class: "schedlang", html: view.nest }) : "…");
     return;
   }
-  fill(parts.loops, h("p", { class: "soft" }, `With ${step.primitive} ${step.stage}:`),
+  fill(parts.loops, h("p", { class: "soft" }, `With ${step.title}:`),
     h("pre", { class: "taken" }, step.code),
     preview ? h("div", { class: "schedlang preview" }, h("div", { class: "block" },
       preview.lines.map(([line, changed]) => h("pre", { class: changed ? "line added" : "line" },
