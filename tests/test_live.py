@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import sys
@@ -405,6 +406,43 @@ def test_a_wrong_request_is_a_message_and_changes_nothing(message: Any, what: st
     (found,) = session.receive(message)
     assert found["type"] == "problem" and what in found["text"]
     assert len(session.history.states) == 1
+
+
+def test_code_that_a_person_wrote_comes_back_as_written() -> None:
+    page = Heard(product())
+    text = "# rows first\nio, jo, ii, ji = s[C].tile(*C.op.axis, 4, 16)\ns[C].unroll( ii )"
+    page.ask(do="edit", base=0, text=text)
+    assert page.view(1)["code"] == text and page.session.history.at(1).code == text
+    # a step follows it, and the whole still leads to the schedule
+    page.ask(do="take", number=1, step=0)
+    code = page.view(2)["code"]
+    assert code.startswith(text + "\n") and len(code) > len(text) + 5
+    s = edit(code, product()).schedule
+    assert s.to_json() == page.session.schedule.to_json()
+    # a comment more is no other state
+    page.ask(do="edit", base=1, text=f"{text}  # four of them")
+    assert len(page.session.history.states) == 3
+    assert page.view(1)["code"] == f"{text}  # four of them"
+    # a variable of one's own, where the code of a step has another name
+    page.ask(do="edit", base=0, text='mine = s.cache_read(B, "global", [C])')
+    steps = page.view(3)["steps"]
+    number = next(n for n, one in enumerate(steps) if one["stage"] == "B.global")
+    page.ask(do="take", number=3, step=number)
+    code = page.view(4)["code"]
+    assert edit(code, product()).schedule.to_json() == page.session.schedule.to_json()
+
+
+def test_pictures_of_operands_have_a_scale_of_their_own() -> None:
+    n = 16
+    (view,) = (m for m in Heard(product(n)).session.hello() if m["type"] == "view")
+    a, b = (next(p for p in view["picture"]["panels"] if p["name"] == name) for name in "AB")
+    first = np.frombuffer(base64.b64decode(b["first"]), np.uint8).reshape(n, n)
+    # B is walked down its columns, all in the first row of C: its picture has all of the scale
+    assert (first[0] < first[-1]).all() and (np.diff(first.astype(int), axis=0) >= 0).all()
+    assert first.min() == 1 and first.max() == 255 and (first[-1, :-1] <= first[0, 1:]).all()
+    assert b["part"] == pytest.approx(1 / n, rel=0.1) and b["begin"] < 0.01
+    # the last row of A comes with the last row of C
+    assert a["part"] > 1 - 2 / n
 
 
 def test_a_client_restores_what_another_session_knew() -> None:

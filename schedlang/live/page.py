@@ -106,7 +106,10 @@ def picture_part(state: State, sizes: Mapping[str, int]) -> dict[str, Any]:
             )
     except SchedlangError as error:
         return {"picture": {"panels": [], "caption": first_line(error)}}
-    caption = "The order in which elements are touched, from dark (first) to light (last)."
+    caption = (
+        "The order in which elements are touched first, from dark to light. Each picture has a "
+        "scale of its own, from its first element to its last."
+    )
     if touched[0].parallel:
         caption += " Parallel loops are drawn as one thread runs them."
     cut = cut_text(touched[0].cut)
@@ -131,8 +134,10 @@ def _shown(nest: Nest) -> list[str]:
 def _panel(one: Touches) -> dict[str, Any]:
     first = as_rows(one.first)
     rows, columns = first.shape
-    # 0 for an element that is never touched
-    frames = np.where(first < 0, 0, 1 + first * 254 // max(one.steps - 1, 1)).astype(np.uint8)
+    # the time from the first touch to the last one of this buffer; 0 for elements without a touch
+    touched = first[first >= 0]
+    begin, length = (int(touched.min()), int(np.ptp(touched))) if touched.size else (0, 0)
+    frames = np.where(first < 0, 0, 1 + (first - begin) * 254 // max(length, 1)).astype(np.uint8)
     paths = []
     for level, number in lines_of(one):
         grid = as_rows(level.iteration)
@@ -141,6 +146,7 @@ def _panel(one: Touches) -> dict[str, Any]:
         paths.append({"loop": level.loop, "width": LINES[number][0], "path": path})
     return {
         "name": one.buffer, "rows": rows, "columns": columns, "steps": one.steps, "lines": paths,
+        "begin": begin / max(one.steps, 1), "part": (length + 1) / max(one.steps, 1),
         "first": base64.b64encode(frames.tobytes()).decode("ascii"),
     }  # fmt: skip
 

@@ -161,8 +161,7 @@ class Session:
 
     def _take(self, message: Mapping[str, Any]) -> None:
         state = self.history.at(message.get("number"))
-        step = self._step(state, message.get("step"))
-        self._move(self._added(step.schedule, f"{step.primitive} · {step.stage}", state.number))
+        self._go_on(state, self._step(state, message.get("step")))
 
     def _step(self, state: State, number: object) -> NextStep:
         steps = self._steps.get(state.number, [])
@@ -177,7 +176,7 @@ class Session:
         result = edit(text, base.schedule)
         steps = result.schedule.steps
         label = f"edit · {steps[-1].primitive}" if steps else "edit"
-        self._move(self._added(result.schedule, label, base.number), result.notes)
+        self._move(self._added(result.schedule, label, base.number, text), result.notes)
         return [{"type": "edited", "number": self.history.current}]
 
     def _undo(self, message: Mapping[str, Any]) -> None:
@@ -219,8 +218,7 @@ class Session:
         state = self.history.at(message.get("number"))
         step = self._place(state, message.get("place")).step
         if step is not None:
-            label = f"{step.primitive} · {step.stage}"
-            self._move(self._added(step.schedule, label, state.number))
+            self._go_on(state, step)
 
     def _moment(self, message: Mapping[str, Any]) -> list[Message]:
         """Return what a place computes and keeps while another element is computed."""
@@ -267,7 +265,7 @@ class Session:
                 continue
             before = numbers.get(parent, 0) if type(parent) is int else 0
             label = printable(str(saved.get("label"))[:80])
-            self.history = self._added(result.schedule, label, before)
+            self.history = self._added(result.schedule, label, before, str(saved.get("code")))
             numbers[number] = self.history.current
             self._show(result.notes)
         chosen = message.get("current")
@@ -277,10 +275,26 @@ class Session:
         text = f"{lost} of {len(states)} states do not fit the schedule of the server."
         return [{"type": "problem", "about": "restore", "text": text, "line": 0}] if lost else []
 
-    def _added(self, schedule: Schedule, label: str, parent: int) -> History:
+    def _go_on(self, state: State, step: NextStep) -> None:
+        """Show the state after a step; what a person wrote before it stays as it is."""
+        text = f"{state.text.rstrip()}\n{step.code}\n" if state.text else ""
+        if text and not self._leads_to(text, step.schedule):
+            # a variable of that text has another name in the code of the step
+            text = ""
+        label = f"{step.primitive} · {step.stage}"
+        self._move(self._added(step.schedule, label, state.number, text))
+
+    def _leads_to(self, text: str, schedule: Schedule) -> bool:
+        try:
+            result = edit(text, self.history.states[0].schedule)
+        except LiveError:
+            return False
+        return result.schedule.to_json() == schedule.to_json()
+
+    def _added(self, schedule: Schedule, label: str, parent: int, text: str = "") -> History:
         if len(self.history.states) >= MOST_STATES:
             raise LiveError(f"the page has {MOST_STATES:,} states: save it, and start a new one")
-        return self.history.take(schedule, label, parent)
+        return self.history.take(schedule, label, parent, text)
 
     def _move(self, history: History, notes: Sequence[str] = ()) -> None:
         """Show another state to all clients."""
@@ -296,6 +310,8 @@ class Session:
             self._views[state.number] = view
             self._style_names(names)
             self.tell({"type": "view", "number": state.number, **view})
+        elif self._views[state.number]["code"] != state.code:
+            self._learn(state, {"code": state.code})
         if self._measures:
             self._ask(state.schedule, {"state": state.number}, True)
 

@@ -55,7 +55,8 @@ function drawPicture(app) {
     return h("figure", {}, h("div", { class: "grid",
       style: `width: ${wide}px; height: ${Math.max(6, one.rows * scale)}px` }, one.canvas, lines),
     h("figcaption", {}, h("b", {}, one.name), one.lines.length ?
-      ` lines: ${one.lines.map((l) => l.loop).join(", ")}` : ""));
+      ` lines: ${one.lines.map((l) => l.loop).join(", ")}` : "", one.part < 0.995 ?
+      ` in ${percent(one.part)} of the run${one.begin >= 0.005 ? `, from ${percent(one.begin)} on` : ""}` : ""));
   });
   fill(parts.picture, panels.length ? [h("div", { class: "buttons" }, play, slider),
     h("div", { class: "panels" }, figures)] : null, h("p", { class: "soft" }, picture.caption));
@@ -66,6 +67,10 @@ function stopFilm({ page, parts }) {
   page.timer = null;
   const play = parts.picture.querySelector("button");
   if (play) play.textContent = "Play";
+}
+
+function percent(part) {
+  return part < 0.0005 ? "less than 0.1%" : `${+(100 * part).toPrecision(2)}%`;
 }
 
 function viridis(t) {
