@@ -306,6 +306,16 @@ def test_a_bound_by_memory_is_named() -> None:
     assert sl.explain(sl.schedule(product(64)[2]), target=TARGET).bound == ""
 
 
+def test_a_page_of_an_explanation_keeps_the_lines_of_its_code() -> None:
+    found = sl.explain(sl.schedule(product(256)[2]), target=TARGET)
+    html = found._repr_html_()
+    assert len(found.advice) > 1
+    for one in found.advice:
+        # nothing of this code needs an escape
+        assert f"<code>{one.code.rstrip()}</code></pre>" in html.replace("\n</code>", "</code>")
+        assert "\n" in one.code.strip()
+
+
 def test_an_intermediate_larger_than_the_cache() -> None:
     _, _, V = blur(2048, 2048)
     found = sl.explain(sl.schedule(V), target=TARGET)

@@ -11,8 +11,9 @@ from schedlang.errors import explain as message
 from schedlang.hints.findings import Finding, findings
 from schedlang.hints.next_steps import NextStep, lower_quietly, next_steps, predict_here
 from schedlang.hints.predicted import Prediction
-from schedlang.markup.elements import facts
+from schedlang.markup.elements import facts, listing
 from schedlang.markup.fragment import fragment
+from schedlang.markup.text import escape
 from schedlang.runtime.evaluate import Evaluation, evaluate
 from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule
@@ -34,8 +35,12 @@ class Advice:
     step: NextStep
 
     def __str__(self) -> str:
-        head = f"{self.text}. By the estimate, this makes it {self.step.speedup:.2g} times as fast:"
-        return "\n".join([head, *(f"    {line}" for line in self.code.splitlines())])
+        return "\n".join([self.sentence, *(f"    {line}" for line in self.code.splitlines())])
+
+    @property
+    def sentence(self) -> str:
+        """The reason and the effect of the step."""
+        return f"{self.text}. By the estimate, this makes it {self.step.speedup:.2g} times as fast:"
 
     @property
     def code(self) -> str:
@@ -62,9 +67,13 @@ class Explanation:
         return "\n".join([head, *listed, *filter(None, [self.bound])])
 
     def _repr_html_(self) -> str:
-        listed = [(str(n), str(one)) for n, one in enumerate(self.advice, 1)]
-        bound = [("bound", self.bound)] if self.bound else []
-        return fragment(facts([*(listed or [(self.name, NOTHING)]), *bound]))
+        listed = "".join(
+            f'<div class="head">{n}. {escape(one.sentence)}</div>{listing(one.code, f"step {n}")}'
+            for n, one in enumerate(self.advice, 1)
+        )
+        others = [] if self.advice else [(self.name, NOTHING)]
+        others += [("bound", self.bound)] if self.bound else []
+        return fragment(listed + (facts(others) if others else ""))
 
 
 NOTHING = "No single step helps by the estimate. sl.autotune tries many together, and times them."
