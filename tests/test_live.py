@@ -475,9 +475,58 @@ def test_sizes_and_guards() -> None:
     assert counted["rows"][0][:2] == ["X", 3 * 8 * 10 * 64]
 
 
-def test_a_gpu_is_refused() -> None:
-    with pytest.raises(LiveError, match="the page knows the steps for CPUs only"):
-        Session(product(), target="cuda")
+def transpose(n: int) -> sl.Schedule:
+    A = sl.placeholder((n, n), name="A")
+    B = sl.compute((n, n), lambda i, j: A[j, i], name="B")
+    s = sl.schedule(B)
+    copy = s.cache_read(A, "shared", [B])
+    rows, columns, row, column = s[B].tile(*B.op.axis, 32, 32)  # type: ignore[call-arg]
+    for axis, tag in zip((rows, columns, row, column),
+                         ("blockIdx.y", "blockIdx.x", "threadIdx.y", "threadIdx.x")):  # fmt: skip
+        s[B].bind(axis, tag)
+    s[copy].compute_at(s[B], columns)
+    for axis, tag in zip(s[copy].op.axis, ("threadIdx.y", "threadIdx.x")):
+        s[copy].bind(axis, tag)
+    return s
+
+
+def test_a_schedule_of_a_gpu_is_counted_on_the_emulator() -> None:
+    told: list[dict[str, Any]] = []
+    session = Session(transpose(64), target="cuda-emulator", measure=True, tell=told.append)
+    while session.work():
+        pass
+    hello, view = (next(m for m in session.hello() if m["type"] == kind) for kind in
+                   ("hello", "view"))  # fmt: skip
+    # 64 * 64 elements in warps of 32 are 128 loads and 128 stores of 4 sectors each; a warp reads
+    # a column of 32 * 32 elements, all of one bank; 4 blocks of 1024 of 2048 threads
+    assert view["counters"]["rows"] == [["B", 256, 1024, 4.0, 256, 31 * 128, 4, "100%"]]
+    assert view["estimate"] > 0 and view["steps"] == view["places"] == []
+    assert "next steps for CPUs" in hello["unguided"]
+    assert hello["build"] == 'f = sl.build(s, target=sl.Target("cuda-emulator", arch="sm_90"))'
+    (refused,) = session.receive({"do": "measure", "number": 0})
+    assert "counted here, not timed" in refused["text"]
+    # a row of 33 elements puts the elements of a column in different banks
+    code = view["code"] + "s[A_shared].storage_align(s[A_shared].op.axis[0], 32, 1)\n"
+    assert session.receive({"do": "edit", "base": 0, "text": code})[0]["type"] == "edited"
+    while session.work():
+        pass
+    view = next(m for m in session.hello() if m["type"] == "view" and m["number"] == 1)
+    assert view["counters"]["rows"] == [["B", 256, 1024, 4.0, 256, 0, 4, "100%"]]
+    # what is pasted runs on the emulator
+    space: dict[str, Any] = {}
+    exec("\n".join([hello["definition"], view["code"], hello["build"]]), space)
+    a = np.random.default_rng(0).integers(0, 9, (64, 64)).astype("float32")
+    np.testing.assert_array_equal(space["f"](a), a.T)
+    session.close()
+
+
+def test_a_schedule_without_threads_says_so_for_a_gpu() -> None:
+    session = Session(product(8), target="cuda", measure=False)
+    while session.work():
+        pass
+    (view,) = (m for m in session.hello() if m["type"] == "view")
+    assert view["estimate"] is None and "bound to blocks" in " ".join(view["notes"])
+    assert view["counters"]["rows"] == [] and "bound to blocks" in view["counters"]["text"]
 
 
 def test_a_schedule_for_a_gpu_shows_and_says_what_is_wrong() -> None:

@@ -20,6 +20,7 @@ from schedlang.ir.accesses import stores
 from schedlang.ir.html import nest_html, nest_lines
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Buffer, For
+from schedlang.live.gpu import gpu_counters, gpu_estimate
 from schedlang.live.history import State
 from schedlang.machine.lower import machine_nest
 from schedlang.markup.name_table import NameTable
@@ -70,7 +71,9 @@ def nest_part(
         "lines": [line for _, line in lines], "notes": list(notes),
     }  # fmt: skip
     try:
-        data["estimate"] = predict_here(nest, target).seconds
+        guided = is_guided(target)
+        seconds = predict_here(nest, target).seconds if guided else gpu_estimate(nest, target)
+        data["estimate"] = seconds
     except SchedlangError as error:
         data["estimate"] = None
         data["notes"].append(first_line(error))
@@ -153,6 +156,8 @@ def _panel(one: Touches) -> dict[str, Any]:
 
 def counters_part(state: State, target: Target) -> dict[str, Any]:
     """Return the counts of the kernel by stage, as rows of a table, without running it."""
+    if not is_guided(target):
+        return gpu_counters(state, target)
     try:
         nest = state.schedule.nest()
         copies = sum(
@@ -208,6 +213,8 @@ def _row(name: str, counts: Counts) -> list[Any]:
 
 def steps_tried(state: State, target: Target) -> Iterator[tuple[Steps, NextStep] | None]:
     """Yield each candidate of a state as it was tried, none if the state cannot be lowered."""
+    if not is_guided(target):
+        return
     try:
         yield from try_candidates(state.schedule, target)
     except SchedlangError:
@@ -240,7 +247,21 @@ def refused_part(state: State) -> dict[str, Any]:
     }
 
 
+def is_guided(target: Target) -> bool:
+    """Return whether the page knows next steps for a target: those of a CPU."""
+    return not target.facts.binds_threads
+
+
+def build_text(target: Target) -> str:
+    """Return the statement that builds the schedule ``s``."""
+    if is_guided(target):
+        return "f = sl.build(s)"
+    return f'f = sl.build(s, target=sl.Target("{target.kind}", arch="{target.device.arch}"))'
+
+
 def cores_text(target: Target) -> str:
-    """Return the number of cores that estimates count on, in words."""
+    """Return the number of cores that estimates count on, in words, or the GPU."""
+    if not is_guided(target):
+        return target.device.arch
     number = cores_of(target)
     return f"{number} core{'s' * (number > 1)}"

@@ -17,11 +17,12 @@ from schedlang.autotune.runner.sandbox import COMMAND
 from schedlang.autotune.runner.task import Limits
 from schedlang.compute.graph import variables
 from schedlang.compute.tensor import Tensor
-from schedlang.errors import LiveError, explain, first_line
+from schedlang.errors import LiveError, first_line
 from schedlang.hints.next_steps import NextStep, rank
 from schedlang.live import page
 from schedlang.live.definition import definition
 from schedlang.live.edits import edit
+from schedlang.live.gpu import UNGUIDED, UNTIMED
 from schedlang.live.history import History, State
 from schedlang.live.measure import LIMITS, RUNNING, WAITING, Measurer, timing_data
 from schedlang.live.places import TriedPlace, place_counts, places_part, places_tried
@@ -59,14 +60,6 @@ class Session:
         command: Sequence[str] = COMMAND,
     ) -> None:
         self.target = Target.of(target)
-        if self.target.facts.binds_threads:
-            raise LiveError(
-                explain(
-                    f"live(target={self.target.kind!r})",
-                    "the page knows the steps for CPUs only",
-                    "Leave out the target, or search with sl.autotune(C, target=...).",
-                )
-            )
         self.title = printable(title) or ", ".join(t.name for t in schedule.outputs)
         self.number = token_hex(8)
         self.history = History.of(schedule)
@@ -83,8 +76,9 @@ class Session:
         self._places: dict[str, list[Message]] = {}
         self._names, self._styled = NameTable(), NAMES
         self._measurer = Measurer(
-            schedule.outputs, self.target, self._sizes, self._timed, limits, command
-        )
+            schedule.outputs, self.target, self._sizes, self._timed, limits, command,
+            "" if page.is_guided(self.target) else UNTIMED,
+        )  # fmt: skip
         names = variables_of(schedule.at(0).state)
         self.definition = definition(schedule.outputs, names)
         self._show(())
@@ -111,7 +105,8 @@ class Session:
         start: Message = {
             "type": "hello", "session": self.number, "title": self.title,
             "definition": self.definition, "cores": page.cores_text(self.target),
-            "impossible": self._measurer.impossible,
+            "impossible": self._measurer.impossible, "build": page.build_text(self.target),
+            "unguided": "" if page.is_guided(self.target) else UNGUIDED,
         }  # fmt: skip
         messages = [start, self._style(0), self._tree()]
         messages += [{"type": "view", "number": n, **view} for n, view in self._views.items()]
@@ -371,6 +366,7 @@ class Session:
             pieces = (
                 page.steps_tried(state, self.target) if key == "steps"
                 else places_tried(state, self.target, self._sizes)
+                if page.is_guided(self.target) else iter(())
             )  # fmt: skip
             self._trying = state.number, key, pieces, []
         *_, trying, tried = self._trying

@@ -6,7 +6,7 @@ function drawCode(app) {
   const { known, page, parts, editor, readOnly } = app;
   const view = known.views.get(known.current) || {};
   fill(parts.before, h("pre", { class: "fixed" }, known.hello.definition));
-  fill(parts.after, h("pre", { class: "fixed" }, "f = sl.build(s)"));
+  fill(parts.after, h("pre", { class: "fixed" }, known.hello.build));
   const text = page.typed === null ? (view.code || "").trimEnd() : page.typed;
   if (editor.value !== text) editor.value = text;
   const lines = Math.max(text.split("\n").length, 1);
@@ -68,5 +68,5 @@ async function copy(event, app) {
   setTimeout(() => { button.textContent = "Copy"; }, 1500);
 }
 function pasted({ known, editor }) {
-  return [known.hello.definition, "", editor.value.trimEnd(), "", "f = sl.build(s)", ""].join("\n");
+  return [known.hello.definition, "", editor.value.trimEnd(), "", known.hello.build, ""].join("\n");
 }

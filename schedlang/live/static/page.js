@@ -203,7 +203,13 @@ function mount(root, send, readOnly, keep) {
     if (!counters.rows.length) { fill(parts.counters, h("p", { class: "soft" }, counters.text)); return; }
     const what = { loads: "load instructions, a vector being one", stores: "store instructions",
       scalar: "operations on one element", vector: "operations on vectors",
-      storage: "bytes of scratch storage at one time" };
+      storage: "bytes of scratch storage at one time",
+      requests: "instructions of warps that load from or store to global memory",
+      sectors: "pieces of 32 bytes that these requests move", "per request": "sectors of a request: "
+        + "4 if a warp touches 32 adjacent floats",
+      shared: "instructions of warps that load from or store to shared memory",
+      "bank conflicts": "extra passes, as lanes need different words of one bank",
+      barriers: "barriers, each once per block", occupancy: "the part of a multiprocessor's warps" };
     const number = (v) => v.toLocaleString("en");
     fill(parts.counters, h("table", {},
       h("thead", {}, h("tr", {}, h("th", { scope: "col" }, counters.what), counters.columns.map((c) =>

@@ -16,7 +16,7 @@ function drawSpeed(app) {
     h("span", { class: "term" }, "measured"), timeOf(timing) || h("span", { class: "soft" }, "not yet"),
     again,
     own ? [h("span", { class: "term" }, "estimate"), h("span", {
-      title: `The estimate of sl.next_steps, on ${known.hello.cores}. It only ranks schedules.` },
+      title: `The estimate of searches, for ${known.hello.cores}. It only ranks schedules.` },
     seconds(own), first && n ? `: ${times(first / own)}` : "")] : null);
 }
 // the states in the order of the tree, each with the steps to it from the start

@@ -9,6 +9,10 @@ function drawSteps(app) {
   const { known, page, parts, ask, readOnly } = app;
   const view = known.views.get(known.current) || {};
   if (!view.steps) { fill(parts.steps, h("p", { class: "soft busy" }, "trying steps…")); return; }
+  if (known.hello.unguided) {
+    fill(parts.steps, h("p", { class: "soft" }, known.hello.unguided));
+    return;
+  }
   const all = view.steps.map((step, n) => ({ step, n, timing: known.steps.get(`${known.current} ${n}`) }));
   const good = all.filter((one) => one.step.speedup >= GAIN);
   const others = all.filter((one) => one.step.speedup < GAIN);
