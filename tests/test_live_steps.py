@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -120,12 +121,35 @@ def test_the_steps_are_within_five_tabs_and_the_focus_previews(
 
 def test_the_pointer_previews_a_step_and_takes_nothing(browser: Browser, page: Background) -> None:
     tab = opened(browser, page.url, 1300, 900)
-    left, top, _, _ = box(tab, ".step[data-step='1']")
-    tab.send("Input.dispatchMouseEvent", type="mouseMoved", x=left + 40, y=top + 10)
+    tab.point(".step[data-step='1']")
     tab.wait("document.querySelector('.preview .added')")
-    tab.send("Input.dispatchMouseEvent", type="mouseMoved", x=5, y=5)
+    tab.point("h1")
     tab.wait("!document.querySelector('.preview')")
     assert len(page.session.history.states) == 1 and tab.errors == []
+
+
+def test_a_step_that_was_clicked_shows_its_nest_and_no_other(
+    browser: Browser, page: Background
+) -> None:
+    tab = opened(browser, page.url, 1300, 900)
+    tab.point(".step")
+    tab.wait("document.querySelector('.preview .added')")
+    tab.click(".step")
+    tab.wait("document.querySelector('.current .name').textContent.startsWith('1:')")
+    tab.wait("document.querySelector('.step')")
+    # the pointer rests on a step of the new list, which nobody has pointed at
+    time.sleep(0.5)
+    assert not tab.value("!!document.querySelector('.preview')")
+    assert "vectorize" in tab.value("document.querySelector('.loops').textContent")
+    tab.point(".step")
+    assert tab.errors == []
+
+
+def test_steps_of_one_name_are_told_apart(browser: Browser, page: Background) -> None:
+    tab = opened(browser, page.url, 1300, 900)
+    shown = tab.value("[...document.querySelectorAll('.steps > .list > .step')].map((one) => "
+                      "one.querySelector('.what').textContent)")  # fmt: skip
+    assert len(shown) == len(set(shown)) and any(".tile(" in text for text in shown)
 
 
 def timed(seconds: float, quiet: bool = True, **place: int) -> dict[str, Any]:

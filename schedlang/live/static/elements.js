@@ -22,8 +22,12 @@ function svg(tag, given, ...children) {
   return made;
 }
 
+// whether a part is filled just now, so that nobody has moved the focus
+let filling = false;
+
 // fill a part of the page anew; the element with the focus gets it back by its key
 function fill(part, ...children) {
+  filling = true;
   const focused = part.contains(document.activeElement) && document.activeElement.dataset.key;
   const open = [...part.querySelectorAll("details[data-key][open]")].map((d) => d.dataset.key);
   part.replaceChildren(...children.flat(Infinity).filter((c) => c !== null && c !== undefined));
@@ -35,4 +39,5 @@ function fill(part, ...children) {
       if (one.dataset.key === focused) one.focus({ preventScroll: true });
     }
   }
+  filling = false;
 }

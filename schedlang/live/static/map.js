@@ -32,12 +32,16 @@ function producerOf(stage) {
     } }, stage.stage), h("span", { class: "soft" }, "is computed"));
 }
 
+// storage further out comes later
+const outwards = (one) => typeof one.store === "number" ? one.store : -1;
+
 function rowsOf(app, stage) {
   const rows = ["inline", "root", ...stage.loops.keys()];
   const name = (row) => row === "inline" ? "where it is read (inline)" : row === "root"
     ? "whole, before all loops (root)" : `for ${stage.loops[row]}:`;
   return rows.map((row) => {
-    const some = stage.places.filter((one) => one.compute === row);
+    const some = stage.places.filter((one) => one.compute === row)
+      .sort((a, b) => outwards(b) - outwards(a));
     const depth = typeof row === "number" ? row : 0;
     const drop = some.find((one) => one.store === row);
     return h("div", { class: drop ? "row" : "row none", style: `--depth: ${depth}`,

@@ -22,14 +22,14 @@ function mount(root, send, readOnly, keep) {
   root.classList.add("schedlang-live");
   // the steps come first for the keyboard: a grid puts them beside the nest
   root.replaceChildren(styles, parts.bar, parts.notice, h("div", { class: "columns" },
-    h("div", { class: "next" }, card("Next steps", parts.steps)),
-    h("div", { class: "nests" }, card("The loop nest", parts.loops), card("States", parts.tree)),
+    h("div", { class: "next" }, card("Next steps", parts.steps),
+      card("What it counts", parts.counters)),
+    h("div", { class: "nests" }, card("The loop nest", parts.loops), card("States", parts.tree),
+      card("What it touches, and when", parts.picture)),
     h("div", { class: "places" }, card("Where each stage lives", parts.map)),
-    h("div", { class: "left" },
+    h("div", { class: "text" },
       card(readOnly ? "The schedule" : "The schedule, to edit and to paste", parts.before,
-        h("div", { class: "code" }, parts.gutter, editor), parts.after, parts.run)),
-    h("div", { class: "right" }, card("What it counts", parts.counters),
-      card("What it touches, and when", parts.picture))),
+        h("div", { class: "code" }, parts.gutter, editor), parts.after, parts.run))),
   parts.speed, parts.compare);
   const app = { known, page, parts, root, editor, readOnly, keep, ask, later, compare,
     quietly: (message) => send(message) };

@@ -17,7 +17,10 @@ function drawSteps(app) {
   const good = all.filter((one) => one.step.speedup >= GAIN);
   const others = all.filter((one) => one.step.speedup < GAIN);
   const fixed = readOnly || Boolean(page.lost);
-  const list = (some) => h("div", { class: "list" }, some.map((one) => stepOf(app, one, fixed)));
+  const named = view.steps.map(nameOf);
+  // steps of one name are told apart by their code
+  const alike = (one) => named.filter((name) => name === nameOf(one.step)).length > 1;
+  const list = (some) => h("div", { class: "list" }, some.map((one) => stepOf(app, one, fixed, alike(one))));
   const disturbed = good.filter((one) => isTimed(one.timing) && !one.timing.quiet);
   const chosen = good.slice(0, FIRST).filter((one) => !one.timing);
   const measure = (some, text) => fixed || !some.length || known.hello.impossible ? null
@@ -51,24 +54,34 @@ function inOrder(some) {
     || (rank(a) === 0 ? a.timing.seconds - b.timing.seconds : a.n - b.n));
 }
 
-function stepOf(app, { step, n, timing }, fixed) {
+const nameOf = (step) => `${step.primitive} ${step.stage}`;
+
+// the line of its code that says what is special about a step
+function lineOf(step) {
+  const lines = step.code.trimEnd().split("\n");
+  const line = lines.find((one) => one.includes(`.${step.primitive}(`)) || lines[lines.length - 1];
+  return line.split(" = ").pop();
+}
+
+function stepOf(app, { step, n, timing }, fixed, alike) {
   const { known, ask } = app;
   const real = ratio(known.times.get(known.current), timing);
   const kind = step.speedup >= GAIN ? "gain" : step.speedup < 1 / GAIN ? "loss" : "even";
   return h("button", { type: "button", class: "step", "data-key": `step ${n}`, "data-step": String(n),
     "aria-disabled": fixed ? "true" : undefined,
     onclick: () => { if (!fixed) ask({ do: "take", number: known.current, step: n }); } },
-  h("span", { class: `factor ${kind}` }, times(step.speedup)),
+  h("span", { class: `factor ${kind}${step.speedup < 0.995 ? " slow" : ""}` }, times(step.speedup)),
   h("span", { class: "bar-of" }, h("span", { style: `width: ${100 * share(step.speedup)}%` })),
-  h("span", { class: "what" }, h("b", {}, `${step.primitive} ${step.stage}`),
+  h("span", { class: "what" }, h("b", {}, nameOf(step)),
     h("span", { class: "soft" }, ` ${step.meaning}`),
+    alike ? h("code", { class: "line" }, lineOf(step)) : null,
     timing ? h("span", { class: "real" }, real ? `measured ${bounded(real)}: ` : "", timeOf(timing)) : null));
 }
 
 // the step or place under the pointer, or with the focus, is shown in the nest
 function watchSteps(app) {
   const { parts, page, later } = app;
-  let waiting = null;
+  let waiting = null, last = "";
   const look = (which) => {
     clearTimeout(waiting);
     if (which !== page.preview) waiting = setTimeout(() => { page.preview = which; later(); }, HOVER);
@@ -78,10 +91,19 @@ function watchSteps(app) {
     look(!one ? null : one.dataset.step ? `step ${one.dataset.step}` : `place ${one.dataset.place}`);
   };
   for (const part of [parts.steps, parts.map]) {
-    for (const kind of ["pointerover", "focusin"]) part.addEventListener(kind, at);
-    part.addEventListener("pointerleave", () => look(null));
+    // a list that changes under a pointer that rests is no wish of a person
+    part.addEventListener("pointermove", (event) => {
+      const where = `${event.screenX} ${event.screenY}`;
+      if (where !== last) at(event);
+      last = where;
+    });
+    part.addEventListener("pointerdown", (event) => { last = `${event.screenX} ${event.screenY}`; });
+    part.addEventListener("focusin", (event) => {
+      if (!filling && event.target.matches(":focus-visible")) at(event);
+    });
+    part.addEventListener("pointerleave", () => { if (!filling) look(null); });
     part.addEventListener("focusout", (event) => {
-      if (!part.contains(event.relatedTarget)) look(null);
+      if (!filling && !part.contains(event.relatedTarget)) look(null);
     });
   }
 }
@@ -92,7 +114,7 @@ function previewed({ known, page }) {
   const [kind, text] = (page.preview || "").split(" ");
   if (kind === "step") {
     const step = (view.steps || [])[+text];
-    return step && { kind, number: +text, title: `${step.primitive} ${step.stage}`, code: step.code };
+    return step && { kind, number: +text, title: nameOf(step), code: step.code };
   }
   for (const stage of kind === "place" ? view.places || [] : []) {
     const one = stage.places.find((place) => place.number === +text);
