@@ -44,6 +44,12 @@ def add_live(commands: Any) -> None:
     live.add_argument(
         "--size", action="append", default=[], metavar="NAME=N", help="the value of a symbolic size"
     )
+    live.add_argument(
+        "--target",
+        default="cpu",
+        metavar="TARGET",
+        help="cpu (the default), or cuda-emulator for the counts of a GPU's kernels",
+    )
     live.add_argument("--save", default=None, metavar="FILE", help="at the end, write the history")
     live.set_defaults(run=run_live)
 
@@ -61,7 +67,7 @@ def run_live(chosen: argparse.Namespace) -> int:
     check_written("--save", chosen.save)
     start, title = schedule_of(chosen.what)
     sizes = sizes_of(chosen.size, start.outputs, every=False)
-    session = Session(start, title, sizes=sizes, measure=chosen.measure)
+    session = Session(start, title, chosen.target, sizes, chosen.measure)
 
     with tempfile.TemporaryDirectory(prefix="schedlang-live-") as folder:
 

@@ -112,15 +112,23 @@ class Tab:
 
     def click(self, selector: str) -> None:
         """Click the middle of an element as a mouse does."""
-        where = self.wait(
+        where = self._middle(selector)
+        for kind in ("mousePressed", "mouseReleased"):
+            self.send("Input.dispatchMouseEvent", type=kind, x=where[0], y=where[1], button="left",
+                      clickCount=1)  # fmt: skip
+
+    def point(self, selector: str) -> None:
+        """Move the pointer to the middle of an element."""
+        where = self._middle(selector)
+        self.send("Input.dispatchMouseEvent", type="mouseMoved", x=where[0], y=where[1])
+
+    def _middle(self, selector: str) -> Any:
+        return self.wait(
             f"(() => {{ const e = document.querySelector({json.dumps(selector)}); if (!e || "
             "e.disabled) return null; e.scrollIntoView({block: 'center'}); "
             "const r = e.getBoundingClientRect(); "
             "return [r.x + r.width / 2, r.y + Math.min(r.height / 2, 12)]; })()"
         )
-        for kind in ("mousePressed", "mouseReleased"):
-            self.send("Input.dispatchMouseEvent", type=kind, x=where[0], y=where[1], button="left",
-                      clickCount=1)  # fmt: skip
 
     def key(self, name: str, modifiers: int = 0) -> None:
         """Press and release a key; of ``modifiers``, 2 is Ctrl."""

@@ -15,7 +15,7 @@ from typing import Any
 import schedlang as sl
 from schedlang.live.session import Session
 from tests.browser import BROWSER, DARK, FLAGS
-from tests.chromium import Tab, chromium
+from tests.chromium import Browser, Tab, chromium
 from tests.live_background import Background
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
@@ -68,44 +68,43 @@ def fewer_colours(path: Path) -> None:
     few.save(path, optimize=True)
 
 
+MEASURED = "[...document.querySelectorAll('.state')].every((s) => /s$/.test(s.innerText))"
+LISTED = "!!document.querySelector('.step')"
+
+
 def live_product() -> None:
-    """Click through the lesson of docs/guides/live.md: a product of 512 by 512 matrices."""
+    """Click through the first lesson of docs/guides/live.md: a product of matrices."""
     A = sl.placeholder((512, 512), name="A")
     B = sl.placeholder((512, 512), name="B")
     k = sl.reduce_axis(512, name="k")
     C = sl.compute((512, 512), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
     page = Background(Session(sl.schedule(C), "s of product.py"))
-    measured = "[...document.querySelectorAll('.state')].every((s) => /s$/.test(s.innerText))"
-    listed = "!!document.querySelector('.step')"
     with chromium() as browser:
-        tab = browser.tab()
-        tab.open(page.url)
-        tab.wait(listed)
-        tab.wait(measured, 120)
-        shoot(tab, "live-start", 1240, 1090)
-        for number in (1, 2, 3):
-            name = "vectorize C" if number == 1 else ""
-            tab.value("[...document.querySelectorAll('.steps > .list > .step')].find((s) => "
-                      f"s.innerText.includes('{name}')).click()")  # fmt: skip
-            tab.wait(f"document.querySelectorAll('.state').length === {number + 1}")
-            tab.wait(listed)
+        tab = opened(browser, page)
+        tab.wait(MEASURED, 120)
+        shoot(tab, "live-start", 1240, 1000)
+        for number in (1, 2):
+            tab.click(".steps > .list > .step")
+            at_state(tab, number)
             # each alone, since a kernel is timed on all cores
-            tab.wait(measured, 120)
+            tab.wait(MEASURED, 120)
             if number == 1:
-                shoot(tab, "live-vectors", 1240, 1130)
-        # a branch that packs the second matrix
+                # the next step, under the pointer
+                tab.point("h1")
+                tab.point(".step")
+                tab.wait("document.querySelector('.preview')")
+                shoot(tab, "live-tile", 1240, 900)
+        # a branch by a line of one's own
+        tab.click("[data-key='state 1']")
+        at_state(tab, 1)
+        tab.value("(() => { const e = document.querySelector('.editor'); "
+                  "e.value += '\\ns[C].parallel(j_outer)'; "
+                  "e.dispatchEvent(new Event('input')); })()")  # fmt: skip
+        tab.click("[data-key=run]")
+        at_state(tab, 3)
+        tab.wait(MEASURED, 120)
         tab.click("[data-key='state 2']")
-        tab.wait("document.querySelector('.current .name').textContent.startsWith('2:')")
-        tab.wait(listed)
-        tab.value("document.querySelector('[data-key=others]').open = true")
-        tab.value("[...document.querySelectorAll('.step')].find((s) => "
-                  "s.innerText.includes('pack C')).click()")  # fmt: skip
-        tab.wait("document.querySelectorAll('.state').length === 5")
-        tab.wait(listed)
-        tab.wait(measured, 120)
-        tab.click("[data-key='state 3']")
-        tab.wait("document.querySelector('.current .name').textContent.startsWith('3:')")
-        tab.wait(listed)
+        at_state(tab, 2)
         tab.click("[data-key='with 0']")
         tab.wait("!!document.querySelector('.side .added')")
         shoot(tab, "live-product", 1240, 1240)
@@ -113,9 +112,42 @@ def live_product() -> None:
     page.session.close()
 
 
-def shoot(tab: Tab, name: str, width: int, height: int) -> None:
-    """Write what a page shows from its top as a PNG of few colours."""
-    tab.value("window.scrollTo(0, 0)")
+def live_blur() -> None:
+    """Click through the second lesson: a blur by the map of its places."""
+    X = sl.placeholder((1026, 1026), name="X")
+    H = sl.compute((1026, 1024), lambda i, j: X[i, j] + X[i, j + 1] + X[i, j + 2], name="H")
+    V = sl.compute((1024, 1024), lambda i, j: H[i, j] + H[i + 1, j] + H[i + 2, j], name="V")
+    page = Background(Session(sl.schedule(V), "s of blur.py", measure=False))
+    with chromium() as browser:
+        tab = opened(browser, page)
+        tab.wait("document.querySelector('.place')", 60)
+        tab.value("[...document.querySelectorAll('.place')].find((place) => "
+                  "place.innerText.includes('outside all loops')).click()")  # fmt: skip
+        at_state(tab, 1)
+        tab.wait("document.querySelector('.place')", 60)
+        shoot(tab, "live-map", 1240, 640, ".places")
+    page.close()
+    page.session.close()
+
+
+def opened(browser: Browser, page: Background) -> Tab:
+    tab = browser.tab()
+    tab.send("Emulation.setFocusEmulationEnabled", enabled=True)
+    tab.open(page.url)
+    tab.wait(LISTED, 60)
+    return tab
+
+
+def at_state(tab: Tab, number: int) -> None:
+    tab.wait(f"document.querySelector('.current .name').textContent.startsWith('{number}:')")
+    tab.wait(LISTED, 60)
+
+
+def shoot(tab: Tab, name: str, width: int, height: int, below: str = ".schedlang-live") -> None:
+    """Write what a page shows from the top of an element as a PNG of few colours."""
+    tab.send("Emulation.setDeviceMetricsOverride", width=width, height=height,
+             deviceScaleFactor=1, mobile=False)  # fmt: skip
+    tab.value(f"document.querySelector({below!r}).scrollIntoView()")
     tab.screenshot(IMAGES / f"{name}.png", width, height)
     fewer_colours(IMAGES / f"{name}.png")
 
@@ -135,6 +167,7 @@ def main() -> None:
         notebooks()
     if "live" in chosen:
         live_product()
+        live_blur()
 
 
 if __name__ == "__main__":

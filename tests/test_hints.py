@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from schedlang.hints.predicted import predict, with_vectors_of_llvm
 from schedlang.ir.nest import Nest
 from schedlang.lowering.lower import lower_state
 from schedlang.runtime import environment
+from schedlang.runtime.whole_cores import cpu_limit, different_cores
 from schedlang.state.state import State
 from tests import graphs
 
@@ -24,8 +26,8 @@ TARGET = sl.Target("cpu", vector_bytes=32)
 
 @pytest.fixture(autouse=True)
 def two_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    for place in ("findings", "new_stages", "next_steps"):
-        monkeypatch.setattr(f"schedlang.hints.{place}.threads_of", lambda target: 2)
+    for place in ("findings.threads_of", "new_stages.threads_of", "next_steps.cores_of"):
+        monkeypatch.setattr(f"schedlang.hints.{place}", lambda target: 2)
 
 
 def product(n: int) -> tuple[Any, Any, Any]:
@@ -58,8 +60,9 @@ def test_a_plain_product_reads_a_column() -> None:
 
 @pytest.fixture
 def actual_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    for place in ("findings", "new_stages", "next_steps"):
+    for place in ("findings", "new_stages"):
         monkeypatch.setattr(f"schedlang.hints.{place}.threads_of", environment.threads_of)
+    monkeypatch.setattr("schedlang.hints.next_steps.cores_of", environment.cores_of)
 
 
 @pytest.mark.parametrize(
@@ -70,6 +73,7 @@ def test_one_thread_promises_nothing_of_parallel_loops(
 ) -> None:
     """The machine has eight cores, of which kernels use one, or four."""
     monkeypatch.setattr(environment, "cores", lambda: 8)
+    monkeypatch.setattr(environment, "whole_cores", lambda: 8)
     monkeypatch.delitem(sys.modules, "numba.np.ufunc.parallel", raising=False)
     *_, C = product(256)
     target = sl.Target(kind, vector_bytes=32)
@@ -84,6 +88,51 @@ def test_one_thread_promises_nothing_of_parallel_loops(
         assert max(steps, default=1.0) == pytest.approx(float(count), rel=0.05)
     assert "parallel" not in found["1"]
     assert "stage C runs on one thread, and parallel loops have 4 here" in found["4"]
+
+
+@pytest.mark.parametrize("width", [16, 32, 64])
+def test_parallel_loops_promise_no_more_than_the_cores_that_threads_share(
+    width: int, actual_threads: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four threads have two cores; also of a tile whose outer loops are fused."""
+    monkeypatch.setattr(environment, "threads_of", lambda target: 4)
+    monkeypatch.setattr(environment, "whole_cores", lambda: 2)
+    target = sl.Target("cpu", vector_bytes=width)
+    *_, C = product(512)
+    s = sl.schedule(C)
+    for _ in range(2):
+        steps = sl.next_steps(s, target)
+        promised = [step.speedup for step in steps if step.primitive == "parallel"]
+        assert len(promised) == 2 and max(promised) == pytest.approx(2.0, rel=0.02)
+        s = steps[0].schedule
+
+
+def test_hardware_threads_of_one_core_and_the_limit_of_a_container(tmp_path: Path) -> None:
+    for n, siblings in enumerate(("0,4", "1,5", "2,6", "3,7", "0,4", "1,5", "2,6", "3,7")):
+        place = tmp_path / f"cpu{n}" / "topology"
+        place.mkdir(parents=True)
+        (place / "thread_siblings_list").write_text(f"{siblings}\n", "ascii")
+    assert different_cores([*range(8)], tmp_path) == 4
+    assert different_cores([0, 1, 4], tmp_path) == 2
+    # a system that does not say
+    assert different_cores([0, 1, 4], tmp_path / "none") == 3
+    groups, own = tmp_path / "groups", tmp_path / "own"
+    new, old = groups / "a" / "b", groups / "cpu" / "c"
+    for place in (new, old):
+        place.mkdir(parents=True)
+    own.write_text("0::/a/b\n", "ascii")
+    assert cpu_limit(groups, own) is None
+    (new / "cpu.max").write_text("max 100000\n", "ascii")
+    assert cpu_limit(groups, own) is None
+    # the group above has one
+    (groups / "a" / "cpu.max").write_text("250000 100000\n", "ascii")
+    assert cpu_limit(groups, own) == 2.5
+    own.write_text("3:cpu,cpuacct:/c\n0::/\n", "ascii")
+    (old / "cpu.cfs_quota_us").write_text("-1\n", "ascii")
+    (old / "cpu.cfs_period_us").write_text("100000\n", "ascii")
+    assert cpu_limit(groups, own) is None
+    (old / "cpu.cfs_quota_us").write_text("200000\n", "ascii")
+    assert cpu_limit(groups, own) == 2.0
 
 
 def test_the_threads_of_numba_may_change_while_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,6 +304,16 @@ def test_a_bound_by_memory_is_named() -> None:
     assert str(found).endswith(found.bound) and "% of the time is spent on reading" in found.bound
     assert "all cores share" in found._repr_html_()
     assert sl.explain(sl.schedule(product(64)[2]), target=TARGET).bound == ""
+
+
+def test_a_page_of_an_explanation_keeps_the_lines_of_its_code() -> None:
+    found = sl.explain(sl.schedule(product(256)[2]), target=TARGET)
+    html = found._repr_html_()
+    assert len(found.advice) > 1
+    for one in found.advice:
+        # nothing of this code needs an escape
+        assert f"<code>{one.code.rstrip()}</code></pre>" in html.replace("\n</code>", "</code>")
+        assert "\n" in one.code.strip()
 
 
 def test_an_intermediate_larger_than_the_cache() -> None:

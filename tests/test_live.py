@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import sys
@@ -387,6 +388,7 @@ def test_a_session_takes_edits_undoes_branches_and_compares() -> None:
         ({"do": "eval"}, "unknown here"),
         ({"do": ["take"]}, "unknown here"),
         ({"do": "take", "number": 0, "step": 999}, "not known yet"),
+        ({"do": "preview", "number": 0, "step": 999}, "not known yet"),
         ({"do": "take", "number": "0", "step": 0}, "there is no state '0'"),
         ({"do": "go", "to": True}, "there is no state True"),
         ({"do": "go", "to": 7}, "the last one is 0"),
@@ -404,6 +406,43 @@ def test_a_wrong_request_is_a_message_and_changes_nothing(message: Any, what: st
     (found,) = session.receive(message)
     assert found["type"] == "problem" and what in found["text"]
     assert len(session.history.states) == 1
+
+
+def test_code_that_a_person_wrote_comes_back_as_written() -> None:
+    page = Heard(product())
+    text = "# rows first\nio, jo, ii, ji = s[C].tile(*C.op.axis, 4, 16)\ns[C].unroll( ii )"
+    page.ask(do="edit", base=0, text=text)
+    assert page.view(1)["code"] == text and page.session.history.at(1).code == text
+    # a step follows it, and the whole still leads to the schedule
+    page.ask(do="take", number=1, step=0)
+    code = page.view(2)["code"]
+    assert code.startswith(text + "\n") and len(code) > len(text) + 5
+    s = edit(code, product()).schedule
+    assert s.to_json() == page.session.schedule.to_json()
+    # a comment more is no other state
+    page.ask(do="edit", base=1, text=f"{text}  # four of them")
+    assert len(page.session.history.states) == 3
+    assert page.view(1)["code"] == f"{text}  # four of them"
+    # a variable of one's own, where the code of a step has another name
+    page.ask(do="edit", base=0, text='mine = s.cache_read(B, "global", [C])')
+    steps = page.view(3)["steps"]
+    number = next(n for n, one in enumerate(steps) if one["stage"] == "B.global")
+    page.ask(do="take", number=3, step=number)
+    code = page.view(4)["code"]
+    assert edit(code, product()).schedule.to_json() == page.session.schedule.to_json()
+
+
+def test_pictures_of_operands_have_a_scale_of_their_own() -> None:
+    n = 16
+    (view,) = (m for m in Heard(product(n)).session.hello() if m["type"] == "view")
+    a, b = (next(p for p in view["picture"]["panels"] if p["name"] == name) for name in "AB")
+    first = np.frombuffer(base64.b64decode(b["first"]), np.uint8).reshape(n, n)
+    # B is walked down its columns, all in the first row of C: its picture has all of the scale
+    assert (first[0] < first[-1]).all() and (np.diff(first.astype(int), axis=0) >= 0).all()
+    assert first.min() == 1 and first.max() == 255 and (first[-1, :-1] <= first[0, 1:]).all()
+    assert b["part"] == pytest.approx(1 / n, rel=0.1) and b["begin"] < 0.01
+    # the last row of A comes with the last row of C
+    assert a["part"] > 1 - 2 / n
 
 
 def test_a_client_restores_what_another_session_knew() -> None:
@@ -436,9 +475,58 @@ def test_sizes_and_guards() -> None:
     assert counted["rows"][0][:2] == ["X", 3 * 8 * 10 * 64]
 
 
-def test_a_gpu_is_refused() -> None:
-    with pytest.raises(LiveError, match="the page knows the steps for CPUs only"):
-        Session(product(), target="cuda")
+def transpose(n: int) -> sl.Schedule:
+    A = sl.placeholder((n, n), name="A")
+    B = sl.compute((n, n), lambda i, j: A[j, i], name="B")
+    s = sl.schedule(B)
+    copy = s.cache_read(A, "shared", [B])
+    rows, columns, row, column = s[B].tile(*B.op.axis, 32, 32)  # type: ignore[call-arg]
+    for axis, tag in zip((rows, columns, row, column),
+                         ("blockIdx.y", "blockIdx.x", "threadIdx.y", "threadIdx.x")):  # fmt: skip
+        s[B].bind(axis, tag)
+    s[copy].compute_at(s[B], columns)
+    for axis, tag in zip(s[copy].op.axis, ("threadIdx.y", "threadIdx.x")):
+        s[copy].bind(axis, tag)
+    return s
+
+
+def test_a_schedule_of_a_gpu_is_counted_on_the_emulator() -> None:
+    told: list[dict[str, Any]] = []
+    session = Session(transpose(64), target="cuda-emulator", measure=True, tell=told.append)
+    while session.work():
+        pass
+    hello, view = (next(m for m in session.hello() if m["type"] == kind) for kind in
+                   ("hello", "view"))  # fmt: skip
+    # 64 * 64 elements in warps of 32 are 128 loads and 128 stores of 4 sectors each; a warp reads
+    # a column of 32 * 32 elements, all of one bank; 4 blocks of 1024 of 2048 threads
+    assert view["counters"]["rows"] == [["B", 256, 1024, 4.0, 256, 31 * 128, 4, "100%"]]
+    assert view["estimate"] > 0 and view["steps"] == view["places"] == []
+    assert "next steps for CPUs" in hello["unguided"]
+    assert hello["build"] == 'f = sl.build(s, target=sl.Target("cuda-emulator", arch="sm_90"))'
+    (refused,) = session.receive({"do": "measure", "number": 0})
+    assert "counted here, not timed" in refused["text"]
+    # a row of 33 elements puts the elements of a column in different banks
+    code = view["code"] + "s[A_shared].storage_align(s[A_shared].op.axis[0], 32, 1)\n"
+    assert session.receive({"do": "edit", "base": 0, "text": code})[0]["type"] == "edited"
+    while session.work():
+        pass
+    view = next(m for m in session.hello() if m["type"] == "view" and m["number"] == 1)
+    assert view["counters"]["rows"] == [["B", 256, 1024, 4.0, 256, 0, 4, "100%"]]
+    # what is pasted runs on the emulator
+    space: dict[str, Any] = {}
+    exec("\n".join([hello["definition"], view["code"], hello["build"]]), space)
+    a = np.random.default_rng(0).integers(0, 9, (64, 64)).astype("float32")
+    np.testing.assert_array_equal(space["f"](a), a.T)
+    session.close()
+
+
+def test_a_schedule_without_threads_says_so_for_a_gpu() -> None:
+    session = Session(product(8), target="cuda", measure=False)
+    while session.work():
+        pass
+    (view,) = (m for m in session.hello() if m["type"] == "view")
+    assert view["estimate"] is None and "bound to blocks" in " ".join(view["notes"])
+    assert view["counters"]["rows"] == [] and "bound to blocks" in view["counters"]["text"]
 
 
 def test_a_schedule_for_a_gpu_shows_and_says_what_is_wrong() -> None:

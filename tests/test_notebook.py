@@ -101,6 +101,34 @@ def test_loops_of_one_name_are_told_apart() -> None:
     assert len(set(loops)) == len(loops) == 2
 
 
+def margins(s: sl.Schedule) -> list[tuple[str, str]]:
+    """Return the tooltip and the text of each margin of a nest."""
+    return re.findall(r'<i title="([^"]*)">([^<]*)</i>', s._repr_html_())
+
+
+def test_the_margin_counts_with_guards_or_says_that_it_is_a_bound() -> None:
+    X = sl.placeholder((26, 32), name="X")
+    H = sl.compute((26, 32), lambda i, j: X[i, j] * 2, name="H")
+    V = sl.compute((24, 32), lambda i, j: H[i, j] + H[i + 1, j] + H[i + 2, j], name="V")
+    s = sl.schedule(V)
+    s[H].compute_at(s[V], V.op.axis[0])
+    s[H].store_root()
+    s[V].split(V.op.axis[1], factor=5)
+    shown = [text for _, text in margins(s)]
+    # the window computes each row of H once: 26 rows, of 3 * 24 iterations; 7 * 5 is more than 32
+    assert f"{26 * 32}×" in shown and f"{3 * 24 * 32:,}×" not in shown
+    assert shown[-2:] == [f"{24 * 35}×", f"{24 * 32}×"]
+    assert margins(s)[-1][0] == f"The statement runs {24 * 32} times, exactly"
+    # which elements pass is in an array
+    m = sl.placeholder((32,), "int32", name="m")
+    k = sl.reduce_axis(32, name="k")
+    C = sl.compute((4,), lambda i: sl.sum(m[k] + i, axis=k, where=m[k] > 0), name="C")
+    s = sl.schedule(C)
+    title, text = margins(s)[-1]
+    assert text == "≤128×"
+    assert title == "The statement runs 128 times at most: a guard may skip some"
+
+
 def test_the_margin_has_counts_and_bytes() -> None:
     A = sl.placeholder((6, 8), name="A")
     B = sl.compute((6, 8), lambda i, j: A[i, j] + 1, name="B")

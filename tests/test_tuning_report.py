@@ -287,6 +287,22 @@ def test_the_knob_that_explains_most_comes_first() -> None:
     assert texts[0] == "lanesexplains 97% of the variation, medians 2.4 ms to 9.6 ms"
 
 
+def test_knobs_are_named_in_words() -> None:
+    trials = searched()
+    name = next(iter(trials[-1].decisions))
+    shown = page(facts(trials, meanings={name: "rows < 3"}))
+    assert f">{name}</strong>rows &lt; 3; explains" in shown
+
+
+def test_one_candidate_says_nothing_about_knobs_and_estimates() -> None:
+    (one,) = searched(1)
+    assert one.decisions and one.outcome == "ok"
+    shown = page(facts([one]))
+    for title in ("What each knob did", "The estimate against the clock", "The search<"):
+        assert title not in shown
+    assert "The best schedule" in shown
+
+
 def test_values_of_types_have_columns_and_many_values_are_grouped() -> None:
     kinds = [1, True, 1.0, "1", [1], None]
     trials = [Trial(n, "ok", "", {"k": kinds[n % 6]}, 1.0 + n % 6) for n in range(12)]

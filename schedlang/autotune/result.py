@@ -12,6 +12,8 @@ from schedlang.autotune.report.page import write_report
 from schedlang.autotune.report.remarks import hint, remark, why_untimed
 from schedlang.autotune.report.summary import summary
 from schedlang.autotune.search import name_of
+from schedlang.autotune.tactics.driver import moves_of
+from schedlang.autotune.tactics.registries import registry_for
 from schedlang.compute.work import needed_flops
 from schedlang.errors import TuningError
 from schedlang.ir.html import nest_html
@@ -77,7 +79,7 @@ class TuningResult(InNotebooks):
             refused=tuple(space.reasons.most_common(MOST_REASONS)),
             duplicates=search.duplicates, unraced=search.unraced, untimed=why_untimed(search),
             remark=remark(search, schedule), finals_took=search.finals_took,
-            lost=dict(getattr(search.measurer, "lost", {})),
+            lost=dict(getattr(search.measurer, "lost", {})), meanings=_meanings(search),
         )  # fmt: skip
         return TuningResult(kernel, schedule, best, facts)
 
@@ -120,3 +122,12 @@ class TuningResult(InNotebooks):
 
     def __repr__(self) -> str:
         return f"<TuningResult {self.facts.name}: {len(self.facts.trials)} trials, {self.ended}>"
+
+
+def _meanings(search: Search) -> dict[str, str]:
+    """Return what the knobs of the tactics decide, by name; a user's template has its own knobs."""
+    if search.template:
+        return {}
+    moves = moves_of(registry_for(search.task.target))
+    names = dict.fromkeys(name for trial in search.trials for name in trial.decisions)
+    return {name: moves.meaning(name) for name in names if moves.meaning(name)}

@@ -11,8 +11,9 @@ from schedlang.errors import explain as message
 from schedlang.hints.findings import Finding, findings
 from schedlang.hints.next_steps import NextStep, lower_quietly, next_steps, predict_here
 from schedlang.hints.predicted import Prediction
-from schedlang.markup.elements import facts
+from schedlang.markup.elements import facts, listing
 from schedlang.markup.fragment import fragment
+from schedlang.markup.text import escape
 from schedlang.runtime.evaluate import Evaluation, evaluate
 from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule
@@ -34,8 +35,12 @@ class Advice:
     step: NextStep
 
     def __str__(self) -> str:
-        head = f"{self.text}. By the estimate, this makes it {self.step.speedup:.2g} times as fast:"
-        return "\n".join([head, *(f"    {line}" for line in self.code.splitlines())])
+        return "\n".join([self.sentence, *(f"    {line}" for line in self.code.splitlines())])
+
+    @property
+    def sentence(self) -> str:
+        """The reason and the effect of the step."""
+        return f"{self.text}. By the estimate, this makes it {self.step.speedup:.2g} times as fast:"
 
     @property
     def code(self) -> str:
@@ -54,9 +59,10 @@ class Explanation:
     added that matter to a schedule that is not tuned. LLVM vectorizes plain innermost loops of
     adjacent elements by itself, but does not reorder a sum of floats. The reads of a stencil, such
     as ``H[i]`` and ``H[i + 1]``, find most of their lines in the cache. A parallel loop has the
-    threads of numba, or for C the threads of OpenMP (``OMP_NUM_THREADS``). And all cores share
-    one memory: for a kernel that waits for it, ``parallel`` promises at most the square root of
-    the number of threads.
+    threads of numba, or for C the threads of OpenMP (``OMP_NUM_THREADS``). It never promises more
+    than the cores that the threads have to themselves: two hardware threads of one core count
+    once, and the limit of a container counts. And all cores share one memory: for a kernel that
+    waits for it, ``parallel`` promises at most the square root of the number of threads.
     """
 
     name: str
@@ -70,9 +76,13 @@ class Explanation:
         return "\n".join([head, *listed, *filter(None, [self.bound])])
 
     def _repr_html_(self) -> str:
-        listed = [(str(n), str(one)) for n, one in enumerate(self.advice, 1)]
-        bound = [("bound", self.bound)] if self.bound else []
-        return fragment(facts([*(listed or [(self.name, NOTHING)]), *bound]))
+        listed = "".join(
+            f'<div class="head">{n}. {escape(one.sentence)}</div>{listing(one.code, f"step {n}")}'
+            for n, one in enumerate(self.advice, 1)
+        )
+        others = [] if self.advice else [(self.name, NOTHING)]
+        others += [("bound", self.bound)] if self.bound else []
+        return fragment(listed + (facts(others) if others else ""))
 
 
 NOTHING = "No single step helps by the estimate. sl.autotune tries many together, and times them."

@@ -21,7 +21,7 @@ from schedlang.hints.steps import Steps
 from schedlang.ir.nest import Nest
 from schedlang.ir.verify import report
 from schedlang.lowering.lower import lower_state
-from schedlang.runtime.environment import threads_of
+from schedlang.runtime.environment import cores_of
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 
@@ -99,9 +99,15 @@ def try_candidates(s: Schedule, target: Target) -> Iterator[tuple[Steps, NextSte
     So a caller can stop after any number of candidates. A candidate counts as one of the others if
     its nest is the nest of ``s``, or of an earlier candidate.
     """
+    return try_steps(s, list(candidates(s, target)), target)
+
+
+def try_steps(
+    s: Schedule, tried: Sequence[Steps], target: Target
+) -> Iterator[tuple[Steps, NextStep] | None]:
+    """Yield some steps as :func:`try_candidates` does."""
     nest = lower_quietly(s)
     seconds, known = predict_here(nest, target).seconds, {str(nest)}
-    tried = list(candidates(s, target))
     space = space_of_steps(s, tried, target, len(report(nest).open))
     for number, candidate in enumerate(tried):
         drawn = _draw(space, number, known)
@@ -136,7 +142,7 @@ def space_of_steps(s: Schedule, tried: Sequence[Steps], target: Target, unproven
     refused, proven = (SchedlangError, Warning), partial(_prove, unproven=unproven)
     numbers = range(len(tried))
     return Space(
-        Problem(tuple(s.outputs), target, threads_of(target)),
+        Problem(tuple(s.outputs), target, cores_of(target)),
         lambda s, knobs: tried[knobs.choice(STEP, numbers)].take(s),
         start=s,
         rules=Rules(refused, _predicted, (_warned_of,), proven),
@@ -158,8 +164,8 @@ def lower_quietly(s: Schedule) -> Nest:
 
 
 def predict_here(nest: Nest, target: Target) -> Prediction:
-    """Return the predicted time of a nest on the threads that a kernel has here."""
-    return predict(nest, target, threads_of(target))
+    """Return the predicted time of a nest on the cores that a kernel has here."""
+    return predict(nest, target, cores_of(target))
 
 
 def _predicted(lowered: Lowered) -> Prediction:

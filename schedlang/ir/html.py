@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple, Union
 
-from schedlang.expr.nodes import Axis, Var
+from schedlang.expr.nodes import Axis, Expr, Var
+from schedlang.index.enumeration import count, spans_of
 from schedlang.ir.nodes import (
     Alloc,
     Around,
     Buffer,
     Copy,
     For,
+    If,
     Lanes,
     Stmt,
     Store,
@@ -58,7 +60,7 @@ Scope = Mapping[str, Named]
 class Row:
     """A statement of a nest: its lines, the loops around it, and the names that it may use.
 
-    ``defined`` is the name that the statement defines, or empty.
+    ``guards`` are the conditions around it, and ``defined`` is the name that it defines, or empty.
     """
 
     stmt: Stmt
@@ -67,6 +69,7 @@ class Row:
     loops: tuple[For, ...]
     scope: Scope
     defined: str = ""
+    guards: tuple[Expr, ...] = ()
 
     @property
     def marked(self) -> list[str]:
@@ -167,9 +170,10 @@ def _rows(nest: Nest, names: NameTable, by_stage: bool) -> Iterator[Row]:
     # the names in the block at each depth, and the loops around it
     scopes: list[dict[str, Named]] = [top_scope(nest, names)]
     around: list[tuple[For, ...]] = [()]
+    guards: list[tuple[Expr, ...]] = [()]
     for number, (stmt, depth) in enumerate(printed_statements(nest.body)):
-        del scopes[depth + 1 :], around[depth + 1 :]
-        scope, loops = scopes[depth], around[depth]
+        del scopes[depth + 1 :], around[depth + 1 :], guards[depth + 1 :]
+        scope, loops, held = scopes[depth], around[depth], guards[depth]
         new = _definition(stmt, nest, names, None if by_stage else number)
         defined = ""
         if new is not None:
@@ -179,10 +183,14 @@ def _rows(nest: Nest, names: NameTable, by_stage: bool) -> Iterator[Row]:
             scopes[depth] = scope
         if isinstance(stmt, For):
             loops = (*loops, stmt)
+            held = (*held, *(test.cond for test in trim_loop(stmt).tests))
+        elif isinstance(stmt, If):
+            held = (*held, stmt.cond)
         scopes.append(scope)
         around.append(loops)
+        guards.append(held)
         lines = tuple(statement_lines(stmt, nest.names, names_printed))
-        yield Row(stmt, depth, lines, loops, scope, defined)
+        yield Row(stmt, depth, lines, loops, scope, defined, held)
 
 
 def _definition(
@@ -217,18 +225,30 @@ def _definition(
 def _margin(row: Row) -> tuple[str, str]:
     """Return what the margin says about a statement, and in full.
 
-    That is how often it runs at most, if this does not depend on sizes, or the bytes of storage.
+    That is how often it runs, if this does not depend on sizes, or the bytes of storage.
     """
     stmt = row.stmt
     if isinstance(stmt, Alloc):
-        count = stmt.buffer.bytes
-        return ("", "") if count is None else (bytes_text(count), f"{stmt.buffer.name}: storage")
-    if not isinstance(stmt, (For, Store)):
+        count_of_bytes = stmt.buffer.bytes
+        if count_of_bytes is None:
+            return "", ""
+        return bytes_text(count_of_bytes), f"{stmt.buffer.name}: storage"
+    spans = {loop.axis: (0, loop.extent) for loop in row.loops if isinstance(loop.extent, int)}
+    if not isinstance(stmt, (For, Store)) or len(spans) < len(row.loops) or not spans:
         return "", ""
-    extents = [loop.extent for loop in row.loops]
-    numbers = [extent for extent in extents if isinstance(extent, int)]
-    if len(numbers) < len(extents) or not numbers or any(trim_loop(x).tests for x in row.loops):
-        return "", ""
-    times = f"{prod(numbers):,}"
     what = "The body" if isinstance(stmt, For) else "The statement"
-    return f"{times}×", f"{what} runs {times} times, without guards"
+    times = _passing(row.guards, spans)
+    if times is not None:
+        return f"{times:,}×", f"{what} runs {times:,} times, exactly"
+    most = prod(length for _, length in spans.values())
+    return f"≤{most:,}×", f"{what} runs {most:,} times at most: a guard may skip some"
+
+
+def _passing(guards: Sequence[Expr], spans: Mapping[Axis, tuple[int, int]]) -> int | None:
+    """Return the iterations in which all guards hold; ``None`` if that is not known."""
+    own = spans_of(guards, spans) if guards else {}
+    if own is None:
+        return None
+    passed = count([(cond, True) for cond in guards], own) if guards else 1
+    rest = prod(length for axis, (_, length) in spans.items() if axis not in own)
+    return None if passed is None else passed * rest

@@ -9,7 +9,7 @@ reads the code that a page sends with an interpreter of its own.
 
 Three things show it. ``server.py`` gives the session a worker thread beside the event loop.
 ``widget.py`` runs it in the notebook's own thread. ``share.py`` writes a file in which the messages
-that a new client would get stand in the page. ``static/live.js`` draws all three: it keeps what it
-was told, and needs no session to show it. Text reaches the page as text; only nests are HTML, made
-by ``ir/html.py``.
+that a new client would get stand in the page. The files of ``static/``, one module together, draw
+all three: they keep what they were told, and need no session to show it. Text reaches the page as
+text; only nests are HTML, made by ``ir/html.py``.
 """

@@ -12,17 +12,21 @@ START = "start"
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """A schedule of the tree: its number, the number of its parent, and what led to it."""
+    """A schedule of the tree: its number, the number of its parent, and what led to it.
+
+    ``text`` is its code as a person wrote it, or empty.
+    """
 
     number: int
     parent: int | None
     schedule: Schedule
     label: str
+    text: str = ""
 
     @property
     def code(self) -> str:
-        """The statements of the whole schedule."""
-        return self.schedule.as_python()
+        """The statements of the whole schedule, as they were written if a person wrote them."""
+        return self.text or self.schedule.as_python()
 
     @property
     def key(self) -> str:
@@ -75,19 +79,29 @@ class History:
             raise LiveError(f"there is no state {number!r}: the last one is {len(self.states) - 1}")
         return self.states[number]
 
-    def take(self, schedule: Schedule, label: str, parent: int | None = None) -> History:
+    def take(
+        self, schedule: Schedule, label: str, parent: int | None = None, text: str = ""
+    ) -> History:
         """Return the history after a step from ``parent``, by default the current state.
 
         A step that was taken before leads to its old state; a step without effect to ``parent``.
+        Either way, ``text`` becomes the code of the state, unless it is empty.
         """
         base = self.state if parent is None else self.at(parent)
         key = schedule.to_json()
         candidates = [base, *(s for s in self.states if s.parent == base.number)]
         state = next((s for s in candidates if s.key == key), None)
         if state is not None:
-            return self.go(state.number)
-        state_ = State(len(self.states), base.number, schedule.copy(), label)
+            history = self.go(state.number)
+            return history._written(text) if text else history
+        state_ = State(len(self.states), base.number, schedule.copy(), label, text)
         return History((*self.states, state_), state_.number)
+
+    def _written(self, text: str) -> History:
+        """Return the history in which the code of the current state is ``text``."""
+        states = list(self.states)
+        states[self.current] = replace(self.state, text=text)
+        return replace(self, states=tuple(states))
 
     def undo(self) -> History:
         """Return the history at the parent of the current state."""

@@ -52,7 +52,8 @@ class Measurer:
     """A queue of schedules to measure, as JSON steps, and what is known of their times.
 
     ``changed`` is called, in the thread that measures, with the steps whose timing changed. The
-    child starts with the first schedule. ``command`` is its command line.
+    child starts with the first schedule. ``command`` is its command line. ``untimed`` says why
+    nothing is measured, if nothing is.
     """
 
     def __init__(
@@ -63,12 +64,14 @@ class Measurer:
         changed: Callable[[str], None],
         limits: Limits = LIMITS,
         command: Sequence[str] = COMMAND,
+        untimed: str = "",
     ) -> None:
         self.known: dict[str, Timing] = {}
         # the best time of each schedule that was measured, in the thread that measures
         self._best: dict[str, Timing] = {}
         self._changed = changed
         self._missing = [v.name for v in variables(outputs) if v.is_size and v.name not in sizes]
+        self._untimed = untimed
         self._task = Task(
             tuple(outputs),
             target,
@@ -86,8 +89,8 @@ class Measurer:
     @property
     def impossible(self) -> str:
         """The reason why nothing can be measured, or an empty text."""
-        if not self._missing:
-            return ""
+        if self._untimed or not self._missing:
+            return self._untimed
         example = ", ".join(f"{name!r}: 1024" for name in self._missing)
         return f"Times need numbers for the sizes: sizes={{{example}}}, or --size NAME=N."
 
@@ -103,7 +106,7 @@ class Measurer:
                 self._queue.remove(steps)
                 self._queue.appendleft(steps)
             is_measured = status in (OK, FAILED) and not again
-            if self._closed or self._missing or is_measured or status in (WAITING, RUNNING):
+            if self._closed or self.impossible or is_measured or status in (WAITING, RUNNING):
                 return
             self.known[steps] = Timing(WAITING)
             (self._queue.appendleft if first else self._queue.append)(steps)

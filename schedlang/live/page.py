@@ -20,6 +20,7 @@ from schedlang.ir.accesses import stores
 from schedlang.ir.html import nest_html, nest_lines
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Buffer, For
+from schedlang.live.gpu import gpu_counters, gpu_estimate
 from schedlang.live.history import State
 from schedlang.machine.lower import machine_nest
 from schedlang.markup.name_table import NameTable
@@ -30,7 +31,8 @@ from schedlang.plot.subject import Subject, subjects
 from schedlang.plot.touches import Touches, touches
 from schedlang.runtime.counted import counts_without_run
 from schedlang.runtime.counted_call import Call
-from schedlang.runtime.environment import cores
+from schedlang.runtime.environment import cores_of
+from schedlang.schedule.nest_diff import pair_lines
 from schedlang.target import Target
 
 # pictures: the runs of statements that are followed, the elements of a panel, and the panels
@@ -38,7 +40,7 @@ POINTS, ELEMENTS, PANELS = 2**18, 64 * 64, 3
 # copies of unrolled loops up to which the nest that runs is counted
 MOST_COPIES = 1 << 12
 # the parts of a view after the nest, in their order
-PARTS = ("picture", "counters", "steps", "refused")
+PARTS = ("picture", "counters", "steps", "places", "refused")
 COLUMNS = ("loads", "stores", "scalar", "vector", "storage")
 
 
@@ -47,6 +49,7 @@ def failed_part(key: str, text: str) -> dict[str, Any]:
     empty: dict[str, Any] = {
         "picture": {"panels": [], "caption": text},
         "steps": [],
+        "places": [],
         "refused": [],
     }
     return {key: empty[key], "why": text} if key in empty else _uncounted(text)
@@ -68,11 +71,26 @@ def nest_part(
         "lines": [line for _, line in lines], "notes": list(notes),
     }  # fmt: skip
     try:
-        data["estimate"] = predict_here(nest, target).seconds
+        guided = is_guided(target)
+        seconds = predict_here(nest, target).seconds if guided else gpu_estimate(nest, target)
+        data["estimate"] = seconds
     except SchedlangError as error:
         data["estimate"] = None
         data["notes"].append(first_line(error))
     return data, max(len(own), len(names))
+
+
+def preview_lines(
+    before: Sequence[str], nest: Nest, names: NameTable
+) -> tuple[list[tuple[str, bool]], int]:
+    """Return the lines of the nest after a step, each with whether it is new, and how many names.
+
+    ``before`` are the lines of the nest before the step.
+    """
+    lines = nest_lines(nest, names)
+    after = [text for text, _ in lines]
+    new = {b for _, b, changed in pair_lines(before, after) if b is not None and changed}
+    return [(html, k in new) for k, (_, html) in enumerate(lines)], len(names)
 
 
 def picture_part(state: State, sizes: Mapping[str, int]) -> dict[str, Any]:
@@ -91,7 +109,10 @@ def picture_part(state: State, sizes: Mapping[str, int]) -> dict[str, Any]:
             )
     except SchedlangError as error:
         return {"picture": {"panels": [], "caption": first_line(error)}}
-    caption = "The order in which elements are touched, from dark (first) to light (last)."
+    caption = (
+        "The order in which elements are touched first, from dark to light. Each picture has a "
+        "scale of its own, from its first element to its last."
+    )
     if touched[0].parallel:
         caption += " Parallel loops are drawn as one thread runs them."
     cut = cut_text(touched[0].cut)
@@ -116,8 +137,10 @@ def _shown(nest: Nest) -> list[str]:
 def _panel(one: Touches) -> dict[str, Any]:
     first = as_rows(one.first)
     rows, columns = first.shape
-    # 0 for an element that is never touched
-    frames = np.where(first < 0, 0, 1 + first * 254 // max(one.steps - 1, 1)).astype(np.uint8)
+    # the time from the first touch to the last one of this buffer; 0 for elements without a touch
+    touched = first[first >= 0]
+    begin, length = (int(touched.min()), int(np.ptp(touched))) if touched.size else (0, 0)
+    frames = np.where(first < 0, 0, 1 + (first - begin) * 254 // max(length, 1)).astype(np.uint8)
     paths = []
     for level, number in lines_of(one):
         grid = as_rows(level.iteration)
@@ -126,12 +149,15 @@ def _panel(one: Touches) -> dict[str, Any]:
         paths.append({"loop": level.loop, "width": LINES[number][0], "path": path})
     return {
         "name": one.buffer, "rows": rows, "columns": columns, "steps": one.steps, "lines": paths,
+        "begin": begin / max(one.steps, 1), "part": (length + 1) / max(one.steps, 1),
         "first": base64.b64encode(frames.tobytes()).decode("ascii"),
     }  # fmt: skip
 
 
 def counters_part(state: State, target: Target) -> dict[str, Any]:
     """Return the counts of the kernel by stage, as rows of a table, without running it."""
+    if not is_guided(target):
+        return gpu_counters(state, target)
     try:
         nest = state.schedule.nest()
         copies = sum(
@@ -187,6 +213,8 @@ def _row(name: str, counts: Counts) -> list[Any]:
 
 def steps_tried(state: State, target: Target) -> Iterator[tuple[Steps, NextStep] | None]:
     """Yield each candidate of a state as it was tried, none if the state cannot be lowered."""
+    if not is_guided(target):
+        return
     try:
         yield from try_candidates(state.schedule, target)
     except SchedlangError:
@@ -219,6 +247,21 @@ def refused_part(state: State) -> dict[str, Any]:
     }
 
 
-def cores_text() -> str:
-    """Return the number of cores that estimates count on, in words."""
-    return f"{cores()} core{'s' * (cores() > 1)}"
+def is_guided(target: Target) -> bool:
+    """Return whether the page knows next steps for a target: those of a CPU."""
+    return not target.facts.binds_threads
+
+
+def build_text(target: Target) -> str:
+    """Return the statement that builds the schedule ``s``."""
+    if is_guided(target):
+        return "f = sl.build(s)"
+    return f'f = sl.build(s, target=sl.Target("{target.kind}", arch="{target.device.arch}"))'
+
+
+def cores_text(target: Target) -> str:
+    """Return the number of cores that estimates count on, in words, or the GPU."""
+    if not is_guided(target):
+        return target.device.arch
+    number = cores_of(target)
+    return f"{number} core{'s' * (number > 1)}"

@@ -17,14 +17,15 @@ from schedlang.autotune.runner.sandbox import COMMAND
 from schedlang.autotune.runner.task import Limits
 from schedlang.compute.graph import variables
 from schedlang.compute.tensor import Tensor
-from schedlang.errors import LiveError, explain, first_line
+from schedlang.errors import LiveError, first_line
 from schedlang.hints.next_steps import NextStep, rank
-from schedlang.hints.steps import Steps
 from schedlang.live import page
 from schedlang.live.definition import definition
 from schedlang.live.edits import edit
+from schedlang.live.gpu import UNGUIDED, UNTIMED
 from schedlang.live.history import History, State
 from schedlang.live.measure import LIMITS, RUNNING, WAITING, Measurer, timing_data
+from schedlang.live.places import TriedPlace, place_counts, places_part, places_tried
 from schedlang.live.share import shared_page
 from schedlang.markup.fragment import name_rules
 from schedlang.markup.name_table import NameTable
@@ -35,8 +36,6 @@ from schedlang.schedule.trace import variables_of
 from schedlang.target import Target
 
 Message = dict[str, Any]
-# a candidate with the step that it makes
-Found = tuple[Steps, NextStep]
 # the most states of a page, and the most names that have a style at first
 MOST_STATES, NAMES = 1000, 64
 # states up to which a shared file compares each with each
@@ -61,14 +60,6 @@ class Session:
         command: Sequence[str] = COMMAND,
     ) -> None:
         self.target = Target.of(target)
-        if self.target.facts.binds_threads:
-            raise LiveError(
-                explain(
-                    f"live(target={self.target.kind!r})",
-                    "the page knows the steps for CPUs only",
-                    "Leave out the target, or search with sl.autotune(C, target=...).",
-                )
-            )
         self.title = printable(title) or ", ".join(t.name for t in schedule.outputs)
         self.number = token_hex(8)
         self.history = History.of(schedule)
@@ -78,13 +69,16 @@ class Session:
         self._measures = measure
         self._views: dict[int, Message] = {}
         self._steps: dict[int, list[NextStep]] = {}
-        self._trying: tuple[int, Iterator[Found | None], list[Found]] | None = None
+        self._tried_places: dict[int, list[TriedPlace]] = {}
+        # the state and the part that is found out piece by piece, and the pieces
+        self._trying: tuple[int, str, Iterator[Any], list[Any]] | None = None
         # the places of the page that show the time of a schedule, by its steps
         self._places: dict[str, list[Message]] = {}
         self._names, self._styled = NameTable(), NAMES
         self._measurer = Measurer(
-            schedule.outputs, self.target, self._sizes, self._timed, limits, command
-        )
+            schedule.outputs, self.target, self._sizes, self._timed, limits, command,
+            "" if page.is_guided(self.target) else UNTIMED,
+        )  # fmt: skip
         names = variables_of(schedule.at(0).state)
         self.definition = definition(schedule.outputs, names)
         self._show(())
@@ -110,8 +104,9 @@ class Session:
         """Return the messages that tell a new client all that is known."""
         start: Message = {
             "type": "hello", "session": self.number, "title": self.title,
-            "definition": self.definition, "cores": page.cores_text(),
-            "impossible": self._measurer.impossible,
+            "definition": self.definition, "cores": page.cores_text(self.target),
+            "impossible": self._measurer.impossible, "build": page.build_text(self.target),
+            "unguided": "" if page.is_guided(self.target) else UNGUIDED,
         }  # fmt: skip
         messages = [start, self._style(0), self._tree()]
         messages += [{"type": "view", "number": n, **view} for n, view in self._views.items()]
@@ -160,12 +155,14 @@ class Session:
         return self.hello()
 
     def _take(self, message: Mapping[str, Any]) -> None:
-        state, number = self.history.at(message.get("number")), message.get("step")
+        state = self.history.at(message.get("number"))
+        self._go_on(state, self._step(state, message.get("step")))
+
+    def _step(self, state: State, number: object) -> NextStep:
         steps = self._steps.get(state.number, [])
         if type(number) is not int or not 0 <= number < len(steps):
             raise LiveError("this step is not known yet: wait until the steps are listed")
-        step = steps[number]
-        self._move(self._added(step.schedule, f"{step.primitive} · {step.stage}", state.number))
+        return steps[number]
 
     def _edit(self, message: Mapping[str, Any]) -> list[Message]:
         base, text = self.history.at(message.get("base")), message.get("text")
@@ -174,7 +171,7 @@ class Session:
         result = edit(text, base.schedule)
         steps = result.schedule.steps
         label = f"edit · {steps[-1].primitive}" if steps else "edit"
-        self._move(self._added(result.schedule, label, base.number), result.notes)
+        self._move(self._added(result.schedule, label, base.number, text), result.notes)
         return [{"type": "edited", "number": self.history.current}]
 
     def _undo(self, message: Mapping[str, Any]) -> None:
@@ -193,6 +190,42 @@ class Session:
     def _compared(self, a: int, b: int) -> Message:
         one, other = (self._views[n]["text"] for n in (a, b))
         return {"type": "compared", "a": a, "b": b, "rows": list(pair_lines(one, other))}
+
+    def _preview(self, message: Mapping[str, Any]) -> list[Message]:
+        """Return the nest that a step makes, each line with whether it changes."""
+        state = self.history.at(message.get("number"))
+        key = "place" if "place" in message else "step"
+        tried = self._place(state, message["place"]) if key == "place" else None
+        step = self._step(state, message.get("step")) if tried is None else tried.step
+        nest = state.schedule.nest() if step is None else step.nest
+        lines, names = page.preview_lines(self._views[state.number]["text"], nest, self._names)
+        self._style_names(names)
+        return [{"type": "preview", "number": state.number, key: message[key], "lines": lines}]
+
+    def _place(self, state: State, number: object) -> TriedPlace:
+        tried = self._tried_places.get(state.number, [])
+        if type(number) is not int or not 0 <= number < len(tried):
+            raise LiveError("this place is not known yet: wait until the map is drawn")
+        return tried[number]
+
+    def _put(self, message: Mapping[str, Any]) -> None:
+        """Move a stage to another place of the map."""
+        state = self.history.at(message.get("number"))
+        step = self._place(state, message.get("place")).step
+        if step is not None:
+            self._go_on(state, step)
+
+    def _moment(self, message: Mapping[str, Any]) -> list[Message]:
+        """Return what a place computes and keeps while another element is computed."""
+        state, number = self.history.at(message.get("number")), message.get("place")
+        tried, element = self._place(state, number), message.get("element")
+        if not isinstance(element, list) or not all(type(n) is int for n in element):
+            raise LiveError("an element is a list of numbers")
+        counts = place_counts(tried.schedule, tried.stage, self._sizes, element)
+        if counts["moment"] is None:
+            raise LiveError(counts["why"])
+        return [{"type": "moment", "number": state.number, "place": number,
+                 "moment": counts["moment"]}]  # fmt: skip
 
     def _share(self, message: Mapping[str, Any]) -> list[Message]:
         return [{"type": "file", "name": "live.html", "text": self.html()}]
@@ -227,7 +260,7 @@ class Session:
                 continue
             before = numbers.get(parent, 0) if type(parent) is int else 0
             label = printable(str(saved.get("label"))[:80])
-            self.history = self._added(result.schedule, label, before)
+            self.history = self._added(result.schedule, label, before, str(saved.get("code")))
             numbers[number] = self.history.current
             self._show(result.notes)
         chosen = message.get("current")
@@ -237,10 +270,26 @@ class Session:
         text = f"{lost} of {len(states)} states do not fit the schedule of the server."
         return [{"type": "problem", "about": "restore", "text": text, "line": 0}] if lost else []
 
-    def _added(self, schedule: Schedule, label: str, parent: int) -> History:
+    def _go_on(self, state: State, step: NextStep) -> None:
+        """Show the state after a step; what a person wrote before it stays as it is."""
+        text = f"{state.text.rstrip()}\n{step.code}\n" if state.text else ""
+        if text and not self._leads_to(text, step.schedule):
+            # a variable of that text has another name in the code of the step
+            text = ""
+        label = f"{step.primitive} · {step.stage}"
+        self._move(self._added(step.schedule, label, state.number, text))
+
+    def _leads_to(self, text: str, schedule: Schedule) -> bool:
+        try:
+            result = edit(text, self.history.states[0].schedule)
+        except LiveError:
+            return False
+        return result.schedule.to_json() == schedule.to_json()
+
+    def _added(self, schedule: Schedule, label: str, parent: int, text: str = "") -> History:
         if len(self.history.states) >= MOST_STATES:
             raise LiveError(f"the page has {MOST_STATES:,} states: save it, and start a new one")
-        return self.history.take(schedule, label, parent)
+        return self.history.take(schedule, label, parent, text)
 
     def _move(self, history: History, notes: Sequence[str] = ()) -> None:
         """Show another state to all clients."""
@@ -254,12 +303,18 @@ class Session:
         if state.number not in self._views:
             view, names = page.nest_part(state, self.target, self._names, notes)
             self._views[state.number] = view
-            if names > self._styled:
-                first, self._styled = self._styled, max(names, 2 * self._styled)
-                self.tell(self._style(first))
+            self._style_names(names)
             self.tell({"type": "view", "number": state.number, **view})
+        elif self._views[state.number]["code"] != state.code:
+            self._learn(state, {"code": state.code})
         if self._measures:
             self._ask(state.schedule, {"state": state.number}, True)
+
+    def _style_names(self, names: int) -> None:
+        """Tell all clients the style of more names, if there are some."""
+        if names > self._styled:
+            first, self._styled = self._styled, max(names, 2 * self._styled)
+            self.tell(self._style(first))
 
     def _ask(self, schedule: Schedule, place: Message, first: bool, again: bool = False) -> None:
         key = schedule.to_json()
@@ -291,8 +346,8 @@ class Session:
             self._learn(state, page.picture_part(state, self._sizes))
         elif key == "counters":
             self._learn(state, page.counters_part(state, self.target))
-        elif key == "steps":
-            self._try(state)
+        elif key in ("steps", "places"):
+            self._try(state, key)
         else:
             self._learn(state, page.refused_part(state))
 
@@ -305,22 +360,34 @@ class Session:
         self._views[state.number].update(part)
         self.tell({"type": "view", "number": state.number, **part})
 
-    def _try(self, state: State) -> None:
-        """Try one more step of a state; list the steps when all have been tried."""
-        if self._trying is None or self._trying[0] != state.number:
-            self._trying = state.number, page.steps_tried(state, self.target), []
-        _, trying, steps_found = self._trying
+    def _try(self, state: State, key: str) -> None:
+        """Try one more step or place of a state; list them when all have been tried."""
+        if self._trying is None or self._trying[:2] != (state.number, key):
+            pieces = (
+                page.steps_tried(state, self.target) if key == "steps"
+                else places_tried(state, self.target, self._sizes)
+                if page.is_guided(self.target) else iter(())
+            )  # fmt: skip
+            self._trying = state.number, key, pieces, []
+        *_, trying, tried = self._trying
         try:
-            step = next(trying)
+            piece = next(trying)
         except StopIteration:
             self._trying = None
-            steps = self._steps[state.number] = rank(steps_found)
-            self._learn(state, page.steps_part(steps))
-            for n, one in enumerate(steps):
-                self._noted(one.schedule.to_json(), {"of": state.number, "step": n})
+            if key == "steps":
+                self._list_steps(state, rank(tried))
+            else:
+                self._tried_places[state.number] = tried
+                self._learn(state, places_part(state, tried))
             return
-        if step is not None:
-            steps_found.append(step)
+        if piece is not None:
+            tried.append(piece)
+
+    def _list_steps(self, state: State, steps: list[NextStep]) -> None:
+        self._steps[state.number] = steps
+        self._learn(state, page.steps_part(steps))
+        for n, one in enumerate(steps):
+            self._noted(one.schedule.to_json(), {"of": state.number, "step": n})
 
     def _noted(self, key: str, place: Message) -> None:
         """Show a time that is known already where a step leads to its schedule."""
@@ -361,7 +428,8 @@ _REQUESTS: Mapping[str, Callable[[Session, Mapping[str, Any]], list[Message] | N
     "hello": Session._hello, "take": Session._take, "edit": Session._edit,
     "undo": Session._undo, "redo": Session._redo, "go": Session._go,
     "compare": Session._compare, "share": Session._share, "measure": Session._measure,
-    "restore": Session._restore,
+    "restore": Session._restore, "preview": Session._preview,
+    "put": Session._put, "moment": Session._moment,
 }  # fmt: skip
 
 

@@ -13,13 +13,16 @@ from schedlang.markup.text import escape
 
 # nothing is loaded, also if the history has a mistake
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
+# the files of the script, each after those whose constants it uses
+SCRIPTS = ("elements", "words", "steps", "map", "picture", "states", "code", "page", "transports")
 PAGE_STYLE = "html { color-scheme: light dark; } body { margin: 0; }\n"
 
 
 @cache
 def script() -> str:
-    """Return the script of the page, a module."""
-    return files("schedlang.live").joinpath("static/live.js").read_text("utf-8")
+    """Return the script of the page: all its files, as one module."""
+    folder = files("schedlang.live").joinpath("static")
+    return "\n".join(folder.joinpath(f"{name}.js").read_text("utf-8") for name in SCRIPTS)
 
 
 @cache

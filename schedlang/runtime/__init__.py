@@ -27,7 +27,8 @@ at each level, from the nest to machine code, are in ``levels.py``.
   events of the GPU; both give a ``Profile`` (``profile.py``), which ``markup/flame.py`` draws.
   ``counted.py`` runs the nests of ``counting/`` for a call (``counted_call.py``).
 * **Files.** ``files.py`` and ``cache_files.py`` write and check the cache folder,
-  ``environment.py`` says what its files hold for, and ``bundle.py`` makes self-contained files.
+  ``environment.py`` says what its files hold for (``whole_cores.py``: the cores that threads have
+  to themselves), and ``bundle.py`` makes self-contained files.
 """
 
 from typing import TYPE_CHECKING, Any

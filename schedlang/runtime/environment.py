@@ -11,6 +11,7 @@ from typing import Any
 
 import schedlang
 from schedlang.runtime.numba_threads import running_threads
+from schedlang.runtime.whole_cores import whole_cores
 from schedlang.target import Target
 from schedlang.version import __version__
 
@@ -56,6 +57,11 @@ def threads_of(target: Target) -> int:
         return int(first) if first.isascii() and first.isdigit() and int(first) else cores()
     # asking numba before its threads run would start them, and a fork would lose them
     return running_threads() or threads()
+
+
+def cores_of(target: Target) -> int:
+    """Return the threads of a kernel for ``target`` that have a core each."""
+    return min(threads_of(target), whole_cores())
 
 
 @lru_cache(maxsize=1)

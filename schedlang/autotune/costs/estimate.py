@@ -19,6 +19,7 @@ from math import prod
 
 from schedlang.autotune.costs.arithmetic import instructions, operations
 from schedlang.autotune.costs.footprint import line_traffic, one_of_each_group
+from schedlang.autotune.costs.fused import separate_fused
 from schedlang.diagnostics.sites import extent_of
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
@@ -100,7 +101,8 @@ def costs(
 ) -> Iterator[Cost]:  # fmt: skip
     """Yield the costs of the statements of ``nest`` on one core of ``target``, a CPU.
 
-    With ``grouped``, the reads of a stencil, whose indices differ by constants, fetch lines once.
+    With ``grouped``, the reads of a stencil, whose indices differ by constants, fetch lines once,
+    and a fused loop fetches what the loops that it was made of fetch.
     ``jumps`` is the factor on the bytes of accesses that jump from line to line. ``cold`` are the
     names of buffers that no cache has before the call. It has all others if they fit together.
     ``findings`` are about other nests for the target with the same statements.
@@ -273,9 +275,10 @@ def _cost(
     if around.guards:
         each *= 2.0
     loop_overhead = 1.0 if outside else 0.0
+    around_loops: Sequence[For] = loops
     if grouped:
-        counted = one_of_each_group(counted)
-    moved = line_traffic(counted, loops, extent_of, target.caches, resident, jumps)
+        counted, around_loops = separate_fused(one_of_each_group(counted), loops)
+    moved = line_traffic(counted, around_loops, extent_of, target.caches, resident, jumps)
     traffic = tuple(bytes_ / rate for bytes_, rate in zip(moved, RATES[-len(moved) :]))
     compute = times * (each + loop_overhead)
     return Cost(loops, compute, traffic, times * copies * lanes * around.share * flops)

@@ -79,11 +79,7 @@ def _seconds(launch: Launch, work: Work, blocks: int, warps: int, target: Target
     """Return the estimated seconds of one launch."""
     device, speed = target.device, speed_of(target)
     units = speed.multiprocessors
-    held = max(1, registers(launch)) * launch.threads
-    resident = max(1, min(
-        device.threads_per_sm // launch.threads, device.blocks_per_sm,
-        device.shared_per_sm // max(1, launch.shared_bytes), device.registers_per_sm // held,
-    ))  # fmt: skip
+    resident = resident_blocks(launch, target)
     # a partial last wave takes as long as a full one
     waves = -(-blocks // (units * resident))
     active = min(resident, -(-blocks // units)) * warps
@@ -105,6 +101,22 @@ def _seconds(launch: Launch, work: Work, blocks: int, warps: int, target: Target
     spilled = 2.0 if registers(launch) > device.registers else 1.0
     busy = stretch * (slow + 0.1 * (issue + shared + moved - slow))
     return spilled * (max(busy, fetch) + waves * waiting_cycles(launch.body) / speed.clock)
+
+
+def resident_blocks(launch: Launch, target: Target) -> int:
+    """Return how many blocks of a kernel a multiprocessor runs at the same time."""
+    device = target.device
+    held = max(1, registers(launch)) * launch.threads
+    return max(1, min(
+        device.threads_per_sm // launch.threads, device.blocks_per_sm,
+        device.shared_per_sm // max(1, launch.shared_bytes), device.registers_per_sm // held,
+    ))  # fmt: skip
+
+
+def occupancy(launch: Launch, target: Target) -> float:
+    """Return the part of the warps of a multiprocessor that a kernel's blocks fill."""
+    warps = resident_blocks(launch, target) * -(-launch.threads // WARP)
+    return min(1.0, warps * WARP / target.device.threads_per_sm)
 
 
 def _bytes(launch: Launch) -> int:

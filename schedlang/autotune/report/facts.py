@@ -32,6 +32,7 @@ class Facts:
     * ``ended``: why the search stopped. ``broken``: an error stopped it. ``unraced``: the race gave
       no times. ``remark``: what is odd about the user's template.
     * ``lost``: how many jobs of an executor were lost, by kind of failure.
+    * ``meanings``: what each knob decides, in words, if that is known.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Facts:
     remark: str = ""
     finals_took: float = 0.0
     lost: Mapping[str, int] = field(default_factory=dict)
+    meanings: Mapping[str, str] = field(default_factory=dict)
 
 
 def worth(facts: Facts, trial: Trial) -> float | None:

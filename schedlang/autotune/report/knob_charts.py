@@ -31,7 +31,9 @@ def _figure(facts: Facts, effect: Effect, up: Scale) -> str:
     if effect.count < len(undisturbed_trials(facts)):
         words += f"; in {effect.count} of {len(undisturbed_trials(facts))} trials"
     chart = _chart(facts, effect, up)
-    caption = f'<strong class="mono">{escape(effect.name)}</strong>{escape(words)}'
+    meaning = facts.meanings.get(effect.name, "")
+    named = f"{escape(meaning)}; " if meaning else ""
+    caption = f'<strong class="mono">{escape(effect.name)}</strong>{named}{escape(words)}'
     return f"<figure>{chart}\n<figcaption>{caption}</figcaption></figure>"
 
 

@@ -151,6 +151,8 @@ def _warnings(facts: Facts) -> list[str]:
 
 def _search(facts: Facts) -> str:
     known = trials_with_worth(facts)
+    if len(facts.trials) < 2:
+        return ""
     what = "time" if facts.timed else "estimate (nothing was timed)"
     text = f"Each dot is the {what} of one trial, lower is better; the steps are the best so far"
     text += ", the ring is the winner"
@@ -168,7 +170,8 @@ def _search(facts: Facts) -> str:
 
 def _knobs(facts: Facts) -> str:
     effects, same = knob_effects(facts)
-    if not trials_with_worth(facts) or not effects and not same:
+    if len(trials_with_worth(facts)) < 2 or not effects and not same:
+        # one candidate says nothing about its knobs
         return ""
     parts = []
     if effects:
@@ -186,9 +189,14 @@ def _knobs(facts: Facts) -> str:
             )
         parts.append(f'<div class="knobs">\n{knob_figures(facts, effects[:MOST_KNOBS])}\n</div>')
     if same:
-        names = ", ".join(f"<code>{escape(name)}</code>" for name in same)
+        names = ", ".join(_knob(name, facts) for name in same)
         parts.append(f'<p class="soft">The same in all comparable trials: {names}.</p>')
     return "\n".join(parts)
+
+
+def _knob(name: str, facts: Facts) -> str:
+    meaning = facts.meanings.get(name, "")
+    return f"<code>{escape(name)}</code>" + (f" ({escape(meaning)})" if meaning else "")
 
 
 def _outcomes(facts: Facts) -> str:
@@ -221,7 +229,8 @@ def _outcomes(facts: Facts) -> str:
 
 
 def _estimate(facts: Facts) -> str:
-    if not facts.timed or not any(t.estimate is not None for t, _ in trials_with_worth(facts)):
+    known = trials_with_worth(facts)
+    if not facts.timed or len(known) < 2 or not any(t.estimate is not None for t, _ in known):
         return ""
     text = escape(sentence(f"the estimate: {correlation_text(facts)}"))
     return f'<p>{text}</p>\n<figure class="chart narrow wide">{scatter(facts)}</figure>'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from schedlang.autotune.knobs import Decision, Decisions, Pick
@@ -23,12 +24,17 @@ class KnobMoves:
     ['C.how', 'C.tile', 'C.order']
     >>> knobs.start("C.unroll", [False, True]), knobs.start("C.vectors", [1, 2, 4, 8])
     (1, 2)
+    >>> knobs.meaning("C.at"), knobs.meaning("mine")
+    ('the loop of its reader at which the stage is computed', '')
+    >>> knobs.meaning("C.x.block"), knobs.meaning("C.pack.W")
+    ('the number of tiles (or elements) of a block along x', 'pack W')
     >>> knobs.of("S.at").places, knobs.of("A.global.at").places, knobs.of("C.pack.B").rank
     (True, False, 11)
     """
 
     def __init__(self, knobs: Iterable[Knob]) -> None:
         self._known: dict[str, Moves] = {}
+        self._meanings: dict[str, str] = {}
         for knob in knobs:
             moves = self._known.setdefault(knob.key, knob.moves)
             if moves != knob.moves:
@@ -37,12 +43,22 @@ class KnobMoves:
                 raise TuningError(explain(f"the knob {knob.name}", why, fix))
             # ``C`` has the knobs of ``C.local`` if the sum has no stage of its own
             self._known.setdefault(knob.key.rpartition(".")[2] or knob.key, knob.moves)
+            for key in (knob.key, knob.key.rpartition(".")[2] or knob.key):
+                self._meanings.setdefault(key, knob.meaning)
 
     def of(self, name: str) -> Moves:
         """Return how the knob of that name moves."""
-        *_, before, last = ("", *name.split("."))
-        keys = (f"{before}.{last}", last, f"{before}.")
-        return next((self._known[key] for key in keys if key in self._known), NOT_DECLARED)
+        return next((self._known[key] for key in _keys(name) if key in self._known), NOT_DECLARED)
+
+    def meaning(self, name: str) -> str:
+        """Return what the knob of that name decides, in brief; empty if it is not declared."""
+        whole = next((self._meanings[key] for key in _keys(name) if key in self._meanings), "")
+        # the rest explains the values
+        brief = re.split(r"[:;]|\. ", whole)[0]
+        parts = name.split(".")
+        for letter in ("A", "B"):
+            brief = brief.replace(f"`{letter}`", parts[-1])
+        return brief.replace("`i`", parts[-2] if len(parts) > 1 else "i").replace("`", "")
 
     def in_order(self, decisions: Mapping[str, Decision]) -> list[str]:
         """Return the names of knobs, the most promising first."""
@@ -103,3 +119,9 @@ def _move_each(order: list[int], back: bool) -> list[Decision]:
             if moved != order and moved not in orders:
                 orders.append(moved)
     return orders
+
+
+def _keys(name: str) -> tuple[str, ...]:
+    """Return the keys under which the knob of that name may be declared."""
+    *_, before, last = ("", *name.split("."))
+    return f"{before}.{last}", last, f"{before}."

@@ -1,0 +1,61 @@
+"""What a GPU would do for a schedule: the requests of its warps and its occupancy, without one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schedlang.autotune.costs.estimate_gpu import estimate_gpu, occupancy
+from schedlang.errors import SchedlangError, first_line
+from schedlang.gpu_lowering.lower import device_program
+from schedlang.gpu_lowering.memory_requests import count_requests, depends_on_data
+from schedlang.ir.nest import Nest
+from schedlang.live.history import State
+from schedlang.target import Target
+
+COLUMNS = (
+    "requests", "sectors", "per request", "shared", "bank conflicts", "barriers", "occupancy",
+)  # fmt: skip
+# why the page measures nothing, and why it lists no steps
+UNTIMED = "Kernels for a GPU are counted here, not timed."
+UNGUIDED = (
+    "The page knows next steps for CPUs. For a GPU, edit the schedule: the counts say what it "
+    "does. sl.autotune(..., target=...) searches for one."
+)
+
+
+def gpu_estimate(nest: Nest, target: Target) -> float:
+    """Return the estimated seconds of a nest on a GPU."""
+    return estimate_gpu(device_program(nest, target), target).seconds
+
+
+def gpu_counters(state: State, target: Target) -> dict[str, Any]:
+    """Return the requests of a schedule's kernels by kernel, as rows of a table."""
+    try:
+        nest = state.schedule.nest()
+        program = device_program(nest, target)
+    except SchedlangError as error:
+        return _uncounted(first_line(error))
+    if nest.sizes:
+        return _uncounted("Counts need numbers for the sizes.")
+    if depends_on_data(program):
+        return _uncounted("The requests depend on data: call f.counters(...) of a built kernel.")
+    ledgers = count_requests(program, {})
+    rows = []
+    for launch in program.launches:
+        counts = ledgers[launch.name].total
+        rows.append([
+            launch.name, counts.global_loads + counts.global_stores,
+            counts.global_load_sectors + counts.global_store_sectors,
+            round(counts.sectors_per_request, 2), counts.shared_loads + counts.shared_stores,
+            counts.bank_conflicts, counts.barriers, f"{occupancy(launch, target):.0%}",
+        ])  # fmt: skip
+    text = (
+        "Requests of warps to global and shared memory, exact, and the sectors of 32 bytes that "
+        "those to global memory move. Occupancy by threads, shared memory and estimated registers "
+        f"of {target.device.arch}."
+    )
+    return {"counters": {"columns": list(COLUMNS), "rows": rows, "what": "kernel", "text": text}}
+
+
+def _uncounted(text: str) -> dict[str, Any]:
+    return {"counters": {"columns": [], "rows": [], "what": "", "text": text}}
