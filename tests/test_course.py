@@ -305,7 +305,7 @@ def test_a_lesson_runs(name: str, form: Any, starts: str, tmp_path: Path) -> Non
 
 
 # these lessons time kernels or count large nests
-HEAVY = ("2_", "3_", "5_", "8_")
+HEAVY = ("2_", "3_", "5_", "8_", "10_")
 
 
 @pytest.mark.parametrize(
