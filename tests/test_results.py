@@ -83,8 +83,9 @@ def test_a_wrong_result_has_no_points_but_a_file(tmp_path: Path) -> None:
 
 def test_wrong_labs_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     T, s = scaled()
-    assert lab(...) is None
-    assert capsys.readouterr().out.startswith("Not solved yet")
+    for answer in (..., sl.schedule(T)):
+        assert lab(answer) is None
+        assert capsys.readouterr().out.startswith("Not solved yet")
     for answer, options, text in (
         (s, {"goals": {}}, "give points by speedups"),
         (s, {"goals": {0: 10}}, "give points by speedups"),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlang.course.exercises.answer import Answer, answer_of
+from schedlang.course.exercises.check import NO_STEP
 from schedlang.course.exercises.compare import compare
 from schedlang.course.exercises.requirements import count_text, counts_of, rival_call
 from schedlang.course.exercises.speed import Race, race
@@ -22,6 +23,7 @@ from schedlang.errors import (
 )
 from schedlang.runtime.environment import machine
 from schedlang.runtime.timing import number
+from schedlang.schedule.schedule import Schedule
 from schedlang.version import __version__
 
 OPEN = "Not solved yet: give a schedule or a kernel of your own."
@@ -54,7 +56,8 @@ def lab(
     With a ``folder``, the result is written there as ``<author>.<lab>.lab.json``, the wrong ones,
     too; ``python -m schedlang results`` makes a table of such a folder.
 
-    Return the result, or ``None`` for an ``answer`` that is still ``...``. Raise
+    Return the result, or ``None`` for an ``answer`` that is still ``...`` or a schedule without
+    steps. Raise
     :class:`~schedlang.errors.CheckError` for a wrong result, after its file is written, and
     :class:`~schedlang.errors.CallError` for a GPU that is emulated: it has no times.
 
@@ -62,11 +65,12 @@ def lab(
     >>> import schedlang as sl
     >>> A = sl.placeholder((512, 512), name="A")
     >>> T = sl.compute((512, 512), lambda i, j: A[i, j] * 2, name="T")
-    >>> column = sl.schedule(T)
+    >>> column, s = sl.schedule(T), sl.schedule(T)
     >>> column[T].reorder(*reversed(T.op.axis))
+    >>> s[T].unroll(s[T].split(T.op.axis[1], factor=8)[1])
     >>> a = np.ones((512, 512), "float32")
     >>> result = sl.testing.lab(
-    ...     "twice", sl.schedule(T), lambda a: 2 * a, a, reference=column, goals={0.001: 10}
+    ...     "twice", s, lambda a: 2 * a, a, reference=column, goals={0.001: 10}
     ... )  # doctest: +ELLIPSIS
     Correct: 262,144 loads; 262,144 stores; ... times as fast (...).
     twice: 10 of 10 points
@@ -102,6 +106,9 @@ def _lab(
         )
     if is_open(solution):
         print(OPEN)
+        return None
+    if isinstance(solution, Schedule) and not solution.steps:
+        print(NO_STEP.format(f"the schedule of {solution.outputs[0].op.name}"))
         return None
     answer = answer_of(solution, target)
     if answer is None or answer.kernel is None:
