@@ -23,6 +23,7 @@ from schedlang.errors import (
     UnprovenWarning,
 )
 from schedlang.live_command import add_live
+from schedlang.results_command import add_results
 from schedlang.show_command import add_show
 from schedlang.version import __version__
 
@@ -56,6 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     add_compile(commands)
     add_show(commands)
     add_course(commands)
+    add_results(commands)
     add_live(commands)
     add_cache(commands)
     add_docs(commands)

@@ -13,6 +13,7 @@ from schedlang.course.execute import execute
 from schedlang.course.forms import open_form, solved_form
 from schedlang.course.lessons import choose, read, text_of
 from schedlang.course.slides import slides
+from schedlang.errors import amount
 
 FOLDER = "schedlang-course"
 
@@ -52,8 +53,7 @@ def run_course(options: argparse.Namespace) -> int:
         for name, lesson in lessons.items():
             files[f"solutions/{name}.ipynb"] = text_of(solved_form(lesson))
     new = write(folder, files, options.force)
-    count = f"{len(lessons)} lesson{'s' * (len(lessons) != 1)}"
-    print(f"{count} in {folder} ({len(new)} files written)")
+    print(f"{amount(len(lessons), 'lesson')} in {folder} ({amount(len(new), 'file')} written)")
     if options.slides:
         for name, lesson in lessons.items():
             print(f"running {name} for its slides", file=sys.stderr)

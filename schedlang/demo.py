@@ -42,7 +42,7 @@ s[C].reorder(io, jo, k, ii, ji)"""
 
 WHERE_TO_GO = """
 Next: python -m schedlang docs      the pages, with a first kernel of your own
-      python -m schedlang course    nine lessons with exercises, as notebooks
+      python -m schedlang course    eleven lessons with exercises, as notebooks
       python -m schedlang demo --all"""
 
 INDEX = re.compile(r"\[[^\[\]]*\]")

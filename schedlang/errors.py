@@ -280,6 +280,15 @@ def nearest(name: str, known: Iterable[str], most: int = 1) -> str:
     return f"; did you mean {listed}?" if close else ""
 
 
+def amount(count: int, noun: str) -> str:
+    """Return a number with its noun, in the plural unless it is 1.
+
+    >>> amount(1, "thread"), amount(0, "file"), amount(4096, "thread")
+    ('1 thread', '0 files', '4,096 threads')
+    """
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
 def names_text(names: Iterable[str], most: int = 6) -> str:
     """Return names as text for a message: the first ones, and how many others there are.
 

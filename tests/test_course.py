@@ -24,6 +24,7 @@ from schedlang.course.slides import slides
 from schedlang.errors import BuildError, MissingExtraError, SchedlangError
 from tests.browser import needs_browser, opened
 from tests.test_notebook import checked
+from tests.wrong_answers import wrong_answers
 
 ROOT = Path(__file__).parent.parent
 KINDS = ("slide", "subslide", "fragment", "skip", "notes", "-")
@@ -101,7 +102,8 @@ def test_a_lesson_has_the_form(name: str) -> None:
         if "exercise" in tags:
             count += 1
             asked = "\n".join(source_of(c) for c in made["cells"][max(n - 3, 0) : n])
-            assert f"### Exercise {count}: " in asked and "sl.testing.check(" in source
+            assert f"### Exercise {count}: " in asked
+            assert "sl.testing.check(" in source or "sl.testing.lab(" in source
             after = [t for c in made["cells"][n + 1 : n + 4] for t in tags_of(c)]
             assert after[0] == "hint" and "solution" in after
     assert 2 <= count <= 12
@@ -313,6 +315,33 @@ def test_a_lesson_runs(name: str, form: Any, starts: str, tmp_path: Path) -> Non
         if "exercise" in tags_of(found):
             assert printed(found, "stdout").startswith(starts), source_of(found)
     assert not list(tmp_path.iterdir())
+
+
+# these lessons time kernels or count large nests
+HEAVY = ("2_", "3_", "5_", "8_", "10_", "11_")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.slow] if n.startswith(HEAVY) else []) for n in lessons()],
+)
+def test_wrong_answers_are_told_what_is_wrong(name: str) -> None:
+    """Each exercise has three wrong answers, none of which passes."""
+    pytest.importorskip("matplotlib", reason="needs matplotlib")
+    command = [sys.executable, "-m", "tests.wrong_answers.run", name]
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True,
+        text=True, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    messages, answers = json.loads(done.stdout), wrong_answers(name)
+    exercises = sum("exercise" in tags_of(c) for c in read(lessons()[name])["cells"])
+    assert [len(answers.get(n, [])) for n in range(1, exercises + 1)] == [3] * exercises
+    for number, of_exercise in answers.items():
+        for answer, message in zip(of_exercise, messages[str(number)]):
+            assert RIGHT not in message or UNSOLVED in message, (number, answer.code, message)
+            for told in answer.told:
+                assert told in message, (number, answer.code, message)
 
 
 @pytest.mark.slow

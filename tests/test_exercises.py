@@ -9,6 +9,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.course.exercises.differences import difference
+from schedlang.course.exercises.requirements import _advice
 from schedlang.course.exercises.speed import race
 from schedlang.errors import CallError, CallTypeError, CheckError, RaceError
 from schedlang.target import Cache
@@ -122,7 +123,7 @@ def test_a_wrong_number_is_not_told() -> None:
         "the answer, 63, is not right", "  Count the corners, too.",
     ]  # fmt: skip
     assert message((1, 2), (1, 3)) == ["answer 2, 2, is not right"]
-    assert message((1,), (1, 3)) == ["there are 1 answers, and 2 are asked for"]
+    assert message((1,), (1, 3)) == ["there is 1 answer, and 2 are asked for"]
 
 
 def test_steps_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
@@ -133,6 +134,84 @@ def test_steps_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     assert said(capsys, s, has="tile", target=PYTHON).startswith("Correct")
     with pytest.raises(CallError, match="no primitive; did you mean 'vectorize'"):
         sl.testing.check(s, has="vectorise", target=PYTHON)
+
+
+def test_other_steps_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    C, s = product()
+    s[C].reorder(*reversed(C.op.axis))
+    assert said(capsys, s, only="reorder", target=PYTHON).startswith("Correct")
+    begun = s.copy()
+    s[C].vectorize(s[C].split(C.op.axis[1], factor=4)[1])
+    assert message(s, only="reorder", target=PYTHON, hint="One step.") == [
+        "the schedule of C uses split and vectorize; only reorder is allowed", "  One step.",
+    ]  # fmt: skip
+    assert message(s, only=["split", "tile", "reorder"], target=PYTHON) == [
+        "the schedule of C uses vectorize; only split, tile and reorder are allowed"
+    ]
+    # the steps of the start are not the student's
+    only = ["split", "vectorize"]
+    assert said(capsys, s, only=only, start=begun, target=PYTHON).startswith("Correct")
+    with pytest.raises(CallError, match="only='reorde'.*did you mean 'reorder'"):
+        sl.testing.check(s, only="reorde", target=PYTHON)
+
+
+def test_stages_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    A = sl.placeholder((4,), name="A")
+    B = sl.compute((4,), lambda i: A[i] + 1, name="B")
+    C = sl.compute((4,), lambda i: B[i] * B[3 - i], name="C")
+    right = lambda a: (a + 1) * (a + 1)[::-1]  # noqa: E731
+    assert said(capsys, C, right, stages=2).startswith("Correct")
+    assert message(C, right, stages=1, hint="One.") == [
+        "C has 2 stages; 1 is asked for", "  One.",
+    ]  # fmt: skip
+    assert message(B, lambda a: a + 1, stages=2) == ["B has 1 stage; 2 are asked for"]
+
+
+def test_a_wrong_number_has_its_own_word() -> None:
+    mistakes = {63: "The corners count, too.", (1, ...): "Not one.", (..., 4): "Not four."}
+    assert message(63, 64, mistakes=mistakes, hint="Count.") == [
+        "the answer, 63, is not right", "  The corners count, too.",
+    ]  # fmt: skip
+    assert message(62, 64, mistakes=mistakes, hint="Count.")[1] == "  Count."
+    assert message((1, 4), (2, 3), mistakes=mistakes)[1:] == ["  Not one."]
+    assert message((2, 4), (2, 3), mistakes=mistakes) == [
+        "answer 2, 4, is not right", "  Not four.",
+    ]  # fmt: skip
+    C, s = tiled()
+    words = {"mistakes": {64: "Each element once."}, "target": PYTHON, "hint": "Count."}
+    assert message(s, counts={"stores": 63}, **words)[1:] == ["  Each element once."]
+    assert message(s, most={"stores": 1}, **words) == [
+        "C has 64 stores; at most 1 is asked for", "  Each element once.",
+    ]  # fmt: skip
+
+
+def test_advice_keeps_to_the_topic() -> None:
+    A, B = (sl.placeholder((64, 64), name=name) for name in "AB")
+    k = sl.reduce_axis(64, name="k")
+    C = sl.compute((64, 64), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
+    s = sl.schedule(C)
+    s[C].reorder(*reversed(C.op.axis))
+    avx2 = sl.Target("python", vector_bytes=32)
+    kernel = sl.build(s, target=avx2)
+    every, order, none = (_advice(kernel, topic) for topic in ((), ("reorder",), ("pragma",)))
+    assert "vectorize" in every and every.endswith("print(sl.explain(s)) shows the steps.")
+    assert "with a stride of 256 B" in order and "vector" not in order and "try" not in order
+    assert none == ""
+
+
+def test_a_narrow_sum_is_not_rounding(capsys: pytest.CaptureFixture[str]) -> None:
+    """2048 ones more are lost in float16, which the estimate of rounding would allow."""
+    H = sl.placeholder((4096,), "float16", name="H")
+    k = sl.reduce_axis(4096, name="k")
+    ones = np.ones(4096, "float16")
+
+    def summed(dtype: str) -> sl.Kernel:
+        S = sl.compute((1,), lambda i: sl.sum(H[k], axis=k, dtype=dtype), name="S")
+        return sl.build(sl.schedule(S), target=PYTHON)
+
+    narrow, wide = summed("float16"), summed("float32")
+    assert message(narrow, np.array([4096]), ones)[0].startswith("S[0] is 2048 and should be 4096")
+    assert said(capsys, wide, np.array([4096]), ones) == "Correct: S is right."
 
 
 def test_a_nest_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:

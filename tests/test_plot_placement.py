@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 import schedlang as sl
 from schedlang.errors import PlotError
 from schedlang.plot.stored_elements import Placed
+from tests.browser import needs_browser, opened
 from tests.graphs import blur, chain, matmul, recurrence, scaled
 
 
@@ -186,3 +189,92 @@ def test_a_graph_of_many_stages_is_refused() -> None:
         tensor = sl.compute((4,), lambda i, source=source: source[i] + 1, name=f"T{k}")
     with pytest.raises(PlotError, match="42 stages, and a picture 40"):
         sl.plot.stages(tensor)
+
+
+def five() -> dict[str, sl.Schedule]:
+    """Return five placements of a producer of 5 by 5 elements, of which 2 by 2 are read."""
+    P = sl.compute((5, 5), lambda y, x: sl.sin(x * y), name="P")
+    C = sl.compute(
+        (4, 4), lambda y, x: P[y, x] + P[y + 1, x] + P[y, x + 1] + P[y + 1, x + 1], name="C"
+    )
+    y, x = C.op.axis
+    schedules = {name: sl.schedule(C) for name in ("root", "inline", "row", "window", "least")}
+    schedules["inline"][P].compute_inline()
+    for name, loop in (("row", y), ("window", y), ("least", x)):
+        schedules[name][P].compute_at(schedules[name][C], loop)
+    for name in ("window", "least"):
+        schedules[name][P].store_root()
+    return schedules
+
+
+def test_a_placement_moves_through_all_elements() -> None:
+    picture = sl.plot.placement(five(), moves=True)
+    steps = dict(zip(five(), picture.movie.steps))
+    so_far = {
+        name: [int((s.earlier + s.now).sum()) for s in every] for name, every in steps.items()
+    }
+    assert so_far["root"] == [25] * 16
+    assert so_far["inline"] == list(range(4, 65, 4))
+    assert so_far["row"] == [n for n in (10, 20, 30, 40) for _ in range(4)]
+    assert so_far["window"] == [n for n in (10, 15, 20, 25) for _ in range(4)]
+    # the first row needs 2 by 2 elements, then columns of 2; later rows what is new of them
+    assert so_far["least"] == [4, 6, 8, 10, 12, 13, 14, 15, 17, 18, 19, 20, 22, 23, 24, 25]
+    assert [s.element for s in steps["least"]] == list(np.ndindex(4, 4))
+    # the still picture is that of the element in the middle
+    assert [one.element for one in picture.data] == [(2, 2)] * 5
+
+
+def test_the_steps_are_in_the_order_of_the_schedule() -> None:
+    A = sl.placeholder((4, 4), name="A")
+    B = sl.compute((4, 4), lambda i, j: A[i, j] * 2, name="B")
+    C = sl.compute((4, 4), lambda i, j: B[i, j] + 1, name="C")
+    s = sl.schedule(C)
+    s[C].reorder(*reversed(C.op.axis))
+    (steps,) = sl.plot.placement(s, moves=True).movie.steps
+    assert [step.element for step in steps] == [(i, j) for j in range(4) for i in range(4)]
+    large = sl.compute((40, 40), lambda i, j: sl.sin(i * j), name="large")
+    reader = sl.compute((40, 40), lambda i, j: large[i, j] + 1, name="reader")
+    with pytest.raises(PlotError, match="reader has 1,600 elements, and a picture that moves"):
+        sl.plot.placement(reader, moves=True)
+
+
+@needs_browser
+def test_a_placement_plays_in_a_page(tmp_path: Path) -> None:
+    """The cells of a step have the colours of what the placement computes and keeps there."""
+    pytest.importorskip("matplotlib", reason="needs matplotlib")
+    picture = sl.plot.placement(five(), moves=True)
+    script = """<script>
+      const slider = document.querySelector(".schedlang-placement input"), found = [];
+      for (const at of [0, 5, 15]) {
+        slider.value = at; slider.dispatchEvent(new Event("input"));
+        found.push([...document.querySelectorAll(".schedlang-placement figure")].map((f) =>
+          [...f.querySelectorAll("svg")].map((svg) => ["k1", "k2", "k3", "stored"].map((name) =>
+            svg.querySelectorAll("." + name).length).concat(
+            svg.querySelectorAll(".read").length))));
+      }
+      document.title = JSON.stringify(found);
+    </script></body>"""
+    path = picture.save(tmp_path / "placement.html")
+    page = path.read_text("utf-8")
+    path.write_text(page.replace("</body>", script), "utf-8")
+    result = opened(path)
+    assert not result.console
+    for at, panels in zip((0, 5, 15), json.loads(result.title)):
+        for steps, (above, below) in zip(picture.movie.steps, panels):
+            one = steps[at]
+            again = (one.now > 1) | ((one.now > 0) & (one.earlier > 0))
+            wanted = [
+                ((one.earlier > 0) & (one.now == 0)).sum(), ((one.now == 1) & ~again).sum(),
+                again.sum(), one.stored.sum(), one.read.sum(),
+            ]  # fmt: skip
+            assert above == wanted, (at, one.title)
+            assert below[0] + below[1] == at and below[2:] == [0, 0, 1]
+
+
+def test_a_placement_moves_in_a_file(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="needs matplotlib")
+    image = pytest.importorskip("PIL.Image", reason="needs pillow")
+    schedules = {name: s for name, s in five().items() if name in ("row", "least")}
+    path = sl.plot.placement(schedules, moves=True).save(tmp_path / "placement.gif")
+    with image.open(path) as movie:
+        assert movie.n_frames == 16

@@ -12,10 +12,11 @@ from schedlang.markup.progress import GONE
 LIMIT = 300
 
 
-def execute(notebook: Notebook, folder: Path) -> Notebook:
+def execute(notebook: Notebook, folder: Path, stop: bool = True) -> Notebook:
     """Return a notebook with the outputs of its cells, run in ``folder``.
 
-    A cell that raises is an error, unless it has the tag ``raises-exception``. Raise
+    A cell that raises is an error, unless it has the tag ``raises-exception``, or ``stop`` is not
+    set: then the error is the output of the cell. Raise
     :class:`~schedlang.errors.BuildError` for it, and for one that takes too long or ends its
     process, and :class:`~schedlang.errors.MissingExtraError` without nbclient and ipykernel.
     """
@@ -31,6 +32,7 @@ def execute(notebook: Notebook, folder: Path) -> Notebook:
         document,
         timeout=LIMIT,
         kernel_name="python3",
+        allow_errors=not stop,
         resources={"metadata": {"path": str(folder)}},
     )
     try:

@@ -29,10 +29,14 @@ BOUND = 0.5
 
 @dataclass(frozen=True)
 class Advice:
-    """A reason that holds a kernel back, with its evidence, and the ``step`` that helps."""
+    """A reason that holds a kernel back, with its evidence, and the ``step`` that helps.
+
+    ``primitives`` are all those that may help against it.
+    """
 
     text: str
     step: NextStep
+    primitives: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
         return "\n".join([self.sentence, *(f"    {line}" for line in self.code.splitlines())])
@@ -167,7 +171,7 @@ def _advice(finding: Finding, steps: Sequence[NextStep]) -> Advice | None:
         return None
     about_as_good = [step for step in fit if step.speedup >= ALIKE * fit[0].speedup]
     vectors = [step for step in about_as_good if step.primitive == "vectorize"]
-    return Advice(finding.text, (vectors or about_as_good)[0])
+    return Advice(finding.text, (vectors or about_as_good)[0], finding.primitives)
 
 
 def _rank(advice: Sequence[Advice]) -> tuple[Advice, ...]:

@@ -26,7 +26,7 @@ def too_few_threads(stage: Stage, plan: Plan, threads: Threads) -> list[str]:
                 explain(
                     f"bind({axis.name}, {kind!r}) on stage {stage.name}",
                     f"{axis.name} has {extent} iterations, but {stage.name} is computed inside a "
-                    f"loop of {around[1]} {kind} threads",
+                    f"loop of {around[1]} {kind} thread{'s' * (str(around[1]) != '1')}",
                     f"Split {axis.name} and bind the loop of extent {around[1]}: the inner loop of "
                     f"factor={around[1]}, or the outer loop of nparts={around[1]}.",
                 )

@@ -11,8 +11,9 @@ import numpy as np
 from schedlang.markup.sizes import bytes_text
 from schedlang.plot.palette import BLACK, EMPTY, GREEN, ORANGE, RED, SKY, SOFT
 from schedlang.plot.picture import Picture
+from schedlang.plot.placement_page import PlacementMovie, kinds_of
 from schedlang.plot.sheet import WIDTH, as_rows, frame, sheet
-from schedlang.plot.stored_elements import Placed, moment_of
+from schedlang.plot.stored_elements import Placed, moment_of, moments_of
 from schedlang.plot.subject import subjects
 
 # the most rows and columns of a panel, around the element
@@ -26,10 +27,13 @@ def placement(
     *,
     element: Any = None,
     sizes: Mapping[Any, int] | None = None,
+    moves: bool = False,
 ) -> Picture:
     """Return a picture of a producer and its consumer while the consumer computes one element.
 
-    ``what`` is a schedule, a tensor or a kernel; a list or a dict by title compares up to four.
+    ``what`` is a schedule, a tensor or a kernel; a list or a dict by title compares up to four, or
+    more where the picture ``moves``: it then plays all elements of the consumer, in the order of
+    each schedule, in a notebook, as ``.html`` and as ``.gif``.
     ``producer`` is a stage, as tensor or name: by default the last stage that is not an output.
     ``consumer`` is a stage that reads it, and ``element`` an element of the consumer: by default
     the one in the middle. The picture shows what of the producer was computed earlier, is computed
@@ -54,13 +58,17 @@ def placement(
     pipelines").
     """
     call = "placement"
-    moments = [
-        moment_of(one, producer, consumer, element, call) for one in subjects(what, call, sizes)
-    ]
+    compared = subjects(what, call, sizes)
+    moments = [moment_of(one, producer, consumer, element, call) for one in compared]
     first = moments[0]
     title = f"Where {first.producer} lives while {first.consumer}{list(first.element)} is computed"
     caption = _caption(moments)
-    return Picture(title, caption, moments, lambda: _drawn(moments, title, caption))
+    movie = None
+    if moves:
+        steps = [moments_of(one, producer, consumer, call) for one in compared]
+        title = f"Where {first.producer} lives while {first.consumer} is computed"
+        movie = PlacementMovie(steps, lambda step: _drawn(step, title, caption))
+    return Picture(title, caption, moments, lambda: _drawn(moments, title, caption), movie)
 
 
 def _caption(found: Sequence[Placed]) -> str:
@@ -125,11 +133,8 @@ def _producer(axes: Any, one: Placed, each: float) -> None:
         as_rows(grid) for grid in (one.earlier, one.now, one.read, one.stored)
     )
     window = _window(read)
-    kinds = np.zeros(now.shape, int)
-    kinds[earlier > 0] = 1
-    kinds[now > 0] = 2
-    again = (now > 1) | ((now > 0) & (earlier > 0))
-    kinds[again] = 3
+    kinds = kinds_of(earlier, now)
+    again = kinds == 3
     _cells(axes, kinds[window], (EMPTY, SKY, ORANGE, RED), window)
     _hatched(axes, again, window)
     _outline(axes, stored[window], window, GREEN, 2.2)

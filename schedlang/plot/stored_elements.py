@@ -23,8 +23,8 @@ from schedlang.state.placement import Placement
 from schedlang.state.placement import place as placement_of
 from schedlang.state.state import At, Inline, Root, State
 
-# the most runs of statements that are followed
-MOST_POINTS = 2**22
+# the most runs of statements that are followed, and the most steps of a picture that moves
+MOST_POINTS, MOST_MOMENTS = 2**22, 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Placed:
     of the consumer that are done, of this step, and of the current iteration. ``computed`` counts
     the evaluations of the producer in the whole run, ``distinct`` its different elements, and
     ``bytes`` the bytes of its storage. ``reused`` tells whether storage keeps elements of earlier
-    iterations.
+    iterations. ``step`` is the time of this step in the run.
     """
 
     title: str
@@ -64,14 +64,29 @@ class Placed:
     distinct: int
     bytes: int
     reused: bool
+    step: int
 
 
 def moment_of(subject: Subject, producer: Any, consumer: Any, element: Any, call: str) -> Placed:
     """Return what is computed and stored when ``element`` of ``consumer`` is computed.
 
-    Raise :class:`~schedlang.errors.PlotError` for stages that do not read each other, an element
-    outside of the consumer, a nest without its schedule, or one too large to follow.
+    By default, ``element`` is the one in the middle. Raise :class:`~schedlang.errors.PlotError` for
+    stages that do not read each other, an element outside of the consumer, a nest without its
+    schedule, or one too large to follow.
     """
+    return _moment(subject, producer, consumer, call).at(element)
+
+
+def moments_of(subject: Subject, producer: Any, consumer: Any, call: str) -> list[Placed]:
+    """Return what is computed and stored at each element of ``consumer``, in their order.
+
+    Raise the errors of :func:`moment_of`, and for a consumer of more than ``MOST_MOMENTS``
+    elements.
+    """
+    return _moment(subject, producer, consumer, call).in_order()
+
+
+def _moment(subject: Subject, producer: Any, consumer: Any, call: str) -> _Moment:
     if subject.schedule is None:
         raise PlotError(
             f"{call}({subject.nest.name}): a nest alone does not tell where stages are "
@@ -90,8 +105,7 @@ def moment_of(subject: Subject, producer: Any, consumer: Any, element: Any, call
         )
     name, reader = _stages(subject.schedule, producer, consumer, call)
     line = timeline(subject.unfolded, subject.values)
-    moment = _Moment(subject, line, state, name, reader, call)
-    return moment.at(element)
+    return _Moment(subject, line, state, name, reader, call)
 
 
 def _stages(s: Any, producer: Any, consumer: Any, call: str) -> tuple[str, str]:
@@ -214,7 +228,24 @@ class _Moment:
             int((whole > 0).sum()),
             size,
             bool(shared) and bool(reused.any()),
+            step,
         )
+
+    def in_order(self) -> list[Placed]:
+        """Return the moments of all elements of the consumer, in the order of their steps."""
+        reader = self._buffer(self.consumer)
+        shape = () if reader is None else self.line.shape(reader)
+        if prod(shape) > MOST_MOMENTS:
+            raise PlotError(
+                explain(
+                    f"{self.call}(..., moves=True)",
+                    f"{self.consumer} has {prod(shape):,} elements, and a picture that moves has "
+                    f"a step for each, at most {MOST_MOMENTS}",
+                    "Declare the computation at a smaller size, such as 8 rows.",
+                )
+            )
+        every = [self.at(element) for element in np.ndindex(*shape)]
+        return sorted(every, key=lambda one: one.step)
 
     def _buffer(self, stage: str) -> Buffer | None:
         tensors = self.state.stages[stage].outputs

@@ -1,4 +1,4 @@
-"""te's ``tvm.testing``, which te programs check results with, and ``check`` for exercises."""
+"""te's ``tvm.testing``, which te programs check results with; more for courses."""
 
 from __future__ import annotations
 
@@ -22,6 +22,14 @@ def __getattr__(name: str) -> Any:
         from schedlang.course.exercises.check import check
 
         return check
+    if name == "hardware":
+        from schedlang.course.hardware import hardware
+
+        return hardware
+    if name == "lab":
+        from schedlang.course.results.lab import lab
+
+        return lab
     raise missing_name(__name__, name, {})
 
 
@@ -29,4 +37,4 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-__all__ = ["assert_allclose", "check"]  # noqa: F822 - loaded on demand
+__all__ = ["assert_allclose", "check", "hardware", "lab"]  # noqa: F822 - loaded on demand

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from numbers import Real
@@ -10,20 +10,30 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.autotune.runner.task import tolerance_for
-from schedlang.compute.reference import reference
-from schedlang.compute.tensor import Tensor
-from schedlang.course.exercises.answer import Answer, answer_of, arrays_for
-from schedlang.course.exercises.differences import Shortfall, difference
-from schedlang.course.exercises.inputs import in_order, input_names, parameter_names
-from schedlang.course.exercises.requirements import lacks_steps, other_nest, too_slow, wrong_counts
-from schedlang.errors import CallError, CallTypeError, CheckError, explain, shorten_traceback
+from schedlang.course.exercises.answer import Answer, answer_of
+from schedlang.course.exercises.compare import compare
+from schedlang.course.exercises.differences import Shortfall, raise_shortfall
+from schedlang.course.exercises.requirements import (
+    lacks_steps,
+    other_nest,
+    other_stages,
+    other_steps,
+    primitives,
+    too_slow,
+    wrong_counts,
+)
+from schedlang.course.exercises.values import check_value, is_open
+from schedlang.errors import (
+    CallError,
+    CallTypeError,
+    CheckError,
+    explain,
+    shorten_traceback,
+)
 from schedlang.schedule.schedule import Schedule
 
 UNSOLVED = "Not solved yet: write your code in place of the ... in this cell."
 NO_STEP = "Not solved yet: {} has no step of yours; write some in place of the ... in this cell."
-# the accepted error of plain numbers and arrays
-PLAIN = 1e-6
 
 
 def check(
@@ -31,12 +41,15 @@ def check(
     expected: Any = None,
     *arrays: Any,
     has: str | Sequence[str] = (),
+    only: str | Sequence[str] = (),
+    stages: int | None = None,
     nest: str | Schedule | None = None,
     counts: Mapping[str, int] | None = None,
     most: Mapping[str, int] | None = None,
     faster_than: Any = None,
     times: float = 1.0,
     caches: Any = True,
+    mistakes: Mapping[Any, str] | None = None,
     start: Schedule | None = None,
     target: Any = None,
     rtol: float | None = None,
@@ -56,10 +69,14 @@ def check(
     such as ``a`` for ``A``, its parameters give the order; else ``sl.reference(answer)`` does.
     ``rtol`` is the accepted error, relative to the largest element; by default it covers rounding.
 
+    ``stages`` is the number of stages that compute the result, without its inputs.
+
     A schedule or kernel may have to do more:
 
     ``has``
         names of primitives that it uses, as ``"vectorize"``
+    ``only``
+        names of the primitives that it may use, besides those of ``start``
     ``nest``
         the loop nest, as text or as a schedule; the first line of the text may be left out
     ``counts``, ``most``
@@ -71,8 +88,11 @@ def check(
     A schedule is built for ``target``. For ``"cuda-emulator"`` it runs in lockstep, so that races
     are errors; keep it small.
 
-    ``hint`` is shown if the answer is wrong. Where speed is missing, the message also has the first
-    advice of :func:`~schedlang.explain`, without the code.
+    ``hint`` is shown if the answer is wrong. ``mistakes`` are words for wrong numbers that are to
+    be expected, by the number: of an answer, or of a count. Of several numbers, the key is a tuple,
+    in which ``...`` stands for any. A number with words has these instead of the hint. Where speed
+    is missing, the message also has the first advice of :func:`~schedlang.explain` about the
+    primitives of ``only`` or ``has``, without the code.
 
     Raises :class:`~schedlang.errors.CheckError`, an ``AssertionError``, for a wrong answer, and the
     errors of :func:`~schedlang.build` and of ``f.check``.
@@ -96,8 +116,19 @@ def check(
             answer,
             expected,
             arrays,
-            _Demands(has, nest, counts or {}, most or {}, faster_than, times, caches),
-            start,
+            _Demands(
+                primitives(has, "has"),
+                primitives(only, "only"),
+                stages,
+                nest,
+                counts or {},
+                most or {},
+                faster_than,
+                times,
+                caches,
+                mistakes or {},
+                start,
+            ),
             target,
             rtol,
             hint,
@@ -110,17 +141,23 @@ def check(
 class _Demands:
     """The demands on a schedule besides the right result."""
 
-    has: str | Sequence[str]
+    has: Sequence[str]
+    only: Sequence[str]
+    stages: int | None
     nest: str | Schedule | None
     counts: Mapping[str, int]
     most: Mapping[str, int]
     faster_than: Any
     times: float
     caches: Any
+    mistakes: Mapping[Any, str]
+    start: Schedule | None
 
     def __bool__(self) -> bool:
+        """Return whether a schedule is asked for."""
         return bool(
             self.has
+            or self.only
             or self.nest is not None
             or self.counts
             or self.most
@@ -131,12 +168,17 @@ class _Demands:
         """Return what the answer lacks, or sentences about what it does."""
         notes: list[str] = []
         shortfall: Shortfall | None = lacks_steps(answer, self.has) if self.has else None
+        if shortfall is None and self.only:
+            shortfall = other_steps(answer, self.only, self.start)
         if shortfall is None and self.nest is not None:
             shortfall = other_nest(answer, self.nest)
         if shortfall is None and (self.counts or self.most):
-            shortfall, notes = wrong_counts(answer, arrays, self.counts, self.most, self.caches)
+            shortfall, notes = wrong_counts(
+                answer, arrays, self.counts, self.most, self.caches, self.mistakes
+            )
         if shortfall is None and self.faster_than is not None:
-            shortfall, more = too_slow(answer, arrays, self.faster_than, self.times)
+            topic = self.only or self.has
+            shortfall, more = too_slow(answer, arrays, self.faster_than, self.times, topic)
             notes += more
         return shortfall, notes
 
@@ -146,7 +188,6 @@ def _check(
     expected: Any,
     arrays: Sequence[Any],
     demands: _Demands,
-    start: Schedule | None,
     target: Any,
     rtol: float | None,
     hint: str,
@@ -155,118 +196,40 @@ def _check(
         raise CallError(f"check(times={demands.times!r}): give a number above 0")
     if rtol is not None and (not isinstance(rtol, Real) or not 0 <= rtol or not isfinite(rtol)):
         raise CallError(f"check(rtol={rtol!r}): give a number of 0 or more")
-    if _is_open(solution):
+    if is_open(solution):
         print(UNSOLVED)
         return
     if isinstance(solution, Schedule):
-        begun = "" if start is None else start.as_python()
+        begun = "" if demands.start is None else demands.start.as_python()
         if not solution.steps or solution.as_python() == begun:
             print(NO_STEP.format(f"the schedule of {solution.outputs[0].op.name}"))
             return
     answer = answer_of(solution, target)
     if answer is None:
-        _check_value(solution, expected, demands, rtol, hint)
+        if demands or demands.stages is not None:
+            raise CallTypeError(
+                explain(
+                    f"check({type(solution).__name__})",
+                    "only a schedule or a kernel has steps, counts and a speed",
+                    "Give the schedule: check(s, ...).",
+                )
+            )
+        check_value(solution, expected, demands.mistakes, rtol, hint)
         return
     if answer.kernel is None and (demands or expected is None):
         why = "a tensor has no schedule" if demands else "a tensor alone has nothing to compare"
         todo = "Give the schedule: check(s, ...)." if demands else "Give the expected result."
         raise CallTypeError(explain(f"check({answer.name})", why, todo))
-    values = list(arrays) or arrays_for(answer.outputs)
-    if arrays:
-        values = in_order(values, _order(expected), answer.inputs)
-    results = answer.results(values)
-    expected_results = _expected_results(expected, answer, values)
-    if len(results) != len(expected_results):
-        _raise(
-            Shortfall(f"{answer.name} has {len(results)} outputs, not {len(expected_results)}"),
-            hint,
-        )
-    tolerance = 2 * tolerance_for(answer.outputs) if rtol is None else rtol
-    for tensor, ours, theirs in zip(answer.outputs, results, expected_results):
-        _raise(difference(tensor.name, ours, theirs, max(tolerance, 1e-12)), hint)
-    unmet, notes = demands.unmet(answer, values)
-    _raise(unmet, hint)
+    values, results, shortfall = compare(answer, expected, arrays, rtol)
+    raise_shortfall(shortfall, hint)
+    if demands.stages is not None:
+        raise_shortfall(other_stages(answer.outputs, demands.stages), hint)
+    unmet, notes = demands.unmet(answer, values) if demands else (None, [])
+    raise_shortfall(unmet, hint)
     total = sum(np.asarray(a).size for a in results)
     names = ", ".join(t.name for t in answer.outputs)
     elements = f"all {total:,} elements of {names} are right" if total > 1 else f"{names} is right"
     print(f"Correct: {'; '.join([elements, *notes])}.")
-
-
-def _is_open(given: Any) -> bool:
-    """Return whether an answer is still to be written."""
-    if isinstance(given, (tuple, list)):
-        return any(_is_open(one) for one in given)
-    return given is ... or given is None
-
-
-def _check_value(
-    solution: Any, expected: Any, demands: _Demands, rtol: float | None, hint: str
-) -> None:
-    """Compare numbers, texts or arrays."""
-    what = f"check({type(solution).__name__})"
-    if demands:
-        raise CallTypeError(
-            explain(
-                what,
-                "only a schedule or a kernel has steps, counts and a speed",
-                "Give the schedule: check(s, ...).",
-            )
-        )
-    if expected is None or callable(solution):
-        raise CallTypeError(
-            explain(
-                what,
-                "it compares tensors, schedules, kernels, numbers and arrays",
-                "Give one of these, and the expected result.",
-            )
-        )
-    ours, theirs = (
-        one if isinstance(one, (tuple, list)) else (one,) for one in (solution, expected)
-    )
-    if len(ours) != len(theirs):
-        _raise(Shortfall(f"there are {len(ours)} answers, and {len(theirs)} are asked for"), hint)
-    for n, (one, right) in enumerate(zip(ours, theirs)):
-        name = "the answer" if len(ours) == 1 else f"answer {n + 1}"
-        shortfall = difference(name, one, right, PLAIN if rtol is None else rtol)
-        if shortfall is not None and np.asarray(one).ndim == 0:
-            # the right number would be the solution
-            shortfall = Shortfall(f"{name}, {one}, is not right")
-        _raise(shortfall, hint)
-    print("Correct.")
-
-
-def _expected_results(expected: Any, answer: Answer, arrays: Sequence[Any]) -> tuple[Any, ...]:
-    if expected is None:
-        results = reference(answer.outputs)(*arrays)
-    elif isinstance(expected, Tensor):
-        results = reference(expected)(*in_order(arrays, answer.inputs, _order(expected)))
-    elif callable(expected):
-        results = _called(expected, in_order(arrays, answer.inputs, _order(expected)))
-    else:
-        results = expected
-    return tuple(results) if isinstance(results, (tuple, list)) else (results,)
-
-
-def _order(expected: Any) -> list[str]:
-    """Return the names of inputs in the order of the expected result; none if it has no order."""
-    if isinstance(expected, Tensor):
-        return input_names((expected,))
-    return parameter_names(expected) if callable(expected) else []
-
-
-def _called(expected: Callable[..., Any], arrays: Sequence[Any]) -> Any:
-    # what the function does to its arguments must not reach the answer's
-    return expected(*(a.copy() if isinstance(a, np.ndarray) else a for a in arrays))
-
-
-def _raise(found: Shortfall | None, hint: str) -> None:
-    """Raise the error for what an answer lacks, if anything."""
-    if found is not None:
-        raise CheckError("\n".join([found.why, *_indented(hint), *_indented(found.hint)]))
-
-
-def _indented(text: str) -> list[str]:
-    return [f"  {line}" for line in text.splitlines()]
 
 
 __all__ = ["check"]

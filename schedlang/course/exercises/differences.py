@@ -6,14 +6,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from schedlang.errors import CheckError
+
 Array = np.ndarray[Any, Any]
 
 
 class Shortfall(NamedTuple):
-    """The reason why an answer is not right yet, and a hint, which may be empty."""
+    """The reason why an answer is not right yet, and a hint, which may be empty.
+
+    ``word`` is about this mistake alone, and stands instead of the hint of the exercise.
+    """
 
     why: str
     hint: str = ""
+    word: str = ""
+
+
+def raise_shortfall(shortfall: Shortfall | None, hint: str) -> None:
+    """Raise the error for what an answer lacks, if anything, with the ``hint`` of the exercise."""
+    if shortfall is not None:
+        lines = [*(shortfall.word or hint).splitlines(), *shortfall.hint.splitlines()]
+        raise CheckError("\n".join([shortfall.why, *(f"  {line}" for line in lines)]))
 
 
 def difference(name: str, result: Any, expected: Any, tolerance: float) -> Shortfall | None:

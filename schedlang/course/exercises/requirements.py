@@ -7,11 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from textwrap import dedent
 from typing import Any
 
+from schedlang.compute.graph import operations
+from schedlang.compute.tensor import PlaceholderOp, Tensor
 from schedlang.course.exercises.answer import Answer, answer_of
 from schedlang.course.exercises.differences import Shortfall
 from schedlang.course.exercises.inputs import in_order, parameter_names
 from schedlang.course.exercises.speed import race
-from schedlang.errors import CallError, CallTypeError, explain, nearest
+from schedlang.course.exercises.values import asked_for, word_for
+from schedlang.errors import CallError, CallTypeError, amount, explain, nearest
 from schedlang.expr.functions import FUNCTIONS
 from schedlang.hints.explain import explain as advise
 from schedlang.runtime.kernel import Kernel
@@ -24,17 +27,57 @@ ADVICE = 2
 
 def lacks_steps(answer: Answer, wanted: str | Sequence[str]) -> Shortfall | None:
     """Return the primitives that the schedule does not use; ``None`` if it uses all."""
-    names = [wanted] if isinstance(wanted, str) else list(wanted)
-    for name in names:
-        if name not in PRIMITIVES:
-            raise CallError(f"check(has={name!r}): no primitive{nearest(name, PRIMITIVES)}")
-    assert answer.schedule is not None
-    used = [step.primitive for step in answer.schedule.steps]
+    names = primitives(wanted, "has")
+    used = _used(answer)
     missing = [name for name in names if name not in used]
     if not missing:
         return None
     steps = f"its steps are {', '.join(used)}" if used else "it has no step"
     return Shortfall(f"the schedule of {answer.name} does not use {' or '.join(missing)}: {steps}")
+
+
+def other_steps(answer: Answer, allowed: Sequence[str], start: Schedule | None) -> Shortfall | None:
+    """Return the primitives that the schedule uses besides the allowed ones and those of
+    ``start``; ``None`` if there are none."""
+    begun = [] if start is None else [step.primitive for step in start.steps]
+    extra = [name for name in dict.fromkeys(_used(answer)) if name not in (*allowed, *begun)]
+    if not extra:
+        return None
+    return Shortfall(
+        f"the schedule of {answer.name} uses {' and '.join(extra)}; only {_listed(allowed)} "
+        f"{'is' if len(allowed) == 1 else 'are'} allowed"
+    )
+
+
+def other_stages(outputs: Sequence[Tensor], wanted: int) -> Shortfall | None:
+    """Return how many stages a computation has, if it should have another number of them."""
+    count = sum(not isinstance(op, PlaceholderOp) for op in operations(outputs))
+    if count == wanted:
+        return None
+    return Shortfall(f"{outputs[0].name} has {amount(count, 'stage')}; {asked_for(wanted)}")
+
+
+def primitives(names: str | Sequence[str], option: str) -> list[str]:
+    """Return names of primitives as a list; raise :class:`CallError` for an unknown one."""
+    listed = [names] if isinstance(names, str) else list(names)
+    for name in listed:
+        if name not in PRIMITIVES:
+            raise CallError(f"check({option}={name!r}): no primitive{nearest(name, PRIMITIVES)}")
+    return listed
+
+
+def _used(answer: Answer) -> list[str]:
+    assert answer.schedule is not None
+    return [step.primitive for step in answer.schedule.steps]
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return names with commas and "and".
+
+    >>> _listed(["split"]), _listed(["split", "tile", "reorder"])
+    ('split', 'split, tile and reorder')
+    """
+    return " and ".join([*filter(None, [", ".join(names[:-1])]), *names[-1:]])
 
 
 def other_nest(answer: Answer, wanted: str | Schedule) -> Shortfall | None:
@@ -60,32 +103,44 @@ def wrong_counts(
     exact: Mapping[str, int],
     most: Mapping[str, int],
     caches: Any,
+    mistakes: Mapping[Any, str],
 ) -> tuple[Shortfall | None, list[str]]:
     """Return the first count that is not as demanded, and sentences about those that are."""
     assert answer.kernel is not None
-    simulated = any(name[1:].isdigit() for name in (*exact, *most))
-    ordered = answer.kernel.target.facts.ordered
-    options = {"caches": caches if simulated else False} if ordered else {}
-    counters = answer.kernel.counters(*answer.arguments(arrays), **options)
+    values = counts_of(answer, arrays, [*exact, *most], caches)
     notes = []
     for name, demanded in exact.items():
-        ours = _count(counters, name)
+        ours = values[name]
         if ours != demanded:
-            return Shortfall(f"{answer.name} has {_said(name, ours)}, not {demanded:,}"), []
-        notes.append(_said(name, ours))
+            why = f"{answer.name} has {count_text(name, ours)}, not {demanded:,}"
+            return Shortfall(why, word=word_for((ours,), mistakes)), []
+        notes.append(count_text(name, ours))
     for name, limit in most.items():
-        ours = _count(counters, name)
+        ours = values[name]
         if ours > limit:
-            why = f"{answer.name} has {_said(name, ours)}; at most {limit:,} are asked for"
-            return Shortfall(why, _reason(answer.kernel, name)), []
-        notes.append(f"{_said(name, ours)} (at most {limit:,})")
+            why = f"{answer.name} has {count_text(name, ours)}; at most {asked_for(limit)}"
+            word = word_for((ours,), mistakes)
+            return Shortfall(why, "" if word else _reason(answer.kernel, name), word), []
+        notes.append(f"{count_text(name, ours)} (at most {limit:,})")
     return None, notes
 
 
-def _said(name: str, count: int) -> str:
+def counts_of(
+    answer: Answer, arrays: Sequence[Any], names: Sequence[str], caches: Any
+) -> dict[str, int]:
+    """Return the counts of these names for a call of the answer's kernel on ``arrays``."""
+    assert answer.kernel is not None
+    simulated = any(name[1:].isdigit() for name in names)
+    ordered = answer.kernel.target.facts.ordered
+    options = {"caches": caches if simulated else False} if ordered else {}
+    counters = answer.kernel.counters(*answer.arguments(arrays), **options)
+    return {name: _count(counters, name) for name in names}
+
+
+def count_text(name: str, count: int) -> str:
     """Return a count as text.
 
-    >>> _said("global_loads", 1), _said("most_shared_reads", 1200), _said("sin", 4)
+    >>> count_text("global_loads", 1), count_text("most_shared_reads", 1200), count_text("sin", 4)
     ('1 global load', '1,200 shared reads in one thread', '4 calls of sin')
     """
     end = ""
@@ -137,9 +192,12 @@ def _unknown(name: str, known: Any) -> str:
 
 
 def too_slow(
-    answer: Answer, arrays: Sequence[Any], other: Any, times: float
+    answer: Answer, arrays: Sequence[Any], other: Any, times: float, topic: Sequence[str]
 ) -> tuple[Shortfall | None, list[str]]:
-    """Return by how much the answer is too slow, or a sentence about its speed."""
+    """Return by how much the answer is too slow, or a sentence about its speed.
+
+    Advice is about the primitives of ``topic``, or about all of them if it is empty.
+    """
     assert answer.kernel is not None
     if answer.kernel.target.facts.timing != "host":
         raise CallError(
@@ -149,16 +207,16 @@ def too_slow(
                 "Demand counts instead, as in most={'global_loads': 64}.",
             )
         )
-    race_result = race(answer.call(arrays), _runs(other, answer, arrays), times)
+    race_result = race(answer.call(arrays), rival_call(other, answer, arrays), times)
     if race_result.speedup >= times:
         return None, [str(race_result)]
     demand = "faster is" if times == 1 else f"{times:g} times is"
     return Shortfall(
-        f"{answer.name} is {race_result}; {demand} asked for", _advice(answer.kernel)
+        f"{answer.name} is {race_result}; {demand} asked for", _advice(answer.kernel, topic)
     ), []
 
 
-def _runs(other: Any, answer: Answer, arrays: Sequence[Any]) -> Callable[[], Any]:
+def rival_call(other: Any, answer: Answer, arrays: Sequence[Any]) -> Callable[[], Any]:
     """Return the call of ``other`` with ``arrays``, which are in the order of the answer."""
     assert answer.kernel is not None
     rival = answer_of(other, answer.kernel.target)
@@ -189,10 +247,14 @@ def _reason(kernel: Kernel, count: str) -> str:
     return next((one.text for one in advise(kernel).advice if about in one.text), "")
 
 
-def _advice(kernel: Kernel) -> str:
+def _advice(kernel: Kernel, topic: Sequence[str]) -> str:
     """Return what ``sl.explain`` says, without the code of its steps, which is the solution."""
-    advice = advise(kernel).advice[:ADVICE]
+    all_advice = advise(kernel).advice
+    advice = [one for one in all_advice if not topic or one.primitives & set(topic)][:ADVICE]
     if not advice:
         return ""
+    if topic:
+        # neither the steps nor the page of sl.explain keep to the topic
+        return "\n".join(one.text for one in advice)
     lines = [f"{one.text} (try {one.step.primitive})" for one in advice]
     return "\n".join([*lines, "print(sl.explain(s)) shows the steps."])

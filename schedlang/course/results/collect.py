@@ -1,0 +1,108 @@
+"""The results of a class in a folder: exercises in notebooks, and files of labs."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from schedlang.course.lessons import Notebook, read, source_of, tags_of
+from schedlang.course.results.record import ENDING, LabResult, read_result
+from schedlang.errors import BuildError
+
+_HEADING = re.compile(r"^### Exercise (\d+)", re.M)
+
+
+@dataclass(frozen=True)
+class Result:
+    """One line of a table: an exercise of a lesson, or a lab.
+
+    ``state`` is ``right``, ``wrong``, ``open`` or ``not run``. ``lab`` is the whole result of a
+    lab.
+    """
+
+    student: str
+    task: str
+    exercise: str
+    state: str
+    message: str = ""
+    lab: LabResult | None = None
+
+
+def collect(folder: Path, run: Callable[[Notebook, Path], Notebook] | None) -> list[Result]:
+    """Return the results of the notebooks and labs below a folder, by student and task.
+
+    The student of a notebook is the folder that holds it, of those in ``folder``; the author of a
+    lab is in its file. The states are read from the outputs that a notebook was saved with, or from
+    those of ``run``, which runs it in a folder.
+
+    Raise :class:`~schedlang.errors.BuildError` for a folder without results, and for a file that
+    cannot be read.
+    """
+    if not folder.is_dir():
+        raise BuildError(f"results {folder}: there is no such folder")
+    results: list[Result] = []
+    for path in sorted(folder.rglob("*.ipynb")):
+        place = path.relative_to(folder)
+        if any(part.startswith(".") for part in place.parts) or "solutions" in place.parts:
+            continue
+        student = place.parts[0] if len(place.parts) > 1 else folder.resolve().name
+        results += _exercises(student, path, run)
+    for path in sorted(folder.rglob(f"*{ENDING}")):
+        lab = read_result(path)
+        state = "right" if lab.correct else "wrong"
+        results.append(Result(lab.author, lab.lab, "", state, lab.message, lab))
+    if not results:
+        raise BuildError(
+            f"results {folder}: it holds neither notebooks with exercises nor results of labs"
+        )
+    return sorted(results, key=lambda r: (r.student, r.task))
+
+
+def _exercises(
+    student: str, path: Path, run: Callable[[Notebook, Path], Notebook] | None
+) -> Iterator[Result]:
+    try:
+        notebook = read(path)
+        cells = notebook["cells"]
+        if not any("exercise" in tags_of(cell) for cell in cells):
+            return
+        if run is not None:
+            with tempfile.TemporaryDirectory() as empty:
+                cells = run(notebook, Path(empty))["cells"]
+        number = ""
+        for cell in cells:
+            if cell["cell_type"] == "markdown":
+                headings = _HEADING.findall(source_of(cell))
+                number = headings[-1] if headings else number
+            elif "exercise" in tags_of(cell):
+                yield Result(student, path.stem, number, *state_of(cell.get("outputs", [])))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BuildError(f"results: {path} is no notebook: {error}") from None
+
+
+def state_of(outputs: list[dict[str, Any]]) -> tuple[str, str]:
+    """Return the state of an exercise by the outputs of its cell, and the message about it.
+
+    >>> def printed(text):
+    ...     return {"output_type": "stream", "name": "stdout", "text": [text, "\\n"]}
+    >>> state_of([printed("Correct."), printed("Not solved yet: ...")])[0], state_of([])[0]
+    ('open', 'not run')
+    >>> state_of([{"output_type": "error", "ename": "CheckError", "evalue": "C is wrong\\n  Why."}])
+    ('wrong', 'C is wrong')
+    """
+    errors = [out for out in outputs if out["output_type"] == "error"]
+    if errors:
+        lines = str(errors[0]["evalue"]).splitlines() or [str(errors[0]["ename"])]
+        return "wrong", lines[0]
+    text = "".join(
+        "".join(out["text"]) for out in outputs if out["output_type"] == "stream"
+    ).splitlines()
+    for state, start in (("open", "Not solved yet"), ("right", "Correct")):
+        for line in text:
+            if line.startswith(start):
+                return state, line
+    return "not run", ""

@@ -1,0 +1,85 @@
+"""The result of a lab, and the file that holds it."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from schedlang.errors import CallError, explain
+
+ENDING = ".lab.json"
+
+
+@dataclass(frozen=True)
+class LabResult:
+    """The result of a lab: who, what, and what was measured on which machine.
+
+    ``message`` says what is wrong with a kernel that is not ``correct``. ``seconds`` is the fastest
+    call of the kernel, ``reference_seconds`` that of the reference in turns with it, and
+    ``counts`` are counts of the kernel. ``code`` has the steps of the schedule.
+    """
+
+    lab: str
+    author: str
+    correct: bool
+    points: float
+    most_points: float
+    message: str
+    seconds: float
+    reference_seconds: float
+    counts: dict[str, int]
+    machine: str
+    version: str
+    code: str
+
+    @property
+    def speedup(self) -> float:
+        """The time of the reference over the time of the kernel; 0 if it was not timed."""
+        return self.reference_seconds / self.seconds if self.seconds else 0.0
+
+
+def write_result(result: LabResult, folder: Path) -> Path:
+    """Write a result to ``<author>.<lab>.lab.json`` in a folder, and return the path.
+
+    A result of the same author and lab is replaced. Raise :class:`~schedlang.errors.CallError` if
+    the system refuses.
+    """
+    path = folder / f"{_file_name(result.author)}.{_file_name(result.lab)}{ENDING}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(asdict(result), indent=1, ensure_ascii=False) + "\n", "utf-8")
+    except OSError as error:
+        raise CallError(f"lab(folder={str(folder)!r}): {error.strerror or error}") from None
+    return path
+
+
+def read_result(path: Path) -> LabResult:
+    """Return the result in a file.
+
+    Raise :class:`~schedlang.errors.CallError` if it holds none.
+    """
+    try:
+        fields = json.loads(path.read_text("utf-8"))
+        result = LabResult(**fields)
+        # what a table computes with
+        float(result.points), float(result.speedup), dict(result.counts).items()
+        return result
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise CallError(
+            explain(
+                f"results: {path}",
+                f"it holds no result of a lab: {error}",
+                "Remove it, or let its author run the lab again.",
+            )
+        ) from None
+
+
+def _file_name(text: str) -> str:
+    """Return a text as a part of the name of a file.
+
+    >>> _file_name("Ada Lovelace"), _file_name("../x")
+    ('Ada-Lovelace', 'x')
+    """
+    return re.sub(r"[^\w-]+", "-", text).strip("-") or "nobody"

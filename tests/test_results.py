@@ -1,0 +1,200 @@
+"""Labs that are graded, and tables of the results of a class."""
+
+from __future__ import annotations
+
+import csv
+import json
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+from schedlang.__main__ import main
+from schedlang.course.results.collect import collect
+from schedlang.course.results.record import read_result
+from schedlang.course.results.table import as_table
+from schedlang.errors import BuildError, CallError, CallTypeError, CheckError
+
+N = 16
+PYTHON = "python"
+GOALS = {0.5: 10, 1.0: 20, 1000.0: 50}
+
+
+def scaled() -> tuple[sl.Tensor, sl.Schedule]:
+    A = sl.placeholder((N, N), name="A")
+    T = sl.compute((N, N), lambda i, j: A[i, j] * 2, name="T")
+    s = sl.schedule(T)
+    s[T].reorder(*reversed(T.op.axis))
+    return T, s
+
+
+A = np.arange(N * N, dtype="float32").reshape(N, N)
+
+
+def slow(a: Any) -> Any:
+    """Double an array, several thousand times."""
+    for _ in range(20_000):
+        result = 2 * a
+    return result
+
+
+def lab(s: Any, expected: Any = lambda a: 2 * a, **options: Any) -> Any:
+    settings = {"reference": slow, "goals": GOALS, "target": PYTHON, **options}
+    return sl.testing.lab("scale", s, expected, A, **settings)
+
+
+def test_a_lab_is_graded_beside_a_reference(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, s = scaled()
+    result = lab(s, author="Ada L.", folder=tmp_path, counts=["loads", "L1"])
+    assert result.correct and result.speedup > 1 and result.message == ""
+    # the points of the best goal that the measured times reach
+    reached = [points for goal, points in GOALS.items() if result.speedup >= goal]
+    assert result.points == max(reached) and result.most_points == 50
+    # the matrix has 16 lines of 64 bytes, and so has the result
+    assert result.counts == {"loads": N * N, "L1": 32}
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].startswith("Correct: 256 loads; 32 L1 lines; ")
+    assert printed[1].startswith(f"scale: {result.points:.0f} of 50 points; 50 from 1000 times")
+    path = tmp_path / "Ada-L.scale.lab.json"
+    assert read_result(path) == result
+    assert "s[T].reorder" in result.code and "cores" in result.machine
+
+
+def test_a_slower_kernel_has_fewer_points() -> None:
+    _, s = scaled()
+    # a kernel of Python is slower than one call of NumPy
+    result = lab(s, reference=lambda a: 2 * a)
+    assert result.correct and result.speedup < 0.5 and result.points == 0
+
+
+def test_a_wrong_result_has_no_points_but_a_file(tmp_path: Path) -> None:
+    _, s = scaled()
+    with pytest.raises(CheckError, match="T.0, 1. is 2 and should be 3; 255 of 256"):
+        lab(s, lambda a: 3 * a, author="Bob", folder=tmp_path)
+    result = read_result(tmp_path / "Bob.scale.lab.json")
+    assert not result.correct and result.points == 0 and result.speedup == 0
+    assert result.message.startswith("T[0, 1] is 2 and should be 3")
+
+
+def test_wrong_labs_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    T, s = scaled()
+    for answer in (..., sl.schedule(T)):
+        assert lab(answer) is None
+        assert capsys.readouterr().out.startswith("Not solved yet")
+    for answer, options, text in (
+        (s, {"goals": {}}, "give points by speedups"),
+        (s, {"goals": {0: 10}}, "give points by speedups"),
+        (s, {"folder": tmp_path}, "the result has no author"),
+        (T, {}, "give a schedule or a kernel, not a Tensor"),
+        (s, {"reference": 3}, "give a schedule, a kernel or a function"),
+        (s, {"counts": ["lods"]}, "no such count"),
+    ):
+        with pytest.raises((CallError, CallTypeError), match=text):
+            lab(answer, **options)
+    assert not list(tmp_path.iterdir())
+    block = sl.schedule(T)
+    block[T].bind(T.op.axis[0], "blockIdx.x")
+    with pytest.raises(CallError, match="emulates the GPU"):
+        lab(block, target="cuda-emulator")
+
+
+def notebook(*outputs: list[dict[str, Any]]) -> str:
+    """Return a notebook of exercises whose cells have these outputs."""
+    cells: list[dict[str, Any]] = []
+    for n, of_cell in enumerate(outputs, 1):
+        cells.append({"cell_type": "markdown", "source": [f"### Exercise {n}: one"]})
+        cells.append(
+            {"cell_type": "code", "source": ["x"], "outputs": of_cell,
+             "metadata": {"tags": ["exercise"]}}
+        )  # fmt: skip
+    return json.dumps({"cells": cells})
+
+
+def printed(*lines: str) -> dict[str, Any]:
+    return {"output_type": "stream", "name": "stdout", "text": [f"{line}\n" for line in lines]}
+
+
+RAISED = {"output_type": "error", "ename": "CheckError", "evalue": "=C has 3 loads\n  Why"}
+
+
+@pytest.fixture
+def of_a_class(tmp_path: Path) -> Path:
+    for student, outputs in (
+        ("ada", ([printed("Correct.")], [printed("Correct: all")])),
+        ("bob", ([printed("text", "Not solved yet: write")], [RAISED])),
+        ("cyd", ([], [printed("Correct.")])),
+    ):
+        (tmp_path / student / ".ipynb_checkpoints").mkdir(parents=True)
+        (tmp_path / student / "1_say_what.ipynb").write_text(notebook(*outputs))
+        (tmp_path / student / ".ipynb_checkpoints" / "1_say_what.ipynb").write_text("{")
+    (tmp_path / "bob" / "notes.ipynb").write_text(json.dumps({"cells": []}))
+    _, s = scaled()
+    lab(s, author="bob", folder=tmp_path / "labs")
+    return tmp_path
+
+
+def test_the_results_of_a_class(of_a_class: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = of_a_class / "all.csv"
+    assert main(["results", str(of_a_class), "--csv", str(table)]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[0].split() == ["student", "1_say_what", "scale"]
+    # the points of labs come first, then solved exercises
+    assert [line.split()[0] for line in out[1:4]] == ["bob", "ada", "cyd"]
+    assert out[1].split()[1:4] == ["0", "of", "2"] and "times as fast)" in out[1]
+    assert out[2].split()[1:] == ["2", "of", "2", "-"] and out[-1] == f"7 results in {table}"
+    rows = list(csv.DictReader(StringIO(table.read_text())))
+    assert [(r["student"], r["exercise"], r["state"]) for r in rows] == [
+        ("ada", "1", "right"), ("ada", "2", "right"), ("bob", "1", "open"), ("bob", "2", "wrong"),
+        ("bob", "", "right"), ("cyd", "1", "not run"), ("cyd", "2", "right"),
+    ]  # fmt: skip
+    # no program for tables takes a message for a formula
+    assert rows[3]["message"] == "'=C has 3 loads" and rows[4]["loads"] == str(N * N)
+    assert float(rows[4]["speedup"]) > 1 and rows[0]["speedup"] == ""
+
+
+def test_notebooks_are_run_again_where_asked(of_a_class: Path) -> None:
+    def run(notebook: Any, folder: Path) -> Any:
+        assert not list(folder.iterdir())
+        cells = [
+            {**c, "outputs": [printed("Correct.")]} if c["cell_type"] == "code" else c
+            for c in notebook["cells"]
+        ]
+        return {**notebook, "cells": cells}
+
+    results = [r for r in collect(of_a_class, run) if r.lab is None]
+    assert [r.state for r in results] == ["right"] * 6
+    assert "2 of 2" in as_table(results).splitlines()[1]
+
+
+@pytest.mark.slow
+def test_a_notebook_with_wrong_answers_runs_to_its_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for library in ("nbclient", "ipykernel", "matplotlib"):
+        pytest.importorskip(library)
+    main(["course", str(tmp_path / "ada"), "--lesson", "1"])
+    path = tmp_path / "ada" / "1_say_what.ipynb"
+    path.write_text(path.read_text().replace("flops = ...", "flops = 98 * 98 * 17"))
+    assert main(["results", str(tmp_path), "--run"]) == 0
+    assert "0 of 4" in capsys.readouterr().out
+    assert main(["results", str(tmp_path), "--run", "--csv", str(tmp_path / "x.csv")]) == 0
+    states = [r["state"] for r in csv.DictReader(StringIO((tmp_path / "x.csv").read_text()))]
+    assert states == ["open", "open", "open", "wrong"]
+
+
+def test_folders_without_results_are_one_sentence(tmp_path: Path) -> None:
+    for folder, text in ((tmp_path, "neither notebooks"), (tmp_path / "no", "no such folder")):
+        with pytest.raises(BuildError, match=text):
+            collect(folder, None)
+    (tmp_path / "x.lab.json").write_text('{"lab": 3}')
+    with pytest.raises(CallError, match="it holds no result of a lab"):
+        collect(tmp_path, None)
+    (tmp_path / "x.lab.json").unlink()
+    (tmp_path / "x.ipynb").write_text("[")
+    with pytest.raises(BuildError, match="is no notebook"):
+        collect(tmp_path, None)
