@@ -120,7 +120,7 @@ def test_lessons_are_numbered_and_listed() -> None:
 
 def test_the_page_of_exercises_has_those_of_all_lessons() -> None:
     page = (ROOT / "docs" / "reference" / "exercises.md").read_text("utf-8")
-    listed = re.findall(r"^(?:## (.*)|\| (\d+)\. ([^|]*) \| \d+ \|.*)$", page, re.M)
+    listed = re.findall(r"^(?:## (\d+\. .*)|\| (\d+)\. ([^|]*) \| \d+ \|.*)$", page, re.M)
     asked = []
     for path in lessons().values():
         texts = [source_of(c) for c in read(path)["cells"] if c["cell_type"] == "markdown"]
