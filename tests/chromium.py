@@ -123,6 +123,14 @@ class Tab:
         self.send("Input.dispatchMouseEvent", type="mouseMoved", x=where[0], y=where[1])
 
     def _middle(self, selector: str) -> Any:
+        """Return the middle of an element that has stopped to move: what arrives shifts it."""
+        before = None
+        while before != (where := self._place(selector)):
+            before = where
+            time.sleep(0.1)
+        return where
+
+    def _place(self, selector: str) -> Any:
         return self.wait(
             f"(() => {{ const e = document.querySelector({json.dumps(selector)}); if (!e || "
             "e.disabled) return null; e.scrollIntoView({block: 'center'}); "
