@@ -196,15 +196,16 @@ class Schedule(DataflowMethods):
         """Return a page for a notebook on which a copy of this schedule is tried (extra ``live``).
 
         It shows the schedule to edit, the loop nest, when elements are touched, counts, the
-        estimate, and the legal next steps to click. It measures each schedule in a child process,
-        unless ``measure`` is False. ``target`` is a CPU, and ``sizes`` has a number for each
-        symbolic size, by name. The result has the ``schedule`` that the page shows, and
+        estimate, the legal next steps to click, and a map of the places of each stage. It measures
+        each schedule in a child process, unless ``measure`` is False. For a GPU as ``target`` it
+        counts what warps ask for, and knows no next steps. ``sizes`` has a number for each symbolic
+        size, by name. The result has the ``schedule`` that the page shows, and
         ``save(path)`` writes the history as one file. ``python -m schedlang live`` opens the page
         in a browser; docs/guides/live.md shows it. The page follows "Live Programming Support for
         Halide Scheduling Strategies" (PX 2020).
 
         Raise :class:`~schedlang.errors.MissingExtraError` if anywidget is not installed, and
-        :class:`~schedlang.errors.LiveError` for a GPU.
+        :class:`~schedlang.errors.LiveError` for a number of a size that is none.
 
         >>> import schedlang as sl
         >>> A = sl.placeholder((8,), name="A")
