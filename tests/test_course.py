@@ -23,6 +23,7 @@ from schedlang.course.lessons import choose, lessons, read, source_of, tags_of, 
 from schedlang.course.slides import slides
 from schedlang.errors import BuildError, MissingExtraError, SchedlangError
 from tests.browser import needs_browser, opened
+from tests.chromium import chromium
 from tests.test_notebook import checked
 from tests.wrong_answers import wrong_answers
 
@@ -242,6 +243,84 @@ def test_slides_turn(tmp_path: Path) -> None:
         [[False, True], 0, True, "#2"],
         [[True, False], 0, False, "#1"],
     ]
+
+
+PARTS = "\n\n".join(f"Part {n}: " + "many words " * 30 for n in range(20))
+LONG = notebook(
+    cell(f"# Long\n\n{PARTS}", "markdown", slide="slide"),
+    cell("\n\n".join(f"def f{n}():\n    return {n}" for n in range(40)), slide="slide"),
+    {**cell("wide = " + "1 + " * 22 + "1"), "outputs": [
+        {"output_type": "stream", "text": [f"line {n}\n" for n in range(100)]},
+        {"output_type": "stream", "name": "stderr", "text": ["long " * 200]}]},
+    cell("## A nest", "markdown", slide="subslide"),
+    {**cell("s"), "outputs": [{"output_type": "execute_result", "data": {
+        "text/html": '<div class="schedlang">' + "<p>for i in 0..4:</p>" * 60 + "</div>"}}]},
+    {**cell("picture"), "outputs": [{"output_type": "execute_result", "data": {
+        "image/svg+xml": '<svg width="1200" height="1100" viewBox="0 0 12 11"><rect/></svg>'}}]},
+)  # fmt: skip
+# of each slide: what reaches beyond it, whether it begins or ends oddly, and its size of code
+FITS = """[...document.querySelectorAll("section")].map(function (page, k, every) {
+  every.forEach((other) => other.classList.toggle("now", other === page));
+  const parts = [...page.children].map((part) => part.getBoundingClientRect());
+  const code = [...page.querySelectorAll("pre, code")].map((e) => getComputedStyle(e).fontSize);
+  const beyond = (e) => e.scrollWidth > e.clientWidth || e.scrollHeight > e.clientHeight;
+  return {wide: Math.max(page.scrollWidth, ...parts.map((r) => r.right)),
+    high: Math.max(page.scrollHeight, ...parts.map((r) => r.bottom)), code: [...new Set(code)],
+    cut: [...page.querySelectorAll("pre.code")].filter(beyond).length,
+    empty: !page.innerText.trim() && !page.querySelector("svg, img")};
+})"""
+
+
+def fits(browser: Any, path: Path) -> Any:
+    """Check each slide of a page at 1400 by 900 pixels; return the open page."""
+    tab = browser.tab()
+    tab.send("Emulation.setDeviceMetricsOverride", width=1400, height=900, deviceScaleFactor=1,
+             mobile=False)  # fmt: skip
+    tab.open(path.as_uri())
+    tab.wait("document.querySelector('section.now') && document.readyState === 'complete'")
+    for number, page in enumerate(tab.value(FITS), 1):
+        assert page["wide"] <= 1400 and page["high"] <= 900 and not page["empty"], (number, page)
+        assert page["cut"] == 0 and page["code"] in ([], ["22px"]), (number, page)
+    assert not tab.errors
+    return tab
+
+
+@needs_browser
+def test_slides_fit_the_screen(tmp_path: Path) -> None:
+    """What is too long for a slide goes on to the next one, and nothing of it is lost."""
+    for library in ("markdown_it", "latex2mathml", "aiohttp"):
+        pytest.importorskip(library)
+    path = tmp_path / "slides.html"
+    path.write_text(slides(LONG), "utf-8")
+    with chromium() as browser:
+        tab = fits(browser, path)
+        text = "document.querySelector('body').textContent"
+        for n in range(20):
+            assert tab.value(f"{text}.includes('Part {n}: many')")
+        lines = [f"line {n}\n" for n in range(99)]
+        assert tab.value(f"{json.dumps(lines)}.filter((l) => !{text}.includes(l.trim()))") == []
+        assert tab.value(f"{text}.split('def f').length") == 41
+        assert tab.value("document.querySelectorAll('section').length") > 8
+        # the nest scrolls in its box
+        assert tab.value("document.querySelectorAll('section .schedlang p').length") == 60
+        assert tab.value("document.querySelectorAll('section svg').length") == 1
+        # a heading never stands alone at the end of a slide
+        last = "[...document.querySelectorAll('section')].map((s) => s.lastElementChild)"
+        assert tab.value(f"{last}.filter((e) => e.querySelector(':scope > h2')).length") == 0
+
+
+@needs_browser
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["1_say_what", "4_placements"])
+def test_the_slides_of_a_lesson_fit_the_screen(name: str, tmp_path: Path) -> None:
+    for library in ("nbclient", "markdown_it", "latex2mathml", "matplotlib", "aiohttp"):
+        pytest.importorskip(library)
+    path = tmp_path / "slides.html"
+    (tmp_path / "run").mkdir()
+    page = slides(execute(open_form(read(lessons()[name]), notes=True), tmp_path / "run"))
+    path.write_text(page, "utf-8")
+    with chromium() as browser:
+        fits(browser, path)
 
 
 def test_a_missing_library_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,20 +15,21 @@ _STYLE = """
   --number: #ffab5e; --bad: #ff8a80; } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--paper); color: var(--ink);
-  font: 20px/1.45 system-ui, sans-serif; }
-section { max-width: 78rem; margin: 0 auto; padding: 2.2rem 3rem 4rem;
+  font: 24px/1.4 system-ui, sans-serif; }
+section { max-width: 1400px; margin: 0 auto; padding: 24px 20px 40px;
   border-bottom: 1px solid var(--line); }
-h1 { font-size: 2.1rem; line-height: 1.2; margin: 0 0 .6em; }
-h2 { font-size: 1.55rem; line-height: 1.25; margin: 0 0 .5em; }
-h3 { font-size: 1.2rem; margin: .6em 0 .3em; }
-p, ul, ol { margin: .4em 0; max-width: 60rem; }
+h1 { font-size: 42px; line-height: 1.2; margin: 0 0 .5em; }
+h2 { font-size: 34px; line-height: 1.2; margin: 0 0 .4em; }
+h3 { font-size: 28px; line-height: 1.2; margin: .4em 0 .3em; }
+p, ul, ol { margin: .4em 0; max-width: 1250px; }
 pre, code { font-family: ui-monospace, "Cascadia Mono", Menlo, Consolas, monospace; }
-code { font-size: .88em; }
-pre { font-size: .8em; line-height: 1.4; margin: .5em 0; overflow-x: auto; }
-pre code { font-size: 1em; }
+/* code is 22 pixels: 100 characters of it are as wide as a slide */
+pre, code { font-size: 22px; }
+pre { line-height: 1.28; margin: 8px 0; overflow-x: auto; }
+.output pre { white-space: pre-wrap; }
 .code, .prose pre { background: var(--code); border-left: 4px solid var(--mark);
-  padding: .6em .9em; border-radius: 4px; }
-.output { margin: .5em 0 .9em; overflow-x: auto; }
+  padding: 8px 6px 8px 10px; border-radius: 4px; }
+.output { margin: 8px 0 14px; overflow-x: auto; }
 .output > svg, .output > img { max-width: 100%; max-height: 72vh; height: auto;
   background: #fff; }
 .error { color: var(--bad); white-space: pre-wrap; }
@@ -36,7 +37,7 @@ pre code { font-size: 1em; }
 math[display=block] { text-align: left; }
 mtd { text-align: left; padding: .25em .4em .25em 0; }
 mtd[columnalign=right] { text-align: right; padding-right: .15em; }
-section .schedlang { font-size: 15px; max-height: 78vh; overflow: auto;
+section .schedlang { font-size: 22px; max-height: 78vh; overflow: auto;
   border: 1px solid var(--line); border-radius: 4px; }
 table { border-collapse: collapse; margin: .6em 0; }
 .prose th, .prose td { text-align: left; padding: .25em 1em .25em 0;
@@ -47,22 +48,100 @@ table { border-collapse: collapse; margin: .6em 0; }
 .k, .kn, .kc, .ow { color: var(--word); } .s1, .s2, .sd, .sa, .si { color: var(--text); }
 .mi, .mf, .kc { color: var(--number); } .c1 { color: var(--soft); font-style: italic; }
 #place { display: none; }
-.turning section { display: none; border: 0; min-height: 100vh; }
+.turning section { display: none; border: 0; height: 100vh; overflow: hidden;
+  padding-bottom: 24px; }
 .turning section.now { display: block; }
+.turning.show-notes section { height: auto; min-height: 100vh; }
 .turning .fragment:not(.seen) { visibility: hidden; }
 .turning #place { display: block; position: fixed; right: 1rem; bottom: .6rem; font-size: .7rem;
   color: var(--soft); background: var(--paper); padding: .1em .5em; border-radius: 4px; }
-@media print { .turning section { display: block; break-after: page; min-height: 0; }
+@media print { .turning section { display: block; break-after: page; height: auto; }
   .turning .fragment { visibility: visible !important; } .turning #place { display: none; }
   .schedlang { max-height: none; } }
-@media (max-width: 50rem) { section { padding: 1.2rem 1rem 3rem; } body { font-size: 17px; } }
+@media (max-width: 800px) { section { padding: 18px 14px 40px; } body { font-size: 17px; }
+  pre, code { font-size: 15px; } }
 """
 # without scripts, all slides are below each other
 _SCRIPT = """
 (function () {
-  const pages = [...document.querySelectorAll("section")], root = document.documentElement;
-  const place = document.getElementById("place");
-  let now = Math.min(Math.max(parseInt(location.hash.slice(1)) || 1, 1), pages.length) - 1;
+  const root = document.documentElement, place = document.getElementById("place");
+  // what a slide holds, in pieces that stay whole; a slide of one cell may become several
+  const groups = [...document.querySelectorAll("section")].map(function (section) {
+    const pieces = [];
+    [...section.children].forEach(function (part) {
+      if (!part.matches(".prose")) { pieces.push(part); return; }
+      [...part.children].forEach(function (child) {
+        const piece = document.createElement("div");
+        piece.className = "prose"; piece.append(child); pieces.push(piece);
+      });
+    });
+    section.remove();
+    return pieces;
+  });
+  // pixels that are worth it to show a part of a nest, or a smaller picture, on the same slide
+  const ENOUGH = 300;
+  let pages = [], now = 0;
+  function add() {
+    const page = document.createElement("section");
+    page.className = "now";
+    place.before(page);
+    pages.push(page);
+    return page;
+  }
+  function full(page) { return page.scrollHeight > page.clientHeight; }
+  function room(page) {
+    const last = page.lastElementChild;
+    const end = last ? last.getBoundingClientRect().bottom : page.getBoundingClientRect().top + 24;
+    return page.getBoundingClientRect().top + page.clientHeight - 24 - end;
+  }
+  function isHeading(piece) { return /^H[1-4]$/.test((piece.firstElementChild || {}).tagName); }
+  // the piece is smaller from now on, if it is a picture or a nest, which scrolls
+  function shrink(piece, height) {
+    const views = piece.querySelectorAll(".schedlang, svg, img");
+    if (!piece.matches(".output") || views.length !== 1) return false;
+    views[0].style.maxHeight = Math.max(height - 30, 120) + "px";
+    return true;
+  }
+  // the lines that do not fit, as a piece of their own
+  function cut(page, piece) {
+    const text = piece.querySelector(":scope > pre");
+    if (!text || !piece.matches(".output")) return null;
+    const lines = text.textContent.split("\\n"), rest = piece.cloneNode(true);
+    let low = 1, high = lines.length;
+    while (low < high) {
+      const middle = Math.ceil((low + high) / 2);
+      text.textContent = lines.slice(0, middle).join("\\n");
+      if (full(page)) high = middle - 1; else low = middle;
+    }
+    text.textContent = lines.slice(0, low).join("\\n");
+    if (low >= lines.length) return null;
+    rest.querySelector("pre").textContent = lines.slice(low).join("\\n");
+    return rest;
+  }
+  function lay(pieces) {
+    let page = add();
+    const waiting = [...pieces];
+    while (waiting.length) {
+      const piece = waiting.shift(), before = room(page), alone = !page.children.length;
+      page.append(piece);
+      if (!full(page)) continue;
+      if ((alone || before >= ENOUGH) && shrink(piece, before) && !full(page)) continue;
+      if (alone) {
+        const rest = cut(page, piece);
+        if (rest) waiting.unshift(rest);
+        else if (full(page)) piece.style.cssText = "max-height: calc(100vh - 48px); overflow: auto";
+        if (waiting.length) page = add();
+        continue;
+      }
+      const moved = [piece];
+      while (page.children.length > 2 && isHeading(page.children[page.children.length - 2]))
+        moved.unshift(page.children[page.children.length - 2]), moved[0].remove();
+      if (page.children.length === 1 && isHeading(piece)) continue;
+      waiting.unshift(...moved);
+      moved.forEach((one) => one.remove());
+      page = add();
+    }
+  }
   function show(page, all) {
     now = page;
     pages.forEach((p, k) => p.classList.toggle("now", k === now));
@@ -95,7 +174,8 @@ _SCRIPT = """
     if (asked >= 1 && asked <= pages.length && asked - 1 !== now) show(asked - 1, false);
   });
   root.classList.add("turning");
-  show(now, false);
+  groups.forEach(lay);
+  show(Math.min(Math.max(parseInt(location.hash.slice(1)) || 1, 1), pages.length) - 1, false);
 })();
 """
 _HELP = "Arrow keys turn the slides, N shows notes for the teacher"

@@ -134,7 +134,7 @@ def counts_of(
     ordered = answer.kernel.target.facts.ordered
     options = {"caches": caches if simulated else False} if ordered else {}
     counters = answer.kernel.counters(*answer.arguments(arrays), **options)
-    return {name: _count(counters, name) for name in names}
+    return {name: count_in(counters, name) for name in names}
 
 
 def count_text(name: str, count: int) -> str:
@@ -155,7 +155,7 @@ def count_text(name: str, count: int) -> str:
     return f"{count:,} {noun[:-1] if count == 1 else noun}{end}"
 
 
-def _count(found: Mapping[str, Any], name: str) -> int:
+def count_in(found: Mapping[str, Any], name: str) -> int:
     """Return a count of the whole kernel: a field, ``L1`` to ``L3``, or a function as ``sin``."""
     total = getattr(found, "total", None)
     if total is None:
