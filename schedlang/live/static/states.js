@@ -72,7 +72,8 @@ function drawCompare(app) {
       h("div", { class: "buttons" }, pick(at), h("b", {}, speed && n ? bounded(speed) : ""),
         timeOf(known.times.get(n)), h("button", { type: "button", "data-key": `show ${at}`,
           disabled: n === known.current, onclick: () => ask({ do: "go", to: n }) }, "Show")),
-      h("div", { class: "schedlang" }, h("div", { class: "block" }, !rows || !view ? (readOnly ? "This file does not compare these two states." : "…")
+      h("div", { class: "schedlang", tabindex: "0", role: "region",
+        "aria-label": `the nest of state ${n}` }, h("div", { class: "block" }, !rows || !view ? (readOnly ? "This file does not compare these two states." : "…")
         : rows.map((row) => {
           if (row[at] === null) return h("pre", { class: "line gap" });
           const kind = row[2] ? (at ? "line added" : "line removed") : "line";

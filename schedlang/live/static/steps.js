@@ -140,7 +140,8 @@ function drawNest(app) {
   }
   fill(parts.loops, h("p", { class: "soft" }, `With ${step.title}:`),
     h("pre", { class: "taken" }, step.code),
-    preview ? h("div", { class: "schedlang preview" }, h("div", { class: "block" },
+    preview ? h("div", { class: "schedlang preview", tabindex: "0", role: "region",
+      "aria-label": "the nest after the step" }, h("div", { class: "block" },
       preview.lines.map(([line, changed]) => h("pre", { class: changed ? "line added" : "line" },
         h("s", {}, changed ? "+" : " "), " ", h("span", { html: line }))))) : null);
 }
