@@ -11,7 +11,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.hints.places import producers
-from schedlang.live.places import AGAIN, EARLIER, NOW, STEP, STORED
+from schedlang.live.places import AGAIN, EARLIER, MOST_STAGES, NOW, STEP, STORED
 from schedlang.live.session import Session
 
 TARGET = sl.Target("cpu", vector_bytes=32)
@@ -116,6 +116,15 @@ def test_three_stages_have_a_map_each_and_one_stage_has_none() -> None:
     before = sl.placeholder((9, 4), name="before")
     rest = sl.compute((9, 4), lambda t, j: before[t - 1, j] + X[t, j], name="rest")
     assert producers(sl.schedule(sl.scan(first, rest, before, name="total"))) == []
+
+
+def test_the_last_of_many_stages_have_a_map() -> None:
+    stage = sl.placeholder((8,), name="A")
+    for number in range(MOST_STAGES + 3):
+        stage = sl.compute((8,), lambda i, one=stage: one[i] + 1, name=f"S{number}")
+    session, stages = mapped(sl.schedule(stage))
+    assert [one["stage"] for one in stages] == [f"S{n}" for n in range(2, MOST_STAGES + 2)]
+    assert next(m for m in session.hello() if m["type"] == "view")["unmapped"] == 2
 
 
 def test_a_computation_too_large_for_pictures_has_counts() -> None:

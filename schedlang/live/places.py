@@ -31,8 +31,8 @@ from schedlang.schedule.schedule import Schedule
 from schedlang.state.state import At, Inline
 from schedlang.target import Target
 
-# the most places of a stage that are tried, and the rows and columns of a picture
-MOST_PLACES, HIGH, WIDE = 64, 20, 36
+# the most stages with a map, the most places of each that are tried, the cells of a picture
+MOST_STAGES, MOST_PLACES, HIGH, WIDE = 8, 64, 20, 36
 # kinds of elements: computed earlier, in this iteration, again; marks: stored, of this step
 EARLIER, NOW, AGAIN, STORED, STEP = 1, 2, 3, 4, 8
 
@@ -54,9 +54,9 @@ class TriedPlace:
 def places_tried(
     state: State, target: Target, sizes: Mapping[str, int]
 ) -> Iterator[TriedPlace | None]:
-    """Yield each legal place of each stage that can be placed, ``None`` for what is refused."""
+    """Yield each legal place of the last stages that have one, ``None`` for what is refused."""
     s = state.schedule
-    for name in producers(s):
+    for name in producers(s)[-MOST_STAGES:]:
         now = present(s.state, name)
         yield TriedPlace(name, now, s, None, place_counts(s, name, sizes))
         others = [one for one in places(s, name) if not same_place(one, now)][:MOST_PLACES]
@@ -100,7 +100,8 @@ def places_part(state: State, tried: Sequence[TriedPlace]) -> dict[str, Any]:
                 **one.counts,
             }
         )
-    return {"places": list(stages.values())}
+    unmapped = len(producers(state.schedule)) - len(stages)
+    return {"places": list(stages.values()), "unmapped": unmapped}
 
 
 def _row(where: Any, loops: Sequence[At]) -> str | int:

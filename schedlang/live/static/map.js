@@ -12,7 +12,8 @@ function drawMap(app) {
   if (!stages.length) { fill(parts.map); return; }
   fill(parts.map, h("p", { class: "soft" }, "Choose a loop for each stage by a click, or drop it there: "
     + "each iteration computes what it reads. Storage further out keeps what later iterations read again. "
-    + "The factor is the estimate beside the present place."), stages.map((stage) => {
+    + "The factor is the estimate beside the present place."
+    + (view.unmapped ? ` The first ${view.unmapped} stages have no map here: the last ones are shown.` : "")), stages.map((stage) => {
     const shown = chosenPlace(app, stage);
     return h("div", { class: "mapped" }, h("div", { class: "rows" }, producerOf(stage), rowsOf(app, stage)),
       h("div", { class: "moment" }, momentOf(app, stage, shown)));
