@@ -199,7 +199,7 @@ def test_measured_steps_come_first_and_disturbed_ones_apart(
         ((0.01, False), (0.002, True), "at most 5.00×as fast as the start"),
         ((0.01, True), (0.002, False), "at least 5.00×as fast as the start"),
         ((0.01, True), (0.03, False), "at most 3.00 times slowerthan the start"),
-        ((0.01, False), (0.03, False), "disturbedboth this time and that of the start"),
+        ((0.01, False), (0.03, False), "disturbedthis time and the start's time are both"),
     ],
 )
 def test_the_headline_divides_no_disturbed_times(

@@ -191,7 +191,7 @@ function mount(root, send, readOnly, keep) {
     const timed = known.times.get(known.current);
     if (timed && timed.status === "ok" && !timed.quiet) {
       notes.push(h("p", { class: "note" }, "Other work on this machine took a core during every "
-        + "sample, so the time is too long; that of parallel loops most of all, since a call waits "
+        + "sample, so the time is too long, most of all for parallel loops, since a call waits "
         + "for its slowest core. Measure again: the best time counts."));
     }
     for (const note of view.notes || []) notes.push(h("p", { class: "note" }, note));

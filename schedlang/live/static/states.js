@@ -12,7 +12,7 @@ function drawSpeed(app) {
   fill(parts.speed,
     h("strong", { class: "factor" }, n === 0 ? "the start" : speed ? bounded(speed) : both ? "disturbed" : "…"),
     n === 0 || !both ? null : h("span", {}, speed ? beside(speed, "the start")
-      : "both this time and that of the start are too long to compare"),
+      : "this time and the start's time are both too long to compare"),
     h("span", { class: "term" }, "measured"), timeOf(timing) || h("span", { class: "soft" }, "not yet"),
     again,
     own ? [h("span", { class: "term" }, "estimate"), h("span", {
