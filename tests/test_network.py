@@ -486,7 +486,7 @@ def test_other_files_are_no_networks(tmp_path: Path) -> None:
         with pytest.raises(NetworkError):
             sl.load(folder)
     (folder / "manifest.json").write_text("[" * 100_000)
-    with pytest.raises(NetworkError, match="no saved network"):
+    with pytest.raises(NetworkError, match="not a saved network"):
         sl.load(folder)
 
 

@@ -28,7 +28,7 @@ from schedlang.networks.network import Network
 from schedlang.runtime.cache_files import MODULE, contents, store
 
 WORK = (
-    "schedlang.networks.dividing.prepare",
+    "schedlang.networks.dividing.weighted",
     "schedlang.networks.dividing.partition",
     "schedlang.networks.kernels.part_kernels",
     "schedlang.networks.linking.module_data",
@@ -81,7 +81,7 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counts:
     return Counts(monkeypatch)
 
 
-ALL = {"prepare": 1, "partition": 1, "part_kernels": 1, "module_data": 1, "values": 1, "pack": 1}
+ALL = {"weighted": 1, "partition": 1, "part_kernels": 1, "module_data": 1, "values": 1, "pack": 1}
 
 
 def arrays(scale: float = 1.0) -> dict[str, np.ndarray]:
@@ -129,7 +129,7 @@ def test_a_model_that_was_built_before_is_not_prepared_again(counts: Counts) -> 
     assert [t.name for t in second.inputs] == ["x"] and not counts.taken()
     # its parts are made when they are asked for, and use the weights that are there
     assert [p.name for p in second.partition] == [p.name for p in first.partition]
-    assert counts.taken() == {"prepare": 1, "partition": 1}
+    assert counts.taken() == {"weighted": 1, "partition": 1}
     assert [t.name for t in second.prepared.computed] == ["w_scaled_packed", "v_packed"]
     whole = second.module.params
     assert all(np.shares_memory(a, whole) for a in second.prepared.values().values())
@@ -147,7 +147,7 @@ def test_other_options_are_another_network(counts: Counts, options: dict[str, An
     model(given)
     assert not counts
     model(given, **options)
-    assert counts == {"prepare": 1, "partition": 1}
+    assert counts == {"weighted": 1, "partition": 1}
 
 
 def test_other_weights_are_packed_again(counts: Counts, folder: Path) -> None:
@@ -156,7 +156,7 @@ def test_other_weights_are_packed_again(counts: Counts, folder: Path) -> None:
         counts.clear()
         net = model(given)
         check(net, given)
-        assert counts["prepare"] == counts["values"] == counts["pack"] == 1
+        assert counts["weighted"] == counts["values"] == counts["pack"] == 1
         # the packed weights of one model are kept once
         assert len(list(folder.glob("*.weights"))) == 1
     # the module was the same, so that nothing was scheduled or linked again
@@ -226,7 +226,7 @@ def test_damaged_files_are_made_again(counts: Counts, folder: Path) -> None:
         store(MODULE, entry, json.dumps(other).encode())
         counts.clear()
         check(model(given), given)
-        assert counts["prepare"] == 1, other
+        assert counts["weighted"] == 1, other
         assert entry.read_bytes() == whole
     for path, damage in (
         (entry, whole[:-3]), (entry, b"{}"), (packed, packed_whole[:-1]),
@@ -236,7 +236,7 @@ def test_damaged_files_are_made_again(counts: Counts, folder: Path) -> None:
         counts.clear()
         with pytest.warns(CacheWarning, match=path.name):
             check(model(given), given)
-        assert counts["prepare"] == 1, (path, damage)
+        assert counts["weighted"] == 1, (path, damage)
         assert entry.read_bytes() == whole and packed.read_bytes() == packed_whole
     packed.unlink()
     check(model(given), given)
@@ -374,7 +374,7 @@ def test_a_folder_that_was_loaded_before_is_not_prepared_again(
     check(second, given)
     assert second.source == first.source and not counts.taken()
     assert [part.name for part in second.partition] == [part.name for part in net.partition]
-    assert counts.taken() == {"prepare": 1, "partition": 1}
+    assert counts.taken() == {"weighted": 1, "partition": 1}
     whole = second.module.params
     assert all(np.shares_memory(a, whole) for a in second.prepared.params.values())
     check(second, given)

@@ -15,6 +15,7 @@ from schedlang.course.lessons import Notebook, lessons, read, source_of
 
 ROOT = Path(__file__).parents[2]
 STUB = ROOT / "schedlang" / "__init__.pyi"
+SEARCH = 'data-md-component="search" role="dialog" aria-label="Search"'
 DIRECTIVE = re.compile(r"^::: ([\w.]+)", re.M)
 # a block that needs a library, takes long or is refused
 FENCE = re.compile(r"^```python \w[\w ]*$", re.M)
@@ -55,6 +56,11 @@ def on_page_markdown(markdown: str, **_: object) -> str:
     return FENCE.sub("```python", OUTSIDE.sub(named, markdown))
 
 
+def on_post_page(output: str, **_: object) -> str:
+    """Return a page whose search box has a name, which the theme leaves out."""
+    return output.replace('data-md-component="search" role="dialog"', SEARCH)
+
+
 def lesson_page(lesson: Notebook, file: str) -> str:
     """Return a lesson as Markdown: its text, and its code in blocks."""
     parts = []
@@ -91,4 +97,4 @@ def public_names() -> Iterator[tuple[str, str]]:
                     yield alias.asname, f"{node.module}.{alias.name}"
 
 
-__all__ = ["lesson_page", "names_page", "on_config", "on_files", "on_page_markdown"]
+__all__ = ["lesson_page", "names_page", "on_config", "on_files", "on_page_markdown", "on_post_page"]

@@ -1,17 +1,21 @@
-"""The live page has no serious finding of axe, light and dark: npm install axe-core."""
+"""No serious finding of axe on the live page and the site, light and dark: npm install axe-core."""
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 import subprocess
+import threading
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import schedlang as sl
+from schedlang.docs_command import Quiet, build
 from schedlang.live.session import Session
 from tests.browser import needs_browser
 from tests.chromium import Browser, Tab, chromium
@@ -23,6 +27,12 @@ from tests.live_background import Background  # noqa: E402
 
 ROOT = Path(__file__).parent.parent
 SERIOUS = ("serious", "critical")
+# before a page loads: a pointer can hover, and no earlier page has chosen the scheme
+FRESH = """{
+  localStorage.clear();
+  const media = window.matchMedia.bind(window);
+  window.matchMedia = (query) => media(query === "(hover)" ? "all" : query);
+}"""
 
 
 @cache
@@ -87,3 +97,33 @@ def test_no_serious_finding(browser: Browser, name: str, scheme: str) -> None:
     assert serious(tab) == []
     page.close()
     page.session.close()
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    if importlib.util.find_spec("mkdocs") is None:
+        pytest.skip("needs the extra docs")
+    folder = tmp_path_factory.mktemp("site")
+    build(ROOT, folder)
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    "page",
+    ["index", "course/1_say_what", "guides/cpu", "guides/performance", "reference/primitives"],
+)
+def test_a_page_of_the_site(browser: Browser, site: str, page: str, scheme: str) -> None:
+    tab = browser.tab()
+    tab.send("Emulation.setEmulatedMedia",
+             features=[{"name": "prefers-color-scheme", "value": scheme}])  # fmt: skip
+    # the theme lets the keyboard scroll code where a pointer can hover, which none does here
+    tab.send("Page.addScriptToEvaluateOnNewDocument", source=FRESH)
+    tab.open(f"{site}/{page}.html")
+    name = "slate" if scheme == "dark" else "default"
+    tab.wait(f"document.body.dataset.mdColorScheme === '{name}'")
+    tab.wait("document.querySelectorAll('pre > code').length && document.readyState === 'complete'")
+    assert serious(tab) == []
