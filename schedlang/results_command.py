@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from schedlang.course.execute import execute
+from schedlang.course.grading.collect import collect
+from schedlang.course.grading.table import as_csv, as_table
 from schedlang.course.lessons import Notebook
-from schedlang.course.results.collect import collect
-from schedlang.course.results.table import as_csv, as_table
 from schedlang.errors import BuildError, amount
 
 

@@ -396,6 +396,11 @@ def test_a_lesson_runs(name: str, form: Any, starts: str, tmp_path: Path) -> Non
     assert not list(tmp_path.iterdir())
 
 
+# one thing in the plural, as "1 threads"
+ONE_OF_MANY = re.compile(
+    r"\b1 (threads|blocks|lines|loads|stores|reads|writes|iterations|elements|stages|answers|steps"
+    r"|barriers|exchanges|divergences|calls|outputs|L1 lines|global loads|global stores)\b"
+)
 # these lessons time kernels or count large nests
 HEAVY = ("2_", "3_", "5_", "8_", "10_", "11_")
 
@@ -421,6 +426,9 @@ def test_wrong_answers_are_told_what_is_wrong(name: str) -> None:
             assert RIGHT not in message or UNSOLVED in message, (number, answer.code, message)
             for told in answer.told:
                 assert told in message, (number, answer.code, message)
+            for word in answer.untold:
+                assert word not in message, (number, answer.code, message)
+            assert not ONE_OF_MANY.search(message), message
 
 
 @pytest.mark.slow

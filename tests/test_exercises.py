@@ -132,6 +132,9 @@ def test_steps_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
         "the schedule of C does not use parallel or vectorize: its steps are tile"
     ]
     assert said(capsys, s, has="tile", target=PYTHON).startswith("Correct")
+    assert message(s, has=["tile", "tile"], target=PYTHON) == [
+        "the schedule of C does not use tile 2 times: its steps are tile"
+    ]
     with pytest.raises(CallError, match="no primitive; did you mean 'vectorize'"):
         sl.testing.check(s, has="vectorise", target=PYTHON)
 

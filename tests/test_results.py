@@ -13,9 +13,9 @@ import pytest
 
 import schedlang as sl
 from schedlang.__main__ import main
-from schedlang.course.results.collect import collect
-from schedlang.course.results.record import read_result
-from schedlang.course.results.table import as_table
+from schedlang.course.grading.collect import collect
+from schedlang.course.grading.record import read_result
+from schedlang.course.grading.table import as_table
 from schedlang.errors import BuildError, CallError, CallTypeError, CheckError
 
 N = 16

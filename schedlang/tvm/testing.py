@@ -27,7 +27,7 @@ def __getattr__(name: str) -> Any:
 
         return hardware
     if name == "lab":
-        from schedlang.course.results.lab import lab
+        from schedlang.course.grading.lab import lab
 
         return lab
     raise missing_name(__name__, name, {})

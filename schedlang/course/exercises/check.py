@@ -74,7 +74,7 @@ def check(
     A schedule or kernel may have to do more:
 
     ``has``
-        names of primitives that it uses, as ``"vectorize"``
+        names of primitives that it uses, as ``"vectorize"``; one that is named twice, twice
     ``only``
         names of the primitives that it may use, besides those of ``start``
     ``nest``

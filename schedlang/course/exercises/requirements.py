@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from textwrap import dedent
 from typing import Any
@@ -26,10 +27,14 @@ ADVICE = 2
 
 
 def lacks_steps(answer: Answer, wanted: str | Sequence[str]) -> Shortfall | None:
-    """Return the primitives that the schedule does not use; ``None`` if it uses all."""
-    names = primitives(wanted, "has")
-    used = _used(answer)
-    missing = [name for name in names if name not in used]
+    """Return the primitives that the schedule does not use, or not as often as they are named;
+    ``None`` if it uses all."""
+    asked, used = Counter(primitives(wanted, "has")), _used(answer)
+    missing = [
+        name if count == 1 else f"{name} {count} times"
+        for name, count in asked.items()
+        if used.count(name) < count
+    ]
     if not missing:
         return None
     steps = f"its steps are {', '.join(used)}" if used else "it has no step"

@@ -6,7 +6,7 @@ import csv
 from collections.abc import Sequence
 from io import StringIO
 
-from schedlang.course.results.collect import Result
+from schedlang.course.grading.collect import Result
 from schedlang.runtime.timing import number
 
 COLUMNS = ("student", "task", "exercise", "state", "message")

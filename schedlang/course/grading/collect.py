@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from schedlang.course.grading.record import ENDING, LabResult, read_result
 from schedlang.course.lessons import Notebook, read, source_of, tags_of
-from schedlang.course.results.record import ENDING, LabResult, read_result
 from schedlang.errors import BuildError
 
 _HEADING = re.compile(r"^### Exercise (\d+)", re.M)

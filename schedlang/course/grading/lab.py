@@ -13,7 +13,7 @@ from schedlang.course.exercises.compare import compare
 from schedlang.course.exercises.requirements import count_text, counts_of, rival_call
 from schedlang.course.exercises.speed import Race, race
 from schedlang.course.exercises.values import is_open
-from schedlang.course.results.record import LabResult, write_result
+from schedlang.course.grading.record import LabResult, write_result
 from schedlang.errors import (
     CallError,
     CallTypeError,
