@@ -147,12 +147,16 @@ def count_text(name: str, count: int) -> str:
 
     >>> count_text("global_loads", 1), count_text("most_shared_reads", 1200), count_text("sin", 4)
     ('1 global load', '1,200 shared reads in one thread', '4 calls of sin')
+    >>> count_text("vector", 12)
+    '12 vector operations'
     """
     end = ""
     if name in FUNCTIONS:
         noun, end = "calls", f" of {name}"
     elif name[1:].isdigit():
         noun = f"{name} lines"
+    elif name in ("scalar", "vector"):
+        noun = f"{name} operations"
     else:
         noun = name.replace("_", " ")
         if noun.startswith("most "):
@@ -160,16 +164,16 @@ def count_text(name: str, count: int) -> str:
     return f"{count:,} {noun[:-1] if count == 1 else noun}{end}"
 
 
-def count_in(found: Mapping[str, Any], name: str) -> int:
+def count_in(counters: Mapping[str, Any], name: str) -> int:
     """Return a count of the whole kernel: a field, ``L1`` to ``L3``, or a function as ``sin``."""
-    total = getattr(found, "total", None)
+    total = getattr(counters, "total", None)
     if total is None:
         # of a GPU: by kernel; the busiest thread is one of some kernel
         join = max if name.startswith("most_") else sum
-        kernels = list(found.values())
+        kernels = list(counters.values())
         if not kernels or not hasattr(kernels[0], name):
             raise CallError(_unknown(name, vars(kernels[0]) if kernels else ()))
-        return int(join(getattr(counters, name) for counters in kernels))
+        return int(join(getattr(kernel, name) for kernel in kernels))
     if name[:1] == "L" and name[1:].isdigit():
         level = int(name[1:])
         if not 1 <= level <= len(total.lines):
