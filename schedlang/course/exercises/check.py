@@ -88,10 +88,10 @@ def check(
     A schedule is built for ``target``. For ``"cuda-emulator"`` it runs in lockstep, so that races
     are errors; keep it small.
 
-    ``hint`` is shown if the answer is wrong. ``mistakes`` are words for wrong numbers that are to
-    be expected, by the number: of an answer, or of a count. Of several numbers, the key is a tuple,
-    in which ``...`` stands for any. A number with words has these instead of the hint. Where speed
-    is missing, the message also has the first advice of :func:`~schedlang.explain` about the
+    ``hint`` is shown if the answer is wrong. ``mistakes`` has words for wrong numbers that many
+    give, by the number of the answer, or by a count. For an answer of several numbers the key is a
+    tuple, in which ``...`` stands for any. The words stand instead of the hint. Where speed is
+    missing, the message also has the first advice of :func:`~schedlang.explain` about the
     primitives of ``only`` or ``has``, without the code.
 
     Raises :class:`~schedlang.errors.CheckError`, an ``AssertionError``, for a wrong answer, and the

@@ -35,9 +35,9 @@ class Result:
 def collect(folder: Path, run: Callable[[Notebook, Path], Notebook] | None) -> list[Result]:
     """Return the results of the notebooks and labs below a folder, by student and task.
 
-    The student of a notebook is the folder that holds it, of those in ``folder``; the author of a
+    The student of a notebook is the first folder on its path below ``folder``; the author of a
     lab is in its file. The states are read from the outputs that a notebook was saved with, or from
-    those of ``run``, which runs it in a folder.
+    the outputs of ``run``, which runs it in a folder.
 
     Raise :class:`~schedlang.errors.BuildError` for a folder without results, and for a file that
     cannot be read.

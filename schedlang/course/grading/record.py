@@ -17,7 +17,7 @@ class LabResult:
     """The result of a lab: who, what, and what was measured on which machine.
 
     ``message`` says what is wrong with a kernel that is not ``correct``. ``seconds`` is the fastest
-    call of the kernel, ``reference_seconds`` that of the reference in turns with it, and
+    call of the kernel, ``reference_seconds`` is the call of the reference in turns, and
     ``counts`` are counts of the kernel. ``code`` has the steps of the schedule.
     """
 
