@@ -564,7 +564,7 @@ def test_a_network_for_a_cpu_is_not_loaded_for_a_gpu(tmp_path: Path) -> None:
     assert sl.load(folder).target.kind == "cpu"
     for wrong in ({"kind": "tpu", "arch": ""}, {"kind": "cuda", "arch": "sm_10"}, "cuda"):
         (folder / "manifest.json").write_text(json.dumps({**manifest, "target": wrong}))
-        with pytest.raises(NetworkError, match="no saved network"):
+        with pytest.raises(NetworkError, match="not a saved network"):
             sl.load(folder)
 
 

@@ -21,6 +21,7 @@ from schedlang.gpu_lowering.vthread import without_vthreads
 from schedlang.index.linear import Lin
 from schedlang.ir import nodes
 from schedlang.ir.accesses import accesses, read_buffers, sites, written_buffers
+from schedlang.ir.findings import Findings
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, Buffer, For, If, Load, Stmt, Store, block_of, bound, walk
 from schedlang.ir.numbers import number_statements
@@ -197,15 +198,18 @@ def test_passes_of_lowering(
 ) -> None:
     run, seen = getattr(lower, name), list[Block]()
 
-    def noted(block: Block) -> Block:
+    def alone(block: Block) -> Block:
+        return cast(Block, run(block, Findings()))
+
+    def noted(block: Block, findings: Findings) -> Block:
         seen.append(block)
-        return cast(Block, run(block))
+        return cast(Block, run(block, findings))
 
     monkeypatch.setattr(lower, name, noted)
     nest = sl.lower(schedule())
     before = replace(nest, body=seen[0])
-    assert nest_text(before) != nest_text(replace(nest, body=run(seen[0])))
-    passes_through(lambda n: cast(Block, run(n.body)), before)
+    assert nest_text(before) != nest_text(replace(nest, body=alone(seen[0])))
+    passes_through(lambda n: alone(n.body), before)
 
 
 @pytest.mark.parametrize("schedule", [products, borders, guarded])
