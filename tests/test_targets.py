@@ -41,6 +41,7 @@ OTHER_WORDS = {
     ("course/exercises/differences.py", "'c' in (got.dtype.kind, want.dtype.kind)"),
     ("frontend/torch/exporting.py", "value.device.type == 'cpu'"),
     ("runtime/c_kernel.py", "asked == 'llvm'"),
+    ("runtime/whole_cores.py", "'cpu' in names.split(',')"),
     ("runtime/te_module.py", "fmt in ('', 'py', 'python')"),
 }
 NAMES = {*SPELLINGS}

@@ -214,7 +214,7 @@ def test_the_numbers_are_those_given() -> None:
         "spent": "1 min 15 srandom, seed 7",
     }  # fmt: skip
     assert "20 of 50 drawn sets of decisions make a candidate (40%)" in read.text
-    meaning = "The estimate: its order of the candidates is close to that of their times"
+    meaning = "The estimate: its order of the candidates is close to the order of their times"
     assert f"{meaning} (rank correlation 0.71;" in read.text
     assert "Trial 5: 2 ms in the search, 2.5 ms when measured again." in read.text
     assert "2.5 ms (first 2 ms)" in read.text and "The search ended: all trials are" in read.text
@@ -474,8 +474,8 @@ def test_the_summary_of_a_search() -> None:
         " shortest of many noisy times is too short",
         "  ended:    all trials are done",
         "  space:    20 of 50 drawn sets of decisions make a candidate (40%)",
-        "  estimate: its order of the candidates is close to that of their times (rank correlation"
-        " 0.71; 1: same order, 0: no relation)",
+        "  estimate: its order of the candidates is close to the order of their times (rank "
+        "correlation 0.71; 1: same order, 0: no relation)",
         "  best:     trial 5; its schedule as code: result.schedule.as_python()",
         '  report:   result.report("tuning.html") writes a page',
     ]  # fmt: skip
@@ -574,8 +574,8 @@ def test_axes_are_labelled_with_round_numbers() -> None:
 @pytest.mark.parametrize(
     ("value", "meaning"),
     [
-        (0.9, "its order of the candidates is close to that of their times"),
-        (0.31, "roughly follows that of their times"),
+        (0.9, "its order of the candidates is close to the order of their times"),
+        (0.31, "roughly follows the order of their times"),
         (-0.1, 'says little about the times, and search="evolve" relies on it'),
         (-0.8, "its order contradicts the times"),
         (-1.0, "its order contradicts the times"),

@@ -23,7 +23,8 @@ def into(out: Any, result: Any) -> Any:
     if not is_traced(target):
         raise ComputeTypeError(
             f"out={type(target).__name__}: in a traced function, a result goes into an array of "
-            "the trace, such as np.empty_like(x)"
+            "the trace, such as np.empty_like(x). `y += ...` is such a result, too: make y by "
+            "np.zeros(shape, like=x)"
         )
     target.check_written()
     kind = target.dtype

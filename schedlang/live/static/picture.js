@@ -56,7 +56,7 @@ function drawPicture(app) {
       style: `width: ${wide}px; height: ${Math.max(6, one.rows * scale)}px` }, one.canvas, lines),
     h("figcaption", {}, h("b", {}, one.name), one.lines.length ?
       ` lines: ${one.lines.map((l) => l.loop).join(", ")}` : "", one.part < 0.5 ?
-      ` in ${percent(one.part)} of the run${one.begin >= 0.005 ? `, from ${percent(one.begin)} on` : ""}` : ""));
+      ` in ${percent(one.part)} of the part drawn${one.begin >= 0.005 ? `, from ${percent(one.begin)} on` : ""}` : ""));
   });
   fill(parts.picture, panels.length ? [h("div", { class: "buttons" }, play, slider),
     h("div", { class: "panels" }, figures)] : null, h("p", { class: "soft" }, picture.caption));
