@@ -52,7 +52,6 @@ def axe() -> str:
 
 pytestmark = [
     needs_browser,
-    pytest.mark.slow,
     pytest.mark.skipif(not axe(), reason="needs axe: npm install axe-core"),
 ]
 
@@ -74,6 +73,7 @@ def serious(tab: Tab) -> list[Any]:
     return [one for one in result if one[0] in SERIOUS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", ["product", "blur"])
 def test_no_serious_finding(browser: Browser, name: str, scheme: str) -> None:
@@ -111,6 +111,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         server.shutdown()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize(
     "page",
