@@ -133,7 +133,8 @@ class DataflowMethods(ABC):
         Adams and Kamil, "Parallel associative reductions in Halide", CGO 2017); a sum of
         floating-point numbers has another order, and so another rounding. For a scatter, each
         iteration of ``axis`` updates a private copy of the result. Requires a reduction axis of a
-        stage whose only steps so far are splits and fuses of its reduction axes.
+        stage whose loops have had no other steps so far than splits and fuses of its reduction
+        axes; the stage may have its place already.
 
         rewrite::
 
