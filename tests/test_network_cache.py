@@ -12,6 +12,7 @@ import threading
 import tracemalloc
 import weakref
 import zipfile
+import zlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -617,6 +618,7 @@ def test_digest_of_odd_arrays() -> None:
 
 LOADED = """
 import sys
+import zlib
 import numpy as np
 import schedlang as sl
 
@@ -643,3 +645,43 @@ def test_another_process_compiles_prepares_and_imports_nothing(tmp_path: Path) -
         capture_output=True, text=True, timeout=500,
     )  # fmt: skip
     assert done.returncode == 0 and not done.stdout.strip(), done.stdout + done.stderr
+
+
+def forged(content: bytes, crc: int) -> bytes:
+    """Return content whose last four bytes give it a checksum of CRC-32."""
+    # each bit of the end flips the checksum by a word of its own
+    base = zlib.crc32(content[:-4] + bytes(4))
+    words = [zlib.crc32(content[:-4] + (1 << k).to_bytes(4, "little")) ^ base for k in range(32)]
+    rows, wanted = [(word, 1 << k) for k, word in enumerate(words)], crc ^ base
+    end = 0
+    for bit in range(31, -1, -1):
+        pivot = next(row for row in rows if row[0] >> bit & 1)
+        rows = [
+            (w ^ pivot[0], e ^ pivot[1]) if w >> bit & 1 else (w, e)
+            for w, e in rows
+            if (w, e) != pivot
+        ]
+        if wanted >> bit & 1:
+            wanted, end = wanted ^ pivot[0], end ^ pivot[1]
+    return content[:-4] + end.to_bytes(4, "little")
+
+
+def test_weights_with_equal_checksums_are_other_weights(tmp_path: Path) -> None:
+    """A checksum of a zip file has 32 bits: whoever writes a file can choose it."""
+    X, w = sl.placeholder((2,), name="X"), sl.placeholder((2,), name="w")
+    values = np.array([3, 3], "float32")
+    net = sl.network(sl.named("scaled", X * w), {w: values})
+    good, other = Path(net.save(tmp_path / "good")), tmp_path / "other"
+    shutil.copytree(good, other)
+    ours = (good / "weights.npz").read_bytes()
+    raw = values.tobytes()
+    at = ours.index(raw)
+    head = ours[ours.index(b"\x93NUMPY") : at]
+    lies = forged(head + np.array([666, 0], "float32").tobytes(), zlib.crc32(head + raw))
+    (other / "weights.npz").write_bytes(ours[:at] + lies[len(head) :] + ours[at + 8 :])
+    stat = (good / "weights.npz").stat()
+    os.utime(other / "weights.npz", ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    x = np.ones(2, "float32")
+    for _ in range(2):
+        assert sl.load(other)(x)[0] == 666
+        np.testing.assert_array_equal(sl.load(good)(x), values)

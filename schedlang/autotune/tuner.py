@@ -163,7 +163,7 @@ def autotune(
     )  # fmt: skip
     end = None if timeout is None else started + timeout
     problem = Problem(wanted, where_to, machine.threads, task.values, frozenset(task.cold), team)
-    space = Space(problem, template, template is None, deadline=end).remembering()
+    space = Space(problem, template, template is None, deadline=end)
     where = Where.here(wanted, where_to, known_sizes, machine.machine, machine.versions)
     most = trials if trials is not None else TRIALS if timeout is None else sys.maxsize
     shown = progress_for(progress, None if most == sys.maxsize else most, end)

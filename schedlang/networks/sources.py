@@ -11,7 +11,6 @@ import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -32,7 +31,7 @@ from schedlang.networks.call import weight_in
 from schedlang.networks.manifest import WEIGHTS, head_of, manifest_of
 from schedlang.networks.model import Model
 from schedlang.networks.plan import Plan
-from schedlang.networks.weight_files import UNREADABLE, State, digest, read_params, state_of
+from schedlang.networks.weight_files import UNREADABLE, digest, read_params, state_of
 from schedlang.target import Target
 
 if TYPE_CHECKING:
@@ -246,7 +245,7 @@ class OfFolder(Source):
         self.name = self.head.name
         # the arrays of its weights by name, if they were read, and the state of their file
         self._arrays: Mapping[str, np.ndarray] | None = None
-        self._state: State | None = None
+        self._state = ""
 
     @property
     def structure(self) -> Any:
@@ -262,11 +261,19 @@ class OfFolder(Source):
         # a process that takes the module from the cache folder does not import this
         from schedlang.networks.saved_model import load_saved
 
-        if self._arrays is None:
-            # before they are read: a file that is written meanwhile has another one
-            with suppress(*UNREADABLE):
-                self._state = state_of(self._path)
-        return load_saved(self._folder, self._manifest, self.head, self._arrays)
+        if self._arrays is not None:
+            return load_saved(self._folder, self._manifest, self.head, self._arrays)
+        before = self._state_now()
+        saved = load_saved(self._folder, self._manifest, self.head, None)
+        # a file that was written meanwhile has no state for these arrays
+        self._state = before if before == self._state_now() else ""
+        return saved
+
+    def _state_now(self) -> str:
+        try:
+            return state_of(self._path)
+        except UNREADABLE:
+            return ""
 
     @property
     def _path(self) -> Path:
@@ -290,7 +297,7 @@ class OfFolder(Source):
         key = self._packed_key(target, plan)
         try:
             state = state_of(self._path)
-            if weights.digest and state == (weights.stamp, weights.values):
+            if weights.digest and state == weights.stamp:
                 params = load_weights(key, weights, storage.param_bytes)
                 if params is not None:
                     self._take(params, storage, state)
@@ -298,6 +305,8 @@ class OfFolder(Source):
                 # another process removed them, or packed them in another way
                 weights = replace(weights, digest="")
             params = read_params(self._path, storage)
+            # a file that was written meanwhile has no state for these arrays
+            state = state if self._state_now() == state else ""
         except UNREADABLE:
             return None
         self._take(params, storage, state)
@@ -307,24 +316,25 @@ class OfFolder(Source):
                 return None
         return params, self._stored(key, params, weights)
 
-    def _take(self, params: np.ndarray, storage: Storage, state: State) -> None:
+    def _take(self, params: np.ndarray, storage: Storage, state: str) -> None:
         self._arrays = {place.name: weight_in(params, place) for place in storage.params}
         self._state = state
 
     def _stored(self, key: str, params: np.ndarray, weights: PackedWeights) -> PackedWeights:
         """Return what tells packed weights of the file in its state, which are stored if need be.
 
-        Of a copy of the folder, whose file has another stamp, they are there already.
+        If the folder was copied, the file of the copy has another state, and the same packed
+        weights serve it.
         """
-        if self._state is None:
+        if not self._state:
             return weights
-        stamp, values = self._state
+        values = digest([params])
         if not (weights.digest and weights.values == values and is_packed(key, values)):
             stored = store_weights(key, values, params)
             if stored is None:
                 return replace(weights, values="", digest="", stamp="")
             weights = replace(weights, values=values, digest=stored.digest)
-        return replace(weights, stamp=stamp)
+        return replace(weights, stamp=self._state)
 
     def stored_params(
         self,
