@@ -40,13 +40,19 @@ def add_docs(commands: Any) -> None:
 def run_docs(chosen: argparse.Namespace) -> int:
     """Serve the pages until Ctrl-C, and return the exit status."""
     if is_stale(SITE, CLONE):
-        if importlib.util.find_spec("mkdocs") is not None:
+        if (CLONE / "mkdocs.yml").is_file() and importlib.util.find_spec("mkdocs") is not None:
             build(CLONE, SITE)
         elif not is_built(SITE):
             raise no_pages(CLONE)
+        else:
+            print("these pages are older than docs/, and mkdocs is not installed", file=sys.stderr)
     handler = partial(Quiet, directory=str(SITE))
     # another port than the one that was asked for would not be the one in a bookmark
-    with ThreadingHTTPServer(("127.0.0.1", chosen.port), handler) as server:
+    try:
+        server = ThreadingHTTPServer(("127.0.0.1", chosen.port), handler)
+    except (OSError, OverflowError) as error:
+        raise BuildError(f"docs: --port {chosen.port} is not free: {error}") from None
+    with server:
         url = f"http://127.0.0.1:{server.server_address[1]}/index.html"
         print(f"the pages: {url}\nCtrl-C ends it", flush=True)
         if chosen.open:

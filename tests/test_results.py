@@ -198,3 +198,47 @@ def test_folders_without_results_are_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "x.ipynb").write_text("[")
     with pytest.raises(BuildError, match="is no notebook"):
         collect(tmp_path, None)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"points": "100"}, {"points": float("nan")}, {"points": 1e9}, {"correct": "false"},
+     {"author": 3}, {"author": "eve 0\nzoe 100 of 100"}, {"lab": "\x1b[31mred"}, {"lab": [1]},
+     {"counts": [["a", 1]]}, {"counts": {"a": "=1+1"}}, {"counts": {"a\nb": 1}},
+     {"most_points": []}, {"seconds": -1.0}],
+    ids=repr,
+)  # fmt: skip
+def test_a_file_written_by_hand_is_refused(change: dict[str, Any], tmp_path: Path) -> None:
+    fields = {
+        "lab": "transpose", "author": "ada", "correct": True, "points": 5.0, "most_points": 20.0,
+        "message": "", "seconds": 1e-3, "reference_seconds": 2e-3, "counts": {"loads": 4},
+        "machine": "a machine", "version": "0.1.0", "code": "",
+    }  # fmt: skip
+    path = tmp_path / "a.lab.json"
+    path.write_text(json.dumps(fields), "utf-8")
+    assert read_result(path).points == 5
+    path.write_text(json.dumps({**fields, **change}), "utf-8")
+    with pytest.raises(CallError, match="holds no result of a lab"):
+        read_result(path)
+
+
+def test_a_notebook_that_hangs_leaves_the_others(tmp_path: Path) -> None:
+    output = {"output_type": "stream", "name": "stdout", "text": "Correct.\n"}
+    tags = {"tags": ["exercise"]}
+    cell = {"cell_type": "code", "metadata": tags, "source": [], "outputs": [output]}
+    for student in ("ada", "bob"):
+        (tmp_path / student).mkdir()
+        (tmp_path / student / "1_say_what.ipynb").write_text(json.dumps({"cells": [cell]}))
+    hidden = tmp_path / "bob" / ".ipynb_checkpoints"
+    hidden.mkdir()
+    (hidden / "x.lab.json").write_text("[")
+
+    def run(notebook: Any, folder: Path) -> Any:
+        runs.append(folder)
+        if len(runs) == 1:
+            raise BuildError("a cell took more than 300 s")
+        return notebook
+
+    runs: list[Path] = []
+    states = {r.student: r.state for r in collect(tmp_path, run)}
+    assert states == {"ada": "failed", "bob": "right"}

@@ -88,17 +88,23 @@ def _perf(call: Any, calls: int) -> list[float] | str:
         program, "stat", "-x", ",", "-e", ",".join(EVENTS), "-D", "-1", "-p", str(os.getpid()),
         "--control", f"fd:{read_commands},{write_answers}",
     ]  # fmt: skip
-    process = subprocess.Popen(
-        arguments,
-        pass_fds=(read_commands, write_answers),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "LC_ALL": "C"},
-    )
-    os.close(read_commands)
-    os.close(write_answers)
+    try:
+        process = subprocess.Popen(
+            arguments,
+            pass_fds=(read_commands, write_answers),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "LC_ALL": "C"},
+        )
+    except OSError as error:
+        os.close(commands)
+        os.close(answers)
+        return f"perf does not start: {error.strerror or error}"
+    finally:
+        os.close(read_commands)
+        os.close(write_answers)
     try:
         for command, work in (("enable", calls), ("disable", 0)):
             os.write(commands, f"{command}\n".encode())
@@ -114,6 +120,10 @@ def _perf(call: Any, calls: int) -> list[float] | str:
         process.kill()
         _, text = process.communicate()
     finally:
+        # an interrupt, or an error of the kernel, leaves no perf that watches this process
+        if process.poll() is None:
+            process.kill()
+            process.wait()
         os.close(commands)
         os.close(answers)
     return counts_in(text)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import lzma
 import os
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Mapping
@@ -38,6 +40,9 @@ UNREADABLE = (
     RuntimeError,
     EOFError,
     MemoryError,
+    OverflowError,
+    lzma.LZMAError,
+    tokenize.TokenError,
     zipfile.BadZipFile,
     zlib.error,
 )
@@ -164,7 +169,11 @@ class _Stored:
     def __init__(self, path: Path, entry: zipfile.ZipInfo) -> None:
         self._entry, self._left, self._sum = entry, entry.file_size, 0
         self._file = path.open("rb", buffering=0)
-        self._file.seek(entry.header_offset)
+        try:
+            self._file.seek(entry.header_offset)
+        except (OSError, OverflowError):
+            self._file.close()
+            raise
         head = self._file.read(_HEAD) or b""
         if len(head) < _HEAD or not head.startswith(_MAGIC):
             self._file.close()

@@ -121,7 +121,8 @@ def multiply_adds(dtype: str) -> Probe:
         for task in range(workers):
             one(out, task, STEPS)
 
-    return Probe(alone, partial(team, out, workers, STEPS), workers * STEPS * 12 * lanes * 2.0)
+    flops = workers * STEPS * probe_nests.CHAINS * lanes * 2.0
+    return Probe(alone, partial(team, out, workers, STEPS), flops)
 
 
 def copies() -> tuple[Probe, Probe]:

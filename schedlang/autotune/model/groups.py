@@ -22,8 +22,8 @@ from schedlang.schedule.schedule import empty_schedule
 # the most stages with loops of their own in a group, and the most of a graph that is one group
 # nobody has measured this value
 MOST_STAGES = 5
-# a reduction with more operations for each element that it reads reuses them, like a product nobody
-# has measured this value
+# a reduction with more operations for each element that it reads reuses them, like a product
+# nobody has measured this value
 REUSED = 8
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from schedlang.course.grading.record import ENDING, LabResult, read_result
 from schedlang.course.lessons import Notebook, read, source_of, tags_of
-from schedlang.errors import BuildError
+from schedlang.errors import BuildError, first_line
 
 _HEADING = re.compile(r"^### Exercise (\d+)", re.M)
 
@@ -20,7 +20,8 @@ _HEADING = re.compile(r"^### Exercise (\d+)", re.M)
 class Result:
     """One line of a table: an exercise of a lesson, or a lab.
 
-    ``state`` is ``right``, ``wrong``, ``open`` or ``not run``. ``lab`` is the whole result of a
+    ``state`` is ``right``, ``wrong``, ``open``, ``not run``, or ``failed`` for a notebook that does
+    not run to its end. ``lab`` is the whole result of a
     lab.
     """
 
@@ -45,13 +46,11 @@ def collect(folder: Path, run: Callable[[Notebook, Path], Notebook] | None) -> l
     if not folder.is_dir():
         raise BuildError(f"results {folder}: there is no such folder")
     results: list[Result] = []
-    for path in sorted(folder.rglob("*.ipynb")):
+    for path in _files(folder, "*.ipynb"):
         place = path.relative_to(folder)
-        if any(part.startswith(".") for part in place.parts) or "solutions" in place.parts:
-            continue
         student = place.parts[0] if len(place.parts) > 1 else folder.resolve().name
         results += _exercises(student, path, run)
-    for path in sorted(folder.rglob(f"*{ENDING}")):
+    for path in _files(folder, f"*{ENDING}"):
         lab = read_result(path)
         state = "right" if lab.correct else "wrong"
         results.append(Result(lab.author, lab.lab, "", state, lab.message, lab))
@@ -60,6 +59,14 @@ def collect(folder: Path, run: Callable[[Notebook, Path], Notebook] | None) -> l
             f"results {folder}: it holds neither notebooks with exercises nor results of labs"
         )
     return sorted(results, key=lambda r: (r.student, r.task))
+
+
+def _files(folder: Path, pattern: str) -> Iterator[Path]:
+    """Yield the files below a folder, without solutions and the files that programs hide."""
+    for path in sorted(folder.rglob(pattern)):
+        parts = path.relative_to(folder).parts
+        if "solutions" not in parts and not any(p.startswith((".", "__MACOSX")) for p in parts):
+            yield path
 
 
 def _exercises(
@@ -71,8 +78,13 @@ def _exercises(
         if not any("exercise" in tags_of(cell) for cell in cells):
             return
         if run is not None:
-            with tempfile.TemporaryDirectory() as empty:
-                cells = run(notebook, Path(empty))["cells"]
+            try:
+                with tempfile.TemporaryDirectory() as empty:
+                    cells = run(notebook, Path(empty))["cells"]
+            except BuildError as error:
+                # one notebook that hangs leaves the others of the class
+                yield Result(student, path.stem, "", "failed", first_line(error))
+                return
         number = ""
         for cell in cells:
             if cell["cell_type"] == "markdown":
@@ -80,7 +92,7 @@ def _exercises(
                 number = headings[-1] if headings else number
             elif "exercise" in tags_of(cell):
                 yield Result(student, path.stem, number, *state_of(cell.get("outputs", [])))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise BuildError(f"results: {path} is no notebook: {error}") from None
 
 

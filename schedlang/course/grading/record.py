@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import asdict, dataclass
+from math import inf
 from pathlib import Path
+from typing import Any, get_type_hints
 
 from schedlang.errors import CallError, explain
 
@@ -62,11 +64,11 @@ def read_result(path: Path) -> LabResult:
     """
     try:
         fields = json.loads(path.read_text("utf-8"))
-        result = LabResult(**fields)
-        # what a table computes with
-        float(result.points), float(result.speedup), dict(result.counts).items()
-        return result
-    except (OSError, ValueError, TypeError, AttributeError) as error:
+        if not isinstance(fields, dict):
+            raise ValueError("it is not an object of JSON")
+        _check_fields(fields)
+        return LabResult(**fields)
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise CallError(
             explain(
                 f"results: {path}",
@@ -74,6 +76,30 @@ def read_result(path: Path) -> LabResult:
                 "Remove it, or let its author run the lab again.",
             )
         ) from None
+
+
+def _check_fields(fields: dict[str, Any]) -> None:
+    """Raise ``ValueError`` for a field of another type, and for a number that no lab gives.
+
+    A student may have written the file by hand.
+    """
+    for name, kind in get_type_hints(LabResult).items():
+        value: Any = fields.get(name)
+        if kind is float and type(value) in (int, float):
+            right = 0 <= value < inf
+        elif isinstance(value, dict):
+            right = kind == dict[str, int] and all(
+                type(n) is int and k.isprintable() for k, n in value.items()
+            )
+        else:
+            # a text for a table is one line, which moves no cursor
+            free = name in ("message", "code") or str(value).isprintable()
+            right = type(value) is kind and (kind is not str or free)
+        if not right:
+            raise ValueError(f"its {name} is not what a lab writes")
+    points, most = float(fields["points"]), float(fields["most_points"])
+    if points > most:
+        raise ValueError("it has more points than its lab gives")
 
 
 def _file_name(text: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from io import StringIO
 
 from schedlang.course.grading.collect import Result
+from schedlang.markup.text import printable
 from schedlang.runtime.timing import number
 
 COLUMNS = ("student", "task", "exercise", "state", "message")
@@ -22,13 +23,13 @@ def as_csv(results: Sequence[Result]) -> str:
     counts = list(dict.fromkeys(name for r in results if r.lab for name in r.lab.counts))
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*COLUMNS, *LAB_COLUMNS, *counts])
+    writer.writerow([*COLUMNS, *LAB_COLUMNS, *map(_plain, counts)])
     for result in results:
         row = [_plain(str(getattr(result, name))) for name in COLUMNS]
         lab = result.lab
         row += ["" if lab is None else _plain(str(getattr(lab, name))) for name in LAB_COLUMNS]
         row += ["" if lab is None else str(lab.counts.get(name, "")) for name in counts]
-        writer.writerow(row)
+        writer.writerow([printable(cell) for cell in row])
     return text.getvalue()
 
 
@@ -38,7 +39,7 @@ def _plain(text: str) -> str:
     >>> _plain("=1+1"), _plain("ada")
     ("'=1+1", 'ada')
     """
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text
+    return f"'{text}" if text.lstrip()[:1] in ("=", "+", "-", "@") else text
 
 
 def as_table(results: Sequence[Result]) -> str:
@@ -78,4 +79,4 @@ def _cell(results: Sequence[Result]) -> str:
 def _order(task: str) -> tuple[float, str]:
     """Return the place of a task: lessons by their numbers, then labs."""
     first = task.partition("_")[0]
-    return (float(first) if first.isdigit() else float("inf"), task)
+    return (float(first) if first.isdecimal() else float("inf"), task)
