@@ -490,6 +490,15 @@ def transpose(n: int) -> sl.Schedule:
     return s
 
 
+def test_a_kernel_that_takes_long_to_follow_is_not_counted() -> None:
+    session = Session(transpose(1 << 13), target="cuda-emulator")
+    while session.work():
+        pass
+    view = next(m for m in session.hello() if m["type"] == "view")
+    assert view["counters"]["rows"] == []
+    assert "134,217,728 runs of statements take too long" in view["counters"]["text"]
+
+
 def test_a_schedule_of_a_gpu_is_counted_on_the_emulator() -> None:
     told: list[dict[str, Any]] = []
     session = Session(transpose(64), target="cuda-emulator", measure=True, tell=told.append)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from schedlang.autotune.costs.estimate_gpu import estimate_gpu, occupancy
+from schedlang.diagnostics.sites import extent_of
 from schedlang.errors import SchedlangError, first_line
 from schedlang.gpu_lowering.lower import device_program
 from schedlang.gpu_lowering.memory_requests import count_requests, depends_on_data
+from schedlang.ir.accesses import stores
 from schedlang.ir.nest import Nest
 from schedlang.live.history import State
 from schedlang.target import Target
@@ -17,6 +20,8 @@ COLUMNS = (
 )  # fmt: skip
 # why the page measures nothing, and why it lists no steps
 UNTIMED = "Kernels for a GPU are counted here, not timed."
+# runs of statements that are followed; a product of 1024**3 takes 110 s, in which the page waits
+MOST_RUNS = 1 << 25
 UNGUIDED = (
     "The page knows next steps for CPUs. For a GPU, edit the schedule: the counts say what it "
     "does. sl.autotune(..., target=...) searches for one."
@@ -37,6 +42,11 @@ def gpu_counters(state: State, target: Target) -> dict[str, Any]:
         return _uncounted(first_line(error))
     if nest.sizes:
         return _uncounted("Counts need numbers for the sizes.")
+    runs = sum(prod(extent_of(loop) for loop in site.loops) for site in stores(nest.body))
+    if runs > MOST_RUNS:
+        return _uncounted(
+            f"{runs:,} runs of statements take too long to follow here: try a smaller size."
+        )
     if depends_on_data(program):
         return _uncounted("The requests depend on data: call f.counters(...) of a built kernel.")
     ledgers = count_requests(program, {})

@@ -86,19 +86,22 @@ function putAt(app, one) {
 
 function momentOf(app, stage, one) {
   const { known, page } = app;
-  const moment = known.moments.get(`${known.current} ${one.number} ${page.element}`) || one.moment;
-  if (!moment) return h("p", { class: "soft" }, one.why);
-  const key = `${known.current} ${one.number} ${page.element}`;
-  if (page.element && !app.readOnly && !page.lost && !known.asked.has(`at ${key}`)) {
+  if (!one.moment) return h("p", { class: "soft" }, one.why);
+  // an element of another state's consumer may be none of this one
+  const asked = page.elements.get(stage.stage) || [], shape = one.moment.shape;
+  const element = asked.length === shape.length && asked.every((at, k) => at < shape[k]) ? asked : [];
+  const key = `${known.current} ${one.number} ${element.join(",")}`;
+  const moment = known.moments.get(key) || one.moment;
+  if (element.length && !app.readOnly && !page.lost && !known.asked.has(`at ${key}`)) {
     known.asked.add(`at ${key}`);
     app.quietly({ do: "moment", number: known.current, place: one.number,
-      element: page.element.split(",").map(Number) });
+      element });
   }
   const move = (name, dim, by) => h("button", { type: "button", class: "small", "data-key": `move ${stage.stage} ${name}`,
     "aria-label": `${name} element`, disabled: app.readOnly, onclick: () => {
       const next = [...moment.element];
       next[dim] = Math.max(0, Math.min(moment.shape[dim] - 1, next[dim] + by));
-      page.element = next.join(",");
+      page.elements.set(stage.stage, next);
       app.later();
     } }, name);
   const last = moment.shape.length - 1;
@@ -109,7 +112,7 @@ function momentOf(app, stage, one) {
     h("p", { class: "soft" }, counts + (one.bytes ? `stores ${bytes(one.bytes)}` : "stores nothing")),
     cellsOf(moment.below, `${moment.consumer} at this step`, ROUND_EDGE, (row, column) => {
       if (app.readOnly || moment.shape.length > 2) return;
-      page.element = (moment.shape.length === 2 ? [row, column] : [column]).join(",");
+      page.elements.set(stage.stage, moment.shape.length === 2 ? [row, column] : [column]);
       app.later();
     }),
     h("div", { class: "buttons" }, h("span", { class: "soft" },

@@ -5,7 +5,7 @@ function mount(root, send, readOnly, keep) {
     pairs: new Map(), previews: new Map(), moments: new Map(), asked: new Set(), hello: null, current: 0, undone: [] };
   const page = { lost: "", problem: null, compared: null, base: 0, typed: null, sent: null,
     frame: 255, timer: null, note: "", busy: "", preview: null,
-    element: "" };
+    elements: new Map() };
   const parts = {};
   for (const name of ["bar", "notice", "speed", "before", "gutter", "after", "run", "tree", "loops",
     "picture", "counters", "compare", "steps", "map"]) parts[name] = h("div", { class: name });
@@ -57,6 +57,7 @@ function mount(root, send, readOnly, keep) {
     known.hello = message;
     for (const map of [known.views, known.times, known.steps, known.pairs, known.previews,
       known.moments, known.asked]) map.clear();
+    page.elements.clear();
     known.states = [];
     styles.textContent = "";
     page.lost = "";
