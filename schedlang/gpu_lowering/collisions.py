@@ -44,7 +44,7 @@ class Access:
 
     @cached_property
     def is_divided(self) -> bool:
-        """Whether an index has a quotient or a remainder."""
+        """True if an index has a quotient or a remainder."""
         atoms = (atom for lin in self.at_indices.indices for atom in lin.atoms())
         return any(isinstance(atom, (Div, Mod)) for atom in atoms)
 

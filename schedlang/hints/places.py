@@ -14,7 +14,10 @@ from schedlang.state.state import At, Attach, Inline, Root, State
 
 @dataclass(frozen=True)
 class Place:
-    """Where a stage is computed, and where it is stored: ``None`` is where it is computed."""
+    """The place of a stage: a loop to compute it at, and a loop to store it at.
+
+    A ``None`` for the storage means that the stage is stored where it is computed.
+    """
 
     attach: Attach
     store: At | Root | None = None

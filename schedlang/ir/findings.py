@@ -1,4 +1,4 @@
-"""What is found out about the parts of nests, where several schedules have parts in common."""
+"""Facts about the parts of nests, kept for schedules that have parts in common."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a GPU would do for a schedule: the requests of its warps and its occupancy, without one."""
+"""The requests of warps and the occupancy that a schedule would have, counted without a GPU."""
 
 from __future__ import annotations
 

@@ -65,9 +65,9 @@ def places_tried(
             if tried is None:
                 yield None
                 continue
-            taken, step = tried
+            candidate, step = tried
             counts = place_counts(step.schedule, name, sizes)
-            yield TriedPlace(name, steps[taken], step.schedule, step, counts)
+            yield TriedPlace(name, steps[candidate], step.schedule, step, counts)
 
 
 def _legal(

@@ -27,6 +27,8 @@ def load(
     """Return the network that :meth:`Network.save` wrote to ``folder``.
 
     The graph, the weights and the schedules are checked, and so are indices that depend on weights.
+    Weights that were packed before are not read again while the file keeps its size, its time and
+    its list of checksums.
     Indices that depend on inputs of a call alone are not. The Python of the folder is not run: the
     module is generated again, or comes from the cache folder. Steps that were saved on another
     machine are kept. ``target`` is by default the target of the ``with sl.Target(...)`` around, or

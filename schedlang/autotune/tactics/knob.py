@@ -96,7 +96,7 @@ def _is_number(value: Decision) -> bool:
 
 @dataclass(frozen=True)
 class Moves:
-    """How a descent moves a knob, and how decisions for one size serve another.
+    """The moves of a descent along a knob, and the use of decisions for one size at another.
 
     We chose the ranks and the starting values of schedlang's tactics that lowered the estimate most
     in searches for the operator families of ``benchmarks/works/families.py``.

@@ -3,23 +3,23 @@
 // are shared. This one makes elements.
 
 function h(tag, given = {}, ...children) {
-  const made = document.createElement(tag);
+  const element = document.createElement(tag);
   for (const [name, value] of Object.entries(given)) {
     if (value === undefined || value === false) continue;
-    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
-    else if (name === "html") made.innerHTML = value;
-    else if (name === "value") made.value = value;
-    else made.setAttribute(name, value === true ? "" : value);
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "html") element.innerHTML = value;
+    else if (name === "value") element.value = value;
+    else element.setAttribute(name, value === true ? "" : value);
   }
-  made.append(...children.flat(Infinity).filter((c) => c !== null && c !== undefined && c !== ""));
-  return made;
+  element.append(...children.flat(Infinity).filter((c) => c !== null && c !== undefined && c !== ""));
+  return element;
 }
 
 function svg(tag, given, ...children) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(given)) made.setAttribute(name, value);
-  made.append(...children);
-  return made;
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(given)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
 }
 
 // whether a part is filled just now, so that nobody has moved the focus
