@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import tempfile
@@ -35,6 +36,7 @@ from schedlang.autotune.runner.local import Local
 from schedlang.autotune.runner.machine import Machine
 from schedlang.autotune.runner.measure import Job, Measured
 from schedlang.autotune.runner.outputs import unequal
+from schedlang.autotune.runner.sandbox import COMMAND
 from schedlang.autotune.runner.task import Limits, Task
 from schedlang.autotune.search import Evolve, Strategy, valid
 from schedlang.autotune.search import Random as RandomSearch
@@ -255,6 +257,18 @@ def test_a_timeout(tmp_path: Path) -> None:
         TuningError, match="the time is up before a candidate was measured: give mo"
     ):
         tune(B, timeout=0, template=marked, target="python", database=tmp_path / "db2")
+
+
+def test_a_start_that_takes_all_the_time_leaves_a_candidate(tmp_path: Path) -> None:
+    started_late = ("sh", "-c", f'sleep 2.5; exec {shlex.join(COMMAND)} "$@"', "sh")
+    task = task_of(plus_one(), Limits())
+    search = search_of(
+        task, Local(task, 1, started_late), RandomSearch(0), tmp_path / "db", 1000, marked,
+        deadline=time.monotonic() + 2,
+    )  # fmt: skip
+    result = run(search, False, 0)
+    assert result.ended == "the time is up"
+    assert [trial.outcome for trial in drawn(result)] == ["ok"]
 
 
 def test_a_timeout_does_not_wait_for_a_batch(tmp_path: Path) -> None:

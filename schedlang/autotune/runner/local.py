@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -167,7 +168,11 @@ class Local:
             box.start_first()
             # after a long start, too, a process builds a job that waits
             late_start = monotonic() + LITTLE
-            first = max(until, late_start if deadline is None else min(late_start, deadline))
+            if deadline is None:
+                first = max(until, late_start)
+            else:
+                # until a candidate has worked, the time that is over ends nothing
+                first = math.inf if best is None else max(until, min(late_start, deadline))
             return self._build_until(box, left, (first, until), best, ended)
 
     def _build_until(
