@@ -241,7 +241,8 @@ def _imports() -> Iterator[Case]:
 
 def _torch_imports() -> Iterator[Case]:
     """Yield imports of models of PyTorch: its export alone, and the whole."""
-    missing = "" if find_spec("torch") else "PyTorch is not installed"
+    absent = [name for name in ("torch", "torchvision") if find_spec(name) is None]
+    missing = f"not installed: {', '.join(absent)}" if absent else ""
 
     def prepare(kind: str, export: bool) -> Callable[[], object]:
         import torch
