@@ -36,6 +36,7 @@ _NAMES = {
     # the package that gives Expr its operators as well
     "compute.tensor": ("Axis", "Expr", "Tensor", "placeholder", "var"),
     "hints.explain": ("explain",),
+    "instructions.declaration": ("Instruction", "instruction"),
     "hints.next_steps": ("next_steps",),
     "ir.nest": ("Nest",),
     "networks.entry": ("network",),
@@ -57,8 +58,8 @@ _PACKAGES = {
     **{
         name: name
         for name in (
-            "autoschedule", "autotune", "compute", "errors", "frontend", "gradient", "plot",
-            "schedule", "te", "topi",
+            "autoschedule", "autotune", "compute", "errors", "frontend", "gradient",
+            "instructions", "plot", "schedule", "te", "topi",
         )
     },
 }  # fmt: skip

@@ -38,6 +38,8 @@ class Facts:
       only move aligned pieces of memory, and sums are kept in scalar registers.
     * ``vector_bytes`` and ``vector_registers``: the defaults of :class:`~schedlang.Target`, 0 for
       this machine's.
+    * ``instructions``: the language in which an instruction of the user's is written, a key of
+      ``emit=``; "" if the loops that it would replace run as they stand.
     * ``unrolls``: unrolled loops are written out; otherwise the compiler unrolls them.
     * ``ordered``: a call accesses memory in a fixed order, in which caches can be simulated.
 
@@ -82,6 +84,7 @@ class Facts:
     vector_arithmetic: bool = True
     vector_bytes: int = 0
     vector_registers: int = 0
+    instructions: str = ""
     unrolls: bool = True
     ordered: bool = True
     language: Literal["Python", "C"] = "Python"
@@ -178,12 +181,14 @@ KINDS = {
             "cpu",
             "schedlang.targets.cpu.backend:CpuBackend",
             ("llvm",),
+            instructions="llvm",
             compilers=COMPILERS,
             saved=True,
             symbols=True,
         ),
         Facts("python", "schedlang.targets.python.backend:PythonBackend", interpreted=True),
-        Facts("c", "schedlang.targets.c.backend:CBackend", language="C", openmp=True),
+        Facts("c", "schedlang.targets.c.backend:CBackend", language="C", openmp=True,
+              instructions="c"),
         _gpu(
             "cuda",
             "schedlang.targets.cuda.backend:CudaBackend",

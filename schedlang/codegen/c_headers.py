@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
+
+from schedlang.instructions.declaration import Instruction
+from schedlang.instructions.emission import CFunction
 
 
 @lru_cache(maxsize=2)
@@ -17,6 +21,27 @@ def has_function(name: str) -> bool:
     """Return whether every file has the function ``name`` of floats."""
     text = header("c_helpers.h")
     return f"SL_LIBM(T, F, {name})" in text or f" sl_{name}_##T(" in text
+
+
+def instruction_function(declared: Instruction, result: str, operands: Sequence[str]) -> str:
+    """Return the definition of a function that calls the one of an instruction.
+
+    ``result`` and ``operands`` are types of C. The operands are cast to the types of that function,
+    and repeated in all of one that is larger.
+    """
+    emission = declared.emit["c"]
+    assert isinstance(emission, CFunction)
+    names = [f"a{k}" for k in range(len(operands))]
+    listed = ", ".join(f"{kind} {name}" for kind, name in zip(operands, names))
+    lines = [f"#include <{emission.header}>", f"SL {result} sl_{declared.name}({listed}) {{"]
+    for name, kind in zip(names, emission.types):
+        lines += [
+            f"  {kind} {name}_;",
+            f"  for (size_t n = 0; n < sizeof {name}_ / sizeof {name}; n++)",
+            f"    memcpy((char *)&{name}_ + n * sizeof {name}, &{name}, sizeof {name});",
+        ]
+    given = ", ".join(f"{name}_" for name in names)
+    return "\n".join([*lines, f"  return ({result}){emission.name}({given});", "}"])
 
 
 def library_function(name: str, library: str, operands: int, tag: str) -> str:

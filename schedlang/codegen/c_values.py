@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from schedlang.codegen.c_headers import has_function, library_function
+from schedlang.codegen.c_headers import has_function, instruction_function, library_function
 from schedlang.expr.dtypes import SHORT_FLOATS, is_float, register_dtype
 from schedlang.expr.functions import FUNCTIONS, INTRINSICS
 from schedlang.expr.operators import COMPARISONS, OPERATORS
@@ -90,6 +90,8 @@ class ValuePrinter:
             return self._call(value), _ATOM
         if isinstance(value, m.Column):
             return f"{value.columns.name}[{value.at}]", _ATOM
+        if isinstance(value, m.Instructed):
+            return self._instructed(value), _ATOM
         if isinstance(value, m.Both):
             return f"{self.at(value.a, _AND)} && {self.at(value.b, _AND)}", _AND
         assert isinstance(value, m.Choice)
@@ -173,6 +175,13 @@ class ValuePrinter:
             return f"sl_{value.name}()"
         name = FUNCTIONS[value.name].called if value.index else value.name
         return self._function(name, value.type, value.args)
+
+    def _instructed(self, value: m.Instructed) -> str:
+        """Return a call of a function that calls the user's function of C."""
+        kinds = [self.type(a.type) for a in value.args]
+        text = instruction_function(value.instruction, self.type(value.type), kinds)
+        self.made[text] = None
+        return f"sl_{value.instruction.name}({', '.join(map(self.text, value.args))})"
 
     def _function(self, name: str, type_: Type, args: tuple[Value, ...]) -> str:
         """Return a call of a function of the helpers, lane by lane for vectors."""

@@ -11,10 +11,10 @@ from schedlang.expr.functions import INTRINSICS
 
 # all but the functions of the language
 _OTHERS = (
-    "add", "apart", "arena_array", "bfloat", "bfloat_bits", "bfloat_from", "bfloat_value",
-    "boolean", "broadcast", "copysign", "float32", "float64", "floordiv", "flush_denormals", "fma",
-    "half", "half_from", "heap_array", "int16", "int32", "int64", "int8", "iota", "lane",
-    "left_shift", "load", "load_half", "mod", "multiply", "power", "prefetch", "reduce_add",
+    "add", "apart", "arena_array", "assemble", "bfloat", "bfloat_bits", "bfloat_from",
+    "bfloat_value", "boolean", "broadcast", "copysign", "float32", "float64", "floordiv",
+    "flush_denormals", "fma", "half", "half_from", "heap_array", "instruct", "int16", "int32", "int64", "int8", "iota",
+    "lane", "left_shift", "load", "load_half", "mod", "multiply", "power", "prefetch", "reduce_add",
     "reduce_and", "reduce_max", "reduce_min", "reduce_mul", "reduce_or", "restore_mode",
     "right_shift", "rolled", "rounded", "select", "stack_array", "store", "store_half",
     "stream_fence", "subtract", "thread_number", "ticks", "uint16", "uint32", "uint64", "uint8",
@@ -35,8 +35,8 @@ GPU_ONLY = (
     "vstore_aligned_half",
 )  # fmt: skip
 CPU_ONLY = (
-    "apart", "arena_array", "flush_denormals", "heap_array", "restore_mode", "rolled", "rounded",
-    "stack_array", "stream_fence",
+    "apart", "arena_array", "assemble", "flush_denormals", "heap_array", "instruct",
+    "restore_mode", "rolled", "rounded", "stack_array", "stream_fence",
     "thread_number", "ticks", "vload_if", "vload_if_half", "vload_shuffled", "vload_shuffled_half",
     "vstore_stream", "vstore_stream_half",
 )  # fmt: skip

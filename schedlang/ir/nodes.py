@@ -30,11 +30,12 @@ from typing import Any, ClassVar, Optional, TypeVar, Union
 from schedlang.compute.reduce import Reducer
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.dtypes import itemsize
-from schedlang.expr.nodes import ArrayRead, Axis, Expr
+from schedlang.expr.nodes import ArrayRead, Axis, Call, Expr
 from schedlang.index.linear import Lin
+from schedlang.instructions.declaration import Instruction
 from schedlang.state.layout import Layout
 
-LOOP_KINDS = ("serial", "parallel", "vectorize", "unroll", "vthread", "thread")
+LOOP_KINDS = ("serial", "parallel", "vectorize", "unroll", "vthread", "thread", "tensorize")
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +91,27 @@ class Load(ArrayRead):
         return Load(self.buffer, children, self.dtype)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Tile(Load):
+    """The ``count`` adjacent elements of a buffer from the one at ``indices`` on."""
+
+    count: int = 1
+
+    def with_children(self, children: tuple[Expr, ...]) -> Tile:
+        return Tile(self.buffer, children, self.dtype, count=self.count)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Instructed(Call):
+    """The result of an instruction for all lanes, whose operands are tiles.
+
+    One that accumulates gets the earlier value of its result, as the first operand, where its
+    update becomes a plain store.
+    """
+
+    instruction: Optional[Instruction] = None
+
+
 class Statement:
     """The base of statements, whose class says what its fields hold."""
 
@@ -106,7 +128,8 @@ class Statement:
 class For(Statement):
     """A loop over ``axis``, which runs over ``0..extent``.
 
-    ``tag`` names the thread index of a loop of kind ``"thread"``.
+    ``tag`` names the thread index of a loop of kind ``"thread"``. A loop of kind ``"tensorize"``
+    and the loops in it are computed by an ``instruction``.
     """
 
     HELD = ("body",)
@@ -121,6 +144,7 @@ class For(Statement):
     tag: str = ""
     pragmas: tuple[tuple[str, Any], ...] = ()
     number: Optional[int] = None
+    instruction: Optional[Instruction] = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -227,6 +227,8 @@ def storage_text(buffer: Buffer) -> str:
 
 def loop_text(loop: For, names: dict[Axis, str]) -> str:
     word = {"serial": "for", "thread": loop.tag}.get(loop.kind, loop.kind)
+    if loop.instruction is not None:
+        word = f"{word} {loop.instruction}"
     notes = [f"pragma {n}" + ("" if v is None else f" = {v}") for n, v in loop.pragmas]
     if loop.kind == "thread" and loop.axis.is_reduce and not _scatters(loop):
         notes.append(f"{loop.stage} is reduced across these threads")

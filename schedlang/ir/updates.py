@@ -8,13 +8,19 @@ from typing import Any
 
 from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.visit import rewrite
-from schedlang.ir.nodes import Load, Store
+from schedlang.ir.nodes import Instructed, Load, Store
 
 
 def as_plain_store(store: Store) -> Store:
     """Return the update ``store`` as a plain store of the combined value."""
     reducer = store.reducer
     assert reducer is not None
+    (*_, value) = store.values
+    if isinstance(value, Instructed):
+        earlier = Load(store.buffers[0], store.indices, store.buffers[0].dtype)
+        return replace(
+            store, values=(replace(value, args=(earlier, *value.args)),), reducer=None
+        )
     old: Mapping[Any, Expr] = {
         v: Load(b, store.indices, b.dtype) for v, b in zip(reducer.lhs, store.buffers)
     }

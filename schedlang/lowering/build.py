@@ -28,6 +28,7 @@ from schedlang.lowering.guards import (
     wrap,
     wrap_in_guards,
 )
+from schedlang.lowering.instructions import is_tensorized, is_whole
 from schedlang.lowering.known_nests import KnownNest, nest_key
 from schedlang.lowering.nesting import Job, Loop, Made, Nesting, Scope
 from schedlang.lowering.prefetch import over_loops, prefetch, written_box
@@ -187,6 +188,11 @@ def _body(n: Nesting, depth: int, axis: Axis, inner: Scope) -> Task:
 def _as_loop(n: Nesting, axis: Axis, drafts: list[Draft], pending: Pending, ranges: Ranges) -> Made:
     """Wrap ``drafts``, which use the variable of ``axis``, in the loop over ``axis``."""
     var, extent, kind = n.plan.variables[axis], n.plan.extents[axis], n.stage.kinds.get(axis, "")
+    chosen = n.stage.instructions.get(axis)
+    if chosen is not None and (n.init or not is_whole(n.stage, n.plan, axis, drafts)):
+        chosen, kind = None, ""
+    if n.init and is_tensorized(n.stage, axis) and extent.const is not None:
+        kind = "vectorize"
     loop = For(
         var,
         number_or_expr(extent),
@@ -195,6 +201,7 @@ def _as_loop(n: Nesting, axis: Axis, drafts: list[Draft], pending: Pending, rang
         n.stage.name,
         kind if thread_tag(kind) else "",
         _pragmas(n, axis),
+        instruction=chosen,
     )
     return [loop], relax_all(pending, var, extent, ranges)
 

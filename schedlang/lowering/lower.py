@@ -21,6 +21,7 @@ from schedlang.ir.nodes import Alloc, Block, Buffer, For, If, Note
 from schedlang.ir.verify import Report, report
 from schedlang.lowering.build import nest_stage, place_child, store_child, take
 from schedlang.lowering.hoist import hoist
+from schedlang.lowering.instructions import instruction_problems
 from schedlang.lowering.intermediate_arguments import not_whole, scan_rows
 from schedlang.lowering.loop_names import loop_names
 from schedlang.lowering.loop_partitioning import split_edges
@@ -144,6 +145,9 @@ def _lowered(
     if strict and job.problems:
         raise LoweringError(job.problems[0].message)
     body = trim(split_edges(body, findings), findings)
+    job.problems.extend(instruction_problems(state, job.placement, body))
+    if strict and job.problems:
+        raise LoweringError(job.problems[0].message)
     notes = tuple(Note(p.message) for p in _distinct(job.problems))
     body = Block((*notes, *body.stmts))
     listed = tuple(buffers[a] if isinstance(a, Tensor) else a for a in args)

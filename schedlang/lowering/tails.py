@@ -19,7 +19,7 @@ from schedlang.state.cuts import (
 )
 from schedlang.state.plan import Guard, Peel, Plan, thread_tag
 from schedlang.state.relations import Split
-from schedlang.state.state import Stage
+from schedlang.state.state import TENSORIZE, Stage
 
 MOST_COPIES = 4
 
@@ -76,7 +76,7 @@ def cut_at(
         if why is not None or not cheap:
             return None
         gains = (
-            "vectorize" in lanes
+            not lanes.isdisjoint(("vectorize", TENSORIZE))
             or _among_updates(stage, split)
             or _holds_tile(stage, leaf, axis, children)
         )
@@ -159,7 +159,7 @@ def _holds_tile(
     waiting = [c for a in leaf[start:] for c in children.get((stage.name, a), ())]
     while waiting:
         child = waiting.pop()
-        if {"vectorize", "unroll"} & set(child.kinds.values()):
+        if {"vectorize", "unroll", TENSORIZE} & set(child.kinds.values()):
             return True
         waiting += [c for a in child.leaf for c in children.get((child.name, a), ())]
     return False

@@ -17,6 +17,7 @@ from schedlang.machine.identifiers import Names, name_all
 from schedlang.machine.loops.blocks import block_unrolls
 from schedlang.machine.loops.conditions import settle_conditions
 from schedlang.machine.loops.functions import mark_functions
+from schedlang.machine.loops.instructions import use_instructions
 from schedlang.machine.loops.job import LoopJob, LoopPass
 from schedlang.machine.loops.plain_loops import mark_plain_loops
 from schedlang.machine.loops.rounding import round_products
@@ -43,9 +44,9 @@ from schedlang.target import Target
 
 Pass = Callable[[MachineNest, Job], MachineNest]
 CPU_LOOP_PASSES: tuple[LoopPass, ...] = (
-    find_turns, block_unrolls, mark_functions, mark_plain_loops, stream_stores, keep_sums,
-    round_products, strip_mine, unroll, refuse_many_statements, settle_conditions, transpose_loads,
-    share_loads,
+    use_instructions, find_turns, block_unrolls, mark_functions, mark_plain_loops, stream_stores,
+    keep_sums, round_products, strip_mine, unroll, refuse_many_statements, settle_conditions,
+    transpose_loads, share_loads,
 )  # fmt: skip
 GPU_LOOP_PASSES: tuple[LoopPass, ...] = (
     keep_sums, strip_mine, unroll, refuse_many_statements, settle_conditions,

@@ -19,6 +19,7 @@ from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple, Optional, Union
 
 from schedlang.expr import dtypes
+from schedlang.instructions.declaration import Instruction
 from schedlang.ir.nodes import Buffer
 
 
@@ -202,7 +203,8 @@ class Load(Operation):
     from ``at`` on, ``vload_strided`` elements ``step`` apart, ``vload_shuffled`` the elements of a
     vector in another ``order``, ``vload_columns`` several vectors at once (lane ``l`` of vector
     ``k`` is at ``at + l*step + k``), and ``vgather`` the elements at a vector ``at`` of offsets.
-    Lanes outside the ``mask`` are 0; they are not read. ``vload_if`` returns ``other`` unless the
+    A ``raw`` load is one of the bits of short floats. Lanes outside the ``mask`` are 0; they are
+    not read. ``vload_if`` returns ``other`` unless the
     scalar ``mask`` holds.
     """
 
@@ -217,6 +219,7 @@ class Load(Operation):
     order: Optional[Value] = None
     other: Optional[Value] = None
     columns: int = 0
+    raw: bool = False
 
 
 @dataclass(frozen=True)
@@ -233,7 +236,20 @@ class Column(Operation):
         return self.columns.type
 
 
-Value = Union[Reg, Num, Order, Op, Neg, Cast, Splat, Iota, Fn, Both, Choice, Load, Column]
+@dataclass(frozen=True)
+class Instructed(Operation):
+    """The result of a user's ``instruction``; its first operand is what it adds to, if anything."""
+
+    OPERANDS = ("args",)
+
+    instruction: Instruction
+    args: tuple[Value, ...]
+    type: Type
+
+
+Value = Union[
+    Reg, Num, Order, Op, Neg, Cast, Splat, Iota, Fn, Both, Choice, Load, Column, Instructed
+]
 
 
 class Statement:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Set
 from typing import NamedTuple
 
 from schedlang.expr import dtypes
 from schedlang.expr.operators import OPERATORS
 from schedlang.expr.printer import ATOM, LOWEST, PRECEDENCE, UNARY, binary_text, number, paren
+from schedlang.instructions.emission import written
 from schedlang.machine.nodes import (
     INDEX,
     Both,
@@ -15,6 +17,7 @@ from schedlang.machine.nodes import (
     Choice,
     Column,
     Fn,
+    Instructed,
     Iota,
     Load,
     Neg,
@@ -127,6 +130,8 @@ class Printer:
             return Text(self._value(f"{value.columns.name}[{value.at}]", value.type.dtype))
         if isinstance(value, Order):
             return Text(str(value.lanes))
+        if isinstance(value, Instructed):
+            return self._instructed(value)
         if isinstance(value, Both):
             a, b = self.text(value.a), self.text(value.b)
             return Text(f"{a.at(_AND)} and {b.at(_AND)}", _AND, 1 + max(a.depth, b.depth))
@@ -134,6 +139,14 @@ class Printer:
         cond, a, b = (self.text(v) for v in (value.cond, value.a, value.b))
         text = f"{a.at(_AND)} if {cond.at(_AND)} else {b.at(_CONDITIONAL)}"
         return Text(text, _CONDITIONAL, 1 + max(cond.depth, a.depth, b.depth))
+
+    def _instructed(self, value: Instructed) -> Text:
+        name, texts = written(value.instruction)
+        args = ", ".join(self(a) for a in value.args) + "," * (len(value.args) == 1)
+        literals = ", ".join(json.dumps(text) for text in texts)
+        text = f"{self.use(name)}({literals}, ({args}))"
+        unsigned = dtypes.is_integer(value.type.dtype) and value.type.dtype.startswith("u")
+        return Text(self.typed(value.type.dtype, text) if unsigned else text, ATOM, 2)
 
     def typed(self, dtype: str, inner: str) -> str:
         """Return ``inner`` converted to ``dtype``."""
@@ -205,7 +218,8 @@ class Printer:
         return Text(self.typed(dtype, a.text), ATOM, a.depth + 1)
 
     def _load(self, value: Load) -> Text:
-        name = self.use(value.how + ("_half" if value.array.dtype == "float16" else ""))
+        half = value.array.dtype == "float16" and not value.raw
+        name = self.use(value.how + "_half" * half)
         args = [value.array.name, self(value.at)]
         if value.how == "vload_if":
             assert value.mask is not None and value.other is not None
@@ -225,7 +239,8 @@ class Printer:
         text = f"{name}({', '.join(args)})"
         # a tuple of vectors is converted where it is used
         several = value.how == "vload_columns"
-        return Text(text if several else self._value(text, value.array.dtype), ATOM, depth)
+        plain = several or value.raw
+        return Text(text if plain else self._value(text, value.array.dtype), ATOM, depth)
 
     def _value(self, bits: str, dtype: str) -> str:
         """Return the text of a loaded value; a bfloat16 is loaded as its bits."""

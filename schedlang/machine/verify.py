@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from schedlang.errors import VerifyError
-from schedlang.expr.dtypes import itemsize, register_dtype
+from schedlang.expr.dtypes import itemsize, register_dtype, storage_dtype
 from schedlang.expr.operators import COMPARISONS
 from schedlang.intrinsics.dialect import GPU_NAMES, NAMES
 from schedlang.machine.accesses import fields_given, fields_needed
@@ -298,8 +298,9 @@ def _operands(value: Choice | Cast | Fn, stmt: Stmt) -> None:
 def _load(value: Load, stmt: Stmt) -> None:
     lanes, dtype = value.type.lanes, value.type.dtype
     _fields(value, stmt)
-    if dtype != value.array.dtype:
-        raise _broken(f"{value.array.name} holds {value.array.dtype}, not {dtype}", stmt)
+    held = storage_dtype(value.array.dtype) if value.raw else value.array.dtype
+    if dtype != held:
+        raise _broken(f"{value.array.name} holds {held}, not {dtype}", stmt)
     if (lanes > 0) != (value.how != "load"):
         raise _broken("a vector is loaded as one", stmt)
     if value.at.type != (_offsets(lanes) if "gather" in value.how else INDEX):

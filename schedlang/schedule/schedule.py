@@ -19,6 +19,7 @@ from schedlang.errors import (
     shorten_traceback,
 )
 from schedlang.expr.nodes import Expr
+from schedlang.instructions.declaration import Instruction
 from schedlang.ir.nest import Nest
 from schedlang.lowering.lower import lower_state
 from schedlang.schedule import trace
@@ -320,10 +321,11 @@ class Schedule(DataflowMethods):
         return trace.to_json(self._steps)
 
     @staticmethod
-    def from_json(text: str, outputs: Any) -> Schedule:
+    def from_json(text: str, outputs: Any, instructions: Sequence[Instruction] = ()) -> Schedule:
         """Return the schedule in ``text``, replayed for ``outputs`` of an equal computation.
 
         Stages are matched by name and axes by position. Each step is checked as if it were called.
+        Give the ``instructions`` of your own that it uses: a file has their names alone.
         Raise :class:`~schedlang.errors.ScheduleError` if ``text`` is not a schedule, or does not
         fit the computation.
         """
@@ -336,7 +338,8 @@ class Schedule(DataflowMethods):
                     f"{where} cannot be replayed: there is no stage {text_of(step.stage)}"
                 )
             try:
-                args = {k: decode(replayed.state, v) for k, v in step.args.items()}
+                given = trace.with_instructions(step.args, instructions)
+                args = {k: decode(replayed.state, v) for k, v in given.items()}
                 replayed.apply(step.primitive, step.stage, **args)
             except (SchedlangError, TypeError, AttributeError, RecursionError) as error:
                 raise ScheduleError(f"{where} cannot be replayed: {error}") from None

@@ -17,13 +17,15 @@ from schedlang.compute.tensor import ScanOp, Tensor
 from schedlang.errors import ScheduleError
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
+from schedlang.instructions.declaration import Instruction
 from schedlang.schedule.attached_cuts import check_attached_cuts
 from schedlang.schedule.call_text import call_text
+from schedlang.schedule.instruction_checks import check_instruction
 from schedlang.schedule.refuse import refuse
 from schedlang.state.primitives.arguments import names, text_of
 from schedlang.state.primitives.refusal import Refusal
 from schedlang.state.primitives.table import PRIMITIVES
-from schedlang.state.state import THREADS, Stage, State
+from schedlang.state.state import TENSORIZE, THREADS, Stage, State
 from schedlang.state.thread_axis import thread_axis
 
 FORMAT = 1
@@ -33,7 +35,7 @@ FORMAT = 1
 class Step:
     """One recorded call: the primitive, the stage ("" for the schedule), and the arguments.
 
-    ``args`` holds JSON values only; see :func:`encode`.
+    ``args`` holds JSON values, see :func:`encode`, and the instructions of ``tensorize``.
     """
 
     primitive: str
@@ -55,6 +57,8 @@ def perform(state: State, primitive: str, stage: str, args: Mapping[str, Any]) -
     try:
         after, result = row.apply(state, *own, **args)
         check_attached_cuts(state, after, primitive, stage, args)
+        if primitive == TENSORIZE:
+            check_instruction(state, after, stage, args["axis"])
         return after, result
     except Refusal as error:
         refusal = error
@@ -124,7 +128,7 @@ def decode(state: State, value: Any) -> Any:
     """Return the argument that :func:`encode` wrote; raise if it does not fit ``state``."""
     if isinstance(value, list) and not any(isinstance(v, list) for v in value):
         return tuple(decode(state, v) for v in value)
-    if value is None or isinstance(value, (bool, int, float, str)):
+    if value is None or isinstance(value, (bool, int, float, str, Instruction)):
         return value
     if not isinstance(value, dict):
         raise ScheduleError("an argument is a nested list, which no primitive takes")

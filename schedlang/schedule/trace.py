@@ -13,6 +13,8 @@ from schedlang.errors import ScheduleError
 from schedlang.expr.nodes import Axis, Binary, Const, Expr, Unary
 from schedlang.expr.printer import text
 from schedlang.expr.visit import postorder
+from schedlang.instructions import IN_THE_BOX
+from schedlang.instructions.declaration import Instruction, declared_text
 from schedlang.schedule.steps import FORMAT, Step, decode
 from schedlang.state.primitives.arguments import text_of
 from schedlang.state.primitives.dataflow import visible
@@ -23,7 +25,41 @@ from schedlang.state.state import State
 def to_json(steps: Sequence[Step]) -> str:
     """Return ``steps`` as one JSON object: a format number and the list of calls."""
     listed = [{"primitive": s.primitive, "stage": s.stage, "args": s.args} for s in steps]
-    return json.dumps({"schedlang": FORMAT, "steps": listed}, allow_nan=False)
+    return json.dumps({"schedlang": FORMAT, "steps": listed}, allow_nan=False, default=_as_data)
+
+
+def _as_data(value: object) -> dict[str, str]:
+    """Return an instruction as data: its name, which a reader of the file looks up."""
+    assert isinstance(value, Instruction)
+    return {"instruction": value.name, "declares": declared_text(value)}
+
+
+def with_instructions(
+    args: Mapping[str, Any], given: Sequence[Instruction]
+) -> dict[str, Any]:
+    """Return the arguments of a step from a file, with instructions of that name and meaning.
+
+    They are among those ``given`` and those of :mod:`schedlang.instructions`.
+    """
+    known = {i.name: i for i in (*IN_THE_BOX, *given)}
+    resolved = dict(args)
+    for key, value in args.items():
+        if not isinstance(value, dict) or "instruction" not in value:
+            continue
+        name = value["instruction"]
+        found = known.get(name) if isinstance(name, str) else None
+        if found is None:
+            raise ScheduleError(
+                f"there is no instruction {text_of(name)}; give it, as in "
+                "from_json(text, C, instructions=[...])"
+            )
+        if declared_text(found) != value.get("declares"):
+            raise ScheduleError(
+                f"the instruction {name} computes {declared_text(found)}, and the schedule was "
+                f"written for one that computes {text_of(value.get('declares'))}"
+            )
+        resolved[key] = found
+    return resolved
 
 
 def from_json(text: str | bytes) -> list[Step]:
@@ -198,6 +234,9 @@ class _Writer:
     def _value(self, state: State, value: Any) -> str:
         if isinstance(value, list):
             return _list([self._value(state, v) for v in value])
+        if isinstance(value, Instruction):
+            own = any(value is known for known in IN_THE_BOX)
+            return f"sl.instructions.{value.name}" if own else value.name
         if not isinstance(value, dict):
             return _quoted(value)
         if "axis" in value:

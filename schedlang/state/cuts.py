@@ -10,7 +10,7 @@ from schedlang.index.rules import mod
 from schedlang.index.simplify import to_lin
 from schedlang.state.plan import Peel, Plan, Threads, make_plan, whole
 from schedlang.state.relations import Relation, Split, parts, sources
-from schedlang.state.state import Stage, participle
+from schedlang.state.state import TENSORIZE, Stage, participle
 
 
 def broken_cut(stage: Stage) -> tuple[Split, str, str] | None:
@@ -74,7 +74,7 @@ def illegal_cut(stage: Stage, split: Split, leaf: tuple[Axis, ...]) -> str | Non
     early = next((a for a in inner if a not in behind and a in stage.leaf), None)
     if early is not None:
         return f"{early.name} is not inside {outer.name}"
-    plain = ("", "vectorize", "unroll", "parallel")
+    plain = ("", "vectorize", "unroll", "parallel", TENSORIZE)
     threads = next((a for a in inner if stage.kinds.get(a, "") not in plain), None)
     if threads is not None:
         return f"{threads.name} is bound to {stage.kinds[threads]}"

@@ -9,6 +9,7 @@ from typing import Any, Optional, Union
 
 from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
 from schedlang.expr.nodes import Axis, Expr
+from schedlang.instructions.declaration import Instruction
 from schedlang.state.dependences import (
     Attachments,
     Dependences,
@@ -23,6 +24,8 @@ from schedlang.state.relations import Relation, Split, parts, sources
 SCOPES = ("global", "shared", "local")
 # the pragma for stores that bypass the cache
 NONTEMPORAL = "nontemporal"
+# the kind of loops that an instruction replaces, with the loops in them
+TENSORIZE = "tensorize"
 # the pragma for loops that go backwards in every other run
 SERPENTINE = "serpentine"
 # the pragmas that change the code for CPUs
@@ -40,7 +43,10 @@ THREADS = tuple(f"{kind}Idx.{dim}" for kind in ("block", "thread") for dim in "x
 
 def participle(kind: str) -> str:
     """Return the words for a loop of ``kind`` in messages, as "vectorized" or "bound to ..."."""
-    participles = {"vectorize": "vectorized", "unroll": "unrolled", "parallel": "parallel"}
+    participles = {
+        "vectorize": "vectorized", "unroll": "unrolled", "parallel": "parallel",
+        TENSORIZE: "tensorized",
+    }  # fmt: skip
     return participles.get(kind, f"bound to {kind}")
 
 
@@ -86,7 +92,8 @@ class Stage:
 
     ``op`` is the operation as cache stages and rfactor left it. ``outputs`` are the tensors that
     it defines, which never change. ``kinds`` maps a leaf axis to ``"vectorize"``, ``"unroll"``,
-    ``"parallel"``, ``"vthread"`` or a thread name. ``where_notes`` describe the conditions that
+    ``"parallel"``, ``"vthread"``, ``"tensorize"`` or a thread name. ``instructions`` are those of
+    tensorized axes. ``where_notes`` describe the conditions that
     rfactor put in front of the reduction's own ``where``.
     """
 
@@ -106,6 +113,7 @@ class Stage:
     pragmas: tuple[tuple[Axis, str, Any], ...] = ()
     predicate: Optional[Expr] = None
     where_notes: tuple[str, ...] = ()
+    instructions: Mapping[Axis, Instruction] = field(default_factory=dict)
 
     @property
     def is_scan(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from schedlang.errors import explain
 from schedlang.gpu_lowering.emulation import as_loops
 from schedlang.gpu_lowering.lower import device_program
 from schedlang.gpu_lowering.program import Program
@@ -24,6 +25,16 @@ class GpuBackend(Backend[Launched]):
     """A target whose kernels are launched for blocks of threads."""
 
     takes_lineinfo = True
+
+    def refusal(self, nest: Nest) -> str:
+        loop = next((f for f in nest.loops if f.instruction is not None), None)
+        if loop is None:
+            return ""
+        return explain(
+            f"tensorize({loop.axis.name}, {loop.instruction}) on stage {loop.stage}",
+            f"target={self.facts.name!r} has no instructions of a user's",
+            'Leave out tensorize, or build for target="cpu", "c" or "python".',
+        )
 
     def lowered(self, nest: Nest, target: Target, options: Options) -> Launched:
         program = self.program(nest, target, options)

@@ -13,7 +13,7 @@ from schedlang.codegen.numba_cpu import source_of
 from schedlang.codegen.numba_file import HELPERS, render
 from schedlang.diagnostics.spills import guarded_tiles, spills
 from schedlang.diagnostics.strides import strided_accesses
-from schedlang.errors import SpillWarning, StrideWarning
+from schedlang.errors import SpillWarning, StrideWarning, explain
 from schedlang.intrinsics.dialect import NAMES
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, For, Stmt, with_fields
@@ -23,6 +23,7 @@ from schedlang.machine.nest import MachineNest
 from schedlang.machine.passes.serial import serial
 from schedlang.runtime.built import Built, Printed
 from schedlang.runtime.kernel import Kernel
+from schedlang.runtime.processor import missing_features
 from schedlang.target import Target
 from schedlang.targets.backend import Backend, L, Lowered, Options, Request
 
@@ -91,6 +92,25 @@ class PrintedBackend(Backend[L]):
 
 class LoopBackend(PrintedBackend[Lowered]):
     """A target that runs the loops of the nest as they stand, without vectors if it has none."""
+
+    def refusal(self, nest: Nest) -> str:
+        """Return which instruction of a nest the processor lacks; it would end the process."""
+        if not self.facts.instructions:
+            return ""
+        for loop in nest.loops:
+            lacking = missing_features(loop.instruction.needs) if loop.instruction else ()
+            if lacking:
+                return explain(
+                    f"tensorize({loop.axis.name}, {loop.instruction}) on stage {loop.stage}",
+                    f"the instruction needs {' and '.join(lacking)}, which this processor lacks",
+                    "Leave out tensorize here, or build for target=\"python\", which runs what the "
+                    "instruction declares.",
+                )
+        return self.unwritten(nest)
+
+    def unwritten(self, nest: Nest) -> str:
+        """Return which instruction of a nest the compiler refuses, in its words."""
+        return ""
 
     def lowered(self, nest: Nest, target: Target, options: Options) -> Lowered:
         if target.facts.vectors:

@@ -58,6 +58,12 @@ others call the C library. `bits_int32`, `bits_int64`, `bits_float32` and `bits_
 the bits of a number of the same size. `saturated_int8(x)`, ..., `saturated_uint64(x)` limit a
 number to the range of the dtype; NaN is 0. `popcount(x)` counts the 1 bits of |x|.
 
+**Instructions** of the user's. Their operands are a tuple of vectors or scalars with the bits of
+the types in the signature, or a part of them, which is repeated:
+
+    instruct("i32x16 llvm.x86.avx512.vpdpbusd.512(i32x16, i32x16, i32x16)", (c, a, b))
+    assemble("vpdpbusd $3, $2, $0", "=v,0,v,v", "i32x16 (i32x16, i32x16, i32x16)", (c, a, b))
+
 **Time.** `ticks()` is a time stamp, and `thread_number()` the number of this thread in a parallel
 loop; both are int64. Only kernels that `Kernel.profile` makes have them.
 
@@ -89,6 +95,7 @@ from schedlang.intrinsics.elementary import (
 )
 from schedlang.intrinsics.half import half, half_from
 from schedlang.intrinsics.hints import apart, rolled, rounded
+from schedlang.intrinsics.instructions import assemble, instruct
 from schedlang.intrinsics.lanes import (
     broadcast,
     iota,

@@ -13,6 +13,7 @@ from schedlang.intrinsics.twins.arithmetic import *
 from schedlang.intrinsics.twins.clock import *
 from schedlang.intrinsics.twins.denormals import *
 from schedlang.intrinsics.twins.hints import *
+from schedlang.intrinsics.twins.instructions import *
 from schedlang.intrinsics.twins.math import *
 from schedlang.intrinsics.twins.memory import *
 from schedlang.intrinsics.twins.vectors import *

@@ -12,6 +12,7 @@ from schedlang.index.ranges import Ranges
 from schedlang.ir.findings import Findings
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, For, Stmt, walk
+from schedlang.state.state import TENSORIZE
 from schedlang.target import Target
 
 # copies of a body that unrolled loops make at most: more would not compile in reasonable time
@@ -40,7 +41,9 @@ class LoopJob:
 
     @cached_property
     def _kinds(self) -> Set[str]:
-        return {loop.kind for loop in self.nest.loops}
+        kinds = {loop.kind for loop in self.nest.loops}
+        # the lanes of an instruction become a vectorized loop
+        return kinds | {"vectorize"} if TENSORIZE in kinds else kinds
 
     @cached_property
     def steps(self) -> Mapping[str, Set[Axis]]:

@@ -22,7 +22,7 @@ from schedlang.expr.printer import is_index
 from schedlang.expr.visit import postorder
 from schedlang.index.linear import Lin, to_expr
 from schedlang.index.simplify import to_lin
-from schedlang.ir.nodes import Buffer, Lanes
+from schedlang.ir.nodes import Buffer, Instructed, Lanes, Tile
 from schedlang.ir.nodes import Load as LoadExpr
 from schedlang.ir.offsets import gathers, lane_step
 from schedlang.machine.nodes import (
@@ -43,6 +43,7 @@ from schedlang.machine.nodes import (
     Type,
     Value,
 )
+from schedlang.machine.nodes import Instructed as InstructedValue
 from schedlang.machine.select.context import Context
 from schedlang.machine.select.loads import load
 from schedlang.machine.select.transposes import column
@@ -281,7 +282,7 @@ class Evaluation:
         """Return a key for a load that copies share, ``under`` a mask or a test."""
         lanes = self.context.lanes
         at = None if lanes is None else (lanes.count, lanes.start)
-        return (node.buffer, offset, at, under)
+        return (node.buffer, offset, at, under, node.count if isinstance(node, Tile) else 0)
 
     def _element(self, node: LoadExpr) -> str:
         """Return a name for a register that holds an element."""
@@ -303,6 +304,11 @@ class Evaluation:
 
     def _call(self, node: Call) -> Value:
         args = [self.done[id(a)] for a in node.args]
+        if isinstance(node, Instructed):
+            lanes, declared = self.context.lanes, node.instruction
+            assert lanes is not None and declared is not None
+            kind = Type(node.dtype, lanes.count)
+            return InstructedValue(declared, tuple(args), kind)
         if node.fn == TOGETHER:
             return Fn(TOGETHER, tuple(args), Type(node.dtype))
         kind = Type(node.dtype, _lanes(*args))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from schedlang.expr.dtypes import SHORT_FLOATS, storage_dtype
 from schedlang.index.linear import Lin, to_expr
 from schedlang.ir.nodes import Load as LoadExpr
+from schedlang.ir.nodes import Tile
 from schedlang.ir.offsets import CLOSE, gathers, is_uniform, lane_step
 from schedlang.machine.nodes import Load, Type, Value
 from schedlang.machine.select.context import Context
@@ -18,6 +20,8 @@ MOST_SHUFFLED = 16
 
 def load(e: Values, node: LoadExpr, offset: Lin, context: Context) -> Load:
     """Return a load of one element, or of lanes: adjacent, a constant step apart, or gathered."""
+    if isinstance(node, Tile):
+        return _tile(e, node, offset, context)
     array, lanes, mask = e.array(node.buffer), context.lanes, context.mask
     scalar = Type(node.dtype)
     vector = scalar if lanes is None else Type(node.dtype, lanes.count)
@@ -56,6 +60,14 @@ def load(e: Values, node: LoadExpr, offset: Lin, context: Context) -> Load:
         at = _lane_offsets(e, offset, context)
         return Load("vgather_masked", array, at, vector, mask=mask)
     return Load("vload_strided_masked", array, at, vector, step=step, mask=mask)
+
+
+def _tile(e: Values, node: Tile, offset: Lin, context: Context) -> Load:
+    """Return the load of an operand of an instruction; a short float is loaded as its bits."""
+    at, raw = e.index(offset, context, node.buffer, node.indices), node.dtype in SHORT_FLOATS
+    how, lanes = ("vload", node.count) if node.count > 1 else ("load", 0)
+    kind = Type(storage_dtype(node.dtype) if raw else node.dtype, lanes)
+    return Load(how, e.array(node.buffer), at, kind, raw=raw)
 
 
 def _shuffle_order(

@@ -31,6 +31,7 @@ class Machine:
     def __init__(self, target: Mapping[str, Any], passes: Mapping[str, Any]) -> None:
         binding.initialize_native_target()
         binding.initialize_native_asmprinter()
+        binding.initialize_native_asmparser()
         native = binding.Target.from_triple(binding.get_process_triple())
         self._machine = native.create_target_machine(**target)
         self._passes = passes

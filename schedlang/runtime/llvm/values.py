@@ -9,6 +9,7 @@ from llvmlite import ir
 from numba import types
 
 from schedlang.expr.operators import COMPARISONS
+from schedlang.instructions.emission import written
 from schedlang.intrinsics import cpu, operators
 from schedlang.intrinsics.simd import Vec, convert, is_float, is_integer, llvm_type
 from schedlang.machine.nodes import (
@@ -18,6 +19,7 @@ from schedlang.machine.nodes import (
     Choice,
     Column,
     Fn,
+    Instructed,
     Iota,
     Load,
     Neg,
@@ -66,7 +68,8 @@ class ValuePrinter:
         self._emit: dict[type, Callable[[Any], ir.Value]] = {
             Reg: self.register, Num: self._number, Op: self._operation, Load: self._load,
             Fn: self._function, Cast: self._cast, Neg: self._negated, Splat: self._splat,
-            Iota: self._iota, Column: self._column, Both: self._both, Choice: self._choice,
+            Iota: self._iota, Instructed: self._instructed, Column: self._column,
+            Both: self._both, Choice: self._choice,
         }  # fmt: skip
 
     def register(self, reg: Reg) -> ir.Value:
@@ -200,6 +203,16 @@ class ValuePrinter:
         bits = self.builder.extract_value(self.register(value.columns), value.at)
         return self._value(bits, value.type.dtype, value.type.lanes)
 
+    def _instructed(self, value: Instructed) -> ir.Value:
+        name, texts = written(value.instruction)
+        operands = [self.typed(a) for a in value.args]
+        kinds = types.Tuple([kind for kind, _ in operands])
+        given = ir.Constant(ir.LiteralStructType([v.type for _, v in operands]), ir.Undefined)
+        for k, (_, operand) in enumerate(operands):
+            given = self.builder.insert_value(given, operand, k)
+        literals = [(types.StringLiteral(text), None) for text in texts]
+        return self.call(name, *literals, (kinds, given), gives=type_of(value.type))
+
     def _both(self, value: Both) -> ir.Value:
         return self._branched(value.a, value.b, Num(False, value.type))
 
@@ -220,7 +233,7 @@ class ValuePrinter:
 
     def _load(self, value: Load) -> ir.Value:
         array, how, lanes = value.array, value.how, value.type.lanes
-        name = how + ("_half" if array.dtype == "float16" else "")
+        name = how + ("_half" if array.dtype == "float16" and not value.raw else "")
         args = [(array_type(array.dtype), self.array(array)), self._offset(value.at)]
         if how == "vload_if":
             assert value.mask is not None and value.other is not None
@@ -239,7 +252,8 @@ class ValuePrinter:
                 args.append(literal(lanes))
         _, bits = call(self.context, self.builder, named(name), args)
         # a tuple of vectors is converted where it is used
-        return bits if how == "vload_columns" else self._value(bits, array.dtype, lanes)
+        plain = value.raw or how == "vload_columns"
+        return bits if plain else self._value(bits, array.dtype, lanes)
 
     def store(self, stmt: Store) -> None:
         """Emit a store."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis
+from schedlang.instructions.declaration import Instruction
 from schedlang.schedule.misfits import of_stage
 from schedlang.schedule.stage_methods.recording import Recording
 
@@ -92,6 +93,48 @@ class AnnotationMethods(Recording):
         seconds to compile. A kernel of more than 100,000 statements is refused.
         """
         self._apply("unroll", axis=axis)
+
+    @of_stage
+    def tensorize(self, axis: Axis, instruction: Instruction) -> None:
+        """Replace the loops from ``axis`` inwards by an instruction of the processor.
+
+        ``instruction`` is one of :mod:`schedlang.instructions`, or one that you declare with
+        :func:`schedlang.instruction`. Requires that these loops compute what the instruction
+        declares: their extents, dtypes and operations are the same, and the elements of each
+        operand lie one after the other, in the order of the declaration. A refusal says what
+        differs. The rest of a split with ``tail="cut"`` runs as loops. So do all of them on a
+        target without the instruction's language, such as ``"python"``.
+
+        rewrite::
+
+            for k.outer in 0..8:                   ->   for k.outer in 0..8:
+              for j in 0..16:                             tensorize vpdpbusd j in 0..16:
+                for k.inner in 0..4:                        for k.inner in 0..4:
+                  C[j] += A[k] * B[k.outer, j, k.inner]       C[j] += A[k] * B[k.outer, j, k.inner]
+
+        >>> import schedlang as sl
+        >>> A = sl.placeholder((32,), "uint8", name="A")
+        >>> B = sl.placeholder((8, 16, 4), "int8", name="B")
+        >>> k = sl.reduce_axis(32, name="k")
+        >>> def dot(j):
+        ...     return sl.sum(A[k].astype("int32") * B[k // 4, j, k % 4].astype("int32"), axis=k)
+        >>> C = sl.compute((16,), dot, name="C")
+        >>> s = sl.schedule(C)
+        >>> (j,), (k,) = s[C].op.axis, s[C].op.reduce_axis
+        >>> outer, inner = s[C].split(k, factor=4)
+        >>> s[C].reorder(outer, j, inner)
+        >>> s[C].tensorize(j, sl.instructions.vpdpbusd)
+        >>> print(s)
+        C(A: uint8[32], B: int8[8, 16, 4]) -> C: int32[16]
+        <BLANKLINE>
+        vectorize j in 0..16:
+          C[j] = 0
+        for k.outer in 0..8:
+          tensorize vpdpbusd j in 0..16:
+            for k.inner in 0..4:
+              C[j] += int32(A[k.outer*4 + k.inner])*int32(B[k.outer, j, k.inner])
+        """
+        self._apply("tensorize", axis=axis, instruction=instruction)
 
     @of_stage
     def parallel(self, axis: Axis) -> None:

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import subscript
 from schedlang.expr.nodes import Axis, Expr
+from schedlang.instructions.declaration import Instruction
 from schedlang.state.atomics import DTYPES, meets_across_threads, operation
 from schedlang.state.prefetches import concurrent_loop, is_inside
 from schedlang.state.primitives.arguments import (
@@ -34,6 +35,7 @@ from schedlang.state.state import (
     REFUSED_PRAGMAS,
     SERPENTINE,
     TE_PRAGMAS,
+    TENSORIZE,
     THREADS,
     At,
     Inline,
@@ -77,11 +79,11 @@ def _kind(state: State, stage: Stage, axis: Axis, kind: str) -> Result:
 
 def _refuse_mixed_targets(state: State, stage: Stage, axis: Axis, kind: str) -> None:
     """Refuse a schedule with both CPU threads and GPU threads, which no target has."""
-    if kind in ("vectorize", "unroll"):
+    if kind in ("vectorize", "unroll", TENSORIZE):
         return
     for other in state.stages.values():
         for own, other_kind in other.kinds.items():
-            if other_kind in ("vectorize", "unroll") or (other_kind == "parallel") == (
+            if other_kind in ("vectorize", "unroll", TENSORIZE) or (other_kind == "parallel") == (
                 kind == "parallel"
             ):
                 continue
@@ -207,6 +209,29 @@ def bind(state: State, stage: Stage, axis: Axis, thread: Any) -> Result:
                 axis,
             )
     return _kind(state, stage, axis, str(tag))
+
+
+def tensorize(state: State, stage: Stage, axis: Axis, instruction: Any) -> Result:
+    place = leaf_position(state, stage, axis)
+    if not isinstance(instruction, Instruction):
+        refuse(
+            f"{text_of(instruction)} is not an instruction",
+            "Declare one: sl.instruction(name, compute, emit=...).",
+        )
+    inside = next((a for a in stage.leaf[place + 1 :] if a in stage.kinds), None)
+    around = next((a for a in stage.leaf[:place] if a in stage.instructions), None)
+    if around is not None or inside is not None:
+        loop = around or inside
+        assert loop is not None
+        refuse(
+            f"{loop.name} is already {participle(stage.kinds[loop])}, and the instruction "
+            f"{'there replaces' if around else 'replaces'} all loops inside of it",
+            "Annotate loops outside of the instruction alone.",
+            state,
+            loop,
+        )
+    chosen = stage.with_(instructions={**stage.instructions, axis: instruction})
+    return _kind(state, chosen, axis, TENSORIZE)
 
 
 def _updates_atomically(stage: Stage, axis: Axis, tag: str) -> bool:
@@ -479,4 +504,5 @@ PRIMITIVES = {
     "bind": Primitive(bind),
     "pragma": Primitive(pragma, keeps_loops=True),
     "prefetch": Primitive(prefetch, ("at",), keeps_loops=True),
+    "tensorize": Primitive(tensorize),
 }

@@ -27,7 +27,7 @@ class CBackend(LoopBackend):
 
     def refusal(self, nest: Nest) -> str:
         if all(name != NONTEMPORAL for loop in nest.loops for name, _ in loop.pragmas):
-            return ""
+            return super().refusal(nest)
         return (
             f"building {nest.name} for C: a loop has the pragma {NONTEMPORAL!r}, and C has no "
             'store that bypasses the cache; leave it out, or build for target="cpu"'

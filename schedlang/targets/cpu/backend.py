@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from schedlang.errors import explain
+from schedlang.instructions import IN_THE_BOX
+from schedlang.ir.nest import Nest
 from schedlang.target_kinds import KINDS
 from schedlang.targets.backend import Lowered
 from schedlang.targets.loops import LoopBackend, NumbaBackend
@@ -11,3 +14,19 @@ class CpuBackend(LoopBackend, NumbaBackend[Lowered]):
     """The CPU, by LLVM or by numba."""
 
     facts = KINDS["cpu"]
+
+    def unwritten(self, nest: Nest) -> str:
+        for loop in nest.loops:
+            declared = loop.instruction
+            if declared is None or declared in IN_THE_BOX or "llvm" not in declared.emit:
+                continue
+            # a compiler that refuses it would end this process
+            from schedlang.runtime.llvm.instruction_trial import trial
+
+            if error := trial(declared).error:
+                return explain(
+                    f"tensorize({loop.axis.name}, {declared}) on stage {loop.stage}",
+                    f"LLVM cannot write {declared.emit['llvm']}",
+                    f"It says:\n{error}",
+                )
+        return ""

@@ -1,0 +1,239 @@
+"""Instructions: what they compute, as a tensor over a small tile, and how targets run them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
+from typing import Any, Union
+
+from schedlang.compute.graph import placeholders
+from schedlang.compute.tensor import ComputeOp, Tensor
+from schedlang.errors import ComputeError, ComputeTypeError, explain, text_of
+from schedlang.expr.dtypes import itemsize
+from schedlang.expr.names import check_name
+from schedlang.instructions.emission import Assembly, CFunction, Intrinsic, lanes_and_bits
+
+Emission = Union[Intrinsic, Assembly, CFunction]
+# the languages in which an instruction can be written, and what writes it there
+LANGUAGES: Mapping[str, tuple[type, ...]] = {"llvm": (Intrinsic, Assembly), "c": (CFunction,)}
+# bytes of the longest vector that an operand may be
+WIDEST = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Instruction:
+    """An instruction of a processor: its ``name``, its ``output`` and what emits it.
+
+    ``output`` is a tensor over placeholders, the operands. One that reduces by a sum adds to its
+    result's earlier value, which is then the first operand of what is emitted. ``emit`` has what
+    writes it in each language, ``needs`` the processor's features that it needs, by LLVM's names,
+    and ``tolerance`` is the largest error relative to the sum of magnitudes.
+    """
+
+    name: str
+    output: Tensor
+    emit: Mapping[str, Emission]
+    needs: tuple[str, ...] = ()
+    tolerance: float = 0.0
+    note: str = field(default="", compare=False)
+
+    @property
+    def op(self) -> ComputeOp:
+        op = self.output.op
+        assert isinstance(op, ComputeOp)
+        return op
+
+    @cached_property
+    def operands(self) -> tuple[Tensor, ...]:
+        """The inputs, in the order in which the declaration reads them."""
+        return tuple(placeholders([self.output]))
+
+    @property
+    def accumulates(self) -> bool:
+        """True if the result is added to the earlier value of the output."""
+        return self.op.reducer is not None
+
+    @property
+    def lanes(self) -> int:
+        """The number of elements of the output."""
+        return elements(self.output)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        operands = ", ".join(map(_typed, self.operands))
+        return f"<Instruction {self.name}({operands}) -> {_typed(self.output)}>"
+
+
+def declared_text(declared: Instruction) -> str:
+    """Return one line that says what an instruction computes, with shapes and dtypes."""
+    op = declared.op
+    ranges = [f"{a.name} in 0..{a.extent}" for a in (*op.axis, *op.reduce_axis)]
+    how = "+=" if declared.accumulates else "="
+    lane = ", ".join(a.name for a in op.axis)
+    typed = ", ".join(map(_typed, (*declared.operands, declared.output)))
+    return f"{declared.output.name}[{lane}] {how} {op.body[0]} for {', '.join(ranges)}; {typed}"
+
+
+def _typed(tensor: Tensor) -> str:
+    return f"{tensor.name}: {tensor.dtype}[{', '.join(map(str, tensor.shape))}]"
+
+
+def elements(tensor: Tensor) -> int:
+    """Return the number of elements of a tensor of constant shape."""
+    return prod(int(e) for e in tensor.shape)
+
+
+def instruction(
+    name: str, compute: Tensor, emit: Mapping[str, Emission], needs: str | Sequence[str] = (),
+    tolerance: float = 0.0, note: str = "",
+) -> Instruction:  # fmt: skip
+    """Declare an instruction: ``compute`` says what it computes, ``emit`` how a target runs it.
+
+    ``compute`` is a tensor over one data axis, the lanes of the result, and over constant reduction
+    axes if it reduces by a sum. It reads placeholders of constant shape: the operands, each with
+    its elements one after the other in memory. ``s[C].tensorize(axis, instruction)`` then replaces
+    the loops of a stage that compute the same. The declaration is its meaning everywhere else: in
+    :func:`schedlang.reference`, in ``target="python"``, for the verifier and for counters.
+
+    * ``emit`` maps ``"llvm"``, for ``target="cpu"``, to an
+      :class:`~schedlang.instructions.Intrinsic` or an :class:`~schedlang.instructions.Assembly`,
+      and ``"c"``, for ``target="c"``, to a :class:`~schedlang.instructions.CFunction`. If the
+      declaration is a sum, their first operand is the earlier value of the result, and the others
+      follow in the order in which ``compute`` reads them.
+    * ``needs``: the features that the processor must have, by LLVM's names, such as
+      ``"avx512vnni"``. A build for a processor without them is refused.
+    * ``tolerance``: the largest error that :meth:`check` accepts, relative to the sum of the
+      magnitudes of the terms. It is 0 for an instruction of integers.
+    * ``note``: one sentence on what is special, such as its rounding.
+
+    Raise :class:`~schedlang.errors.ComputeError` for a declaration that is not of this form, and
+    for operands whose bits do not fit what is emitted.
+
+    >>> import schedlang as sl
+    >>> from schedlang.instructions import Intrinsic
+    >>> a = sl.placeholder((4,), "uint8", name="a")
+    >>> b = sl.placeholder((16, 4), "int8", name="b")
+    >>> q = sl.reduce_axis(4, name="q")
+    >>> def dot(i):
+    ...     return sl.sum(a[q].astype("int32") * b[i, q].astype("int32"), axis=q)
+    >>> c = sl.compute((16,), dot, name="c")
+    >>> sl.instruction(
+    ...     "dot4", c, needs="avx512vnni",
+    ...     emit={"llvm": Intrinsic("llvm.x86.avx512.vpdpbusd.512", ("i32x16",) * 3)},
+    ... )
+    <Instruction dot4(a: uint8[4], b: int8[16, 4]) -> c: int32[16]>
+    """
+    check_name(name, "an instruction")
+    asked = f"sl.instruction({name!r})"
+    if not isinstance(compute, Tensor):
+        raise ComputeTypeError(
+            f"{asked}: what it computes is {text_of(compute)}; give a tensor that sl.compute "
+            "returned"
+        )
+    features = (needs,) if isinstance(needs, str) else tuple(needs)
+    declared = Instruction(name, compute, dict(_checked(asked, emit)), features, tolerance, note)
+    _check_declaration(asked, compute)
+    for language, emission in declared.emit.items():
+        _check_operands(asked, declared, language, emission)
+    return declared
+
+
+def _checked(asked: str, emit: Any) -> Mapping[str, Emission]:
+    if not isinstance(emit, Mapping) or not emit:
+        raise ComputeTypeError(
+            f'{asked}: emit= maps "llvm" or "c" to what is written there, as in '
+            '{"llvm": Intrinsic(...)}'
+        )
+    for language, emission in emit.items():
+        kinds = LANGUAGES.get(language)
+        if kinds is None:
+            raise ComputeError(
+                f"{asked}: there is no language {text_of(language)}; give {' or '.join(LANGUAGES)}"
+            )
+        if not isinstance(emission, kinds):
+            listed = " or ".join(kind.__name__ for kind in kinds)
+            raise ComputeTypeError(
+                f"{asked}: emit[{language!r}] is {text_of(emission)}; give an {listed} of "
+                "schedlang.instructions"
+            )
+    return emit
+
+
+def _check_declaration(asked: str, output: Tensor) -> None:
+    op = output.op
+    if not isinstance(op, ComputeOp):
+        raise ComputeError(f"{asked}: {output.name} is not computed; give what sl.compute returned")
+    why = _unsuited(op)
+    if why:
+        raise ComputeError(explain(asked, *why))
+    for tensor in (output, *placeholders([output])):
+        if not all(isinstance(e, int) for e in tensor.shape):
+            why = f"the shape of {tensor.name} is symbolic", "Give constant extents."
+            raise ComputeError(explain(asked, *why))
+        size = elements(tensor) * itemsize(tensor.dtype)
+        if elements(tensor) & (elements(tensor) - 1) or size > WIDEST:
+            raise ComputeError(
+                explain(
+                    asked,
+                    f"{tensor.name} has {elements(tensor)} elements of {tensor.dtype}, which are "
+                    f"{size} bytes, and an operand is one vector",
+                    f"Give 1, 2, 4, ... elements, of at most {WIDEST} bytes in all.",
+                )
+            )
+
+
+def _unsuited(op: ComputeOp) -> tuple[str, str] | None:
+    """Return why an operation is no declaration, and what to write instead."""
+    if len(op.axis) != 1:
+        return (
+            f"{op.name} has {len(op.axis)} data axes, and the lanes of a vector are one axis",
+            "Declare the result over one axis.",
+        )
+    if len(op.outputs) != 1 or op.destination is not None or op.where is not None:
+        return f"{op.name} is more than one value for each lane", "Give one expression or one sum."
+    if op.init is not None:
+        return f"{op.name} has init=", "Leave it out: the sum is added to the earlier value."
+    if op.reducer is not None and op.reducer.name != "sum":
+        return f"{op.name} reduces by {op.reducer.name}", "An instruction may reduce by sl.sum."
+    return None
+
+
+def _check_operands(asked: str, declared: Instruction, language: str, emission: Emission) -> None:
+    """Refuse an emission whose operands are not those of the declaration."""
+    given = (declared.output,) * declared.accumulates + declared.operands
+    wanted = emission.types if isinstance(emission, CFunction) else emission.operands
+    if len(wanted) != len(given):
+        raise ComputeError(
+            explain(
+                asked,
+                f"emit[{language!r}] has {len(wanted)} operands, and the declaration has "
+                f"{len(given)}: {', '.join(t.name for t in given)}",
+                "The earlier value of a sum comes first, then the inputs as they are read.",
+            )
+        )
+    if isinstance(emission, CFunction):
+        return
+    for tensor, name in zip(given, wanted):
+        own, bits = 8 * itemsize(tensor.dtype) * elements(tensor), lanes_and_bits(name)[2]
+        if bits % own:
+            raise ComputeError(
+                explain(
+                    asked,
+                    f"{tensor.name} has {own} bits, and {name} has {bits}",
+                    "An operand has the bits of its type, or a part of them that is repeated.",
+                )
+            )
+    result = lanes_and_bits(wanted[0])[2] if declared.accumulates else None
+    own = 8 * itemsize(declared.output.dtype) * declared.lanes
+    if result is not None and result != own:
+        raise ComputeError(
+            explain(
+                asked,
+                f"the result {declared.output.name} has {own} bits, and {wanted[0]} has {result}",
+                "The earlier value of the result fills its operand.",
+            )
+        )

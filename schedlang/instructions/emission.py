@@ -1,0 +1,131 @@
+"""How a target runs an instruction: a function of LLVM's, inline assembly, or a function of C."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from schedlang.errors import ComputeError
+
+if TYPE_CHECKING:
+    from schedlang.instructions.declaration import Instruction
+
+# LLVM's names of the types of vectors and scalars, such as i32x16 and f32
+_TYPE = re.compile(r"(i8|i16|i32|i64|f16|f32|f64|bf16)(?:x([1-9][0-9]{0,2}))?", re.ASCII)
+_NAME = re.compile(r"llvm(\.[A-Za-z0-9_]+)+", re.ASCII)
+_C_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_HEADER = re.compile(r"[A-Za-z0-9_./+-]+", re.ASCII)
+LLVM_TYPES = {
+    "int8": "i8", "uint8": "i8", "int16": "i16", "uint16": "i16", "int32": "i32", "uint32": "i32",
+    "int64": "i64", "uint64": "i64", "float32": "f32", "float64": "f64",
+}  # fmt: skip
+BITS = {"i8": 8, "i16": 16, "i32": 32, "i64": 64, "f16": 16, "f32": 32, "f64": 64, "bf16": 16}
+
+
+@dataclass(frozen=True)
+class Intrinsic:
+    """A function of LLVM's: its name, and the types of its operands, such as ``"i32x16"``.
+
+    An operand of the instruction has the bits of the type of LLVM's operand, or a part of them,
+    which is then repeated in all of it.
+    """
+
+    name: str
+    operands: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+            raise ComputeError(
+                f"{self.name!r} is not the name of a function of LLVM's; it is written as in "
+                '"llvm.x86.avx512.vpdpbusd.512"'
+            )
+        check_types(self.name, self.operands)
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(self.operands)})"
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """Inline assembly, in AT&T's order, with LLVM's constraints and the types of the operands.
+
+    ``$0`` is the result and ``$1``, ``$2``, ... are the operands. The first constraint is the one
+    of the result: ``"=v,0,v,v"`` updates the first operand.
+    """
+
+    text: str
+    constraints: str
+    operands: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.text, str) or not self.text.strip():
+            raise ComputeError("the assembly of an instruction is a text, such as "
+                               '"vpdpbusd $3, $2, $0"')  # fmt: skip
+        if not isinstance(self.constraints, str) or not self.constraints.startswith("="):
+            raise ComputeError(
+                f"the constraints {self.constraints!r} do not begin with the result's, as "
+                '"=v,0,v,v" does'
+            )
+        check_types("the assembly", self.operands)
+        expected = 1 + len(self.operands)
+        given = [c for c in self.constraints.split(",") if not c.startswith("~")]
+        if len(given) != expected:
+            raise ComputeError(
+                f"the constraints {self.constraints!r} are for {len(given)} values; give one for "
+                f"the result and one for each of {len(self.operands)} operands"
+            )
+
+    def __str__(self) -> str:
+        return f"{self.text!r} with the constraints {self.constraints!r}"
+
+
+@dataclass(frozen=True)
+class CFunction:
+    """A function of C, such as ``_mm512_dpbusd_epi32``, with its header and its operands' types.
+
+    ``types`` are the names of C's types that the operands are cast to.
+    """
+
+    name: str
+    header: str
+    types: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not _C_NAME.fullmatch(self.name):
+            raise ComputeError(f"{self.name!r} is not the name of a function of C")
+        if not isinstance(self.header, str) or not _HEADER.fullmatch(self.header):
+            raise ComputeError(f"{self.header!r} is not the name of a header of C")
+        for name in self.types:
+            if not isinstance(name, str) or not _C_NAME.fullmatch(name):
+                raise ComputeError(f"{name!r} is not the name of a type of C")
+
+
+def check_types(owner: str, types: tuple[str, ...]) -> None:
+    """Raise :class:`~schedlang.errors.ComputeError` for what is not a type of LLVM's."""
+    for name in types:
+        if not isinstance(name, str) or not _TYPE.fullmatch(name):
+            raise ComputeError(
+                f"{owner}: {name!r} is not a type of an operand; write one of {', '.join(BITS)}, "
+                'with "x16" for 16 lanes'
+            )
+
+
+def lanes_and_bits(name: str) -> tuple[str, int, int]:
+    """Return the scalar type of LLVM's in ``name``, its lanes (0 for a scalar) and all its bits."""
+    match = _TYPE.fullmatch(name)
+    assert match is not None
+    scalar, lanes = match[1], int(match[2] or 0)
+    return scalar, lanes, BITS[scalar] * max(lanes, 1)
+
+
+def written(instruction: Instruction) -> tuple[str, tuple[str, ...]]:
+    """Return the intrinsic that emits an instruction by LLVM, and the texts that it takes."""
+    emission = instruction.emit["llvm"]
+    assert isinstance(emission, (Intrinsic, Assembly))
+    kind = LLVM_TYPES[instruction.output.dtype]
+    result = f"{kind}x{instruction.lanes}" if instruction.lanes > 1 else kind
+    operands = f"({', '.join(emission.operands)})"
+    if isinstance(emission, Intrinsic):
+        return "instruct", (f"{result} {emission.name}{operands}",)
+    return "assemble", (emission.text, emission.constraints, f"{result} {operands}")

@@ -1,0 +1,289 @@
+"""The match of loops with the declaration of an instruction.
+
+The loops must compute what the declaration says, on operands whose elements lie one after the
+other in memory, in the order of the declaration. Expressions are compared part by part, where
+operands of ``+`` and ``*`` may be exchanged, and indices by their polynomials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Union
+
+from schedlang.compute.read import Read
+from schedlang.compute.tensor import Tensor
+from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
+from schedlang.index.linear import ZERO, Lin, depends, to_expr
+from schedlang.index.simplify import to_lin
+from schedlang.instructions.declaration import Instruction
+from schedlang.ir.nodes import Block, Buffer, For, Load, Note, Stmt, Store
+from schedlang.ir.offsets import flat
+
+COMMUTATIVE = ("+", "*", "&", "|", "^")
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A tile of ``buffer``: the elements from the one at ``indices`` on, at offset ``first``."""
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+    first: Lin
+
+
+@dataclass(frozen=True)
+class Match:
+    """Loops that compute an instruction: its ``operands``, the loop of its ``lanes``, the store."""
+
+    operands: tuple[Operand, ...]
+    lanes: For
+    inside: tuple[Axis, ...]
+    store: Store
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """Why loops do not compute an instruction, and what to do."""
+
+    why: str
+    hint: str = ""
+
+
+Bound = Mapping[Tensor, Operand]
+
+
+def match(loop: For, declared: Instruction) -> Union[Match, Mismatch]:
+    """Return how ``loop`` computes the instruction, or why it does not."""
+    loops, stmt = _chain(loop)
+    if not isinstance(stmt, Store):
+        return stmt
+    op = declared.op
+    mismatch = _different_loops(loops, declared) or _different_store(stmt, declared)
+    if mismatch is not None:
+        return mismatch
+    reason: Mismatch | None = None
+    inside = tuple(f.axis for f in loops)
+    for axes in _assignments(loops, declared):
+        compared = _Comparison(declared, axes, inside)
+        bound = compared.expressions(stmt.values[0], op.body[0], {})
+        if bound is None:
+            reason = reason or compared.reason
+            continue
+        (lanes,) = (f for f in loops if f.axis is axes[op.axis[0]])
+        apart = _coefficients(flat(stmt.buffers[0], stmt.indices), inside)
+        if apart != {lanes.axis: 1}:
+            return Mismatch(
+                f"the elements of {stmt.buffers[0].name} are {_steps(apart, inside)} apart, and "
+                f"{declared.name} writes adjacent ones",
+                f"Let {lanes.axis.name} run along the last dimension of {stmt.buffers[0].name}.",
+            )
+        operands = tuple(bound[tensor] for tensor in declared.operands)
+        return Match(operands, lanes, inside, stmt)
+    assert reason is not None
+    return reason
+
+
+def _chain(loop: For) -> tuple[list[For], Union[Store, Mismatch]]:
+    """Return the loops from ``loop`` inwards and the store in them, or why there is more."""
+    loops: list[For] = []
+    stmt: Stmt = loop
+    while True:
+        if isinstance(stmt, Block):
+            inner = [s for s in stmt.stmts if not isinstance(s, Note)]
+            if len(inner) != 1:
+                return loops, Mismatch(
+                    f"{loops[-1].axis.name} holds {len(inner)} statements, and an instruction "
+                    "replaces one update",
+                    "Compute other stages at a loop further out.",
+                )
+            (stmt,) = inner
+        elif isinstance(stmt, For):
+            loops.append(stmt)
+            stmt = stmt.body
+        elif isinstance(stmt, Store):
+            return loops, stmt
+        else:
+            return loops, Mismatch(
+                f"a test stands inside of {loops[0].axis.name}, and an instruction computes all of "
+                "its elements",
+                'Split with tail="cut", which leaves the rest to loops of its own, or by factors '
+                "that divide the extents.",
+            )
+
+
+def _different_loops(loops: Sequence[For], declared: Instruction) -> Mismatch | None:
+    """Return why the loops are not as many and as long as those of the declaration."""
+    op = declared.op
+    wanted = sorted((a.is_reduce, _extent(a)) for a in (*op.axis, *op.reduce_axis))
+    own = sorted((f.axis.is_reduce, f.extent) for f in loops if isinstance(f.extent, int))
+    plain = next((f for f in loops if f.kind not in ("serial", "tensorize")), None)
+    if plain is not None:
+        return Mismatch(
+            f"{plain.axis.name} has the annotation {plain.kind}, and the instruction replaces it",
+            "Annotate loops outside of the instruction alone.",
+        )
+    if own == wanted and len(own) == len(loops):
+        return None
+    theirs = ", ".join(f"{a.name} in 0..{a.extent}" for a in (*op.axis, *op.reduce_axis))
+    ours = ", ".join(f"{f.axis.name} in 0..{f.extent}" for f in loops)
+    splits = " and ".join(
+        f"{'a reduction' if a.is_reduce else 'a data'} axis by {a.extent}"
+        for a in (*op.axis, *op.reduce_axis)
+    )
+    return Mismatch(
+        f"the loops from there inwards are {ours}, and {declared.name} has {theirs}",
+        f"Split {splits}, and reorder the inner loops to the end.",
+    )
+
+
+def _extent(axis: Axis) -> int:
+    assert isinstance(axis.extent, int)
+    return axis.extent
+
+
+def _different_store(store: Store, declared: Instruction) -> Mismatch | None:
+    """Return why a store is not of the kind that the declaration has."""
+    op, output = declared.op, declared.output
+    if len(store.buffers) != 1 or store.scatters:
+        return Mismatch("the stage writes several values or computed places, and an instruction "
+                        "writes one vector")  # fmt: skip
+    if store.buffers[0].dtype != output.dtype:
+        return Mismatch(
+            f"{store.buffers[0].name} is {store.buffers[0].dtype}, and the result of "
+            f"{declared.name} is {output.dtype}",
+            f'Compute it in {output.dtype}, as in A[i, k].astype("{output.dtype}").',
+        )
+    ours = "" if store.reducer is None else store.reducer.name
+    theirs = "" if op.reducer is None else op.reducer.name
+    if ours != theirs:
+        shown = [f"reduces by {name}" if name else "reduces nothing" for name in (ours, theirs)]
+        return Mismatch(f"the stage {shown[0]}, and {declared.name} {shown[1]}")
+    return None
+
+
+def _assignments(loops: Sequence[For], declared: Instruction) -> Iterator[Mapping[Axis, Axis]]:
+    """Yield each way to take loops of equal extent for the axes of the declaration."""
+    op = declared.op
+    data = [f for f in loops if not f.axis.is_reduce]
+    steps = [f for f in loops if f.axis.is_reduce]
+    for own in permutations(steps):
+        if all(f.extent == a.extent for f, a in zip(own, op.reduce_axis)):
+            pairs = zip((*op.axis, *op.reduce_axis), (*data, *own))
+            yield {a: f.axis for a, f in pairs}
+
+
+class _Comparison:
+    """A comparison of expressions, with ``axes`` of the nest for the axes of the declaration."""
+
+    def __init__(
+        self, declared: Instruction, axes: Mapping[Axis, Axis], inside: Sequence[Axis]
+    ) -> None:
+        self.declared, self.axes, self.inside = declared, axes, inside
+        self.reason: Mismatch | None = None
+
+    def expressions(self, ours: Expr, theirs: Expr, bound: Bound) -> Bound | None:
+        """Return the operands where two expressions are equal, or ``None`` where they are not."""
+        if isinstance(theirs, Read):
+            return self._operand(ours, theirs, bound)
+        if isinstance(ours, Const) and isinstance(theirs, Const):
+            equal = ours.value == theirs.value and ours.dtype == theirs.dtype
+            if not equal:
+                self._fail(f"{ours} stands for {theirs}")
+            return bound if equal else None
+        if type(ours) is not type(theirs) or not _same_operation(ours, theirs):
+            self._fail(f"{ours} is another operation than {theirs}")
+            return None
+        orders = [ours.children]
+        if isinstance(ours, Binary) and ours.op in COMMUTATIVE:
+            orders.append(ours.children[::-1])
+        for order in orders:
+            known: Bound | None = bound
+            for a, b in zip(order, theirs.children):
+                known = None if known is None else self.expressions(a, b, known)
+            if known is not None:
+                return known
+        return None
+
+    def _operand(self, ours: Expr, theirs: Read, bound: Bound) -> Bound | None:
+        """Return the operands with the one that a read of the declaration stands for."""
+        tensor = theirs.tensor
+        if not isinstance(ours, Load):
+            self._fail(f"{ours} stands for an element of {tensor.name}")
+            return None
+        if ours.dtype != tensor.dtype:
+            self._fail(f"{ours.buffer.name} is {ours.dtype}, and {tensor.name} is {tensor.dtype}")
+            return None
+        own = flat(ours.buffer, ours.indices)
+        first = own - self._offset(theirs)
+        if any(depends(leaf, self.inside) for leaf in first.leaves()):
+            steps = _coefficients(own, self.inside)
+            wanted = _coefficients(self._offset(theirs), self.inside)
+            self.reason = Mismatch(
+                f"the elements of {ours.buffer.name} are {_steps(steps, self.inside)} apart, and "
+                f"{self.declared.name} reads its {tensor.name} {_steps(wanted, self.inside)} apart",
+                f"Pack {ours.buffer.name}: cache_read gives it a stage, and transform_layout puts "
+                "the elements of a tile one after the other.",
+            )
+            return None
+        known = bound.get(tensor)
+        if known is None:
+            # the declaration reads the first element of an operand where all axes are 0
+            origin: dict[Axis | Var, Lin] = {axis: ZERO for axis in self.inside}
+            indices = tuple(to_expr(to_lin(i).substitute(origin)) for i in ours.indices)
+            return {**bound, tensor: Operand(ours.buffer, indices, first)}
+        same = known.buffer is ours.buffer and known.first == first
+        if not same:
+            self._fail(f"{tensor.name} would be two arrays")
+        return bound if same else None
+
+    def _offset(self, read: Read) -> Lin:
+        """Return the place of an element of an operand, over the axes of the nest."""
+        total, step = Lin.of(0), 1
+        swap: dict[Axis | Var, Lin] = {axis: Lin.of(own) for axis, own in self.axes.items()}
+        for index, extent in zip(reversed(read.indices), reversed(read.tensor.shape)):
+            assert isinstance(extent, int)
+            total = total + to_lin(index).substitute(swap) * step
+            step *= extent
+        return total
+
+    def _fail(self, why: str) -> None:
+        text = f"it does not compute what {self.declared.name} does: {why}"
+        self.reason = self.reason or Mismatch(text, f"It is {_formula(self.declared)}.")
+
+
+def _same_operation(ours: Expr, theirs: Expr) -> bool:
+    if ours.dtype != theirs.dtype or len(ours.children) != len(theirs.children):
+        return False
+    if isinstance(ours, (Binary, Unary)) and isinstance(theirs, (Binary, Unary)):
+        return ours.op == theirs.op
+    if isinstance(ours, Call) and isinstance(theirs, Call):
+        return ours.fn == theirs.fn
+    return isinstance(ours, (Cast, Select))
+
+
+def _formula(declared: Instruction) -> str:
+    op = declared.op
+    lanes = ", ".join(a.name for a in op.axis)
+    how = "+=" if declared.accumulates else "="
+    return f"{declared.output.name}[{lanes}] {how} {op.body[0]}"
+
+
+def _coefficients(offset: Lin, axes: Sequence[Axis]) -> dict[Axis, int | None]:
+    """Return the distance between elements along each of ``axes`` that moves ``offset``."""
+    steps: dict[Axis, int | None] = {}
+    for axis in axes:
+        difference = offset.substitute({axis: Lin.of(axis) + 1}) - offset
+        if difference.const != 0:
+            steps[axis] = difference.const
+    return steps
+
+
+def _steps(steps: Mapping[Axis, int | None], axes: Sequence[Axis]) -> str:
+    """Return distances as ``4 along i and 1 along k``."""
+    parts = [
+        f"{'an uneven distance' if steps.get(a, 0) is None else steps.get(a, 0)} along {a.name}"
+        for a in axes
+    ]
+    return " and ".join(parts)

@@ -1,0 +1,76 @@
+"""Loops that instructions replace: which parts of a stage have them, and whether they match."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from schedlang.errors import explain
+from schedlang.expr.nodes import Axis
+from schedlang.ir.instruction_match import Mismatch, match
+from schedlang.ir.nodes import Block, For, If, walk
+from schedlang.lowering.drafts import Draft
+from schedlang.state.placement import Placement, Problem
+from schedlang.state.plan import Plan
+from schedlang.state.relations import position
+from schedlang.state.state import Inline, Stage, State
+
+
+def is_whole(stage: Stage, plan: Plan, axis: Axis, drafts: Sequence[Draft]) -> bool:
+    """Return whether the loops from ``axis`` inwards are as long as declared, without a test.
+
+    The rest of a cut loop is not, and runs as loops. ``drafts`` are the statements in them.
+    """
+    inner = stage.leaf[position(stage.leaf, axis) :]
+    if any(plan.extents[a].const != a.extent for a in inner):
+        return False
+    waiting: list[Any] = list(drafts)
+    while waiting:
+        draft = waiting.pop()
+        if isinstance(draft, If):
+            return False
+        if isinstance(draft, For):
+            waiting += draft.body.stmts
+    return True
+
+
+def is_tensorized(stage: Stage, axis: Axis) -> bool:
+    """Return whether an instruction replaces the loop over ``axis``."""
+    starts = [position(stage.leaf, a) for a in stage.instructions]
+    return bool(starts) and position(stage.leaf, axis) >= min(starts)
+
+
+def instruction_problems(state: State, placement: Placement, body: Block) -> Iterator[Problem]:
+    """Yield why instructions do not compute what the loops do that they are to replace."""
+    wanted = {
+        name: stage
+        for name, stage in state.stages.items()
+        if stage.instructions and not isinstance(placement.attach[name], Inline)
+    }
+    if not wanted:
+        return
+    matched: set[str] = set()
+    for stmt, _ in walk(body):
+        if not isinstance(stmt, For) or stmt.instruction is None:
+            continue
+        matched.add(stmt.stage)
+        result = match(stmt, stmt.instruction)
+        if isinstance(result, Mismatch):
+            yield Problem(refusal(stmt.axis.name, stmt, result), stmt.stage)
+    for name, stage in wanted.items():
+        loops = (s for s, _ in walk(body) if isinstance(s, For) and s.stage == name)
+        if name not in matched and any(loops):
+            axis, chosen = next(iter(stage.instructions.items()))
+            why = explain(
+                f"tensorize({axis.name}, {chosen}) on stage {name}",
+                f"the box that {name} computes there has fewer elements than the instruction, or "
+                "tests each of them",
+                "Compute it at a loop further out, or by smaller tiles.",
+            )
+            yield Problem(why, name)
+
+
+def refusal(axis: str, loop: For, mismatch: Mismatch) -> str:
+    """Return the message for loops that are not those of their instruction."""
+    asked = f"tensorize({axis}, {loop.instruction}) on stage {loop.stage}"
+    return explain(asked, mismatch.why, mismatch.hint)

@@ -1,0 +1,58 @@
+"""An instruction as a module of LLVM's of its own: operands from memory, the result to memory."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba import types
+
+from schedlang.expr.dtypes import register_dtype, storage_dtype
+from schedlang.instructions.declaration import Instruction, elements
+from schedlang.instructions.emission import Intrinsic, written
+from schedlang.intrinsics import cpu
+from schedlang.intrinsics.simd import Vec, llvm_type
+from schedlang.runtime.llvm.dialect import Context, call, scalar_type
+from schedlang.runtime.llvm.traced import traced
+from schedlang.runtime.llvm.trial import Trial, compiled_alone
+from schedlang.runtime.numba_internals import cpu_context
+
+
+def trial(declared: Instruction) -> Trial:
+    """Return the assembly of an instruction, or why LLVM cannot write it.
+
+    It is compiled for this processor, and as if it had the features that the instruction needs.
+    """
+    _, processor, features = cpu_context().codegen().magic_tuple()
+    needed = ",".join([features, *(f"+{name}" for name in declared.needs)])
+    compiled = compiled_alone(str(module_of(declared)), processor, needed)
+    emission = declared.emit["llvm"]
+    # LLVM takes a name that it does not know for a function of the user's
+    if isinstance(emission, Intrinsic) and emission.name in compiled.assembly:
+        return Trial("", f"there is no function {emission.name} on this processor")
+    return compiled
+
+
+def module_of(declared: Instruction) -> ir.Module:
+    """Return a module with one function, which computes the instruction on one tile."""
+    module = ir.Module(declared.name)
+    kinds = [
+        _kind(storage_dtype(t.dtype), elements(t))
+        for t in (declared.output,) * declared.accumulates + declared.operands
+    ]
+    result = _kind(register_dtype(declared.output.dtype), declared.lanes)
+    pointers = [llvm_type(kind).as_pointer() for kind in (result, *kinds)]
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), pointers), "tile")
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    given = ir.Constant(ir.LiteralStructType([llvm_type(kind) for kind in kinds]), ir.Undefined)
+    for k, pointer in enumerate(function.args[1:]):
+        given = builder.insert_value(given, builder.load(pointer, align=1), k)
+    name, texts = written(declared)
+    literals = [(types.StringLiteral(text), None) for text in texts]
+    operands = [*literals, (types.Tuple(kinds), given)]
+    _, value = call(Context(traced), builder, getattr(cpu, name), operands)
+    builder.store(value, function.args[0], align=1)
+    builder.ret_void()
+    return module
+
+
+def _kind(dtype: str, count: int) -> types.Type:
+    return Vec(scalar_type(dtype), count) if count > 1 else scalar_type(dtype)

@@ -1,0 +1,35 @@
+"""The check, at the call of tensorize, that the loops compute the instruction."""
+
+from __future__ import annotations
+
+from schedlang.expr.nodes import Axis
+from schedlang.ir.instruction_match import Mismatch, match
+from schedlang.ir.nodes import For, walk
+from schedlang.lowering.lower import lower_state
+from schedlang.state.plan import runs_over
+from schedlang.state.primitives.refusal import refuse
+from schedlang.state.state import State
+
+
+def check_instruction(before: State, after: State, name: str, axis: Axis) -> None:
+    """Refuse a step that asks for an instruction which the loops of the stage do not compute.
+
+    The message shows the declaration beside the loops. What stages will be attached later is
+    checked when the schedule is lowered.
+    """
+    nest = lower_state(after, strict=False)
+    chosen = after.stages[name].instructions[axis]
+    own = [s for s, _ in walk(nest.body) if isinstance(s, For) and s.stage == name]
+    tensorized = [s for s in own if s.instruction is chosen and runs_over(s.axis, axis)]
+    for loop in tensorized:
+        result = match(loop, chosen)
+        if isinstance(result, Mismatch):
+            refuse(result.why, result.hint, before, axis)
+    if own and not tensorized:
+        refuse(
+            f"no part of {name} computes all elements of {chosen} without a test",
+            'Split by factors that are no longer than the extents, and with tail="cut" where they '
+            "do not divide them: the rest then has loops of its own.",
+            before,
+            axis,
+        )
