@@ -72,6 +72,10 @@ class ScheduleTypeError(ScheduleError, TypeError):
     """A schedule step that lacks an argument, or is given one that it does not take."""
 
 
+class InstructionError(SchedlangError, ValueError):
+    """Raised for an instruction that does not compute what it declares."""
+
+
 class LoweringError(SchedlangError, ValueError):
     """A schedule that cannot be lowered to a loop nest."""
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import import_module
 from math import prod
 from typing import Any, Union
 
 from schedlang.compute.graph import placeholders
+from schedlang.compute.read import reads
 from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.errors import ComputeError, ComputeTypeError, explain, text_of
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.names import check_name
+from schedlang.index.linear import ZERO, Lin
+from schedlang.index.simplify import to_lin
 from schedlang.instructions.emission import Assembly, CFunction, Intrinsic, lanes_and_bits
 
 Emission = Union[Intrinsic, Assembly, CFunction]
@@ -29,7 +33,7 @@ class Instruction:
     ``output`` is a tensor over placeholders, the operands. One that reduces by a sum adds to its
     result's earlier value, which is then the first operand of what is emitted. ``emit`` has what
     writes it in each language, ``needs`` the processor's features that it needs, by LLVM's names,
-    and ``tolerance`` is the largest error relative to the sum of magnitudes.
+    and ``tolerance`` is the largest error of one use relative to the sum of its magnitudes.
     """
 
     name: str
@@ -59,6 +63,22 @@ class Instruction:
     def lanes(self) -> int:
         """The number of elements of the output."""
         return elements(self.output)
+
+    def check(self, samples: int = 200, seed: int = 0) -> Any:
+        """Compare what is emitted for the CPU with the declaration, and return the comparison.
+
+        The operands are the smallest and the largest numbers, 0, 1, -1 and others at the edges of
+        their dtypes, and random ones; ``samples`` is the number of random tiles. Where this
+        processor lacks the instruction, LLVM writes its machine code and nothing runs; the result
+        says so. Raise :class:`~schedlang.errors.InstructionError` for a lane that differs by more
+        than ``tolerance``, with the operands, and for what LLVM cannot write.
+
+        >>> import schedlang as sl
+        >>> sl.instructions.vpdpwssd.check(samples=4).error
+        0.0
+        """
+        # kernels stand above instructions, so that they are loaded by name
+        return import_module("schedlang.targets.instruction_check").check(self, samples, seed)
 
     def __str__(self) -> str:
         return self.name
@@ -106,8 +126,8 @@ def instruction(
       follow in the order in which ``compute`` reads them.
     * ``needs``: the features that the processor must have, by LLVM's names, such as
       ``"avx512vnni"``. A build for a processor without them is refused.
-    * ``tolerance``: the largest error that :meth:`check` accepts, relative to the sum of the
-      magnitudes of the terms. It is 0 for an instruction of integers.
+    * ``tolerance``: the largest error that :meth:`Instruction.check` accepts of one use, relative
+      to the sum of the magnitudes of its terms. It is 0 for an instruction of integers.
     * ``note``: one sentence on what is special, such as its rounding.
 
     Raise :class:`~schedlang.errors.ComputeError` for a declaration that is not of this form, and
@@ -170,6 +190,18 @@ def _check_declaration(asked: str, output: Tensor) -> None:
     why = _unsuited(op)
     if why:
         raise ComputeError(explain(asked, *why))
+    origin: dict[Any, Lin] = {axis: ZERO for axis in (*op.axis, *op.reduce_axis)}
+    for read in reads(op.roots):
+        start = [to_lin(index).substitute(origin).const for index in read.indices]
+        if any(start):
+            raise ComputeError(
+                explain(
+                    asked,
+                    f"{read} begins at another element than the first one of {read.tensor.name}",
+                    "Index operands by the axes, without an offset: an operand is the elements "
+                    "that it reads.",
+                )
+            )
     for tensor in (output, *placeholders([output])):
         if not all(isinstance(e, int) for e in tensor.shape):
             why = f"the shape of {tensor.name} is symbolic", "Give constant extents."

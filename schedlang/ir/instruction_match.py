@@ -59,12 +59,13 @@ def match(loop: For, declared: Instruction) -> Union[Match, Mismatch]:
     loops, stmt = _chain(loop)
     if not isinstance(stmt, Store):
         return stmt
+    inside = tuple(f.axis for f in loops)
+    loops = [f for f in loops if f.extent != 1]
     op = declared.op
     mismatch = _different_loops(loops, declared) or _different_store(stmt, declared)
     if mismatch is not None:
         return mismatch
     reason: Mismatch | None = None
-    inside = tuple(f.axis for f in loops)
     for axes in _assignments(loops, declared):
         compared = _Comparison(declared, axes, inside)
         bound = compared.expressions(stmt.values[0], op.body[0], {})
@@ -115,8 +116,7 @@ def _chain(loop: For) -> tuple[list[For], Union[Store, Mismatch]]:
 
 def _different_loops(loops: Sequence[For], declared: Instruction) -> Mismatch | None:
     """Return why the loops are not as many and as long as those of the declaration."""
-    op = declared.op
-    wanted = sorted((a.is_reduce, _extent(a)) for a in (*op.axis, *op.reduce_axis))
+    wanted = sorted((a.is_reduce, _extent(a)) for a in _looped(declared))
     own = sorted((f.axis.is_reduce, f.extent) for f in loops if isinstance(f.extent, int))
     plain = next((f for f in loops if f.kind not in ("serial", "tensorize")), None)
     if plain is not None:
@@ -126,16 +126,21 @@ def _different_loops(loops: Sequence[For], declared: Instruction) -> Mismatch | 
         )
     if own == wanted and len(own) == len(loops):
         return None
-    theirs = ", ".join(f"{a.name} in 0..{a.extent}" for a in (*op.axis, *op.reduce_axis))
+    theirs = ", ".join(f"{a.name} in 0..{a.extent}" for a in _looped(declared))
     ours = ", ".join(f"{f.axis.name} in 0..{f.extent}" for f in loops)
     splits = " and ".join(
         f"{'a reduction' if a.is_reduce else 'a data'} axis by {a.extent}"
-        for a in (*op.axis, *op.reduce_axis)
+        for a in _looped(declared)
     )
     return Mismatch(
         f"the loops from there inwards are {ours}, and {declared.name} has {theirs}",
         f"Split {splits}, and reorder the inner loops to the end.",
     )
+
+
+def _looped(declared: Instruction) -> list[Axis]:
+    """Return the axes of a declaration that have more than one value, and so a loop."""
+    return [a for a in (*declared.op.axis, *declared.op.reduce_axis) if a.extent != 1]
 
 
 def _extent(axis: Axis) -> int:
@@ -165,12 +170,12 @@ def _different_store(store: Store, declared: Instruction) -> Mismatch | None:
 
 def _assignments(loops: Sequence[For], declared: Instruction) -> Iterator[Mapping[Axis, Axis]]:
     """Yield each way to take loops of equal extent for the axes of the declaration."""
-    op = declared.op
     data = [f for f in loops if not f.axis.is_reduce]
     steps = [f for f in loops if f.axis.is_reduce]
+    axes = _looped(declared)
     for own in permutations(steps):
-        if all(f.extent == a.extent for f, a in zip(own, op.reduce_axis)):
-            pairs = zip((*op.axis, *op.reduce_axis), (*data, *own))
+        pairs = list(zip(axes, (*data, *own)))
+        if all(f.extent == a.extent for a, f in pairs):
             yield {a: f.axis for a, f in pairs}
 
 
@@ -241,7 +246,10 @@ class _Comparison:
     def _offset(self, read: Read) -> Lin:
         """Return the place of an element of an operand, over the axes of the nest."""
         total, step = Lin.of(0), 1
-        swap: dict[Axis | Var, Lin] = {axis: Lin.of(own) for axis, own in self.axes.items()}
+        swap: dict[Axis | Var, Lin] = {
+            axis: Lin.of(self.axes[axis]) if axis in self.axes else ZERO
+            for axis in (*self.declared.op.axis, *self.declared.op.reduce_axis)
+        }
         for index, extent in zip(reversed(read.indices), reversed(read.tensor.shape)):
             assert isinstance(extent, int)
             total = total + to_lin(index).substitute(swap) * step

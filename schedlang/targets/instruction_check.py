@@ -1,0 +1,189 @@
+"""The comparison of what an instruction emits with what it declares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from schedlang.compute.define import compute
+from schedlang.compute.math import abs as magnitude
+from schedlang.compute.read import Read
+from schedlang.compute.reduce import reduce_axis
+from schedlang.compute.reduce import sum as sum_over
+from schedlang.compute.reference import reference
+from schedlang.compute.tensor import Tensor, placeholder
+from schedlang.errors import InstructionError, explain
+from schedlang.expr.dtypes import array_dtype, is_float, is_integer
+from schedlang.expr.nodes import Axis, Cast, Expr
+from schedlang.expr.visit import rewrite
+from schedlang.instructions.declaration import Instruction
+from schedlang.runtime.llvm.instruction_trial import trial
+from schedlang.runtime.processor import missing_features
+from schedlang.schedule.schedule import schedule
+from schedlang.target import Target
+from schedlang.targets.build import build
+
+# tiles that a sum adds, so that it also begins with what is not 0
+TILES = 3
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The result of :meth:`Instruction.check`.
+
+    ``ran`` is false where the processor lacks the instruction. ``compared`` is the number of
+    elements, ``error`` the largest error of a tile relative to the sum of its terms' magnitudes,
+    and ``assembly`` what LLVM writes for one tile.
+    """
+
+    instruction: Instruction
+    ran: bool
+    compared: int
+    error: float
+    assembly: str
+
+    def __str__(self) -> str:
+        if not self.ran:
+            lacking = " and ".join(missing_features(self.instruction.needs))
+            return f"{self.instruction} compiles; this processor lacks {lacking}, so nothing ran"
+        return (
+            f"{self.instruction}: {self.compared} elements, the largest error is {self.error:.1e} "
+            f"of {self.instruction.tolerance:.1e}"
+        )
+
+
+def check(declared: Instruction, samples: int, seed: int) -> Comparison:
+    """Compare what is emitted with the declaration; see :meth:`Instruction.check`."""
+    asked = f"{declared}.check()"
+    if "llvm" not in declared.emit:
+        why = "it has no form for LLVM, which is what a check runs"
+        raise InstructionError(explain(asked, why, 'Give emit={"llvm": ...}.'))
+    compiled = trial(declared)
+    if compiled.error:
+        why = f"LLVM cannot write {declared.emit['llvm']}"
+        raise InstructionError(explain(asked, why, f"It says:\n{compiled.error}"))
+    if missing_features(declared.needs):
+        return Comparison(declared, False, 0, 0.0, compiled.assembly)
+    tiled, inputs = _tiled(declared, lambda read: read)
+    terms, _ = _tiled(declared, _as_magnitude)
+    kernel, oracle, sizes = _tensorized(declared, tiled, inputs), reference(tiled), reference(terms)
+    worst, compared = 0.0, 0
+    tolerance = declared.tolerance * (TILES if declared.accumulates else 1)
+    for arrays in _operands(declared, inputs, samples, Random(seed)):
+        with np.errstate(all="ignore"):
+            expected, result, size = oracle(*arrays), kernel(*arrays), sizes(*arrays)
+            error = _errors(result, expected, size)
+        compared += expected.size
+        worst = max(worst, float(error.max()))
+        if not worst <= tolerance:
+            raise InstructionError(_difference(declared, arrays, result, expected, error))
+    each = worst * declared.tolerance / tolerance if tolerance else worst
+    return Comparison(declared, True, compared, each, compiled.assembly)
+
+
+def _tiled(
+    declared: Instruction, change: Callable[[Expr], Expr]
+) -> tuple[Tensor, Sequence[Tensor]]:
+    """Return the declaration over several tiles, and its inputs.
+
+    A sum adds the tiles, and other results have a row for each. ``change`` applies to each read.
+    """
+    op = declared.op
+    inputs = {t: placeholder((TILES, *t.shape), t.dtype, name=t.name) for t in declared.operands}
+    steps: dict[Expr, Axis] = {a: reduce_axis(a.extent, name=a.name) for a in op.reduce_axis}
+
+    def element(tile: Any, lane: Any) -> Expr:
+        swap: Mapping[Expr, Expr] = {op.axis[0]: lane, **steps}
+
+        def moved(node: Expr) -> Expr | None:
+            if isinstance(node, Axis):
+                return swap.get(node)
+            if isinstance(node, Read):
+                return change(inputs[node.tensor].element((tile, *node.indices)))
+            return None
+
+        return rewrite(op.body[0], moved)
+
+    if not declared.accumulates:
+        rows = compute((TILES, declared.lanes), element, name=op.name)
+        return rows, tuple(inputs.values())
+    tile = reduce_axis(TILES, name="tile")
+    total = compute(
+        (declared.lanes,),
+        lambda lane: sum_over(element(tile, lane), axis=(tile, *steps.values())),
+        name=op.name,
+    )
+    return total, tuple(inputs.values())
+
+
+def _as_magnitude(read: Expr) -> Expr:
+    return Cast(magnitude(read), "float64") if is_float(read.dtype) else read
+
+
+def _tensorized(declared: Instruction, tiled: Tensor, inputs: Sequence[Tensor]) -> Any:
+    s = schedule(tiled)
+    stage = s[tiled]
+    lane, steps = stage.op.axis[-1], list(stage.op.reduce_axis)
+    tile = steps.pop(0) if declared.accumulates else stage.op.axis[0]
+    stage.reorder(tile, lane, *steps)
+    stage.tensorize(lane, declared)
+    return build(s, [*inputs, tiled], target=Target("cpu"))
+
+
+def _operands(
+    declared: Instruction, inputs: Sequence[Tensor], samples: int, random: Random
+) -> Iterator[list[Any]]:
+    """Yield operands at the edges of their dtypes, then random ones."""
+    draw = np.random.default_rng(random.randrange(2**32))
+    for number in range(samples + 8):
+        arrays = []
+        for tensor in inputs:
+            shape, dtype = tuple(map(int, tensor.shape)), array_dtype(tensor.dtype)
+            edges = _edges(tensor.dtype)
+            if number < 8:
+                values = draw.choice(edges, shape)
+            elif is_integer(tensor.dtype):
+                low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+                values = draw.integers(low, high, shape, endpoint=True)
+            else:
+                values = draw.standard_normal(shape) * 2.0 ** draw.integers(-8, 8, shape)
+            arrays.append(np.asarray(values).astype(dtype))
+        yield arrays
+
+
+def _edges(dtype: str) -> Any:
+    """Return numbers at the edges of a dtype; those of floats keep products and sums finite."""
+    if is_integer(dtype):
+        limits = np.iinfo(array_dtype(dtype))
+        return np.array([limits.min, limits.max, 0, 1, limits.min + 1, limits.max // 2], object)
+    return np.array([0.0, -0.0, 1.0, -1.0, 2.0**-60, -(2.0**60), 1.5, 2.0**-14])
+
+
+def _errors(result: Any, expected: Any, size: Any) -> Any:
+    """Return the error of each element relative to the sum of the magnitudes of its terms."""
+    if is_integer(str(result.dtype)):
+        return (result != expected).astype("float64")
+    away = np.abs(result.astype("float64") - expected.astype("float64"))
+    return np.where(away == 0, 0.0, away / np.maximum(size.astype("float64"), 2.0**-126))
+
+
+def _difference(
+    declared: Instruction, arrays: Sequence[Any], result: Any, expected: Any, error: Any
+) -> str:
+    """Return the message for the element that differs most."""
+    at = tuple(int(k) for k in np.unravel_index(int(error.argmax()), error.shape))
+    lane = at[-1]
+    operands = "\n".join(
+        f"{t.name} = {a.tolist()}" for t, a in zip(declared.operands, arrays)
+    )
+    return explain(
+        f"{declared}.check()",
+        f"lane {lane} is {result[at]}, and the declaration gives {expected[at]}",
+        f"{declared.emit['llvm']} computes something else than {declared.output.name}, or with "
+        f"another rounding: state it as tolerance= (the error here is {float(error[at]):.1e}).",
+        operands[:600],
+    )
