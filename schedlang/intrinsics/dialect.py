@@ -13,9 +13,10 @@ from schedlang.expr.functions import INTRINSICS
 _OTHERS = (
     "add", "apart", "arena_array", "assemble", "bfloat", "bfloat_bits", "bfloat_from",
     "bfloat_value", "boolean", "broadcast", "copysign", "float32", "float64", "floordiv",
-    "flush_denormals", "fma", "half", "half_from", "heap_array", "instruct", "int16", "int32", "int64", "int8", "iota",
-    "lane", "left_shift", "load", "load_half", "mod", "multiply", "power", "prefetch", "reduce_add",
-    "reduce_and", "reduce_max", "reduce_min", "reduce_mul", "reduce_or", "restore_mode",
+    "flush_denormals", "fma", "half", "half_from", "heap_array", "instruct", "int16", "int32",
+    "int64", "int8", "iota", "lane", "left_shift", "load", "load_half", "mod", "multiply", "power",
+    "prefetch", "reduce_add", "reduce_and", "reduce_max", "reduce_min", "reduce_mul", "reduce_or",
+    "restore_mode",
     "right_shift", "rolled", "rounded", "select", "stack_array", "store", "store_half",
     "stream_fence", "subtract", "thread_number", "ticks", "uint16", "uint32", "uint64", "uint8",
     "vgather", "vgather_half", "vgather_masked", "vgather_masked_half", "vload", "vload_columns",

@@ -191,7 +191,9 @@ def _as_loop(n: Nesting, axis: Axis, drafts: list[Draft], pending: Pending, rang
     chosen = n.stage.instructions.get(axis)
     if chosen is not None and (n.init or not is_whole(n.stage, n.plan, axis, drafts)):
         chosen, kind = None, ""
-    if n.init and is_tensorized(n.stage, axis) and extent.const is not None:
+    lanes = not axis.is_reduce and is_tensorized(n.stage, axis) and extent.const is not None
+    if chosen is None and lanes:
+        # the initialization, and the rest of a cut loop
         kind = "vectorize"
     loop = For(
         var,
