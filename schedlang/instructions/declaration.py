@@ -125,7 +125,8 @@ def instruction(
       declaration is a sum, their first operand is the earlier value of the result, and the others
       follow in the order in which ``compute`` reads them.
     * ``needs``: the features that the processor must have, by LLVM's names, such as
-      ``"avx512vnni"``. A build for a processor without them is refused.
+      ``"avx512vnni"``; one of ``"avxvnni or avx512vnni"`` is enough. A build for a processor
+      without them is refused.
     * ``tolerance``: the largest error that :meth:`Instruction.check` accepts of one use, relative
       to the sum of the magnitudes of its terms. It is 0 for an instruction of integers.
     * ``note``: one sentence on what is special, such as its rounding.

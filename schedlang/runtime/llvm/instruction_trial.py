@@ -14,6 +14,7 @@ from schedlang.runtime.llvm.dialect import Context, call, scalar_type
 from schedlang.runtime.llvm.traced import traced
 from schedlang.runtime.llvm.trial import Trial, compiled_alone
 from schedlang.runtime.numba_internals import cpu_context
+from schedlang.runtime.processor import missing_features
 
 
 def trial(declared: Instruction) -> Trial:
@@ -22,7 +23,8 @@ def trial(declared: Instruction) -> Trial:
     It is compiled for this processor, and as if it had the features that the instruction needs.
     """
     _, processor, features = cpu_context().codegen().magic_tuple()
-    needed = ",".join([features, *(f"+{name}" for name in declared.needs)])
+    lacking = [name.split(" or ")[0] for name in missing_features(declared.needs)]
+    needed = ",".join([features, *(f"+{name}" for name in lacking)])
     compiled = compiled_alone(str(module_of(declared)), processor, needed)
     emission = declared.emit["llvm"]
     # LLVM takes a name that it does not know for a function of the user's

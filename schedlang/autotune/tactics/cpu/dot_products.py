@@ -78,7 +78,7 @@ def dot_products(stage: StageFacts, lane: Lane) -> list[Dot]:
         for declared in IN_THE_BOX
         if language in declared.emit and _fits(declared, stage, left, right)
         for along in _step_axes(declared, stage, left, right)[:1]
-        if not _lacks(declared)
+        if not lacks(declared)
     ]
 
 
@@ -110,7 +110,7 @@ def _step_axes(declared: Instruction, stage: StageFacts, left: Access, right: Ac
     ]
 
 
-def _lacks(declared: Instruction) -> bool:
+def lacks(declared: Instruction) -> bool:
     """Return whether the processor lacks an instruction."""
     # it loads numba, which other searches need only later
     from schedlang.runtime.processor import missing_features
