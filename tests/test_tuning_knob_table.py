@@ -70,7 +70,8 @@ def outputs() -> list[sl.Tensor]:
     def dot(i: sl.Axis, j: sl.Axis) -> object:
         return sl.sum(A8[i, k8].astype("int32") * B8[k8, j].astype("int32"), axis=k8)
 
-    others = [sl.compute((64, 64), dot, name="I"), columns, segments, blocked, counts, rows, recurrent(2048)[-1]]
+    integers = sl.compute((64, 64), dot, name="I")
+    others = [integers, columns, segments, blocked, counts, rows, recurrent(2048)[-1]]
     return [*kinds.values(), few, packed, product(512, 512, 512)[-1], *others]
 
 
