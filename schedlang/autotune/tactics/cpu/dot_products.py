@@ -12,8 +12,11 @@ from schedlang.autotune.tactics.knob import Knob, Moves, last
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Binary, Cast, Expr
+from schedlang.expr.visit import postorder
 from schedlang.instructions import IN_THE_BOX
 from schedlang.instructions.declaration import Instruction
+from schedlang.ir.nodes import Load, Store
+from schedlang.target import Target
 
 PLAIN = "none"
 KNOB = Knob(
@@ -107,6 +110,23 @@ def _step_axes(declared: Instruction, stage: StageFacts, left: Access, right: Ac
         if stage.extents([axis])[0] >= terms.extent
         and left.contiguous(axis)
         and right.own_dimension(axis) is not None
+    ]
+
+
+def of_dtypes(store: Store, target: Target) -> list[Instruction]:
+    """Return the instructions whose dtypes are those of an update by a product of two elements."""
+    values = [read for read in postorder(store.values) if isinstance(read, Load)]
+    kinds = sorted(read.buffer.dtype for read in values)
+    (result, *others), language = store.buffers, target.facts.instructions
+    if others or len(values) != 2 or store.reducer is None or store.reducer.name != "sum":
+        return []
+    return [
+        declared
+        for declared in IN_THE_BOX
+        if language in declared.emit
+        and declared.lanes == target.vector_width(result.dtype)
+        and (kinds, result.dtype)
+        == (sorted(t.dtype for t in declared.operands), declared.output.dtype)
     ]
 
 
