@@ -64,13 +64,12 @@ def check(s: sl.Schedule, tensors: list[sl.Tensor], transposed: bool = False) ->
 INSTRUCTIONS = pytest.mark.parametrize(
     "target, kinds, name",
     [
-        (WIDE, ("uint8", "int8", "int32"), "vpdpbusd"),
-        (WIDE, ("int16", "int16", "int32"), "vpdpwssd"),
-        (WIDE, ("bfloat16", "bfloat16", "float32"), "vdpbf16ps"),
-        (NARROW, ("uint8", "int8", "int32"), "vpdpbusd_256"),
-        (NARROW, ("int16", "int16", "int32"), "vpdpwssd_256"),
+        pytest.param(WIDE, ("uint8", "int8", "int32"), "vpdpbusd", id="vpdpbusd"),
+        pytest.param(WIDE, ("int16", "int16", "int32"), "vpdpwssd", id="vpdpwssd"),
+        pytest.param(WIDE, ("bfloat16", "bfloat16", "float32"), "vdpbf16ps", id="vdpbf16ps"),
+        pytest.param(NARROW, ("uint8", "int8", "int32"), "vpdpbusd_256", id="vpdpbusd_256"),
+        pytest.param(NARROW, ("int16", "int16", "int32"), "vpdpwssd_256", id="vpdpwssd_256"),
     ],
-    ids=str,
 )
 
 
@@ -93,7 +92,7 @@ def test_a_candidate_of_each_dtype(
 def candidates(C: sl.Tensor, target: sl.Target) -> list[sl.Schedule]:
     """Return the candidates of some draws that use an instruction."""
     space, rng, schedules = Space(Problem((C,), target, 2)), Random(1), []
-    for _ in range(40):
+    for _ in range(16):
         try:
             s = space.draw(rng, {}).schedule
         except Rejected:
@@ -103,13 +102,13 @@ def candidates(C: sl.Tensor, target: sl.Target) -> list[sl.Schedule]:
     return schedules
 
 
-@pytest.mark.parametrize("sizes", [(7, 50, 13), (5, 33, 64), (30, 100, 21)], ids=str)
+@pytest.mark.parametrize("sizes", [(7, 50, 13), (5, 33, 64)], ids=str)
 @pytest.mark.parametrize("transposed", [False, True], ids=["rows", "columns"])
 def test_odd_sizes(sizes: tuple[int, int, int], transposed: bool) -> None:
     tensors = product(*sizes, transposed=transposed)
     drawn = candidates(tensors[-1], WIDE)
     assert drawn
-    for s in drawn[:3]:
+    for s in drawn[:2]:
         check(s, tensors, transposed)
 
 
