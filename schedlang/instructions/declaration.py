@@ -13,11 +13,17 @@ from schedlang.compute.graph import placeholders
 from schedlang.compute.read import reads
 from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.errors import ComputeError, ComputeTypeError, explain, text_of
-from schedlang.expr.dtypes import itemsize
+from schedlang.expr.dtypes import SHORT_FLOATS, itemsize
 from schedlang.expr.names import check_name
 from schedlang.index.linear import ZERO, Lin
 from schedlang.index.simplify import to_lin
-from schedlang.instructions.emission import Assembly, CFunction, Intrinsic, lanes_and_bits
+from schedlang.instructions.emission import (
+    LLVM_TYPES,
+    Assembly,
+    CFunction,
+    Intrinsic,
+    lanes_and_bits,
+)
 
 Emission = Union[Intrinsic, Assembly, CFunction]
 # the languages in which an instruction can be written, and what writes it there
@@ -204,6 +210,17 @@ def _check_declaration(asked: str, output: Tensor) -> None:
                 )
             )
     for tensor in (output, *placeholders([output])):
+        allowed = [*LLVM_TYPES, *(SHORT_FLOATS if tensor is not output else ())]
+        if tensor.dtype not in allowed:
+            role = "the result" if tensor is output else "the operand"
+            raise ComputeError(
+                explain(
+                    asked,
+                    f"{role} {tensor.name} is {tensor.dtype}, which is not an element of a vector "
+                    "in a register",
+                    f"Use one of {', '.join(allowed)}.",
+                )
+            )
         if not all(isinstance(e, int) for e in tensor.shape):
             why = f"the shape of {tensor.name} is symbolic", "Give constant extents."
             raise ComputeError(explain(asked, *why))

@@ -8,7 +8,7 @@ from typing import Any
 from schedlang.errors import explain
 from schedlang.expr.nodes import Axis
 from schedlang.ir.instruction_match import Mismatch, match
-from schedlang.ir.nodes import Block, For, If, walk
+from schedlang.ir.nodes import Block, For, If, Stmt, Store, walk
 from schedlang.lowering.drafts import Draft
 from schedlang.state.placement import Placement, Problem
 from schedlang.state.plan import Plan
@@ -40,6 +40,16 @@ def is_tensorized(stage: Stage, axis: Axis) -> bool:
     return bool(starts) and position(stage.leaf, axis) >= min(starts)
 
 
+def computes(body: Stmt, stage: Stage) -> bool:
+    """Return whether statements in ``body`` compute elements of a stage."""
+    return any(
+        buffer.tensor is not None and buffer.tensor in stage.outputs
+        for stmt, _ in walk(body)
+        if isinstance(stmt, Store)
+        for buffer in stmt.buffers
+    )
+
+
 def instruction_problems(state: State, placement: Placement, body: Block) -> Iterator[Problem]:
     """Yield why instructions do not compute what the loops do that they are to replace."""
     wanted = {
@@ -58,8 +68,7 @@ def instruction_problems(state: State, placement: Placement, body: Block) -> Ite
         if isinstance(result, Mismatch):
             yield Problem(refusal(stmt.axis.name, stmt, result), stmt.stage)
     for name, stage in wanted.items():
-        loops = (s for s, _ in walk(body) if isinstance(s, For) and s.stage == name)
-        if name not in matched and any(loops):
+        if name not in matched and computes(body, stage):
             axis, chosen = next(iter(stage.instructions.items()))
             why = explain(
                 f"tensorize({axis.name}, {chosen}) on stage {name}",

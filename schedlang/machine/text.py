@@ -141,8 +141,11 @@ class Printer:
         return Text(text, _CONDITIONAL, 1 + max(cond.depth, a.depth, b.depth))
 
     def _instructed(self, value: Instructed) -> Text:
-        name, texts = written(value.instruction)
         args = ", ".join(self(a) for a in value.args) + "," * (len(value.args) == 1)
+        if "llvm" not in value.instruction.emit:
+            # it has no text in Python, and only machine nests for C have it
+            return Text(f"{value.instruction.name}({args})", ATOM, 2)
+        name, texts = written(value.instruction)
         literals = ", ".join(json.dumps(text) for text in texts)
         text = f"{self.use(name)}({literals}, ({args}))"
         unsigned = dtypes.is_integer(value.type.dtype) and value.type.dtype.startswith("u")

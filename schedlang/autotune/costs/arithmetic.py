@@ -10,7 +10,8 @@ from schedlang.expr.functions import FUNCTIONS
 from schedlang.expr.nodes import Binary, Call, Expr, Select
 from schedlang.expr.operators import ARITHMETIC, OPERATORS
 from schedlang.expr.visit import postorder
-from schedlang.ir.nodes import Instructed, Load, Store
+from schedlang.ir.instructed import Instructed
+from schedlang.ir.nodes import Load, Store
 
 # cycles of a division and of a math function, per vector
 # nobody has measured these values

@@ -13,7 +13,7 @@ from schedlang.compute.read import Read
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Binary, Cast, Expr
 from schedlang.expr.visit import postorder
-from schedlang.instructions import IN_THE_BOX
+from schedlang.instructions.box import IN_THE_BOX
 from schedlang.instructions.declaration import Instruction
 from schedlang.ir.nodes import Load, Store
 from schedlang.target import Target
