@@ -22,6 +22,7 @@ from schedlang.instructions.emission import (
     Assembly,
     CFunction,
     Intrinsic,
+    in_order,
     lanes_and_bits,
 )
 
@@ -267,7 +268,8 @@ def _check_operands(asked: str, declared: Instruction, language: str, emission: 
         )
     if isinstance(emission, CFunction):
         return
-    for tensor, name in zip(given, wanted):
+    ordered = in_order(emission, given)
+    for tensor, name in zip(ordered, wanted):
         own, bits = 8 * itemsize(tensor.dtype) * elements(tensor), lanes_and_bits(name)[2]
         if bits % own:
             raise ComputeError(
@@ -277,13 +279,14 @@ def _check_operands(asked: str, declared: Instruction, language: str, emission: 
                     "An operand has the bits of its type, or a part of them that is repeated.",
                 )
             )
-    result = lanes_and_bits(wanted[0])[2] if declared.accumulates else None
+    first = next((k for k, t in enumerate(ordered) if t is declared.output), None)
+    result = None if first is None else lanes_and_bits(wanted[first])[2]
     own = 8 * itemsize(declared.output.dtype) * declared.lanes
     if result is not None and result != own:
         raise ComputeError(
             explain(
                 asked,
-                f"the result {declared.output.name} has {own} bits, and {wanted[0]} has {result}",
+                f"the result {declared.output.name} has {own} bits, and its operand has {result}",
                 "The earlier value of the result fills its operand.",
             )
         )

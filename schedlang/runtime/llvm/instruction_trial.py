@@ -7,7 +7,7 @@ from numba import types
 
 from schedlang.expr.dtypes import register_dtype, storage_dtype
 from schedlang.instructions.declaration import Instruction, elements
-from schedlang.instructions.emission import Intrinsic, written
+from schedlang.instructions.emission import Intrinsic, in_order, written
 from schedlang.intrinsics import cpu
 from schedlang.intrinsics.simd import Vec, llvm_type
 from schedlang.runtime.llvm.dialect import Context, call, scalar_type
@@ -36,10 +36,9 @@ def trial(declared: Instruction) -> Trial:
 def module_of(declared: Instruction) -> ir.Module:
     """Return a module with one function, which computes the instruction on one tile."""
     module = ir.Module(declared.name)
-    kinds = [
-        _kind(storage_dtype(t.dtype), elements(t))
-        for t in (declared.output,) * declared.accumulates + declared.operands
-    ]
+    operands_given = (declared.output,) * declared.accumulates + declared.operands
+    ordered = in_order(declared.emit["llvm"], operands_given)
+    kinds = [_kind(storage_dtype(t.dtype), elements(t)) for t in ordered]
     result = _kind(register_dtype(declared.output.dtype), declared.lanes)
     pointers = [llvm_type(kind).as_pointer() for kind in (result, *kinds)]
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), pointers), "tile")
