@@ -3,10 +3,10 @@
     python -m benchmarks.dot_products [--only PATTERN] [--json FILE]
 
 Rows are ``u8`` (uint8 by int8), ``s8`` (int8 by int8) and ``bf16``, at several sizes and as
-products of a matrix with a vector. ``by hand`` is a schedule of this file, whose tile is computed by the dot
-product of the processor; ``autoschedule`` is ``sl.autoschedule`` of the plain product. ``of best``
-is the time of the best peer over the row's own. Peers: ``torch._int_mm`` (int8 by int8), PyTorch's
-product of bfloat16 tensors, and ``MatMulInteger`` of ONNX Runtime.
+products of a matrix with a vector. ``by hand`` is a schedule of this file, whose tile is computed
+by the dot product of the processor; ``autoschedule`` is ``sl.autoschedule`` of the plain product.
+``of best`` is the time of the best peer over the row's own. Peers: ``torch._int_mm`` (int8 by
+int8), PyTorch's product of bfloat16 tensors, and ``MatMulInteger`` of ONNX Runtime.
 
 A product of two signed operands has no instruction with AVX-512 VNNI. So one of them is shifted by
 128, and 128 times the sums of the other one, which are computed once, are taken away: this is how
