@@ -105,7 +105,7 @@ DECLARATIONS: list[tuple[str, Callable[[], Any], type[SchedlangError], str]] = [
      ComputeError, "a has 32 bits, and i8 has 8\n  An operand has the bits of its type, or a part"),
     ("a wide earlier value",
      lambda: declared(emit={"llvm": Intrinsic(VNNI.name, ("i64x16", "i32x16", "i32x16"))}),
-     ComputeError, "the result c has 512 bits, and i64x16 has 1024\n  The earlier value"),
+     ComputeError, "the result c has 512 bits, and its operand has 1024\n  The earlier value"),
     ("not a name of LLVM's", lambda: Intrinsic("vpdpbusd", ("i32",)), ComputeError,
      "'vpdpbusd' is not the name of a function of LLVM's; it is written as in"),
     ("not a type of LLVM's", lambda: Intrinsic("llvm.fma", ("int32",)), ComputeError,

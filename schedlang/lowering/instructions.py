@@ -14,38 +14,54 @@ from schedlang.lowering.drafts import Draft
 from schedlang.state.placement import Placement, Problem
 from schedlang.state.plan import Plan
 from schedlang.state.relations import position
-from schedlang.state.state import Inline, Stage, State
+from schedlang.state.state import TENSORIZE, Inline, Stage, State
 
 
-def is_whole(
-    stage: Stage, plan: Plan, axis: Axis, declared: Instruction, drafts: Sequence[Draft]
-) -> bool:
-    """Return whether the loops from ``axis`` inwards are whole, without a test.
+def kind_in_tile(
+    stage: Stage, plan: Plan, axis: Axis, init: bool, drafts: Sequence[Draft]
+) -> tuple[str, Instruction | None] | None:
+    """Return the kind of a loop that an instruction replaces or may replace, and the instruction.
 
-    They are as long as those of the instruction, or as their axes: the rest of a cut loop is not,
-    and runs as loops. ``drafts`` are the statements in them.
+    The instruction is that of the outermost such loop, if the loops from there inwards are whole
+    and no test is among ``drafts``, the statements in them. The initialization, with ``init``, and
+    the rest of a cut loop run as loops, with vectors. Return ``None`` for any other loop.
+    """
+    place = position(stage.leaf, axis)
+    start = next((a for a in stage.leaf[: place + 1] if a in stage.instructions), None)
+    if start is None:
+        return None
+    declared = stage.instructions[start]
+    if not init and _is_whole(stage, plan, start, declared):
+        if axis is not start:
+            return "", None
+        if not _has_test(drafts):
+            return TENSORIZE, declared
+    lanes = not axis.is_reduce and plan.extents[axis].const is not None
+    return "vectorize" if lanes else "", None
+
+
+def _is_whole(stage: Stage, plan: Plan, axis: Axis, declared: Instruction) -> bool:
+    """Return whether the loops from ``axis`` inwards are as long as the instruction or their axes.
+
+    The rest of a cut loop is not.
     """
     inner = stage.leaf[position(stage.leaf, axis) :]
     lengths = [plan.extents[a].const for a in inner]
     wanted = sorted(a.extent for a in looped_axes(declared))
-    if sorted(n for n in lengths if n is not None and n != 1) != wanted and lengths != [
-        a.extent for a in inner
-    ]:
-        return False
+    own = sorted(n for n in lengths if n is not None and n != 1)
+    return own == wanted or lengths == [a.extent for a in inner]
+
+
+def _has_test(drafts: Sequence[Draft]) -> bool:
+    """Return whether a test is among statements."""
     waiting: list[Any] = list(drafts)
     while waiting:
         draft = waiting.pop()
         if isinstance(draft, If):
-            return False
+            return True
         if isinstance(draft, For):
             waiting += draft.body.stmts
-    return True
-
-
-def is_tensorized(stage: Stage, axis: Axis) -> bool:
-    """Return whether an instruction replaces the loop over ``axis``."""
-    starts = [position(stage.leaf, a) for a in stage.instructions]
-    return bool(starts) and position(stage.leaf, axis) >= min(starts)
+    return False
 
 
 def computes(body: Stmt, stage: Stage) -> bool:
