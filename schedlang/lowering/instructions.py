@@ -22,8 +22,8 @@ def kind_in_tile(
 ) -> tuple[str, Instruction | None] | None:
     """Return the kind of a loop that an instruction replaces or may replace, and the instruction.
 
-    The instruction is that of the outermost such loop, if the loops from there inwards are whole
-    and no test is among ``drafts``, the statements in them. The initialization, with ``init``, and
+    The outermost such loop has the instruction, if the loops from there inwards are whole and no
+    test is among ``drafts``, the statements in them. The initialization, with ``init``, and
     the rest of a cut loop run as loops, with vectors. Return ``None`` for any other loop.
     """
     place = position(stage.leaf, axis)
@@ -104,6 +104,6 @@ def instruction_problems(state: State, placement: Placement, body: Block) -> Ite
 
 
 def refusal(axis: str, loop: For, mismatch: Mismatch) -> str:
-    """Return the message for loops that are not those of their instruction."""
+    """Return the message for loops that do not compute their instruction."""
     asked = f"tensorize({axis}, {loop.instruction}) on stage {loop.stage}"
     return explain(asked, mismatch.why, mismatch.hint)
