@@ -33,7 +33,8 @@ def instruction_function(declared: Instruction, result: str, operands: Sequence[
     assert isinstance(emission, CFunction)
     names = [f"a{k}" for k in range(len(operands))]
     listed = ", ".join(f"{kind} {name}" for kind, name in zip(operands, names))
-    lines = [f"#include <{emission.header}>", f"SL {result} sl_{declared.name}({listed}) {{"]
+    called = f"sl_instruction_{declared.name}"
+    lines = [f"#include <{emission.header}>", f"SL {result} {called}({listed}) {{"]
     ordered = in_order(emission, names)
     for name, kind in zip(ordered, emission.types):
         lines += [

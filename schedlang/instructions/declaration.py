@@ -87,6 +87,11 @@ class Instruction:
         # kernels stand above instructions, so that they are loaded by name
         return import_module("schedlang.targets.instruction_check").check(self, samples, seed)
 
+    def __reduce__(self) -> Any:
+        # the operands are those of the output that is read back
+        given = self.name, self.output, self.emit, self.needs, self.tolerance, self.note
+        return Instruction, given
+
     def __str__(self) -> str:
         return self.name
 
@@ -185,7 +190,7 @@ def _checked(asked: str, emit: Any) -> Mapping[str, Emission]:
         if not isinstance(emission, kinds):
             listed = " or ".join(kind.__name__ for kind in kinds)
             raise ComputeTypeError(
-                f"{asked}: emit[{language!r}] is {text_of(emission)}; give an {listed} of "
+                f"{asked}: emit[{language!r}] is {text_of(emission)}; give {listed} of "
                 "schedlang.instructions"
             )
     return emit

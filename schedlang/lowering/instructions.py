@@ -7,7 +7,8 @@ from typing import Any
 
 from schedlang.errors import explain
 from schedlang.expr.nodes import Axis
-from schedlang.ir.instruction_match import Mismatch, match
+from schedlang.instructions.declaration import Instruction
+from schedlang.ir.instruction_match import Mismatch, looped_axes, match
 from schedlang.ir.nodes import Block, For, If, Stmt, Store, walk
 from schedlang.lowering.drafts import Draft
 from schedlang.state.placement import Placement, Problem
@@ -16,13 +17,20 @@ from schedlang.state.relations import position
 from schedlang.state.state import Inline, Stage, State
 
 
-def is_whole(stage: Stage, plan: Plan, axis: Axis, drafts: Sequence[Draft]) -> bool:
-    """Return whether the loops from ``axis`` inwards are as long as declared, without a test.
+def is_whole(
+    stage: Stage, plan: Plan, axis: Axis, declared: Instruction, drafts: Sequence[Draft]
+) -> bool:
+    """Return whether the loops from ``axis`` inwards are whole, without a test.
 
-    The rest of a cut loop is not, and runs as loops. ``drafts`` are the statements in them.
+    They are as long as those of the instruction, or as their axes: the rest of a cut loop is not,
+    and runs as loops. ``drafts`` are the statements in them.
     """
     inner = stage.leaf[position(stage.leaf, axis) :]
-    if any(plan.extents[a].const != a.extent for a in inner):
+    lengths = [plan.extents[a].const for a in inner]
+    wanted = sorted(a.extent for a in looped_axes(declared))
+    if sorted(n for n in lengths if n is not None and n != 1) != wanted and lengths != [
+        a.extent for a in inner
+    ]:
         return False
     waiting: list[Any] = list(drafts)
     while waiting:

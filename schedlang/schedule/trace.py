@@ -57,12 +57,20 @@ def _with_its_meaning(data: Mapping[str, Any], given: Sequence[Instruction]) -> 
             f"there is no instruction {text_of(name)}; give it, as in "
             "from_json(text, C, instructions=[...])"
         )
-    if declared_text(chosen) != data.get("declares"):
+    declares = data.get("declares")
+    if declared_text(chosen) != declares:
+        shown = declares if isinstance(declares, str) and len(declares) < 500 else text_of(declares)
         raise ScheduleError(
             f"the instruction {name} computes {declared_text(chosen)}, and the schedule was "
-            f"written for one that computes {text_of(data.get('declares'))}"
+            f"written for one that computes {shown}"
         )
     return chosen
+
+
+def instructions_of(steps: Sequence[Step]) -> list[Instruction]:
+    """Return the instructions of the user's in ``steps``; those of schedlang are left out."""
+    own = [v for step in steps for v in step.args.values() if isinstance(v, Instruction)]
+    return [i for i in own if i not in _in_the_box()] if own else []
 
 
 def _in_the_box() -> tuple[Instruction, ...]:

@@ -20,14 +20,24 @@ def tensorize(state: State, stage: Stage, axis: Axis, instruction: Any) -> Resul
             f"{text_of(instruction)} is not an instruction",
             "Declare one: sl.instruction(name, compute, emit=...).",
         )
+    twin = next(
+        (i for other in state.stages.values() for i in other.instructions.values()
+         if i.name == instruction.name and i is not instruction),
+        None,
+    )  # fmt: skip
+    if twin is not None:
+        refuse(
+            f"this schedule has another instruction {twin.name}",
+            "Declare an instruction once, and give different ones different names.",
+        )
     inside = next((a for a in stage.leaf[place + 1 :] if a in stage.kinds), None)
     around = next((a for a in stage.leaf[:place] if a in stage.instructions), None)
     if around is not None or inside is not None:
-        loop = around or inside
+        loop = inside if around is None else around
         assert loop is not None
         refuse(
             f"{loop.name} is already {participle(stage.kinds[loop])}, and the instruction "
-            f"{'there replaces' if around else 'replaces'} all loops inside of it",
+            f"{'replaces' if around is None else 'there replaces'} all loops inside of it",
             "Annotate loops outside of the instruction alone.",
             state,
             loop,
