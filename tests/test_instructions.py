@@ -159,6 +159,20 @@ def test_a_whole_reduction_in_one_instruction(how: str) -> None:
 
 @needs_vnni
 @pytest.mark.parametrize("how", BUILDS)
+def test_the_terms_outside_of_the_lanes(how: str) -> None:
+    A, B, C = packed(3, 35, 18, "vpdpbusd")
+    s = sl.schedule(C)
+    (i, j), (k,) = C.op.axis, C.op.reduce_axis
+    jo, ji = s[C].split(j, factor=16, tail="cut")
+    ko, ki = s[C].split(k, factor=4, tail="cut")
+    s[C].reorder(i, jo, ko, ki, ji)
+    s[C].tensorize(ki, instructions.vpdpbusd)
+    arrays = operands(A, B)
+    agree(sl.build(s, [A, B, C], **BUILDS[how])(*arrays), C, *arrays)
+
+
+@needs_vnni
+@pytest.mark.parametrize("how", BUILDS)
 def test_a_product_at_a_loop_of_its_reader(how: str) -> None:
     A, B, C = packed(4, 37, 12, "vpdpwssd")
     E = sl.compute((4, 37), lambda i, j: C[i, j] // 3 - 7, name="E")

@@ -28,7 +28,7 @@ from schedlang.lowering.guards import (
     wrap,
     wrap_in_guards,
 )
-from schedlang.lowering.instructions import is_tensorized, is_whole
+from schedlang.lowering.instructions import has_lanes, is_whole
 from schedlang.lowering.known_nests import KnownNest, nest_key
 from schedlang.lowering.nesting import Job, Loop, Made, Nesting, Scope
 from schedlang.lowering.prefetch import over_loops, prefetch, written_box
@@ -193,11 +193,9 @@ def _as_loop(n: Nesting, axis: Axis, drafts: list[Draft], pending: Pending, rang
     """Wrap ``drafts``, which use the variable of ``axis``, in the loop over ``axis``."""
     var, extent, kind = n.plan.variables[axis], n.plan.extents[axis], n.stage.kinds.get(axis, "")
     chosen = n.stage.instructions.get(axis)
-    if chosen is not None and (n.init or not is_whole(n.stage, n.plan, axis, chosen, drafts)):
+    if chosen is not None and (n.init or not is_whole(n.stage, n.plan, axis, drafts)):
         chosen, kind = None, ""
-    lanes = not axis.is_reduce and is_tensorized(n.stage, axis) and extent.const is not None
-    if chosen is None and lanes:
-        # the initialization, and the rest of a cut loop
+    if has_lanes(n.stage, n.plan, axis, n.init):
         kind = "vectorize"
     loop = For(
         var,

@@ -7,7 +7,6 @@ from typing import Any
 
 from schedlang.errors import explain
 from schedlang.expr.nodes import Axis
-from schedlang.instructions.declaration import Instruction
 from schedlang.ir.instruction_match import Mismatch, looped_axes, match
 from schedlang.ir.nodes import Block, For, If, Stmt, Store, walk
 from schedlang.lowering.drafts import Draft
@@ -17,20 +16,12 @@ from schedlang.state.relations import position
 from schedlang.state.state import Inline, Stage, State
 
 
-def is_whole(
-    stage: Stage, plan: Plan, axis: Axis, declared: Instruction, drafts: Sequence[Draft]
-) -> bool:
-    """Return whether the loops from ``axis`` inwards are whole, without a test.
+def is_whole(stage: Stage, plan: Plan, axis: Axis, drafts: Sequence[Draft]) -> bool:
+    """Return whether the loops from tensorized ``axis`` inwards are whole, without a test.
 
-    They are as long as those of the instruction, or as their axes: the rest of a cut loop is not,
-    and runs as loops. ``drafts`` are the statements in them.
+    The rest of a cut loop is not, and runs as loops. ``drafts`` are the statements in them.
     """
-    inner = stage.leaf[position(stage.leaf, axis) :]
-    lengths = [plan.extents[a].const for a in inner]
-    wanted = sorted(a.extent for a in looped_axes(declared))
-    if sorted(n for n in lengths if n is not None and n != 1) != wanted and lengths != [
-        a.extent for a in inner
-    ]:
+    if not _are_long_enough(stage, plan, axis):
         return False
     waiting: list[Any] = list(drafts)
     while waiting:
@@ -42,10 +33,29 @@ def is_whole(
     return True
 
 
-def is_tensorized(stage: Stage, axis: Axis) -> bool:
-    """Return whether an instruction replaces the loop over ``axis``."""
-    starts = [position(stage.leaf, a) for a in stage.instructions]
-    return bool(starts) and position(stage.leaf, axis) >= min(starts)
+def _are_long_enough(stage: Stage, plan: Plan, axis: Axis) -> bool:
+    """Return whether loops are as long as those of their instruction, or as their own axes."""
+    inner = stage.leaf[position(stage.leaf, axis) :]
+    lengths = [plan.extents[a].const for a in inner]
+    wanted = sorted(a.extent for a in looped_axes(stage.instructions[axis]))
+    if sorted(n for n in lengths if n is not None and n != 1) == wanted:
+        return True
+    return lengths == [a.extent for a in inner]
+
+
+def has_lanes(stage: Stage, plan: Plan, axis: Axis, init: bool) -> bool:
+    """Return whether a loop is vectorized because an instruction would replace it elsewhere.
+
+    It is in the initialization of the stage, and in the rest of a cut loop, if it is the innermost
+    loop over elements.
+    """
+    chosen = next((a for a in stage.leaf if a in stage.instructions), None)
+    if chosen is None or plan.extents[axis].const is None:
+        return False
+    data = [a for a in stage.leaf[position(stage.leaf, chosen) :] if not a.is_reduce]
+    if not data or axis is not data[-1]:
+        return False
+    return init or not _are_long_enough(stage, plan, chosen)
 
 
 def computes(body: Stmt, stage: Stage) -> bool:
