@@ -34,15 +34,26 @@ def fused() -> sl.Instruction:
     )  # fmt: skip
 
 
-def scaled_row() -> sl.Instruction:
-    """Return ``y[i] += a[0] * b[i]`` over eight lanes, of which the factor is repeated in all."""
+def scaled_row(assembly: bool = False) -> sl.Instruction:
+    """Return ``y[i] += a[0] * b[i]`` over eight lanes, of which the factor is repeated in all.
+
+    LLVM's function and C's take the earlier value last; ``assembly`` is AT&T's order.
+    """
     a, b = sl.placeholder((1,), name="a"), sl.placeholder((8,), name="b")
     q = sl.reduce_axis(1, name="q")
     y = sl.compute((8,), lambda i: sl.sum(a[q] * b[i], axis=q), name="y")
-    text = "vfmadd231ps $3, $2, $0"
+    types = ("f32x8",) * 3
+    if assembly:
+        return sl.instruction(
+            "assembled_row", y, needs="fma", tolerance=2.0**-22,
+            emit={"llvm": Assembly("vfmadd231ps $3, $2, $0", "=x,0,x,x", types)},
+        )  # fmt: skip
     return sl.instruction(
         "scaled_row", y, needs="fma", tolerance=2.0**-22,
-        emit={"llvm": Assembly(text, "=x,0,x,x", ("f32x8",) * 3)},
+        emit={
+            "llvm": Intrinsic("llvm.fma.v8f32", types, order=(1, 2, 0)),
+            "c": CFunction("_mm256_fmadd_ps", "immintrin.h", ("__m256",) * 3, order=(1, 2, 0)),
+        },
     )  # fmt: skip
 
 

@@ -110,6 +110,8 @@ DECLARATIONS: list[tuple[str, Callable[[], Any], type[SchedlangError], str]] = [
      "'vpdpbusd' is not the name of a function of LLVM's; it is written as in"),
     ("not a type of LLVM's", lambda: Intrinsic("llvm.fma", ("int32",)), ComputeError,
      "llvm.fma: 'int32' is not a type of an operand; write one of i8, i16,"),
+    ("an order that leaves an operand out", lambda: Intrinsic("llvm.fma", ("f32",) * 2, (0, 0)),
+     ComputeError, "llvm.fma: order=(0, 0) does not name each of 2 operands once"),
     ("empty assembly", lambda: Assembly(" ", "=v", ()), ComputeError,
      "the assembly of an instruction is a text"),
     ("constraints without a result", lambda: Assembly("nop", "v", ("i32",)), ComputeError,

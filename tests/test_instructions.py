@@ -86,17 +86,18 @@ def test_each_tail(tail: str) -> None:
 
 
 @needs_fma
+@pytest.mark.parametrize("assembly", [False, True])
 @pytest.mark.parametrize("how", BUILDS)
-def test_a_sum_of_floats_with_a_repeated_factor(how: str) -> None:
+def test_a_sum_of_floats_with_a_repeated_factor(how: str, assembly: bool) -> None:
     A, B = sl.placeholder((5, 7), name="A"), sl.placeholder((7, 19), name="B")
     k = sl.reduce_axis(7, name="k")
     C = sl.compute((5, 19), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
-    s, declared = sl.schedule(C), scaled_row()
+    s, declared = sl.schedule(C), scaled_row(assembly)
     i, j = s[C].op.axis
     jo, ji = s[C].split(j, factor=8, tail="cut")
     s[C].reorder(i, jo, k, ji)
     s[C].tensorize(ji, declared)
-    if how == "c":
+    if how == "c" and assembly:
         with pytest.raises(sl.errors.BuildError, match="no form for target='c'"):
             sl.build(s, [A, B, C], target="c")
         return
@@ -152,6 +153,20 @@ def test_a_whole_reduction_in_one_instruction(how: str) -> None:
     s = sl.schedule(C)
     s[C].tensorize(C.op.axis[1], instructions.vpdpbusd)
     assert str(s).index("C[i, j] = 0") < str(s).index("tensorize")
+    arrays = operands(A, B)
+    agree(sl.build(s, [A, B, C], **BUILDS[how])(*arrays), C, *arrays)
+
+
+@needs_vnni
+@pytest.mark.parametrize("how", BUILDS)
+def test_the_terms_outside_of_the_lanes(how: str) -> None:
+    A, B, C = packed(3, 35, 18, "vpdpbusd")
+    s = sl.schedule(C)
+    (i, j), (k,) = C.op.axis, C.op.reduce_axis
+    jo, ji = s[C].split(j, factor=16, tail="cut")
+    ko, ki = s[C].split(k, factor=4, tail="cut")
+    s[C].reorder(i, jo, ko, ki, ji)
+    s[C].tensorize(ki, instructions.vpdpbusd)
     arrays = operands(A, B)
     agree(sl.build(s, [A, B, C], **BUILDS[how])(*arrays), C, *arrays)
 
@@ -247,7 +262,7 @@ def test_a_saved_file_with_assembly_runs_without_schedlang(tmp_path: Path) -> No
     C = sl.compute((8,), lambda j: sl.sum(A[k] * B[j], axis=k), name="C")
     s = sl.schedule(C)
     s[C].reorder(k, C.op.axis[0])
-    s[C].tensorize(C.op.axis[0], scaled_row())
+    s[C].tensorize(C.op.axis[0], scaled_row(assembly=True))
     arrays = operands(A, B)
     sl.build(s, [A, B, C]).save(tmp_path / "product.py")
     _run_saved(tmp_path, arrays)
@@ -296,7 +311,7 @@ def test_each_instruction_in_the_box_is_checked(name: str) -> None:
 
 
 @needs_fma
-@pytest.mark.parametrize("declared", [fused(), scaled_row()], ids=str)
+@pytest.mark.parametrize("declared", [fused(), scaled_row(), scaled_row(assembly=True)], ids=str)
 def test_instructions_of_the_user_are_checked(declared: sl.Instruction) -> None:
     result = declared.check()
     assert result.ran and 0 < result.error <= declared.tolerance

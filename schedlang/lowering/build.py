@@ -28,7 +28,7 @@ from schedlang.lowering.guards import (
     wrap,
     wrap_in_guards,
 )
-from schedlang.lowering.instructions import kind_in_tile
+from schedlang.lowering.instructions import has_lanes, is_whole
 from schedlang.lowering.known_nests import KnownNest, nest_key
 from schedlang.lowering.nesting import Job, Loop, Made, Nesting, Scope
 from schedlang.lowering.prefetch import over_loops, prefetch, written_box
@@ -192,9 +192,11 @@ def _body(n: Nesting, depth: int, axis: Axis, inner: Scope) -> Task:
 def _as_loop(n: Nesting, axis: Axis, drafts: list[Draft], pending: Pending, ranges: Ranges) -> Made:
     """Wrap ``drafts``, which use the variable of ``axis``, in the loop over ``axis``."""
     var, extent, kind = n.plan.variables[axis], n.plan.extents[axis], n.stage.kinds.get(axis, "")
-    chosen = None
-    if n.stage.instructions and (own := kind_in_tile(n.stage, n.plan, axis, n.init, drafts)):
-        kind, chosen = own
+    chosen = n.stage.instructions.get(axis)
+    if chosen is not None and (n.init or not is_whole(n.stage, n.plan, axis, drafts)):
+        chosen, kind = None, ""
+    if has_lanes(n.stage, n.plan, axis, n.init):
+        kind = "vectorize"
     loop = For(
         var,
         number_or_expr(extent),

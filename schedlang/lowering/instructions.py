@@ -7,61 +7,55 @@ from typing import Any
 
 from schedlang.errors import explain
 from schedlang.expr.nodes import Axis
-from schedlang.instructions.declaration import Instruction
 from schedlang.ir.instruction_match import Mismatch, looped_axes, match
 from schedlang.ir.nodes import Block, For, If, Stmt, Store, walk
 from schedlang.lowering.drafts import Draft
 from schedlang.state.placement import Placement, Problem
 from schedlang.state.plan import Plan
 from schedlang.state.relations import position
-from schedlang.state.state import TENSORIZE, Inline, Stage, State
+from schedlang.state.state import Inline, Stage, State
 
 
-def kind_in_tile(
-    stage: Stage, plan: Plan, axis: Axis, init: bool, drafts: Sequence[Draft]
-) -> tuple[str, Instruction | None] | None:
-    """Return the kind of a loop that an instruction replaces or may replace, and the instruction.
+def is_whole(stage: Stage, plan: Plan, axis: Axis, drafts: Sequence[Draft]) -> bool:
+    """Return whether the loops from tensorized ``axis`` inwards are whole, without a test.
 
-    The outermost such loop has the instruction, if the loops from there inwards are whole and no
-    test is among ``drafts``, the statements in them. The initialization, with ``init``, and
-    the rest of a cut loop run as loops, with vectors. Return ``None`` for any other loop.
+    The rest of a cut loop is not, and runs as loops. ``drafts`` are the statements in them.
     """
-    place = position(stage.leaf, axis)
-    start = next((a for a in stage.leaf[: place + 1] if a in stage.instructions), None)
-    if start is None:
-        return None
-    declared = stage.instructions[start]
-    if not init and _is_whole(stage, plan, start, declared):
-        if axis is not start:
-            return "", None
-        if not _has_test(drafts):
-            return TENSORIZE, declared
-    lanes = not axis.is_reduce and plan.extents[axis].const is not None
-    return "vectorize" if lanes else "", None
-
-
-def _is_whole(stage: Stage, plan: Plan, axis: Axis, declared: Instruction) -> bool:
-    """Return whether the loops from ``axis`` inwards are as long as the instruction or their axes.
-
-    The rest of a cut loop is not.
-    """
-    inner = stage.leaf[position(stage.leaf, axis) :]
-    lengths = [plan.extents[a].const for a in inner]
-    wanted = sorted(a.extent for a in looped_axes(declared))
-    own = sorted(n for n in lengths if n is not None and n != 1)
-    return own == wanted or lengths == [a.extent for a in inner]
-
-
-def _has_test(drafts: Sequence[Draft]) -> bool:
-    """Return whether a test is among statements."""
+    if not _are_long_enough(stage, plan, axis):
+        return False
     waiting: list[Any] = list(drafts)
     while waiting:
         draft = waiting.pop()
         if isinstance(draft, If):
-            return True
+            return False
         if isinstance(draft, For):
             waiting += draft.body.stmts
-    return False
+    return True
+
+
+def _are_long_enough(stage: Stage, plan: Plan, axis: Axis) -> bool:
+    """Return whether loops are as long as those of their instruction, or as their own axes."""
+    inner = stage.leaf[position(stage.leaf, axis) :]
+    lengths = [plan.extents[a].const for a in inner]
+    wanted = sorted(a.extent for a in looped_axes(stage.instructions[axis]))
+    if sorted(n for n in lengths if n is not None and n != 1) == wanted:
+        return True
+    return lengths == [a.extent for a in inner]
+
+
+def has_lanes(stage: Stage, plan: Plan, axis: Axis, init: bool) -> bool:
+    """Return whether a loop is vectorized because an instruction would replace it elsewhere.
+
+    It is in the initialization of the stage, and in the rest of a cut loop, if it is the innermost
+    loop over elements.
+    """
+    chosen = next((a for a in stage.leaf if a in stage.instructions), None)
+    if chosen is None or plan.extents[axis].const is None:
+        return False
+    data = [a for a in stage.leaf[position(stage.leaf, chosen) :] if not a.is_reduce]
+    if not data or axis is not data[-1]:
+        return False
+    return init or not _are_long_enough(stage, plan, chosen)
 
 
 def computes(body: Stmt, stage: Stage) -> bool:
@@ -104,6 +98,6 @@ def instruction_problems(state: State, placement: Placement, body: Block) -> Ite
 
 
 def refusal(axis: str, loop: For, mismatch: Mismatch) -> str:
-    """Return the message for loops that do not compute their instruction."""
+    """Return the message for loops that are not those of their instruction."""
     asked = f"tensorize({axis}, {loop.instruction}) on stage {loop.stage}"
     return explain(asked, mismatch.why, mismatch.hint)

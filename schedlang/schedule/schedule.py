@@ -350,7 +350,10 @@ class Schedule(DataflowMethods):
         return _unpickle, (Graph(self.outputs), self.to_json(), own)
 
 
-def _unpickle(graph: Graph, text: str, instructions: Sequence[Instruction]) -> Schedule:
+def _unpickle(
+    graph: Graph, text: str, instructions: Sequence[Instruction] = ()
+) -> Schedule:
+    # earlier versions pickled no instructions
     return Schedule.from_json(text, list(graph.tensors), instructions)
 
 

@@ -36,7 +36,7 @@ class Case:
 
 def random_case(rng: Random) -> Case:
     """Return a random product with an instruction; a step that does not fit is left out."""
-    kind = rng.choice([*FAMILIES, "fused", "scaled_row"])
+    kind = rng.choice([*FAMILIES, "fused", "scaled_row", "assembled_row"])
     m, n, k = rng.randrange(1, 9), rng.randrange(1, 70), rng.randrange(1, 40)
     if kind in FAMILIES:
         args = packed(m, n, k, kind)
@@ -48,7 +48,7 @@ def random_case(rng: Random) -> Case:
         A, B, D = inputs
         args = (*inputs, sl.compute((m, n), lambda i, j: A[i, j] * B[i, j] + D[i, j], name="C"))
     else:
-        declared = scaled_row()
+        declared = scaled_row(assembly=kind == "assembled_row")
         A, B = sl.placeholder((m, k), name="A"), sl.placeholder((k, n), name="B")
         r = sl.reduce_axis(k, name="k")
         args = (A, B, sl.compute((m, n), lambda i, j: sl.sum(A[i, r] * B[r, j], axis=r), name="C"))
