@@ -8,7 +8,7 @@ from typing import Union
 
 from schedlang.expr.nodes import Axis, Var
 from schedlang.ir.html import nest_html
-from schedlang.ir.nodes import Block, Buffer, For, If, walk
+from schedlang.ir.nodes import Block, Buffer, For, If, running
 from schedlang.ir.printer import nest_text
 from schedlang.ir.rewrite import storage
 from schedlang.ir.terminal import show_nest
@@ -126,8 +126,9 @@ class Nest(InNotebooks):
 
     @cached_property
     def loops(self) -> tuple[For, ...]:
-        return tuple(s for s, _ in walk(self.body) if isinstance(s, For))
+        """The loops that run, outer ones first."""
+        return tuple(s for s in running(self.body) if isinstance(s, For))
 
     @cached_property
     def guards(self) -> tuple[If, ...]:
-        return tuple(s for s, _ in walk(self.body) if isinstance(s, If) and s.note)
+        return tuple(s for s in running(self.body) if isinstance(s, If) and s.note)

@@ -21,12 +21,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from operator import is_
 from typing import Any, ClassVar, Optional, TypeVar, Union
 
+from schedlang.compute.extern_op import ExternFunction
 from schedlang.compute.reduce import Reducer
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.dtypes import itemsize
@@ -228,6 +229,46 @@ class Fetch(Statement):
 
 
 @dataclass(frozen=True, eq=False)
+class Touch(Statement):
+    """A read of elements by the user's function around it."""
+
+    EXPRESSIONS = ("value",)
+
+    value: Expr
+
+
+@dataclass(frozen=True, eq=False)
+class Extern(Statement):
+    """A call of a user's function for a box of each array: the ``inputs``, then the ``outputs``.
+
+    A box begins at ``starts`` and has ``extents``, one for each dimension of each array, in order.
+    Nothing runs ``body``: its loops say which elements the function writes and reads.
+    """
+
+    HELD = ("body",)
+    EXPRESSIONS = ("starts", "extents")
+
+    function: ExternFunction
+    inputs: tuple[Buffer, ...]
+    outputs: tuple[Buffer, ...]
+    starts: tuple[Expr, ...]
+    extents: tuple[Expr, ...]
+    body: Block
+    stage: str
+    number: Optional[int] = None
+
+    @property
+    def boxes(self) -> list[tuple[Buffer, tuple[Expr, ...], tuple[Expr, ...]]]:
+        """Each array with the start and the extents of its box."""
+        boxes, at = [], 0
+        for buffer in (*self.inputs, *self.outputs):
+            end = at + len(buffer.shape)
+            boxes.append((buffer, self.starts[at:end], self.extents[at:end]))
+            at = end
+        return boxes
+
+
+@dataclass(frozen=True, eq=False)
 class Barrier(Statement):
     """A barrier of a thread block: its threads wait here, then see each other's earlier writes."""
 
@@ -378,6 +419,8 @@ Stmt = Union[
     Store,
     Alloc,
     Fetch,
+    Touch,
+    Extern,
     Barrier,
     Exchange,
     Note,
@@ -390,7 +433,7 @@ Stmt = Union[
     Masked,
 ]
 # statements that hold one block
-Around = (For, If, Lanes, Strips, Copy, Kept, Masked)
+Around = (For, If, Extern, Lanes, Strips, Copy, Kept, Masked)
 
 
 def buffers_of(stmt: Stmt) -> tuple[Buffer, ...]:
@@ -438,6 +481,17 @@ def walk(root: Stmt) -> list[tuple[Stmt, int]]:
             else:
                 stack.append((inner, depth + 1))
     return entries
+
+
+def running(root: Stmt) -> Iterator[Stmt]:
+    """Yield every statement that runs, in program order: not those that describe a call."""
+    stack: list[Stmt] = [root]
+    while stack:
+        stmt = stack.pop()
+        if not isinstance(stmt, Block):
+            yield stmt
+        if not isinstance(stmt, Extern):
+            stack += held_statements(stmt)[::-1]
 
 
 def distinct(root: Stmt) -> list[Stmt]:

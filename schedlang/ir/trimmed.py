@@ -16,7 +16,7 @@ from schedlang.index.linear import to_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.rules import extreme
 from schedlang.index.simplify import to_lin
-from schedlang.ir.nodes import Block, For, If, Stmt, held_statements
+from schedlang.ir.nodes import Block, Extern, For, If, Stmt, held_statements
 
 Extent = Union[int, Expr]
 
@@ -91,6 +91,9 @@ def printed_statements(root: Stmt) -> Iterator[tuple[Stmt, int]]:
             stack += [(s, depth) for s in reversed(stmt.stmts)]
             continue
         yield stmt, depth
+        if isinstance(stmt, Extern):
+            # its loops describe the call, and do not run
+            continue
         inside = (trim_loop(stmt).body,) if isinstance(stmt, For) else held_statements(stmt)
         stack += [(s, depth + 1) for s in reversed(inside)]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Optional, Union
 
+from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.instructions.declaration import Instruction
@@ -98,7 +99,7 @@ class Stage:
     """
 
     name: str
-    op: Union[ComputeOp, ScanOp]
+    op: Union[ComputeOp, ScanOp, ExternOp]
     outputs: tuple[Tensor, ...]
     leaf: tuple[Axis, ...]
     relations: tuple[Relation, ...] = ()
@@ -118,6 +119,11 @@ class Stage:
     @property
     def is_scan(self) -> bool:
         return isinstance(self.op, ScanOp)
+
+    @property
+    def is_extern(self) -> bool:
+        """True if a user's function computes it, with one call for each box."""
+        return isinstance(self.op, ExternOp)
 
     @property
     def roots(self) -> tuple[Axis, ...]:

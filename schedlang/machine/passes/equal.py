@@ -15,7 +15,8 @@ from schedlang.machine.nodes import Array, For, Function, Num, Reg, Stmt
 _ORIGIN = frozenset({"number", "note", "label", "stage", "axis"})
 # the annotations of fields that hold no part of a statement
 _FACTS = frozenset(
-    {"str", "int", "bool", "Type", "Optional[int]", "Optional[str]", "tuple[int, ...]"}
+    {"str", "int", "bool", "Type", "Optional[int]", "Optional[str]", "tuple[int, ...]",
+     "tuple[bool, ...]", "ExternFunction"}
 )
 
 

@@ -18,6 +18,7 @@ from schedlang.ir.nodes import (
     Copies,
     Copy,
     Exchange,
+    Extern,
     Fetch,
     For,
     If,
@@ -67,6 +68,10 @@ class Statements:
 
     def allocate(self, buffer: Buffer, context: Context) -> None:
         """Build the allocation of a buffer."""
+        raise NotImplementedError
+
+    def invoke(self, stmt: Extern, context: Context) -> None:
+        """Build the call of a user's function."""
         raise NotImplementedError
 
     def wait(self, stmt: Barrier | Exchange, context: Context) -> None:
@@ -140,6 +145,8 @@ class Statements:
             self.allocate(stmt.buffer, context)
         elif isinstance(stmt, Fetch):
             self.fetch(stmt, context)
+        elif isinstance(stmt, Extern):
+            self.invoke(stmt, context)
         elif isinstance(stmt, (Barrier, Exchange)):
             self.wait(stmt, context)
         else:
