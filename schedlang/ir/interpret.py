@@ -20,8 +20,9 @@ from schedlang.errors import CallError, VerifyError
 from schedlang.expr.bfloat import as_array, convert_values, holding_dtype
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Expr, Var
+from schedlang.ir.extern_call import Extern
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Alloc, Buffer, Extern, For, If, walk
+from schedlang.ir.nodes import Alloc, Buffer, For, If, walk
 from schedlang.ir.predicate_threads import free_threads
 from schedlang.ir.scalars import HELPERS
 from schedlang.ir.transcribe import Transcript, transcribe

@@ -8,10 +8,11 @@ from typing import Union
 
 from schedlang.expr.nodes import Axis, Var
 from schedlang.ir.html import nest_html
-from schedlang.ir.nodes import Block, Buffer, For, If, running
+from schedlang.ir.nodes import Block, Buffer, For, If
 from schedlang.ir.printer import nest_text
 from schedlang.ir.rewrite import storage
 from schedlang.ir.terminal import show_nest
+from schedlang.ir.trimmed import running
 from schedlang.markup.bundle import InNotebooks
 from schedlang.markup.fragment import fragment
 from schedlang.markup.name_table import NameTable

@@ -21,19 +21,20 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from operator import is_
-from typing import Any, ClassVar, Optional, TypeVar, Union
+from typing import Any, Optional, TypeVar, Union
 
-from schedlang.compute.extern_op import ExternFunction
 from schedlang.compute.reduce import Reducer
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.nodes import ArrayRead, Axis, Call, Expr
 from schedlang.index.linear import Lin
 from schedlang.instructions.declaration import Instruction
+from schedlang.ir.extern_call import Extern, Touch
+from schedlang.ir.statement import Statement as Statement
 from schedlang.state.layout import Layout
 
 LOOP_KINDS = ("serial", "parallel", "vectorize", "unroll", "vthread", "thread", "tensorize")
@@ -111,18 +112,6 @@ class Instructed(Call):
     """
 
     instruction: Optional[Instruction] = None
-
-
-class Statement:
-    """The base of statements, whose class says what its fields hold."""
-
-    HELD: ClassVar[tuple[str, ...]] = ()
-    EXPRESSIONS: ClassVar[tuple[str, ...]] = ()
-    POLYNOMIALS: ClassVar[tuple[str, ...]] = ()
-    READ: ClassVar[tuple[str, ...]] = ()
-    WRITTEN: ClassVar[tuple[str, ...]] = ()
-    DEFINES: ClassVar[tuple[str, ...]] = ()
-    BINDS: ClassVar[tuple[str, ...]] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,46 +215,6 @@ class Fetch(Statement):
     buffer: Buffer
     indices: tuple[Expr, ...]
     number: Optional[int] = None
-
-
-@dataclass(frozen=True, eq=False)
-class Touch(Statement):
-    """A read of elements by the user's function around it."""
-
-    EXPRESSIONS = ("value",)
-
-    value: Expr
-
-
-@dataclass(frozen=True, eq=False)
-class Extern(Statement):
-    """A call of a user's function for a box of each array: the ``inputs``, then the ``outputs``.
-
-    A box begins at ``starts`` and has ``extents``, one for each dimension of each array, in order.
-    Nothing runs ``body``: its loops say which elements the function writes and reads.
-    """
-
-    HELD = ("body",)
-    EXPRESSIONS = ("starts", "extents")
-
-    function: ExternFunction
-    inputs: tuple[Buffer, ...]
-    outputs: tuple[Buffer, ...]
-    starts: tuple[Expr, ...]
-    extents: tuple[Expr, ...]
-    body: Block
-    stage: str
-    number: Optional[int] = None
-
-    @property
-    def boxes(self) -> list[tuple[Buffer, tuple[Expr, ...], tuple[Expr, ...]]]:
-        """Each array with the start and the extents of its box."""
-        boxes, at = [], 0
-        for buffer in (*self.inputs, *self.outputs):
-            end = at + len(buffer.shape)
-            boxes.append((buffer, self.starts[at:end], self.extents[at:end]))
-            at = end
-        return boxes
 
 
 @dataclass(frozen=True, eq=False)
@@ -481,17 +430,6 @@ def walk(root: Stmt) -> list[tuple[Stmt, int]]:
             else:
                 stack.append((inner, depth + 1))
     return entries
-
-
-def running(root: Stmt) -> Iterator[Stmt]:
-    """Yield every statement that runs, in program order: not those that describe a call."""
-    stack: list[Stmt] = [root]
-    while stack:
-        stmt = stack.pop()
-        if not isinstance(stmt, Block):
-            yield stmt
-        if not isinstance(stmt, Extern):
-            stack += held_statements(stmt)[::-1]
 
 
 def distinct(root: Stmt) -> list[Stmt]:

@@ -6,7 +6,8 @@ from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING
 
-from schedlang.ir.nodes import Extern, For, Stmt, block_of, with_fields, with_held
+from schedlang.ir.extern_call import Extern
+from schedlang.ir.nodes import For, Stmt, block_of, with_fields, with_held
 from schedlang.ir.trimmed import trim_loop
 
 if TYPE_CHECKING:

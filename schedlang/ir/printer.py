@@ -15,6 +15,7 @@ from schedlang.expr.printer import LONGEST, is_index, shorten, text
 from schedlang.expr.visit import postorder
 from schedlang.index.linear import to_expr
 from schedlang.index.simplify import to_lin
+from schedlang.ir.extern_call import Extern
 from schedlang.ir.nodes import (
     Alloc,
     Barrier,
@@ -23,7 +24,6 @@ from schedlang.ir.nodes import (
     Copies,
     Copy,
     Exchange,
-    Extern,
     Fetch,
     For,
     If,

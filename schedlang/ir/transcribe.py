@@ -15,6 +15,7 @@ from schedlang.expr.bfloat import convert_values, round_to_bfloat16
 from schedlang.expr.evaluation_order import evaluation_order
 from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
 from schedlang.index.linear import to_expr
+from schedlang.ir.extern_call import Extern
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import (
     Alloc,
@@ -22,7 +23,6 @@ from schedlang.ir.nodes import (
     Buffer,
     Copies,
     Copy,
-    Extern,
     Fetch,
     For,
     If,

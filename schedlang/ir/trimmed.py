@@ -16,7 +16,8 @@ from schedlang.index.linear import to_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.rules import extreme
 from schedlang.index.simplify import to_lin
-from schedlang.ir.nodes import Block, Extern, For, If, Stmt, held_statements
+from schedlang.ir.extern_call import Extern
+from schedlang.ir.nodes import Block, For, If, Stmt, held_statements
 
 Extent = Union[int, Expr]
 
@@ -80,6 +81,17 @@ def within(tests: Sequence[If], body: Block) -> Block:
 
 def _extreme(op: str, a: Extent, b: Extent) -> Expr:
     return to_expr(extreme(op, (to_lin(a), to_lin(b)), Ranges()))
+
+
+def running(root: Stmt) -> Iterator[Stmt]:
+    """Yield every statement that runs, in program order: not those that describe a call."""
+    stack: list[Stmt] = [root]
+    while stack:
+        stmt = stack.pop()
+        if not isinstance(stmt, Block):
+            yield stmt
+        if not isinstance(stmt, Extern):
+            stack += held_statements(stmt)[::-1]
 
 
 def printed_statements(root: Stmt) -> Iterator[tuple[Stmt, int]]:

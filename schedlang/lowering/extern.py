@@ -13,7 +13,8 @@ from schedlang.index.ranges import Ranges
 from schedlang.index.relax import largest
 from schedlang.index.rules import extreme
 from schedlang.index.simplify import to_lin
-from schedlang.ir.nodes import For, If, Touch
+from schedlang.ir.extern_call import Touch
+from schedlang.ir.nodes import For, If
 from schedlang.lowering.drafts import Draft, DraftExtern, DraftRead, DraftStore, block
 from schedlang.lowering.nesting import Job
 from schedlang.lowering.region import Box, Pending, add, realize

@@ -14,12 +14,12 @@ from schedlang.index.linear import Lin, to_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.rules import extreme
 from schedlang.index.simplify import to_lin
+from schedlang.ir.extern_call import Extern
 from schedlang.ir.findings import Findings
 from schedlang.ir.nodes import (
     Alloc,
     Block,
     Buffer,
-    Extern,
     Fetch,
     For,
     Load,

@@ -8,8 +8,9 @@ from schedlang.errors import explain
 from schedlang.gpu_lowering.emulation import as_loops
 from schedlang.gpu_lowering.lower import device_program
 from schedlang.gpu_lowering.program import Program
+from schedlang.ir.extern_call import Extern
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Extern, running
+from schedlang.ir.trimmed import running
 from schedlang.runtime.device_file import DeviceFile
 from schedlang.target import Target
 from schedlang.targets.backend import Backend, Lowered, Options, Request

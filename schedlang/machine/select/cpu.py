@@ -8,9 +8,11 @@ from schedlang.errors import BuildError, explain
 from schedlang.index.linear import Lin
 from schedlang.index.simplify import to_lin
 from schedlang.ir.aliasing import unaliased_arrays
+from schedlang.ir.extern_call import Extern
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Block, Buffer, Extern, For, Stmt, Store, distinct, running
+from schedlang.ir.nodes import Block, Buffer, For, Stmt, Store, distinct
 from schedlang.ir.offsets import strides
+from schedlang.ir.trimmed import running
 from schedlang.machine import nodes as machine
 from schedlang.machine.identifiers import Names
 from schedlang.machine.loops.functions import becomes_function

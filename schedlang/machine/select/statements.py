@@ -9,6 +9,7 @@ from typing import Any
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.index.linear import Lin
 from schedlang.index.simplify import to_lin
+from schedlang.ir.extern_call import Extern
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import (
     Alloc,
@@ -18,7 +19,6 @@ from schedlang.ir.nodes import (
     Copies,
     Copy,
     Exchange,
-    Extern,
     Fetch,
     For,
     If,
