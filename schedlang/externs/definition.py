@@ -83,7 +83,7 @@ def extern(
         raise ComputeError(
             f"sl.extern for {name}: the list of shapes is empty; give a shape for each output"
         )
-    dtypes = _dtypes(dtype, given, len(shapes), name)
+    dtypes = output_dtypes(dtype, given, len(shapes), name)
     names = [f"{name}.v{k}" for k in range(len(shapes))] if len(shapes) > 1 else [name]
     drafts = tuple(
         Tensor(n, s, d, None, k) for k, (n, s, d) in enumerate(zip(names, shapes, dtypes))
@@ -111,7 +111,7 @@ def extern(
     return drafts if several else drafts[0]
 
 
-def _dtypes(dtype: Any, inputs: Sequence[Tensor], count: int, name: str) -> list[str]:
+def output_dtypes(dtype: Any, inputs: Sequence[Tensor], count: int, name: str) -> list[str]:
     """Return the dtype of each output."""
     if isinstance(dtype, (list, tuple)):
         if len(dtype) != count:

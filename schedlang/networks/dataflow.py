@@ -9,7 +9,7 @@ from math import prod
 from typing import Union
 
 from schedlang.compute.chunks import extent_of
-from schedlang.compute.extern_op import ExternOp, refuse_extern
+from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.graph import operations, step_operations
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
@@ -118,11 +118,6 @@ def flow_of(outputs: Sequence[Tensor], sizes: Mapping[Var, int]) -> Flow:
     [('dense', 'product', 32), ('relu', 'elementwise', 32)]
     """
     ops = operations(outputs)
-    refuse_extern(
-        ops,
-        "a network",
-        "Compute what comes before and after it by two networks, or by kernels of sl.build.",
-    )
     names = stage_names(ops)
     inside: dict[Operation, ScanOp] = {}
     steps: dict[ScanOp, list[Computed]] = {}
