@@ -27,7 +27,8 @@ def subject_of(what: Any, call: str) -> Subject:
     tensors, a schedule, or a kernel that knows its schedule.
     """
     scheduled = what if isinstance(getattr(what, "state", None), State) else None
-    if scheduled is None and not isinstance(what, (Tensor, ComputeOp, ScanOp, ExternOp, list, tuple)):
+    known = (Tensor, ComputeOp, ScanOp, ExternOp, list, tuple)
+    if scheduled is None and not isinstance(what, known):
         own_schedule = getattr(what, "schedule", None)
         scheduled = (
             own_schedule if isinstance(getattr(own_schedule, "state", None), State) else None

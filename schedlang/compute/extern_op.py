@@ -105,6 +105,26 @@ class ExternOp:
     def output(self, index: int = 0) -> Tensor:
         return self.outputs[index]
 
+    def check(self, *arrays: Any, cases: int = 8, seed: int = 0) -> None:
+        """Call the function with poison around its boxes; raise if it leaves them.
+
+        ``arrays`` are the inputs of the function, each once, as NumPy arrays. The function computes
+        the whole output, and ``cases`` random boxes if it has ``reads=``.
+
+        Raises :class:`~schedlang.errors.VerifyError` if it writes outside of the box of an output,
+        leaves an element of it unwritten, changes an input, or computes another value for a box
+        than for the whole. Reading outside of ``reads`` shows as another value.
+
+        >>> import numpy as np, schedlang as sl
+        >>> A = sl.placeholder((4, 4), name="A")
+        >>> B = sl.extern((4, 4), [A], lambda a, out: np.negative(a, out=out), name="B")
+        >>> B.op.check(np.ones((4, 4), "float32"))
+        """
+        # most processes check nothing
+        from schedlang.compute.extern_check import check
+
+        check(self, arrays, cases, seed)
+
     def reading(self, swap: Mapping[Tensor, Tensor]) -> ExternOp:
         """Return the operation with other inputs of the same shapes; it keeps its outputs."""
         return replace(self, inputs=tuple(swap.get(t, t) for t in self.inputs))

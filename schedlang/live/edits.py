@@ -366,9 +366,8 @@ def _limited(value: Any) -> Any:
 
 
 def _described(value: Any) -> str:
-    if isinstance(value, (
-        StageView, Tensor, Axis, ComputeOp, ScanOp, ExternOp, PlaceholderOp
-    )):
+    operations = (ComputeOp, ScanOp, ExternOp, PlaceholderOp)
+    if isinstance(value, (StageView, Tensor, Axis, *operations)):
         kind = {StageView: "stage", Tensor: "tensor", Axis: "axis"}.get(type(value), "operation")
         return f"the {kind} {value.name}"
     kinds = {Schedule: "the schedule", _Module: "sl", _Method: "a method"}

@@ -254,8 +254,8 @@ __all__ = [
     "ceil", "clz", "comm_reducer", "compute", "const", "cos", "cosh", "create_schedule", "div",
     "erf", "exp", "exp2", "extern", "floor", "floordiv", "floormod", "fmod", "gradient",
     "if_then_else", "indexdiv", "indexmod", "infinity", "isfinite", "isinf", "isnan", "likely",
-    "log", "log1p", "log2", "log10", "max", "max_value", "min", "min_value", "nearbyint", "placeholder",
-    "popcount", "power", "prod", "reduce_axis", "reinterpret", "round", "rsqrt", "scan",
-    "shift_left", "shift_right", "sigmoid", "sin", "sinh", "size_var", "sqrt", "sum",
+    "log", "log1p", "log2", "log10", "max", "max_value", "min", "min_value", "nearbyint",
+    "placeholder", "popcount", "power", "prod", "reduce_axis", "reinterpret", "round", "rsqrt",
+    "scan", "shift_left", "shift_right", "sigmoid", "sin", "sinh", "size_var", "sqrt", "sum",
     "tag_scope", "tan", "tanh", "thread_axis", "trunc", "truncdiv", "truncmod", "var",
 ]  # fmt: skip
