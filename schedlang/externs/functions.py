@@ -48,7 +48,10 @@ def function_of(
             )
         )
     if module.startswith("numba.") and hasattr(call, "native_name"):
-        _check_count(name, len(call._sig.args), inputs, outputs, 1, "numba.cfunc")
+        _check_count(name, len(call._sig.args), inputs, outputs, 1, "the function of numba.cfunc")
+        pointers = [getattr(kind, "dtype", None) for kind in call._sig.args]
+        _check_pointers(name, [str(p) for p in pointers], inputs, outputs)
+        _check_status(name, str(call._sig.return_type), "numba.int32")
         return _at_address(int(call.address), call.__name__, name, count, call)
     if not callable(call) or isinstance(call, type):
         raise ComputeTypeError(
@@ -129,14 +132,37 @@ def _check_ctypes(
 ) -> None:
     if call.argtypes is not None:
         _check_count(name, len(call.argtypes), inputs, outputs, 1, "the function of ctypes")
-    if call.restype not in (ctypes.c_int, ctypes.c_int32):
-        shown = getattr(call.restype, "__name__", call.restype)
+        pointed = [getattr(kind, "_type_", None) for kind in call.argtypes]
+        kinds = [np.dtype(p).name if isinstance(p, type) else "" for p in pointed]
+        _check_pointers(name, kinds, inputs, outputs)
+    integer = call.restype in (ctypes.c_int, ctypes.c_int32)
+    shown = str(getattr(call.restype, "__name__", call.restype))
+    _check_status(name, "int32" if integer else shown, "ctypes.c_int")
+
+
+def _check_pointers(
+    name: str, kinds: Sequence[str], inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+) -> None:
+    """Raise if a C function points to other elements than those of the arrays."""
+    for tensor, kind in zip((*inputs, *outputs), kinds):
+        if kind in C_TYPES and kind != tensor.dtype:
+            raise ComputeTypeError(
+                explain(
+                    f"sl.extern for {name}",
+                    f"the function takes a pointer to {kind} for {tensor.name}, which is "
+                    f"{tensor.dtype}",
+                    "Give tensors of its dtypes, or convert them in a stage before.",
+                )
+            )
+
+
+def _check_status(name: str, kind: str, integer: str) -> None:
+    if kind != "int32":
         raise ComputeTypeError(
             explain(
                 f"sl.extern for {name}",
-                f"the function of ctypes returns {shown}, but a function returns an int: 0 if it "
-                "succeeds",
-                "Set its restype to ctypes.c_int, if it does return an int.",
+                f"the function returns {kind}, but a C function returns an int: 0 if it succeeds",
+                f"Return {integer}.",
             )
         )
 

@@ -199,6 +199,17 @@ class State:
         name = self.defined.get(tensor)
         return None if name is None else self.stages[name]
 
+    def extern_reader(self, stage: Stage) -> Stage | None:
+        """Return a stage whose function reads an array of ``stage``, if there is one."""
+        return next(
+            (
+                s
+                for s in self.stages.values()
+                if s.is_extern and any(t in stage.outputs for t in s.op.input_tensors)
+            ),
+            None,
+        )
+
     def is_output(self, stage: Stage) -> bool:
         return any(t in self.outputs for t in stage.outputs)
 

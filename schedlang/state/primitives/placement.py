@@ -148,7 +148,7 @@ def compute_inline(state: State, stage: Stage) -> Result:
             f"{stage.name} has {lost[0]}, but an inlined stage has no loops and stores nothing",
             "Leave out one of the two steps, or attach the stage with compute_at.",
         )
-    reader = next((s for s in state.stages.values() if s.is_extern and _reads(s, stage)), None)
+    reader = state.extern_reader(stage)
     if reader is not None:
         refuse(
             f"the function of {reader.name} reads {stage.name} as an array, which must be stored",
@@ -156,11 +156,6 @@ def compute_inline(state: State, stage: Stage) -> Result:
         )
     after = state.updated(stage.with_(attach=Inline(), store=None))
     return with_prefetches(after, state), None
-
-
-def _reads(reader: Stage, stage: Stage) -> bool:
-    """Return whether ``reader`` directly reads an output of ``stage``."""
-    return any(t in stage.outputs for t in reader.op.input_tensors)
 
 
 def compute_root(state: State, stage: Stage) -> Result:
