@@ -30,3 +30,6 @@ def __getattr__(name: str) -> Any:
     if name == "cblas":
         return import_module("schedlang.tvm.contrib.cblas")
     raise missing_name("schedlang.contrib", name, REFUSED, "tvm.contrib")
+
+
+__all__ = ["cblas"]
