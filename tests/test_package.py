@@ -26,7 +26,7 @@ from schedlang.tvm.aliases import FACES
 ORDER = ("errors", "signatures", "parsing", "host", "target_kinds", "target_options", "target",
          "markup", "expr", "index", "language", "compute", "arrays", "gradient", "state", "ir",
          "lowering", "analysis", "schedule", "gpu_lowering", "intrinsics", "machine", "diagnostics",
-         "codegen", "counting", "runtime", "targets", "autotune", "hints", "course", "tvm",
+         "codegen", "counting", "runtime", "externs", "targets", "autotune", "hints", "course", "tvm",
          "networks", "frontend", "tracing", "plot", "live")  # fmt: skip
 # imports by name that go against the order of the packages, and why each one does
 DOORS = {

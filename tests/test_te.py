@@ -31,7 +31,8 @@ from tests.marks import slow_but
 
 PROGRAMS = sorted(Path(__file__).with_name("te_programs").glob("*.py"))
 # each of the others takes seconds to compile
-QUICK = ("extern_op", "get_started", "gpu_gemm", "gpu_scan", "intrin_math", "scan", "schedule_primitives",
+QUICK = ("extern_op", "get_started", "gpu_gemm", "gpu_scan", "intrin_math", "scan",
+         "schedule_primitives",
          "tuple_inputs")  # fmt: skip
 # files of tvm/ that modules there have names of
 PARTS = ("extern", "ir_builder", "packed")
