@@ -52,6 +52,7 @@ from schedlang.compute.tensor import var as var
 from schedlang.gradient.reverse import gradient as gradient
 from schedlang.expr.nodes import Axis as Axis
 from schedlang.expr.nodes import Expr as Expr
+from schedlang.externs.definition import extern as extern
 from schedlang.instructions.declaration import Instruction as Instruction
 from schedlang.instructions.declaration import instruction as instruction
 from schedlang.ir.nest import Nest as Nest

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math as _math
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from schedlang.compute import custom_reducer, reduce
@@ -346,8 +347,9 @@ def comm_reducer(
 
 
 _CALL = (
-    "a kernel cannot call code that schedlang does not see",
-    "Use the math functions of te (te.exp, te.erf, ...), or build the function from them.",
+    "an expression cannot call code that schedlang does not see",
+    "Use the math functions of te (te.exp, te.erf, ...). For whole arrays, te.extern calls a "
+    "packed function, and sl.extern a function of numba or of C.",
 )
 _STATEMENTS = (
     "Allocate", "AssertStmt", "AttrStmt", "Block", "BlockRealize", "BufferRealize", "BufferStore",
@@ -359,9 +361,10 @@ _OPERATIONS = (
 )  # fmt: skip
 REFUSED = {
     **{f"call_{kind}": _CALL for kind in (
-        "extern", "pure_extern", "intrin", "packed", "llvm_intrin", "llvm_pure_intrin", "tir")},
-    **dict.fromkeys(("ir_builder", *_STATEMENTS), (
-        "statements cannot be written by hand", "Write the values with te.compute."
+        "extern", "pure_extern", "intrin", "llvm_intrin", "llvm_pure_intrin", "tir")},
+    **dict.fromkeys(_STATEMENTS, (
+        "statements of a schedule cannot be written by hand",
+        "Write the values with te.compute, or loops with tvm.tir.ir_builder in te.extern.",
     )),
     **dict.fromkeys(_OPERATIONS, (
         "expressions are written with operators and functions",
@@ -391,6 +394,12 @@ REFUSED = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "call_packed":
+        from schedlang.tvm.packed import call_packed
+
+        return call_packed
+    if name == "ir_builder":
+        return import_module("schedlang.tvm.ir_builder")
     raise missing_name(__name__, name, REFUSED, "tvm.tir")
 
 
