@@ -10,6 +10,7 @@ grow.
 
 from __future__ import annotations
 
+import itertools
 import os
 import pickle
 import subprocess
@@ -328,9 +329,12 @@ def _compilations() -> Iterator[Case]:
         "parallel matmul": lambda: scheduled_matmul(matmul()),
     }
 
+    samples = itertools.count()
+
     def seconds(make: Make, alone: bool) -> float:
         with TemporaryDirectory() as folder, mock.patch.dict(os.environ, SCHEDLANG_CACHE=folder):
-            f = sl.build(make())
+            # a process compiles kernels of equal text once
+            f = sl.build(make(), name=f"sample{next(samples)}")
             if not alone:
                 return _timed(f.compile)
             function = getattr(files.load(Path(f.path)), f.machine_nest.entry.name)

@@ -20,6 +20,20 @@ def matmul() -> dict[str, Any]:
             "x": x, "y": y}  # fmt: skip
 
 
+def packed_product() -> dict[str, Any]:
+    """Return ``C = A @ B`` of bytes, where panels of B hold four rows of 16 columns."""
+    A = sl.placeholder((6, 22), "uint8", name="A")
+    B = sl.placeholder((6, 3, 16, 4), "int8", name="B")
+    k = sl.reduce_axis(22, name="k")
+
+    def term(i: Any, j: Any) -> Any:
+        return A[i, k].astype("int32") * B[k // 4, j // 16, j % 16, k % 4].astype("int32")
+
+    C = sl.compute((6, 40), lambda i, j: sl.sum(term(i, j), axis=k), name="C")
+    i, j = C.op.axis
+    return {"A": A, "B": B, "C": C, "i": i, "j": j, "k": k, "s": sl.schedule(C)}
+
+
 def diamond() -> dict[str, Any]:
     """Return a graph in which C and E read D, and E also reads C and F."""
     A = sl.placeholder((64,), name="A")

@@ -16,7 +16,7 @@ import pytest
 import schedlang as sl
 from schedlang.errors import LoweringError, SchedlangError, ScheduleError
 from schedlang.state.primitives.table import PRIMITIVES
-from tests.graphs import diamond, matmul, pointwise, recurrence
+from tests.graphs import diamond, matmul, packed_product, pointwise, recurrence
 
 MATMUL = [
     # split
@@ -431,8 +431,19 @@ HUGE = [
      "s[S].fuse(k, l)",
      "fuse(k, l) on stage S: the 1208925819614629174706176 iterations overflow a 64-bit counter"),
 ]  # fmt: skip
+PACKED = [
+    ("", "s[C].tensorize(j)", "tensorize(j) on stage C: instruction is missing"),
+    ("", "s[C].tensorize(j, 'vpdpbusd')",
+     "tensorize(j, 'vpdpbusd') on stage C: 'vpdpbusd' is not an instruction\n  Declare one: "
+     "sl.instruction(name, compute, emit=...)."),
+    ("", "s[C].tensorize(k, sl.instructions.vpdpbusd)",
+     "tensorize(k, vpdpbusd) on stage C: the loops from there inwards are k in 0..22, and vpdpbusd "
+     "has i in 0..16, q in 0..4\n  Split a data axis by 16 and a reduction axis by 4"),
+    ("s[C].vectorize(j)", "s[C].tensorize(i, sl.instructions.vpdpbusd)",
+     "j is already vectorized, and the instruction replaces all loops inside of it"),
+]  # fmt: skip
 TABLES = [
-    (matmul, MATMUL), (diamond, DIAMOND), (recurrence, RECURRENCE),
+    (matmul, MATMUL), (packed_product, PACKED), (diamond, DIAMOND), (recurrence, RECURRENCE),
     (lambda: pointwise(sl.var("n")), SYMBOLIC), (lambda: pointwise(2**40), HUGE),
 ]  # fmt: skip
 ROWS = [(graph, *row) for graph, rows in TABLES for row in rows]

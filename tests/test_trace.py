@@ -15,7 +15,7 @@ from schedlang.errors import ScheduleError
 from schedlang.schedule.schedule import Schedule
 from schedlang.state.primitives.table import PRIMITIVES
 from tests.fuzz import steps
-from tests.graphs import diamond, matmul, pointwise, recurrence
+from tests.graphs import diamond, matmul, packed_product, pointwise, recurrence
 
 USES: dict[str, str] = {
     "split": "s[C].split(i, factor=5); s[C].split(j, nparts=7, tail='guard')",
@@ -45,13 +45,22 @@ USES: dict[str, str] = {
                    "s[c].split(s[c].op.reduce_axis[0], factor=8); s[c].unroll(s[c].op.axis[1])",
     "rfactor": "o, n = s[C].split(k, factor=8); F = s.rfactor(C, n); G = s.rfactor(F, s[F].op"
                ".reduce_axis[0], factor_axis=-1); s[G].compute_at(s[F], s[F].op.axis[0])",
+    "tensorize": "jo, ji = s[C].split(j, factor=16); ko, ki = s[C].split(k, factor=4, tail='cut'); "
+                 "s[C].reorder(i, jo, ko, ji, ki); "
+                 "s[C].tensorize(ji, sl.instructions.vpdpbusd)",
 }  # fmt: skip
+# the computation of a primitive's use, if it is not a product of floats
+GRAPHS: dict[str, Callable[[], dict[str, Any]]] = {"tensorize": packed_product}
 
 
 def scheduled(code: str, graph: Callable[[], dict[str, Any]] = matmul) -> tuple[Schedule, Any]:
     space = {"sl": sl, **graph()}
     exec(code, space)
     return space["s"], space
+
+
+def use(primitive: str) -> tuple[Schedule, Any]:
+    return scheduled(USES[primitive], GRAPHS.get(primitive, matmul))
 
 
 def replayed(s: Schedule, space: dict[str, Any]) -> Schedule:
@@ -75,20 +84,20 @@ def check(s: Schedule, space: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("primitive", PRIMITIVES)
 def test_primitive_replays(primitive: str) -> None:
-    s, space = scheduled(USES[primitive])
+    s, space = use(primitive)
     assert primitive in [step.primitive for step in s.steps]
     check(s, space)
 
 
 @pytest.mark.parametrize("primitive", PRIMITIVES)
 def test_primitive_on_an_equal_computation(primitive: str) -> None:
-    s, _ = scheduled(USES[primitive])
-    assert str(Schedule.from_json(s.to_json(), matmul()["C"])) == str(s)
+    s, _ = use(primitive)
+    assert str(Schedule.from_json(s.to_json(), GRAPHS.get(primitive, matmul)()["C"])) == str(s)
 
 
 @pytest.mark.parametrize("primitive", PRIMITIVES)
 def test_primitive_pickles(primitive: str) -> None:
-    s, _ = scheduled(USES[primitive])
+    s, _ = use(primitive)
     twin = pickle.loads(pickle.dumps(s))
     assert str(twin) == str(s)
     assert twin.to_json() == s.to_json()
@@ -96,7 +105,7 @@ def test_primitive_pickles(primitive: str) -> None:
 
 @pytest.mark.parametrize("primitive", PRIMITIVES)
 def test_every_prefix_prints_and_replays(primitive: str) -> None:
-    s, _ = scheduled(USES[primitive])
+    s, _ = use(primitive)
     for count in range(len(s.steps) + 1):
         part = s.at(count)
         assert len(part.steps) == count
@@ -104,10 +113,12 @@ def test_every_prefix_prints_and_replays(primitive: str) -> None:
 
 
 def test_steps_are_plain_data() -> None:
-    for code in USES.values():
-        s, _ = scheduled(code)
+    for primitive in USES:
+        s, _ = use(primitive)
         for step in s.steps:
-            assert json.loads(json.dumps(step.args)) == step.args
+            data = {k: v for k, v in step.args.items() if not isinstance(v, sl.Instruction)}
+            assert json.loads(json.dumps(data)) == data
+            assert len(data) == len(step.args) - (step.primitive == "tensorize")
 
 
 PROGRAM = """

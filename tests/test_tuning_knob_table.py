@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from random import Random
+from unittest import mock
 
 import pytest
 
@@ -62,7 +64,14 @@ def outputs() -> list[sl.Tensor]:
     X, Y = sl.placeholder((65536,), "uint8", name="X"), sl.placeholder((65536, 64), name="Y")
     counts = sl.scatter((64,), (65536,), lambda t: (X[t], sl.const(1, "int32")), name="H")
     rows = sl.scatter((64, 64), Y.shape, lambda t, j: ((X[t], j), Y[t, j]), name="D")
-    others = [columns, segments, blocked, counts, rows, recurrent(2048)[-1]]
+    A8 = sl.placeholder((64, 64), "uint8", name="A8")
+    B8, k8 = sl.placeholder((64, 64), "int8", name="B8"), sl.reduce_axis(64, name="k")
+
+    def dot(i: sl.Axis, j: sl.Axis) -> object:
+        return sl.sum(A8[i, k8].astype("int32") * B8[k8, j].astype("int32"), axis=k8)
+
+    integers = sl.compute((64, 64), dot, name="I")
+    others = [integers, columns, segments, blocked, counts, rows, recurrent(2048)[-1]]
     return [*kinds.values(), few, packed, product(512, 512, 512)[-1], *others]
 
 
@@ -80,6 +89,14 @@ def asked(case: tuple[sl.Target, int]) -> dict[str, set[str]]:
         for name, value in decisions.items():
             found.setdefault(name, set()).add(str(value))
 
+    # each processor has other instructions, and here it has all of them
+    lacks = mock.patch("schedlang.autotune.tactics.cpu.dot_products.lacks", lambda declared: False)
+    with lacks:
+        _draw_all(target, draws, note)
+    return found
+
+
+def _draw_all(target: sl.Target, draws: int, note: Callable[[dict[str, Decision]], None]) -> None:
     for output in outputs():
         space, rng = Space(Problem((output,), target, 4)), Random(0)
         for _ in range(draws):
@@ -87,7 +104,6 @@ def asked(case: tuple[sl.Target, int]) -> dict[str, set[str]]:
                 note(dict(space.draw(rng, RARE.get((target.kind, output.name), {})).decisions))
             except Rejected:
                 continue
-    return found
 
 
 def pattern(name: str) -> re.Pattern[str]:

@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 from importlib.resources import files
 
 from schedlang.instructions.declaration import Instruction
-from schedlang.instructions.emission import CFunction
+from schedlang.instructions.emission import CFunction, in_order
 
 
 @lru_cache(maxsize=2)
@@ -33,14 +33,16 @@ def instruction_function(declared: Instruction, result: str, operands: Sequence[
     assert isinstance(emission, CFunction)
     names = [f"a{k}" for k in range(len(operands))]
     listed = ", ".join(f"{kind} {name}" for kind, name in zip(operands, names))
-    lines = [f"#include <{emission.header}>", f"SL {result} sl_{declared.name}({listed}) {{"]
-    for name, kind in zip(names, emission.types):
+    called = f"sl_instruction_{declared.name}"
+    lines = [f"#include <{emission.header}>", f"SL {result} {called}({listed}) {{"]
+    ordered = in_order(emission, names)
+    for name, kind in zip(ordered, emission.types):
         lines += [
             f"  {kind} {name}_;",
             f"  for (size_t n = 0; n < sizeof {name}_ / sizeof {name}; n++)",
             f"    memcpy((char *)&{name}_ + n * sizeof {name}, &{name}, sizeof {name});",
         ]
-    given = ", ".join(f"{name}_" for name in names)
+    given = ", ".join(f"{name}_" for name in ordered)
     return "\n".join([*lines, f"  return ({result}){emission.name}({given});", "}"])
 
 

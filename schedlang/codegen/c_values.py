@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from schedlang.codegen.c_headers import has_function, instruction_function, library_function
-from schedlang.expr.dtypes import SHORT_FLOATS, is_float, register_dtype
+from schedlang.expr.dtypes import SHORT_FLOATS, is_float, register_dtype, storage_dtype
 from schedlang.expr.functions import FUNCTIONS, INTRINSICS
 from schedlang.expr.operators import COMPARISONS, OPERATORS
 from schedlang.expr.printer import number, paren
@@ -51,7 +51,10 @@ class ValuePrinter:
     def memory_function(self, how: str, access: m.Load | m.Store) -> str:
         """Return the name of a vector load or store."""
         type_ = access.type if isinstance(access, m.Load) else access.value.type
-        kind, dtype = TAGS[access.array.dtype], access.array.dtype
+        dtype = access.array.dtype
+        if isinstance(access, m.Load) and access.raw:
+            dtype = storage_dtype(dtype)
+        kind = TAGS[dtype]
         get, put = f"{short(dtype)}_get", f"{short(dtype)}_put"
         if not short(dtype):
             get = put = "SL_SAME"
@@ -181,7 +184,7 @@ class ValuePrinter:
         kinds = [self.type(a.type) for a in value.args]
         text = instruction_function(value.instruction, self.type(value.type), kinds)
         self.made[text] = None
-        return f"sl_{value.instruction.name}({', '.join(map(self.text, value.args))})"
+        return f"sl_instruction_{value.instruction.name}({', '.join(map(self.text, value.args))})"
 
     def _function(self, name: str, type_: Type, args: tuple[Value, ...]) -> str:
         """Return a call of a function of the helpers, lane by lane for vectors."""
@@ -210,7 +213,7 @@ class ValuePrinter:
     def _load(self, value: m.Load) -> str:
         if value.how == "load":
             text = f"{value.array.name}[{self.text(value.at)}]"
-            get = short(value.array.dtype)
+            get = "" if value.raw else short(value.array.dtype)
             return f"{get}_get({text})" if get else text
         args = [self.place(value)]
         if value.how == "vload_if":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Optional
 
-from schedlang.machine.nodes import Fn, Neg, Op, Type, Value
+from schedlang.machine.nodes import Fn, Instructed, Neg, Op, Type, Value
 
 # functions that do no arithmetic: hints to the compiler, and moves between lanes
 NOT_COUNTED = frozenset({"rounded"})
@@ -28,7 +28,8 @@ class Work(NamedTuple):
 def operation(value: Value) -> Optional[Work]:
     """Return the operation of ``value`` itself; ``None`` if it computes nothing.
 
-    Arithmetic on indices is none, nor are casts and choices by a test.
+    Arithmetic on indices is none, nor are casts and choices by a test. An instruction of the user's
+    is one operation.
     """
     if isinstance(value, Op):
         if value.index:
@@ -39,4 +40,6 @@ def operation(value: Value) -> Optional[Work]:
         return Work(value.op, value.type.dtype, value.type.lanes)
     if isinstance(value, Fn) and not value.index and value.name not in NOT_COUNTED:
         return Work(value.name, value.args[0].type.dtype, value.type.lanes)
+    if isinstance(value, Instructed):
+        return Work(value.instruction.name, value.type.dtype, value.type.lanes)
     return None

@@ -11,6 +11,7 @@ from itertools import product
 
 from schedlang.compute.tensor import ComputeOp
 from schedlang.expr.nodes import Axis
+from schedlang.hints.dot_products import dot_product_steps
 from schedlang.hints.new_stages import new_stages
 from schedlang.hints.steps import Steps, Take, step
 from schedlang.hints.storage_candidates import storage
@@ -40,6 +41,7 @@ def candidates(s: Schedule, target: Target) -> Iterator[Steps]:
             yield from _loops(s, view, target)
             yield from new_stages(s, view, target)
             yield from storage(s, view)
+            yield from dot_product_steps(s, view, target)
 
 
 def _loops(s: Schedule, view: StageView, target: Target) -> Iterator[Steps]:

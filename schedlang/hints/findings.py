@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from schedlang.analysis.points import Counter
+from schedlang.autotune.tactics.cpu.dot_products import lacks, of_dtypes
 from schedlang.compute.tensor import Tensor
 from schedlang.diagnostics.sites import extent_of, in_memory, iterations, name_of
 from schedlang.expr.dtypes import itemsize
@@ -50,6 +51,7 @@ def findings(nest: Nest, target: Target) -> Iterator[Finding]:
     yield from _repeated(nest)
     yield from _large_intermediates(nest, target)
     for site in large:
+        yield from _products(site, target)
         yield from _strides(site, nest)
         yield from _scalars(site, target)
         yield from _waiting_sums(site, nest)
@@ -138,6 +140,22 @@ def _scalars(site: Site, target: Target) -> Iterator[Finding]:
             f"{dtype}",
             frozenset({"vectorize"}),
             site.stmt.stage,
+        )
+
+
+def _products(site: Site, target: Target) -> Iterator[Finding]:
+    """Yield a finding for a product that the processor has an instruction for, without it."""
+    store = site.stmt
+    if store.reducer is None or any(f.instruction is not None for f in site.loops):
+        return
+    names = [declared.name for declared in of_dtypes(store, target) if not lacks(declared)]
+    if names:
+        kinds = " and ".join(dict.fromkeys(x.buffer.dtype for x in loads(store.values)))
+        yield Finding(
+            f"stage {store.stage} multiplies {kinds} without the dot product of this processor, "
+            f"{names[0]}",
+            frozenset({"tensorize"}),
+            store.stage,
         )
 
 

@@ -8,6 +8,7 @@ MEANINGS: Mapping[str, str] = {
     "vectorize": "compute several neighbouring elements with one instruction",
     "parallel": "run the iterations on several cores",
     "register tile": "keep the sums of several rows in registers, so that one load serves them all",
+    "tensorize": "compute several terms of a sum at once, by an instruction of the processor",
     "tile": "work on one block at a time, so that its data stay in the cache",
     "reorder": "make another loop the innermost one",
     "split": "cut a loop in two, so that its parts can be moved apart",

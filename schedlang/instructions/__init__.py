@@ -1,23 +1,46 @@
 """Instructions of processors, declared by what they compute, and some of them.
 
 ``declaration.py`` has the :class:`Instruction` and :func:`instruction`, which declares one.
-``emission.py`` has the forms in which a target runs it. Each other file declares the instructions
-of one family of processors, as a file of yours could.
+``emission.py`` has the forms in which a target runs it. Each of the files that ``box.py`` lists
+declares the instructions of one family of processors, as a file of yours could.
 """
 
-from schedlang.instructions.arm import sdot
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from schedlang.errors import missing_name
 from schedlang.instructions.declaration import Emission, Instruction, instruction
 from schedlang.instructions.emission import Assembly, CFunction, Intrinsic
-from schedlang.instructions.x86 import (
-    vdpbf16ps,
-    vpdpbusd,
-    vpdpbusd_256,
-    vpdpwssd,
-    vpdpwssd_256,
-)
 
-# those that a schedule in a file may name
-IN_THE_BOX = (vpdpbusd, vpdpbusd_256, vpdpwssd, vpdpwssd_256, vdpbf16ps, sdot)
+if TYPE_CHECKING:
+    from schedlang.instructions.arm import sdot
+    from schedlang.instructions.box import IN_THE_BOX
+    from schedlang.instructions.x86 import (
+        vdpbf16ps,
+        vpdpbusd,
+        vpdpbusd_256,
+        vpdpwssd,
+        vpdpwssd_256,
+    )
+
+# the modules of declared instructions, which load when one is first used
+_MODULES = {
+    "IN_THE_BOX": "box",
+    "sdot": "arm",
+    "vdpbf16ps": "x86",
+    "vpdpbusd": "x86",
+    "vpdpbusd_256": "x86",
+    "vpdpwssd": "x86",
+    "vpdpwssd_256": "x86",
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name not in _MODULES:
+            raise missing_name(__name__, name, {})
+        return getattr(import_module(f"schedlang.instructions.{_MODULES[name]}"), name)
+
 
 __all__ = [
     "Assembly", "CFunction", "Emission", "IN_THE_BOX", "Instruction", "Intrinsic", "instruction",

@@ -13,11 +13,18 @@ from schedlang.compute.graph import placeholders
 from schedlang.compute.read import reads
 from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.errors import ComputeError, ComputeTypeError, explain, text_of
-from schedlang.expr.dtypes import itemsize
+from schedlang.expr.dtypes import SHORT_FLOATS, itemsize
 from schedlang.expr.names import check_name
 from schedlang.index.linear import ZERO, Lin
 from schedlang.index.simplify import to_lin
-from schedlang.instructions.emission import Assembly, CFunction, Intrinsic, lanes_and_bits
+from schedlang.instructions.emission import (
+    LLVM_TYPES,
+    Assembly,
+    CFunction,
+    Intrinsic,
+    in_order,
+    lanes_and_bits,
+)
 
 Emission = Union[Intrinsic, Assembly, CFunction]
 # the languages in which an instruction can be written, and what writes it there
@@ -80,6 +87,11 @@ class Instruction:
         # kernels stand above instructions, so that they are loaded by name
         return import_module("schedlang.targets.instruction_check").check(self, samples, seed)
 
+    def __reduce__(self) -> Any:
+        # the operands are those of the output that is read back
+        given = self.name, self.output, self.emit, self.needs, self.tolerance, self.note
+        return Instruction, given
+
     def __str__(self) -> str:
         return self.name
 
@@ -125,7 +137,8 @@ def instruction(
       declaration is a sum, their first operand is the earlier value of the result, and the others
       follow in the order in which ``compute`` reads them.
     * ``needs``: the features that the processor must have, by LLVM's names, such as
-      ``"avx512vnni"``. A build for a processor without them is refused.
+      ``"avx512vnni"``; one of ``"avxvnni or avx512vnni"`` is enough. A build for a processor
+      without them is refused.
     * ``tolerance``: the largest error that :meth:`Instruction.check` accepts of one use, relative
       to the sum of the magnitudes of its terms. It is 0 for an instruction of integers.
     * ``note``: one sentence on what is special, such as its rounding.
@@ -177,7 +190,7 @@ def _checked(asked: str, emit: Any) -> Mapping[str, Emission]:
         if not isinstance(emission, kinds):
             listed = " or ".join(kind.__name__ for kind in kinds)
             raise ComputeTypeError(
-                f"{asked}: emit[{language!r}] is {text_of(emission)}; give an {listed} of "
+                f"{asked}: emit[{language!r}] is {text_of(emission)}; give {listed} of "
                 "schedlang.instructions"
             )
     return emit
@@ -203,6 +216,17 @@ def _check_declaration(asked: str, output: Tensor) -> None:
                 )
             )
     for tensor in (output, *placeholders([output])):
+        allowed = [*LLVM_TYPES, *(SHORT_FLOATS if tensor is not output else ())]
+        if tensor.dtype not in allowed:
+            role = "the result" if tensor is output else "the operand"
+            raise ComputeError(
+                explain(
+                    asked,
+                    f"{role} {tensor.name} is {tensor.dtype}, which is not an element of a vector "
+                    "in a register",
+                    f"Use one of {', '.join(allowed)}.",
+                )
+            )
         if not all(isinstance(e, int) for e in tensor.shape):
             why = f"the shape of {tensor.name} is symbolic", "Give constant extents."
             raise ComputeError(explain(asked, *why))
@@ -249,7 +273,8 @@ def _check_operands(asked: str, declared: Instruction, language: str, emission: 
         )
     if isinstance(emission, CFunction):
         return
-    for tensor, name in zip(given, wanted):
+    ordered = in_order(emission, given)
+    for tensor, name in zip(ordered, wanted):
         own, bits = 8 * itemsize(tensor.dtype) * elements(tensor), lanes_and_bits(name)[2]
         if bits % own:
             raise ComputeError(
@@ -259,13 +284,14 @@ def _check_operands(asked: str, declared: Instruction, language: str, emission: 
                     "An operand has the bits of its type, or a part of them that is repeated.",
                 )
             )
-    result = lanes_and_bits(wanted[0])[2] if declared.accumulates else None
+    first = next((k for k, t in enumerate(ordered) if t is declared.output), None)
+    result = None if first is None else lanes_and_bits(wanted[first])[2]
     own = 8 * itemsize(declared.output.dtype) * declared.lanes
     if result is not None and result != own:
         raise ComputeError(
             explain(
                 asked,
-                f"the result {declared.output.name} has {own} bits, and {wanted[0]} has {result}",
+                f"the result {declared.output.name} has {own} bits, and its operand has {result}",
                 "The earlier value of the result fills its operand.",
             )
         )

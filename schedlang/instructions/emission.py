@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from schedlang.errors import ComputeError
 
 if TYPE_CHECKING:
     from schedlang.instructions.declaration import Instruction
+
+T = TypeVar("T")
 
 # LLVM's names of the types of vectors and scalars, such as i32x16 and f32
 _TYPE = re.compile(r"(i8|i16|i32|i64|f16|f32|f64|bf16)(?:x([1-9][0-9]{0,2}))?", re.ASCII)
@@ -28,11 +31,13 @@ class Intrinsic:
     """A function of LLVM's: its name, and the types of its operands, such as ``"i32x16"``.
 
     An operand of the instruction has the bits of the type of LLVM's operand, or a part of them,
-    which is then repeated in all of it.
+    which is then repeated in all of it. ``order`` has, for each operand of LLVM's, the number of
+    the one of the instruction, from 0; by default they are in the same order.
     """
 
     name: str
     operands: tuple[str, ...]
+    order: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
@@ -41,6 +46,7 @@ class Intrinsic:
                 '"llvm.x86.avx512.vpdpbusd.512"'
             )
         check_types(self.name, self.operands)
+        check_order(self.name, self.order, len(self.operands))
 
     def __str__(self) -> str:
         return f"{self.name}({', '.join(self.operands)})"
@@ -84,12 +90,15 @@ class Assembly:
 class CFunction:
     """A function of C, such as ``_mm512_dpbusd_epi32``, with its header and its operands' types.
 
-    ``types`` are the names of C's types that the operands are cast to.
+    ``types`` are the names of C's types that the operands are cast to, in the order of the
+    function. ``order`` has, for each of them, the number of the operand of the instruction, from 0;
+    by default they are in the same order.
     """
 
     name: str
     header: str
     types: tuple[str, ...]
+    order: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _C_NAME.fullmatch(self.name):
@@ -99,6 +108,7 @@ class CFunction:
         for name in self.types:
             if not isinstance(name, str) or not _C_NAME.fullmatch(name):
                 raise ComputeError(f"{name!r} is not the name of a type of C")
+        check_order(self.name, self.order, len(self.types))
 
 
 def check_types(owner: str, types: tuple[str, ...]) -> None:
@@ -109,6 +119,21 @@ def check_types(owner: str, types: tuple[str, ...]) -> None:
                 f"{owner}: {name!r} is not a type of an operand; write one of {', '.join(BITS)}, "
                 'with "x16" for 16 lanes'
             )
+
+
+def check_order(owner: str, order: tuple[int, ...], count: int) -> None:
+    """Raise :class:`~schedlang.errors.ComputeError` for an order that leaves operands out."""
+    if order and sorted(order) != list(range(count)):
+        raise ComputeError(
+            f"{owner}: order={order!r} does not name each of {count} operands once; give their "
+            "numbers, from 0"
+        )
+
+
+def in_order(emission: Intrinsic | Assembly | CFunction, values: Sequence[T]) -> tuple[T, ...]:
+    """Return what stands for the operands of an instruction in the order of its emission."""
+    order = () if isinstance(emission, Assembly) else emission.order
+    return tuple(values[k] for k in order or range(len(values)))
 
 
 def lanes_and_bits(name: str) -> tuple[str, int, int]:

@@ -27,6 +27,10 @@ def dot(lanes: int, terms: int, left: str, right: str, result: str) -> Tensor:
     )
 
 
+# AVX-VNNI has them with the encoding of AVX2, AVX-512 VNNI with its own
+EITHER = "avxvnni or avx512vnni"
+
+
 def _integers(name: str, declared: Tensor, bits: int, needs: Sequence[str]) -> Instruction:
     """Return a dot product of integers, in vectors of ``bits``."""
     mnemonic = name.split("_")[0]
@@ -42,9 +46,9 @@ def _integers(name: str, declared: Tensor, bits: int, needs: Sequence[str]) -> I
 
 
 vpdpbusd = _integers("vpdpbusd", dot(16, 4, "uint8", "int8", "int32"), 512, ["avx512vnni"])
-vpdpbusd_256 = _integers("vpdpbusd_256", dot(8, 4, "uint8", "int8", "int32"), 256, ["avxvnni"])
+vpdpbusd_256 = _integers("vpdpbusd_256", dot(8, 4, "uint8", "int8", "int32"), 256, [EITHER])
 vpdpwssd = _integers("vpdpwssd", dot(16, 2, "int16", "int16", "int32"), 512, ["avx512vnni"])
-vpdpwssd_256 = _integers("vpdpwssd_256", dot(8, 2, "int16", "int16", "int32"), 256, ["avxvnni"])
+vpdpwssd_256 = _integers("vpdpwssd_256", dot(8, 2, "int16", "int16", "int32"), 256, [EITHER])
 # it takes denormal operands and results as 0, and rounds each of its two additions to the nearest
 vdpbf16ps = instruction(
     "vdpbf16ps", dot(16, 2, "bfloat16", "bfloat16", "float32"), needs=["avx512bf16"],

@@ -116,7 +116,7 @@ def _chain(loop: For) -> tuple[list[For], Union[Store, Mismatch]]:
 
 def _different_loops(loops: Sequence[For], declared: Instruction) -> Mismatch | None:
     """Return why the loops are not as many and as long as those of the declaration."""
-    wanted = sorted((a.is_reduce, _extent(a)) for a in _looped(declared))
+    wanted = sorted((a.is_reduce, _extent(a)) for a in looped_axes(declared))
     own = sorted((f.axis.is_reduce, f.extent) for f in loops if isinstance(f.extent, int))
     plain = next((f for f in loops if f.kind not in ("serial", "tensorize")), None)
     if plain is not None:
@@ -126,11 +126,11 @@ def _different_loops(loops: Sequence[For], declared: Instruction) -> Mismatch | 
         )
     if own == wanted and len(own) == len(loops):
         return None
-    theirs = ", ".join(f"{a.name} in 0..{a.extent}" for a in _looped(declared))
+    theirs = ", ".join(f"{a.name} in 0..{a.extent}" for a in looped_axes(declared))
     ours = ", ".join(f"{f.axis.name} in 0..{f.extent}" for f in loops)
     splits = " and ".join(
         f"{'a reduction' if a.is_reduce else 'a data'} axis by {a.extent}"
-        for a in _looped(declared)
+        for a in looped_axes(declared)
     )
     return Mismatch(
         f"the loops from there inwards are {ours}, and {declared.name} has {theirs}",
@@ -138,7 +138,7 @@ def _different_loops(loops: Sequence[For], declared: Instruction) -> Mismatch | 
     )
 
 
-def _looped(declared: Instruction) -> list[Axis]:
+def looped_axes(declared: Instruction) -> list[Axis]:
     """Return the axes of a declaration that have more than one value, and so a loop."""
     return [a for a in (*declared.op.axis, *declared.op.reduce_axis) if a.extent != 1]
 
@@ -172,7 +172,7 @@ def _assignments(loops: Sequence[For], declared: Instruction) -> Iterator[Mappin
     """Yield each way to take loops of equal extent for the axes of the declaration."""
     data = [f for f in loops if not f.axis.is_reduce]
     steps = [f for f in loops if f.axis.is_reduce]
-    axes = _looped(declared)
+    axes = looped_axes(declared)
     for own in permutations(steps):
         pairs = list(zip(axes, (*data, *own)))
         if all(f.extent == a.extent for a, f in pairs):

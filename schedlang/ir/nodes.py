@@ -30,7 +30,7 @@ from typing import Any, Optional, TypeVar, Union
 from schedlang.compute.reduce import Reducer
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.dtypes import itemsize
-from schedlang.expr.nodes import ArrayRead, Axis, Call, Expr
+from schedlang.expr.nodes import ArrayRead, Axis, Expr
 from schedlang.index.linear import Lin
 from schedlang.instructions.declaration import Instruction
 from schedlang.ir.extern_call import Extern, Touch
@@ -91,27 +91,6 @@ class Load(ArrayRead):
 
     def with_children(self, children: tuple[Expr, ...]) -> Load:
         return Load(self.buffer, children, self.dtype)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Tile(Load):
-    """The ``count`` adjacent elements of a buffer from the one at ``indices`` on."""
-
-    count: int = 1
-
-    def with_children(self, children: tuple[Expr, ...]) -> Tile:
-        return Tile(self.buffer, children, self.dtype, count=self.count)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Instructed(Call):
-    """The result of an instruction for all lanes, whose operands are tiles.
-
-    One that accumulates gets the earlier value of its result, as the first operand, where its
-    update becomes a plain store.
-    """
-
-    instruction: Optional[Instruction] = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,8 @@ from typing import Any
 
 from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.visit import rewrite
-from schedlang.ir.nodes import Instructed, Load, Store
+from schedlang.ir.instructed import Instructed
+from schedlang.ir.nodes import Load, Store
 
 
 def as_plain_store(store: Store) -> Store:

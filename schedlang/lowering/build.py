@@ -30,7 +30,7 @@ from schedlang.lowering.guards import (
     wrap,
     wrap_in_guards,
 )
-from schedlang.lowering.instructions import is_tensorized, is_whole
+from schedlang.lowering.instructions import has_lanes, is_whole
 from schedlang.lowering.known_nests import KnownNest, nest_key
 from schedlang.lowering.nesting import Job, Loop, Made, Nesting, Scope
 from schedlang.lowering.prefetch import over_loops, prefetch, written_box
@@ -56,6 +56,7 @@ from schedlang.lowering.trampoline import Task
 from schedlang.state.placement import Problem
 from schedlang.state.plan import Dim, Guard, Peel, make_plan, thread_tag
 from schedlang.state.prefetches import fetches
+from schedlang.state.relations import position
 from schedlang.state.state import SERPENTINE, Stage
 
 
@@ -97,12 +98,15 @@ def _nest_stage(
 def _level(n: Nesting, depth: int, scope: Scope) -> Task:
     """Return the loops from ``depth`` inwards.
 
-    The initialization of a reduction comes before its first reduction loop. The initialization of a
-    scatter has loops over the scattered axes; its updates do not.
+    The initialization of a reduction comes before its first reduction loop, and before loops that
+    an instruction replaces. The initialization of a scatter has loops over the scattered axes; its
+    updates do not.
     """
     scattered = n.stage.scattered_leaves
     loops = () if n.init or n.updating else n.leaf
     first = next((k for k, a in enumerate(loops) if a.is_reduce or a in scattered), None)
+    if first is not None:
+        first = min([first, *(position(n.leaf, a) for a in n.stage.instructions)])
     if first != depth:
         if depth == len(n.leaf):
             return statement(n, scope)
@@ -195,7 +199,7 @@ def _as_loop(n: Nesting, axis: Axis, drafts: list[Draft], pending: Pending, rang
     chosen = n.stage.instructions.get(axis)
     if chosen is not None and (n.init or not is_whole(n.stage, n.plan, axis, drafts)):
         chosen, kind = None, ""
-    if n.init and is_tensorized(n.stage, axis) and extent.const is not None:
+    if has_lanes(n.stage, n.plan, axis, n.init):
         kind = "vectorize"
     loop = For(
         var,

@@ -7,8 +7,8 @@ from typing import Any
 
 from schedlang.errors import explain
 from schedlang.expr.nodes import Axis
-from schedlang.ir.instruction_match import Mismatch, match
-from schedlang.ir.nodes import Block, For, If, walk
+from schedlang.ir.instruction_match import Mismatch, looped_axes, match
+from schedlang.ir.nodes import Block, For, If, Stmt, Store, walk
 from schedlang.lowering.drafts import Draft
 from schedlang.state.placement import Placement, Problem
 from schedlang.state.plan import Plan
@@ -17,12 +17,11 @@ from schedlang.state.state import Inline, Stage, State
 
 
 def is_whole(stage: Stage, plan: Plan, axis: Axis, drafts: Sequence[Draft]) -> bool:
-    """Return whether the loops from ``axis`` inwards are as long as declared, without a test.
+    """Return whether the loops from tensorized ``axis`` inwards are whole, without a test.
 
     The rest of a cut loop is not, and runs as loops. ``drafts`` are the statements in them.
     """
-    inner = stage.leaf[position(stage.leaf, axis) :]
-    if any(plan.extents[a].const != a.extent for a in inner):
+    if not _are_long_enough(stage, plan, axis):
         return False
     waiting: list[Any] = list(drafts)
     while waiting:
@@ -34,10 +33,39 @@ def is_whole(stage: Stage, plan: Plan, axis: Axis, drafts: Sequence[Draft]) -> b
     return True
 
 
-def is_tensorized(stage: Stage, axis: Axis) -> bool:
-    """Return whether an instruction replaces the loop over ``axis``."""
-    starts = [position(stage.leaf, a) for a in stage.instructions]
-    return bool(starts) and position(stage.leaf, axis) >= min(starts)
+def _are_long_enough(stage: Stage, plan: Plan, axis: Axis) -> bool:
+    """Return whether loops are as long as those of their instruction, or as their own axes."""
+    inner = stage.leaf[position(stage.leaf, axis) :]
+    lengths = [plan.extents[a].const for a in inner]
+    wanted = sorted(a.extent for a in looped_axes(stage.instructions[axis]))
+    if sorted(n for n in lengths if n is not None and n != 1) == wanted:
+        return True
+    return lengths == [a.extent for a in inner]
+
+
+def has_lanes(stage: Stage, plan: Plan, axis: Axis, init: bool) -> bool:
+    """Return whether a loop is vectorized because an instruction would replace it elsewhere.
+
+    It is in the initialization of the stage, and in the rest of a cut loop, if it is the innermost
+    loop over elements.
+    """
+    chosen = next((a for a in stage.leaf if a in stage.instructions), None)
+    if chosen is None or plan.extents[axis].const is None:
+        return False
+    data = [a for a in stage.leaf[position(stage.leaf, chosen) :] if not a.is_reduce]
+    if not data or axis is not data[-1]:
+        return False
+    return init or not _are_long_enough(stage, plan, chosen)
+
+
+def computes(body: Stmt, stage: Stage) -> bool:
+    """Return whether statements in ``body`` compute elements of a stage."""
+    return any(
+        buffer.tensor is not None and buffer.tensor in stage.outputs
+        for stmt, _ in walk(body)
+        if isinstance(stmt, Store)
+        for buffer in stmt.buffers
+    )
 
 
 def instruction_problems(state: State, placement: Placement, body: Block) -> Iterator[Problem]:
@@ -58,8 +86,7 @@ def instruction_problems(state: State, placement: Placement, body: Block) -> Ite
         if isinstance(result, Mismatch):
             yield Problem(refusal(stmt.axis.name, stmt, result), stmt.stage)
     for name, stage in wanted.items():
-        loops = (s for s, _ in walk(body) if isinstance(s, For) and s.stage == name)
-        if name not in matched and any(loops):
+        if name not in matched and computes(body, stage):
             axis, chosen = next(iter(stage.instructions.items()))
             why = explain(
                 f"tensorize({axis.name}, {chosen}) on stage {name}",

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from schedlang.compute.reference import reference
 from schedlang.expr import dtypes
 from schedlang.expr.operators import OPERATORS
+from schedlang.instructions.declaration import Instruction
 from schedlang.intrinsics import twins
 from schedlang.intrinsics.twins import gpu as gpu_twins
 from schedlang.machine.nodes import (
@@ -18,6 +20,7 @@ from schedlang.machine.nodes import (
     Choice,
     Column,
     Fn,
+    Instructed,
     Iota,
     Load,
     Neg,
@@ -66,6 +69,8 @@ class Evaluator:
             return getattr(twins, value.name)(*args)
         if isinstance(value, Column):
             return space[value.columns.name][value.at]
+        if isinstance(value, Instructed):
+            return _instructed(value.instruction, [self(a, space) for a in value.args])
         if isinstance(value, Order):
             return value.lanes
         if isinstance(value, Both):
@@ -132,6 +137,21 @@ def cast(value: Any, dtype: str) -> Any:
     if dtype in dtypes.SHORT_FLOATS:
         return twins.half_from(value) if dtype == "float16" else twins.bfloat_from(value)
     return getattr(twins, "boolean" if dtype == "bool" else dtype)(value)
+
+
+def _instructed(declared: Instruction, args: Sequence[Any]) -> Any:
+    """Return what an instruction declares; its earlier value comes first if it accumulates."""
+    given = args[len(args) - len(declared.operands) :]
+    tiles = [
+        np.asarray(a).view(dtypes.array_dtype(t.dtype)).reshape(t.shape)
+        for a, t in zip(given, declared.operands)
+    ]
+    with np.errstate(all="ignore"):
+        result = reference(declared.output)(*tiles)
+        if declared.accumulates:
+            result = result + args[0]
+    held = np.asarray(result).astype(dtypes.register_dtype(declared.output.dtype))
+    return held if declared.lanes > 1 else held[0]
 
 
 def _number(value: Num) -> Any:

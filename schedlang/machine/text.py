@@ -9,7 +9,7 @@ from typing import NamedTuple
 from schedlang.expr import dtypes
 from schedlang.expr.operators import OPERATORS
 from schedlang.expr.printer import ATOM, LOWEST, PRECEDENCE, UNARY, binary_text, number, paren
-from schedlang.instructions.emission import written
+from schedlang.instructions.emission import in_order, written
 from schedlang.machine.nodes import (
     INDEX,
     Both,
@@ -141,8 +141,13 @@ class Printer:
         return Text(text, _CONDITIONAL, 1 + max(cond.depth, a.depth, b.depth))
 
     def _instructed(self, value: Instructed) -> Text:
+        emission = value.instruction.emit.get("llvm")
+        operands = value.args if emission is None else in_order(emission, value.args)
+        args = ", ".join(self(a) for a in operands) + "," * (len(operands) == 1)
+        if emission is None:
+            # it has no text in Python, and only machine nests for C have it
+            return Text(f"{value.instruction.name}({args})", ATOM, 2)
         name, texts = written(value.instruction)
-        args = ", ".join(self(a) for a in value.args) + "," * (len(value.args) == 1)
         literals = ", ".join(json.dumps(text) for text in texts)
         text = f"{self.use(name)}({literals}, ({args}))"
         unsigned = dtypes.is_integer(value.type.dtype) and value.type.dtype.startswith("u")

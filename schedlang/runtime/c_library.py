@@ -29,7 +29,9 @@ COMPILERS = ("cc", "gcc", "clang")
 # integers wrap around, and a product may be fused with an addition, as in numba's kernels
 OPTIONS = (
     "-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O3", "-march=native", "-fwrapv",
-    "-ffp-contract=fast", "-fno-math-errno", "-fopenmp", "-shared", "-fPIC", "-w",
+    "-ffp-contract=fast", "-fno-math-errno", "-fopenmp", "-shared", "-fPIC",
+    # C before C23 takes an unknown function for one of integers
+    "-Werror=implicit-function-declaration",
 )  # fmt: skip
 # Clang refuses these. GCC 12 pairs the factors of some sums of products wrongly where it vectorizes
 # a loop by itself, and it drops updates of an array where it distributes a loop
@@ -174,7 +176,7 @@ def _compile(
                 "space, or set TMPDIR to a folder of another disk"
             )
         _check_helpers(said)
-        first = next((line for line in said.splitlines() if "error" in line), said)
+        first = next((line for line in said.splitlines() if "error:" in line), said)
         if refusal is not None:
             raise refusal(first.strip()[:300])
         raise BuildError(

@@ -18,6 +18,9 @@ def processor_features() -> frozenset[str]:
 
 
 def missing_features(needed: Iterable[str]) -> list[str]:
-    """Return the features among ``needed`` that the processor lacks."""
+    """Return the features among ``needed`` that the processor lacks.
+
+    One of ``"a or b"`` is enough.
+    """
     features = processor_features()
-    return [name for name in needed if name not in features]
+    return [name for name in needed if features.isdisjoint(name.split(" or "))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from schedlang.expr.nodes import Axis
 from schedlang.ir.instruction_match import Mismatch, match
 from schedlang.ir.nodes import For, walk
+from schedlang.lowering.instructions import computes
 from schedlang.lowering.lower import lower_state
 from schedlang.state.plan import runs_over
 from schedlang.state.primitives.refusal import refuse
@@ -25,7 +26,7 @@ def check_instruction(before: State, after: State, name: str, axis: Axis) -> Non
         result = match(loop, chosen)
         if isinstance(result, Mismatch):
             refuse(result.why, result.hint, before, axis)
-    if own and not tensorized:
+    if not tensorized and computes(nest.body, after.stages[name]):
         refuse(
             f"no part of {name} computes all elements of {chosen} without a test",
             'Split by factors that are no longer than the extents, and with tail="cut" where they '

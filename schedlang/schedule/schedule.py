@@ -347,11 +347,15 @@ class Schedule(DataflowMethods):
         return replayed
 
     def __reduce__(self) -> Any:
-        return _unpickle, (Graph(self.outputs), self.to_json())
+        own = trace.instructions_of(self._steps)
+        return _unpickle, (Graph(self.outputs), self.to_json(), own)
 
 
-def _unpickle(graph: Graph, text: str) -> Schedule:
-    return Schedule.from_json(text, list(graph.tensors))
+def _unpickle(
+    graph: Graph, text: str, instructions: Sequence[Instruction] = ()
+) -> Schedule:
+    # earlier versions pickled no instructions
+    return Schedule.from_json(text, list(graph.tensors), instructions)
 
 
 def schedule(outputs: Any) -> Schedule:

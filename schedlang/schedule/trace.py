@@ -13,7 +13,6 @@ from schedlang.errors import ScheduleError
 from schedlang.expr.nodes import Axis, Binary, Const, Expr, Unary
 from schedlang.expr.printer import text
 from schedlang.expr.visit import postorder
-from schedlang.instructions import IN_THE_BOX
 from schedlang.instructions.declaration import Instruction, declared_text
 from schedlang.schedule.steps import FORMAT, Step, decode
 from schedlang.state.primitives.arguments import text_of
@@ -41,25 +40,44 @@ def with_instructions(
 
     They are among those ``given`` and those of :mod:`schedlang.instructions`.
     """
-    known = {i.name: i for i in (*IN_THE_BOX, *given)}
-    resolved = dict(args)
-    for key, value in args.items():
-        if not isinstance(value, dict) or "instruction" not in value:
-            continue
-        name = value["instruction"]
-        found = known.get(name) if isinstance(name, str) else None
-        if found is None:
-            raise ScheduleError(
-                f"there is no instruction {text_of(name)}; give it, as in "
-                "from_json(text, C, instructions=[...])"
-            )
-        if declared_text(found) != value.get("declares"):
-            raise ScheduleError(
-                f"the instruction {name} computes {declared_text(found)}, and the schedule was "
-                f"written for one that computes {text_of(value.get('declares'))}"
-            )
-        resolved[key] = found
-    return resolved
+    return {
+        key: _with_its_meaning(value, given)
+        if isinstance(value, dict) and "instruction" in value
+        else value
+        for key, value in args.items()
+    }
+
+
+def _with_its_meaning(data: Mapping[str, Any], given: Sequence[Instruction]) -> Instruction:
+    """Return the instruction that ``data`` names; raise where it computes something else."""
+    name = data["instruction"]
+    chosen = next((i for i in (*given, *_in_the_box()) if i.name == name), None)
+    if chosen is None:
+        raise ScheduleError(
+            f"there is no instruction {text_of(name)}; give it, as in "
+            "from_json(text, C, instructions=[...])"
+        )
+    declares = data.get("declares")
+    if declared_text(chosen) != declares:
+        shown = declares if isinstance(declares, str) and len(declares) < 500 else text_of(declares)
+        raise ScheduleError(
+            f"the instruction {name} computes {declared_text(chosen)}, and the schedule was "
+            f"written for one that computes {shown}"
+        )
+    return chosen
+
+
+def instructions_of(steps: Sequence[Step]) -> list[Instruction]:
+    """Return the instructions of the user's in ``steps``; those of schedlang are left out."""
+    own = [v for step in steps for v in step.args.values() if isinstance(v, Instruction)]
+    return [i for i in own if i not in _in_the_box()] if own else []
+
+
+def _in_the_box() -> tuple[Instruction, ...]:
+    # most schedules have no instructions, which are tensors to define
+    from schedlang.instructions.box import IN_THE_BOX
+
+    return IN_THE_BOX
 
 
 def from_json(text: str | bytes) -> list[Step]:
@@ -235,7 +253,7 @@ class _Writer:
         if isinstance(value, list):
             return _list([self._value(state, v) for v in value])
         if isinstance(value, Instruction):
-            own = any(value is known for known in IN_THE_BOX)
+            own = any(value is known for known in _in_the_box())
             return f"sl.instructions.{value.name}" if own else value.name
         if not isinstance(value, dict):
             return _quoted(value)

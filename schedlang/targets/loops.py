@@ -23,7 +23,6 @@ from schedlang.machine.nest import MachineNest
 from schedlang.machine.passes.serial import serial
 from schedlang.runtime.built import Built, Printed
 from schedlang.runtime.kernel import Kernel
-from schedlang.runtime.processor import missing_features
 from schedlang.target import Target
 from schedlang.targets.backend import Backend, L, Lowered, Options, Request
 
@@ -95,21 +94,29 @@ class LoopBackend(PrintedBackend[Lowered]):
 
     def refusal(self, nest: Nest) -> str:
         """Return which instruction of a nest the processor lacks; it would end the process."""
+        loops = [loop for loop in nest.loops if loop.instruction is not None]
+        return self._lacking(loops) or self.unwritten(loops) if loops else ""
+
+    def _lacking(self, loops: Sequence[For]) -> str:
+        """Return which of the instructions in ``loops`` the processor lacks."""
         if not self.facts.instructions:
             return ""
-        for loop in nest.loops:
-            lacking = missing_features(loop.instruction.needs) if loop.instruction else ()
-            if lacking:
+        # it asks numba, which most builds do not load
+        from schedlang.runtime.processor import missing_features
+
+        for loop in loops:
+            assert loop.instruction is not None
+            if lacking := missing_features(loop.instruction.needs):
                 return explain(
                     f"tensorize({loop.axis.name}, {loop.instruction}) on stage {loop.stage}",
                     f"the instruction needs {' and '.join(lacking)}, which this processor lacks",
-                    "Leave out tensorize here, or build for target=\"python\", which runs what the "
+                    'Leave out tensorize here, or build for target="python", which runs what the '
                     "instruction declares.",
                 )
-        return self.unwritten(nest)
+        return ""
 
-    def unwritten(self, nest: Nest) -> str:
-        """Return which instruction of a nest the compiler refuses, in its words."""
+    def unwritten(self, loops: Sequence[For]) -> str:
+        """Return which instruction in ``loops`` the compiler refuses, in its words."""
         return ""
 
     def lowered(self, nest: Nest, target: Target, options: Options) -> Lowered:

@@ -20,6 +20,7 @@ from schedlang.ir.interpret import cooperative, interpret
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, Buffer, For, If, Store
 from schedlang.lowering.lower import lower_state
+from schedlang.machine.lower import machine_nest
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Op
 from schedlang.machine.walks import operations, values, walk
@@ -28,6 +29,7 @@ from tests.fuzz.attach import check_attach_order
 from tests.fuzz.compare import compare, expected, scalar
 from tests.fuzz.counts import check_counts
 from tests.fuzz.coverage import note_graph, note_kernel, note_nest
+from tests.fuzz.derived import instructions_of
 from tests.fuzz.graphs import build, random_graph
 from tests.fuzz.inputs import arrays, other_sizes
 from tests.fuzz.proofs import check_proofs, check_proofs_at
@@ -96,10 +98,11 @@ def check_texts(
     rng: Random, case: Case, s: Any, text: str, space: dict[str, Any], outputs: list[Any]
 ) -> None:
     """Check that the schedule as JSON and as Python gives the nest that prints as ``text``."""
-    again = sl.Schedule.from_json(s.to_json(), outputs if len(outputs) > 1 else outputs[0])
+    root = outputs if len(outputs) > 1 else outputs[0]
+    again = sl.Schedule.from_json(s.to_json(), root, instructions_of(s))
     if str(again) != text:
         raise Mismatch("from_json(to_json()) prints another nest")
-    replayed = dict(space)
+    replayed = {**space, **{i.name: i for i in instructions_of(s)}}
     for t in s.state.outputs:
         replayed.setdefault(t.name.replace(".", "_"), t)
     given = dict(replayed)
@@ -116,6 +119,7 @@ def check_results(
     """Check the nest and each kernel against the reference, at all sizes of the case."""
     threads = bound(s) or cooperative(nest)
     kernels = {} if threads else built(rng, case, s, targets, nest)
+    tensorized = instructions_of(s) and not threads
     others = other_sizes(rng, case.graph)
     # the first sizes again, to find state that calls at other sizes left behind
     every = [case.graph.sizes, *others, *([case.graph.sizes] if others else [])]
@@ -135,6 +139,12 @@ def check_results(
             case.outcome = "shared by threads"
         elif position < len(every) - 1 or not others:
             interpreted(rng, case, nest, given, wanted)
+        if tensorized:
+            # no processor has these instructions; C is a language that they have a form in
+            machine = machine_nest(nest, sl.Target("c"), "kernel", ())
+            run = machine_run(rng, nest, machine, given, wanted, sizes)
+            compare(nest, run, wanted, case.graph.terms, f"instructions{_at(sizes)}")
+            case.counts["machine nests with instructions run"] += 1
         results: dict[str, tuple[np.ndarray, ...]] = {}
         for target, kernel in kernels.items():
             found = _called(case, nest, kernel, given, wanted)
@@ -143,7 +153,7 @@ def check_results(
             if target == "numba" and "cpu" in results:
                 check_same(case, kernel.machine_nest, results["cpu"], found)
             if target == "python":
-                run = machine_run(rng, nest, kernel, given, wanted, sizes)
+                run = machine_run(rng, nest, kernel.machine_nest, given, wanted, sizes)
                 compare(nest, run, wanted, case.graph.terms, f"machine nest{_at(sizes)}")
                 case.counts["machine nests run"] += 1
 
@@ -205,10 +215,10 @@ def interpreted(
 
 
 def machine_run(
-    rng: Random, nest: Nest, kernel: Any, given: list[Any], wanted: Mapping[str, np.ndarray],
-    sizes: Mapping[str, int],
+    rng: Random, nest: Nest, machine: MachineNest, given: list[Any],
+    wanted: Mapping[str, np.ndarray], sizes: Mapping[str, int],
 ) -> tuple[np.ndarray, ...]:  # fmt: skip
-    """Return the outputs of the machine nest of ``kernel``, in the interpreter."""
+    """Return the outputs of the nest ``machine``, in the interpreter."""
     inputs = iter(given)
     outputs: list[np.ndarray] = []
     args: list[Any] = []
@@ -224,8 +234,8 @@ def machine_run(
         else:
             args.append(np.dtype(arg.dtype).type(value))
     args += [sizes[v.name] for v in nest.sizes]
-    work = interpret_machine(kernel.machine_nest, args, rng)
-    check_counts(kernel.machine_nest, args, work)
+    work = interpret_machine(machine, args, rng)
+    check_counts(machine, args, work)
     return tuple(outputs)
 
 

@@ -10,6 +10,7 @@ import schedlang as sl
 from schedlang.compute.tensor import ComputeOp
 from schedlang.state.placement import effective_readers, legal_places, place
 from schedlang.state.state import At, Inline, Root
+from tests.fuzz.derived import derived_instruction, is_lane
 
 FACTORS = (1, 2, 2, 3, 3, 4, 4, 5, 7, 8, 16)
 THREADS = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y", "vthread")
@@ -236,6 +237,19 @@ def _pragma(rng: Random, s: Any) -> None:
     )
 
 
+def _tensorize(rng: Random, s: Any) -> None:
+    """Replace an inner data axis by an instruction that computes what the stage does."""
+    choices = []
+    for stage in s.state.stages.values():
+        axis = stage.leaf[-1] if stage.leaf else None
+        if axis is None or not is_lane(axis) or (axis in stage.kinds and rng.random() < 0.95):
+            continue
+        if chosen := derived_instruction(f"op{len(s.steps)}", stage.op, axis):
+            choices.append((stage, axis, chosen))
+    stage, axis, chosen = pick(rng, choices)
+    s[stage.name].tensorize(axis, chosen)
+
+
 def _set_store_predicate(rng: Random, s: Any) -> None:
     """Set a predicate that always holds: any other would change the result."""
     view = _stage(rng, s)
@@ -253,12 +267,12 @@ PRIMITIVES: dict[str, Callable[[Random, Any], None]] = {
     "rfactor": _rfactor, "set_scope": _set_scope, "storage_align": _storage_align,
     "transform_layout": _transform_layout,
     "double_buffer": _double_buffer, "prefetch": _prefetch, "pragma": _pragma,
-    "set_store_predicate": _set_store_predicate,
+    "set_store_predicate": _set_store_predicate, "tensorize": _tensorize,
 }  # fmt: skip
 WEIGHTS = {
     "split": 5, "compute_at": 6, "reorder": 3, "fuse": 2, "tile": 2, "vectorize": 3,
     "cache_read": 2, "cache_write": 2, "rfactor": 3, "store_at": 4, "store_root": 3,
-    "parallel": 2, "unroll": 2, "compute_inline": 2, "bind": 0,
+    "parallel": 2, "unroll": 2, "compute_inline": 2, "bind": 0, "tensorize": 3,
 }  # fmt: skip
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 
+from schedlang.compute.work import of_point
 from schedlang.expr.functions import FUNCTIONS
 from schedlang.expr.nodes import Binary, Call, Expr, Select
 from schedlang.expr.operators import ARITHMETIC, OPERATORS
 from schedlang.expr.visit import postorder
+from schedlang.ir.instructed import Instructed
 from schedlang.ir.nodes import Load, Store
 
 # cycles of a division and of a math function, per vector
@@ -32,6 +35,8 @@ def instructions(
     if store.reducer is None:
         return max(total, times(store.values[0]))
     for value in store.values:
+        if isinstance(value, Instructed):
+            continue
         # a multiply-add is one instruction
         fused = isinstance(value, Binary) and value.op == "*" and times(value) == every
         total += 0.0 if fused else every
@@ -41,6 +46,8 @@ def instructions(
 def _cycles(node: Expr) -> float:
     if isinstance(node, Binary) and OPERATORS[node.op].slow:
         return DIVISION
+    if isinstance(node, Instructed):
+        return 1
     if isinstance(node, Call):
         return 1 if node.fn in CHEAP else MATH
     return 1 if isinstance(node, (Binary, Select)) else 0
@@ -49,9 +56,18 @@ def _cycles(node: Expr) -> float:
 def operations(store: Store) -> int:
     """Return the number of arithmetic operations of one lane, without the index arithmetic."""
     loads = {id(node) for node in postorder(store.values) if isinstance(node, Load)}
+    if isinstance(store.values[0], Instructed):
+        return _declared(store.values[0])
     counted = sum(
         (isinstance(node, Binary) and OPERATORS[node.op].kind == ARITHMETIC)
         or (isinstance(node, Call) and node.fn not in CHEAP)
         for node in postorder(store.values, loads) if not node.weak
     )  # fmt: skip
     return counted + (0 if store.reducer is None else len(store.reducer.parts) or 1)
+
+
+def _declared(value: Instructed) -> int:
+    """Return the operations of one lane of an instruction, its sum included."""
+    assert value.instruction is not None
+    op = value.instruction.op
+    return prod(int(a.extent) for a in op.reduce_axis) * of_point(op)

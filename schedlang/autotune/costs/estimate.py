@@ -29,6 +29,7 @@ from schedlang.ir.findings import Findings
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, Buffer, For, If, Kept, Stmt, Store
 from schedlang.ir.offsets import flat, lane_step
+from schedlang.machine.loops.instructions import use_instructions
 from schedlang.machine.loops.job import LoopJob
 from schedlang.machine.loops.sums import keep_sums
 from schedlang.target import Target
@@ -123,7 +124,7 @@ def _costs(
     """Return the costs of a statement at root, or of those in it."""
     return [
         _cost(store, around, job.target, resident, grouped, jumps)
-        for store, around in _stores(keep_sums(Block((root,)), job))
+        for store, around in _stores(keep_sums(use_instructions(Block((root,)), job), job))
     ]
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from schedlang.errors import BuildError, explain
 from schedlang.instructions.declaration import elements
+from schedlang.ir.instructed import Instructed, Tile
 from schedlang.ir.instruction_match import Match, match
-from schedlang.ir.nodes import Block, For, Instructed, Stmt, Tile, block_of, with_fields, with_held
+from schedlang.ir.nodes import Block, For, Stmt, block_of, with_fields, with_held
 from schedlang.machine.loops.job import LoopJob
 
 

@@ -22,7 +22,8 @@ from schedlang.expr.printer import is_index
 from schedlang.expr.visit import postorder
 from schedlang.index.linear import Lin, to_expr
 from schedlang.index.simplify import to_lin
-from schedlang.ir.nodes import Buffer, Instructed, Lanes, Tile
+from schedlang.ir.instructed import Instructed, Tile
+from schedlang.ir.nodes import Buffer, Lanes
 from schedlang.ir.nodes import Load as LoadExpr
 from schedlang.ir.offsets import gathers, lane_step
 from schedlang.machine.nodes import (

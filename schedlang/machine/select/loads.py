@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from schedlang.expr.dtypes import SHORT_FLOATS, storage_dtype
 from schedlang.index.linear import Lin, to_expr
+from schedlang.ir.instructed import Tile
 from schedlang.ir.nodes import Load as LoadExpr
-from schedlang.ir.nodes import Tile
 from schedlang.ir.offsets import CLOSE, gathers, is_uniform, lane_step
 from schedlang.machine.nodes import Load, Type, Value
 from schedlang.machine.select.context import Context

@@ -7,13 +7,14 @@ from numba import types
 
 from schedlang.expr.dtypes import register_dtype, storage_dtype
 from schedlang.instructions.declaration import Instruction, elements
-from schedlang.instructions.emission import Intrinsic, written
+from schedlang.instructions.emission import Intrinsic, in_order, written
 from schedlang.intrinsics import cpu
 from schedlang.intrinsics.simd import Vec, llvm_type
 from schedlang.runtime.llvm.dialect import Context, call, scalar_type
 from schedlang.runtime.llvm.traced import traced
 from schedlang.runtime.llvm.trial import Trial, compiled_alone
 from schedlang.runtime.numba_internals import cpu_context
+from schedlang.runtime.processor import missing_features
 
 
 def trial(declared: Instruction) -> Trial:
@@ -22,7 +23,8 @@ def trial(declared: Instruction) -> Trial:
     It is compiled for this processor, and as if it had the features that the instruction needs.
     """
     _, processor, features = cpu_context().codegen().magic_tuple()
-    needed = ",".join([features, *(f"+{name}" for name in declared.needs)])
+    lacking = [name.split(" or ")[0] for name in missing_features(declared.needs)]
+    needed = ",".join([features, *(f"+{name}" for name in lacking)])
     compiled = compiled_alone(str(module_of(declared)), processor, needed)
     emission = declared.emit["llvm"]
     # LLVM takes a name that it does not know for a function of the user's
@@ -34,10 +36,9 @@ def trial(declared: Instruction) -> Trial:
 def module_of(declared: Instruction) -> ir.Module:
     """Return a module with one function, which computes the instruction on one tile."""
     module = ir.Module(declared.name)
-    kinds = [
-        _kind(storage_dtype(t.dtype), elements(t))
-        for t in (declared.output,) * declared.accumulates + declared.operands
-    ]
+    operands_given = (declared.output,) * declared.accumulates + declared.operands
+    ordered = in_order(declared.emit["llvm"], operands_given)
+    kinds = [_kind(storage_dtype(t.dtype), elements(t)) for t in ordered]
     result = _kind(register_dtype(declared.output.dtype), declared.lanes)
     pointers = [llvm_type(kind).as_pointer() for kind in (result, *kinds)]
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), pointers), "tile")

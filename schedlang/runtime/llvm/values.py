@@ -9,7 +9,7 @@ from llvmlite import ir
 from numba import types
 
 from schedlang.expr.operators import COMPARISONS
-from schedlang.instructions.emission import written
+from schedlang.instructions.emission import in_order, written
 from schedlang.intrinsics import cpu, operators
 from schedlang.intrinsics.simd import Vec, convert, is_float, is_integer, llvm_type
 from schedlang.machine.nodes import (
@@ -205,7 +205,8 @@ class ValuePrinter:
 
     def _instructed(self, value: Instructed) -> ir.Value:
         name, texts = written(value.instruction)
-        operands = [self.typed(a) for a in value.args]
+        ordered = in_order(value.instruction.emit["llvm"], value.args)
+        operands = [self.typed(a) for a in ordered]
         kinds = types.Tuple([kind for kind, _ in operands])
         given = ir.Constant(ir.LiteralStructType([v.type for _, v in operands]), ir.Undefined)
         for k, (_, operand) in enumerate(operands):

@@ -11,7 +11,6 @@ from typing import Any, NoReturn
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import subscript
 from schedlang.expr.nodes import Axis, Expr
-from schedlang.instructions.declaration import Instruction
 from schedlang.state.atomics import DTYPES, meets_across_threads, operation
 from schedlang.state.prefetches import concurrent_loop, is_inside
 from schedlang.state.primitives.arguments import (
@@ -70,7 +69,7 @@ def _extent_hint(stage: Stage, axis: Axis, threads: int) -> str:
     return f"Split it with nparts={threads} or factor={threads}."
 
 
-def _kind(state: State, stage: Stage, axis: Axis, kind: str) -> Result:
+def with_kind(state: State, stage: Stage, axis: Axis, kind: str) -> Result:
     check_unannotated(state, stage, axis)
     _refuse_mixed_targets(state, stage, axis, kind)
     after = state.updated(stage.with_(kinds={**stage.kinds, axis: kind}))
@@ -151,7 +150,7 @@ def vectorize(state: State, stage: Stage, axis: Axis) -> Result:
     leaf_position(state, stage, axis)
     _refuse_reduction(state, stage, axis, "lanes")
     _refuse_symbolic(state, stage, axis, "and a vector has a fixed number of lanes")
-    return _kind(state, stage, axis, "vectorize")
+    return with_kind(state, stage, axis, "vectorize")
 
 
 def unroll(state: State, stage: Stage, axis: Axis) -> Result:
@@ -167,13 +166,13 @@ def unroll(state: State, stage: Stage, axis: Axis) -> Result:
             state,
             axis,
         )
-    return _kind(state, stage, axis, "unroll")
+    return with_kind(state, stage, axis, "unroll")
 
 
 def parallel(state: State, stage: Stage, axis: Axis) -> Result:
     leaf_position(state, stage, axis)
     _refuse_reduction(state, stage, axis, "iterations")
-    return _kind(state, stage, axis, "parallel")
+    return with_kind(state, stage, axis, "parallel")
 
 
 def bind(state: State, stage: Stage, axis: Axis, thread: Any) -> Result:
@@ -208,30 +207,7 @@ def bind(state: State, stage: Stage, axis: Axis, thread: Any) -> Result:
                 state,
                 axis,
             )
-    return _kind(state, stage, axis, str(tag))
-
-
-def tensorize(state: State, stage: Stage, axis: Axis, instruction: Any) -> Result:
-    place = leaf_position(state, stage, axis)
-    if not isinstance(instruction, Instruction):
-        refuse(
-            f"{text_of(instruction)} is not an instruction",
-            "Declare one: sl.instruction(name, compute, emit=...).",
-        )
-    inside = next((a for a in stage.leaf[place + 1 :] if a in stage.kinds), None)
-    around = next((a for a in stage.leaf[:place] if a in stage.instructions), None)
-    if around is not None or inside is not None:
-        loop = around or inside
-        assert loop is not None
-        refuse(
-            f"{loop.name} is already {participle(stage.kinds[loop])}, and the instruction "
-            f"{'there replaces' if around else 'replaces'} all loops inside of it",
-            "Annotate loops outside of the instruction alone.",
-            state,
-            loop,
-        )
-    chosen = stage.with_(instructions={**stage.instructions, axis: instruction})
-    return _kind(state, chosen, axis, TENSORIZE)
+    return with_kind(state, stage, axis, str(tag))
 
 
 def _updates_atomically(stage: Stage, axis: Axis, tag: str) -> bool:
@@ -504,5 +480,4 @@ PRIMITIVES = {
     "bind": Primitive(bind),
     "pragma": Primitive(pragma, keeps_loops=True),
     "prefetch": Primitive(prefetch, ("at",), keeps_loops=True),
-    "tensorize": Primitive(tensorize),
 }

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from schedlang.state.primitives import annotate, dataflow, loops, placement, storage
+from schedlang.state.primitives import (
+    annotate,
+    dataflow,
+    loops,
+    placement,
+    storage,
+    tensorize,
+)
 from schedlang.state.primitives.primitive import Primitive
 
 PRIMITIVES: Mapping[str, Primitive] = {
     **loops.PRIMITIVES,
     **annotate.PRIMITIVES,
+    **tensorize.PRIMITIVES,
     **placement.PRIMITIVES,
     **storage.PRIMITIVES,
     **dataflow.PRIMITIVES,

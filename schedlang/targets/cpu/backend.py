@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from schedlang.errors import explain
-from schedlang.instructions import IN_THE_BOX
-from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import For
 from schedlang.target_kinds import KINDS
 from schedlang.targets.backend import Lowered
 from schedlang.targets.loops import LoopBackend, NumbaBackend
@@ -15,14 +16,16 @@ class CpuBackend(LoopBackend, NumbaBackend[Lowered]):
 
     facts = KINDS["cpu"]
 
-    def unwritten(self, nest: Nest) -> str:
-        for loop in nest.loops:
+    def unwritten(self, loops: Sequence[For]) -> str:
+        from schedlang.instructions.box import IN_THE_BOX
+        from schedlang.runtime.llvm.instruction_trial import trial
+
+        for loop in loops:
             declared = loop.instruction
-            if declared is None or declared in IN_THE_BOX or "llvm" not in declared.emit:
+            assert declared is not None
+            if declared in IN_THE_BOX or "llvm" not in declared.emit:
                 continue
             # a compiler that refuses it would end this process
-            from schedlang.runtime.llvm.instruction_trial import trial
-
             if error := trial(declared).error:
                 return explain(
                     f"tensorize({loop.axis.name}, {declared}) on stage {loop.stage}",

@@ -38,7 +38,7 @@ KNOBS = (
 
 def pack(
     s: Schedule, reader: StageFacts, read: Access, axis: Axis, lanes: int, place: Placement,
-    knobs: Knobs, recomputed: float,
+    knobs: Knobs, recomputed: float, steps: tuple[Axis, int] | None = None,
 ) -> tuple[Tensor, Scheduled]:  # fmt: skip
     """Pack the operand of ``read`` for ``reader``, in panels of ``lanes`` elements along ``axis``.
 
@@ -46,7 +46,8 @@ def pack(
     reduction axes index, then the lanes. The copy is computed at root. It may also be computed at a
     loop of its reader's nest, if the reader reads the tensor only once. Return the copy.
     ``recomputed`` counts operations that are repeated beside those that the decisions so far
-    repeat.
+    repeat. ``steps`` are a reduction axis and how many of its elements stand side by side in each
+    lane.
     """
     once = sum(r.tensor is read.tensor for r in reader.reads) == 1
     dimension = read.own_dimension(axis)
@@ -57,7 +58,19 @@ def pack(
     packed = read.tensor
     if not _is_own_copy(reader, packed):
         packed = s.cache_read(packed, "global", [reader.tensor])
-    if dimension != len(read.indices) - 1 or lanes < reader.extents([axis])[0]:
+    stepped = -1
+    if steps is not None:
+        stepped = read.own_dimension(steps[0]) or 0
+        s[packed].transform_layout(
+            lambda *dims: (
+                *(dims[d] for d in outer),
+                dims[dimension] // lanes,
+                *(dims[d] // steps[1] if d == stepped else dims[d] for d in inner),
+                dims[dimension] % lanes,
+                dims[stepped] % steps[1],
+            )
+        )
+    elif dimension != len(read.indices) - 1 or lanes < reader.extents([axis])[0]:
         s[packed].transform_layout(
             lambda *dims: (
                 *(dims[d] for d in outer),
@@ -86,17 +99,31 @@ def pack(
         if count > 1:
             front[-1], neighbour = s[packed].split(panel, factor=count)
             together = [neighbour]
-    in_order(s, packed, [*front, *rows, *together, lane])
-    fixed = all(isinstance(axis.extent, int) for axis in rows)
-    transposed = [a for a in rows if a.extent != 1] if fixed and not contiguous else []
-    if transposed and _contiguous(stage, transposed[-1]):
-        row = fuse_loops(s, packed, rows)
-        _, step = s[packed].split(row, factor=SQUARE, tail="cut")
-        s[packed].unroll(step)
+    if steps is not None:
+        _side_by_side(s, packed, front, rows, together, lane, axes[stepped], steps[1])
+    else:
+        in_order(s, packed, [*front, *rows, *together, lane])
+        fixed = all(isinstance(axis.extent, int) for axis in rows)
+        transposed = [a for a in rows if a.extent != 1] if fixed and not contiguous else []
+        if transposed and _contiguous(stage, transposed[-1]):
+            row = fuse_loops(s, packed, rows)
+            _, step = s[packed].split(row, factor=SQUARE, tail="cut")
+            s[packed].unroll(step)
     s[packed].vectorize(lane)
     if point is None:
         s[packed].parallel(fuse_loops(s, packed, front))
     return packed, scheduled
+
+
+def _side_by_side(
+    s: Schedule, packed: Tensor, front: Sequence[Axis], rows: Sequence[Axis],
+    together: Sequence[Axis], lane: Axis, along: Axis, count: int,
+) -> None:  # fmt: skip
+    """Order the loops of a copy in which ``count`` elements along an axis stand side by side."""
+    over, step = s[packed].split(along, factor=count)
+    others = [over if row is along else row for row in rows]
+    in_order(s, packed, [*front, *others, *together, lane, step])
+    s[packed].unroll(step)
 
 
 def _contiguous(packed: StageFacts, axis: Axis) -> bool:

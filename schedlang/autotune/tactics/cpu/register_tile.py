@@ -9,9 +9,10 @@ from math import prod
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.tactics import attach
 from schedlang.autotune.tactics.access import labels
+from schedlang.autotune.tactics.cpu import dot_products, serpentine, step_blocks
 from schedlang.autotune.tactics.cpu import nest as outer_loops
 from schedlang.autotune.tactics.cpu import pack as packing
-from schedlang.autotune.tactics.cpu import serpentine, step_blocks
+from schedlang.autotune.tactics.cpu.dot_products import Dot
 from schedlang.autotune.tactics.cpu.nest import blocks, in_threads, split_tile
 from schedlang.autotune.tactics.cpu.pack import pack
 from schedlang.autotune.tactics.cpu.step_blocks import StepBlocks, split_steps, split_tiles
@@ -68,6 +69,7 @@ def compute_tiles(
     last = positions[head.last]
     lanes = lane_axes(stage, last)
     lane = lanes[knobs.choice(f"{name}.lane", list(range(len(lanes))))]
+    dot = dot_products.choose(stage, lane, knobs)
     tile = choose_tile(stage, tiles(stage, lane, last), knobs)
     inside = {lane.at: tile.vectors * stage.width, **dict(tile.rows)}
     local = s.cache_write(tensor, "local") if head is stage else tensor
@@ -80,14 +82,23 @@ def compute_tiles(
     nest = _outer(s, reader, positions, inside, lane, work, reread, knobs)
     sum_stage = stage.after(s, local)
     reduce, tested = _reduce_order(sum_stage, tile, knobs)
-    block = step_blocks.choose(sum_stage, nest, positions, lane, tile, reduce, knobs)
+    block = None
+    if dot is None:
+        block = step_blocks.choose(sum_stage, nest, positions, lane, tile, reduce, knobs)
     around = nest if block is None else replace(nest, levels=nest.levels[: -block.levels])
     attach.inside(s, local, around)
     axes = sum_stage.op.axis
     place = Placement(around, {at: axes[p] for at, p in enumerate(positions) if p >= 0})
     sum_stage = stage.after(s, local)
-    _sums(s, sum_stage, lane, tile, inside[lane.at], reduce, tested, block, knobs)
-    packed = _pack_operands(s, sum_stage, name, lane, inside[lane.at], place, knobs)
+    across: Axis | None = None
+    if dot is not None:
+        across = _dot_loops(s, sum_stage, lane, tile, inside[lane.at], reduce, dot)
+    else:
+        _sums(s, sum_stage, lane, tile, inside[lane.at], reduce, tested, block, knobs)
+    packed = _pack_operands(s, sum_stage, name, lane, inside[lane.at], place, knobs, dot)
+    if dot is not None and across is not None:
+        # its operands are packed only now
+        s[local].tensorize(across, dot.declared)
     placed = {head.tensor: Placement(nest, dict(enumerate(reader.op.axis))), local: place}
     return Scheduled(frozenset({head.tensor, local}), placements=placed).join(packed)
 
@@ -199,6 +210,32 @@ def _sums(
         step_blocks.prefetch_panels(s, stage, lane, first, steps[-1], knobs)
 
 
+def _dot_loops(
+    s: Schedule, stage: StageFacts, lane: Lane, tile: Tile, lanes: int, reduce: Sequence[Axis],
+    dot: Dot,
+) -> Axis:  # fmt: skip
+    """Schedule the tile for an instruction, which takes several steps of one reduction loop.
+
+    Return the loop over its lanes.
+    """
+    local, op = stage.tensor, stage.op
+    inner, outer = list(op.axis), []
+    for at, size in ((lane.at, lanes), *tile.rows):
+        if not isinstance(op.axis[at].extent, int):
+            over, inner[at] = s[local].split(op.axis[at], factor=size)
+            outer.append(over)
+    along = op.reduce_axis[dot.along]
+    over, terms = s[local].split(along, factor=dot.steps, tail="cut")
+    steps = [*(a for a in reduce if a is not along), over]
+    vectors, across = s[local].split(inner[lane.at], factor=dot.declared.lanes)
+    rows = [inner[at] for at in row_order(stage, lane, tile)]
+    rest = [a for a in inner if a is not inner[lane.at] and a not in rows]
+    in_order(s, local, [*outer, *rest, *steps, *rows, vectors, across, terms])
+    for row in (*rows, vectors):
+        s[local].unroll(row)
+    return across
+
+
 def _tested_axes(stage: StageFacts, copies: int) -> list[Axis]:
     """Return the reduction axes in the stage's condition, if unrolling them is not too long."""
     op = stage.op
@@ -211,7 +248,7 @@ def _tested_axes(stage: StageFacts, copies: int) -> list[Axis]:
 
 def _pack_operands(
     s: Schedule, local: StageFacts, name: str, lane: Lane, lanes: int, place: Placement,
-    knobs: Knobs,
+    knobs: Knobs, dot: Dot | None,
 ) -> Scheduled:  # fmt: skip
     """Pack the operands that must be packed for the lanes, and those that knobs choose.
 
@@ -220,6 +257,7 @@ def _pack_operands(
     scheduled = Scheduled()
     axis = local.op.axis[lane.at]
     must, may = ({r.tensor for r in some} for some in (lane.packed, lane.packable))
+    must |= set() if dot is None else {dot.operand}
     label = labels(dict.fromkeys(r.tensor for r in local.reads))
     for read in local.reads:
         if read.fixed(axis, local.width):
@@ -229,9 +267,15 @@ def _pack_operands(
         ):
             # earlier copies have replaced operands
             reader = local.after(s)
-            copy, packed = pack(s, reader, read, axis, lanes, place, knobs, scheduled.recomputed)
+            steps = None
+            if dot is not None and read.tensor is dot.operand:
+                steps = local.op.reduce_axis[dot.along], dot.steps
+            copy, packed = pack(
+                s, reader, read, axis, lanes, place, knobs, scheduled.recomputed, steps
+            )
             scheduled = scheduled.join(packed)
-            _prefetch(s, local.after(s), copy, knobs)
+            if steps is None:
+                _prefetch(s, local.after(s), copy, knobs)
     return scheduled
 
 
@@ -253,6 +297,7 @@ TACTIC = Tactic(
             # along the last axis, the rows of a block stay whole
             Moves(rank=3, structure=True, inside=last),
         ),
+        dot_products.KNOB,
         TILE,
         *outer_loops.KNOBS,
         serpentine.KNOB,

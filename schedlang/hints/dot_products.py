@@ -1,0 +1,64 @@
+"""The step that computes a product by an instruction of the processor, and what lacks it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from schedlang.autotune.tactics.cpu.dot_products import Dot, dot_products
+from schedlang.autotune.tactics.cpu.tile_sizes import lane_axes
+from schedlang.autotune.tactics.facts import Dataflow, Problem, StageFacts
+from schedlang.compute.tensor import ComputeOp
+from schedlang.hints.steps import Steps, Take
+from schedlang.schedule.schedule import Schedule
+from schedlang.schedule.stage import StageView
+from schedlang.state.state import TENSORIZE
+from schedlang.target import Target
+
+
+def dot_product_steps(s: Schedule, view: StageView, target: Target) -> Iterator[Steps]:
+    """Yield the steps that pack an operand of a product and use an instruction for its loops."""
+    if s.state.stages[view.name].kinds or not isinstance(view.op, ComputeOp):
+        return
+    stage = Dataflow(Problem((*s.outputs,), target), s.state).stage(view.outputs[0])
+    plain = set(view.leaf_axes)
+    for dot in _choices(stage):
+        lane, along = stage.op.axis[stage.last], stage.op.reduce_axis[dot.along]
+        if lane in plain and along in plain:
+            yield Steps(TENSORIZE, view.name, _tensorized(view.name, stage, dot))
+
+
+def _choices(stage: StageFacts) -> list[Dot]:
+    """Return the instructions that compute a product with its contiguous axis in the lanes."""
+    if not stage.is_reduction or not stage.op.axis or len(stage.op.outputs) != 1:
+        return []
+    lanes = (lane for lane in lane_axes(stage, stage.last) if lane.at == stage.last)
+    return [dot for lane in lanes for dot in dot_products(stage, lane)]
+
+
+def _tensorized(name: str, stage: StageFacts, dot: Dot) -> Take:
+    lane, along = stage.op.axis[stage.last], stage.op.reduce_axis[dot.along]
+    count, terms = dot.declared.lanes, dot.steps
+    read = next(read for read in stage.reads if read.tensor is dot.operand)
+    across, stepped = read.own_dimension(lane), read.own_dimension(along)
+    assert across is not None and stepped is not None
+
+    def layout(*dims: object) -> tuple[object, ...]:
+        parts = [
+            d // count if n == across else d // terms if n == stepped else d  # type: ignore[operator]
+            for n, d in enumerate(dims)
+        ]
+        return (*parts, dims[across] % count, dims[stepped] % terms)  # type: ignore[operator]
+
+    def take(s: Schedule) -> None:
+        packed = s.cache_read(dot.operand, "global", [stage.tensor])
+        s[packed].transform_layout(layout)
+        outer, lanes = s[name].split(lane, factor=count, tail="cut")
+        over, step = s[name].split(along, factor=terms, tail="cut")
+        inner = (lanes, step)
+        others = [a for a in s[name].leaf_axes if a not in (*inner, over, outer)]
+        data = [a for a in others if not a.is_reduce]
+        sums = [a for a in others if a.is_reduce]
+        s[name].reorder(*data, outer, *sums, over, *inner)
+        s[name].tensorize(lanes, dot.declared)
+
+    return take

@@ -1,0 +1,49 @@
+"""The step that replaces loops by an instruction: what it needs of the loop and those inside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schedlang.expr.nodes import Axis
+from schedlang.instructions.declaration import Instruction
+from schedlang.state.primitives.annotate import with_kind
+from schedlang.state.primitives.arguments import leaf_position, text_of
+from schedlang.state.primitives.primitive import Primitive
+from schedlang.state.primitives.refusal import refuse
+from schedlang.state.state import TENSORIZE, Result, Stage, State, participle
+
+
+def tensorize(state: State, stage: Stage, axis: Axis, instruction: Any) -> Result:
+    place = leaf_position(state, stage, axis)
+    if not isinstance(instruction, Instruction):
+        refuse(
+            f"{text_of(instruction)} is not an instruction",
+            "Declare one: sl.instruction(name, compute, emit=...).",
+        )
+    twin = next(
+        (i for other in state.stages.values() for i in other.instructions.values()
+         if i.name == instruction.name and i is not instruction),
+        None,
+    )  # fmt: skip
+    if twin is not None:
+        refuse(
+            f"this schedule has another instruction {twin.name}",
+            "Declare an instruction once, and give different ones different names.",
+        )
+    inside = next((a for a in stage.leaf[place + 1 :] if a in stage.kinds), None)
+    around = next((a for a in stage.leaf[:place] if a in stage.instructions), None)
+    if around is not None or inside is not None:
+        loop = inside if around is None else around
+        assert loop is not None
+        refuse(
+            f"{loop.name} is already {participle(stage.kinds[loop])}, and the instruction "
+            f"{'replaces' if around is None else 'there replaces'} all loops inside of it",
+            "Annotate loops outside of the instruction alone.",
+            state,
+            loop,
+        )
+    chosen = stage.with_(instructions={**stage.instructions, axis: instruction})
+    return with_kind(state, chosen, axis, TENSORIZE)
+
+
+PRIMITIVES = {TENSORIZE: Primitive(tensorize)}

@@ -1,0 +1,430 @@
+"""What is refused of instructions and of the loops that they are to replace, and how it is said."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+from schedlang import instructions
+from schedlang.errors import (
+    BuildError,
+    ComputeError,
+    ComputeTypeError,
+    InstructionError,
+    LoweringError,
+    SchedlangError,
+    ScheduleError,
+)
+from schedlang.instructions import Assembly, CFunction, Intrinsic
+from tests.instructions import fused, packed, runs, scaled_row, tensorized
+
+VNNI = Intrinsic("llvm.x86.avx512.vpdpbusd.512", ("i32x16",) * 3)
+
+
+def declared(**changes: Any) -> sl.Instruction:
+    """Declare a dot product of bytes, with some arguments changed."""
+    given: dict[str, Any] = {"name": "dot", "compute": dot(), "emit": {"llvm": VNNI}}
+    return sl.instruction(**{**given, **changes})
+
+
+def dot(lanes: Any = 16, terms: Any = 4, dtype: str = "int32", **more: Any) -> Any:
+    a = sl.placeholder((terms,), "uint8", name="a")
+    b = sl.placeholder((lanes, terms), "int8", name="b")
+    q = sl.reduce_axis(terms, name="q")
+
+    def element(i: Any) -> Any:
+        return sl.sum(a[q].astype(dtype) * b[i, q].astype(dtype), axis=q, **more)
+
+    return sl.compute((lanes,), element, name="c")
+
+
+def rows(shape: Any, function: Any, dtype: str = "float32", extra: Any = ()) -> Any:
+    x = sl.placeholder((*shape, *extra), dtype, name="x")
+    return sl.compute(shape, lambda *i: function(x, *i), name="y")
+
+
+def maximum() -> Any:
+    x = sl.placeholder((8, 4), name="x")
+    q = sl.reduce_axis(4, name="q")
+    return sl.compute((8,), lambda i: sl.max(x[i, q], axis=q), name="y")
+
+
+DECLARATIONS: list[tuple[str, Callable[[], Any], type[SchedlangError], str]] = [
+    ("a name that is no identifier", lambda: declared(name="dot product"), ComputeError,
+     "'dot product'"),
+    ("a keyword", lambda: declared(name="for"), ComputeError, "'for'"),
+    ("no tensor", lambda: declared(compute=3), ComputeTypeError,
+     "sl.instruction('dot'): what it computes is 3; give a tensor that sl.compute returned"),
+    ("an input", lambda: declared(compute=sl.placeholder((4,), name="A")), ComputeError,
+     "A is not computed; give what sl.compute returned"),
+    ("no emission", lambda: declared(emit={}), ComputeTypeError,
+     'emit= maps "llvm" or "c" to what'),
+    ("no mapping", lambda: declared(emit=VNNI), ComputeTypeError,
+     'emit= maps "llvm" or "c" to what'),
+    ("another language", lambda: declared(emit={"ptx": VNNI}), ComputeError,
+     "there is no language 'ptx'; give llvm or c"),
+    ("another form", lambda: declared(emit={"c": VNNI}), ComputeTypeError,
+     "emit['c'] is llvm.x86.avx512.vpdpbusd.512; give CFunction of schedlang.instructions"),
+    ("two data axes", lambda: declared(compute=rows((4, 4), lambda x, i, j: x[i, j] + 1)),
+     ComputeError, "y has 2 data axes, and the lanes of a vector are one axis"),
+    ("an initial value", lambda: declared(compute=dot(init=1)), ComputeError,
+     "c has init=\n  Leave it out: the sum is added to the earlier value."),
+    ("a condition", lambda: declared(compute=rows((4,), lambda x, i: (x[i], x[i] + 1))[0]),
+     ComputeError, "is more than one value for each lane\n  Give one expression or one sum."),
+    ("a maximum", lambda: declared(compute=maximum()), ComputeError,
+     "y reduces by max\n  An instruction may reduce by sl.sum."),
+    ("a symbolic shape", lambda: declared(compute=rows((sl.var("n"),), lambda x, i: x[i] + 1)),
+     ComputeError, "the shape of y is symbolic\n  Give constant extents."),
+    ("an offset", lambda: declared(compute=rows((4,), lambda x, i: x[i, 1] + 1, extra=(2,))),
+     ComputeError, "x[i0, 1] begins at another element than the first one of x\n  Index operands"),
+    ("seven lanes", lambda: declared(compute=rows((7,), lambda x, i: x[i] + 1)), ComputeError,
+     "y has 7 elements of float32, which are 28 bytes, and an operand is one vector\n  Give 1, 2,"),
+    ("wide lanes", lambda: declared(compute=rows((32,), lambda x, i: x[i] + 1)), ComputeError,
+     "y has 32 elements of float32, which are 128 bytes, and an operand is one vector"),
+    ("a result of bools", lambda: declared(compute=rows((4,), lambda x, i: x[i] > 1)),
+     ComputeError, "the result y is bool, which is not an element of a vector in a register"),
+    ("a result of halves",
+     lambda: declared(compute=rows((4,), lambda x, i: x[i] + x[i], "float16")), ComputeError,
+     "the result y is float16, which is not an element of a vector in a register\n  Use one of"),
+    ("complex operands",
+     lambda: declared(compute=rows((4,), lambda x, i: sl.real(x[i]), "complex64")),
+     ComputeError,
+     "the operand x is complex64, which is not an element of a vector"),
+    ("few operands", lambda: declared(emit={"llvm": Intrinsic(VNNI.name, ("i32x16",) * 2)}),
+     ComputeError, "emit['llvm'] has 2 operands, and the declaration has 3: c, a, b\n  The"),
+    ("few types of C", lambda: declared(emit={"c": CFunction("f", "f.h", ("int",))}), ComputeError,
+     "emit['c'] has 1 operands, and the declaration has 3: c, a, b"),
+    ("other bits",
+     lambda: declared(emit={"llvm": Intrinsic(VNNI.name, ("i32x16", "i8", "i32x16"))}),
+     ComputeError, "a has 32 bits, and i8 has 8\n  An operand has the bits of its type, or a part"),
+    ("a wide earlier value",
+     lambda: declared(emit={"llvm": Intrinsic(VNNI.name, ("i64x16", "i32x16", "i32x16"))}),
+     ComputeError, "the result c has 512 bits, and its operand has 1024\n  The earlier value"),
+    ("not a name of LLVM's", lambda: Intrinsic("vpdpbusd", ("i32",)), ComputeError,
+     "'vpdpbusd' is not the name of a function of LLVM's; it is written as in"),
+    ("not a type of LLVM's", lambda: Intrinsic("llvm.fma", ("int32",)), ComputeError,
+     "llvm.fma: 'int32' is not a type of an operand; write one of i8, i16,"),
+    ("an order that leaves an operand out", lambda: Intrinsic("llvm.fma", ("f32",) * 2, (0, 0)),
+     ComputeError, "llvm.fma: order=(0, 0) does not name each of 2 operands once"),
+    ("empty assembly", lambda: Assembly(" ", "=v", ()), ComputeError,
+     "the assembly of an instruction is a text"),
+    ("constraints without a result", lambda: Assembly("nop", "v", ("i32",)), ComputeError,
+     "the constraints 'v' do not begin with the result's"),
+    ("few constraints", lambda: Assembly("nop", "=v,v", ("i32", "i32")), ComputeError,
+     "the constraints '=v,v' are for 2 values; give one for the result and one for each of 2"),
+    ("not a name of C's", lambda: CFunction("f(); g", "f.h", ()), ComputeError,
+     "'f(); g' is not the name of a function of C"),
+    ("not a header", lambda: CFunction("f", "f.h>\n#include <g.h", ()), ComputeError,
+     "is not the name of a header of C"),
+    ("not a type of C's", lambda: CFunction("f", "f.h", ("int *",)), ComputeError,
+     "'int *' is not the name of a type of C"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("row", DECLARATIONS, ids=[row[0] for row in DECLARATIONS])
+def test_a_declaration_is_refused(row: Any) -> None:
+    _, declare, kind, message = row
+    with pytest.raises(kind, match=_pattern(message)):
+        declare()
+
+
+def _pattern(message: str) -> str:
+    return "(?s)" + ".*".join(map(re.escape, message.split("...")))
+
+
+def product(
+    left: str = "uint8", right: str = "int8", result: str = "int32", layout: str = "packed",
+    reduce: Any = sl.sum, body: Any = None,
+) -> tuple[Any, Any, list[Any]]:  # fmt: skip
+    """Return C, its schedule, and the loops from i outwards to k.inner."""
+    A = sl.placeholder((6, 24), left, name="A")
+    shape = {"packed": (6, 2, 16, 4), "rows": (24, 32), "columns": (32, 24)}[layout]
+    B = sl.placeholder(shape, right, name="B")
+    k = sl.reduce_axis(24, name="k")
+    place = {
+        "packed": lambda j: (k // 4, j // 16, j % 16, k % 4),
+        "rows": lambda j: (k, j),
+        "columns": lambda j: (j, k),
+    }[layout]
+
+    def element(i: Any, j: Any) -> Any:
+        a, b = A[i, k].astype(result), B[place(j)].astype(result)
+        return reduce(body(a, b) if body else a * b, axis=k)
+
+    C = sl.compute((6, 32), element, name="C")
+    s = sl.schedule(C)
+    i, j = C.op.axis
+    jo, ji = s[C].split(j, factor=16)
+    ko, ki = s[C].split(k, factor=4)
+    s[C].reorder(i, jo, ko, ji, ki)
+    return C, s, [i, jo, ko, ji, ki]
+
+
+LOOPS: list[tuple[str, dict[str, Any], str]] = [
+    ("another dtype", {"left": "int8"},
+     "tensorize(j.inner, vpdpbusd) on stage C: it does not compute what vpdpbusd does: A is int8, "
+     "and a is uint8\n  It is c[i] += int32(a[q]) * int32(b[i, q])."),
+    ("another result", {"result": "int64"},
+     "C is int64, and the result of vpdpbusd is int32\n  Compute it in int32, as in"),
+    ("another operation", {"body": lambda a, b: a + b},
+     "it does not compute what vpdpbusd does: ... is another operation than"),
+    ("another reducer", {"reduce": sl.max},
+     "the stage reduces by max, and vpdpbusd reduces by sum"),
+    ("rows", {"layout": "rows"},
+     "the elements of B are 1 along j.inner and 32 along k.inner apart, and vpdpbusd reads its b "
+     "4 along j.inner and 1 along k.inner apart\n  Pack B: cache_read"),
+    ("columns", {"layout": "columns"},
+     "the elements of B are 24 along j.inner and 1 along k.inner apart"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("row", LOOPS, ids=[row[0] for row in LOOPS])
+def test_loops_are_refused(row: Any) -> None:
+    _, changes, message = row
+    C, s, loops = product(**changes)
+    before = str(s), s.to_json()
+    with pytest.raises(ScheduleError, match=_pattern(message)):
+        s[C].tensorize(loops[3], instructions.vpdpbusd)
+    assert (str(s), s.to_json()) == before
+
+
+def test_other_extents() -> None:
+    C, s, (i, jo, ko, ji, ki) = product()
+    with pytest.raises(ScheduleError, match="k.outer in 0..6, j.inner in 0..16, k.inner in 0..4, "
+                                            "and vpdpbusd has i in 0..16, q in 0..4"):  # fmt: skip
+        s[C].tensorize(ko, instructions.vpdpbusd)
+    with pytest.raises(ScheduleError, match="and vpdpbusd_256 has i in 0..8, q in 0..4"):
+        s[C].tensorize(ji, instructions.vpdpbusd_256)
+    s[C].reorder(i, jo, ko, ki, ji)
+    with pytest.raises(ScheduleError, match="inwards are j.inner in 0..16, and vpdpbusd has"):
+        s[C].tensorize(ji, instructions.vpdpbusd)
+
+
+def test_loops_of_one_iteration_stand_for_nothing() -> None:
+    """They may be inside of the instruction: the loop nest leaves them out."""
+    C, s, (*_, ji, ki) = product()
+    jii, one = s[C].split(ji, factor=1)
+    s[C].reorder(jii, one, ki)
+    s[C].tensorize(jii, instructions.vpdpbusd)
+    assert "tensorize vpdpbusd j.inner.outer in 0..16" in str(s)
+
+
+def test_operands_that_are_two_arrays() -> None:
+    A, B = (sl.placeholder((8,), name=name) for name in "AB")
+    x = sl.placeholder((8,), name="x")
+    square = sl.instruction(
+        "square", sl.compute((8,), lambda i: x[i] * x[i], name="y"),
+        emit={"llvm": Intrinsic("llvm.fabs.v8f32", ("f32x8",))},
+    )  # fmt: skip
+    C = sl.compute((8,), lambda i: A[i] * B[i], name="C")
+    s = sl.schedule(C)
+    with pytest.raises(ScheduleError, match="x would be two arrays"):
+        s[C].tensorize(C.op.axis[0], square)
+
+
+def test_annotations_inside() -> None:
+    C, s, (*_, ji, ki) = product()
+    s[C].unroll(ki)
+    with pytest.raises(ScheduleError, match=r"k.inner is already unrolled, and the instruction "
+                                            "replaces all loops inside of it"):  # fmt: skip
+        s[C].tensorize(ji, instructions.vpdpbusd)
+
+
+def test_tensorized_twice() -> None:
+    C, s, (*_, ko, ji, ki) = product()
+    s[C].tensorize(ji, instructions.vpdpbusd)
+    with pytest.raises(ScheduleError, match="j.inner is already tensorized"):
+        s[C].tensorize(ji, instructions.vpdpbusd)
+    with pytest.raises(ScheduleError, match="j.inner is already tensorized, and the instruction "
+                                            "there replaces all loops"):  # fmt: skip
+        s[C].tensorize(ki, instructions.vpdpbusd)
+    with pytest.raises(ScheduleError, match="j.inner is already tensorized, and the instruction "
+                                            "replaces all loops inside"):  # fmt: skip
+        s[C].tensorize(ko, instructions.vpdpbusd)
+    with pytest.raises(ScheduleError, match="j.inner is already tensorized"):
+        s[C].vectorize(ji)
+
+
+def test_two_instructions_of_one_name() -> None:
+    A, B, D = (sl.placeholder((8,), name=name) for name in "ABD")
+    Y = sl.compute((8,), lambda i: A[i] * B[i] + D[i], name="Y")
+    Z = sl.compute((8,), lambda i: Y[i] * B[i] + D[i], name="Z")
+    s = sl.schedule(Z)
+    s[Y].tensorize(Y.op.axis[0], fused())
+    with pytest.raises(ScheduleError, match="this schedule has another instruction fused"):
+        s[Z].tensorize(Z.op.axis[0], fused())
+
+
+def test_a_test_inside() -> None:
+    C, s, (*_, ji, ki) = product()
+    jii, rest = s[C].split(ji, factor=16, tail="guard")
+    s[C].set_store_predicate(C.op.axis[1] < 30)
+    with pytest.raises(ScheduleError, match="(?s)no part of C computes all elements of vpdpbusd "
+                                            "without a test.*Split by factors"):  # fmt: skip
+        s[C].tensorize(rest, instructions.vpdpbusd)
+
+
+def test_two_statements_inside() -> None:
+    """A stage that moves in later is seen when the schedule is lowered; the print says it."""
+    A, B, D = (sl.placeholder((8,), name=name) for name in "ABD")
+    P = sl.compute((8,), lambda i: A[i] * 2, name="P")
+    Y = sl.compute((8,), lambda i: P[i] * B[i] + D[i], name="Y")
+    s = sl.schedule(Y)
+    i = Y.op.axis[0]
+    s[Y].tensorize(i, fused())
+    s[P].compute_at(s[Y], i)
+    message = "tensorize(i, fused) on stage Y: i holds 3 statements"
+    assert f"# {message}" in str(s)
+    with pytest.raises(LoweringError, match=re.escape(message)):
+        sl.lower(s, [A, B, D, Y])
+    s[P].compute_root()
+    assert "#" not in str(s)
+
+
+def test_a_box_that_is_smaller_than_the_instruction() -> None:
+    A, B, D = (sl.placeholder((8,), name=name) for name in "ABD")
+    Y = sl.compute((8,), lambda i: A[i] * B[i] + D[i], name="Y")
+    Z = sl.compute((8,), lambda i: Y[i] + 1, name="Z")
+    for factor in (1, 4):
+        s = sl.schedule(Z)
+        s[Y].tensorize(Y.op.axis[0], fused())
+        s[Y].compute_at(s[Z], s[Z].split(Z.op.axis[0], factor=factor)[0])
+        with pytest.raises(LoweringError, match="the box that Y computes there has fewer elements"):
+            sl.lower(s, [A, B, D, Z])
+
+
+@pytest.mark.parametrize("target", ["cuda", "cuda-emulator"])
+def test_a_gpu_has_no_instructions(target: str) -> None:
+    C, s, (i, *_, ji, _) = product()
+    s[C].tensorize(ji, instructions.vpdpbusd)
+    s[C].bind(i, "blockIdx.x")
+    with pytest.raises(BuildError, match=f"target='{target}' has no instructions of a user's\n  "
+                                         "Leave out tensorize, or build for"):  # fmt: skip
+        sl.build(s, target=target)
+
+
+def test_a_target_without_the_language() -> None:
+    C, s, (*_, ji, _) = product()
+    only = sl.instruction("only", dot(), emit={"llvm": VNNI})
+    s[C].tensorize(ji, only)
+    with pytest.raises(BuildError, match="only has no form for target='c'\n  Give sl.instruction "
+                                         "emit={'c': ...}"):  # fmt: skip
+        sl.build(s, target="c")
+
+
+@pytest.mark.parametrize("target", ["cpu", "c"])
+def test_a_feature_that_the_processor_lacks(target: str) -> None:
+    language = {"cpu": "llvm", "c": "c"}[target]
+    lacking = [i for i in instructions.IN_THE_BOX if not runs(i)]
+    wanting = next((i for i in lacking if language in i.emit), None)
+    if wanting is None:
+        pytest.skip("this processor has them all")
+    feature = wanting.needs[0]
+    message = f"the instruction needs {feature}, which this processor lacks\n  Leave out tensorize"
+    x, y = wanting.op.input_tensors
+    lanes, terms = wanting.lanes, int(wanting.op.reduce_axis[0].extent)
+    A = sl.placeholder((2, terms), x.dtype, name="A")
+    B = sl.placeholder((lanes, terms), y.dtype, name="B")
+    k = sl.reduce_axis(terms, name="k")
+
+    def element(i: Any, j: Any) -> Any:
+        return sl.sum(A[i, k].astype("int32") * B[j, k].astype("int32"), axis=k)
+
+    C = sl.compute((2, lanes), element, name="C")
+    s = sl.schedule(C)
+    s[C].tensorize(C.op.axis[1], wanting)
+    with pytest.raises(BuildError, match=re.escape(message)):
+        sl.build(s, [A, B, C], target=target)
+
+
+def _with(emission: Any, language: str = "llvm") -> Any:
+    """Return a schedule that uses a dot product of the user's with this emission."""
+    C, s, (*_, ji, _) = product()
+    s[C].tensorize(ji, sl.instruction("own", dot(), emit={language: emission}))
+    return s
+
+
+def test_assembly_that_llvm_cannot_write() -> None:
+    bad = Assembly("vpdpbusdx $3, $2, $0", "=v,0,v,v", ("i32x16",) * 3)
+    with pytest.raises(BuildError, match="(?s)LLVM cannot write 'vpdpbusdx.*It says:.*invalid "
+                                         "instruction mnemonic"):  # fmt: skip
+        sl.build(_with(bad))
+
+
+def test_a_function_that_llvm_does_not_know() -> None:
+    bad = Intrinsic("llvm.x86.avx512.vpdpbusq.512", ("i32x16",) * 3)
+    with pytest.raises(BuildError, match="(?s)LLVM cannot write llvm.x86.avx512.vpdpbusq.512"):
+        sl.build(_with(bad))
+    with pytest.raises(InstructionError, match="(?s)own.check\\(\\): LLVM cannot write"):
+        sl.instruction("own", dot(), emit={"llvm": bad}).check()
+
+
+def test_a_function_that_c_does_not_know() -> None:
+    bad = CFunction("no_such_function", "immintrin.h", ("__m512i",) * 3)
+    with pytest.raises(BuildError, match="no_such_function"):
+        f = sl.build(_with(bad, "c"), target="c")
+        f(np.ones((6, 24), "uint8"), np.ones((6, 2, 16, 4), "int8"))
+
+
+@pytest.mark.skipif(not runs(instructions.vpdpwssd), reason="this processor has no VNNI")
+def test_a_check_finds_another_meaning() -> None:
+    """The instruction takes its first operand as unsigned, and the declaration as signed."""
+    a = sl.placeholder((4,), "int8", name="a")
+    b = sl.placeholder((16, 4), "int8", name="b")
+    q = sl.reduce_axis(4, name="q")
+    c = sl.compute(
+        (16,), lambda i: sl.sum(a[q].astype("int32") * b[i, q].astype("int32"), axis=q), name="c"
+    )
+    wrong = sl.instruction("wrong", c, emit={"llvm": VNNI}, needs="avx512vnni")
+    with pytest.raises(InstructionError, match=r"(?s)wrong.check\(\): lane \d+ is -?\d+, and the "
+                       r"declaration gives -?\d+\n  llvm.x86.avx512.vpdpbusd.512.* computes "
+                       r"something else than c.*a = \[\["):  # fmt: skip
+        wrong.check()
+
+
+@pytest.mark.skipif(not runs(scaled_row()), reason="this processor has no FMA")
+def test_a_check_finds_another_rounding() -> None:
+    exact = sl.instruction(
+        "exact", fused().output, emit=fused().emit, needs="fma", tolerance=2.0**-30
+    )
+    with pytest.raises(InstructionError, match="state it as tolerance="):
+        exact.check()
+
+
+def test_a_check_needs_a_form_for_llvm() -> None:
+    with pytest.raises(InstructionError, match="sdot.check.*it has no form for LLVM"):
+        instructions.sdot.check()
+
+
+def test_json_that_names_an_unknown_instruction() -> None:
+    A, B, D = (sl.placeholder((8,), name=name) for name in "ABD")
+    Y = sl.compute((8,), lambda i: A[i] * B[i] + D[i], name="Y")
+    s = sl.schedule(Y)
+    s[Y].tensorize(Y.op.axis[0], fused())
+    with pytest.raises(ScheduleError, match="step 1, tensorize, cannot be replayed: there is no "
+                       r"instruction 'fused'; give it, as in from_json"):  # fmt: skip
+        sl.Schedule.from_json(s.to_json(), Y)
+    data = json.loads(s.to_json())
+    data["steps"][0]["args"]["instruction"]["instruction"] = ["fused"]
+    with pytest.raises(ScheduleError, match=r"there is no instruction \['fused'\]"):
+        sl.Schedule.from_json(json.dumps(data), Y, [fused()])
+    data["steps"][0]["args"]["instruction"] = "fused"
+    with pytest.raises(ScheduleError, match="'fused' is not an instruction"):
+        sl.Schedule.from_json(json.dumps(data), Y, [fused()])
+
+
+def test_json_of_an_instruction_of_another_meaning() -> None:
+    _, _, C = packed(4, 16, 8, "vpdpwssd")
+    text = tensorized(C, instructions.vpdpwssd).to_json()
+    message = (
+        r"the instruction vpdpwssd computes c\[i\] \+= .*int16.*, and the schedule was written for "
+        r"one that computes .*int8"
+    )
+    with pytest.raises(ScheduleError, match=message):
+        sl.Schedule.from_json(text.replace("int16", "int8"), C)
