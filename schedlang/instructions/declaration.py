@@ -88,7 +88,7 @@ class Instruction:
         return import_module("schedlang.targets.instruction_check").check(self, samples, seed)
 
     def __reduce__(self) -> Any:
-        # the operands are those of the output that is read back
+        # the output that is read back has the operands
         given = self.name, self.output, self.emit, self.needs, self.tolerance, self.note
         return Instruction, given
 
@@ -243,7 +243,7 @@ def _check_declaration(asked: str, output: Tensor) -> None:
 
 
 def _unsuited(op: ComputeOp) -> tuple[str, str] | None:
-    """Return why an operation is no declaration, and what to write instead."""
+    """Return why an operation cannot be a declaration, and what to write instead."""
     if len(op.axis) != 1:
         return (
             f"{op.name} has {len(op.axis)} data axes, and the lanes of a vector are one axis",
@@ -259,7 +259,7 @@ def _unsuited(op: ComputeOp) -> tuple[str, str] | None:
 
 
 def _check_operands(asked: str, declared: Instruction, language: str, emission: Emission) -> None:
-    """Refuse an emission whose operands are not those of the declaration."""
+    """Refuse an emission with other operands than the declaration."""
     given = (declared.output,) * declared.accumulates + declared.operands
     wanted = emission.types if isinstance(emission, CFunction) else emission.operands
     if len(wanted) != len(given):
