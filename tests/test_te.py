@@ -35,7 +35,7 @@ QUICK = ("extern_op", "get_started", "gpu_gemm", "gpu_scan", "intrin_math", "sca
          "schedule_primitives",
          "tuple_inputs")  # fmt: skip
 # files of tvm/ that modules there have names of
-PARTS = ("extern", "ir_builder", "packed")
+PARTS = ("extern", "ir_builder", "packed", "te_dtypes")
 GUIDE = Path(__file__).parent.parent / "docs" / "guides" / "porting-from-te.md"
 
 

@@ -31,7 +31,7 @@ from schedlang.runtime.llvm_runner import ByLlvm
 from schedlang.runtime.runners import Purpose
 from schedlang.target import Target
 from schedlang.tvm.packed import Handle
-from schedlang.tvm.tir import te_dtype
+from schedlang.tvm.te_dtypes import te_dtype
 
 KINDS = ("serial", "parallel", "vectorize", "unroll")
 _PURPOSE = Purpose("written", "as written by hand")
