@@ -32,6 +32,8 @@ ORDER = ("errors", "signatures", "parsing", "host", "target_kinds", "target_opti
 DOORS = {
     ("schedlang.compute", "schedlang.arrays"):
         "a Tensor has NumPy's operators and methods from the start, and they make stages",
+    ("schedlang.compute.extern_op", "schedlang.externs.check"):
+        "the operation of a function has check(), which evaluates expressions over tensors",
     ("schedlang.instructions.declaration", "schedlang.targets.instruction_check"):
         "an instruction's check() builds kernels that run it",
     ("schedlang.schedule.schedule", "schedlang.live.widget"):
