@@ -35,6 +35,7 @@ _NAMES = {
     "compute.scatter": ("scatter",),
     # the package that gives Expr its operators as well
     "compute.tensor": ("Axis", "Expr", "Tensor", "placeholder", "var"),
+    "externs.definition": ("extern",),
     "hints.explain": ("explain",),
     "instructions.declaration": ("Instruction", "instruction"),
     "hints.next_steps": ("next_steps",),

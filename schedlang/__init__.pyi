@@ -3,6 +3,7 @@
 from schedlang import errors as errors
 from schedlang import frontend as frontend
 from schedlang import instructions as instructions
+from schedlang import contrib as contrib
 from schedlang import nd as nd
 from schedlang import plot as plot
 from schedlang import runtime as runtime
@@ -52,6 +53,7 @@ from schedlang.compute.tensor import var as var
 from schedlang.gradient.reverse import gradient as gradient
 from schedlang.expr.nodes import Axis as Axis
 from schedlang.expr.nodes import Expr as Expr
+from schedlang.externs.definition import extern as extern
 from schedlang.instructions.declaration import Instruction as Instruction
 from schedlang.instructions.declaration import instruction as instruction
 from schedlang.ir.nest import Nest as Nest

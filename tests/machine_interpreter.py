@@ -29,6 +29,7 @@ from schedlang.machine.nodes import (
     Function,
     Hint,
     If,
+    Invoke,
     Let,
     Prefetch,
     Run,
@@ -90,6 +91,14 @@ class Machine:
             given = [space[a.name] if isinstance(a, Array) else self.evaluate(a, space)
                      for a in stmt.args]  # fmt: skip
             yield from self.call(self.functions[stmt.function], given)
+        elif isinstance(stmt, Invoke):
+            sizes = [int(self.evaluate(size, space)) for size in stmt.sizes]
+            boxes = []
+            for array, start, rank in zip(stmt.given, stmt.starts, stmt.ranks):
+                own, sizes = sizes[: 2 * rank], sizes[2 * rank :]
+                at = self.evaluate(start, space)
+                boxes.append((space[array.name], at, own[:rank], own[rank:]))
+            twins.invoke(space[stmt.table.name], stmt.position, *boxes)
         elif isinstance(stmt, Thread):
             space[stmt.reg.name] = self.indices[stmt.tag]
         elif isinstance(stmt, Barrier):

@@ -11,6 +11,7 @@ from schedlang.analysis.points import Counter
 from schedlang.analysis.points_of_stage import stage_flops
 from schedlang.analysis.subject import subject_of
 from schedlang.analysis.traffic import Traffic, storage_bytes, traffic
+from schedlang.compute.extern_op import refuse_extern
 from schedlang.compute.graph import first_rows, operations, placeholders, variables
 from schedlang.compute.tensor import Tensor
 from schedlang.compute.work import compute_operations
@@ -216,6 +217,11 @@ def cost(what: Any, sizes: Mapping[Size, Any] | None = None) -> Cost:
     1536
     """
     subject = subject_of(what, "sl.cost")
+    refuse_extern(
+        operations(subject.outputs),
+        "sl.cost",
+        "Ask for the cost of a stage that reads what it computes as a placeholder.",
+    )
     numbers = _sizes(subject.outputs, sizes)
     counts = _of_outputs(subject.outputs, numbers)
     if subject.state is None:

@@ -130,9 +130,11 @@ class _Graph:
         work: Any = 0
         if isinstance(op, ComputeOp):
             work = stage_flops(op, self.counter, first)
-        kind = "scan" if isinstance(op, ScanOp) else "reduce" if op.reducer else "compute"
+        kind = "scan" if isinstance(op, ScanOp) else "extern"
+        if isinstance(op, ComputeOp):
+            kind = "reduce" if op.reducer else "compute"
         self._node(stage.name, stage.outputs, kind, _plain(work), self._place(stage))
-        if isinstance(op, ScanOp):
+        if not isinstance(op, ComputeOp):
             for tensor in op.input_tensors:
                 self._edge(tensor, stage.name, (), 0, _bytes(tensor))
             return

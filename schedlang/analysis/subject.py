@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
 from schedlang.errors import ComputeTypeError, explain
 from schedlang.state.state import State
@@ -26,7 +27,8 @@ def subject_of(what: Any, call: str) -> Subject:
     tensors, a schedule, or a kernel that knows its schedule.
     """
     scheduled = what if isinstance(getattr(what, "state", None), State) else None
-    if scheduled is None and not isinstance(what, (Tensor, ComputeOp, ScanOp, list, tuple)):
+    known = (Tensor, ComputeOp, ScanOp, ExternOp, list, tuple)
+    if scheduled is None and not isinstance(what, known):
         own_schedule = getattr(what, "schedule", None)
         scheduled = (
             own_schedule if isinstance(getattr(own_schedule, "state", None), State) else None
@@ -44,7 +46,7 @@ def subject_of(what: Any, call: str) -> Subject:
 def _tensors(item: Any, call: str) -> Sequence[Tensor]:
     if isinstance(item, Tensor):
         return [item]
-    if isinstance(item, (ComputeOp, ScanOp)):
+    if isinstance(item, (ComputeOp, ScanOp, ExternOp)):
         return item.outputs
     if isinstance(item, (list, tuple)):
         return [t for inner in item for t in _tensors(inner, call)]

@@ -15,8 +15,9 @@ import numpy as np
 
 from schedlang.autotune.runner.task import Limits
 from schedlang.autotune.text import whole
+from schedlang.compute.extern_op import refuse_extern
 from schedlang.compute.facts import Facts, check_facts, facts_of
-from schedlang.compute.graph import placeholders, variables
+from schedlang.compute.graph import operations, placeholders, variables
 from schedlang.compute.precision import warn_of_float64
 from schedlang.compute.tensor import Tensor
 from schedlang.compute.whole import refuse_traced
@@ -44,6 +45,11 @@ def checked_outputs(outputs: Any) -> tuple[Tensor, ...]:
         raise TuningError(
             f"autotune({text_of(outputs)}): give one or more tensors made by sl.compute or sl.scan"
         )
+    refuse_extern(
+        operations(list(wanted)),
+        "sl.autotune",
+        "Tune the stages around it, each as a computation of its own.",
+    )
     warn_of_float64(empty_schedule(list(wanted), "autotune").outputs)
     return tuple(wanted)
 

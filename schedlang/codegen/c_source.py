@@ -152,9 +152,20 @@ class _Printer(ValuePrinter):
             return f"{kind} *{stmt.array.name} = ({kind} *)({stmt.whole.name} + {start})"
         if isinstance(stmt, m.Prefetch):
             return f"__builtin_prefetch({stmt.array.name} + {self.at(stmt.at, 9)})"
+        if isinstance(stmt, m.Invoke):
+            return self._invocation(stmt)
         assert isinstance(stmt, m.Run)
         arguments = (a.name if isinstance(a, Array) else self.text(a) for a in stmt.args)
         return f"{self.names[stmt.function]}({', '.join(arguments)})"
+
+    def _invocation(self, stmt: m.Invoke) -> str:
+        table, position = stmt.table.name, stmt.position
+        places = [f"{a.name} + {self.at(at, 9)}" for a, at in zip(stmt.given, stmt.starts)]
+        sizes = ", ".join(map(self.text, stmt.sizes)) or "0"
+        kind = f"int (*)({'void *, ' * len(places)}const sl_i64 *)"
+        given = ", ".join([*places, f"(const sl_i64[]){{{sizes}}}"])
+        call = f"(({kind}){table}[{position}])({given})"
+        return f"if (!{table}[0] && {call}) {table}[0] = {position}"
 
     def _let(self, stmt: m.Let, known: set[str]) -> str:
         reg, value = stmt.reg, stmt.value

@@ -129,6 +129,10 @@ def render(
     head = header_lines(nest, steps, shown, order_hints(nest))
     extra = any(arg.dtype == "bfloat16" for arg in nest.args)
     parts = [head, imports(source, compiled, extra), "", options(fastmath, compiled)]
+    if source.nest.invoked:
+        # schedlang alone knows the addresses that the entry takes
+        lines = join_parts([plain("\n".join(parts)), *source.functions], 2)
+        return as_listing(source, source.functions, lines)
     public, helpers = _public(nest, source, refused)
     last = f"__all__ = [{source.public!r}]"
     texts = [plain(text) for text in (*helpers, public, last)]

@@ -15,6 +15,7 @@ from schedlang.machine.nodes import (
     Function,
     Hint,
     If,
+    Invoke,
     Let,
     Prefetch,
     Run,
@@ -93,6 +94,9 @@ class StatementPrinter(Printer, ABC):
             return f"{self.use('prefetch')}({stmt.array.name}, {self(stmt.at)})"
         if isinstance(stmt, Hint):
             return f"{self.use(stmt.name)}({', '.join(a.name for a in stmt.args)})"
+        if isinstance(stmt, Invoke):
+            boxes = ", ".join(f"({', '.join(box)})" for box in self._boxes(stmt))
+            return f"{self.use('invoke')}({stmt.table.name}, {stmt.position}, {boxes})"
         if isinstance(stmt, Run):
             arguments = ", ".join(self.argument(a) for a in stmt.args)
             return f"{stmt.function}({arguments}){_comment(stmt.note)}"
@@ -100,6 +104,17 @@ class StatementPrinter(Printer, ABC):
             return f"{stmt.reg.name} = cuda.{stmt.tag}{_comment(stmt.note)}"
         assert isinstance(stmt, Barrier)
         return "cuda.syncthreads()"
+
+    def _boxes(self, stmt: Invoke) -> list[list[str]]:
+        """Return the array, the start, the extents and the strides of each box."""
+        boxes, at = [], 0
+        for array, start, rank in zip(stmt.given, stmt.starts, stmt.ranks):
+            sizes = [self(size) for size in stmt.sizes[at : at + 2 * rank]]
+            parts = (sizes[:rank], sizes[rank:])
+            tuples = [f"({', '.join(part)}{',' * (rank == 1)})" for part in parts]
+            boxes.append([array.name, self(start), *tuples])
+            at += 2 * rank
+        return boxes
 
     def argument(self, given: Array | Value) -> str:
         return given.name if isinstance(given, Array) else self(given)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from schedlang.compute.extern_op import ExternOp, refuse_saving
 from schedlang.compute.ragged import without_ranges
 from schedlang.compute.read import Read
 from schedlang.compute.reduce import Reducer
@@ -189,6 +190,8 @@ class Writer:
                 ends = None if within is None else [self.extent(e) for e in within]
                 item += [op.facts.monotonic, ends]
             self.add(op, item)
+        elif isinstance(op, ExternOp):
+            refuse_saving(op.function.name)
         elif isinstance(op, ScanOp):
             parts = [[self.tensor(t) for t in p] for p in (op.init, op.update, op.state, op.inputs)]
             self.add(op, ["scan", self.name(op.name), *parts, names])
@@ -225,7 +228,7 @@ class Writer:
 
 
 _EXPRESSIONS = ("const", "binary", "unary", "cast", "call", "select", "read")
-_LASTING = (Var, PlaceholderOp, ComputeOp, ScanOp)
+_LASTING = (Var, PlaceholderOp, ComputeOp, ScanOp, ExternOp)
 
 
 def _number(value: Any) -> Any:

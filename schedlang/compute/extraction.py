@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.graph import placeholders
 from schedlang.compute.read import Read, reads
 from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
@@ -53,13 +54,21 @@ def extract(
         for tensor in op.input_tensors:
             if tensor not in tensors:
                 tensors[tensor] = _placeholder(tensor, names)
-        twin = _scan(op, tensors, names) if isinstance(op, ScanOp) else _compute(op, tensors, names)
+        twin = _twin(op, tensors, names)
         outputs = tuple(
             Tensor(name_of(t, names), t.shape, t.dtype, twin, t.value_index) for t in op.outputs
         )
         twin.outputs = outputs
         tensors.update(zip(op.outputs, outputs))
     return tensors
+
+
+def _twin(
+    op: ComputeOp | ScanOp | ExternOp, made: Mapping[Tensor, Tensor], names: Mapping[Tensor, str]
+) -> ComputeOp | ScanOp | ExternOp:
+    if isinstance(op, ExternOp):
+        return replace(op.reading(made), name=_op_name(op, names), outputs=())
+    return _scan(op, made, names) if isinstance(op, ScanOp) else _compute(op, made, names)
 
 
 def _compute(
@@ -113,7 +122,7 @@ def _scan(op: ScanOp, made: Mapping[Tensor, Tensor], names: Mapping[Tensor, str]
     )
 
 
-def _op_name(op: ComputeOp | ScanOp, names: Mapping[Tensor, str]) -> str:
+def _op_name(op: ComputeOp | ScanOp | ExternOp, names: Mapping[Tensor, str]) -> str:
     return names.get(op.outputs[0], op.name)
 
 

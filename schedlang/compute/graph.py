@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.tensor import (
     ComputeOp,
     Extent,
@@ -69,7 +70,7 @@ def variables(outputs: Sequence[Tensor]) -> list[Var]:
     """Return the sizes and scalars that the computation uses, in order of first appearance."""
     used: dict[Var, None] = {}
     for op in operations(outputs):
-        if isinstance(op, ComputeOp):
+        if isinstance(op, (ComputeOp, ExternOp)):
             used.update(dict.fromkeys(op.variables))
             continue
         ends = postorder(e for e in _extents(op) if isinstance(e, Expr))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.graph import operations
 from schedlang.compute.joint import alone, shown_outputs
 from schedlang.compute.latex_text import (
@@ -108,9 +109,15 @@ def _tensor_names(ops: Sequence[Operation], tensor: Tensor) -> dict[Tensor, str]
     return names
 
 
-def _equation(op: ComputeOp | ScanOp, names: Mapping[Tensor, str]) -> tuple[str, str, Names]:
+def _equation(
+    op: ComputeOp | ScanOp | ExternOp, names: Mapping[Tensor, str]
+) -> tuple[str, str, Names]:
     if isinstance(op, ScanOp):
         return _scan(op, names)
+    if isinstance(op, ExternOp):
+        given = ", ".join(names[t] for t in op.inputs)
+        called = Names.spelled(op.function.name, subscripts=False)
+        return join([names[t] for t in op.outputs]), f"{called}({given})", Names(names)
     local = Names(names, (*op.axis, *op.reduce_axis))
     outputs = shown_outputs(op)
     left = join([_element(names[t], op.axis, local) for t in outputs])

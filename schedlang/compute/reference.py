@@ -12,6 +12,7 @@ import numpy as np
 from schedlang.compute.argument_order import fit_in_another_order
 from schedlang.compute.arguments import bind
 from schedlang.compute.chunks import Prepared, Span, execute, extent_of, prepare
+from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.facts import check_facts, facts_of
 from schedlang.compute.graph import operations, placeholders, variables
 from schedlang.compute.misfits import reference_refusal
@@ -137,6 +138,10 @@ def _evaluate(
             results = _empty(op, sizes)
             _execute(stage, arrays, results)
             arrays.update(zip(op.outputs, results))
+        elif isinstance(op, ExternOp):
+            results = _empty(op, sizes)
+            op.function.run(*(np.ascontiguousarray(arrays[t]) for t in op.inputs), *results)
+            arrays.update(zip(op.outputs, results))
         elif isinstance(op, ScanOp):
             arrays.update(zip(op.outputs, _run_scan(op, bodies[op], arrays, sizes)))
         for producer in dead_after.get(op, ()):
@@ -164,7 +169,7 @@ def _execute(
             execute_ragged(stage, arrays, outs, data)
 
 
-def _empty(op: ComputeOp | ScanOp, sizes: Mapping[Var, Any]) -> list[np.ndarray]:
+def _empty(op: ComputeOp | ScanOp | ExternOp, sizes: Mapping[Var, Any]) -> list[np.ndarray]:
     results = []
     for tensor in op.outputs:
         shape = [extent_of(e, sizes) for e in tensor.shape]
@@ -209,6 +214,12 @@ def _scan_bodies(
                 op.name,
                 "it reads the states of several scans",
                 "Read the result of a scan instead.",
+            )
+        if scans and isinstance(op, ExternOp):
+            _refuse(
+                op.name,
+                "it reads the states of a scan, and a function of yours computes no step of a scan",
+                "Call it before the scan or after it, or write the step with sl.compute.",
             )
         for scan in scans:
             assert scan is not None and isinstance(op, ComputeOp)

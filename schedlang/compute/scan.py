@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeGuard
 
 from schedlang.compute.bounds import check_reads
-from schedlang.compute.graph import first_rows
+from schedlang.compute.extern_op import ExternOp
+from schedlang.compute.graph import first_rows, operations
 from schedlang.compute.recurrence import check_recurrence
-from schedlang.compute.tensor import ComputeOp, PlaceholderOp, ScanOp, Tensor, shape_text
+from schedlang.compute.tensor import (
+    ComputeOp,
+    Operation,
+    PlaceholderOp,
+    ScanOp,
+    Tensor,
+    shape_text,
+)
 from schedlang.compute.whole import refuse_traced
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr.names import check_name
@@ -75,6 +84,16 @@ def scan(
         tuple(states),
         tuple(_list(inputs, "inputs")),
     )
+    reading = next((o for o in operations(updates) if _reads_state(o, states)), None)
+    if reading is not None:
+        raise ComputeError(
+            explain(
+                f"scan {name}",
+                f"its step calls {reading.function.name}, which computes {reading.name} and cannot "
+                "be called row by row",
+                "Call it before the scan or after it, or write the step with sl.compute.",
+            )
+        )
     check_recurrence(op)
     for part in (*(t.op for t in op.init), *first_rows([op])):
         if isinstance(part, ComputeOp) and part.destination is not None:
@@ -95,6 +114,13 @@ def scan(
     )
     op.outputs = outputs
     return list(outputs) if several and len(outputs) > 1 else outputs[0]
+
+
+def _reads_state(op: Operation, states: Sequence[Tensor]) -> TypeGuard[ExternOp]:
+    """Return whether a user's function computes ``op`` from a state, also through other stages."""
+    return isinstance(op, ExternOp) and any(
+        s.op is behind for s in states for behind in operations(op.inputs)
+    )
 
 
 def _rows_after(length: Any, rows: Any) -> Any:

@@ -8,6 +8,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, NoReturn, Union
 
 from schedlang.compute.element_extents import refuse_elements
+from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.operations import ComputeOp, ScanOp
 from schedlang.compute.partial_index import Row, wrong_count
 from schedlang.compute.read import Read
@@ -79,7 +80,7 @@ class PlaceholderOp:
         return Tensor(self.name, self.shape, self.dtype, self, index)
 
 
-Operation = Union[PlaceholderOp, ComputeOp, ScanOp]
+Operation = Union[PlaceholderOp, ComputeOp, ScanOp, ExternOp]
 
 
 class Tensor(_Methods):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from schedlang.compute.define import define
+from schedlang.compute.extern_op import refuse_extern
 from schedlang.compute.graph import operations
 from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
 from schedlang.expr.nodes import Axis
@@ -87,6 +88,12 @@ def adjoints(
 ) -> dict[Tensor, Head]:
     """Return the adjoint of each of ``xs``, given the adjoint of ``y``."""
     order = operations([y])
+    without = [op for op in order if not any(t in rules for t in getattr(op, "outputs", ()))]
+    refuse_extern(
+        without,
+        f"sl.gradient({y.name}, ...)",
+        "Give its derivative by rules=, or write the stage with sl.compute.",
+    )
     differentiated = operations(_differentiated(order))
     scans = [op for op in order if isinstance(op, ScanOp)]
     check_reached(y, xs, rules, order, scans, differentiated)
@@ -102,7 +109,7 @@ def adjoints(
             return rule_sites(rules[ruled[0]], ruled[0], op, heads)
         if isinstance(op, ScanOp):
             return scan_sites(walk, op, heads)
-        assert not isinstance(op, PlaceholderOp)
+        assert isinstance(op, ComputeOp)
         return compute_sites(walk, op, heads)
 
     backward = Backward(walk, {y: seed}, sites_of, {*xs, *rules})

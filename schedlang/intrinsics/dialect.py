@@ -14,10 +14,10 @@ _OTHERS = (
     "add", "apart", "arena_array", "assemble", "bfloat", "bfloat_bits", "bfloat_from",
     "bfloat_value", "boolean", "broadcast", "copysign", "float32", "float64", "floordiv",
     "flush_denormals", "fma", "half", "half_from", "heap_array", "instruct", "int16", "int32",
-    "int64", "int8", "iota", "lane", "left_shift", "load", "load_half", "mod", "multiply", "power",
-    "prefetch", "reduce_add", "reduce_and", "reduce_max", "reduce_min", "reduce_mul", "reduce_or",
-    "restore_mode", "right_shift", "rolled", "rounded", "select", "stack_array", "store",
-    "store_half", "stream_fence", "subtract", "thread_number", "ticks", "uint16", "uint32",
+    "int64", "int8", "invoke", "iota", "lane", "left_shift", "load", "load_half", "mod", "multiply",
+    "power", "prefetch", "reduce_add", "reduce_and", "reduce_max", "reduce_min", "reduce_mul",
+    "reduce_or", "restore_mode", "right_shift", "rolled", "rounded", "select", "stack_array",
+    "store", "store_half", "stream_fence", "subtract", "thread_number", "ticks", "uint16", "uint32",
     "uint64", "uint8", "vgather", "vgather_half", "vgather_masked", "vgather_masked_half", "vload",
     "vload_columns", "vload_columns_half", "vload_half", "vload_if", "vload_if_half",
     "vload_masked", "vload_masked_half", "vload_shuffled", "vload_shuffled_half", "vload_strided",
@@ -36,7 +36,7 @@ GPU_ONLY = (
 )  # fmt: skip
 CPU_ONLY = (
     "apart", "arena_array", "assemble", "flush_denormals", "heap_array", "instruct",
-    "restore_mode", "rolled", "rounded", "stack_array", "stream_fence",
+    "invoke", "restore_mode", "rolled", "rounded", "stack_array", "stream_fence",
     "thread_number", "ticks", "vload_if", "vload_if_half", "vload_shuffled", "vload_shuffled_half",
     "vstore_stream", "vstore_stream_half",
 )  # fmt: skip

@@ -20,6 +20,7 @@ from schedlang.errors import CallError, VerifyError
 from schedlang.expr.bfloat import as_array, convert_values, holding_dtype
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Expr, Var
+from schedlang.ir.extern_call import Extern
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Alloc, Buffer, For, If, walk
 from schedlang.ir.predicate_threads import free_threads
@@ -58,6 +59,20 @@ class Memory:
         self.data: list[Any] = [None] * (last + 1 if all(shape) else 0)
         self.count = count
         self.final: list[int] | None = None
+
+    def places(self, starts: tuple[int, ...], extents: tuple[int, ...]) -> list[int]:
+        """Return the places of the elements of a box, in the order of the box."""
+        for axis, (start, extent, size) in enumerate(zip(starts, extents, self.shape)):
+            if start < 0 or start + extent > size:
+                raise VerifyError(
+                    f"the box {start}:{start + extent} in dimension {axis} of {self.name} is "
+                    f"outside 0..{size}"
+                )
+        steps = zip(starts, extents, self.strides)
+        grid = np.zeros((), int)
+        for start, extent, step in steps:
+            grid = grid[..., None] + (start + np.arange(extent)) * step
+        return [int(place) for place in grid.ravel()]
 
     def fill(self, array: np.ndarray) -> None:
         self.data = array.ravel().tolist() if array.dtype == bool else list(array.ravel())
@@ -197,6 +212,34 @@ def _ordering(order: str, seed: int) -> Callable[[int], Iterable[int]]:
     return lambda n: rng.sample(range(n), n) if n > 0 else ()
 
 
+def _call_extern(
+    stmt: Extern, boxes: Sequence[tuple[Memory, tuple[int, ...], tuple[int, ...]]]
+) -> None:
+    """Call a user's function with arrays of its boxes, then write its outputs back."""
+    buffers, arrays = (*stmt.inputs, *stmt.outputs), []
+    places = [memory.places(starts, extents) for memory, starts, extents in boxes]
+    for k, (buffer, (memory, _, extents)) in enumerate(zip(buffers, boxes)):
+        array = np.zeros(extents, buffer.dtype)
+        if k < len(stmt.inputs):
+            values = [memory.data[place] for place in places[k]]
+            if None in values:
+                raise VerifyError(
+                    f"{stmt.function.name} reads {memory.name}, of which element "
+                    f"{places[k][values.index(None)]} was never written"
+                )
+            array.ravel()[:] = values
+            memory.count[0] += len(values)
+        arrays.append(array)
+    stmt.function.run(*arrays)
+    for (memory, _, _), array, own in list(zip(boxes, arrays, places))[len(stmt.inputs) :]:
+        results: Any = array.ravel().tolist() if array.dtype == bool else array.ravel()
+        for place, value in zip(own, results):
+            memory.data[place] = value
+            if memory.final is not None:
+                memory.final[place] += 1
+        memory.count[1] += len(own)
+
+
 def _execute(
     program: Transcript,
     memories: Mapping[Buffer, Memory],
@@ -211,7 +254,8 @@ def _execute(
     space: dict[str, Any] = {
         # messages leave out the lines of modules of schedlang
         "__name__": __name__,
-        **HELPERS, **program.constants, "fresh": fresh, "ordered": ordering, "ticks": ticks
+        **HELPERS, **program.constants, "fresh": fresh, "ordered": ordering,
+        "ticks": ticks, "call_extern": _call_extern
     }  # fmt: skip
     space.update({program.names[b]: m for b, m in memories.items()})
     space.update({program.names[v]: x for v, x in values.items() if v in program.names})

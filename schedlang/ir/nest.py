@@ -8,10 +8,11 @@ from typing import Union
 
 from schedlang.expr.nodes import Axis, Var
 from schedlang.ir.html import nest_html
-from schedlang.ir.nodes import Block, Buffer, For, If, walk
+from schedlang.ir.nodes import Block, Buffer, For, If
 from schedlang.ir.printer import nest_text
 from schedlang.ir.rewrite import storage
 from schedlang.ir.terminal import show_nest
+from schedlang.ir.trimmed import running
 from schedlang.markup.bundle import InNotebooks
 from schedlang.markup.fragment import fragment
 from schedlang.markup.name_table import NameTable
@@ -126,8 +127,9 @@ class Nest(InNotebooks):
 
     @cached_property
     def loops(self) -> tuple[For, ...]:
-        return tuple(s for s, _ in walk(self.body) if isinstance(s, For))
+        """The loops that run, outer ones first."""
+        return tuple(s for s in running(self.body) if isinstance(s, For))
 
     @cached_property
     def guards(self) -> tuple[If, ...]:
-        return tuple(s for s, _ in walk(self.body) if isinstance(s, If) and s.note)
+        return tuple(s for s in running(self.body) if isinstance(s, If) and s.note)

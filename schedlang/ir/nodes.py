@@ -25,7 +25,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from operator import is_
-from typing import Any, ClassVar, Optional, TypeVar, Union
+from typing import Any, Optional, TypeVar, Union
 
 from schedlang.compute.reduce import Reducer
 from schedlang.compute.tensor import Tensor
@@ -33,6 +33,8 @@ from schedlang.expr.dtypes import itemsize
 from schedlang.expr.nodes import ArrayRead, Axis, Expr
 from schedlang.index.linear import Lin
 from schedlang.instructions.declaration import Instruction
+from schedlang.ir.extern_call import Extern, Touch
+from schedlang.ir.statement import Statement as Statement
 from schedlang.state.layout import Layout
 
 LOOP_KINDS = ("serial", "parallel", "vectorize", "unroll", "vthread", "thread", "tensorize")
@@ -89,18 +91,6 @@ class Load(ArrayRead):
 
     def with_children(self, children: tuple[Expr, ...]) -> Load:
         return Load(self.buffer, children, self.dtype)
-
-
-class Statement:
-    """The base of statements, whose class says what its fields hold."""
-
-    HELD: ClassVar[tuple[str, ...]] = ()
-    EXPRESSIONS: ClassVar[tuple[str, ...]] = ()
-    POLYNOMIALS: ClassVar[tuple[str, ...]] = ()
-    READ: ClassVar[tuple[str, ...]] = ()
-    WRITTEN: ClassVar[tuple[str, ...]] = ()
-    DEFINES: ClassVar[tuple[str, ...]] = ()
-    BINDS: ClassVar[tuple[str, ...]] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -357,6 +347,8 @@ Stmt = Union[
     Store,
     Alloc,
     Fetch,
+    Touch,
+    Extern,
     Barrier,
     Exchange,
     Note,
@@ -369,7 +361,7 @@ Stmt = Union[
     Masked,
 ]
 # statements that hold one block
-Around = (For, If, Lanes, Strips, Copy, Kept, Masked)
+Around = (For, If, Extern, Lanes, Strips, Copy, Kept, Masked)
 
 
 def buffers_of(stmt: Stmt) -> tuple[Buffer, ...]:

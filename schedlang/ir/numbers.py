@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING
 
+from schedlang.ir.extern_call import Extern
 from schedlang.ir.nodes import For, Stmt, block_of, with_fields, with_held
 from schedlang.ir.trimmed import trim_loop
 
@@ -37,7 +38,7 @@ def number_statements(nest: Nest) -> Nest:
             return with_held(stmt, change)
         if hasattr(stmt, "number"):
             stmt = with_fields(stmt, number=next(numbers))
-        return with_held(stmt, change)
+        return stmt if isinstance(stmt, Extern) else with_held(stmt, change)
 
     return replace(nest, body=block_of(change(nest.body)))
 

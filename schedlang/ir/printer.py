@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING
 from schedlang.expr.nodes import Axis, Binary, Call, Cast, Expr, Select, Var
 from schedlang.expr.printer import LONGEST, is_index, shorten, text
 from schedlang.expr.visit import postorder
+from schedlang.index.linear import to_expr
+from schedlang.index.simplify import to_lin
+from schedlang.ir.extern_call import Extern
 from schedlang.ir.nodes import (
     Alloc,
     Barrier,
@@ -172,6 +175,10 @@ def statement_lines(stmt: Stmt, names: dict[Axis, str], taken: frozenset[str]) -
     if isinstance(stmt, Fetch):
         inside = _inside(stmt.indices, names)
         return [f"prefetch {stmt.buffer.name}[{inside}]"]
+    if isinstance(stmt, Extern):
+        boxes = [_box_text(*box, names) for box in stmt.boxes]
+        given, results = boxes[: len(stmt.inputs)], boxes[len(stmt.inputs) :]
+        return [f"{', '.join(results)} = {stmt.function.name}({', '.join(given)})"]
     if isinstance(stmt, Barrier):
         return ["barrier"]
     if isinstance(stmt, Exchange):
@@ -252,6 +259,21 @@ def _scatters(loop: For) -> bool:
     return any(
         isinstance(s, Store) and s.scatters and s.stage == loop.stage for s, _ in walk(loop.body)
     )
+
+
+def _box_text(
+    buffer: Buffer, starts: Sequence[Expr], extents: Sequence[Expr], names: dict[Axis, str]
+) -> str:
+    """Return a box of an array: its name if it is the whole array, else its ranges."""
+    whole = all(
+        to_lin(start).const == 0 and to_lin(extent) == to_lin(full)
+        for start, extent, full in zip(starts, extents, buffer.shape)
+    )
+    if whole:
+        return buffer.name
+    ends = (to_expr(to_lin(start) + to_lin(extent)) for start, extent in zip(starts, extents))
+    ranges = [f"{expr_text(a, names)}:{expr_text(b, names)}" for a, b in zip(starts, ends)]
+    return f"{buffer.name}[{', '.join(ranges)}]"
 
 
 def _inside(indices: Sequence[Expr], names: dict[Axis, str]) -> str:

@@ -15,6 +15,7 @@ from schedlang.expr.bfloat import convert_values, round_to_bfloat16
 from schedlang.expr.evaluation_order import evaluation_order
 from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
 from schedlang.index.linear import to_expr
+from schedlang.ir.extern_call import Extern
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import (
     Alloc,
@@ -227,9 +228,20 @@ def _write(w: _Writer, stmt: Stmt, stack: list[Any]) -> None:
         w.names[stmt.buffer] = name = w.fresh("b")
         buffer = w.constant(stmt.buffer, ("buffer", id(stmt.buffer)))
         w.line(f"{name} = fresh({buffer}, ({''.join(n + ', ' for n in shape)}))")
+    elif isinstance(stmt, Extern):
+        boxes = [
+            f"({w.buffer(b)}, {_tuple(w, starts)}, {_tuple(w, extents)})"
+            for b, starts, extents in stmt.boxes
+        ]
+        call = w.constant(stmt, ("extern", id(stmt)))
+        w.line(f"call_extern({call}, ({', '.join(boxes)},))")
     elif isinstance(stmt, Fetch):
         operands = ", ".join((w.buffer(stmt.buffer), *(w.value(i) for i in stmt.indices)))
         w.line(f"touch{len(stmt.indices)}({operands})")
+
+
+def _tuple(w: _Writer, values: Sequence[Expr]) -> str:
+    return f"({''.join(w.value(v) + ', ' for v in values)})"
 
 
 def _indented(w: _Writer, body: Block, stack: list[Any]) -> None:

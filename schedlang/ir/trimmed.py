@@ -16,6 +16,7 @@ from schedlang.index.linear import to_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.rules import extreme
 from schedlang.index.simplify import to_lin
+from schedlang.ir.extern_call import Extern
 from schedlang.ir.nodes import Block, For, If, Stmt, held_statements
 
 Extent = Union[int, Expr]
@@ -82,6 +83,17 @@ def _extreme(op: str, a: Extent, b: Extent) -> Expr:
     return to_expr(extreme(op, (to_lin(a), to_lin(b)), Ranges()))
 
 
+def running(root: Stmt) -> Iterator[Stmt]:
+    """Yield every statement that runs, in program order: not those that describe a call."""
+    stack: list[Stmt] = [root]
+    while stack:
+        stmt = stack.pop()
+        if not isinstance(stmt, Block):
+            yield stmt
+        if not isinstance(stmt, Extern):
+            stack += held_statements(stmt)[::-1]
+
+
 def printed_statements(root: Stmt) -> Iterator[tuple[Stmt, int]]:
     """Yield each statement that has a line in print, with its depth, in program order."""
     stack: list[tuple[Stmt, int]] = [(root, 0)]
@@ -91,6 +103,9 @@ def printed_statements(root: Stmt) -> Iterator[tuple[Stmt, int]]:
             stack += [(s, depth) for s in reversed(stmt.stmts)]
             continue
         yield stmt, depth
+        if isinstance(stmt, Extern):
+            # its loops describe the call, and do not run
+            continue
         inside = (trim_loop(stmt).body,) if isinstance(stmt, For) else held_statements(stmt)
         stack += [(s, depth + 1) for s in reversed(inside)]
 

@@ -109,7 +109,7 @@ def _compiled_for_values(function: Any, what: str) -> ComputeTypeError:
     if python is not None:
         own = name if name.isidentifier() else "f"
         hint = f"Take the Python function that was compiled, {own}.py_func; or write it with sl.*"
-        hint += " functions"
+        hint += " functions.\nTo call it with arrays, in a stage of its own, is sl.extern"
     return ComputeTypeError(
         explain(
             f"{name} of {what}",

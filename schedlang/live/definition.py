@@ -12,6 +12,7 @@ from typing import Any
 import schedlang as sl
 from schedlang.compute.data import dumps, structure
 from schedlang.compute.data_writer import everything
+from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.graph import variables
 from schedlang.compute.joint import alone, shown_outputs
 from schedlang.compute.ragged import without_ranges
@@ -114,6 +115,8 @@ class _Writer:
                 name = self._tensor(op.output())
                 yield f'{name} = sl.placeholder({shape}, {dtype}name="{op.name}")'
                 yield from self._facts(name, op)
+            elif isinstance(op, ExternOp):
+                raise _Unwritten
             elif isinstance(op, ScanOp):
                 yield self._scan(op)
             else:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.tensor import ComputeOp, PlaceholderOp, ScanOp, Tensor
 from schedlang.errors import LiveError, SchedlangError, first_line, nearest
 from schedlang.expr.nodes import Axis, Expr
@@ -365,7 +366,8 @@ def _limited(value: Any) -> Any:
 
 
 def _described(value: Any) -> str:
-    if isinstance(value, (StageView, Tensor, Axis, ComputeOp, ScanOp, PlaceholderOp)):
+    operations = (ComputeOp, ScanOp, ExternOp, PlaceholderOp)
+    if isinstance(value, (StageView, Tensor, Axis, *operations)):
         kind = {StageView: "stage", Tensor: "tensor", Axis: "axis"}.get(type(value), "operation")
         return f"the {kind} {value.name}"
     kinds = {Schedule: "the schedule", _Module: "sl", _Method: "a method"}

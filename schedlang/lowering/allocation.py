@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from schedlang.compute.extern_op import ExternOp
 from schedlang.expr.nodes import Axis
 from schedlang.index.linear import Lin, number_or_expr
 from schedlang.index.ranges import Ranges
@@ -54,11 +55,13 @@ def box_scope(scope: str, loops: Sequence[LoopLike]) -> list[LoopLike]:
 def allocate(stage: Stage, dims: Sequence[Dim], scope: str, title: str) -> list[Alloc]:
     """Return one allocation for each output; ``storage_align`` pads its strides.
 
-    The allocations of a scan hold all of its states, whose shapes differ.
+    The allocations of a scan hold all of its states, whose shapes differ, and so may those of a
+    call for whole arrays.
     """
     allocations = []
+    apart = stage.is_scan or (isinstance(stage.op, ExternOp) and stage.op.boxes is None)
     for tensor in stage.outputs:
-        own = whole(tensor.shape) if stage.is_scan else dims
+        own = whole(tensor.shape) if apart else dims
         layout = tuple(part for part in stage.layout if part.dim < tensor.ndim)
         extents = [d.extent for d in own]
         if layout:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from schedlang.compute.extern_op import ExternOp
 from schedlang.errors import explain
 from schedlang.expr.nodes import Axis
 from schedlang.index.linear import Lin, number_or_expr
@@ -19,6 +20,7 @@ from schedlang.index.simplify import to_lin
 from schedlang.ir.nodes import For
 from schedlang.lowering.allocation import box_scope, scope_of
 from schedlang.lowering.drafts import Draft, block
+from schedlang.lowering.extern import call_of, dims_of_call, whole_box
 from schedlang.lowering.folded_storage import fold_rows, window_of
 from schedlang.lowering.guards import (
     guards_at,
@@ -68,6 +70,8 @@ def nest_stage(
         job.unclipped.update(known.unclipped)
         job.clipped.update(known.clipped)
         return [*known.drafts], dict(known.pending)
+    if isinstance(stage.op, ExternOp):
+        return call_of(job, stage, stage.op, dims, scope.ranges)
     problems, unclipped, clipped = len(job.problems), set(job.unclipped), set(job.clipped)
     drafts, pending = yield _nest_stage(job, stage, dims, scope, slides)
     if key is not None and len(job.problems) == problems:
@@ -297,9 +301,13 @@ def take(stage: Stage, pending: Pending, ranges: Ranges, keep: bool = False) -> 
     Unless ``keep`` is set, remove it from ``pending``.
     """
     box: Box | None = None
+    whole_call = isinstance(stage.op, ExternOp) and stage.op.boxes is None
     for tensor in stage.outputs:
         one = pending.get(tensor) if keep else pending.pop(tensor, None)
-        if one is not None:
+        if one is not None and whole_call:
+            # its outputs may differ in shape
+            box = whole_box(stage.outputs[0])
+        elif one is not None:
             box = one if box is None else union(box, one, ranges)
     return box
 
@@ -326,7 +334,10 @@ def place_child(
         box = relax_box(box, loop.var, loop.extent, scope.ranges)
     sizes = [to_lin(e) for e in child.op.outputs[0].shape]
     dims = realize(box, sizes, scope.ranges, rows_so_far(job, child, scope.ranges))
-    if scatters(child):
+    if isinstance(child.op, ExternOp):
+        dims = dims_of_call(child.op, dims, scope.ranges)
+        job.clipped.update(child.outputs)
+    elif scatters(child):
         dims = scattered_whole(child, dims)
         job.clipped.update(child.outputs)
     elif not job.unclipped.isdisjoint(child.outputs):
@@ -337,7 +348,8 @@ def place_child(
     exact = bool(job.given.intersection(child.outputs)) or any(
         dim.high and dim.size != size for dim, size in zip(dims, sizes)
     )
-    if stored_here and scope_name != "global" and not exact and not scatters(child):
+    movable = not (exact or scatters(child) or child.is_extern)
+    if stored_here and scope_name != "global" and movable:
         whole = job.given | job.clipped
         boxed = partial(threads_fetch, job.state, job.placement.attach, whole)
         shared_read = boxed if scope.threads.known else None

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Optional, Union
 
+from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.reduce import Reducer
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Expr
@@ -50,7 +51,21 @@ class DraftPrefetch:
     indices: tuple[Lin, ...]
 
 
-Draft = Union[For, If, Alloc, Note, DraftStore, DraftPrefetch]
+@dataclass(frozen=True, eq=False)
+class DraftExtern:
+    """A call of the function of ``op`` for a box of each array, with its first element and extents.
+
+    ``boxes`` are in tensors' coordinates: of the inputs, then of the outputs. ``body`` describes
+    the call (:class:`~schedlang.ir.nodes.Extern`).
+    """
+
+    op: ExternOp
+    boxes: tuple[tuple[tuple[Lin, ...], tuple[Lin, ...]], ...]
+    body: Block
+    stage: str
+
+
+Draft = Union[For, If, Alloc, Note, DraftStore, DraftPrefetch, DraftExtern]
 
 
 def block(drafts: Sequence[Draft]) -> Block:

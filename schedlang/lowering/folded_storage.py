@@ -42,6 +42,7 @@ def fold_rows(
     if (
         stage.layout
         or stage.double_buffer
+        or state.extern_reader(stage) is not None
         or not known_windows
         or len(known_windows) < len(windows)
     ):

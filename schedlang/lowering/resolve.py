@@ -14,6 +14,7 @@ from schedlang.index.linear import Lin, to_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.rules import extreme
 from schedlang.index.simplify import to_lin
+from schedlang.ir.extern_call import Extern
 from schedlang.ir.findings import Findings
 from schedlang.ir.nodes import (
     Alloc,
@@ -29,7 +30,7 @@ from schedlang.ir.nodes import (
     with_held,
 )
 from schedlang.ir.rewrite import with_expressions
-from schedlang.lowering.drafts import DraftPrefetch, DraftRead, DraftStore
+from schedlang.lowering.drafts import DraftExtern, DraftPrefetch, DraftRead, DraftStore
 from schedlang.state.layout import Layout, stored_index
 
 
@@ -108,6 +109,8 @@ def _block(
             stmts.append(draft)
         elif isinstance(draft, DraftStore):
             stmts.append(_store(draft, scope, alias, ranges))
+        elif isinstance(draft, DraftExtern):
+            stmts.append(_extern(draft, scope, alias, ranges))
         elif isinstance(draft, DraftPrefetch):
             place = _find(draft.tensor, scope, alias)
             stmts.append(Fetch(place.buffer, _clamped(draft.indices, place, ranges)))
@@ -153,6 +156,28 @@ def _store(put: DraftStore, scope: Where, alias: Mapping[Tensor, Tensor], ranges
     buffers = tuple(p.buffer for p in places)
     return Store(
         buffers, indices, values, put.reducer, put.stage, scatters=put.scatters, atomic=put.atomic
+    )
+
+
+def _extern(
+    call: DraftExtern, scope: Where, alias: Mapping[Tensor, Tensor], ranges: Ranges
+) -> Extern:
+    op, starts, extents = call.op, list[Expr](), list[Expr]()
+    places = [_find(t, scope, alias) for t in (*op.inputs, *op.outputs)]
+    for place, (first, extent) in zip(places, call.boxes):
+        starts += map(to_expr, place.index(first, ranges))
+        extents += map(to_expr, extent)
+    buffers = [place.buffer for place in places]
+    count = len(op.inputs)
+    body = _block(call.body.stmts, scope, alias, ranges)
+    return Extern(
+        op.function,
+        tuple(buffers[:count]),
+        tuple(buffers[count:]),
+        tuple(starts),
+        tuple(extents),
+        body,
+        call.stage,
     )
 
 

@@ -26,7 +26,7 @@ def rolling(state: State, stage: Stage, box: Box | None) -> Layout:
     back = _farthest(state, op)
     read = None if first is None else (rows - first).const
     start = to_lin(op.scan_axis.lo).const
-    if back is None or read is None or start is None:
+    if back is None or read is None or start is None or state.extern_reader(stage) is not None:
         return ()
     # the first rows may be computed in any order, so each needs a place of its own
     count = max(back + 1, read, start)

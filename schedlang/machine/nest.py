@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from schedlang.expr.nodes import Axis, Var
 from schedlang.ir.nodes import Buffer
-from schedlang.machine.nodes import Function
+from schedlang.machine.nodes import Function, Invoke
 from schedlang.machine.printer import machine_text
 from schedlang.machine.text import Texts
 from schedlang.machine.walks import bound, defined_names, walk
@@ -29,6 +30,12 @@ class MachineNest:
     @property
     def entry(self) -> Function:
         return self.functions[-1]
+
+    @cached_property
+    def invoked(self) -> tuple[Invoke, ...]:
+        """The calls of users' functions."""
+        stmts = (stmt for function in self.functions for stmt, _ in walk(function.body))
+        return tuple(stmt for stmt in stmts if isinstance(stmt, Invoke))
 
     def with_functions(self, functions: Iterable[Function]) -> MachineNest:
         """Return the nest with other functions, of the same names and texts."""

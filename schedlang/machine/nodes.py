@@ -18,6 +18,7 @@ from inspect import get_annotations
 from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple, Optional, Union
 
+from schedlang.compute.extern_op import ExternFunction
 from schedlang.expr import dtypes
 from schedlang.instructions.declaration import Instruction
 from schedlang.ir.nodes import Buffer
@@ -428,6 +429,35 @@ class Thread(Statement):
 
 
 @dataclass(frozen=True, eq=False)
+class Invoke(Statement):
+    """A call of a user's ``function`` for boxes of ``given``: of ``inputs``, then of outputs.
+
+    Its address is element ``position`` of ``table``, whose element 0 is the position of the first
+    function that failed; after that, no function is called. A box begins at one of ``starts``. The
+    ``sizes`` are the extents of each box and its strides, in elements. ``packed`` says which boxes
+    have no gaps.
+    """
+
+    VALUES = ("starts", "sizes")
+    ARRAYS = ("table", "given")
+
+    function: ExternFunction
+    table: Array
+    position: int
+    given: tuple[Array, ...]
+    starts: tuple[Value, ...]
+    sizes: tuple[Value, ...]
+    packed: tuple[bool, ...]
+    inputs: int
+    number: Optional[int] = None
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The number of dimensions of each box."""
+        return tuple(len(array.buffer.shape) for array in self.given)
+
+
+@dataclass(frozen=True, eq=False)
 class Run(Statement):
     """A call of another function of the nest."""
 
@@ -440,7 +470,7 @@ class Run(Statement):
     note: str = ""
 
 
-Stmt = Union[Let, Store, For, If, Alloc, View, Prefetch, Hint, Barrier, Thread, Run]
+Stmt = Union[Let, Store, For, If, Alloc, View, Prefetch, Hint, Barrier, Thread, Invoke, Run]
 Body = tuple[Stmt, ...]
 
 

@@ -14,6 +14,7 @@ from schedlang.machine.nodes import (
     Function,
     Hint,
     If,
+    Invoke,
     Let,
     Prefetch,
     Reg,
@@ -103,6 +104,8 @@ def _line(stmt: Stmt, known: dict[str, str]) -> str:
         return f"prefetch({stmt.array.name}, {_show(stmt.at)})"
     if isinstance(stmt, Hint):
         return f"{stmt.name}({', '.join(a.name for a in stmt.args)})"
+    if isinstance(stmt, Invoke):
+        return f"invoke {stmt.function.name}({', '.join(_boxes(stmt))})"
     if isinstance(stmt, Run):
         arguments = (a.name if isinstance(a, Array) else _show(a) for a in stmt.args)
         return f"{stmt.function}({', '.join(arguments)}){_comment(stmt.note)}"
@@ -110,6 +113,16 @@ def _line(stmt: Stmt, known: dict[str, str]) -> str:
         return f"{stmt.reg.name}: {stmt.reg.type} = {stmt.tag}{_comment(stmt.note)}"
     assert isinstance(stmt, Barrier)
     return "barrier"
+
+
+def _boxes(stmt: Invoke) -> list[str]:
+    """Return each box of a call, with its first element, its extents and its strides."""
+    boxes, sizes = list[str](), [*map(_show, stmt.sizes)]
+    for array, first, rank in zip(stmt.given, stmt.starts, stmt.ranks):
+        own, sizes = sizes[: 2 * rank], sizes[2 * rank :]
+        shape = f"{', '.join(own[:rank])} by {', '.join(own[rank:])}" if rank else ""
+        boxes.append(f"{array.name} at {_show(first)}: [{shape}]")
+    return boxes
 
 
 def _show(value: Value) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
+from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.graph import step_operations
 from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
 from schedlang.expr.nodes import Expr, Var
@@ -27,7 +28,7 @@ def known_tensors(ops: Sequence[Operation], params: Iterable[Tensor]) -> dict[Te
         if isinstance(op, ScanOp):
             inside.update(dict.fromkeys(_parts(op), op))
     for op in ops:
-        if not isinstance(op, PlaceholderOp) and _is_known(op, known):
+        if not isinstance(op, (PlaceholderOp, ExternOp)) and _is_known(op, known):
             known.update(dict.fromkeys(op.outputs))
     unknown = {op for op in ops if isinstance(op, ScanOp) and op.outputs[0] not in known}
     return {

@@ -9,6 +9,7 @@ from math import prod
 from typing import Union
 
 from schedlang.compute.chunks import extent_of
+from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.graph import operations, step_operations
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
@@ -126,11 +127,11 @@ def flow_of(outputs: Sequence[Tensor], sizes: Mapping[Var, int]) -> Flow:
             inside.update(dict.fromkeys(own, op))
             steps[op] = []
     for op in ops:
-        if op in inside and not isinstance(op, PlaceholderOp):
+        if op in inside and isinstance(op, (ComputeOp, ScanOp)):
             steps[inside[op]].append(op)
     nodes: list[Node] = []
     for op in ops:
-        if isinstance(op, PlaceholderOp) or op in inside:
+        if isinstance(op, (PlaceholderOp, ExternOp)) or op in inside:
             continue
         place, name = len(nodes), names[op]
         if isinstance(op, ScanOp):

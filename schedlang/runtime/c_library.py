@@ -86,11 +86,14 @@ def version(command: tuple[str, ...]) -> str:
     return ran.stdout.decode(errors="replace")
 
 
-def library(source: Path, fastmath: bool = False) -> ctypes.CDLL:
+def library(
+    source: Path, fastmath: bool = False, refusal: Callable[[str], Exception] | None = None
+) -> ctypes.CDLL:
     """Return the library of a C file, compiled unless the cache folder has it.
 
     Another compiler, version, option or processor makes another library. Raises
-    :class:`~schedlang.errors.BuildError` if the compiler fails.
+    :class:`~schedlang.errors.BuildError` if the compiler fails, or what ``refusal`` returns for the
+    first error in the source.
     """
     from llvmlite import binding as llvm
 
@@ -103,7 +106,7 @@ def library(source: Path, fastmath: bool = False) -> ctypes.CDLL:
             return _loaded(kept)
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             fresh = Path(folder) / kept.name
-            _compile([*command, *options, "-o", str(fresh), str(source), "-lm"], source)
+            _compile([*command, *options, "-o", str(fresh), str(source), "-lm"], source, refusal)
             # a file of the folder stays loaded when it is removed
             return _loaded(kept if store(LIBRARY, kept, fresh.read_bytes()) else fresh)
 
@@ -149,7 +152,9 @@ def _command() -> list[str]:
     return command if is_clang else [*command, *GCC_OPTIONS]
 
 
-def _compile(command: list[str], source: Path) -> None:
+def _compile(
+    command: list[str], source: Path, refusal: Callable[[str], Exception] | None = None
+) -> None:
     """Run the compiler; raise an error with its first message if it fails."""
     name = command[0]
     try:
@@ -172,6 +177,8 @@ def _compile(command: list[str], source: Path) -> None:
             )
         _check_helpers(said)
         first = next((line for line in said.splitlines() if "error:" in line), said)
+        if refusal is not None:
+            raise refusal(first.strip()[:300])
         raise BuildError(
             f"{name} refuses {source}: {first.strip()[:300]}\n  Use GCC or Clang with OpenMP and "
             '_Float16 (GCC 12, Clang 15 or later), or target="cpu".'

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from schedlang.compute.arrays import as_numpy
-from schedlang.compute.graph import variables
+from schedlang.compute.extern_op import ExternOp
+from schedlang.compute.graph import operations, variables
 from schedlang.compute.work import needed_flops
 from schedlang.errors import CallError, CallTypeError
 from schedlang.markup.bundle import InNotebooks
@@ -180,8 +181,10 @@ def _work(
     parameters = f.signature.parameters
     values = [v if p.is_scalar else _seen(v, p.name) for v, p in zip(given, parameters)]
     sizes = Binder(f.signature).sizes(values)
-    if f.schedule is not None and flops is None:
-        outputs = f.schedule.outputs
+    outputs = () if f.schedule is None else f.schedule.outputs
+    # nobody knows the arithmetic of a function of the user's
+    counted = not any(isinstance(op, ExternOp) for op in operations(outputs))
+    if outputs and flops is None and counted:
         numbers = {v: sizes[v.name] for v in variables(outputs) if v.name in sizes}
         flops, dtype = needed_flops(outputs, numbers), outputs[0].dtype
     if moved is None:

@@ -23,6 +23,7 @@ from schedlang.runtime.bundle import bundle
 from schedlang.runtime.checked import Checked, checked_arguments, flat_arguments
 from schedlang.runtime.countable import Countable
 from schedlang.runtime.counted_call import Call, with_new_outputs
+from schedlang.runtime.extern_table import ExternTable
 from schedlang.runtime.fast_call import fast_call
 from schedlang.runtime.kernel_html import kernel_html
 from schedlang.runtime.levels import Levels
@@ -63,7 +64,14 @@ class Kernel(Levels, TeModule, Countable, OnHost):
     """
 
     def __init__(self, built: Built, schedule: Schedule, nest: Nest) -> None:
-        super().__init__(built, built.target.facts, compiler=built.compiler)
+        has_table = bool(built.machine.invoked)
+        behind = ("int64",) * has_table
+        super().__init__(built, built.target.facts, behind=behind, compiler=built.compiler)
+        self._externs: ExternTable | None = None
+        if has_table:
+            interpreted = built.target.facts.interpreted
+            self._externs = ExternTable(built.machine, built.public, interpreted)
+            self._externs.prepare()
         self._built = built
         self.schedule = schedule
         self._nest = nest
@@ -171,6 +179,8 @@ class Kernel(Levels, TeModule, Countable, OnHost):
         >>> b.tolist()
         [[2.0, 2.0, 2.0], [2.0, 2.0, 2.0]]
         """
+        if self._externs is not None:
+            return self._callable()
         function = self._runner.in_numba(self._function(), self._machine, self.signature)
         return cast("Callable[..., None]", function)
 
@@ -251,7 +261,21 @@ class Kernel(Levels, TeModule, Countable, OnHost):
         """Return the arguments of the function that runs: flat arrays, scalars, then sizes."""
         return flat_arguments(self._built.signature, arrays, sizes)
 
+    def _starting(self, function: Callable[..., None], path: Path) -> Callable[..., None]:
+        own = function if self._externs is None else self._externs.with_table(function)
+        return super()._starting(own, path)
+
+    def _refuse_externs(self, asked: str, hint: str) -> None:
+        """Raise if the kernel calls a user's function, which ``asked`` cannot take."""
+        if self._externs is not None:
+            name = self._externs.functions[0].function.name
+            why = f"kernel {self.name} calls {name}, a function of yours"
+            raise BuildError(explain(asked, why, hint))
+
     def _counted_call(self, args: Sequence[Any], named: Mapping[str, Any]) -> Call:
+        self._refuse_externs(
+            "counting accesses", "Count a kernel without it, or time this one by sl.evaluate."
+        )
         values, sizes, _ = self._checked(args, named)
         flat = self._flat(with_new_outputs(values, self.signature), sizes)
         return Call(self.name, self._nest, self.machine_nest, flat, sizes)
@@ -310,7 +334,8 @@ class Kernel(Levels, TeModule, Countable, OnHost):
     def _start_of(self, nest: MachineNest) -> Callable[..., None]:
         """Return the function of another machine nest, compiled like the kernel."""
         function, path = self._runner.function_of_nest(nest, nest.entry.name, self._built.fastmath)
-        return self._starting(function, path)
+        own = self._starting if nest.invoked else super()._starting
+        return own(function, path)
 
     def save(self, path: str | Path) -> Path:
         """Write a file that runs without schedlang, and return its path.
@@ -326,6 +351,10 @@ class Kernel(Levels, TeModule, Countable, OnHost):
         have, and for one that checks its reads against the sizes of each call, if the file cannot
         do that: it can for indices that are linear in loops, clamped, or read from tensors.
         """
+        self._refuse_externs(
+            f"save({str(path)!r})",
+            "A file holds no function of another program: save the kernels around it.",
+        )
         if self.checked_by_size and self._conditions is None:
             raise BuildError(
                 explain(

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from schedlang.compute.data import Graph
+from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.precision import warn_of_float64
 from schedlang.compute.tensor import ComputeOp, PlaceholderOp, ScanOp, Tensor
 from schedlang.compute.whole import refuse_traced
@@ -93,7 +94,7 @@ class Schedule(DataflowMethods):
             key = key.name
         if isinstance(key, (list, tuple)):
             return StageView(self, self._one_stage(key, "s")[0].name)
-        if not isinstance(key, (str, Tensor, ComputeOp, ScanOp, PlaceholderOp)):
+        if not isinstance(key, (str, Tensor, ComputeOp, ScanOp, ExternOp, PlaceholderOp)):
             asked = f"s[{text_of(key)}]"
             refuse(asked, f"{text_of(key)} is not a tensor", "Give a tensor of this schedule.")
         if isinstance(key, str):
@@ -110,7 +111,7 @@ class Schedule(DataflowMethods):
                 return StageView(self, name)
             refuse_view(key)
             key = key.name
-        elif isinstance(key, (ComputeOp, ScanOp)):
+        elif isinstance(key, (ComputeOp, ScanOp, ExternOp)):
             for output in key.outputs:
                 name = self.state.defined.get(output)
                 if name is not None:
@@ -151,7 +152,7 @@ class Schedule(DataflowMethods):
         return result
 
     def _stage(self, key: Any, asked: str) -> Stage:
-        if isinstance(key, (Tensor, StageView, ComputeOp, ScanOp, str)):
+        if isinstance(key, (Tensor, StageView, ComputeOp, ScanOp, ExternOp, str)):
             return self.state.stages[self[key].name]
         refuse(asked, f"{text_of(key)} is not a stage", "Give a tensor of this schedule.")
 
@@ -389,7 +390,7 @@ def empty_schedule(outputs: Any, call: str = "sl.schedule") -> Schedule:
     tensors: list[Tensor] = []
     refuse_traced(call if call.startswith("sl.") else f"sl.{call}", *items)
     for item in items:
-        if isinstance(item, (ComputeOp, ScanOp)):
+        if isinstance(item, (ComputeOp, ScanOp, ExternOp)):
             tensors += item.outputs
         elif isinstance(item, Tensor):
             tensors.append(item)

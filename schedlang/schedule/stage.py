@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
+from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
 from schedlang.errors import MissingNameError
 from schedlang.expr.nodes import Axis
@@ -23,7 +24,7 @@ class StageView(LoopMethods, AnnotationMethods, PlacementMethods, StorageMethods
     """
 
     @property
-    def op(self) -> ComputeOp | ScanOp:
+    def op(self) -> ComputeOp | ScanOp | ExternOp:
         """The operation, with ``axis`` and ``reduce_axis``, as cache stages and rfactor left it."""
         return self._stage.op
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeGuard
 
-from schedlang.compute.tensor import ComputeOp, ScanOp
+from schedlang.compute.tensor import ComputeOp, Operation
 from schedlang.expr.nodes import Axis
 from schedlang.index.accesses import Access
 from schedlang.index.iterations import SecondIteration, always_differ
@@ -16,7 +16,7 @@ from schedlang.state.plan import Peel, Threads, make_plan, whole
 from schedlang.state.state import Stage
 
 
-def scatters(op: ComputeOp | ScanOp) -> TypeGuard[ComputeOp]:
+def scatters(op: Operation) -> TypeGuard[ComputeOp]:
     """Return whether ``op`` is a scatter."""
     return isinstance(op, ComputeOp) and op.destination is not None
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Optional, Union
 
+from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.instructions.declaration import Instruction
@@ -98,7 +99,7 @@ class Stage:
     """
 
     name: str
-    op: Union[ComputeOp, ScanOp]
+    op: Union[ComputeOp, ScanOp, ExternOp]
     outputs: tuple[Tensor, ...]
     leaf: tuple[Axis, ...]
     relations: tuple[Relation, ...] = ()
@@ -118,6 +119,11 @@ class Stage:
     @property
     def is_scan(self) -> bool:
         return isinstance(self.op, ScanOp)
+
+    @property
+    def is_extern(self) -> bool:
+        """True if a user's function computes it, with one call for each box."""
+        return isinstance(self.op, ExternOp)
 
     @property
     def roots(self) -> tuple[Axis, ...]:
@@ -192,6 +198,17 @@ class State:
         """Return the stage that defines ``tensor``; ``None`` for an input."""
         name = self.defined.get(tensor)
         return None if name is None else self.stages[name]
+
+    def extern_reader(self, stage: Stage) -> Stage | None:
+        """Return a stage whose function reads an array of ``stage``, if there is one."""
+        return next(
+            (
+                s
+                for s in self.stages.values()
+                if s.is_extern and any(t in stage.outputs for t in s.op.input_tensors)
+            ),
+            None,
+        )
 
     def is_output(self, stage: Stage) -> bool:
         return any(t in self.outputs for t in stage.outputs)

@@ -8,7 +8,9 @@ from schedlang.errors import explain
 from schedlang.gpu_lowering.emulation import as_loops
 from schedlang.gpu_lowering.lower import device_program
 from schedlang.gpu_lowering.program import Program
+from schedlang.ir.extern_call import Extern
 from schedlang.ir.nest import Nest
+from schedlang.ir.trimmed import running
 from schedlang.runtime.device_file import DeviceFile
 from schedlang.target import Target
 from schedlang.targets.backend import Backend, Lowered, Options, Request
@@ -27,6 +29,14 @@ class GpuBackend(Backend[Launched]):
     takes_lineinfo = True
 
     def refusal(self, nest: Nest) -> str:
+        call = next((s for s in running(nest.body) if isinstance(s, Extern)), None)
+        if call is not None:
+            return explain(
+                f"sl.build of {nest.name} for target={self.facts.name!r}",
+                f"stage {call.stage} is computed by {call.function.name}, which runs on the CPU",
+                'Build for target="cpu", "c" or "python", or divide the computation there into '
+                "two kernels.",
+            )
         loop = next((f for f in nest.loops if f.instruction is not None), None)
         if loop is None:
             return ""

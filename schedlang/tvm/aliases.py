@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 else:
     Loader = object  # the class loads much of the standard library, and gives nothing
 
-FACES = ("nd", "te", "testing", "tir", "topi", "transform")
+FACES = ("contrib", "nd", "te", "testing", "tir", "topi", "transform")
 
 
 class AliasFinder(Loader):

@@ -12,16 +12,13 @@ from schedlang.errors import MissingNameError, missing_name
 from schedlang.tvm.aliases import FACES
 
 MODULES = (*FACES, "target", "runtime")
+PACKED = ("get_global_func", "register_func")
 DEVICES = ("cpu", "cuda", "gpu", "device")
 
 _TUNE = "sl.autotune(C) searches for a schedule of any computation, without a template."
 _DEVICE = (
     "kernels run on CPUs and on NVIDIA GPUs",
     'Use tvm.cpu() or tvm.cuda(), and build for "llvm" or "cuda".',
-)
-_PACKED = (
-    "packed functions are not part of schedlang",
-    "A kernel is called from Python: f(a, b, c).",
 )
 _NEURAL = "schedlang has no graphs of models: build the network from operators of topi."
 REFUSED: dict[str, tuple[str, str]] = {
@@ -35,13 +32,7 @@ REFUSED: dict[str, tuple[str, str]] = {
         "modules of TVM's IR are not part of schedlang",
         "tvm.lower(s, args) gives the loop nest, tvm.build(s, args) the kernel.",
     ),
-    "contrib": (
-        "calls of external libraries are not part of schedlang",
-        "f.save('k.py') writes a kernel to a file that needs only numba and NumPy.",
-    ),
     "rpc": ("remote devices are not part of schedlang", "Copy f.save('k.py') there and import it."),
-    "register_func": _PACKED,
-    "get_global_func": _PACKED,
     **dict.fromkeys(("opencl", "metal", "vulkan", "rocm", "webgpu", "hexagon", "ext_dev"), _DEVICE),
     "arith": (
         "TVM's simplifier is not part of schedlang",
@@ -86,6 +77,10 @@ def lookup(name: str) -> Any:
         from schedlang.runtime import devices
 
         return getattr(devices, name)
+    if name in PACKED:
+        from schedlang.tvm import packed
+
+        return getattr(packed, name)
     if name in ELSEWHERE:
         raise MissingNameError(f"there is no sl.{name}: write {ELSEWHERE[name]}")
     raise missing_name("schedlang", name, REFUSED, "tvm")

@@ -107,6 +107,11 @@ class NDArray:
         return f"<NDArray {self.shape} {self.dtype}, {self.device}>\n{self._data!r}"
 
 
+def array_over(memory: np.ndarray) -> NDArray:
+    """Return an array on the CPU that has the memory of ``memory``."""
+    return NDArray(memory, cpu())
+
+
 def array(values: Any, device: Device | None = None) -> NDArray:
     """Return a copy of ``values``, of the same dtype, as an array on ``device`` (the CPU).
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from schedlang.compute import define, tensor
 from schedlang.compute.reduce import Reduction
@@ -80,6 +80,9 @@ from schedlang.tvm.tir import (
     truncdiv,
     truncmod,
 )
+
+if TYPE_CHECKING:
+    from schedlang.tvm.extern import extern
 
 
 def whole(value: Any, what: str) -> Any:
@@ -212,9 +215,11 @@ REFUSED = {
     "tensorize": _TENSORIZE,
     "decl_tensor_intrin": _TENSORIZE,
     "TensorIntrin": _TENSORIZE,
-    "extern": ("code that schedlang cannot see is not part of a schedule", _EXTERN),
     "extern_primfunc": ("TensorIR is not part of schedlang", _EXTERN),
-    "hybrid": ("hybrid scripts are not supported", "Write te.compute, te.scan, and a schedule."),
+    "hybrid": (
+        "hybrid scripts are not supported",
+        "Write loops in a function under @sl.jit, or te.compute, te.scan and a schedule.",
+    ),
     "create_prim_func": _TENSORIR,
     "create_relax_prim_func": _TENSORIR,
     "schedule": (
@@ -236,16 +241,21 @@ REFUSED = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "extern":
+        # most te programs need no compiler when they define stages
+        from schedlang.tvm.extern import extern
+
+        return extern
     raise missing_name(__name__, name, REFUSED, "te")
 
 
 __all__ = [
     "Axis", "Expr", "Schedule", "Tensor", "abs", "acos", "all", "any", "asin", "atan", "atan2",
     "ceil", "clz", "comm_reducer", "compute", "const", "cos", "cosh", "create_schedule", "div",
-    "erf", "exp", "exp2", "floor", "floordiv", "floormod", "fmod", "gradient", "if_then_else",
-    "indexdiv", "indexmod", "infinity", "isfinite", "isinf", "isnan", "likely", "log", "log1p",
-    "log2", "log10", "max", "max_value", "min", "min_value", "nearbyint", "placeholder",
-    "popcount", "power", "prod", "reduce_axis", "reinterpret", "round", "rsqrt", "scan",
-    "shift_left", "shift_right", "sigmoid", "sin", "sinh", "size_var", "sqrt", "sum",
+    "erf", "exp", "exp2", "extern", "floor", "floordiv", "floormod", "fmod", "gradient",
+    "if_then_else", "indexdiv", "indexmod", "infinity", "isfinite", "isinf", "isnan", "likely",
+    "log", "log1p", "log2", "log10", "max", "max_value", "min", "min_value", "nearbyint",
+    "placeholder", "popcount", "power", "prod", "reduce_axis", "reinterpret", "round", "rsqrt",
+    "scan", "shift_left", "shift_right", "sigmoid", "sin", "sinh", "size_var", "sqrt", "sum",
     "tag_scope", "tan", "tanh", "thread_axis", "trunc", "truncdiv", "truncmod", "var",
 ]  # fmt: skip

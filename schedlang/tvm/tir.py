@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math as _math
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from schedlang.compute import custom_reducer, reduce
@@ -56,20 +57,11 @@ from schedlang.index.ranges import weak_range
 from schedlang.language import composed, construct
 from schedlang.language.calls import call
 from schedlang.language.construct import as_expr, binary
+from schedlang.tvm.te_dtypes import te_dtype
 
 pow = power  # noqa: A001
 Select = select
 
-_BITS = {"int": "int32", "uint": "uint32", "float": "float32"}
-
-
-def te_dtype(dtype: object) -> str:
-    """Return ``dtype`` as te interprets it: ``"int"`` and ``"float"`` have 32 bits.
-
-    >>> te_dtype("float"), te_dtype("float64")
-    ('float32', 'float64')
-    """
-    return dtypes.canonical(_BITS.get(dtype, dtype) if isinstance(dtype, str) else dtype)
 
 
 def te_typed(value: ExprLike) -> Expr:
@@ -346,8 +338,9 @@ def comm_reducer(
 
 
 _CALL = (
-    "a kernel cannot call code that schedlang does not see",
-    "Use the math functions of te (te.exp, te.erf, ...), or build the function from them.",
+    "an expression cannot call code that schedlang does not see",
+    "Use the math functions of te (te.exp, te.erf, ...). For whole arrays, te.extern calls a "
+    "packed function, and sl.extern a function of numba or of C.",
 )
 _STATEMENTS = (
     "Allocate", "AssertStmt", "AttrStmt", "Block", "BlockRealize", "BufferRealize", "BufferStore",
@@ -359,9 +352,10 @@ _OPERATIONS = (
 )  # fmt: skip
 REFUSED = {
     **{f"call_{kind}": _CALL for kind in (
-        "extern", "pure_extern", "intrin", "packed", "llvm_intrin", "llvm_pure_intrin", "tir")},
-    **dict.fromkeys(("ir_builder", *_STATEMENTS), (
-        "statements cannot be written by hand", "Write the values with te.compute."
+        "extern", "pure_extern", "intrin", "llvm_intrin", "llvm_pure_intrin", "tir")},
+    **dict.fromkeys(_STATEMENTS, (
+        "statements of a schedule cannot be written by hand",
+        "Write the values with te.compute, or loops with tvm.tir.ir_builder in te.extern.",
     )),
     **dict.fromkeys(_OPERATIONS, (
         "expressions are written with operators and functions",
@@ -391,6 +385,12 @@ REFUSED = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "call_packed":
+        from schedlang.tvm.packed import call_packed
+
+        return call_packed
+    if name == "ir_builder":
+        return import_module("schedlang.tvm.ir_builder")
     raise missing_name(__name__, name, REFUSED, "tvm.tir")
 
 

@@ -18,6 +18,8 @@ from schedlang.autotune.records.warn import warn
 from schedlang.autotune.sizes import checked_sizes
 from schedlang.autotune.tactics.facts import Problem
 from schedlang.autotune.tactics.registries import registry_for
+from schedlang.compute.extern_op import refuse_extern
+from schedlang.compute.graph import operations
 from schedlang.compute.precision import warn_of_float64
 from schedlang.errors import ComputeTypeError, PlainScheduleWarning, first_line
 from schedlang.runtime.collection import no_collection
@@ -144,6 +146,11 @@ def _choose(
             "autoschedule(schedule): give the tensor instead; it makes a schedule of its own"
         )
     tensors = empty_schedule(outputs, "autoschedule").outputs
+    refuse_extern(
+        operations(tensors),
+        "sl.autoschedule",
+        "Write the schedule of the stages around it yourself, on sl.schedule.",
+    )
     warn_of_float64(tensors)
     device = Target.of(target)
     # for a mistake in a package's tactics, an error says more than a plain schedule

@@ -64,6 +64,11 @@ the types in the signature, or a part of them, which is repeated:
     instruct("i32x16 llvm.x86.avx512.vpdpbusd.512(i32x16, i32x16, i32x16)", (c, a, b))
     assemble("vpdpbusd $3, $2, $0", "=v,0,v,v", "i32x16 (i32x16, i32x16, i32x16)", (c, a, b))
 
+**Functions of the user's**, by their addresses in a table of int64. Its element 0 is the position
+of the first one that failed. Each box has its array, its first offset, its extents and its strides:
+
+    invoke(functions, 1, (A, at, (8, 8), (64, 1)), (B, 0, (8, 8), (8, 1)))
+
 **Time.** `ticks()` is a time stamp, and `thread_number()` the number of this thread in a parallel
 loop; both are int64. Only kernels that `Kernel.profile` makes have them.
 
@@ -81,6 +86,7 @@ from schedlang.intrinsics.bits import *
 from schedlang.intrinsics.cpu.clock import thread_number, ticks
 from schedlang.intrinsics.cpu.conditional import vload_if, vload_if_half
 from schedlang.intrinsics.cpu.denormals import flush_denormals, restore_mode
+from schedlang.intrinsics.cpu.extern import invoke
 from schedlang.intrinsics.cpu.instructions import assemble, instruct
 from schedlang.intrinsics.cpu.libm import *
 from schedlang.intrinsics.cpu.vmath import *

@@ -12,6 +12,7 @@ from schedlang.intrinsics.dialect import NAMES
 from schedlang.intrinsics.twins.arithmetic import *
 from schedlang.intrinsics.twins.clock import *
 from schedlang.intrinsics.twins.denormals import *
+from schedlang.intrinsics.twins.extern import *
 from schedlang.intrinsics.twins.hints import *
 from schedlang.intrinsics.twins.instructions import *
 from schedlang.intrinsics.twins.math import *

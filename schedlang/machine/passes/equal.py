@@ -15,8 +15,9 @@ from schedlang.machine.nodes import Array, For, Function, Num, Reg, Stmt
 _ORIGIN = frozenset({"number", "note", "label", "stage", "axis"})
 # the annotations of fields that hold no part of a statement
 _FACTS = frozenset(
-    {"str", "int", "bool", "Type", "Optional[int]", "Optional[str]", "tuple[int, ...]"}
-) | {"Instruction"}
+    {"str", "int", "bool", "Type", "Optional[int]", "Optional[str]", "tuple[int, ...]",
+     "tuple[bool, ...]", "ExternFunction", "Instruction"}
+)  # fmt: skip
 
 
 def find_repeated(body: Sequence[Stmt]) -> list[bool]:

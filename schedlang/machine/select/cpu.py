@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from schedlang.errors import BuildError, explain
 from schedlang.index.linear import Lin
 from schedlang.index.simplify import to_lin
 from schedlang.ir.aliasing import unaliased_arrays
+from schedlang.ir.extern_call import Extern
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, Buffer, For, Stmt, Store, distinct
+from schedlang.ir.offsets import strides
+from schedlang.ir.trimmed import running
 from schedlang.machine import nodes as machine
 from schedlang.machine.identifiers import Names
 from schedlang.machine.loops.functions import becomes_function
 from schedlang.machine.loops.plain_loops import VECTORIZABLE
-from schedlang.machine.nodes import Function, Hint, Num
+from schedlang.machine.nodes import Array, Function, Hint, Num, Value
 from schedlang.machine.select.context import Context
 from schedlang.machine.select.statements import Statements, label_of
 from schedlang.state.state import NONTEMPORAL
@@ -56,15 +59,37 @@ def _gains_without_aliases(stmt: Stmt) -> bool:
     return isinstance(stmt, Store) and stmt.scatters
 
 
+def _has_no_gaps(shape: Sequence[Lin], steps: Sequence[Lin]) -> bool:
+    """Return whether the elements of a box follow each other in memory."""
+    wanted = Lin.of(1)
+    for size, step in zip(reversed(shape), reversed(steps)):
+        if size.const != 1 and step != wanted:
+            return False
+        wanted = wanted * size
+    return True
+
+
 class _Entry(Statements):
-    """Builder of a CPU kernel as one function."""
+    """Builder of a CPU kernel as one function.
+
+    ``table`` has the addresses of users' functions, whose ``positions`` are known by what they
+    take.
+    """
+
+    table: Array | None = None
 
     def entry(self, stmts: Block) -> Function:
         """Return the whole kernel."""
+        self.positions: dict[object, int] = {}
         e = self.evaluator
         name = self.function_name(f"{self.public}_kernel")
         parameters = [e.array(a) if isinstance(a, Buffer) else e.reg(a) for a in self.nest.args]
         parameters += [e.reg(v) for v in self.nest.sizes]
+        functions = [s.function for s in running(stmts) if isinstance(s, Extern)]
+        if functions:
+            shape = (1 + len(functions),)
+            self.table = Array(self.names.fresh("functions"), Buffer("functions", "int64", shape))
+            parameters.append(self.table)
         with e.collected() as body:
             self.task(stmts, Context.start({}))
         return self.finished(name, parameters, body)
@@ -118,6 +143,27 @@ class _Entry(Statements):
             number=loop.number,
         )
         self.emit(built_loop)
+
+    def invoke(self, stmt: Extern, context: Context) -> None:
+        e, starts, sizes, packed = self.evaluator, list[Value](), list[Value](), list[bool]()
+        for buffer, first, extents in stmt.boxes:
+            offset = e.offset(buffer, first, context)
+            starts.append(e.index(offset, context, buffer, first))
+            shape = [to_lin(extent, context.values) for extent in extents]
+            steps = [step.substitute(context.values) for step in strides(buffer)]
+            packed.append(_has_no_gaps(shape, steps))
+            sizes += [e.index(size, context) for size in (*shape, *steps)]
+        assert self.table is not None
+        kinds = tuple((buffer.dtype, len(buffer.shape)) for buffer, _, _ in stmt.boxes)
+        key = (stmt.function, kinds, tuple(packed))
+        position = self.positions.setdefault(key, 1 + len(self.positions))
+        arrays = tuple(e.array(buffer) for buffer, _, _ in stmt.boxes)
+        self.emit(
+            machine.Invoke(
+                stmt.function, self.table, position, arrays, tuple(starts), tuple(sizes),
+                tuple(packed), len(stmt.inputs), e.number,
+            )  # fmt: skip
+        )
 
     def allocate(self, buffer: Buffer, context: Context) -> None:
         e, size = self.evaluator, buffer.size

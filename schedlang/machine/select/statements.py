@@ -9,6 +9,7 @@ from typing import Any
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.index.linear import Lin
 from schedlang.index.simplify import to_lin
+from schedlang.ir.extern_call import Extern
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import (
     Alloc,
@@ -67,6 +68,10 @@ class Statements:
 
     def allocate(self, buffer: Buffer, context: Context) -> None:
         """Build the allocation of a buffer."""
+        raise NotImplementedError
+
+    def invoke(self, stmt: Extern, context: Context) -> None:
+        """Build the call of a user's function."""
         raise NotImplementedError
 
     def wait(self, stmt: Barrier | Exchange, context: Context) -> None:
@@ -140,6 +145,8 @@ class Statements:
             self.allocate(stmt.buffer, context)
         elif isinstance(stmt, Fetch):
             self.fetch(stmt, context)
+        elif isinstance(stmt, Extern):
+            self.invoke(stmt, context)
         elif isinstance(stmt, (Barrier, Exchange)):
             self.wait(stmt, context)
         else:

@@ -15,6 +15,7 @@ from llvmlite import ir
 from numba import types
 
 from schedlang.intrinsics import cpu, hints
+from schedlang.intrinsics.cpu.extern import emit_invoke
 from schedlang.intrinsics.memory import ALIGNMENT, memory_type, size_of
 from schedlang.machine.nodes import (
     Alloc,
@@ -23,6 +24,7 @@ from schedlang.machine.nodes import (
     For,
     Hint,
     If,
+    Invoke,
     Let,
     Num,
     Order,
@@ -86,7 +88,7 @@ class StatementPrinter(ValuePrinter):
         self._print: dict[type, Callable[[Any], None]] = {
             Let: self._let, Store: self.store, For: self._loop, If: self._branch,
             Alloc: self._allocation, View: self._view, Prefetch: self._prefetch, Hint: self._hint,
-            Run: self._call,
+            Run: self._call, Invoke: self._invoke,
         }  # fmt: skip
 
     def register(self, reg: Reg) -> ir.Value:
@@ -251,6 +253,14 @@ class StatementPrinter(ValuePrinter):
             emit(self.context, self.builder, None, [value for _, value in given])
         else:
             call(self.context, self.builder, named(stmt.name), given)
+
+    def _invoke(self, stmt: Invoke) -> None:
+        places = [
+            self.builder.gep(self.array(array), [self(start)])
+            for array, start in zip(stmt.given, stmt.starts)
+        ]
+        sizes = [self(size) for size in stmt.sizes]
+        emit_invoke(self.builder, self.array(stmt.table), stmt.position, places, sizes)
 
     def _call(self, stmt: Run) -> None:
         called = self.functions[stmt.function]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.tensor import ScanOp, divide_whole
 from schedlang.errors import subscript, text_of
 from schedlang.expr.nodes import Axis, Const, Expr
@@ -45,6 +46,12 @@ def count(value: Any, what: str, least: int = 1, hint: str = "") -> int:
 
 def leaf_position(state: State, stage: Stage, axis: object) -> int:
     """Return the position of ``axis`` among the loops of ``stage``; refuse if it has none."""
+    if isinstance(stage.op, ExternOp):
+        refuse(
+            f"{stage.name} has no loops: one call of {stage.op.function.name} computes it",
+            f"Call {subscript(stage.name)}.compute_at(...) at a loop of its reader, which needs "
+            "reads=, or write the loops into the function.",
+        )
     if not isinstance(axis, Axis):
         hint = f"The loops of {stage.name}: {_loops(stage)}.{_axis_suggestion(stage, axis)}"
         refuse(f"{text_of(axis)} is not an axis", hint)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.joint import shown_outputs
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp, Tensor
@@ -83,9 +84,12 @@ def cache_read(state: State, tensor: Tensor, scope: str, readers: Sequence[Stage
     before, state = state, state.inserted(copy, first)
     changed = []
     for reader in readers:
+        swap = {tensor: op.outputs[0]}
+        if isinstance(reader.op, ExternOp):
+            changed.append(reader.with_(op=reader.op.reading(swap)))
+            continue
         assert isinstance(reader.op, ComputeOp)
-        rewritten = _substituted(reader.op, {}, {tensor: op.outputs[0]})
-        changed.append(reader.with_(op=rewritten))
+        changed.append(reader.with_(op=_substituted(reader.op, {}, swap)))
     return with_prefetches(state.updated(*changed), before), op.outputs[0]
 
 
@@ -96,6 +100,12 @@ def _reads(stage: Stage, tensor: Tensor) -> bool:
 def cache_write(state: State, stage: Stage, scope: str) -> Result:
     check_scope(scope)
     op = stage.op
+    if isinstance(op, ExternOp):
+        refuse(
+            f"{stage.name} is computed by {op.function.name}, which writes its array itself",
+            "Let a stage copy it: sl.compute(shape, lambda *i: "
+            f"{stage.name}[i]).",
+        )
     if not isinstance(op, ComputeOp):
         refuse(
             f"{stage.name} is a scan, which reads its earlier rows back from its result",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.tensor import ScanOp
 from schedlang.errors import subscript
 from schedlang.expr.nodes import Axis
@@ -35,6 +36,12 @@ def compute_at(state: State, stage: Stage, parent: Any, axis: Axis) -> Result:
         refuse("a stage cannot be computed inside itself", hint)
     if state.is_output(stage):
         refuse(f"{stage.name} is an output, which is computed at root", OUTPUT_HINT)
+    if isinstance(stage.op, ExternOp) and stage.op.boxes is None:
+        refuse(
+            f"{stage.name} is computed whole, by one call of {stage.op.function.name}",
+            f"Leave {stage.name} at root, or give sl.extern(..., reads=), which says what the "
+            "function reads for a box of its output.",
+        )
     if stage.is_scan:
         refuse(
             f"{stage.name} is a scan, which computes each row once, one after another",
@@ -112,6 +119,11 @@ def compute_inline(state: State, stage: Stage) -> Result:
             f"{stage.name} is part of a scan, whose rows must be stored",
             "Inline the stages that its update reads instead.",
         )
+    if isinstance(stage.op, ExternOp):
+        refuse(
+            f"{stage.name} is computed by {stage.op.function.name}, which writes arrays",
+            "Leave it at root, or call compute_at if it has reads=.",
+        )
     if stage.op.reducer is not None:
         refuse(
             f"{stage.name} is a reduction, which must be stored to accumulate",
@@ -136,6 +148,12 @@ def compute_inline(state: State, stage: Stage) -> Result:
             f"{stage.name} has {lost[0]}, but an inlined stage has no loops and stores nothing",
             "Leave out one of the two steps, or attach the stage with compute_at.",
         )
+    reader = state.extern_reader(stage)
+    if reader is not None:
+        refuse(
+            f"the function of {reader.name} reads {stage.name} as an array, which must be stored",
+            f"Leave {stage.name} at root.",
+        )
     after = state.updated(stage.with_(attach=Inline(), store=None))
     return with_prefetches(after, state), None
 
@@ -149,6 +167,7 @@ def compute_root(state: State, stage: Stage) -> Result:
 
 
 def store_at(state: State, stage: Stage, parent: Any, axis: Axis) -> Result:
+    _check_stores_box(stage)
     parent = _parent(parent)
     leaf_position(state, parent, axis)
     loop = _compute_loop(stage)
@@ -164,6 +183,16 @@ def store_at(state: State, stage: Stage, parent: Any, axis: Axis) -> Result:
     return without_conflict(after, state, stage.name, axis), None
 
 
+def _check_stores_box(stage: Stage) -> None:
+    """Refuse to keep the rows of a stage whose function computes whole boxes."""
+    if isinstance(stage.op, ExternOp):
+        refuse(
+            f"{stage.op.function.name} computes {stage.name} a box at a time, and would compute "
+            "the rows that are kept once more",
+            f"Store {stage.name} at the loop that computes it, which compute_at does.",
+        )
+
+
 def _compute_loop(stage: Stage) -> At:
     if not isinstance(stage.attach, At):
         refuse(f"{stage.name} is not attached to a loop", "Call compute_at first.")
@@ -171,6 +200,7 @@ def _compute_loop(stage: Stage) -> At:
 
 
 def store_root(state: State, stage: Stage) -> Result:
+    _check_stores_box(stage)
     _compute_loop(stage)
     return without_conflict(state.updated(stage.with_(store=Root())), state, stage.name), None
 

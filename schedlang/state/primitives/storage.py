@@ -83,6 +83,13 @@ def transform_layout(state: State, stage: Stage, indices: tuple[Any, ...]) -> Re
             f"{stage.name} is an output, whose layout the caller chooses",
             "Transform an intermediate stage, or one made by cache_read or cache_write.",
         )
+    reader = state.extern_reader(stage)
+    if stage.is_extern or reader is not None:
+        refuse(
+            f"a function of yours {'reads' if reader else 'computes'} {stage.name} as an array, "
+            "whose dimensions it knows",
+            "Keep the layout here; a stage that copies it can have another one.",
+        )
     parts: list[Part] = []
     if not isinstance(indices, tuple):
         refuse(
@@ -145,8 +152,8 @@ def set_store_predicate(state: State, stage: Stage, predicate: Any) -> Result:
         refuse(f"{text_of(predicate)} is not an expression", "Compare axes, e.g. tx == 0.")
     if cond.dtype != "bool":
         refuse(f"a predicate is bool, not {cond.dtype}", "Write a comparison, e.g. tx == 0.")
-    if stage.is_scan or isinstance(stage.attach, Inline):
-        what = "a scan" if stage.is_scan else "inlined"
+    if stage.is_scan or stage.is_extern or isinstance(stage.attach, Inline):
+        what = "a scan" if stage.is_scan else "a call" if stage.is_extern else "inlined"
         refuse(
             f"{stage.name} is {what} and stores nothing itself",
             "Set the predicate on a stage that stores its elements.",

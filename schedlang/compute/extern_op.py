@@ -1,0 +1,143 @@
+"""The operation that a user's function computes, and the boxes of arrays that it takes.
+
+Its stage has no loops: one call of the function computes a whole box of the outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NoReturn, Optional
+
+from schedlang.errors import ComputeTypeError, explain
+from schedlang.expr.nodes import Axis, Expr, Var
+from schedlang.expr.visit import postorder
+
+if TYPE_CHECKING:
+    from schedlang.compute.tensor import Shape, Tensor
+
+# the ways to call a function: compiled by numba, as Python, or as C at an address
+NUMBA, HOST, ADDRESS = "numba", "host", "address"
+
+
+@dataclass(frozen=True, eq=False)
+class ExternFunction:
+    """A user's function, which takes the arrays of inputs, then of outputs, and writes the latter.
+
+    ``kind`` is ``"numba"``, ``"host"`` or ``"address"``, and ``call`` a dispatcher of numba, a
+    function of Python, or an address. ``run`` takes NumPy arrays. ``source`` is the C source of a
+    function at an address, if there is one, and ``kept`` what keeps the address valid.
+    """
+
+    name: str
+    kind: str
+    call: Any
+    run: Callable[..., None]
+    source: str = ""
+    kept: Any = None
+
+    def __reduce__(self) -> NoReturn:
+        refuse_saving(self.name)
+
+
+def refuse_saving(function: str) -> NoReturn:
+    """Raise because no data hold the function of a computation, by its name."""
+    raise ComputeTypeError(
+        explain(
+            f"data of a computation that calls {function}",
+            f"{function} is code of this process, which no file, no record of a search and no "
+            "other process can hold",
+            "Keep the program that makes the computation, or write the stage with sl.compute.",
+        )
+    )
+
+
+# the first index in each dimension, and the one past the last
+Ends = tuple[tuple[Expr, Expr], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Boxes:
+    """The boxes that a call reads and writes, as expressions over the box that is asked for.
+
+    ``asked`` has two variables for each dimension of the outputs: the first index, and the one past
+    the last. ``written`` contains that box. ``read`` has a box for each input.
+    """
+
+    asked: tuple[tuple[Axis, Axis], ...]
+    written: Ends
+    read: tuple[Ends, ...]
+
+
+@dataclass(eq=False)
+class ExternOp:
+    """An operation that a user's function computes, with one call for each box of its outputs.
+
+    Without ``boxes``, a call reads whole inputs and writes whole outputs.
+    """
+
+    name: str
+    inputs: tuple[Tensor, ...]
+    function: ExternFunction
+    boxes: Optional[Boxes] = None
+    outputs: tuple[Tensor, ...] = ()
+    axis: tuple[Axis, ...] = ()
+    reduce_axis: tuple[Axis, ...] = ()
+    automatic: bool = False
+
+    @property
+    def loops(self) -> tuple[Axis, ...]:
+        """The axes of its loops: there are none."""
+        return ()
+
+    @property
+    def input_tensors(self) -> list[Tensor]:
+        """The tensors that the function reads, each once."""
+        return list(dict.fromkeys(self.inputs))
+
+    @property
+    def variables(self) -> tuple[Var, ...]:
+        """The sizes in its shapes, in order of first appearance."""
+        shapes: list[Shape] = [t.shape for t in self.outputs]
+        nodes = postorder(e for shape in shapes for e in shape if isinstance(e, Expr))
+        return tuple(dict.fromkeys(node for node in nodes if isinstance(node, Var)))
+
+    def output(self, index: int = 0) -> Tensor:
+        return self.outputs[index]
+
+    def check(self, *arrays: Any, cases: int = 8, seed: int = 0) -> None:
+        """Call the function with poison around its boxes; raise if it leaves them.
+
+        ``arrays`` are the inputs of the function, each once, as NumPy arrays. The function computes
+        the whole output, and ``cases`` random boxes if it has ``reads=``.
+
+        Raises :class:`~schedlang.errors.VerifyError` if it writes outside of the box of an output,
+        leaves an element of it unwritten, changes an input, or computes another value for a box
+        than for the whole. Reading outside of ``reads`` shows as another value.
+
+        >>> import numpy as np, schedlang as sl
+        >>> A = sl.placeholder((4, 4), name="A")
+        >>> B = sl.extern((4, 4), [A], lambda a, out: np.negative(a, out=out), name="B")
+        >>> B.op.check(np.ones((4, 4), "float32"))
+        """
+        # by name: it evaluates expressions over tensors, which hold operations
+        import_module("schedlang.externs.check").check(self, arrays, cases, seed)
+
+    def reading(self, swap: Mapping[Tensor, Tensor]) -> ExternOp:
+        """Return the operation with other inputs of the same shapes; it keeps its outputs."""
+        return replace(self, inputs=tuple(swap.get(t, t) for t in self.inputs))
+
+
+def refuse_extern(ops: Iterable[Any], asked: str, hint: str) -> None:
+    """Raise if one of ``ops`` is computed by a user's function, into which ``asked`` must look."""
+    for op in ops:
+        if isinstance(op, ExternOp):
+            why = f"{op.name} is computed by {op.function.name}, into which schedlang cannot look"
+            raise ComputeTypeError(explain(asked, why, hint))
+
+
+__all__ = [
+    "ADDRESS", "HOST", "NUMBA", "Boxes", "Ends", "ExternFunction", "ExternOp", "refuse_extern",
+    "refuse_saving",
+]  # fmt: skip

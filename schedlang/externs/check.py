@@ -1,0 +1,151 @@
+"""The check of a user's function: calls with poison around the boxes that it may touch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from schedlang.compute.arguments import bind
+from schedlang.compute.chunks import extent_of
+from schedlang.compute.extern_op import Ends, ExternOp
+from schedlang.errors import VerifyError, explain
+from schedlang.expr.evaluate import evaluate
+from schedlang.expr.nodes import Expr
+
+# bytes that are in memory that no call may touch, in two runs
+_POISONS = (0xA5, 0x5B)
+# elements around a box in each dimension, and at least as many around a packed one
+_BORDER = 16
+
+Box = tuple[slice, ...]
+
+
+def check(op: ExternOp, arrays: Sequence[Any], cases: int, seed: int) -> None:
+    """Raise :class:`VerifyError` if the function of ``op`` leaves its boxes."""
+    inputs, sizes = bind(tuple(op.input_tensors), op.variables, arrays, {})
+    given = [np.ascontiguousarray(inputs[t]) for t in op.inputs]
+    shapes = [tuple(extent_of(e, sizes) for e in t.shape) for t in op.outputs]
+    packed = op.boxes is None
+    everything = _Call(op, given, [_all(a.shape) for a in given], [*map(_all, shapes)], packed)
+    expected = everything.run("the whole output")
+    if op.boxes is None or 0 in shapes[0]:
+        return
+    rng = np.random.default_rng(seed)
+    for _ in range(cases):
+        asked = [sorted(rng.choice(n + 1, 2, replace=False)) for n in shapes[0]]
+        values: dict[Any, Any] = dict(sizes)
+        for (start, stop), (low, high) in zip(op.boxes.asked, asked):
+            values[start], values[stop] = int(low), int(high)
+        written = _box(op.boxes.written, values)
+        for (start, stop), span in zip(op.boxes.asked, written):
+            values[start], values[stop] = span.start, span.stop
+        read = [_box(ends, values) for ends in op.boxes.read]
+        text = f"the box [{', '.join(f'{p.start}:{p.stop}' for p in written)}]"
+        results = _Call(op, given, read, [written] * len(shapes), False).run(text)
+        for tensor, result, full in zip(op.outputs, results, expected):
+            part = np.asarray(full[written])
+            if not np.allclose(result, part, rtol=1e-5, atol=1e-6, equal_nan=True):
+                _fail(
+                    op,
+                    f"{text} of {tensor.name} differs from these elements of the whole output",
+                    "Compute each element from the boxes alone; reads= must contain what it reads.",
+                )
+
+
+def _all(shape: tuple[int, ...]) -> Box:
+    return tuple(slice(0, extent) for extent in shape)
+
+
+def _box(ends: Ends, values: Mapping[Any, Any]) -> Box:
+    def number(end: Expr) -> int:
+        return int(evaluate(end, values))
+
+    return tuple(slice(number(low), number(high)) for low, high in ends)
+
+
+class _Call:
+    """A call for a box of each array; all memory around the boxes has poison."""
+
+    def __init__(
+        self, op: ExternOp, given: Sequence[np.ndarray], read: Sequence[Box],
+        written: Sequence[Box], packed: bool,
+    ) -> None:  # fmt: skip
+        self.op, self.given, self.read, self.written = op, given, read, written
+        self.packed = packed
+
+    def run(self, text: str) -> list[np.ndarray]:
+        """Return the outputs of two calls, which have other poison; ``text`` names the box."""
+        results = [self._outputs(poison, text) for poison in _POISONS]
+        for tensor, one, other in zip(self.op.outputs, *results):
+            different = np.argwhere(_bits(one) != _bits(other))
+            if different.size:
+                at = ", ".join(map(str, different[0][: one.ndim]))
+                _fail(
+                    self.op,
+                    f"in {text}, element [{at}] of {tensor.name} is not written, or depends on "
+                    "memory outside of the boxes",
+                    "Write each element of its outputs, from its inputs alone.",
+                )
+        return results[0]
+
+    def _outputs(self, poison: int, text: str) -> list[np.ndarray]:
+        op = self.op
+        inputs = [self._surrounded(a[box], poison) for a, box in zip(self.given, self.read)]
+        outputs = [
+            self._surrounded(
+                _filled(tuple(p.stop - p.start for p in box), tensor.dtype, poison), poison
+            )
+            for tensor, box in zip(op.outputs, self.written)
+        ]
+        before = [_bits(array).copy() for array, _ in inputs]
+        op.function.run(*(array for array, _ in (*inputs, *outputs)))
+        for tensor, (array, _), bits in zip(op.inputs, inputs, before):
+            if (_bits(array) != bits).any():
+                _fail(op, f"it changes its input {tensor.name}", "Write the outputs alone.")
+        for tensor, (_, is_intact) in zip((*op.inputs, *op.outputs), (*inputs, *outputs)):
+            if not is_intact():
+                _fail(
+                    op,
+                    f"in {text}, it writes outside of the box of {tensor.name}",
+                    "Write as many elements as its arrays have: their shape says it.",
+                )
+        return [array.copy() for array, _ in outputs]
+
+    def _surrounded(
+        self, values: np.ndarray, poison: int
+    ) -> tuple[np.ndarray, Callable[[], bool]]:
+        """Return ``values`` in the middle of poison, and whether the poison is still there."""
+        extents = (values.size,) if self.packed else values.shape
+        # a packed array has room for a whole array on both sides, so that nothing else is hit
+        border = _BORDER + values.size * self.packed
+        memory = _filled(tuple(n + 2 * border for n in extents), values.dtype, poison)
+        area = tuple(slice(border, n + border) for n in extents)
+        memory[area] = values.reshape(extents)
+        before = memory.copy()
+
+        def is_intact() -> bool:
+            now = memory.copy()
+            now[area] = before[area]
+            return bool((_bits(now) == _bits(before)).all())
+
+        return memory[area].reshape(values.shape), is_intact
+
+
+def _filled(shape: tuple[int, ...], dtype: Any, poison: int) -> np.ndarray:
+    """Return an array whose bytes are poison; a bool is true or false."""
+    if np.dtype(dtype) == bool:
+        return np.full(shape, poison == _POISONS[0])
+    array = np.empty(shape, dtype)
+    array.reshape(-1).view(np.uint8)[...] = poison
+    return array
+
+
+def _bits(array: np.ndarray) -> np.ndarray:
+    """Return an array as unsigned integers, by which NaNs compare equal."""
+    return np.ascontiguousarray(array).view(f"u{array.itemsize}")
+
+
+def _fail(op: ExternOp, why: str, hint: str) -> None:
+    raise VerifyError(explain(f"check of {op.name}, which {op.function.name} computes", why, hint))

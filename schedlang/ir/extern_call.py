@@ -1,0 +1,53 @@
+"""The statement that calls a user's function, and what it reads inside."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Optional
+
+from schedlang.compute.extern_op import ExternFunction
+from schedlang.expr.nodes import Expr
+from schedlang.ir.statement import Statement
+
+if TYPE_CHECKING:
+    from schedlang.ir.nodes import Block, Buffer
+
+
+@dataclass(frozen=True, eq=False)
+class Touch(Statement):
+    """A read of elements by the user's function around it."""
+
+    EXPRESSIONS = ("value",)
+
+    value: Expr
+
+
+@dataclass(frozen=True, eq=False)
+class Extern(Statement):
+    """A call of a user's function for a box of each array: the ``inputs``, then the ``outputs``.
+
+    A box begins at ``starts`` and has ``extents``, one for each dimension of each array, in order.
+    Nothing runs ``body``: its loops say which elements the function writes and reads.
+    """
+
+    HELD = ("body",)
+    EXPRESSIONS = ("starts", "extents")
+
+    function: ExternFunction
+    inputs: tuple[Buffer, ...]
+    outputs: tuple[Buffer, ...]
+    starts: tuple[Expr, ...]
+    extents: tuple[Expr, ...]
+    body: Block
+    stage: str
+    number: Optional[int] = None
+
+    @property
+    def boxes(self) -> list[tuple[Buffer, tuple[Expr, ...], tuple[Expr, ...]]]:
+        """Each array with the start and the extents of its box."""
+        boxes, at = [], 0
+        for buffer in (*self.inputs, *self.outputs):
+            end = at + len(buffer.shape)
+            boxes.append((buffer, self.starts[at:end], self.extents[at:end]))
+            at = end
+        return boxes

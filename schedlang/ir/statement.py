@@ -1,0 +1,17 @@
+"""The base of the statements of a loop nest; :mod:`schedlang.ir.nodes` has the statements."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class Statement:
+    """The base of statements, whose class says what its fields hold."""
+
+    HELD: ClassVar[tuple[str, ...]] = ()
+    EXPRESSIONS: ClassVar[tuple[str, ...]] = ()
+    POLYNOMIALS: ClassVar[tuple[str, ...]] = ()
+    READ: ClassVar[tuple[str, ...]] = ()
+    WRITTEN: ClassVar[tuple[str, ...]] = ()
+    DEFINES: ClassVar[tuple[str, ...]] = ()
+    BINDS: ClassVar[tuple[str, ...]] = ()

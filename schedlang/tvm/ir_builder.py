@@ -1,0 +1,300 @@
+"""te's ``tvm.tir.ir_builder``: loops written by hand, for ``te.extern``.
+
+A program becomes a loop nest over flat arrays, which the verifier checks and LLVM compiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from schedlang.codegen.numba_file import HELPERS
+from schedlang.errors import ComputeError, ComputeTypeError, VerifyError, explain
+from schedlang.expr.dtypes import INDEX, is_integer
+from schedlang.expr.nodes import Axis, Cast, Const, Expr
+from schedlang.index.linear import number_or_expr
+from schedlang.index.simplify import to_lin
+from schedlang.intrinsics.dialect import NAMES
+from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import Alloc, Block, Buffer, For, If, Load, Stmt, Store
+from schedlang.ir.verify import verify
+from schedlang.language.construct import as_expr, convert
+from schedlang.lowering.loop_names import loop_names
+from schedlang.machine.lower import machine_nest
+from schedlang.runtime.llvm_runner import ByLlvm
+from schedlang.runtime.runners import Purpose
+from schedlang.target import Target
+from schedlang.tvm.packed import Handle
+from schedlang.tvm.te_dtypes import te_dtype
+
+KINDS = ("serial", "parallel", "vectorize", "unroll")
+_PURPOSE = Purpose("written", "as written by hand")
+
+
+class BufferVar:
+    """An array in a program: ``A[i]`` reads an element, ``A[i] = value`` writes one.
+
+    An index is one integer, which counts elements from the first, or one for each dimension.
+    """
+
+    def __init__(self, builder: IRBuilder, buffer: Buffer, shape: Sequence[int]) -> None:
+        self._builder, self._buffer, self._shape = builder, buffer, tuple(shape)
+
+    @property
+    def dtype(self) -> str:
+        return self._buffer.dtype
+
+    def _index(self, index: Any) -> Expr:
+        items = index if isinstance(index, tuple) else (index,)
+        if len(items) not in (1, len(self._shape)):
+            raise ComputeError(
+                explain(
+                    f"{self._buffer.name}[{', '.join(map(str, items))}]",
+                    f"it has {len(items)} indices, and {self._buffer.name} has "
+                    f"{len(self._shape)} dimensions",
+                    "Give one for each dimension, or one that counts all elements.",
+                )
+            )
+        flat: Expr = Const(0, INDEX, True)
+        for item, extent in zip(items, self._shape if len(items) > 1 else (0,)):
+            flat = flat * extent + _whole(item, f"an index of {self._buffer.name}")
+        return number_of(flat)
+
+    def __getitem__(self, index: Any) -> Expr:
+        return Load(self._buffer, (self._index(index),), self._buffer.dtype)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        at, expr = self._index(index), as_expr(value)
+        if not expr.weak and expr.dtype != self.dtype:
+            raise ComputeTypeError(
+                explain(
+                    f"{self._buffer.name}[{at}] = {expr}",
+                    f"the value is {expr.dtype}, and {self._buffer.name} holds {self.dtype}",
+                    f'Convert it: te.Cast("{self.dtype}", value).',
+                )
+            )
+        self._builder.add(Store((self._buffer,), (at,), (convert(expr, self.dtype),)))
+
+
+def number_of(index: Expr) -> Expr:
+    """Return an index in its simplest form."""
+    value = number_or_expr(to_lin(index))
+    return as_expr(value)
+
+
+def _whole(value: Any, what: str) -> Expr:
+    expr = as_expr(value)
+    if not is_integer(expr.dtype):
+        raise ComputeTypeError(f"tvm.tir.ir_builder: {what} is {expr} ({expr.dtype}); use integers")
+    return expr if expr.dtype == INDEX else Cast(expr, INDEX)
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """Statements written by hand, and the arrays of ``te.extern`` that they use."""
+
+    body: Block
+    buffers: tuple[tuple[Handle, Buffer], ...]
+
+    def function(self, handles: Sequence[Handle], name: str) -> Callable[..., None]:
+        """Return the program as a function of arrays, in the order of ``handles``.
+
+        Raise :class:`~schedlang.errors.ComputeError` for an index outside of an array, and for
+        iterations of a parallel loop that race.
+        """
+        known = dict(self.buffers)
+        stray = next((h for h in known if not any(h is given for given in handles)), None)
+        if stray is not None:
+            raise ComputeError(
+                f"te.extern for {name}: the program uses {stray.name} of another te.extern; use "
+                "the arrays that this one passes"
+            )
+        used = [(k, known[h]) for k, h in enumerate(handles) if h in known]
+        arguments = tuple(buffer for _, buffer in used)
+        names = loop_names(self.body, {b.name for b in arguments})
+        nest = Nest(name, arguments, (), self.body, (), names)
+        try:
+            verify(nest)
+        except VerifyError as error:
+            raise ComputeError(
+                explain(
+                    f"te.extern for {name}",
+                    "the program of tvm.tir.ir_builder breaks a rule",
+                    str(error),
+                )
+            ) from None
+        return _Compiled(nest, name, tuple(k for k, _ in used))
+
+
+@dataclass(frozen=True)
+class _Compiled:
+    """A program as a function of arrays, compiled when it is first called."""
+
+    nest: Nest
+    name: str
+    places: tuple[int, ...]
+
+    @property
+    def __name__(self) -> str:
+        return f"{self.name}_program"
+
+    def __call__(self, *arrays: np.ndarray) -> None:
+        self._function(*(arrays[k].reshape(-1) for k in self.places))
+
+    @cached_property
+    def _function(self) -> Callable[..., None]:
+        public = f"{self.name}_program"
+        machine = machine_nest(self.nest, Target.of("cpu"), public, [*NAMES, *HELPERS])
+        function, _ = ByLlvm().function_of_nest(machine, public, False, purpose=_PURPOSE)
+        return function
+
+
+class IRBuilder:
+    """A builder of statements; :meth:`get` returns the program.
+
+    >>> import numpy as np, schedlang as tvm
+    >>> from schedlang import te
+    >>> A = te.placeholder((4,), name="A")
+    >>> def twice(ins, outs):
+    ...     ib = tvm.tir.ir_builder.create()
+    ...     source, result = ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0])
+    ...     with ib.for_range(0, 4, name="i") as i:
+    ...         result[i] = source[i] * 2.0
+    ...     return ib.get()
+    >>> B = te.extern((4,), [A], twice, name="B")
+    >>> tvm.build(te.create_schedule(B.op), [A, B])(np.ones(4, "float32"))
+    array([2., 2., 2., 2.], dtype=float32)
+    """
+
+    def __init__(self) -> None:
+        self._blocks: list[list[Stmt]] = [[]]
+        self._buffers: dict[Handle, Buffer] = {}
+        self._names: set[str] = set()
+
+    def add(self, stmt: Stmt) -> None:
+        """Append a statement to the block that is open."""
+        self._blocks[-1].append(stmt)
+
+    def buffer_ptr(self, buffer: Any, shape: Any = None) -> BufferVar:
+        """Return an array that ``te.extern`` passes, to read and write."""
+        if not isinstance(buffer, Handle):
+            raise ComputeTypeError(
+                explain(
+                    f"ib.buffer_ptr({type(buffer).__name__})",
+                    "it takes an array that te.extern passes to its function",
+                    "Pass ins[k] or outs[k].",
+                )
+            )
+        if not all(isinstance(e, int) for e in buffer.shape):
+            raise ComputeError(
+                explain(
+                    f"ib.buffer_ptr({buffer.name})",
+                    f"its shape depends on {', '.join(map(str, buffer.shape))}, and loops written "
+                    "by hand need numbers",
+                    "Use numbers for the shape, or write the stage with te.compute.",
+                )
+            )
+        known = self._buffers.get(buffer)
+        if known is None:
+            name = self._fresh(buffer.name)
+            known = self._buffers[buffer] = Buffer(name, buffer.dtype, (prod(buffer.shape),))
+        return BufferVar(self, known, buffer.shape)
+
+    def allocate(
+        self, dtype: Any, shape: Any, name: str = "buf", scope: str = "global"
+    ) -> BufferVar:
+        """Return new storage of a constant ``shape``, which lives to the end of the open block."""
+        extents = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+        values = [e.value if isinstance(e, Const) else e for e in extents]
+        if not all(isinstance(e, int) and e > 0 for e in values):
+            raise ComputeError(
+                f"ib.allocate of {name}: the shape is {values}, and must be of positive integers"
+            )
+        if scope not in ("global", "local"):
+            raise ComputeError(
+                f'ib.allocate of {name}: the scope is {scope!r}; choose "global" or "local"'
+            )
+        buffer = Buffer(self._fresh(name), te_dtype(dtype), (prod(values),), scope)
+        self.add(Alloc(buffer))
+        return BufferVar(self, buffer, values)
+
+    def _fresh(self, name: str) -> str:
+        title, count = name, 0
+        while title in self._names:
+            count += 1
+            title = f"{name}_{count}"
+        self._names.add(title)
+        return title
+
+    @contextmanager
+    def for_range(
+        self, begin: Any, end: Any, name: str = "i", dtype: Any = None, kind: str = "serial",
+        for_type: str = "",
+    ) -> Iterator[Expr]:  # fmt: skip
+        """Open a loop over ``begin .. end``, ``end`` excluded, and return its variable.
+
+        ``kind``, or ``for_type`` of older programs, is ``"serial"``, ``"parallel"``,
+        ``"vectorize"`` or ``"unroll"``. ``dtype`` has no effect: indices are int64.
+        """
+        chosen = for_type or kind
+        if chosen not in KINDS:
+            raise ComputeError(
+                f"ib.for_range(..., kind={chosen!r}): choose one of {', '.join(KINDS)}"
+            )
+        first, last = (_whole(e, f"an end of {name}") for e in (begin, end))
+        extent = number_or_expr(to_lin(last) - to_lin(first))
+        axis = Axis(name, extent)
+        self._blocks.append([])
+        yield number_of(first + axis)
+        body = Block(tuple(self._blocks.pop()))
+        self.add(For(axis, extent, chosen, body, name))
+
+    @contextmanager
+    def if_scope(self, cond: Any) -> Iterator[None]:
+        """Open statements that run if ``cond`` holds."""
+        test = as_expr(cond)
+        if test.dtype != "bool":
+            raise ComputeTypeError(f"ib.if_scope({test}): the condition is {test.dtype}, not bool")
+        self._blocks.append([])
+        yield
+        self.add(If(test, Block(tuple(self._blocks.pop()))))
+
+    @contextmanager
+    def else_scope(self) -> Iterator[None]:
+        """Open statements that run if the condition of the ``if_scope`` just before does not."""
+        before = self._blocks[-1][-1] if self._blocks[-1] else None
+        if not isinstance(before, If):
+            raise ComputeError("ib.else_scope(): there is no ib.if_scope just before it")
+        self._blocks.append([])
+        yield
+        self.add(If(~before.cond, Block(tuple(self._blocks.pop()))))
+
+    def emit(self, stmt: Any) -> None:
+        """Refuse a statement from elsewhere: elements are assigned."""
+        raise ComputeError(
+            explain(
+                f"ib.emit({type(stmt).__name__})",
+                "statements are written by the builder itself",
+                "Assign elements, A[i] = value, or return tvm.tir.call_packed(...) alone.",
+            )
+        )
+
+    def get(self) -> Program:
+        """Return the program."""
+        if len(self._blocks) > 1:
+            raise ComputeError("ib.get(): a loop or a condition is still open; leave it first")
+        return Program(Block(tuple(self._blocks[0])), tuple(self._buffers.items()))
+
+
+def create() -> IRBuilder:
+    """Return a builder of a new program."""
+    return IRBuilder()
+
+
+__all__ = ["BufferVar", "IRBuilder", "create"]
