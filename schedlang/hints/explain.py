@@ -61,12 +61,13 @@ class Explanation:
 
     The effects are predictions of the estimate by which the tuner ranks candidates, with four facts
     added that matter to a schedule that is not tuned. LLVM vectorizes plain innermost loops of
-    adjacent elements by itself, but does not reorder a sum of floats. The reads of a stencil, such
-    as ``H[i]`` and ``H[i + 1]``, find most of their lines in the cache. A parallel loop has the
-    threads of numba, or for C the threads of OpenMP (``OMP_NUM_THREADS``). It never promises more
-    than the cores that the threads have to themselves: two hardware threads of one core count
-    once, and the limit of a container counts. And all cores share one memory: for a kernel that
-    waits for it, ``parallel`` promises at most the square root of the number of threads.
+    adjacent elements by itself, also around a filter that is small enough to be unrolled, but does
+    not reorder a sum of floats. The reads of a stencil, such as ``H[i]`` and ``H[i + 1]``, find
+    most of their lines in the cache. A parallel loop has the threads of numba, or for C the threads
+    of OpenMP (``OMP_NUM_THREADS``). It never promises more than the cores that the threads have to
+    themselves: two hardware threads of one core count once, and the limit of a container counts.
+    And all cores share one memory: for a kernel that waits for it, ``parallel`` promises at most
+    the square root of the number of threads.
     """
 
     name: str
