@@ -284,6 +284,15 @@ def nearest(name: str, known: Iterable[str], most: int = 1) -> str:
     return f"; did you mean {listed}?" if close else ""
 
 
+def docs_page(title: str) -> str:
+    """Return how a message names a page of the documents, which a wheel has as a site.
+
+    >>> docs_page("NumPy code")
+    'the page "NumPy code" of python -m schedlang docs'
+    """
+    return f'the page "{title}" of python -m schedlang docs'
+
+
 def amount(count: int, noun: str) -> str:
     """Return a number with its noun, in the plural unless it is 1.
 

@@ -76,7 +76,7 @@ REFUSED = {
     "apply_along_axis": (lambda x: np.apply_along_axis(np.sum, 0, x), [MATRIX], ["whole arrays"]),
     "solve": (lambda x: np.linalg.solve(x, x), [MATRIX[:4]], ["as an argument", "sl.fori_loop"]),
     "put": (lambda x: np.put(x, 0, 1), [INTS], ["x[indices] = values"]),
-    "a ufunc": (lambda x: np.gcd(x, x), [INTS], ["docs/guides/numpy.md"]),
+    "a ufunc": (lambda x: np.gcd(x, x), [INTS], ['the page "NumPy code" of']),
     "a reduction": (lambda x: np.hypot.reduce(x), [MATRIX], ["np.hypot.reduce", "sl.fori_loop"]),
     "running": (lambda x: np.hypot.accumulate(x), [MATRIX], ["hypot.accumulate", "sl.fori_loop"]),
     "a bound": (lambda x, n: sl.fori_loop(0, n, lambda i, c: c * 2, x), [MATRIX, np.int64(3)],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import os
 import re
@@ -41,6 +42,24 @@ def test_the_navigation_has_every_page() -> None:
     pages = {str(path.relative_to(docs).as_posix()) for path in docs.rglob("*.md")}
     # builder/pages.py writes the page of all names
     assert listed - {"reference/names.md"} == pages
+
+
+def test_messages_name_pages_by_their_titles() -> None:
+    """Users of a wheel have no docs/, but a command that opens the pages."""
+    headings = {path.read_text("utf-8").partition("\n")[0] for path in ROOT.glob("docs/*/*.md")}
+    named: set[str] = set()
+    for path in (ROOT / "schedlang").rglob("*.py"):
+        tree = ast.parse(path.read_text("utf-8"))
+        statements = (node for node in ast.walk(tree) if isinstance(node, ast.Expr))
+        docstrings = {id(node.value) for node in statements}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                is_path = re.search(r"docs/[\w/-]+\.md", node.value)
+                assert id(node) in docstrings or not is_path, f"{path}:{node.lineno}"
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "docs_page":
+                named.add(ast.literal_eval(node.args[0]))
+    assert {"NumPy code", "Gradients"} <= named
+    assert {f"# {title}" for title in named} <= headings
 
 
 @needs_mkdocs
