@@ -265,7 +265,7 @@ REFUSALS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "None": (one(lambda i: None), ComputeTypeError, "the lambda returns None"),
     "empty tuple": (one(lambda i: ()), ComputeError, "returns an empty tuple"),
     "unknown option": (
-        lambda: compute((8,), lambda i: i, axis=3), ComputeTypeError, "no option 'axis'"),
+        lambda: compute((8,), lambda i: i, axis=3), ComputeTypeError, "no argument 'axis'"),
     "foreign axis": (
         one(lambda i: V[other.op.axis[0]]), ComputeError, "axis x, which belongs to another"),
     "loose reduction axis": (
