@@ -125,7 +125,7 @@ def live_blur() -> None:
                   "place.innerText.includes('outside all loops')).click()")  # fmt: skip
         at_state(tab, 1)
         tab.wait("document.querySelector('.place')", 60)
-        shoot(tab, "live-map", 1240, 640, ".places")
+        shoot(tab, "live-map", 1240, 900)
     page.close()
     page.session.close()
 
