@@ -529,6 +529,32 @@ def test_a_schedule_of_a_gpu_is_counted_on_the_emulator() -> None:
     session.close()
 
 
+@pytest.mark.parametrize("target", ["cuda-emulator", "cpu"])
+def test_counts_are_at_the_sizes_that_are_given(target: str) -> None:
+    """The counts and the estimate are those of a computation with numbers for its sizes."""
+
+    def shown(size: Any, sizes: Any) -> dict[str, Any]:
+        A = sl.placeholder((size, 64), name="A")
+        B = sl.compute((size, 64), lambda i, j: A[i, j] + 1, name="B")
+        s = sl.schedule(B)
+        if target != "cpu":
+            for axis, tag in zip(B.op.axis, ("blockIdx.x", "threadIdx.x")):
+                s[B].bind(axis, tag)
+        session = Session(s, target=target, sizes=sizes, measure=False)
+        while session.work():
+            pass
+        view = next(m for m in session.hello() if m["type"] == "view")
+        session.close()
+        return view
+
+    n = sl.var("n")
+    sized, plain, unsized = shown(n, {"n": 300}), shown(300, None), shown(n, None)
+    assert sized["counters"]["rows"] == plain["counters"]["rows"] != []
+    assert sized["estimate"] == pytest.approx(plain["estimate"])
+    assert unsized["counters"]["rows"] == [] and unsized["estimate"] > 0
+    assert "sizes={'n': 1024}, or --size NAME=N" in unsized["counters"]["text"]
+
+
 def test_a_schedule_without_threads_says_so_for_a_gpu() -> None:
     session = Session(product(8), target="cuda", measure=False)
     while session.work():
