@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 import schedlang as sl
 from schedlang.__main__ import main
 from schedlang.course.grading.collect import collect
-from schedlang.course.grading.record import read_result
+from schedlang.course.grading.record import read_result, write_result
 from schedlang.course.grading.table import as_table
 from schedlang.errors import BuildError, CallError, CallTypeError, CheckError
 
@@ -60,7 +61,7 @@ def test_a_lab_is_graded_beside_a_reference(
     printed = capsys.readouterr().out.splitlines()
     assert printed[0].startswith("Correct: 256 loads; 32 L1 lines; ")
     assert printed[1].startswith(f"scale: {result.points:.0f} of 50 points; 50 from 1000 times")
-    path = tmp_path / "Ada-L.scale.lab.json"
+    path = tmp_path / "Ada%20L%2E.scale.lab.json"
     assert read_result(path) == result
     assert "s[T].reorder" in result.code and "cores" in result.machine
 
@@ -101,6 +102,33 @@ def test_wrong_labs_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[st
     block[T].bind(T.op.axis[0], "blockIdx.x")
     with pytest.raises(CallError, match="emulates the GPU"):
         lab(block, target="cuda-emulator")
+
+
+def test_authors_of_similar_names_have_a_file_each(tmp_path: Path) -> None:
+    _, s = scaled()
+    result = lab(s, author="Ada Lovelace")
+    names = ["Ada Lovelace", "Ada-Lovelace", "Ada_Lovelace", "Ada.Lovelace", "Ada  Lovelace", "Á"]
+    paths = [write_result(replace(result, author=name), tmp_path) for name in names]
+    assert {read_result(path).author for path in paths} == set(names)
+    assert sorted(tmp_path.iterdir()) == sorted(paths)
+
+
+def test_a_write_that_fails_leaves_the_last_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, s = scaled()
+    result = lab(s, author="Ada")
+    path = write_result(result, tmp_path)
+
+    def full(self: Path, text: str, *_: Any) -> int:
+        with self.open("w") as file:
+            file.write(text[:10])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(CallError, match="No space left"):
+        write_result(replace(result, points=0.0), tmp_path)
+    assert read_result(path) == result and list(tmp_path.iterdir()) == [path]
 
 
 def notebook(*outputs: list[dict[str, Any]]) -> str:
