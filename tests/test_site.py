@@ -17,6 +17,8 @@ import pytest
 from schedlang import docs_command
 from schedlang.__main__ import main
 from schedlang.errors import BuildError
+from tests.browser import needs_browser
+from tests.chromium import chromium
 
 ROOT = Path(__file__).parent.parent
 needs_mkdocs = pytest.mark.skipif(
@@ -195,11 +197,37 @@ def test_the_command_serves_the_pages(tmp_path: Path) -> None:
             process.kill()
 
 
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pages") / "site"
+    docs_command.build(ROOT, folder)
+    return folder
+
+
 @pytest.mark.slow
 @needs_mkdocs
-def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
-    site = tmp_path / "site"
-    docs_command.build(ROOT, site)
+@needs_browser
+def test_the_search_works_in_a_page_that_is_opened_as_a_file(site: Path) -> None:
+    with chromium() as browser:
+        tab = browser.tab()
+        tab.open((site / "guides" / "cpu.html").as_uri())
+        tab.wait("document.querySelector('iframe')")
+        tab.value("""(() => { const box = document.querySelector('#__search');
+          const field = document.querySelector('[data-md-component=search-query]');
+          box.checked = true; box.dispatchEvent(new Event('change', { bubbles: true }));
+          field.focus(); field.value = 'store_at';
+          field.dispatchEvent(new KeyboardEvent('keyup', { bubbles: true })); })()""")
+        tab.wait("document.querySelector('.md-search-result__link')", 60)
+        links = tab.value(
+            "[...document.querySelectorAll('.md-search-result__link')].map((a) => a.href)"
+        )
+        assert any("reference/primitives.html" in link for link in links)
+        assert all(link.startswith("file:") for link in links) and tab.errors == []
+
+
+@pytest.mark.slow
+@needs_mkdocs
+def test_the_site_builds_without_a_warning(site: Path) -> None:
     pages = {path.relative_to(site).as_posix() for path in site.rglob("*.html")}
     assert {"index.html", "course/1_say_what.html", "reference/names.html"} <= pages
     names = (site / "reference" / "names.html").read_text("utf-8")
