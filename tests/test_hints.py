@@ -258,6 +258,22 @@ def test_loops_that_llvm_vectorizes_need_no_vectors() -> None:
     assert not any("waits" in text for text in texts(sl.schedule(M)))
 
 
+@pytest.mark.parametrize(("cores", "width"), [(2, 64), (16, 32), (64, 64)])
+def test_threads_share_elements_before_the_terms_of_a_sum(
+    cores: int, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place in ("findings.threads_of", "new_stages.threads_of", "next_steps.cores_of"):
+        monkeypatch.setattr(f"schedlang.hints.{place}", lambda target: cores)
+    target = sl.Target("cpu", vector_bytes=width)
+    *_, C = product(512)
+    assert sl.next_steps(sl.schedule(C), target)[0].primitive in ("register tile", "parallel")
+    # of one number, threads can only share the terms
+    X, k = sl.placeholder((1 << 20,), name="X"), sl.reduce_axis(1 << 20, name="k")
+    total = sl.compute((), lambda: sl.sum(X[k], axis=k), name="total")
+    steps = sl.next_steps(sl.schedule(total), target)
+    assert any("total_rf].parallel" in step.code for step in steps)
+
+
 @pytest.mark.parametrize(
     ("rows", "columns", "by_llvm"),
     [
