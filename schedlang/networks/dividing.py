@@ -54,7 +54,8 @@ def formless(model: Model, options: Options, target: Target) -> Formless:
             outputs = packed_for_scans(outputs, weights, target)
         return outputs
 
-    network = weighted(model.outputs, model.params, options.fold).rewritten(rewritten)
+    integers = options.fold and target.facts.rewrites_networks
+    network = weighted(model.outputs, model.params, options.fold, integers).rewritten(rewritten)
     return Formless(model, options, target, network)
 
 
@@ -63,6 +64,9 @@ def in_forms(shared: Formless, form: Callable[[Convolution], int] = by_rule) -> 
     model, options = shared.model, shared.options
     chosen: dict[str, int] = {}
     layers = dict(model.layers)
+    for quantized in shared.network.sums:
+        if quantized.stage in layers:
+            layers.update(dict.fromkeys(quantized.stages, layers[quantized.stage]))
 
     def choose(convolution: Convolution) -> int:
         m = form(convolution)

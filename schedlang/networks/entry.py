@@ -63,7 +63,9 @@ def network(
 
     * ``fold``: the scales of batch norms go into the weights
       (:func:`~schedlang.networks.prepare.prepare`), and weights that meet padding alone are left
-      out (:func:`~schedlang.networks.padding.without_padding_taps`).
+      out (:func:`~schedlang.networks.padding.without_padding_taps`). For a CPU, products of
+      quantized values become sums of integers
+      (:func:`~schedlang.networks.integers.integer_sums`).
     * ``layouts``, for a CPU: channels are in blocks of a vector where that gains
       (:func:`~schedlang.networks.layouts.blocked_layouts`), and the weights of recurrent layers in
       the order of their steps (:func:`~schedlang.networks.scan_weights.packed_for_scans`).
