@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from schedlang.compute.tensor import Tensor
+from schedlang.networks.dot_products import in_dot_products
 from schedlang.networks.layouts import blocked_layouts
 from schedlang.networks.model import Model, Options
 from schedlang.networks.padding import without_padding_taps
@@ -52,6 +53,7 @@ def formless(model: Model, options: Options, target: Target) -> Formless:
         if options.layouts and target.facts.rewrites_networks:
             outputs = blocked_layouts(outputs, weights, target).outputs
             outputs = packed_for_scans(outputs, weights, target)
+            outputs = in_dot_products(outputs, weights, target)
         return outputs
 
     integers = options.fold and target.facts.rewrites_networks
