@@ -118,7 +118,9 @@ class ExternOp:
 
         >>> import numpy as np, schedlang as sl
         >>> A = sl.placeholder((4, 4), name="A")
-        >>> B = sl.extern((4, 4), [A], lambda a, out: np.negative(a, out=out), name="B")
+        >>> def negative(a, out):
+        ...     out[...] = -a
+        >>> B = sl.extern((4, 4), [A], negative, name="B")
         >>> B.op.check(np.ones((4, 4), "float32"))
         """
         # by name: it evaluates expressions over tensors, which hold operations

@@ -29,7 +29,7 @@ REFUSED = {
 def __getattr__(name: str) -> Any:
     if name == "cblas":
         return import_module("schedlang.tvm.contrib.cblas")
-    raise missing_name("schedlang.contrib", name, REFUSED, "tvm.contrib")
+    raise missing_name(__name__, name, REFUSED, "tvm.contrib")
 
 
 __all__ = ["cblas"]
