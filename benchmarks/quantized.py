@@ -94,7 +94,12 @@ def runtime(work: Work, quantized: bool) -> Callable[[], Any]:
 def openvino(work: Work) -> Callable[[], Any]:
     import openvino as ov
 
-    hints = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": threads()}
+    hints = {
+        "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_NUM_THREADS": threads(),
+        # what is left in floats may not become bfloat16
+        "INFERENCE_PRECISION_HINT": "f32",
+    }
     compiled = ov.Core().compile_model(str(models(work)[1]), "CPU", hints)
     x = work.arrays()["x"]
     return lambda: compiled(x)[0]
