@@ -11,6 +11,7 @@ import pytest
 import schedlang as sl
 from schedlang.compute.graph import operations, placeholders
 from schedlang.compute.tensor import ComputeOp, Tensor
+from schedlang.errors import FrontendError
 from schedlang.networks.integers import integer_sums
 from tests.onnx_cases import expected_of, f32
 from tests.quantized_models import layer, model
@@ -176,3 +177,33 @@ def test_a_network_runs_the_integers(options: dict[str, Any]) -> None:
     assert {*net.partition.parts[-1].layers} >= {"layer"}
     floats = sl.network(imported, fold=False, database=None)
     assert np.abs(floats(x).astype(int) - net(x)).max() <= 1
+
+
+def test_the_error_against_floats_is_that_of_numpy() -> None:
+    given = layer(data="int8", pads=[1] * 4, relu=False)
+    known = {t.name: onnx.numpy_helper.to_array(t) for t in given.graph.initializer}
+    scale = known["sw"][:, None, None, None]
+    weights = {"w": known["w"] * scale, "b": known["b"].astype("float32") * known["sb"]}
+    node = onnx.helper.make_node("Conv", ["x", "w", "b"], ["c"], "layer", pads=[1] * 4)
+    rounded = onnx.helper.make_node("QuantizeLinear", ["c", "sy", "zy"], ["y"])
+    plain = model([node, rounded], {**weights, "sy": known["sy"], "zy": known["zy"]},
+                  (1, 16, 9, 8), "int8")  # fmt: skip
+    floats, quantized = map(sl.frontend.from_onnx, (plain, given))
+    x = f32(1, 16, 9, 8)
+    error = sl.frontend.quantization_error(floats, quantized, x)
+    exact, near = (
+        run([op.outputs[0]], m, x)
+        for m in (floats, quantized)
+        for op in operations(m.outputs)
+        if op.name == "layer.bias"
+    )
+    expected = 20 * np.log10(np.linalg.norm(exact) / np.linalg.norm(exact - near))
+    assert error.layers == {"layer": pytest.approx(expected, rel=1e-4)}
+    assert 20 < error.layers["layer"] < 60 and len(error.outputs) == 1
+    assert str(error).splitlines()[1] == f"layer     {expected:.1f}"
+
+
+def test_models_with_other_results_are_refused() -> None:
+    floats = sl.frontend.from_onnx(layer(data="int8"))
+    with pytest.raises(FrontendError, match="they are not one model, in floats and quantized"):
+        sl.frontend.quantization_error(floats, sl.frontend.from_onnx(layer()), f32(1, 16, 9, 8))
