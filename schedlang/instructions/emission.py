@@ -120,11 +120,13 @@ class MemoryFunction:
     defines a function of the instruction's name. It gets the operands in the order in which the
     declaration reads them, then the result, which it updates if the declaration is a sum.
     ``strides`` has, for each of them, the distances between elements that it needs along each
-    dimension, where ``None`` is any; without it, any will do.
+    dimension, where ``None`` is any; without it, any will do. A ``whole`` function computes all
+    terms of a sum at once, so that no loop over others is around it.
     """
 
     call: Any
     strides: tuple[tuple[int | None, ...], ...] = ()
+    whole: bool = False
 
     def function(self, declared: Instruction, imported: Sequence[tuple[str, str]]) -> Any:
         """Return the function that a kernel calls; ``imported`` are pragmas that bring code."""

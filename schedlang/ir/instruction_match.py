@@ -307,7 +307,8 @@ class _Comparison:
 
         Its elements are a fixed distance apart along each of them, also if it depends on sizes.
         """
-        own, strides, used = flat(buffer, indices), list[Lin](), list[Axis]()
+        own, used = flat(buffer, indices), list[Axis]()
+        strides: list[Lin] = []
         rest = own
         for index in axes:
             axis = self.axes.get(index) if isinstance(index, Axis) else None
@@ -351,7 +352,8 @@ class _Comparison:
 
 def packed_strides(tensor: Tensor) -> tuple[Lin, ...]:
     """Return the strides of a tensor whose elements lie one after the other."""
-    strides, step = [], 1
+    strides: list[Lin] = []
+    step = 1
     for extent in reversed(tensor.shape):
         strides.insert(0, Lin.of(step))
         assert isinstance(extent, int)

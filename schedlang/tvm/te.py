@@ -203,8 +203,8 @@ def gradient(output: Tensor, inputs: Any, head: Tensor | None = None) -> list[Te
 
 _EXTERN = "Write the values with te.compute, or call the library on arrays between two kernels."
 _TENSORIZE = (
-    "schedlang has no user-defined hardware intrinsics",
-    "Call s[C].vectorize(axis), which emits vector instructions.",
+    "intrinsics are made and used by other names",
+    "Declare one with te.decl_tensor_intrin, and call s[C].tensorize(axis, intrin).",
 )
 _INLINE = ("stages are not inlined automatically", "Call s[T].compute_inline() on each.")
 _TENSORIR = (
@@ -213,7 +213,6 @@ _TENSORIR = (
 )
 REFUSED = {
     "tensorize": _TENSORIZE,
-    "decl_tensor_intrin": _TENSORIZE,
     "TensorIntrin": _TENSORIZE,
     "extern_primfunc": ("TensorIR is not part of schedlang", _EXTERN),
     "hybrid": (
@@ -241,6 +240,10 @@ REFUSED = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "decl_tensor_intrin":
+        from schedlang.tvm.tensor_intrin import decl_tensor_intrin
+
+        return decl_tensor_intrin
     if name == "extern":
         # most te programs need no compiler when they define stages
         from schedlang.tvm.extern import extern

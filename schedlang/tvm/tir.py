@@ -361,7 +361,7 @@ _OPERATIONS = (
 )  # fmt: skip
 REFUSED = {
     **{f"call_{kind}": _CALL for kind in (
-        "extern", "pure_extern", "intrin", "llvm_intrin", "llvm_pure_intrin", "tir")},
+        "pure_extern", "intrin", "llvm_intrin", "llvm_pure_intrin", "tir")},
     **dict.fromkeys(_STATEMENTS, (
         "statements of a schedule cannot be written by hand",
         "Write the values with te.compute, or loops with tvm.tir.ir_builder in te.extern.",
@@ -384,10 +384,6 @@ REFUSED = {
     "IterVar": ("axes are made by te", "Use te.reduce_axis((0, n)) or te.thread_axis(tag)."),
     "SizeVar": ("sizes are made by te", 'Use te.size_var("n").'),
     "ceildiv": ("a quotient rounded up is written out", "Write (a + b - 1) // b."),
-    "decl_buffer": (
-        "buffers cannot be declared by hand", "Use te.placeholder, and s[T].set_scope for storage."
-    ),
-    "Buffer": ("buffers cannot be declared by hand", "Use te.placeholder."),
     "Schedule": ("TensorIR is not part of schedlang", "Use te.create_schedule(C.op)."),
     "PrimFunc": ("TensorIR is not part of schedlang", "tvm.lower(s, args) gives the loop nest."),
 }  # fmt: skip
@@ -398,6 +394,12 @@ def __getattr__(name: str) -> Any:
         from schedlang.tvm.packed import call_packed
 
         return call_packed
+    if name == "call_extern":
+        from schedlang.tvm.extern_calls import call_extern
+
+        return call_extern
+    if name in ("Buffer", "decl_buffer"):
+        return getattr(import_module("schedlang.tvm.buffers"), name)
     if name == "ir_builder":
         return import_module("schedlang.tvm.ir_builder")
     raise missing_name(__name__, name, REFUSED, "tvm.tir")

@@ -27,6 +27,6 @@ REFUSED = {
 
 
 def __getattr__(name: str) -> Any:
-    if name == "cblas":
-        return import_module("schedlang.tvm.contrib.cblas")
+    if name in ("cblas", "clang", "utils"):
+        return import_module(f"schedlang.tvm.contrib.{name}")
     raise missing_name("schedlang.contrib", name, REFUSED, "tvm.contrib")
