@@ -43,6 +43,9 @@ COMPUTED = {
     "schedlang.instructions": "the instructions of this folder that load on demand",
     "schedlang.target_kinds": "what a row names: the backend of a target, and that of its networks",
     "schedlang.targets": "the classes of this folder that load on demand",
+    "schedlang.tvm.contrib": "the modules of this folder, which load on demand",
+    "schedlang.tvm.te": "the names of te that are in modules of their own",
+    "schedlang.tvm.tir": "the names of tir that are in modules of their own",
     "schedlang.tvm.aliases": "the faces of this folder by their names in schedlang",
     "schedlang.tvm.names": "the same faces, schedlang.target and schedlang.runtime",
 }

@@ -89,7 +89,8 @@ class Instruction:
         their dtypes, and random ones; ``samples`` is the number of random tiles. Where this
         processor lacks the instruction, LLVM writes its machine code and nothing runs; the result
         says so. Raise :class:`~schedlang.errors.InstructionError` for a lane that differs by more
-        than ``tolerance``, with the operands, and for what LLVM cannot write.
+        than ``tolerance``, with the operands, and for what LLVM cannot write. A function in memory
+        runs on tiles that are packed.
 
         >>> import schedlang as sl
         >>> sl.instructions.vpdpwssd.check(samples=4).error

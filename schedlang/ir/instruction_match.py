@@ -321,7 +321,7 @@ class _Comparison:
         fixed = [rest, *strides]
         if any(depends(leaf, self.inside) for lin in fixed for leaf in lin.leaves()):
             apart = _steps(_coefficients(own, self.inside), self.inside)
-            self.reason = Mismatch(
+            self.reason = self.reason or Mismatch(
                 f"the elements of {buffer.name} are {apart} apart, and {self.declared.name} takes "
                 f"{tensor.name} with a fixed distance along each dimension",
                 f"Pack {buffer.name}: cache_read gives it a stage, and transform_layout the order.",

@@ -92,7 +92,8 @@ def library(
 ) -> ctypes.CDLL:  # fmt: skip
     """Return the library of a C file, compiled unless the cache folder has it.
 
-    It is linked with ``objects``, which the name of the file must tell from others. Another compiler, version, option or processor makes another library. Raises
+    It is linked with ``objects``, which the name of the file must tell from others. Another
+    compiler, version, option or processor makes another library. Raises
     :class:`~schedlang.errors.BuildError` if the compiler fails, or what ``refusal`` returns for the
     first error in the source.
     """

@@ -389,19 +389,20 @@ REFUSED = {
 }  # fmt: skip
 
 
+# names of other modules of this folder, which most programs do not need
+_MODULES = {
+    "Buffer": "buffers",
+    "call_extern": "extern_calls",
+    "call_packed": "packed",
+    "decl_buffer": "buffers",
+}
+
+
 def __getattr__(name: str) -> Any:
-    if name == "call_packed":
-        from schedlang.tvm.packed import call_packed
-
-        return call_packed
-    if name == "call_extern":
-        from schedlang.tvm.extern_calls import call_extern
-
-        return call_extern
-    if name in ("Buffer", "decl_buffer"):
-        return getattr(import_module("schedlang.tvm.buffers"), name)
     if name == "ir_builder":
-        return import_module("schedlang.tvm.ir_builder")
+        return import_module(f"schedlang.tvm.{name}")
+    if name in _MODULES:
+        return getattr(import_module(f"schedlang.tvm.{_MODULES[name]}"), name)
     raise missing_name(__name__, name, REFUSED, "tvm.tir")
 
 
