@@ -116,7 +116,7 @@ def _equation(
         return _scan(op, names)
     if isinstance(op, ExternOp):
         given = ", ".join(names[t] for t in op.inputs)
-        called = rf"\operatorname{{{Names.spelled(op.function.name, subscripts=False)}}}"
+        called = Names.spelled(op.function.name, subscripts=False)
         return join([names[t] for t in op.outputs]), f"{called}({given})", Names(names)
     local = Names(names, (*op.axis, *op.reduce_axis))
     outputs = shown_outputs(op)

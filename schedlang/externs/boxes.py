@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from schedlang.compute.extern_op import Boxes, Ends
 from schedlang.compute.tensor import Extent, Tensor, shape_text
 from schedlang.errors import BoundsError, ComputeError, ComputeTypeError, explain
-from schedlang.expr.nodes import Axis, Expr, Var
+from schedlang.expr.nodes import ArrayRead, Axis, Expr, Var
 from schedlang.expr.visit import postorder
 from schedlang.index.linear import Lin, to_expr
 from schedlang.index.ranges import Ranges
@@ -157,16 +157,7 @@ class _Reader:
     def end(self, value: Any, what: str) -> Expr:
         """Return an end of a box, which depends on the box that is asked for, and on sizes."""
         expr = as_expr(value)
-        wrong = next(
-            (
-                node
-                for node in postorder([expr])
-                if not node.children
-                and isinstance(node, Expr)
-                and not _is_known(node, self.known)
-            ),
-            None,
-        )
+        wrong = next((n for n in postorder([expr]) if not _is_known(n, self.known)), None)
         if wrong is not None or expr.dtype != "int64":
             raise ComputeTypeError(
                 explain(
@@ -182,6 +173,7 @@ class _Reader:
 
 
 def _is_known(node: Expr, known: set[Axis]) -> bool:
+    """Return whether a call knows a part of an index: no element of a tensor, and no scalar."""
     if isinstance(node, Axis):
         return node in known
-    return not isinstance(node, Var) or node.is_size
+    return not isinstance(node, ArrayRead) and (not isinstance(node, Var) or node.is_size)

@@ -100,7 +100,7 @@ class Instruction:
         return import_module("schedlang.targets.instruction_check").check(self, samples, seed)
 
     def __reduce__(self) -> Any:
-        # the operands are those of the output that is read back
+        # the output that is read back has the operands
         given = self.name, self.output, self.emit, self.needs, self.tolerance, self.note
         return Instruction, given
 
@@ -276,7 +276,7 @@ def _check_in_memory(asked: str, read: Read) -> None:
 
 
 def _unsuited(op: ComputeOp, in_memory: bool) -> tuple[str, str] | None:
-    """Return why an operation is no declaration, and what to write instead."""
+    """Return why an operation cannot be a declaration, and what to write instead."""
     if len(op.axis) != 1 and not in_memory:
         return (
             f"{op.name} has {len(op.axis)} data axes, and the lanes of a vector are one axis",
@@ -309,7 +309,7 @@ def _check_strides(asked: str, declared: Instruction, emission: MemoryFunction) 
 
 
 def _check_operands(asked: str, declared: Instruction, language: str, emission: Emission) -> None:
-    """Refuse an emission whose operands are not those of the declaration."""
+    """Refuse an emission with other operands than the declaration."""
     if isinstance(emission, MemoryFunction):
         _check_strides(asked, declared, emission)
         return

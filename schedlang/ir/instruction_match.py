@@ -163,7 +163,7 @@ def _chain(loop: For) -> tuple[list[For], Union[Store, Mismatch]]:
 
 
 def _different_loops(loops: Sequence[For], declared: Instruction) -> Mismatch | None:
-    """Return why the loops are not as many and as long as those of the declaration."""
+    """Return why the loops are more, fewer or of other lengths than the declaration's axes."""
     wanted = sorted((a.is_reduce, _extent(a)) for a in looped_axes(declared))
     own = sorted((f.axis.is_reduce, f.extent) for f in loops if isinstance(f.extent, int))
     plain = next((f for f in loops if f.kind not in ("serial", "tensorize")), None)

@@ -334,7 +334,8 @@ class Kernel(Levels, TeModule, Countable, OnHost):
     def _start_of(self, nest: MachineNest) -> Callable[..., None]:
         """Return the function of another machine nest, compiled like the kernel."""
         function, path = self._runner.function_of_nest(nest, nest.entry.name, self._built.fastmath)
-        return self._starting(function, path)
+        own = self._starting if nest.invoked else super()._starting
+        return own(function, path)
 
     def save(self, path: str | Path) -> Path:
         """Write a file that runs without schedlang, and return its path.

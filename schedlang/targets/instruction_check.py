@@ -158,7 +158,7 @@ def _operands(
 
 
 def _edges(dtype: str) -> Any:
-    """Return numbers at the edges of a dtype; those of floats keep products and sums finite."""
+    """Return numbers at the edges of a dtype; floats are such that products and sums are finite."""
     if is_integer(dtype):
         limits = np.iinfo(array_dtype(dtype))
         return np.array([limits.min, limits.max, 0, 1, limits.min + 1, limits.max // 2], object)

@@ -7,7 +7,7 @@ from typing import Any
 
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr.nodes import Const, Expr, Var
-from schedlang.tvm.tir import te_dtype
+from schedlang.tvm.te_dtypes import te_dtype
 
 SCOPES = ("", "global", "local", "shared")
 

@@ -14,7 +14,7 @@ from schedlang.externs import definition
 from schedlang.tvm.ir_builder import Program
 from schedlang.tvm.nd import array_over
 from schedlang.tvm.packed import Handle, InTheBox, PackedCall, get_global_func
-from schedlang.tvm.tir import te_dtype
+from schedlang.tvm.te_dtypes import te_dtype
 
 
 def extern(

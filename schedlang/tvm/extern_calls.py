@@ -11,7 +11,7 @@ from schedlang.expr.dtypes import is_integer
 from schedlang.expr.nodes import Const, Expr
 from schedlang.language.construct import as_expr
 from schedlang.tvm.buffers import AccessPtr
-from schedlang.tvm.tir import te_dtype
+from schedlang.tvm.te_dtypes import te_dtype
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from schedlang.codegen.numba_file import HELPERS
-from schedlang.errors import ComputeError, ComputeTypeError, VerifyError, explain, missing_name
+from schedlang.errors import ComputeError, ComputeTypeError, VerifyError, explain
 from schedlang.expr.dtypes import INDEX, is_integer
 from schedlang.expr.nodes import Axis, Cast, Const, Expr
 from schedlang.index.linear import number_or_expr
@@ -32,7 +32,7 @@ from schedlang.runtime.runners import Purpose
 from schedlang.target import Target
 from schedlang.tvm.extern_calls import ExternCall
 from schedlang.tvm.packed import Handle
-from schedlang.tvm.tir import te_dtype
+from schedlang.tvm.te_dtypes import te_dtype
 
 KINDS = ("serial", "parallel", "vectorize", "unroll")
 _PURPOSE = Purpose("written", "as written by hand")
@@ -318,15 +318,6 @@ class IRBuilder:
 def create() -> IRBuilder:
     """Return a builder of a new program."""
     return IRBuilder()
-
-
-REFUSED = {
-    "Buffer": ("buffers are made by ib.buffer_ptr and ib.allocate", "Use one of these."),
-}
-
-
-def __getattr__(name: str) -> Any:
-    raise missing_name(__name__, name, REFUSED, "tvm.tir.ir_builder")
 
 
 __all__ = ["BufferVar", "IRBuilder", "create"]

@@ -57,20 +57,11 @@ from schedlang.index.ranges import weak_range
 from schedlang.language import composed, construct
 from schedlang.language.calls import call
 from schedlang.language.construct import as_expr, binary
+from schedlang.tvm.te_dtypes import te_dtype
 
 pow = power  # noqa: A001
 Select = select
 
-_BITS = {"int": "int32", "uint": "uint32", "float": "float32"}
-
-
-def te_dtype(dtype: object) -> str:
-    """Return ``dtype`` as te interprets it: ``"int"`` and ``"float"`` have 32 bits.
-
-    >>> te_dtype("float"), te_dtype("float64")
-    ('float32', 'float64')
-    """
-    return dtypes.canonical(_BITS.get(dtype, dtype) if isinstance(dtype, str) else dtype)
 
 
 def te_typed(value: ExprLike) -> Expr:
@@ -360,8 +351,12 @@ _OPERATIONS = (
     "Mod", "Mul", "NE", "Not", "Or", "PrimExpr", "Reduce", "Sub",
 )  # fmt: skip
 REFUSED = {
-    **{f"call_{kind}": _CALL for kind in (
-        "pure_extern", "intrin", "llvm_intrin", "llvm_pure_intrin", "tir")},
+    **{f"call_{kind}": _CALL for kind in ("pure_extern", "tir")},
+    **dict.fromkeys(("call_intrin", "call_llvm_intrin", "call_llvm_pure_intrin"), (
+        "an expression has no instructions of a processor",
+        "Declare one by what it computes, sl.instruction(name, compute, emit=...), and call "
+        "s[C].tensorize(axis, instruction).",
+    )),
     **dict.fromkeys(_STATEMENTS, (
         "statements of a schedule cannot be written by hand",
         "Write the values with te.compute, or loops with tvm.tir.ir_builder in te.extern.",

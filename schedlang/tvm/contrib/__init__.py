@@ -30,3 +30,6 @@ def __getattr__(name: str) -> Any:
     if name in ("cblas", "clang", "utils"):
         return import_module(f"schedlang.tvm.contrib.{name}")
     raise missing_name("schedlang.contrib", name, REFUSED, "tvm.contrib")
+
+
+__all__ = ["cblas"]

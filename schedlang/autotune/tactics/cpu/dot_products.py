@@ -94,7 +94,7 @@ def _operands(body: Expr) -> tuple[Read, Read] | None:
 
 
 def _fits(declared: Instruction, stage: StageFacts, left: Access, right: Access) -> bool:
-    """Return whether the dtypes and the lanes are those of an instruction."""
+    """Return whether an instruction has the dtypes and the lanes of a stage."""
     a, b = declared.operands
     kinds = left.tensor.dtype, right.tensor.dtype, stage.tensor.dtype
     return kinds == (a.dtype, b.dtype, declared.output.dtype) and declared.lanes == stage.width
@@ -114,7 +114,7 @@ def _step_axes(declared: Instruction, stage: StageFacts, left: Access, right: Ac
 
 
 def of_dtypes(store: Store, target: Target) -> list[Instruction]:
-    """Return the instructions whose dtypes are those of an update by a product of two elements."""
+    """Return the instructions with the dtypes of an update by a product of two elements."""
     values = [read for read in postorder(store.values) if isinstance(read, Load)]
     kinds = sorted(read.buffer.dtype for read in values)
     (result, *others), language = store.buffers, target.facts.instructions
