@@ -5,23 +5,15 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 
 import schedlang as sl
 from schedlang.errors import BuildError, ComputeError, InstructionError, ScheduleError
 from schedlang.instructions import MemoryFunction
+from tests.instructions import GEMV, gemv, gemv_numba
 from tests.test_instructions import BUILDS, agree, operands
 
-GEMV = """
-int gemv(const float *a, const float *b, float *c, const int64_t *sizes) {
-  const int64_t terms = sizes[0], as = sizes[1], rows = sizes[2], bs = sizes[4], bt = sizes[5];
-  for (int64_t i = 0; i < rows; i++)
-    for (int64_t q = 0; q < terms; q++) c[i * sizes[7]] += a[q * as] * b[i * bs + q * bt];
-  return 0;
-}
-"""
 GEMM = """
 int gemm(const double *a, const double *b, double *c, const int64_t *s) {
   for (int64_t i = 0; i < s[0]; i++)
@@ -33,27 +25,11 @@ int gemm(const double *a, const double *b, double *c, const int64_t *s) {
 """
 
 
-@numba.njit
-def gemv_numba(a: Any, b: Any, c: Any) -> None:
-    for i in range(b.shape[0]):
-        for q in range(b.shape[1]):
-            c[i] += a[q] * b[i, q]
-
-
 def gemv_python(a: Any, b: Any, c: Any) -> None:
     c += b @ a
 
 
 WAYS = {"C": GEMV, "numba": gemv_numba, "python": gemv_python}
-
-
-def gemv(m: int, terms: int, call: Any = GEMV, **how: Any) -> sl.Instruction:
-    """Declare ``c[i] += a[q] * b[i, q]`` over ``m`` rows."""
-    a, b = sl.placeholder((terms,), name="a"), sl.placeholder((m, terms), name="b")
-    q = sl.reduce_axis(terms, name="q")
-    c = sl.compute((m,), lambda i: sl.sum(a[q] * b[i, q], axis=q), name="c")
-    emit = {"memory": MemoryFunction(call, **how)}
-    return sl.instruction("gemv", c, emit=emit, tolerance=2.0**-20)
 
 
 def gemm(m: int, n: int, terms: int) -> sl.Instruction:

@@ -194,7 +194,19 @@ def _foreign(ins: Any, outs: Any) -> Any:
     return (tvm.tir.decl_buffer((4,), name="elsewhere").access_ptr("r"),)
 
 
+def _equal_names() -> Any:
+    a, b, c = declared(4, 4)
+    binds = {
+        a: tvm.tir.decl_buffer(a.shape, strides=[te.var("s")]),
+        b: tvm.tir.decl_buffer(b.shape, strides=[te.var("s"), 1]),
+    }
+    return te.decl_tensor_intrin(
+        c.op, lambda ins, outs: tvm.tir.call_extern("int32", "f"), binds=binds
+    )
+
+
 REFUSALS = [
+    (_equal_names, "its strides are s, s, of which two have one name"),
     (lambda: gemv(8, 12, scalar_params=[te.var("x")]), "scalar_params are not supported"),
     (lambda: gemv(8, 12, binds={declared(8, 12)[0]: 3}, call=lambda i, o: (te.var("z"),)),
      "gemv gets z, which is the stride of none of its buffers"),

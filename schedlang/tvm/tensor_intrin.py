@@ -205,6 +205,12 @@ def _calls(
             )
         )
     known = {s for buffer in buffers for s in buffer.strides if isinstance(s, Var)}
+    if len({s.name for s in known}) < len(known):
+        names = ", ".join(sorted(s.name for s in known))
+        raise ComputeError(
+            f"{asked}: its strides are {names}, of which two have one name; give each a name of "
+            "its own"
+        )
     for call in calls:
         for arg in call.args:
             _check_argument(asked, call, arg, buffers, known)
