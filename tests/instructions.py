@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numba
+
 import schedlang as sl
-from schedlang.instructions import Assembly, CFunction, Intrinsic
+from schedlang.instructions import Assembly, CFunction, Intrinsic, MemoryFunction
 from schedlang.runtime.processor import missing_features
 
 # an instruction in the box: its lanes, its terms, and the dtypes of its operands and its result
@@ -14,6 +16,32 @@ FAMILIES = {
     "vpdpwssd": (16, 2, "int16", "int16", "int32"),
     "vdpbf16ps": (16, 2, "bfloat16", "bfloat16", "float32"),
 }
+
+
+GEMV = """
+int gemv(const float *a, const float *b, float *c, const int64_t *sizes) {
+  const int64_t terms = sizes[0], as = sizes[1], rows = sizes[2], bs = sizes[4], bt = sizes[5];
+  for (int64_t i = 0; i < rows; i++)
+    for (int64_t q = 0; q < terms; q++) c[i * sizes[7]] += a[q * as] * b[i * bs + q * bt];
+  return 0;
+}
+"""
+
+
+@numba.njit
+def gemv_numba(a: Any, b: Any, c: Any) -> None:
+    for i in range(b.shape[0]):
+        for q in range(b.shape[1]):
+            c[i] += a[q] * b[i, q]
+
+
+def gemv(m: int, terms: int, call: Any = GEMV, **how: Any) -> sl.Instruction:
+    """Declare ``c[i] += a[q] * b[i, q]`` over ``m`` rows."""
+    a, b = sl.placeholder((terms,), name="a"), sl.placeholder((m, terms), name="b")
+    q = sl.reduce_axis(terms, name="q")
+    c = sl.compute((m,), lambda i: sl.sum(a[q] * b[i, q], axis=q), name="c")
+    emit = {"memory": MemoryFunction(call, **how)}
+    return sl.instruction("gemv", c, emit=emit, tolerance=2.0**-20)
 
 
 def runs(declared: sl.Instruction) -> bool:
@@ -87,4 +115,6 @@ def tensorized(C: Any, declared: sl.Instruction, tail: str = "cut") -> Any:
     return s
 
 
-__all__ = ["FAMILIES", "fused", "packed", "runs", "scaled_row", "tensorized"]
+__all__ = [
+    "FAMILIES", "GEMV", "fused", "gemv", "gemv_numba", "packed", "runs", "scaled_row", "tensorized",
+]  # fmt: skip

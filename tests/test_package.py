@@ -34,6 +34,8 @@ DOORS = {
         "a Tensor has NumPy's operators and methods from the start, and they make stages",
     ("schedlang.compute.extern_op", "schedlang.externs.check"):
         "the operation of a function has check(), which evaluates expressions over tensors",
+    ("schedlang.instructions.emission", "schedlang.externs.functions"):
+        "an instruction in memory is a function of the user's, which a compiler may compile",
     ("schedlang.instructions.declaration", "schedlang.targets.instruction_check"):
         "an instruction's check() builds kernels that run it",
     ("schedlang.schedule.schedule", "schedlang.live.widget"):
@@ -45,6 +47,9 @@ COMPUTED = {
     "schedlang.instructions": "the instructions of this folder that load on demand",
     "schedlang.target_kinds": "what a row names: the backend of a target, and that of its networks",
     "schedlang.targets": "the classes of this folder that load on demand",
+    "schedlang.tvm.contrib": "the modules of this folder, which load on demand",
+    "schedlang.tvm.te": "the names of te that are in modules of their own",
+    "schedlang.tvm.tir": "the names of tir that are in modules of their own",
     "schedlang.tvm.aliases": "the faces of this folder by their names in schedlang",
     "schedlang.tvm.packed": "the packed functions in the box, by the table of their modules",
     "schedlang.tvm.names": "the same faces, schedlang.target and schedlang.runtime",

@@ -145,10 +145,10 @@ MATMUL = [
     ("", "s[C].pragma(i, 'auto_unroll_max_steps')", "did you mean 'auto_unroll_max_step' or "),
     ("", "s[C].pragma(i, 'zzz')",
      "no target knows 'zzz'\n  'nontemporal' and 'serpentine' have an effect"),
-    ("", "s[C].pragma(i, 'import_llvm', 'define i32 @f()')",
-     "pragma(i, 'import_llvm') on stage C: no target adds code of your own to a kernel, and the "
-     "program would run without it\n  Write the function with sl.* (te.*) operations, or call it"),
-    ("", "s[C].pragma(k, 'import_c', 'int f();')", "no target adds code of your own to a kernel"),
+    ("", "s[C].pragma(i, 'import_llvm', 3)",
+     "pragma(i, 'import_llvm') on stage C: 'import_llvm' brings code, and the value is 3\n"
+     "  Give the text of C source for 'import_c', of LLVM's code for 'import_llvm'."),
+    ("", "s[C].pragma(k, 'import_c')", "'import_c' brings code, and the value is None"),
     ("", "s[C].pragma(i, 'debug_skip_region')",
      "te leaves out the loops with this pragma, and here they would run\n  Leave the pragma out"),
     ("", "s[C].pragma(i, 'x = 1; import os')",

@@ -31,7 +31,7 @@ def function_of(
     """Return ``call`` as the function of a stage; raise if it cannot take the arrays."""
     count = len(inputs) + len(outputs)
     if isinstance(call, str):
-        return _from_source(call, name, inputs, outputs)
+        return from_source(call, name, inputs, outputs)
     if isinstance(call, _C_FUNCTION):
         _check_ctypes(call, name, inputs, outputs)
         address = ctypes.cast(call, ctypes.c_void_p).value
@@ -210,10 +210,14 @@ def prototype(name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) ->
     return f"int {name}({', '.join([*given, 'const int64_t *'])})"
 
 
-def _from_source(
-    source: str, name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
-) -> ExternFunction:
-    """Return the function ``name`` of C source, compiled by the system's compiler."""
+def from_source(
+    source: str, name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor],
+    objects: Sequence[bytes] = (),
+) -> ExternFunction:  # fmt: skip
+    """Return the function ``name`` of C source, compiled by the system's compiler.
+
+    It is linked with ``objects``, of which the source has a hash.
+    """
     declared = prototype(name, inputs, outputs)
 
     def refusal(first: str) -> ComputeError:
@@ -234,7 +238,7 @@ def _from_source(
             )
         )
     text = f'{_HEAD}{declared};\n#line 1 "{name}"\n{source}\n'
-    made = library(files.write(text, f"extern_{name}", ".c"), refusal=refusal)
+    made = library(files.write(text, f"extern_{name}", ".c"), refusal=refusal, objects=objects)
     function = getattr(made, name, None)
     if function is None:
         raise ComputeError(

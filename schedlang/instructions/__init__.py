@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from schedlang.errors import missing_name
 from schedlang.instructions.declaration import Emission, Instruction, instruction
-from schedlang.instructions.emission import Assembly, CFunction, Intrinsic
+from schedlang.instructions.emission import Assembly, CFunction, Intrinsic, MemoryFunction
 
 if TYPE_CHECKING:
     from schedlang.instructions.arm import sdot
@@ -43,6 +43,7 @@ if not TYPE_CHECKING:
 
 
 __all__ = [
-    "Assembly", "CFunction", "Emission", "IN_THE_BOX", "Instruction", "Intrinsic", "instruction",
-    "sdot", "vdpbf16ps", "vpdpbusd", "vpdpbusd_256", "vpdpwssd", "vpdpwssd_256",
+    "Assembly", "CFunction", "Emission", "IN_THE_BOX", "Instruction", "Intrinsic",
+    "MemoryFunction", "instruction", "sdot", "vdpbf16ps", "vpdpbusd", "vpdpbusd_256", "vpdpwssd",
+    "vpdpwssd_256",
 ]  # fmt: skip

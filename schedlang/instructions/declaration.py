@@ -10,11 +10,12 @@ from math import prod
 from typing import Any, Union
 
 from schedlang.compute.graph import placeholders
-from schedlang.compute.read import reads
+from schedlang.compute.read import Read, reads
 from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.errors import ComputeError, ComputeTypeError, explain, text_of
 from schedlang.expr.dtypes import SHORT_FLOATS, itemsize
 from schedlang.expr.names import check_name
+from schedlang.expr.nodes import Axis, Const
 from schedlang.index.linear import ZERO, Lin
 from schedlang.index.simplify import to_lin
 from schedlang.instructions.emission import (
@@ -22,13 +23,18 @@ from schedlang.instructions.emission import (
     Assembly,
     CFunction,
     Intrinsic,
+    MemoryFunction,
     in_order,
     lanes_and_bits,
 )
 
-Emission = Union[Intrinsic, Assembly, CFunction]
+Emission = Union[Intrinsic, Assembly, CFunction, MemoryFunction]
+# an instruction that is a function on arrays in memory, on every target with instructions
+MEMORY = "memory"
 # the languages in which an instruction can be written, and what writes it there
-LANGUAGES: Mapping[str, tuple[type, ...]] = {"llvm": (Intrinsic, Assembly), "c": (CFunction,)}
+LANGUAGES: Mapping[str, tuple[type, ...]] = {
+    "llvm": (Intrinsic, Assembly), "c": (CFunction,), MEMORY: (MemoryFunction,)
+}  # fmt: skip
 # bytes of the longest vector that an operand may be
 WIDEST = 64
 
@@ -67,6 +73,11 @@ class Instruction:
         return self.op.reducer is not None
 
     @property
+    def in_memory(self) -> bool:
+        """True if only functions on arrays in memory run it, which have no limits of vectors."""
+        return [*self.emit] == [MEMORY]
+
+    @property
     def lanes(self) -> int:
         """The number of elements of the output."""
         return elements(self.output)
@@ -78,7 +89,8 @@ class Instruction:
         their dtypes, and random ones; ``samples`` is the number of random tiles. Where this
         processor lacks the instruction, LLVM writes its machine code and nothing runs; the result
         says so. Raise :class:`~schedlang.errors.InstructionError` for a lane that differs by more
-        than ``tolerance``, with the operands, and for what LLVM cannot write.
+        than ``tolerance``, with the operands, and for what LLVM cannot write. A function in memory
+        runs on tiles that are packed.
 
         >>> import schedlang as sl
         >>> sl.instructions.vpdpwssd.check(samples=4).error
@@ -135,7 +147,10 @@ def instruction(
       :class:`~schedlang.instructions.Intrinsic` or an :class:`~schedlang.instructions.Assembly`,
       and ``"c"``, for ``target="c"``, to a :class:`~schedlang.instructions.CFunction`. If the
       declaration is a sum, their first operand is the earlier value of the result, and the others
-      follow in the order in which ``compute`` reads them.
+      follow in the order in which ``compute`` reads them. For both targets, it maps ``"memory"`` to
+      a :class:`~schedlang.instructions.MemoryFunction`: a function of yours on arrays in memory.
+      Where it is the only one, the result may have several axes, each dimension of an operand is
+      indexed by an axis, and operands may be of any size, with any strides.
     * ``needs``: the features that the processor must have, by LLVM's names, such as
       ``"avx512vnni"``; one of ``"avxvnni or avx512vnni"`` is enough. A build for a processor
       without them is refused.
@@ -169,7 +184,7 @@ def instruction(
         )
     features = (needs,) if isinstance(needs, str) else tuple(needs)
     declared = Instruction(name, compute, dict(_checked(asked, emit)), features, tolerance, note)
-    _check_declaration(asked, compute)
+    _check_declaration(asked, compute, declared.in_memory)
     for language, emission in declared.emit.items():
         _check_operands(asked, declared, language, emission)
     return declared
@@ -196,13 +211,16 @@ def _checked(asked: str, emit: Any) -> Mapping[str, Emission]:
     return emit
 
 
-def _check_declaration(asked: str, output: Tensor) -> None:
+def _check_declaration(asked: str, output: Tensor, in_memory: bool) -> None:
     op = output.op
     if not isinstance(op, ComputeOp):
         raise ComputeError(f"{asked}: {output.name} is not computed; give what sl.compute returned")
-    why = _unsuited(op)
+    why = _unsuited(op, in_memory)
     if why:
         raise ComputeError(explain(asked, *why))
+    if in_memory:
+        for read in reads(op.roots):
+            _check_in_memory(asked, read)
     origin: dict[Any, Lin] = {axis: ZERO for axis in (*op.axis, *op.reduce_axis)}
     for read in reads(op.roots):
         start = [to_lin(index).substitute(origin).const for index in read.indices]
@@ -216,20 +234,21 @@ def _check_declaration(asked: str, output: Tensor) -> None:
                 )
             )
     for tensor in (output, *placeholders([output])):
-        allowed = [*LLVM_TYPES, *(SHORT_FLOATS if tensor is not output else ())]
+        allowed = [*LLVM_TYPES, *(SHORT_FLOATS if tensor is not output and not in_memory else ())]
         if tensor.dtype not in allowed:
             role = "the result" if tensor is output else "the operand"
             raise ComputeError(
                 explain(
                     asked,
-                    f"{role} {tensor.name} is {tensor.dtype}, which is not an element of a vector "
-                    "in a register",
+                    f"{role} {tensor.name} is {tensor.dtype}, which no instruction takes",
                     f"Use one of {', '.join(allowed)}.",
                 )
             )
         if not all(isinstance(e, int) for e in tensor.shape):
             why = f"the shape of {tensor.name} is symbolic", "Give constant extents."
             raise ComputeError(explain(asked, *why))
+        if in_memory:
+            continue
         size = elements(tensor) * itemsize(tensor.dtype)
         if elements(tensor) & (elements(tensor) - 1) or size > WIDEST:
             raise ComputeError(
@@ -242,13 +261,29 @@ def _check_declaration(asked: str, output: Tensor) -> None:
             )
 
 
-def _unsuited(op: ComputeOp) -> tuple[str, str] | None:
+def _check_in_memory(asked: str, read: Read) -> None:
+    """Refuse a read of an operand whose dimensions are not the axes, or 0."""
+    for index in read.indices:
+        if not isinstance(index, (Axis, Const)):
+            raise ComputeError(
+                explain(
+                    asked,
+                    f"the index {index} of {read} is not an axis, and a function in memory gets "
+                    "the strides of whole dimensions",
+                    "Index each dimension of an operand by one axis.",
+                )
+            )
+
+
+def _unsuited(op: ComputeOp, in_memory: bool) -> tuple[str, str] | None:
     """Return why an operation cannot be a declaration, and what to write instead."""
-    if len(op.axis) != 1:
+    if len(op.axis) != 1 and not in_memory:
         return (
             f"{op.name} has {len(op.axis)} data axes, and the lanes of a vector are one axis",
-            "Declare the result over one axis.",
+            "Declare the result over one axis, or give a MemoryFunction alone.",
         )
+    if in_memory and not op.axis:
+        return f"{op.name} has no axis", "Declare the result over one axis at least."
     if len(op.outputs) != 1 or op.destination is not None or op.where is not None:
         return f"{op.name} is more than one value for each lane", "Give one expression or one sum."
     if op.init is not None:
@@ -258,8 +293,29 @@ def _unsuited(op: ComputeOp) -> tuple[str, str] | None:
     return None
 
 
+def _check_strides(asked: str, declared: Instruction, emission: MemoryFunction) -> None:
+    """Refuse strides that are not one for each dimension of each array."""
+    arrays = (*declared.operands, declared.output)
+    if emission.strides and [*map(len, emission.strides)] != [len(t.shape) for t in arrays]:
+        raise ComputeError(
+            explain(
+                asked,
+                f"strides={emission.strides!r} does not fit "
+                f"{', '.join(map(_typed, arrays))}",
+                "Give a tuple for each operand and for the result, with a number or None for each "
+                "dimension.",
+            )
+        )
+
+
 def _check_operands(asked: str, declared: Instruction, language: str, emission: Emission) -> None:
     """Refuse an emission with other operands than the declaration."""
+    if isinstance(emission, MemoryFunction):
+        _check_strides(asked, declared, emission)
+        return
+    if declared.lanes == 1:
+        why = f"{declared.output.name} has one element, and an instruction writes a vector"
+        raise ComputeError(explain(asked, why, "Declare two lanes or more."))
     given = (declared.output,) * declared.accumulates + declared.operands
     wanted = emission.types if isinstance(emission, CFunction) else emission.operands
     if len(wanted) != len(given):

@@ -1,16 +1,17 @@
-"""How a target runs an instruction: a function of LLVM's, inline assembly, or a function of C."""
+"""How a target runs an instruction: a function of LLVM's, of C or in memory, or assembly."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from schedlang.errors import ComputeError
 
 if TYPE_CHECKING:
-    from schedlang.instructions.declaration import Instruction
+    from schedlang.instructions.declaration import Emission, Instruction
 
 T = TypeVar("T")
 
@@ -111,6 +112,34 @@ class CFunction:
         check_order(self.name, self.order, len(self.types))
 
 
+@dataclass(frozen=True)
+class MemoryFunction:
+    """A function that computes the instruction in memory, on arrays with strides of their own.
+
+    ``call`` is one of the functions that :func:`schedlang.extern` takes; the text of C source
+    defines a function of the instruction's name. It gets the operands in the order in which the
+    declaration reads them, then the result, which it updates if the declaration is a sum.
+    ``strides`` has, for each of them, the distances between elements that it needs along each
+    dimension, where ``None`` is any; without it, any will do. A ``whole`` function computes all
+    terms of a sum at once, so that no loop over others is around it.
+    """
+
+    call: Any
+    strides: tuple[tuple[int | None, ...], ...] = ()
+    whole: bool = False
+
+    def function(self, declared: Instruction, imported: Sequence[tuple[str, str]]) -> Any:
+        """Return the function that a kernel calls; ``imported`` are pragmas that bring code."""
+        # functions of users stand above instructions, so that they are loaded by name
+        functions = import_module("schedlang.externs.functions")
+        return functions.function_of(
+            self.call, declared.name, declared.operands, (declared.output,)
+        )
+
+    def __str__(self) -> str:
+        return str(getattr(self.call, "__name__", "C source"))
+
+
 def check_types(owner: str, types: tuple[str, ...]) -> None:
     """Raise :class:`~schedlang.errors.ComputeError` for what is not a type of LLVM's."""
     for name in types:
@@ -130,9 +159,9 @@ def check_order(owner: str, order: tuple[int, ...], count: int) -> None:
         )
 
 
-def in_order(emission: Intrinsic | Assembly | CFunction, values: Sequence[T]) -> tuple[T, ...]:
+def in_order(emission: Emission, values: Sequence[T]) -> tuple[T, ...]:
     """Return what stands for the operands of an instruction in the order of its emission."""
-    order = () if isinstance(emission, Assembly) else emission.order
+    order = emission.order if isinstance(emission, (Intrinsic, CFunction)) else ()
     return tuple(values[k] for k in order or range(len(values)))
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Optional
 
 from schedlang.compute.extern_op import ExternFunction
 from schedlang.expr.nodes import Expr
+from schedlang.index.linear import Lin
 from schedlang.ir.statement import Statement
 
 if TYPE_CHECKING:
@@ -22,12 +23,21 @@ class Touch(Statement):
     value: Expr
 
 
+@dataclass(frozen=True)
+class View:
+    """The shape and the strides, in elements, of an array that a user's function gets."""
+
+    shape: tuple[int, ...]
+    strides: tuple[Lin, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Extern(Statement):
     """A call of a user's function for a box of each array: the ``inputs``, then the ``outputs``.
 
     A box begins at ``starts`` and has ``extents``, one for each dimension of each array, in order.
-    Nothing runs ``body``: its loops say which elements the function writes and reads.
+    A function gets an array for each box, or one of the ``views`` from its start on. Nothing runs
+    ``body``: its loops say which elements the function writes and reads.
     """
 
     HELD = ("body",)
@@ -41,6 +51,7 @@ class Extern(Statement):
     body: Block
     stage: str
     number: Optional[int] = None
+    views: tuple[View, ...] = ()
 
     @property
     def boxes(self) -> list[tuple[Buffer, tuple[Expr, ...], tuple[Expr, ...]]]:

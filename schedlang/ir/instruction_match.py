@@ -17,28 +17,38 @@ from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
 from schedlang.index.linear import ZERO, Lin, depends, to_expr
 from schedlang.index.simplify import to_lin
-from schedlang.instructions.declaration import Instruction
+from schedlang.instructions.declaration import MEMORY, Instruction
+from schedlang.instructions.emission import MemoryFunction
 from schedlang.ir.nodes import Block, Buffer, For, Load, Note, Stmt, Store
 from schedlang.ir.offsets import flat
 
+ONE = Lin.of(1)
 COMMUTATIVE = ("+", "*", "&", "|", "^")
 
 
 @dataclass(frozen=True)
 class Operand:
-    """A tile of ``buffer``: the elements from the one at ``indices`` on, at offset ``first``."""
+    """A tile of ``buffer``: the elements from the one at ``indices`` on, at offset ``first``.
+
+    ``strides`` are the distances of elements along each dimension of the declared operand.
+    """
 
     buffer: Buffer
     indices: tuple[Expr, ...]
     first: Lin
+    strides: tuple[Lin, ...]
 
 
 @dataclass(frozen=True)
 class Match:
-    """Loops that compute an instruction: its ``operands``, the loop of its ``lanes``, the store."""
+    """Loops that compute an instruction: its ``operands`` and ``result``, and the ``store``.
+
+    ``lanes`` is the loop over the elements of a result that is a vector.
+    """
 
     operands: tuple[Operand, ...]
-    lanes: For
+    result: Operand
+    lanes: For | None
     inside: tuple[Axis, ...]
     store: Store
 
@@ -72,6 +82,14 @@ def match(loop: For, declared: Instruction) -> Union[Match, Mismatch]:
         if bound is None:
             reason = reason or compared.reason
             continue
+        operands = tuple(bound[tensor] for tensor in declared.operands)
+        if declared.in_memory:
+            result = compared.strided(stmt.buffers[0], stmt.indices, declared.output, op.axis)
+            different = None if result is None else _different_strides(declared, operands, result)
+            if result is None or different is not None:
+                reason = reason or different or compared.reason
+                continue
+            return Match(operands, result, None, inside, stmt)
         (lanes,) = (f for f in loops if f.axis is axes[op.axis[0]])
         apart = _coefficients(flat(stmt.buffers[0], stmt.indices), inside)
         if apart != {lanes.axis: 1}:
@@ -80,10 +98,40 @@ def match(loop: For, declared: Instruction) -> Union[Match, Mismatch]:
                 f"{declared.name} writes adjacent ones",
                 f"Let {lanes.axis.name} run along the last dimension of {stmt.buffers[0].name}.",
             )
-        operands = tuple(bound[tensor] for tensor in declared.operands)
-        return Match(operands, lanes, inside, stmt)
+        result = _origin(stmt.buffers[0], stmt.indices, inside, (ONE,))
+        return Match(operands, result, lanes, inside, stmt)
     assert reason is not None
     return reason
+
+
+def _origin(
+    buffer: Buffer, indices: Sequence[Expr], inside: Sequence[Axis], strides: tuple[Lin, ...]
+) -> Operand:
+    """Return the tile from the element on where all axes ``inside`` are 0."""
+    origin: dict[Axis | Var, Lin] = {axis: ZERO for axis in inside}
+    first = tuple(to_lin(i).substitute(origin) for i in indices)
+    return Operand(
+        buffer, tuple(map(to_expr, first)), flat(buffer, indices).substitute(origin), strides
+    )
+
+
+def _different_strides(
+    declared: Instruction, operands: Sequence[Operand], result: Operand
+) -> Mismatch | None:
+    """Return why a function in memory cannot take arrays with these strides."""
+    emission = declared.emit[MEMORY]
+    assert isinstance(emission, MemoryFunction)
+    tensors = (*declared.operands, declared.output)
+    for tensor, operand, wanted in zip(tensors, (*operands, result), emission.strides):
+        for dim, (size, own, needed) in enumerate(zip(tensor.shape, operand.strides, wanted)):
+            if needed is not None and size != 1 and own != Lin.of(needed):
+                return Mismatch(
+                    f"the elements of {operand.buffer.name} are {to_expr(own)} apart along "
+                    f"dimension {dim} of {tensor.name}, and {declared.name} needs {needed}",
+                    "Let the function take any stride there, or pack the array: cache_read gives "
+                    "it a stage, and transform_layout the order.",
+                )
+    return None
 
 
 def _chain(loop: For) -> tuple[list[For], Union[Store, Mismatch]]:
@@ -173,10 +221,11 @@ def _assignments(loops: Sequence[For], declared: Instruction) -> Iterator[Mappin
     data = [f for f in loops if not f.axis.is_reduce]
     steps = [f for f in loops if f.axis.is_reduce]
     axes = looped_axes(declared)
-    for own in permutations(steps):
-        pairs = list(zip(axes, (*data, *own)))
-        if all(f.extent == a.extent for a, f in pairs):
-            yield {a: f.axis for a, f in pairs}
+    for lanes in permutations(data):
+        for own in permutations(steps):
+            pairs = list(zip(axes, (*lanes, *own)))
+            if all(f.extent == a.extent for a, f in pairs):
+                yield {a: f.axis for a, f in pairs}
 
 
 class _Comparison:
@@ -220,6 +269,9 @@ class _Comparison:
         if ours.dtype != tensor.dtype:
             self._fail(f"{ours.buffer.name} is {ours.dtype}, and {tensor.name} is {tensor.dtype}")
             return None
+        if self.declared.in_memory:
+            tile = self.strided(ours.buffer, ours.indices, tensor, theirs.indices)
+            return None if tile is None else self._bound(tensor, tile, bound)
         own = flat(ours.buffer, ours.indices)
         first = own - self._offset(theirs)
         if any(depends(leaf, self.inside) for leaf in first.leaves()):
@@ -232,16 +284,53 @@ class _Comparison:
                 "the elements of a tile one after the other.",
             )
             return None
+        # the declaration reads the first element of an operand where all axes are 0
+        tile = _origin(ours.buffer, ours.indices, self.inside, packed_strides(tensor))
+        return self._bound(tensor, tile, bound)
+
+    def _bound(self, tensor: Tensor, tile: Operand, bound: Bound) -> Bound | None:
+        """Return the operands with ``tile`` for ``tensor``, unless another one stands for it."""
         known = bound.get(tensor)
         if known is None:
-            # the declaration reads the first element of an operand where all axes are 0
-            origin: dict[Axis | Var, Lin] = {axis: ZERO for axis in self.inside}
-            indices = tuple(to_expr(to_lin(i).substitute(origin)) for i in ours.indices)
-            return {**bound, tensor: Operand(ours.buffer, indices, first)}
-        same = known.buffer is ours.buffer and known.first == first
+            return {**bound, tensor: tile}
+        same = known.buffer is tile.buffer and (known.first, known.strides) == (
+            tile.first, tile.strides
+        )  # fmt: skip
         if not same:
             self._fail(f"{tensor.name} would be two arrays")
         return bound if same else None
+
+    def strided(
+        self, buffer: Buffer, indices: Sequence[Expr], tensor: Tensor, axes: Sequence[Expr]
+    ) -> Operand | None:
+        """Return the tile of ``buffer`` that stands for ``tensor``, whose dimensions are ``axes``.
+
+        Its elements are a fixed distance apart along each of them, also if it depends on sizes.
+        """
+        own, used = flat(buffer, indices), list[Axis]()
+        strides: list[Lin] = []
+        rest = own
+        for index in axes:
+            axis = self.axes.get(index) if isinstance(index, Axis) else None
+            if axis is None:
+                strides.append(ONE)
+                continue
+            used.append(axis)
+            strides.append(own.substitute({axis: Lin.of(axis) + 1}) - own)
+            rest = rest - strides[-1] * Lin.of(axis)
+        fixed = [rest, *strides]
+        if any(depends(leaf, self.inside) for lin in fixed for leaf in lin.leaves()):
+            apart = _steps(_coefficients(own, self.inside), self.inside)
+            self.reason = self.reason or Mismatch(
+                f"the elements of {buffer.name} are {apart} apart, and {self.declared.name} takes "
+                f"{tensor.name} with a fixed distance along each dimension",
+                f"Pack {buffer.name}: cache_read gives it a stage, and transform_layout the order.",
+            )
+            return None
+        if len({*used}) < len(used):
+            self._fail(f"{tensor.name} has an axis in two dimensions")
+            return None
+        return _origin(buffer, indices, self.inside, tuple(strides))
 
     def _offset(self, read: Read) -> Lin:
         """Return the place of an element of an operand, over the axes of the nest."""
@@ -259,6 +348,17 @@ class _Comparison:
     def _fail(self, why: str) -> None:
         text = f"it does not compute what {self.declared.name} does: {why}"
         self.reason = self.reason or Mismatch(text, f"It is {_formula(self.declared)}.")
+
+
+def packed_strides(tensor: Tensor) -> tuple[Lin, ...]:
+    """Return the strides of a tensor whose elements lie one after the other."""
+    strides: list[Lin] = []
+    step = 1
+    for extent in reversed(tensor.shape):
+        strides.insert(0, Lin.of(step))
+        assert isinstance(extent, int)
+        step *= extent
+    return tuple(strides)
 
 
 def _same_operation(ours: Expr, theirs: Expr) -> bool:

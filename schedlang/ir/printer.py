@@ -39,6 +39,7 @@ from schedlang.ir.nodes import (
 )
 from schedlang.ir.trimmed import printed_statements, trim_loop
 from schedlang.markup.sizes import bytes_text
+from schedlang.state.state import IMPORTS
 
 if TYPE_CHECKING:
     from schedlang.ir.nest import Nest
@@ -236,7 +237,9 @@ def loop_text(loop: For, names: dict[Axis, str]) -> str:
     word = {"serial": "for", "thread": loop.tag}.get(loop.kind, loop.kind)
     if loop.instruction is not None:
         word = f"{word} {loop.instruction}"
-    notes = [f"pragma {n}" + ("" if v is None else f" = {v}") for n, v in loop.pragmas]
+    # the code that a pragma brings has many lines
+    values = ["" if v is None or n in IMPORTS else f" = {v}" for n, v in loop.pragmas]
+    notes = [f"pragma {n}{value}" for (n, _), value in zip(loop.pragmas, values)]
     if loop.kind == "thread" and loop.axis.is_reduce and not _scatters(loop):
         notes.append(f"{loop.stage} is reduced across these threads")
     name, trim = names.get(loop.axis, loop.axis.name), trim_loop(loop)

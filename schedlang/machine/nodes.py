@@ -434,8 +434,8 @@ class Invoke(Statement):
 
     Its address is element ``position`` of ``table``, whose element 0 is the position of the first
     function that failed; after that, no function is called. A box begins at one of ``starts``. The
-    ``sizes`` are the extents of each box and its strides, in elements. ``packed`` says which boxes
-    have no gaps.
+    ``sizes`` are the extents of each box and its strides, in elements, for as many dimensions as
+    ``ranks`` says. ``packed`` says which boxes have no gaps.
     """
 
     VALUES = ("starts", "sizes")
@@ -448,13 +448,9 @@ class Invoke(Statement):
     starts: tuple[Value, ...]
     sizes: tuple[Value, ...]
     packed: tuple[bool, ...]
+    ranks: tuple[int, ...]
     inputs: int
     number: Optional[int] = None
-
-    @property
-    def ranks(self) -> tuple[int, ...]:
-        """The number of dimensions of each box."""
-        return tuple(len(array.buffer.shape) for array in self.given)
 
 
 @dataclass(frozen=True, eq=False)

@@ -87,11 +87,13 @@ def version(command: tuple[str, ...]) -> str:
 
 
 def library(
-    source: Path, fastmath: bool = False, refusal: Callable[[str], Exception] | None = None
-) -> ctypes.CDLL:
+    source: Path, fastmath: bool = False, refusal: Callable[[str], Exception] | None = None,
+    objects: Sequence[bytes] = (),
+) -> ctypes.CDLL:  # fmt: skip
     """Return the library of a C file, compiled unless the cache folder has it.
 
-    Another compiler, version, option or processor makes another library. Raises
+    It is linked with ``objects``, which the name of the file must tell from others. Another
+    compiler, version, option or processor makes another library. Raises
     :class:`~schedlang.errors.BuildError` if the compiler fails, or what ``refusal`` returns for the
     first error in the source.
     """
@@ -106,7 +108,11 @@ def library(
             return _loaded(kept)
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             fresh = Path(folder) / kept.name
-            _compile([*command, *options, "-o", str(fresh), str(source), "-lm"], source, refusal)
+            given = [str(source)]
+            for number, content in enumerate(objects):
+                given.append(str(Path(folder) / f"{number}.o"))
+                Path(given[-1]).write_bytes(content)
+            _compile([*command, *options, "-o", str(fresh), *given, "-lm"], source, refusal)
             # a file of the folder stays loaded when it is removed
             return _loaded(kept if store(LIBRARY, kept, fresh.read_bytes()) else fresh)
 

@@ -331,32 +331,41 @@ class Schedule(DataflowMethods):
         Raise :class:`~schedlang.errors.ScheduleError` if ``text`` is not a schedule, or does not
         fit the computation.
         """
-        replayed = empty_schedule(outputs)
-        for position, step in enumerate(trace.from_json(text), 1):
-            where = f"step {position}, {step.primitive},"
-            stage_names = ("",) if PRIMITIVES[step.primitive].on_schedule else replayed.state.stages
-            if step.stage not in stage_names:
-                raise ScheduleError(
-                    f"{where} cannot be replayed: there is no stage {text_of(step.stage)}"
-                )
-            try:
-                given = trace.with_instructions(step.args, instructions)
-                args = {k: decode(replayed.state, v) for k, v in given.items()}
-                replayed.apply(step.primitive, step.stage, **args)
-            except (SchedlangError, TypeError, AttributeError, RecursionError) as error:
-                raise ScheduleError(f"{where} cannot be replayed: {error}") from None
-        return replayed
+        steps = trace.from_json(text)
+        trace.refuse_code(steps)
+        return _replayed(steps, outputs, instructions)
 
     def __reduce__(self) -> Any:
         own = trace.instructions_of(self._steps)
         return _unpickle, (Graph(self.outputs), self.to_json(), own)
 
 
+def _replayed(
+    steps: Sequence[Step], outputs: Any, instructions: Sequence[Instruction]
+) -> Schedule:
+    """Return a schedule with ``steps``, each of which is checked as if it were called."""
+    replayed = empty_schedule(outputs)
+    for position, step in enumerate(steps, 1):
+        where = f"step {position}, {step.primitive},"
+        stage_names = ("",) if PRIMITIVES[step.primitive].on_schedule else replayed.state.stages
+        if step.stage not in stage_names:
+            raise ScheduleError(
+                f"{where} cannot be replayed: there is no stage {text_of(step.stage)}"
+            )
+        try:
+            given = trace.with_instructions(step.args, instructions)
+            args = {k: decode(replayed.state, v) for k, v in given.items()}
+            replayed.apply(step.primitive, step.stage, **args)
+        except (SchedlangError, TypeError, AttributeError, RecursionError) as error:
+            raise ScheduleError(f"{where} cannot be replayed: {error}") from None
+    return replayed
+
+
 def _unpickle(
     graph: Graph, text: str, instructions: Sequence[Instruction] = ()
 ) -> Schedule:
     # earlier versions pickled no instructions
-    return Schedule.from_json(text, list(graph.tensors), instructions)
+    return _replayed(trace.from_json(text), list(graph.tensors), instructions)
 
 
 @refuses(call_refusal)

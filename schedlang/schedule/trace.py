@@ -18,7 +18,7 @@ from schedlang.schedule.steps import FORMAT, Step, decode
 from schedlang.state.primitives.arguments import text_of
 from schedlang.state.primitives.dataflow import visible
 from schedlang.state.primitives.table import PRIMITIVES
-from schedlang.state.state import State
+from schedlang.state.state import IMPORTS, State
 
 
 def to_json(steps: Sequence[Step]) -> str:
@@ -65,6 +65,16 @@ def _with_its_meaning(data: Mapping[str, Any], given: Sequence[Instruction]) -> 
             f"written for one that computes {shown}"
         )
     return chosen
+
+
+def refuse_code(steps: Sequence[Step]) -> None:
+    """Raise :class:`~schedlang.errors.ScheduleError` for steps of a file that bring code."""
+    for position, step in enumerate(steps, 1):
+        if step.primitive == "pragma" and step.args.get("name") in IMPORTS:
+            raise ScheduleError(
+                f"step {position}, pragma, cannot be replayed: {step.args['name']!r} brings code, "
+                "and a schedule in a file is data; call the pragma in your program"
+            )
 
 
 def instructions_of(steps: Sequence[Step]) -> list[Instruction]:

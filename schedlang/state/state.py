@@ -37,8 +37,10 @@ TE_PRAGMAS = (
     "unroll_hint", "parallel_launch_point", "parallel_stride_pattern",
     "parallel_barrier_when_finish", "loop_partition_hint", "tensor_core",
 )  # fmt: skip
+# te's pragmas that bring functions for instructions into a kernel
+IMPORTS = ("import_c", "import_llvm")
 # pragmas of te that change what a program computes, which no target honours
-REFUSED_PRAGMAS = ("import_llvm", "import_c", "debug_skip_region")
+REFUSED_PRAGMAS = ("debug_skip_region",)
 THREADS = tuple(f"{kind}Idx.{dim}" for kind in ("block", "thread") for dim in "xyz")
 
 

@@ -14,6 +14,7 @@ from schedlang.ir.trimmed import running
 from schedlang.runtime.device_file import DeviceFile
 from schedlang.target import Target
 from schedlang.targets.backend import Backend, Lowered, Options, Request
+from schedlang.targets.imported_code import unused_code
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class GpuBackend(Backend[Launched]):
             )
         loop = next((f for f in nest.loops if f.instruction is not None), None)
         if loop is None:
-            return ""
+            return unused_code(nest, ())
         return explain(
             f"tensorize({loop.axis.name}, {loop.instruction}) on stage {loop.stage}",
             f"target={self.facts.name!r} has no instructions of a user's",

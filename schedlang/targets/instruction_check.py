@@ -20,8 +20,9 @@ from schedlang.errors import InstructionError, explain
 from schedlang.expr.dtypes import array_dtype, is_float, is_integer
 from schedlang.expr.nodes import Axis, Cast, Expr
 from schedlang.expr.visit import rewrite
-from schedlang.instructions.declaration import Instruction
+from schedlang.instructions.declaration import MEMORY, Instruction
 from schedlang.runtime.llvm.instruction_trial import trial
+from schedlang.runtime.llvm.trial import Trial
 from schedlang.runtime.processor import missing_features
 from schedlang.schedule.schedule import schedule
 from schedlang.target import Target
@@ -59,10 +60,10 @@ class Comparison:
 def check(declared: Instruction, samples: int, seed: int) -> Comparison:
     """Compare what is emitted with the declaration; see :meth:`Instruction.check`."""
     asked = f"{declared}.check()"
-    if "llvm" not in declared.emit:
+    if not {"llvm", MEMORY} & {*declared.emit}:
         why = "it has no form for LLVM, which is what a check runs"
         raise InstructionError(explain(asked, why, 'Give emit={"llvm": ...}.'))
-    compiled = trial(declared)
+    compiled = trial(declared) if "llvm" in declared.emit else Trial("")
     if compiled.error:
         why = f"LLVM cannot write {declared.emit['llvm']}"
         raise InstructionError(explain(asked, why, f"It says:\n{compiled.error}"))
@@ -96,8 +97,8 @@ def _tiled(
     inputs = {t: placeholder((TILES, *t.shape), t.dtype, name=t.name) for t in declared.operands}
     steps: dict[Expr, Axis] = {a: reduce_axis(a.extent, name=a.name) for a in op.reduce_axis}
 
-    def element(tile: Any, lane: Any) -> Expr:
-        swap: Mapping[Expr, Expr] = {op.axis[0]: lane, **steps}
+    def element(tile: Any, lanes: Sequence[Any]) -> Expr:
+        swap: Mapping[Expr, Expr] = {**dict(zip(op.axis, lanes)), **steps}
 
         def moved(node: Expr) -> Expr | None:
             if isinstance(node, Axis):
@@ -108,13 +109,14 @@ def _tiled(
 
         return rewrite(op.body[0], moved)
 
+    shape = tuple(map(int, declared.output.shape))
     if not declared.accumulates:
-        rows = compute((TILES, declared.lanes), element, name=op.name)
+        rows = compute((TILES, *shape), lambda tile, *lanes: element(tile, lanes), name=op.name)
         return rows, tuple(inputs.values())
     tile = reduce_axis(TILES, name="tile")
     total = compute(
-        (declared.lanes,),
-        lambda lane: sum_over(element(tile, lane), axis=(tile, *steps.values())),
+        shape,
+        lambda *lanes: sum_over(element(tile, lanes), axis=(tile, *steps.values())),
         name=op.name,
     )
     return total, tuple(inputs.values())
@@ -127,10 +129,10 @@ def _as_magnitude(read: Expr) -> Expr:
 def _tensorized(declared: Instruction, tiled: Tensor, inputs: Sequence[Tensor]) -> Any:
     s = schedule(tiled)
     stage = s[tiled]
-    lane, steps = stage.op.axis[-1], list(stage.op.reduce_axis)
-    tile = steps.pop(0) if declared.accumulates else stage.op.axis[0]
-    stage.reorder(tile, lane, *steps)
-    stage.tensorize(lane, declared)
+    lanes, steps = list(stage.op.axis), list(stage.op.reduce_axis)
+    tile = steps.pop(0) if declared.accumulates else lanes.pop(0)
+    stage.reorder(tile, *lanes, *steps)
+    stage.tensorize(lanes[0], declared)
     return build(s, [*inputs, tiled], target=Target("cpu"))
 
 
@@ -176,14 +178,15 @@ def _difference(
 ) -> str:
     """Return the message for the element that differs most."""
     at = tuple(int(k) for k in np.unravel_index(int(error.argmax()), error.shape))
-    lane = at[-1]
+    lane = at[-1] if len(declared.op.axis) == 1 else at[-len(declared.op.axis) :]
     operands = "\n".join(
         f"{t.name} = {a.tolist()}" for t, a in zip(declared.operands, arrays)
     )
     return explain(
         f"{declared}.check()",
         f"lane {lane} is {result[at]}, and the declaration gives {expected[at]}",
-        f"{declared.emit['llvm']} computes something else than {declared.output.name}, or with "
+        f"{declared.emit.get('llvm') or declared.emit[MEMORY]} computes something else than "
+        f"{declared.output.name}, or with "
         f"another rounding: state it as tolerance= (the error here is {float(error[at]):.1e}).",
         operands[:600],
     )

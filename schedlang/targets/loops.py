@@ -25,6 +25,7 @@ from schedlang.runtime.built import Built, Printed
 from schedlang.runtime.kernel import Kernel
 from schedlang.target import Target
 from schedlang.targets.backend import Backend, L, Lowered, Options, Request
+from schedlang.targets.imported_code import unused_code
 
 
 class PrintedBackend(Backend[L]):
@@ -95,6 +96,8 @@ class LoopBackend(PrintedBackend[Lowered]):
     def refusal(self, nest: Nest) -> str:
         """Return which instruction of a nest the processor lacks; it would end the process."""
         loops = [loop for loop in nest.loops if loop.instruction is not None]
+        if self.facts.instructions and (unused := unused_code(nest, loops)):
+            return unused
         return self._lacking(loops) or self.unwritten(loops) if loops else ""
 
     def _lacking(self, loops: Sequence[For]) -> str:

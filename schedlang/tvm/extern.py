@@ -91,6 +91,15 @@ def _function(
             f"{type(fcompute).__name__}; write lambda ins, outs: tvm.tir.call_packed(...)"
         )
     described = fcompute(ins, outs)
+    if isinstance(described, Program) and described.calls:
+        raise ComputeTypeError(
+            explain(
+                f"te.extern for {name}",
+                f"it calls {described.calls[0].name}, a function of C by its name",
+                "Call it by sl.extern(shape, inputs, source), with the text of its C source; "
+                "tvm.tir.call_extern is for te.decl_tensor_intrin.",
+            )
+        )
     if isinstance(described, Program):
         return described.function([*ins, *outs], name)
     if not isinstance(described, PackedCall):

@@ -30,6 +30,7 @@ from schedlang.machine.lower import machine_nest
 from schedlang.runtime.llvm_runner import ByLlvm
 from schedlang.runtime.runners import Purpose
 from schedlang.target import Target
+from schedlang.tvm.extern_calls import ExternCall
 from schedlang.tvm.packed import Handle
 from schedlang.tvm.te_dtypes import te_dtype
 
@@ -97,10 +98,14 @@ def _whole(value: Any, what: str) -> Expr:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """Statements written by hand, and the arrays of ``te.extern`` that they use."""
+    """Statements written by hand, and the arrays of ``te.extern`` that they use.
+
+    One for ``te.decl_tensor_intrin`` has ``calls`` of functions of C in their place.
+    """
 
     body: Block
     buffers: tuple[tuple[Handle, Buffer], ...]
+    calls: tuple[ExternCall, ...] = ()
 
     def function(self, handles: Sequence[Handle], name: str) -> Callable[..., None]:
         """Return the program as a function of arrays, in the order of ``handles``.
@@ -176,6 +181,7 @@ class IRBuilder:
         self._blocks: list[list[Stmt]] = [[]]
         self._buffers: dict[Handle, Buffer] = {}
         self._names: set[str] = set()
+        self._calls: list[ExternCall] = []
 
     def add(self, stmt: Stmt) -> None:
         """Append a statement to the block that is open."""
@@ -276,7 +282,18 @@ class IRBuilder:
         self.add(If(~before.cond, Block(tuple(self._blocks.pop()))))
 
     def emit(self, stmt: Any) -> None:
-        """Refuse a statement from elsewhere: elements are assigned."""
+        """Append a call of ``tvm.tir.call_extern``, for ``te.decl_tensor_intrin``.
+
+        Refuse a statement from elsewhere: elements are assigned.
+        """
+        if isinstance(stmt, ExternCall):
+            if len(self._blocks) > 1:
+                raise ComputeError(
+                    f"ib.emit of {stmt.name}: a loop or a condition is around the call; write it "
+                    "in the function of C"
+                )
+            self._calls.append(stmt)
+            return
         raise ComputeError(
             explain(
                 f"ib.emit({type(stmt).__name__})",
@@ -289,7 +306,13 @@ class IRBuilder:
         """Return the program."""
         if len(self._blocks) > 1:
             raise ComputeError("ib.get(): a loop or a condition is still open; leave it first")
-        return Program(Block(tuple(self._blocks[0])), tuple(self._buffers.items()))
+        if self._calls and self._blocks[0]:
+            raise ComputeError(
+                f"ib.get(): it has a call of {self._calls[0].name} and statements; write all of it "
+                "in the function of C"
+            )
+        body = Block(tuple(self._blocks[0]))
+        return Program(body, tuple(self._buffers.items()), tuple(self._calls))
 
 
 def create() -> IRBuilder:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from schedlang.compute import define, tensor
@@ -83,6 +84,7 @@ from schedlang.tvm.tir import (
 
 if TYPE_CHECKING:
     from schedlang.tvm.extern import extern
+    from schedlang.tvm.tensor_intrin import decl_tensor_intrin
 
 
 def whole(value: Any, what: str) -> Any:
@@ -203,8 +205,8 @@ def gradient(output: Tensor, inputs: Any, head: Tensor | None = None) -> list[Te
 
 _EXTERN = "Write the values with te.compute, or call the library on arrays between two kernels."
 _TENSORIZE = (
-    "schedlang has no user-defined hardware intrinsics",
-    "Call s[C].vectorize(axis), which emits vector instructions.",
+    "intrinsics are made and used by other names",
+    "Declare one with te.decl_tensor_intrin, and call s[C].tensorize(axis, intrin).",
 )
 _INLINE = ("stages are not inlined automatically", "Call s[T].compute_inline() on each.")
 _TENSORIR = (
@@ -213,7 +215,6 @@ _TENSORIR = (
 )
 REFUSED = {
     "tensorize": _TENSORIZE,
-    "decl_tensor_intrin": _TENSORIZE,
     "TensorIntrin": _TENSORIZE,
     "extern_primfunc": ("TensorIR is not part of schedlang", _EXTERN),
     "hybrid": (
@@ -240,18 +241,20 @@ REFUSED = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name == "extern":
-        # most te programs need no compiler when they define stages
-        from schedlang.tvm.extern import extern
+# names of other modules of this folder; most programs need no compiler when they define stages
+_MODULES = {"decl_tensor_intrin": "tensor_intrin", "extern": "extern"}
 
-        return extern
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return getattr(import_module(f"schedlang.tvm.{_MODULES[name]}"), name)
     raise missing_name(__name__, name, REFUSED, "te")
 
 
 __all__ = [
     "Axis", "Expr", "Schedule", "Tensor", "abs", "acos", "all", "any", "asin", "atan", "atan2",
-    "ceil", "clz", "comm_reducer", "compute", "const", "cos", "cosh", "create_schedule", "div",
+    "ceil", "clz", "comm_reducer", "compute", "const", "cos", "cosh", "create_schedule",
+    "decl_tensor_intrin", "div",
     "erf", "exp", "exp2", "extern", "floor", "floordiv", "floormod", "fmod", "gradient",
     "if_then_else", "indexdiv", "indexmod", "infinity", "isfinite", "isinf", "isnan", "likely",
     "log", "log1p", "log2", "log10", "max", "max_value", "min", "min_value", "nearbyint",

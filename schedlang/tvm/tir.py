@@ -351,8 +351,12 @@ _OPERATIONS = (
     "Mod", "Mul", "NE", "Not", "Or", "PrimExpr", "Reduce", "Sub",
 )  # fmt: skip
 REFUSED = {
-    **{f"call_{kind}": _CALL for kind in (
-        "extern", "pure_extern", "intrin", "llvm_intrin", "llvm_pure_intrin", "tir")},
+    **{f"call_{kind}": _CALL for kind in ("pure_extern", "tir")},
+    **dict.fromkeys(("call_intrin", "call_llvm_intrin", "call_llvm_pure_intrin"), (
+        "an expression has no instructions of a processor",
+        "Declare one by what it computes, sl.instruction(name, compute, emit=...), and call "
+        "s[C].tensorize(axis, instruction).",
+    )),
     **dict.fromkeys(_STATEMENTS, (
         "statements of a schedule cannot be written by hand",
         "Write the values with te.compute, or loops with tvm.tir.ir_builder in te.extern.",
@@ -375,22 +379,25 @@ REFUSED = {
     "IterVar": ("axes are made by te", "Use te.reduce_axis((0, n)) or te.thread_axis(tag)."),
     "SizeVar": ("sizes are made by te", 'Use te.size_var("n").'),
     "ceildiv": ("a quotient rounded up is written out", "Write (a + b - 1) // b."),
-    "decl_buffer": (
-        "buffers cannot be declared by hand", "Use te.placeholder, and s[T].set_scope for storage."
-    ),
-    "Buffer": ("buffers cannot be declared by hand", "Use te.placeholder."),
     "Schedule": ("TensorIR is not part of schedlang", "Use te.create_schedule(C.op)."),
     "PrimFunc": ("TensorIR is not part of schedlang", "tvm.lower(s, args) gives the loop nest."),
 }  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
-    if name == "call_packed":
-        from schedlang.tvm.packed import call_packed
+# names of other modules of this folder, which most programs do not need
+_MODULES = {
+    "Buffer": "buffers",
+    "call_extern": "extern_calls",
+    "call_packed": "packed",
+    "decl_buffer": "buffers",
+}
 
-        return call_packed
+
+def __getattr__(name: str) -> Any:
     if name == "ir_builder":
-        return import_module("schedlang.tvm.ir_builder")
+        return import_module(f"schedlang.tvm.{name}")
+    if name in _MODULES:
+        return getattr(import_module(f"schedlang.tvm.{_MODULES[name]}"), name)
     raise missing_name(__name__, name, REFUSED, "tvm.tir")
 
 

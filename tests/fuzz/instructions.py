@@ -16,12 +16,25 @@ import schedlang as sl
 from schedlang import instructions
 from schedlang.errors import BuildError, LoweringError, ScheduleError
 from schedlang.expr.dtypes import array_dtype
-from tests.instructions import FAMILIES, fused, packed, runs, scaled_row
+from tests.instructions import (
+    FAMILIES,
+    GEMV,
+    fused,
+    gemv,
+    gemv_numba,
+    packed,
+    runs,
+    scaled_row,
+)
 
 TARGETS: dict[str, dict[str, Any]] = {
     "llvm": {"target": "cpu", "compiler": "llvm"}, "numba": {"target": "cpu", "compiler": "numba"},
     "c": {"target": "c"}, "python": {"target": "python"},
 }  # fmt: skip
+
+
+# what a machine nest calls in place of loops
+EMITTED = ("instruct", "assemble", "gemv", "gemv_numba")
 
 
 @dataclass(frozen=True)
@@ -36,12 +49,18 @@ class Case:
 
 def random_case(rng: Random) -> Case:
     """Return a random product with an instruction; a step that does not fit is left out."""
-    kind = rng.choice([*FAMILIES, "fused", "scaled_row", "assembled_row"])
+    kind = rng.choice([*FAMILIES, "fused", "scaled_row", "assembled_row", "gemv"])
     m, n, k = rng.randrange(1, 9), rng.randrange(1, 70), rng.randrange(1, 40)
     if kind in FAMILIES:
         args = packed(m, n, k, kind)
         declared = getattr(instructions, kind)
         args = _maybe_packed_here(rng, args, kind)
+    elif kind == "gemv":
+        size = rng.choice((3, 4, 8)), rng.choice((2, 3, 5))
+        declared = gemv(*size, rng.choice((GEMV, gemv_numba)))
+        A, B = sl.placeholder((m, k), name="A"), sl.placeholder((n, k), name="B")
+        r = sl.reduce_axis(k, name="k")
+        args = (A, B, sl.compute((m, n), lambda i, j: sl.sum(A[i, r] * B[j, r], axis=r), name="C"))
     elif kind == "fused":
         declared = fused()
         inputs = tuple(sl.placeholder((m, n), name=name) for name in "ABD")
@@ -80,10 +99,13 @@ def _scheduled(rng: Random, args: tuple[Any, ...], declared: Any, text: str) -> 
     lanes = declared.lanes
     terms = [int(a.extent) for a in declared.op.reduce_axis if a.extent != 1]
     B = inputs[1]
-    if terms and len(B.shape) == 2:
+    if terms and len(B.shape) == 2 and (not declared.in_memory or rng.random() < 0.4):
         q = terms[0]
         P = s.cache_read(B, rng.choice(("global", "local")), [C])
-        s[P].transform_layout(lambda k, j: (j // lanes, k // q, j % lanes, k % q))
+        if declared.in_memory:
+            s[P].transform_layout(lambda j, k: (k, j))
+        else:
+            s[P].transform_layout(lambda k, j: (j // lanes, k // q, j % lanes, k % q))
     stage, tail = C, rng.choice(("auto", "cut", "cut"))
     if rng.random() < 0.3:
         stage = s.cache_write(C, rng.choice(("global", "local")))
@@ -161,7 +183,7 @@ def run_case(seed: str, number: int, all_targets: bool) -> str:
             continue
         result = f(*arrays)
         _compare(case, name, result, want)
-        uses = "instruct" in str(f.machine_nest) or "assemble" in str(f.machine_nest)
+        uses = any(f"{word}(" in str(f.machine_nest) for word in EMITTED)
         assert uses == (name != "python"), f"{name}: the instruction is not used"
     return "passed"
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from schedlang.errors import BuildError, explain
-from schedlang.instructions.declaration import elements
+from schedlang.errors import BuildError, SchedlangError, explain
+from schedlang.expr.dtypes import INDEX
+from schedlang.expr.nodes import Const
+from schedlang.instructions.declaration import MEMORY, Instruction, elements
+from schedlang.instructions.emission import MemoryFunction
+from schedlang.ir.extern_call import Extern, View
 from schedlang.ir.instructed import Instructed, Tile
 from schedlang.ir.instruction_match import Match, match
-from schedlang.ir.nodes import Block, For, Stmt, block_of, with_fields, with_held
+from schedlang.ir.nodes import Block, For, Stmt, Store, block_of, with_fields, with_held
+from schedlang.ir.updates import as_plain_store
 from schedlang.machine.loops.job import LoopJob
 
 
@@ -28,7 +33,7 @@ def _replaced(stmt: Stmt, job: LoopJob) -> Stmt:
     language = job.target.facts.instructions
     if not language:
         return with_fields(stmt, kind="serial", instruction=None)
-    if language not in declared.emit:
+    if language not in declared.emit and MEMORY not in declared.emit:
         raise BuildError(
             explain(
                 f"tensorize({stmt.axis.name}, {declared}) on stage {stmt.stage}",
@@ -38,6 +43,9 @@ def _replaced(stmt: Stmt, job: LoopJob) -> Stmt:
         )
     matched = match(stmt, declared)
     assert isinstance(matched, Match), "lowering has matched it"
+    if language not in declared.emit:
+        return _called(stmt, declared, matched, job)
+    assert matched.lanes is not None
     tiles = tuple(
         Tile(operand.buffer, operand.indices, operand.buffer.dtype, count=elements(tensor))
         for operand, tensor in zip(matched.operands, declared.operands)
@@ -46,3 +54,43 @@ def _replaced(stmt: Stmt, job: LoopJob) -> Stmt:
     store = with_fields(matched.store, values=(value,))
     body = Block((store,))
     return with_fields(matched.lanes, kind="vectorize", body=body, pragmas=(), instruction=None)
+
+
+def _called(loop: For, declared: Instruction, matched: Match, job: LoopJob) -> Extern:
+    """Return the call of a function in memory on the tiles that the loops read and write."""
+    emission = declared.emit[MEMORY]
+    assert isinstance(emission, MemoryFunction)
+    try:
+        function = emission.function(declared, job.imported)
+    except SchedlangError as error:
+        raise BuildError(
+            explain(
+                f"tensorize({loop.axis.name}, {declared}) on stage {loop.stage}",
+                "its function in memory cannot be made",
+                str(error),
+            )
+        ) from None
+    tiles = (*matched.operands, matched.result)
+    views = tuple(
+        View(tuple(map(int, tensor.shape)), tile.strides)
+        for tensor, tile in zip((*declared.operands, declared.output), tiles)
+    )
+    starts = tuple(index for tile in tiles for index in tile.indices)
+    ones = tuple(Const(1, INDEX, True) for _ in starts)
+    store = matched.store if matched.store.reducer is None else as_plain_store(matched.store)
+    body = _with_plain_loops(loop, store)
+    inputs = tuple(tile.buffer for tile in matched.operands)
+    return Extern(
+        function, inputs, (matched.result.buffer,), starts, ones, block_of(body), loop.stage,
+        store.number, views,
+    )  # fmt: skip
+
+
+def _with_plain_loops(stmt: Stmt, store: Stmt) -> Stmt:
+    """Return the loops around a store, which say what a function reads and writes."""
+    if isinstance(stmt, For):
+        body = block_of(_with_plain_loops(stmt.body, store))
+        return with_fields(stmt, kind="serial", instruction=None, pragmas=(), body=body)
+    if isinstance(stmt, Block):
+        return with_held(stmt, lambda inner: _with_plain_loops(inner, store))
+    return store if isinstance(stmt, Store) else stmt

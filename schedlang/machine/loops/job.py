@@ -12,7 +12,7 @@ from schedlang.index.ranges import Ranges
 from schedlang.ir.findings import Findings
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, For, Stmt, walk
-from schedlang.state.state import TENSORIZE
+from schedlang.state.state import IMPORTS, TENSORIZE
 from schedlang.target import Target
 
 # copies of a body that unrolled loops make at most: more would not compile in reasonable time
@@ -44,6 +44,12 @@ class LoopJob:
         kinds = {loop.kind for loop in self.nest.loops}
         # the lanes of an instruction become a vectorized loop
         return kinds | {"vectorize"} if TENSORIZE in kinds else kinds
+
+    @cached_property
+    def imported(self) -> tuple[tuple[str, str], ...]:
+        """The pragmas that bring code into the kernel, by name and text, each once."""
+        pragmas = (pragma for loop in self.nest.loops for pragma in loop.pragmas)
+        return tuple(dict.fromkeys(p for p in pragmas if p[0] in IMPORTS))
 
     @cached_property
     def steps(self) -> Mapping[str, Set[Axis]]:

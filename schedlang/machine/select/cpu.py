@@ -146,22 +146,28 @@ class _Entry(Statements):
 
     def invoke(self, stmt: Extern, context: Context) -> None:
         e, starts, sizes, packed = self.evaluator, list[Value](), list[Value](), list[bool]()
-        for buffer, first, extents in stmt.boxes:
+        ranks = list[int]()
+        for k, (buffer, first, extents) in enumerate(stmt.boxes):
             offset = e.offset(buffer, first, context)
             starts.append(e.index(offset, context, buffer, first))
-            shape = [to_lin(extent, context.values) for extent in extents]
-            steps = [step.substitute(context.values) for step in strides(buffer)]
+            if stmt.views:
+                shape, own = [*map(Lin.of, stmt.views[k].shape)], stmt.views[k].strides
+            else:
+                shape = [to_lin(extent, context.values) for extent in extents]
+                own = strides(buffer)
+            steps = [step.substitute(context.values) for step in own]
+            ranks.append(len(shape))
             packed.append(_has_no_gaps(shape, steps))
             sizes += [e.index(size, context) for size in (*shape, *steps)]
         assert self.table is not None
-        kinds = tuple((buffer.dtype, len(buffer.shape)) for buffer, _, _ in stmt.boxes)
+        kinds = tuple((box[0].dtype, rank) for box, rank in zip(stmt.boxes, ranks))
         key = (stmt.function, kinds, tuple(packed))
         position = self.positions.setdefault(key, 1 + len(self.positions))
         arrays = tuple(e.array(buffer) for buffer, _, _ in stmt.boxes)
         self.emit(
             machine.Invoke(
                 stmt.function, self.table, position, arrays, tuple(starts), tuple(sizes),
-                tuple(packed), len(stmt.inputs), e.number,
+                tuple(packed), tuple(ranks), len(stmt.inputs), e.number,
             )  # fmt: skip
         )
 

@@ -260,10 +260,11 @@ class AnnotationMethods(Recording):
         Pragmas of te that only tune are accepted and have no effect: ``auto_unroll_max_step``,
         ``auto_unroll_max_depth``, ``auto_unroll_max_extent``, ``unroll_explicit``, ``unroll_hint``,
         ``parallel_launch_point``, ``parallel_stride_pattern``, ``parallel_barrier_when_finish``,
-        ``loop_partition_hint``, ``tensor_core``. Three change what te computes, and raise
-        :class:`~schedlang.errors.ScheduleError`: ``import_llvm`` and ``import_c`` bring code of the
-        user into a kernel, and ``debug_skip_region`` leaves a loop out. Your own names must contain
-        a dot; any other name is refused, since it may be a typing error.
+        ``loop_partition_hint``, ``tensor_core``. ``import_c`` and ``import_llvm`` bring the code of
+        functions that instructions call (``te.decl_tensor_intrin``); no file holds a schedule with
+        them. ``debug_skip_region``, which leaves a loop out, raises
+        :class:`~schedlang.errors.ScheduleError`. Your own names must contain a dot; any other name
+        is refused, since it may be a typing error.
         """
         self._apply("pragma", axis=axis, name=name, value=getattr(value, "value", value))
 

@@ -6,7 +6,7 @@ import difflib
 import math
 import re
 from textwrap import indent
-from typing import Any, NoReturn
+from typing import Any
 
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import subscript
@@ -30,6 +30,7 @@ from schedlang.state.scattered import apart, overwrites, scatters, update_loops
 from schedlang.state.serpentine import is_serpentine
 from schedlang.state.state import (
     EFFECTIVE,
+    IMPORTS,
     NONTEMPORAL,
     REFUSED_PRAGMAS,
     SERPENTINE,
@@ -252,7 +253,17 @@ def pragma(state: State, stage: Stage, axis: Axis, name: str, value: Any = None)
     if not isinstance(name, str) or not _PRAGMA.fullmatch(name):
         refuse("the name of a pragma may contain only letters, digits, _ and dots")
     if name in REFUSED_PRAGMAS:
-        _refuse_te_pragma(name)
+        refuse(
+            "te leaves out the loops with this pragma, and here they would run",
+            "Leave the pragma out, or write a computation without these loops.",
+        )
+    if name in IMPORTS:
+        if not isinstance(value, str) or not value.strip():
+            refuse(
+                f"{name!r} brings code, and the value is {text_of(value)}",
+                "Give the text of C source for 'import_c', of LLVM's code for 'import_llvm'.",
+            )
+        return state.updated(stage.with_(pragmas=(*stage.pragmas, (axis, name, value)))), None
     if name not in (*EFFECTIVE, *TE_PRAGMAS) and "." not in name:
         refuse(
             f"no target knows {name!r}{_pragma_hint(name)}",
@@ -284,19 +295,6 @@ def pragma(state: State, stage: Stage, axis: Axis, name: str, value: Any = None)
     if name == SERPENTINE:
         return _serpentine(state, stage, axis)
     return state.updated(stage.with_(pragmas=(*stage.pragmas, (axis, name, value)))), None
-
-
-def _refuse_te_pragma(name: str) -> NoReturn:
-    """Refuse a pragma of te without which a program computes something else."""
-    if name == "debug_skip_region":
-        refuse(
-            "te leaves out the loops with this pragma, and here they would run",
-            "Leave the pragma out, or write a computation without these loops.",
-        )
-    refuse(
-        "no target adds code of your own to a kernel, and the program would run without it",
-        "Write the function with sl.* (te.*) operations, or call it between two kernels.",
-    )
 
 
 def _serpentine(state: State, stage: Stage, axis: Axis) -> Result:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from schedlang.expr.nodes import Axis
-from schedlang.instructions.declaration import Instruction
+from schedlang.instructions.declaration import MEMORY, Instruction
+from schedlang.instructions.emission import MemoryFunction
 from schedlang.state.primitives.annotate import with_kind
 from schedlang.state.primitives.arguments import leaf_position, text_of
 from schedlang.state.primitives.primitive import Primitive
@@ -29,6 +30,16 @@ def tensorize(state: State, stage: Stage, axis: Axis, instruction: Any) -> Resul
         refuse(
             f"this schedule has another instruction {twin.name}",
             "Declare an instruction once, and give different ones different names.",
+        )
+    emission = instruction.emit.get(MEMORY)
+    outer = next((a for a in stage.leaf[:place] if a.is_reduce and a.extent != 1), None)
+    if outer is not None and isinstance(emission, MemoryFunction) and emission.whole:
+        refuse(
+            f"{instruction} computes all terms of a sum at once, and {outer.name} is around them",
+            "Return a body, a reset and an update, of which the update adds to the result, or "
+            "leave the whole reduction inside.",
+            state,
+            outer,
         )
     inside = next((a for a in stage.leaf[place + 1 :] if a in stage.kinds), None)
     around = next((a for a in stage.leaf[:place] if a in stage.instructions), None)

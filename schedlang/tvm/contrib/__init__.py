@@ -27,8 +27,8 @@ REFUSED = {
 
 
 def __getattr__(name: str) -> Any:
-    if name == "cblas":
-        return import_module("schedlang.tvm.contrib.cblas")
+    if name in ("cblas", "clang", "utils"):
+        return import_module(f"schedlang.tvm.contrib.{name}")
     raise missing_name(__name__, name, REFUSED, "tvm.contrib")
 
 

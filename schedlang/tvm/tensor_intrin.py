@@ -1,0 +1,241 @@
+"""``te.decl_tensor_intrin``: an instruction in memory, whose function te programs describe."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from schedlang.compute.graph import placeholders
+from schedlang.compute.tensor import ComputeOp, Tensor
+from schedlang.errors import ComputeError, ComputeTypeError, explain
+from schedlang.expr.nodes import Const, Expr, Var
+from schedlang.expr.visit import postorder
+from schedlang.externs.functions import C_TYPES, from_source
+from schedlang.instructions.declaration import MEMORY, Instruction, instruction
+from schedlang.instructions.emission import MemoryFunction
+from schedlang.ir.instruction_match import packed_strides
+from schedlang.tvm.buffers import AccessPtr, Buffer
+from schedlang.tvm.extern_calls import ExternCall
+from schedlang.tvm.imported_objects import object_of
+
+# C++ has it before functions for C, and C has no other functions
+_FOR_C = re.compile(r'extern\s+"C"\s+(?!\s*\{)')
+
+
+@dataclass(frozen=True)
+class Described(MemoryFunction):
+    """A function in memory that makes ``calls`` of C, for ``buffers``: operands, then the result.
+
+    What it calls comes with the pragmas ``import_c`` and ``import_llvm``.
+    """
+
+    calls: tuple[ExternCall, ...] = ()
+    buffers: tuple[Buffer, ...] = ()
+
+    def function(self, declared: Instruction, imported: Sequence[tuple[str, str]]) -> Any:
+        texts = [_FOR_C.sub("", text) for name, text in imported if name == "import_c"]
+        modules = [text for name, text in imported if name == "import_llvm"]
+        defined = "\n".join(texts)
+        lines = [*texts, *self._prototypes(defined), *self._definition(declared)]
+        # the name of the file says which code it is linked with
+        lines += [f"// {hashlib.sha256(text.encode()).hexdigest()}" for text in modules]
+        objects = [object_of(text) for text in modules]
+        given = declared.operands, (declared.output,)
+        return from_source("\n".join(lines), _title(declared), *given, objects)
+
+    def _prototypes(self, defined: str) -> Iterator[str]:
+        """Yield the declaration of each function that no text defines."""
+        for call in {call.name: call for call in self.calls}.values():
+            if not re.search(rf"\b{call.name}\s*\(", defined):
+                kinds = ", ".join(_parameter(arg) for arg in call.args) or "void"
+                yield f"{_result(call.dtype)} {call.name}({kinds});"
+
+    def _definition(self, declared: Instruction) -> Iterator[str]:
+        tensors = (*declared.operands, declared.output)
+        *operands, result = (
+            f"{'const ' * (t is not declared.output)}{C_TYPES[t.dtype]} *a{k}"
+            for k, t in enumerate(tensors)
+        )
+        yield f"int {_title(declared)}({', '.join([*operands, result])}, const int64_t *sizes) {{"
+        strides, at = {}, 0
+        for buffer in self.buffers:
+            rank = len(buffer.shape)
+            for k, stride in enumerate(buffer.strides):
+                strides[stride] = f"sizes[{at + rank + k}]"
+            at += 2 * rank
+        for call in self.calls:
+            args = ", ".join(self._argument(arg, strides) for arg in call.args)
+            yield f"  {call.name}({args});"
+        yield "  return 0;\n}"
+
+    def _argument(self, arg: AccessPtr | Expr, strides: Mapping[Any, str]) -> str:
+        if isinstance(arg, AccessPtr):
+            place = next(k for k, buffer in enumerate(self.buffers) if buffer is arg.buffer)
+            offset = arg.offset if isinstance(arg.offset, Expr) else Const(arg.offset, "int64")
+            return f"({C_TYPES[arg.buffer.dtype]} *)a{place} + {_number(offset, strides)}"
+        return _number(arg, strides)
+
+    def __str__(self) -> str:
+        return ", ".join(call.name for call in self.calls)
+
+
+def _title(declared: Instruction) -> str:
+    """Return the name of the function of C that makes the calls, which is none of theirs."""
+    return f"te_{declared.name}"
+
+
+def _number(value: Expr, strides: Mapping[Any, str]) -> str:
+    """Return an expression in C, with the stride for each variable."""
+    text = repr(value.value) if isinstance(value, Const) else str(value)
+    for node in postorder([value]):
+        if isinstance(node, Var):
+            text = re.sub(rf"\b{re.escape(node.name)}\b", strides[node], text)
+    return f"({text})"
+
+
+def _parameter(arg: AccessPtr | Expr) -> str:
+    if isinstance(arg, AccessPtr):
+        return f"{C_TYPES[arg.buffer.dtype]} *"
+    return "float" if isinstance(arg, Const) and isinstance(arg.value, float) else "int"
+
+
+def _result(dtype: str) -> str:
+    return C_TYPES.get(dtype, "void")
+
+
+def decl_tensor_intrin(
+    op: Any, fcompute: Callable[[list[Buffer], list[Buffer]], Any], name: str = "tensor_intrin",
+    binds: Mapping[Tensor, Buffer] | None = None, scalar_params: Any = None,
+    default_buffer_params: Mapping[str, Any] | None = None,
+) -> Instruction:  # fmt: skip
+    """Return an intrinsic that computes the operation ``op`` by functions of C.
+
+    ``op`` is a sum, or elements, over placeholders of constant shape. ``fcompute`` gets a buffer
+    for each of them, and one for the result, and returns what
+    ``tvm.tir.ir_builder.create().get()`` does, with calls that ``ib.emit`` took of
+    ``tvm.tir.call_extern``. If it returns a tuple, of a body, a reset and an update, the update is
+    what runs: the result of a sum begins with 0, which loops write, and each use adds to it. With
+    a body alone, the whole reduction is in the tensorized loops.
+
+    ``binds`` says which buffer of :func:`tvm.tir.decl_buffer` stands for a tensor, with its
+    strides. The functions come with ``s[C].pragma(axis, "import_c", source)``, or with
+    ``"import_llvm"`` and LLVM's code. ``scalar_params`` must be left out, and
+    ``default_buffer_params`` has no effect: arrays begin at any element.
+
+    Raise :class:`~schedlang.errors.ComputeError` for an operation, a buffer or a body that an
+    instruction cannot have.
+
+    >>> import schedlang as tvm
+    >>> from schedlang import te
+    >>> a = te.placeholder((8,), name="a")
+    >>> c = te.compute((8,), lambda i: a[i] * 2.0, name="c")
+    >>> def twice(ins, outs):
+    ...     ib = tvm.tir.ir_builder.create()
+    ...     call = "int32", "twice8", outs[0].access_ptr("w"), ins[0].access_ptr("r")
+    ...     ib.emit(tvm.tir.call_extern(*call))
+    ...     return ib.get()
+    >>> te.decl_tensor_intrin(c.op, twice)
+    <Instruction twice8(a: float32[8]) -> c: float32[8]>
+    """
+    asked = f"te.decl_tensor_intrin for {getattr(op, 'name', op)}"
+    if scalar_params:
+        raise ComputeError(
+            explain(
+                asked, "scalar_params are not supported", "Declare an intrinsic for each value."
+            )
+        )
+    if not isinstance(op, ComputeOp) or len(op.outputs) != 1:
+        raise ComputeTypeError(
+            f"{asked}: the operation is {type(op).__name__}; give c.op of a te.compute"
+        )
+    output = op.outputs[0]
+    tensors = (*placeholders([output]), output)
+    buffers = tuple(_buffer(asked, t, dict(binds or {})) for t in tensors)
+    calls, whole = _calls(asked, fcompute([*buffers[:-1]], [buffers[-1]]), buffers)
+    strides = tuple(_needed(t, b) for t, b in zip(tensors, buffers))
+    title = calls[0].name if name == "tensor_intrin" else name
+    described = Described("", strides, whole and op.reducer is not None, calls, buffers)
+    return instruction(title, output, emit={MEMORY: described})
+
+
+def _buffer(asked: str, tensor: Tensor, binds: Mapping[Tensor, Buffer]) -> Buffer:
+    """Return the buffer of a tensor, which has its shape and its dtype."""
+    shape = tuple(tensor.shape)
+    own = binds.get(tensor, Buffer(tensor.name, shape, tensor.dtype))  # type: ignore[arg-type]
+    if not isinstance(own, Buffer) or (own.shape, own.dtype) != (shape, tensor.dtype):
+        shown = f"{own.dtype}{list(own.shape)}" if isinstance(own, Buffer) else type(own).__name__
+        raise ComputeError(
+            explain(
+                asked,
+                f"{tensor.name} is {tensor.dtype}{[*shape]}, and its buffer is {shown}",
+                "Give binds= a tvm.tir.decl_buffer of its shape and its dtype.",
+            )
+        )
+    return own
+
+
+def _needed(tensor: Tensor, buffer: Buffer) -> tuple[int | None, ...]:
+    """Return the strides that a buffer needs; ``None`` is any."""
+    if buffer.strides:
+        return tuple(s if isinstance(s, int) else None for s in buffer.strides)
+    return tuple(step.const for step in packed_strides(tensor))
+
+
+def _calls(
+    asked: str, returned: Any, buffers: Sequence[Buffer]
+) -> tuple[tuple[ExternCall, ...], bool]:
+    """Return the calls of what ``fcompute`` returned, and whether it has a body alone."""
+    parts = [*returned] if isinstance(returned, (tuple, list)) else [returned]
+    update = parts[2] if len(parts) > 2 and parts[2] is not None else None
+    chosen = parts[0] if update is None else update
+    if isinstance(chosen, ExternCall):
+        calls: tuple[Any, ...] = (chosen,)
+    else:
+        calls = getattr(chosen, "calls", ())
+    if not calls:
+        raise ComputeTypeError(
+            explain(
+                asked,
+                f"its function returns {type(chosen).__name__}, which calls no function of C",
+                "Emit tvm.tir.call_extern(dtype, name, ...) with tvm.tir.ir_builder, and return "
+                "ib.get().",
+            )
+        )
+    known = {s for buffer in buffers for s in buffer.strides if isinstance(s, Var)}
+    if len({s.name for s in known}) < len(known):
+        names = ", ".join(sorted(s.name for s in known))
+        raise ComputeError(
+            f"{asked}: its strides are {names}, of which two have one name; give each a name of "
+            "its own"
+        )
+    for call in calls:
+        for arg in call.args:
+            _check_argument(asked, call, arg, buffers, known)
+    return tuple(calls), update is None
+
+
+def _check_argument(
+    asked: str, call: ExternCall, arg: Any, buffers: Sequence[Buffer], known: set[Var]
+) -> None:
+    """Refuse an address of another buffer, and a variable that is no stride."""
+    value = arg
+    if isinstance(arg, AccessPtr):
+        if not any(arg.buffer is buffer for buffer in buffers):
+            raise ComputeError(
+                f"{asked}: {call.name} gets {arg.buffer.name}, which is another intrinsic's; use "
+                "the buffers that its function gets"
+            )
+        value = arg.offset
+    if isinstance(value, Expr):
+        for node in postorder([value]):
+            if isinstance(node, Var) and node not in known:
+                raise ComputeError(
+                    f"{asked}: {call.name} gets {node.name}, which is the stride of none of its "
+                    "buffers; name it in strides= of tvm.tir.decl_buffer"
+                )
+
+
+__all__ = ["decl_tensor_intrin"]
