@@ -17,6 +17,7 @@ from numba import types
 from schedlang.intrinsics import cpu, hints
 from schedlang.intrinsics.memory import ALIGNMENT, memory_type, size_of
 from schedlang.machine.nodes import (
+    INDEX,
     Alloc,
     Array,
     Body,
@@ -132,6 +133,8 @@ class StatementPrinter(ValuePrinter):
         if isinstance(stmt.value, Order):
             self.orders[stmt.reg.name] = stmt.value
         else:
+            if stmt.reg.type == INDEX and self.is_row(stmt.value):
+                self.rows.add(stmt.reg.name)
             self.assign(stmt.reg, self(stmt.value))
 
     def _loop(self, stmt: For) -> None:

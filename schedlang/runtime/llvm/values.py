@@ -32,6 +32,7 @@ from schedlang.machine.nodes import (
     Value,
 )
 from schedlang.machine.text import CALLED, SHORT
+from schedlang.machine.walks import operations, parts
 from schedlang.runtime.llvm.dialect import (
     ARITHMETIC,
     I64,
@@ -65,6 +66,8 @@ class ValuePrinter:
         self.context, self.builder = context, builder
         # the orders of lanes that have a name; LLVM has no values for them
         self.orders: dict[str, Order] = {}
+        # the registers of rows of folded buffers
+        self.rows: set[str] = set()
         self._emit: dict[type, Callable[[Any], ir.Value]] = {
             Reg: self.register, Num: self._number, Op: self._operation, Load: self._load,
             Fn: self._function, Cast: self._cast, Neg: self._negated, Splat: self._splat,
@@ -235,7 +238,7 @@ class ValuePrinter:
     def _load(self, value: Load) -> ir.Value:
         array, how, lanes = value.array, value.how, value.type.lanes
         name = how + ("_half" if array.dtype == "float16" and not value.raw else "")
-        args = [(array_type(array.dtype), self.array(array)), self._offset(value.at)]
+        args = self._element(array, value.at)
         if how == "vload_if":
             assert value.mask is not None and value.other is not None
             other = self._bits(value.other, array.dtype)
@@ -260,7 +263,7 @@ class ValuePrinter:
         """Emit a store."""
         dtype = stmt.array.dtype
         name = stmt.how + ("_half" if dtype == "float16" else "")
-        args = [(array_type(dtype), self.array(stmt.array)), self._offset(stmt.at)]
+        args = self._element(stmt.array, stmt.at)
         if stmt.step != 1:
             args.append(literal(stmt.step))
         args.append(self._bits(stmt.value, dtype))
@@ -268,8 +271,28 @@ class ValuePrinter:
             args.append(self.typed(stmt.mask))
         call(self.context, self.builder, named(name), args)
 
-    def _offset(self, at: Value) -> Typed:
-        return type_of(at.type), self(at)
+    def _element(self, array: Array, at: Value) -> list[Typed]:
+        """Emit the address and the offset of an element.
+
+        The rows of a folded buffer belong to the address: LLVM makes ``(i + 2)%4*1024 + j`` one
+        ``^``, after which a loop over ``j`` has to gather.
+        """
+        address = self.array(array)
+        terms = _terms(at)
+        rows = [term for term in terms if self.is_row(term)]
+        if not rows or len(rows) == len(terms):
+            return [(array_type(array.dtype), address), (type_of(at.type), self(at))]
+        for row in rows:
+            address = self.builder.gep(address, [self(row)])
+        inside, *others = (self(term) for term in terms if term not in rows)
+        for other in others:
+            inside = self.builder.add(inside, other, flags=_NO_OVERFLOW)
+        return [(array_type(array.dtype), address), (type_of(at.type), inside)]
+
+    def is_row(self, value: Value) -> bool:
+        """Return whether a remainder takes part in an index."""
+        named = any(isinstance(part, Reg) and part.name in self.rows for part in parts(value))
+        return named or any(isinstance(o, Op) and o.op == "%" for o in operations(value))
 
     def _value(self, bits: ir.Value, dtype: str, lanes: int) -> ir.Value:
         """Emit a loaded value; a bfloat16 is loaded as its bits."""
@@ -284,3 +307,15 @@ class ValuePrinter:
         if dtype != "bfloat16":
             return typed
         return call(self.context, self.builder, cpu.bfloat_bits, [typed])
+
+
+def _terms(at: Value) -> list[Value]:
+    """Return the terms of a sum of scalar indices."""
+    left, terms = [at], list[Value]()
+    while left:
+        value = left.pop()
+        if isinstance(value, Op) and value.op == "+" and value.index and not value.type.lanes:
+            left += (value.b, value.a)
+        else:
+            terms.append(value)
+    return terms
