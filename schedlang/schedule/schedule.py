@@ -307,7 +307,20 @@ class Schedule(DataflowMethods):
     def as_python(self) -> str:
         """Return Python statements that rebuild the schedule.
 
-        They expect each tensor in a variable of its name.
+        They expect the outputs, and each other tensor that you named, in a variable of its name.
+        The stages that operations on arrays made, also in a traced function, they get by
+        :meth:`tensor`.
+
+        >>> import schedlang as sl
+        >>> A = sl.placeholder((8, 4), name="A")
+        >>> C = sl.named("C", (A * 2).sum(axis=1))
+        >>> s = sl.schedule(C)
+        >>> s[s.tensor("multiply")].compute_inline()
+        >>> print(s.as_python())
+        s = sl.schedule(C)
+        multiply = s.tensor("multiply")
+        s[multiply].compute_inline()
+        <BLANKLINE>
         """
         return trace.as_python(self._start, self._states, self._steps)
 
