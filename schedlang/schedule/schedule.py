@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from schedlang.compute.data import Graph
 from schedlang.compute.precision import warn_of_float64
 from schedlang.compute.tensor import ComputeOp, PlaceholderOp, ScanOp, Tensor
-from schedlang.compute.whole import refuse_traced
+from schedlang.compute.whole import refuse_functions, refuse_traced
 from schedlang.errors import (
     ComputeError,
     ComputeTypeError,
@@ -402,7 +402,9 @@ def empty_schedule(outputs: Any, call: str = "sl.schedule") -> Schedule:
     if not items:
         raise ComputeTypeError(f"{call}([]): give at least one output tensor")
     tensors: list[Tensor] = []
-    refuse_traced(call if call.startswith("sl.") else f"sl.{call}", *items)
+    asked = call if call.startswith("sl.") else f"sl.{call}"
+    refuse_traced(asked, *items)
+    refuse_functions(asked, *items)
     for item in items:
         if isinstance(item, (ComputeOp, ScanOp)):
             tensors += item.outputs
