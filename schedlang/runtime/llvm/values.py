@@ -32,7 +32,6 @@ from schedlang.machine.nodes import (
     Value,
 )
 from schedlang.machine.text import CALLED, SHORT
-from schedlang.machine.walks import operations, parts
 from schedlang.runtime.llvm.dialect import (
     ARITHMETIC,
     I64,
@@ -66,7 +65,7 @@ class ValuePrinter:
         self.context, self.builder = context, builder
         # the orders of lanes that have a name; LLVM has no values for them
         self.orders: dict[str, Order] = {}
-        # the registers of rows of folded buffers
+        # the registers with offsets of rows in folded storage
         self.rows: set[str] = set()
         self._emit: dict[type, Callable[[Any], ir.Value]] = {
             Reg: self.register, Num: self._number, Op: self._operation, Load: self._load,
@@ -274,8 +273,8 @@ class ValuePrinter:
     def _element(self, array: Array, at: Value) -> list[Typed]:
         """Emit the address and the offset of an element.
 
-        The rows of a folded buffer belong to the address: LLVM makes ``(i + 2)%4*1024 + j`` one
-        ``^``, after which a loop over ``j`` has to gather.
+        The offset of a row in folded storage belongs to the address: in ``(i + 2)%4*1024 + j`` LLVM
+        makes a ``^`` of both sums, after which a loop over ``j`` has to gather.
         """
         address = self.array(array)
         terms = _terms(at)
@@ -290,9 +289,12 @@ class ValuePrinter:
         return [(array_type(array.dtype), address), (type_of(at.type), inside)]
 
     def is_row(self, value: Value) -> bool:
-        """Return whether a remainder takes part in an index."""
-        named = any(isinstance(part, Reg) and part.name in self.rows for part in parts(value))
-        return named or any(isinstance(o, Op) and o.op == "%" for o in operations(value))
+        """Return whether ``value`` is the offset of a row in folded storage: ``(i + 2)%4*1024``."""
+        if isinstance(value, Reg):
+            return value.name in self.rows
+        if not isinstance(value, Op) or value.op != "*":
+            return False
+        return isinstance(value.a, Op) and value.a.op == "%"
 
     def _value(self, bits: ir.Value, dtype: str, lanes: int) -> ir.Value:
         """Emit a loaded value; a bfloat16 is loaded as its bits."""
