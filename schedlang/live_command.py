@@ -6,11 +6,12 @@ import argparse
 import os
 import tempfile
 import webbrowser
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from schedlang.commands import check_written, names_of_script, sizes_of
-from schedlang.compute.tensor import Tensor
+from schedlang.compute.tensor import PlaceholderOp, Tensor
 from schedlang.errors import BuildError, SchedlangError, first_line, user_location
 from schedlang.markup.text import escape, printable
 from schedlang.schedule.schedule import Schedule, schedule
@@ -100,21 +101,32 @@ def schedule_of(where: str) -> tuple[Schedule, str]:
         what = printable(what)
         raise BuildError(f"{place}: {what}" if place else what) from None
     if name not in names:
-        schedule_names = [n for n, v in names.items() if isinstance(v, Schedule)]
-        listed = (
-            f"its schedules are {', '.join(schedule_names)}"
-            if schedule_names
-            else "it makes no schedule"
-        )
-        raise BuildError(f"{path} has no {name!r} at its top level: {listed}")
+        raise BuildError(f"{path} has no {name!r} at its top level: {_subjects(path, names)}")
     thing = names[name]
     thing = schedule(thing) if isinstance(thing, Tensor) else getattr(thing, "schedule", thing)
     if not isinstance(thing, Schedule):
         raise BuildError(
             f"{name} in {path} is an object of type {type(thing).__name__}: give the name of a "
-            "schedule, a tensor or a kernel"
+            f"schedule, a tensor or a kernel; {_subjects(path, names)}"
         )
     return thing, f"{name} of {Path(path).name}"
+
+
+def _subjects(path: str, names: Mapping[str, Any]) -> str:
+    """Return the schedules that a script makes; if there are none, its tensors, which have one."""
+    schedules = [n for n, v in names.items() if isinstance(v, Schedule)]
+    if schedules:
+        return f"its schedules are {', '.join(schedules)}"
+    computed = [
+        n for n, v in names.items()
+        if isinstance(v, Tensor) and not isinstance(v.op, PlaceholderOp)
+    ]  # fmt: skip
+    if not computed:
+        return "it makes no schedule"
+    return (
+        f"it makes no schedule; its tensors are {', '.join(computed)}, and {path}:{computed[-1]} "
+        f"opens the schedule of {computed[-1]} without steps"
+    )
 
 
 def _leads_to(url: str, folder: Path) -> str:

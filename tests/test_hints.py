@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -465,3 +466,22 @@ def test_refusals(call: Any, what: str) -> None:
     *_, C = product(8)
     with pytest.raises(CallTypeError, match=what):
         call(C, sl.schedule(C))
+
+
+def test_a_short_sum_is_not_split_into_lanes_that_add_nothing() -> None:
+    X, W = sl.placeholder((68, 68), name="X"), sl.placeholder((5, 5), name="W")
+    p, q = sl.reduce_axis(5, name="p"), sl.reduce_axis(5, name="q")
+    C = sl.compute(
+        (64, 64), lambda i, j: sl.sum(X[i + p, j + q] * W[p, q], axis=(p, q)), name="C"
+    )
+    steps = sl.next_steps(sl.schedule(C), sl.Target("cpu", vector_bytes=64))
+    assert steps and not any("rfactor" in step.code for step in steps)
+    # a sum of 32 elements fills its lanes
+    k = sl.reduce_axis(32, name="k")
+    D = sl.compute((64,), lambda i: sl.sum(X[i, k], axis=k), name="D")
+    steps = sl.next_steps(sl.schedule(D), sl.Target("cpu", vector_bytes=64))
+    widths = {
+        int(width) for step in steps if "rfactor" in step.code
+        for width in re.findall(r"split\(k, factor=(\d+)\)", step.code)
+    }  # fmt: skip
+    assert widths and max(widths) <= 32

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import functools
 import re
+import statistics
+from collections.abc import Callable
 from traceback import walk_tb
+from typing import Any
 
 import numpy as np
 import pytest
@@ -252,3 +255,106 @@ def test_numbers_are_not_formatted_while_a_function_is_traced() -> None:
 def test_what_has_no_python_code_is_refused(function) -> None:
     with pytest.raises(ComputeTypeError, match="no code of Python to trace; write a function"):
         sl.jit(function)
+
+
+def by_steps(x: np.ndarray) -> np.ndarray:
+    total = np.zeros((4,), x.dtype)
+    for k in range(3):
+        total += x[k : k + 4]
+    return total
+
+
+def into_zeros(x: np.ndarray) -> np.ndarray:
+    y = np.zeros(x.shape)
+    np.add(x, x, out=y)
+    return y
+
+
+def moved_into_zeros(x: np.ndarray) -> np.ndarray:
+    y = np.zeros((9,))
+    y[1:5] += x[:4]
+    return y
+
+
+@pytest.mark.parametrize(
+    ("function", "what"),
+    [
+        (by_steps, "an assignment in by_steps at line"),
+        (into_zeros, "out= in into_zeros at line"),
+        (moved_into_zeros, "an assignment in moved_into_zeros at line"),
+    ],
+)
+def test_results_into_arrays_of_numpy(function: Callable[..., Any], what: str) -> None:
+    """The message says what the user wrote: out= only where it is in the line."""
+    with pytest.raises(ComputeTypeError, match=re.escape(what)) as error:
+        sl.jit(function)(np.ones(7, "float32"))
+    text = str(error.value)
+    assert "np.zeros(shape, dtype, like=x)" in text and "ndarray" not in text
+    assert ("out=" in text) == (function is into_zeros)
+
+
+def test_the_line_is_the_users_where_a_library_computes() -> None:
+    """A function of the standard library calls NumPy, too."""
+    with pytest.raises(ComputeTypeError) as error:
+        sl.jit(lambda x: statistics.fmean(x))(np.ones(7, "float32"))
+    text = str(error.value)
+    assert "statistics asks for" in text and "statistics.fmean(x)" in text
+    assert "with NumPy's functions" in text
+    # a function of the library itself that is traced has lines of its own
+    assert "statistics asks for" not in refusal(statistics.fmean)
+
+
+def refusal(function: Callable[..., Any]) -> str:
+    with pytest.raises(ComputeTypeError) as error:
+        sl.jit(function)(np.ones(7, "float32"))
+    return str(error.value)
+
+
+def both(x: np.ndarray) -> np.ndarray:
+    return x[0] and x[1]
+
+
+def test_a_truth_value_without_if() -> None:
+    assert "sorted(x)" in (text := refusal(lambda x: sorted(x)))
+    assert "Sort with NumPy" in text and "instead of if" not in text
+    assert "np.maximum(a, b)" in refusal(lambda x: max(x[0], x[1]))
+    assert "instead of if" in refusal(lambda x: x if x[0] else -x)
+    assert "instead of if" not in refusal(both)
+
+
+@pytest.mark.parametrize(
+    ("function", "given"),
+    [
+        (lambda a: a[1:] - a[:-1], [1.0, 2.0, 4.0]),
+        (lambda a: a[:, 0], [[1.0, 2.0], [3.0, 4.0]]),
+        (lambda a: a[1:] * a[:-1], (1, 2, 4)),
+    ],
+)
+def test_a_list_in_the_place_of_an_array(function: Callable[..., Any], given: Any) -> None:
+    sequence = r"a is a (list|tuple) of \d in the function"
+    with pytest.raises(ComputeTypeError, match=sequence) as error:
+        sl.jit(function)(given)
+    assert "Pass an array: np.array(a)." in str(error.value)
+    assert isinstance(error.value.__cause__, TypeError)
+    # another error of a function that takes a list is the function's own
+    with pytest.raises(TypeError) as other:
+        sl.jit(lambda a: len(3) + a[0])(given)
+    assert type(other.value) is TypeError and "np.array" not in str(other.value)
+
+
+def test_functions_in_the_place_of_tensors() -> None:
+    """What takes tensors names sl.trace, for a function under sl.jit and for a plain one."""
+
+    def scaled(a: np.ndarray) -> np.ndarray:
+        return a * 2
+
+    takers = (sl.autotune, sl.schedule, sl.autoschedule, sl.reference, sl.network)
+    calls = [*takers, lambda y: sl.gradient(y, [y])]
+    for call in calls:
+        for function in (scaled, sl.jit(scaled)):
+            with pytest.raises(ComputeTypeError, match="scaled is a function, and sl") as error:
+                call(function)
+            assert "C = sl.trace(scaled, *args)" in str(error.value)
+    C = sl.trace(sl.jit(scaled), np.ones((3, 5), "float32"))
+    a = np.arange(15, dtype="float32").reshape(3, 5)
+    np.testing.assert_array_equal(sl.build(sl.autoschedule(C))(a), a * 2)

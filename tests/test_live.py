@@ -843,6 +843,9 @@ def test_the_command_names_what_is_wrong(tmp_path: Path, capsys: Any) -> None:
     assert "the script ended with exit status 3" in run("raise SystemExit(3)")
     assert "it makes no schedule" in run("x = 1")
     assert "an object of type int" in run("s = 1")
+    defined = "import schedlang as sl\nC = sl.compute((4,), lambda i: i, name='C')\n"
+    offered = "its tensors are C, and " f"{script}:C opens the schedule of C without steps"
+    assert offered in run(defined) and offered in run(f"{defined}s = 1\n")
     made = "import schedlang as sl\ns = sl.schedule(sl.compute((4,), lambda i: i, name='B'))\n"
     assert "there is no folder" in run(made, "--save", str(tmp_path / "no" / "x.html"))
     assert "this is a folder" in run(made, "--save", str(tmp_path))

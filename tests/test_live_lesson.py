@@ -159,6 +159,9 @@ def test_the_blur_by_the_map(
     assert max(numbers) == float(shown.split("×")[0]) > 1
     tab.value(f"{row}[1].click()")
     at_state(tab, 1)
+    assert session.history.state.label == "compute_at, store_root · H"
+    # the list of steps that promise nothing stays closed until somebody opens it
+    assert tab.value("document.querySelector('[data-key=others]').open") is False
     assert "# H slides along i" in tab.value("document.querySelector('.loops').textContent")
     x = np.random.default_rng(0).integers(0, 9, (1026, 1026)).astype("float32")
     h = x[:, :-2] + x[:, 1:-1] + x[:, 2:]

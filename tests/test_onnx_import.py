@@ -343,6 +343,7 @@ def test_arithmetic_on_symbolic_sizes() -> None:
     (None, r"leaves open dimension 0 'batch' of input 'x'\n.*shapes={'batch': 4} or shapes="),
     ({}, "leaves open dimension 0 'batch' of input 'x'"),
     ({"bach": 4}, "the model has no dimension 'bach'; did you mean 'batch'"),
+    ({"n": 4}, "the model has no dimension 'n'; it has 'batch'\n  Its inputs: x of batch x "),
     ({"x": 4}, "the model has no dimension 'x'; it has 'batch'\n  Give an input's whole shape"),
     ({"y": (1, 2, 3)}, "the model has no input 'y'; it has 'x'"),
     ({"x": (4, 2)}, "the input has 3 dimensions in the model, not 2"),
@@ -366,6 +367,9 @@ def test_shapes_of_inputs_that_name_no_dimension() -> None:
     with pytest.raises(FrontendError,
         match=r"dimension 0 \(no name\) of input 'x' and the shape of inp"):
         sl.frontend.from_onnx(given)
+    with pytest.raises(FrontendError,
+        match="no dimension 'batch'; none has a name\n  Its inputs: x of None x 3, y of any shape"):
+        sl.frontend.from_onnx(given, shapes={"batch": 2})
     found = sl.frontend.from_onnx(given, shapes={"x": (2, 3), "y": [3]})
     assert found.outputs[0].shape == (2, 3)
     with pytest.raises(FrontendError, match=r"Add node(.|\n)* do not broadcast"):

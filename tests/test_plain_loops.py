@@ -268,3 +268,21 @@ def test_symbolic_sizes():
     for size in (0, 1, 40):
         a, v = values(4, size), values(size)
         np.testing.assert_allclose(f(a, v), a @ v, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("dtype", "rows"), [("float32", 3), ("float64", 3), ("float32", 6)])
+def test_a_loop_over_the_rows_of_a_window_gathers_nothing(dtype: str, rows: int) -> None:
+    """A row is kept at its number modulo a power of two, which LLVM would mix with the column."""
+    n = 256
+    X = sl.placeholder((67, n), dtype, name="X")
+    H = sl.compute((67, n), lambda i, j: X[i, j] * 2, name="H")
+    V = sl.compute((60, n), lambda i, j: sum(H[i + r, j] for r in range(rows)), name="V")
+    s = sl.schedule(V)
+    s[H].compute_at(s[V], V.op.axis[0])
+    s[H].store_root()
+    f = sl.build(s, [X, V])
+    assert "%" in str(f.machine_nest)
+    # a gather would read single elements
+    assert "(%r" in f.asm and not re.search(r"gather|\bv?adds[sd]\b|\bv?insert", f.asm)
+    x = np.random.default_rng(0).integers(-9, 9, (67, n)).astype(dtype)
+    np.testing.assert_array_equal(f(x), sum(2 * x[r : 60 + r] for r in range(rows)))

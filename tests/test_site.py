@@ -129,6 +129,14 @@ def test_a_lesson_as_a_page_is_open() -> None:
     assert "```python\ni, j = C.op.axis\ns[C].reorder(j, i)\n" in page
     solutions = [source_of(c) for c in lesson["cells"] if "solution" in tags_of(c)]
     assert solutions and not any(solution in page for solution in solutions)
+    # the file of the next lesson is a page of the site
+    following = {
+        name: re.findall(r"\*\*Next:\*\* \[the next lesson\]\((\w+)\.md\)",
+                         builder("pages").lesson_page(open_form(read(path)), path.name))
+        for name, path in lessons().items()
+    }  # fmt: skip
+    assert following["2_loops_and_locality"] == ["3_vectors_and_threads"]
+    assert {name for names in following.values() for name in names} < set(lessons())
 
 
 @needs_mkdocs

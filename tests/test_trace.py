@@ -7,6 +7,7 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import schedlang as sl
@@ -404,3 +405,25 @@ def test_long_schedules_replay() -> None:
 
 def test_the_fuzzer_draws_each_primitive() -> None:
     assert set(steps.PRIMITIVES) == set(PRIMITIVES)
+
+
+def test_stages_of_a_traced_function_are_asked_of_the_schedule() -> None:
+    """Nobody has a variable of them, also where the function gives one a name of its own."""
+
+    def sums(a: np.ndarray, x: np.ndarray) -> np.ndarray:
+        scaled = a * x + 1
+        return np.sum(scaled, axis=1) * 2
+
+    A, x = sl.placeholder((7, 9), name="A"), sl.placeholder((9,), name="x")
+    y = sl.trace(sums, A, x)
+    s = sl.schedule(y)
+    for name in ("multiply", "scaled"):
+        s[s.tensor(name)].compute_inline()
+    i = y.op.axis[0]
+    s[s.tensor("sum")].compute_at(s[y], s[y].split(i, factor=4)[0])
+    # the output is the only tensor that a program has in a variable
+    bound: dict[str, Any] = {"sl": sl, y.name: y}
+    exec(s.as_python(), bound)
+    assert str(bound["s"]) == str(s) and bound["s"].as_python() == s.as_python()
+    a, b = np.ones((7, 9), "float32"), np.arange(9, dtype="float32")
+    np.testing.assert_array_equal(sl.build(bound["s"], [A, x, y])(a, b), sums(a, b))

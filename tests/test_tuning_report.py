@@ -576,7 +576,7 @@ def test_axes_are_labelled_with_round_numbers() -> None:
     ("value", "meaning"),
     [
         (0.9, "its order of the candidates is close to the order of their times"),
-        (0.31, "roughly follows the order of their times"),
+        (0.31, "of two candidates, it mostly ranked the faster one first"),
         (-0.1, 'says little about the times, and search="evolve" relies on it'),
         (-0.8, "its order contradicts the times"),
         (-1.0, "its order contradicts the times"),

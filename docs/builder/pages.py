@@ -19,6 +19,8 @@ SEARCH = 'data-md-component="search" role="dialog" aria-label="Search"'
 DIRECTIVE = re.compile(r"^::: ([\w.]+)", re.M)
 # a block that needs a library, takes long or is refused
 FENCE = re.compile(r"^```python \w[\w ]*$", re.M)
+# the lesson that a lesson names at its end
+NEXT = re.compile(r"\*\*Next:\*\* `(\w+)\.ipynb`")
 # a link of a page to a file of the clone that is not in docs/
 OUTSIDE = re.compile(r"\[(`?)([^\]]+?)`?\]\((?:\.\./){2}([^)#]+)[^)]*\)")
 
@@ -70,7 +72,9 @@ def lesson_page(lesson: Notebook, file: str) -> str:
     number = file.partition("_")[0]
     run = f"Run this lesson: `python -m schedlang course my-course --lesson {number}`"
     title, _, rest = parts[0].partition("\n")
-    return "\n\n".join([title, f"*{run}, then open `my-course/{file}`.*", rest.strip(), *parts[1:]])
+    where = f"*{run}, then open `my-course/{file}`. Its cells show results, and this page none.*"
+    page = "\n\n".join([title, where, rest.strip(), *parts[1:]])
+    return NEXT.sub(r"**Next:** [the next lesson](\1.md)", page)
 
 
 def names_page(known: set[str]) -> str:

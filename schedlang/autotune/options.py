@@ -20,7 +20,7 @@ from schedlang.compute.facts import Facts, check_facts, facts_of
 from schedlang.compute.graph import operations, placeholders, variables
 from schedlang.compute.precision import warn_of_float64
 from schedlang.compute.tensor import Tensor
-from schedlang.compute.whole import refuse_traced
+from schedlang.compute.whole import refuse_functions, refuse_traced
 from schedlang.errors import CallError, TuningError, first_line, text_of
 from schedlang.expr.dtypes import array_dtype
 from schedlang.expr.evaluate import evaluate
@@ -35,7 +35,9 @@ SHORTEST, LONGEST = 0.01, 86400
 def checked_outputs(outputs: Any) -> tuple[Tensor, ...]:
     """Return the tensors to compute."""
     wanted = (outputs,) if isinstance(outputs, Tensor) else outputs
-    refuse_traced("sl.autotune", *(wanted if isinstance(wanted, (list, tuple)) else [wanted]))
+    listed = wanted if isinstance(wanted, (list, tuple)) else [wanted]
+    refuse_traced("sl.autotune", *listed)
+    refuse_functions("sl.autotune", *listed)
     if isinstance(wanted, Schedule):
         raise TuningError(
             "autotune(schedule): give the tensor instead; the search makes its own schedules"

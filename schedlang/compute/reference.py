@@ -19,7 +19,7 @@ from schedlang.compute.misfits import reference_refusal
 from schedlang.compute.ragged_chunks import execute_ragged, has_ranges
 from schedlang.compute.read import Read, reads
 from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor, shape_text
-from schedlang.compute.whole import refuse_traced
+from schedlang.compute.whole import refuse_functions, refuse_traced
 from schedlang.errors import (
     CallError,
     CallTypeError,
@@ -102,6 +102,7 @@ def reference(outputs: Tensor | Sequence[Tensor]) -> Reference:
     """
     listed = outputs if isinstance(outputs, (list, tuple)) else [outputs]
     refuse_traced("sl.reference", *listed)
+    refuse_functions("sl.reference", *listed)
     tensors = tuple(t for t in listed if isinstance(t, Tensor))
     if not tensors or len(tensors) < len(listed):
         what = next((v for v in listed if not isinstance(v, Tensor)), "nothing")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from types import FunctionType
 from typing import Any, TypeVar
 
 from schedlang.compute.tensor import Tensor
+from schedlang.errors import ComputeTypeError, explain
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -44,3 +46,19 @@ def refuse_traced(asked: str, *values: Any) -> None:
         refuse = getattr(type(value), "refuse_outside", None)
         if refuse is not None:
             refuse(value, asked)
+
+
+def refuse_functions(asked: str, *values: Any) -> None:
+    """Raise if one of ``values``, which ``asked`` takes as tensors, is a function to trace."""
+    for value in values:
+        function = getattr(value, "function", value)
+        if isinstance(function, FunctionType):
+            name = function.__name__ if function.__name__.isidentifier() else "f"
+            raise ComputeTypeError(
+                explain(
+                    f"{asked}({name})",
+                    f"{name} is a function, and {asked} takes the tensors that it computes",
+                    f"Trace it: C = sl.trace({name}, *args), with an array or a placeholder for "
+                    f"each argument, then {asked}(C).",
+                )
+            )

@@ -7,7 +7,7 @@ from typing import Any
 
 from schedlang.compute.graph import step_operations
 from schedlang.compute.tensor import Operation, ScanOp, Tensor, shape_text, short_text
-from schedlang.compute.whole import refuse_traced
+from schedlang.compute.whole import refuse_functions, refuse_traced
 from schedlang.errors import ComputeError, ComputeTypeError, explain, text_of
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Expr, Var
@@ -18,6 +18,7 @@ def check_sources(xs: Any) -> list[Tensor]:
     """Return the tensors to differentiate by as a list."""
     items = list(xs) if isinstance(xs, (list, tuple)) else [xs]
     refuse_traced("sl.gradient", *items)
+    refuse_functions("sl.gradient", *items)
     for item in items:
         if isinstance(item, Var) or (isinstance(item, Expr) and not isinstance(item, Tensor)):
             raise ComputeTypeError(
@@ -40,6 +41,7 @@ def check_sources(xs: Any) -> list[Tensor]:
 def check_result(y: Any) -> None:
     """Raise unless ``y`` is a tensor of floats."""
     refuse_traced("sl.gradient", y)
+    refuse_functions("sl.gradient", y)
     if isinstance(y, Expr):
         text = short_text(y)
         raise ComputeTypeError(

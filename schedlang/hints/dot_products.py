@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from schedlang.autotune.model.problems import problem_of
 from schedlang.autotune.tactics.cpu.dot_products import Dot, dot_products
 from schedlang.autotune.tactics.cpu.tile_sizes import lane_axes
-from schedlang.autotune.tactics.facts import Dataflow, Problem, StageFacts
+from schedlang.autotune.tactics.facts import Dataflow, StageFacts
 from schedlang.compute.tensor import ComputeOp
 from schedlang.hints.steps import Steps, Take
 from schedlang.schedule.schedule import Schedule
@@ -19,7 +20,7 @@ def dot_product_steps(s: Schedule, view: StageView, target: Target) -> Iterator[
     """Yield the steps that pack an operand of a product and use an instruction for its loops."""
     if s.state.stages[view.name].kinds or not isinstance(view.op, ComputeOp):
         return
-    stage = Dataflow(Problem((*s.outputs,), target), s.state).stage(view.outputs[0])
+    stage = Dataflow(problem_of(list(s.outputs), target, {}), s.state).stage(view.outputs[0])
     plain = set(view.leaf_axes)
     for dot in _choices(stage):
         lane, along = stage.op.axis[stage.last], stage.op.reduce_axis[dot.along]

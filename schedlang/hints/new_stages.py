@@ -38,7 +38,11 @@ def new_stages(s: Schedule, view: StageView, target: Target) -> Iterator[Steps]:
     steps = [a for a in view.leaf_axes if a.is_reduce and a not in kinds]
     if steps and len(view.outputs) == 1 and "vectorize" not in kinds.values():
         lanes = target.vector_width(view.outputs[0].dtype)
+        length = steps[-1].extent
         for width in (lanes, 2 * lanes, VECTORS * lanes):
+            if isinstance(length, int) and width > length:
+                # most lanes would add nothing
+                continue
             take = _in_lanes(name, steps[-1], width)
             yield Steps("rfactor", name, take, (name, steps[-1]))
 

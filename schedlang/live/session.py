@@ -38,6 +38,8 @@ from schedlang.target import Target
 Message = dict[str, Any]
 # the most states of a page, and the most names that have a style at first
 MOST_STATES, NAMES = 1000, 64
+# the primitives that name a placement, which may take two
+PLACING = ("compute_at", "store_at", "store_root")
 # states up to which a shared file compares each with each
 MOST_COMPARED = 60
 
@@ -276,7 +278,9 @@ class Session:
         if text and not self._leads_to(text, step.schedule):
             # a variable of that text has another name in the code of the step
             text = ""
-        label = f"{step.primitive} · {step.stage}"
+        added = step.schedule.steps[len(state.schedule.steps) :]
+        placed = [one.primitive for one in added if one.primitive in PLACING]
+        label = f"{', '.join(placed) if len(placed) > 1 else step.primitive} · {step.stage}"
         self._move(self._added(step.schedule, label, state.number, text))
 
     def _leads_to(self, text: str, schedule: Schedule) -> bool:

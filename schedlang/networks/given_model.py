@@ -8,6 +8,7 @@ from typing import Any
 from schedlang.compute.extern_op import refuse_extern
 from schedlang.compute.graph import operations, placeholders, variables
 from schedlang.compute.tensor import PlaceholderOp, Tensor, declaration
+from schedlang.compute.whole import refuse_functions
 from schedlang.errors import CallTypeError, NetworkError, explain, nearest, text_of
 from schedlang.expr.nodes import Var
 from schedlang.ir.arguments import sizes_of
@@ -36,6 +37,7 @@ def model_of(outputs: Any, params: Mapping[Any, Any] | None) -> Model:
             )
         return outputs
     tensors = tuple(outputs) if isinstance(outputs, (list, tuple)) else (outputs,)
+    refuse_functions("sl.network", *tensors)
     if not tensors or not all(isinstance(t, Tensor) for t in tensors):
         raise CallTypeError(
             f"sl.network({text_of(outputs)}): give a tensor, a list of them, or a model "

@@ -36,6 +36,8 @@ from schedlang.runtime.timing import (
 
 # beyond this spread a percentage means little
 WIDE = 1.0
+# a thread that waits for its core makes all others wait
+AGAIN = "measure again when the machine is idle, or one thread alone (NUMBA_NUM_THREADS=1)"
 # other work took a core if the ticks of its turns make this part of the time
 BUSY = 0.05
 
@@ -86,7 +88,7 @@ class Evaluation(InNotebooks):
         if self.emulated:
             rows.append(("note", "a GPU emulated on the CPU, whose time says nothing about a GPU"))
         if self.busy:
-            rows.append(("note", "other work took a core: measure again when the machine is idle"))
+            rows.append(("note", f"other work took a core: {AGAIN}"))
         return fragment(facts(rows))
 
     def __str__(self) -> str:
@@ -106,7 +108,7 @@ class Evaluation(InNotebooks):
         if self.fraction is not None:
             parts.append(f"{self.fraction:.2f} of what {self.bound} allows")
         if self.busy:
-            parts.append("while other work took a core: measure again when the machine is idle")
+            parts.append(f"while other work took a core: {AGAIN}")
         return ", ".join(parts)
 
 

@@ -10,7 +10,7 @@ from schedlang.compute.data import Graph
 from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.precision import warn_of_float64
 from schedlang.compute.tensor import ComputeOp, PlaceholderOp, ScanOp, Tensor
-from schedlang.compute.whole import refuse_traced
+from schedlang.compute.whole import refuse_functions, refuse_traced
 from schedlang.errors import (
     ComputeError,
     ComputeTypeError,
@@ -308,7 +308,20 @@ class Schedule(DataflowMethods):
     def as_python(self) -> str:
         """Return Python statements that rebuild the schedule.
 
-        They expect each tensor in a variable of its name.
+        They expect the outputs, and each other tensor that you named, in a variable of its name.
+        The stages that operations on arrays made, also in a traced function, they get by
+        :meth:`tensor`.
+
+        >>> import schedlang as sl
+        >>> A = sl.placeholder((8, 4), name="A")
+        >>> C = sl.named("C", (A * 2).sum(axis=1))
+        >>> s = sl.schedule(C)
+        >>> s[s.tensor("multiply")].compute_inline()
+        >>> print(s.as_python())
+        s = sl.schedule(C)
+        multiply = s.tensor("multiply")
+        s[multiply].compute_inline()
+        <BLANKLINE>
         """
         return trace.as_python(self._start, self._states, self._steps)
 
@@ -399,7 +412,9 @@ def empty_schedule(outputs: Any, call: str = "sl.schedule") -> Schedule:
     if not items:
         raise ComputeTypeError(f"{call}([]): give at least one output tensor")
     tensors: list[Tensor] = []
-    refuse_traced(call if call.startswith("sl.") else f"sl.{call}", *items)
+    asked = call if call.startswith("sl.") else f"sl.{call}"
+    refuse_traced(asked, *items)
+    refuse_functions(asked, *items)
     for item in items:
         if isinstance(item, (ComputeOp, ScanOp, ExternOp)):
             tensors += item.outputs

@@ -142,8 +142,9 @@ def as_python(start: State, states: Sequence[State], steps: Sequence[Step]) -> s
     """Return statements that rebuild the schedule, given each tensor in a variable of its name.
 
     In variable names, ``_`` replaces a dot; ``s``, ``sl`` and Python's keywords get a trailing
-    ``_``. Outputs with equal names are numbered as in the printed nest. An input without a usable
-    variable name is taken from a stage that reads it.
+    ``_``. Outputs with equal names are numbered as in the printed nest. A stage that an operation
+    on arrays named is asked of the schedule, and an input without a usable variable name of a stage
+    that reads it.
     """
     return "\n".join(_written(start, states, steps)) + "\n"
 
@@ -201,6 +202,8 @@ class _Writer:
                 variables_of_tensors[tensor] = self._fresh(tensor.name)
         for tensor in start.defined:
             plain = tensor.name == tensor.op.name == _identifier(tensor.name)
+            # no variable has the name that an operation on arrays chose
+            plain = plain and not getattr(tensor.op, "automatic", False)
             if tensor not in variables_of_tensors and plain and tensor.name not in self.taken:
                 variables_of_tensors[tensor] = self._fresh(tensor.name)
         self.tensors: dict[Any, str] = variables_of_tensors

@@ -10,22 +10,19 @@ from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeError, ComputeTypeError
 from schedlang.tracing.items import assigned_value, index_of, is_traced
 from schedlang.tracing.trace import current
+from schedlang.tracing.unknown import refuse_numpy_target
 from schedlang.tracing.updates import update_at
 
 
 def into(out: Any, result: Any) -> Any:
-    """Write ``made`` into the array that ``out=`` gives, and return that.
+    """Write ``result`` into the array that ``out=`` gives, and return that.
 
     Raises ``ComputeTypeError`` for an array that is not of the trace, and ``ComputeError`` for a
     result that does not fit.
     """
     target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
     if not is_traced(target):
-        raise ComputeTypeError(
-            f"out={type(target).__name__}: in a traced function, a result goes into an array of "
-            "the trace, such as np.empty_like(x). `y += ...` is such a result, too: make y by "
-            "np.zeros(shape, like=x)"
-        )
+        refuse_numpy_target()
     target.check_written()
     kind = target.dtype
     if not np.can_cast(np.dtype(result.dtype), kind, "same_kind"):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import linecache
+import os
 import sys
+import sysconfig
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -31,6 +33,12 @@ KNOWN = (
 )
 # the most stages that one statement makes, before a loop around it is refused
 MOST_COPIES = 200
+
+# packages of which each function computes with arrays of a trace
+_COMPUTING = ("schedlang", "numpy")
+# the folders of Python's own modules and of installed packages
+_PATHS = ("stdlib", "platstdlib", "purelib", "platlib")
+_INSTALLED = tuple(os.path.join(path, "") for path in map(sysconfig.get_path, _PATHS))
 
 _CURRENT: ContextVar[Trace | None] = ContextVar("trace", default=None)
 
@@ -279,10 +287,22 @@ class Trace:
         frames = list(self._frames())
         if self.code is not None and frames[-1].f_code is not self.code:
             return None
-        for frame in frames:
-            if str(frame.f_globals.get("__name__")).partition(".")[0] not in ("schedlang", "numpy"):
-                return self.statements.at(frame.f_code, frame.f_lineno)
-        return None
+        own = next((f for f in frames if not self._is_library(f)), None)
+        return None if own is None else self.statements.at(own.f_code, own.f_lineno)
+
+    def library(self) -> str:
+        """Return the library, apart from NumPy, whose function runs, called by the user's line."""
+        for frame in self._frames():
+            package = _package(frame)
+            if package not in _COMPUTING:
+                return package if self._is_library(frame) else ""
+        return ""
+
+    def _is_library(self, frame: FrameType) -> bool:
+        """Return whether a frame is neither the user's nor the traced function's."""
+        if frame.f_code is self.code:
+            return False
+        return _package(frame) in _COMPUTING or frame.f_code.co_filename.startswith(_INSTALLED)
 
     def _own_place(self) -> Statement | None:
         """Return the statement of the traced function itself that runs."""
@@ -342,6 +362,10 @@ def stand_in(value: Value, name: str) -> tuple[Tensor, Value]:
     return tensor, tensor[()]
 
 
+def _package(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__")).partition(".")[0]
+
+
 def is_known_everywhere(value: Value) -> bool:
     """Return whether a value consists of scalar arguments and constants alone."""
     return isinstance(value, Expr) and not any(True for _ in reads([value]))
@@ -372,6 +396,7 @@ def call_traced(function: Callable[..., Any], args: Sequence[Any], named: Mappin
         with functions_of_user():
             return function(*args, **named)
     except TypeError as error:
+        _refuse_list(error, function, args, named)
         if not str(error).startswith("expected a sequence of integers or a single integer"):
             raise
         # NumPy's own message does not say why an array of the trace is not an integer
@@ -395,6 +420,31 @@ def call_traced(function: Callable[..., Any], args: Sequence[Any], named: Mappin
                 "like=x), where x is an argument.",
             )
         ) from error
+
+
+def _refuse_list(
+    error: TypeError, function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]
+) -> None:
+    """Raise if a list of numbers was given for the array that the function computes with."""
+    names = getattr(getattr(function, "__code__", None), "co_varnames", ())
+    for name, value in [*zip(names, args), *named.items()]:
+        kind = type(value).__name__
+        if isinstance(value, (list, tuple)) and _are_numbers(value) and kind in str(error):
+            raise ComputeTypeError(
+                explain(
+                    f"{current().title}({name}=[...]) ({user_location(error)})",
+                    f"{name} is a {kind} of {len(value)} in the function, too: {error}",
+                    f"Pass an array: np.array({name}).",
+                )
+            ) from error
+
+
+def _are_numbers(values: Sequence[Any]) -> bool:
+    """Return whether sequences hold numbers and sequences of numbers alone."""
+    return bool(values) and all(
+        _are_numbers(v) if isinstance(v, (list, tuple)) else getattr(v, "ndim", 0) == 0
+        for v in values
+    )
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Any, NoReturn, Union
 
 import numpy as np
 
-from schedlang.compute.tensor import NUMPY_METHODS, shape_text
+from schedlang.compute.tensor import NUMPY_METHODS, UNSORTED, shape_text
 from schedlang.errors import ComputeTypeError, MissingNameError, docs_page, explain, nearest
 from schedlang.expr.number_refusals import number_function
 from schedlang.tracing.trace import KNOWN, current, running_trace
@@ -37,6 +37,20 @@ def line_text() -> str:
     return _line()[0]
 
 
+def refuse_numpy_target() -> NoReturn:
+    """Raise for a result that goes into an array of NumPy, by ``+=`` or by ``out=``."""
+    where, text = _line()
+    written = re.search(r"\bout\s*=(?!=)", text) or "copyto" in text
+    raise ComputeTypeError(
+        explain(
+            f"{'out=' if written else 'an assignment'} in {where}",
+            "it writes a result of the trace into an array of NumPy, which has known elements",
+            "Make that array part of the trace: np.zeros_like(x), or np.zeros(shape, dtype, "
+            "like=x), where x is an argument.",
+        )
+    )
+
+
 def _refusing(what: str, hint: Hint, of_number: bool = False) -> Callable[..., NoReturn]:
     """Return a method that raises ``ComputeTypeError`` with the user's line.
 
@@ -47,15 +61,27 @@ def _refusing(what: str, hint: Hint, of_number: bool = False) -> Callable[..., N
         where, text = _line()
         called = number_function() if of_number else ""
         asked = f"{called}()" if called else what
+        library = current().library()
+        if library:
+            asked = f"{asked}, which {library} asks for,"
         raise ComputeTypeError(
             explain(
                 f"{asked} of an array of shape {shape_text(self.shape)} in {where}",
                 "its elements are unknown while the function is traced",
-                hint if isinstance(hint, str) else hint(text),
+                _instead_of_library(library) if library
+                else hint if isinstance(hint, str) else hint(text),
             )
-        )
+        )  # fmt: skip
 
     return method
+
+
+def _instead_of_library(library: str) -> str:
+    """Return what to write instead of the function of a library that knows arrays of NumPy only."""
+    return (
+        f"Write what the function of {library} computes with NumPy's functions, or call it outside "
+        f"of {_called()} and pass its result as an argument."
+    )
 
 
 def _instead_of_test(text: str) -> str:
@@ -65,8 +91,13 @@ def _instead_of_test(text: str) -> str:
             "Let the loop run a number of times that is known, sl.fori_loop(0, n, body, init), and "
             "keep what is finished with np.where(condition, new, old)."
         )
+    if re.search(r"\bsorted\(", text):
+        return UNSORTED[1]
+    if re.search(r"(?<![\w.])(min|max)\(", text):
+        return "Write np.max(x) or np.min(x), and np.maximum(a, b) or np.minimum(a, b)."
+    instead = " instead of if" if re.search(r"\bif\b", text) else ""
     return (
-        "Choose with np.where(condition, a, b) instead of if; an argument that decides what the "
+        f"Choose with np.where(condition, a, b){instead}; an argument that decides what the "
         "function does is a Python number or is named in static_argnames."
     )
 

@@ -35,7 +35,7 @@ ROSE = 1.01
 # the meaning of a rank correlation, by the least value that has it
 MEANINGS = (
     (0.7, "its order of the candidates is close to the order of their times"),
-    (0.3, "its order of the candidates roughly follows the order of their times"),
+    (0.3, "of two candidates, it mostly ranked the faster one first"),
     (-0.3, 'its order says little about the times, and search="evolve" relies on it'),
     (-1.0, 'its order contradicts the times, and search="evolve" relies on it'),
 )

@@ -80,15 +80,26 @@ def _sorted(
         else:
             if name not in dims:
                 hint = f"Give an input's whole shape as a tuple: {_example(inputs)}."
+                named = _near(name, dims) or "; none has a name"
                 raise FrontendError(
                     explain(
                         what,
-                        f"the model has no dimension {name!r}{_near(name, dims)}",
-                        hint if name in names else "",
+                        f"the model has no dimension {name!r}{named}",
+                        hint if name in names else f"Its inputs: {_listed(inputs)}.",
                     )
                 )
             sizes[name] = _extent(value, what)
     return whole, sizes
+
+
+def _listed(inputs: Sequence[Input]) -> str:
+    """Return the first inputs with the shapes that the file gives them: ``x of batch x 3``."""
+    texts = [
+        f"{v.name[:40]} of {'any shape' if v.dims is None else ' x '.join(map(str, v.dims))}"
+        for v in inputs[:6]
+    ]
+    more = f" and {len(inputs) - 6} more" if len(inputs) > 6 else ""
+    return ", ".join(texts) + more
 
 
 def _near(name: Any, known: set[str]) -> str:

@@ -55,8 +55,9 @@ function drawPicture(app) {
     return h("figure", {}, h("div", { class: "grid",
       style: `width: ${wide}px; height: ${Math.max(6, one.rows * scale)}px` }, one.canvas, lines),
     h("figcaption", {}, h("b", {}, one.name), one.lines.length ?
-      ` lines: ${one.lines.map((l) => l.loop).join(", ")}` : "", one.part < 0.5 ?
-      ` in ${percent(one.part)} of the part drawn${one.begin >= 0.005 ? `, from ${percent(one.begin)} on` : ""}` : ""));
+      `, cut by black lines into iterations of ${one.lines.map((l) => l.loop).join(" and ")}` : "", one.part < 0.5 ?
+      `: first touched ${one.begin >= 0.005 ? `between ${percent(one.begin)} and ${percent(Math.min(1, one.begin + one.part))}`
+        : `in the first ${percent(one.part)}`} of what is drawn` : ""));
   });
   fill(parts.picture, panels.length ? [h("div", { class: "buttons" }, play, slider),
     h("div", { class: "panels" }, figures)] : null, h("p", { class: "soft" }, picture.caption));

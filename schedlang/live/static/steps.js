@@ -31,13 +31,14 @@ function drawSteps(app) {
       "Click a step to take it: Undo brings the nest back. Point at one, and the nest beside it shows "
       + "what it would become.") : null,
     good.length ? list(inOrder(good.filter((one) => !disturbed.includes(one))))
-      : h("p", { class: "soft" }, "No step promises much more by the estimate. Those below change the "
-        + "nest, and a later step may profit; sl.autotune tries many together."),
+      : h("p", { class: "soft" }, "No step promises much more by the estimate, which may be wrong: "
+        + "take one and see its time. Those in the list below change the nest, and a later step may profit; "
+        + "sl.autotune tries many together."),
     disturbed.length ? [h("p", { class: "soft" }, "Other work took a core during these times. They are too "
       + "long, and do not compare: ", measure(disturbed, "Again")), list(disturbed)] : null,
     good.length ? h("p", { class: "soft" }, "Each was tried on a copy, and is legal. The factor is what "
       + "the estimate predicts. ", measure(chosen, `Measure ${chosen.length} of them`)) : null,
-    others.length ? h("details", { "data-key": "others", open: !good.length },
+    others.length ? h("details", { "data-key": "others" },
       h("summary", {}, `${others.length} other legal steps, without a gain of their own`),
       list(others)) : null,
     (view.refused || []).length ? h("details", { "data-key": "refused" },

@@ -18,6 +18,7 @@ from schedlang.intrinsics import cpu, hints
 from schedlang.intrinsics.cpu.extern import emit_invoke
 from schedlang.intrinsics.memory import ALIGNMENT, memory_type, size_of
 from schedlang.machine.nodes import (
+    INDEX,
     Alloc,
     Array,
     Body,
@@ -134,6 +135,8 @@ class StatementPrinter(ValuePrinter):
         if isinstance(stmt.value, Order):
             self.orders[stmt.reg.name] = stmt.value
         else:
+            if stmt.reg.type == INDEX and self.is_row(stmt.value):
+                self.rows.add(stmt.reg.name)
             self.assign(stmt.reg, self(stmt.value))
 
     def _loop(self, stmt: For) -> None:

@@ -65,6 +65,8 @@ class ValuePrinter:
         self.context, self.builder = context, builder
         # the orders of lanes that have a name; LLVM has no values for them
         self.orders: dict[str, Order] = {}
+        # the registers with offsets of rows in folded storage
+        self.rows: set[str] = set()
         self._emit: dict[type, Callable[[Any], ir.Value]] = {
             Reg: self.register, Num: self._number, Op: self._operation, Load: self._load,
             Fn: self._function, Cast: self._cast, Neg: self._negated, Splat: self._splat,
@@ -235,7 +237,7 @@ class ValuePrinter:
     def _load(self, value: Load) -> ir.Value:
         array, how, lanes = value.array, value.how, value.type.lanes
         name = how + ("_half" if array.dtype == "float16" and not value.raw else "")
-        args = [(array_type(array.dtype), self.array(array)), self._offset(value.at)]
+        args = self._element(array, value.at)
         if how == "vload_if":
             assert value.mask is not None and value.other is not None
             other = self._bits(value.other, array.dtype)
@@ -260,7 +262,7 @@ class ValuePrinter:
         """Emit a store."""
         dtype = stmt.array.dtype
         name = stmt.how + ("_half" if dtype == "float16" else "")
-        args = [(array_type(dtype), self.array(stmt.array)), self._offset(stmt.at)]
+        args = self._element(stmt.array, stmt.at)
         if stmt.step != 1:
             args.append(literal(stmt.step))
         args.append(self._bits(stmt.value, dtype))
@@ -268,8 +270,31 @@ class ValuePrinter:
             args.append(self.typed(stmt.mask))
         call(self.context, self.builder, named(name), args)
 
-    def _offset(self, at: Value) -> Typed:
-        return type_of(at.type), self(at)
+    def _element(self, array: Array, at: Value) -> list[Typed]:
+        """Emit the address and the offset of an element.
+
+        The offset of a row in folded storage belongs to the address: in ``(i + 2)%4*1024 + j`` LLVM
+        makes a ``^`` of both sums, after which a loop over ``j`` has to gather.
+        """
+        address = self.array(array)
+        terms = _terms(at)
+        rows = [term for term in terms if self.is_row(term)]
+        if not rows or len(rows) == len(terms):
+            return [(array_type(array.dtype), address), (type_of(at.type), self(at))]
+        for row in rows:
+            address = self.builder.gep(address, [self(row)])
+        inside, *others = (self(term) for term in terms if term not in rows)
+        for other in others:
+            inside = self.builder.add(inside, other, flags=_NO_OVERFLOW)
+        return [(array_type(array.dtype), address), (type_of(at.type), inside)]
+
+    def is_row(self, value: Value) -> bool:
+        """Return whether ``value`` is the offset of a row in folded storage: ``(i + 2)%4*1024``."""
+        if isinstance(value, Reg):
+            return value.name in self.rows
+        if not isinstance(value, Op) or value.op != "*":
+            return False
+        return isinstance(value.a, Op) and value.a.op == "%"
 
     def _value(self, bits: ir.Value, dtype: str, lanes: int) -> ir.Value:
         """Emit a loaded value; a bfloat16 is loaded as its bits."""
@@ -284,3 +309,15 @@ class ValuePrinter:
         if dtype != "bfloat16":
             return typed
         return call(self.context, self.builder, cpu.bfloat_bits, [typed])
+
+
+def _terms(at: Value) -> list[Value]:
+    """Return the terms of a sum of scalar indices."""
+    left, terms = [at], list[Value]()
+    while left:
+        value = left.pop()
+        if isinstance(value, Op) and value.op == "+" and value.index and not value.type.lanes:
+            left += (value.b, value.a)
+        else:
+            terms.append(value)
+    return terms

@@ -20,8 +20,9 @@ from schedlang.state.state import SERPENTINE
 KNOB = Knob(
     "C.serpentine",
     (False, True),
-    "let each thread go through its blocks of a time step backwards in every other step. The knob "
-    "is left out if what every step reads again fits the caches of the cores",
+    "in a recurrence, let each thread compute its blocks of elements forwards in one time step and "
+    "backwards in the next, which begins with what is still in the cache. The knob is left out if "
+    "what every step reads again fits the caches of the cores",
     # the estimate does not see what is gained
     Moves(rank=31, start=yes),
 )
