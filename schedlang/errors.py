@@ -14,6 +14,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Mapping
 from traceback import walk_tb
+from types import FrameType, TracebackType
 from typing import Any
 
 # the most characters of a line that a message quotes
@@ -284,6 +285,15 @@ def nearest(name: str, known: Iterable[str], most: int = 1) -> str:
     return f"; did you mean {listed}?" if close else ""
 
 
+def docs_page(title: str) -> str:
+    """Return how a message names a page of the documents, which a wheel has as a site.
+
+    >>> docs_page("NumPy code")
+    'the page "NumPy code" of python -m schedlang docs'
+    """
+    return f'the page "{title}" of python -m schedlang docs'
+
+
 def amount(count: int, noun: str) -> str:
     """Return a number with its noun, in the plural unless it is 1.
 
@@ -335,20 +345,34 @@ def user_location(error: BaseException) -> str:
     own = [
         (frame.f_code.co_filename, line)
         for frame, line in walk_tb(error.__traceback__)
-        if str(frame.f_globals.get("__name__")).partition(".")[0] != "schedlang"
+        if not _is_ours(frame)
     ]
     return f"{os.path.basename(own[-1][0])}:{own[-1][1]}" if own else ""
 
 
 def shorten_traceback(error: SchedlangError) -> SchedlangError:
-    """Return ``error`` without the frames so far, which are not the user's.
+    """Return ``error`` with those of the frames so far that are the user's.
 
-    The environment variable ``SCHEDLANG_TRACEBACK=full`` keeps them.
+    These are the lines of a function that schedlang called. The environment variable
+    ``SCHEDLANG_TRACEBACK=full`` keeps all frames.
     """
     if _whole_traceback():
         return error
-    shorter: SchedlangError = error.with_traceback(None)
+    frames: list[TracebackType] = []
+    frame = error.__traceback__
+    while frame is not None:
+        if not _is_ours(frame.tb_frame):
+            frames.append(frame)
+        frame = frame.tb_next
+    own: TracebackType | None = None
+    for frame in reversed(frames):
+        own = TracebackType(own, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+    shorter: SchedlangError = error.with_traceback(own)
     return shorter
+
+
+def _is_ours(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__")).partition(".")[0] == "schedlang"
 
 
 def _whole_traceback() -> bool:
@@ -384,7 +408,7 @@ def _own_lines(error: BaseException) -> list[str]:
 def warn_user(message: str, kind: type[Warning]) -> None:
     """Warn at the user's line that called into schedlang."""
     frame, level = sys._getframe(1), 2
-    while frame.f_back and str(frame.f_globals.get("__name__")).partition(".")[0] == "schedlang":
+    while frame.f_back and _is_ours(frame):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, kind, stacklevel=level)
 

@@ -37,6 +37,8 @@ def run_results(options: argparse.Namespace) -> int:
     """Print the table, write the file, and return the exit status."""
     results = collect(Path(options.folder), _run if options.rerun else None)
     print(as_table(results))
+    if not options.rerun:
+        print("\nThe exercises are as their notebooks were saved; --run runs them again.")
     if options.csv is not None:
         path = Path(options.csv)
         try:

@@ -12,7 +12,7 @@ from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, TypeVar
 
-from schedlang.errors import SchedlangError, nearest
+from schedlang.errors import CallTypeError, SchedlangError, explain, nearest
 
 Called = TypeVar("Called", bound=Callable[..., Any])
 
@@ -66,6 +66,19 @@ def misfit(function: Callable[..., Any], args: tuple[Any, ...], named: Mapping[s
     return Misfit(bound, missing, why)
 
 
+def call_refusal(
+    function: Callable[..., Any], args: tuple[Any, ...], named: Mapping[str, Any]
+) -> CallTypeError:
+    """Return the error for a call of the public ``function`` that does not fit its signature."""
+    call = misfit(function, args, named)
+    known = ", ".join(name for name in signature(function).parameters)
+    unknown = [name for name in named if name not in call.given]
+    asked = f"sl.{function.__name__}({f'..., {unknown[0]}=...' if unknown else '...'})"
+    are = "is" if len(call.missing) == 1 else "are"
+    why = call.why or f"{' and '.join(call.missing)} {are} missing"
+    return CallTypeError(explain(asked, why, f"Its arguments: {known}."))
+
+
 def refuses(refusal: Callable[..., SchedlangError]) -> Callable[[Called], Called]:
     """Return a decorator of a function whose calls may not fit its signature.
 
@@ -90,4 +103,4 @@ def refuses(refusal: Callable[..., SchedlangError]) -> Callable[[Called], Called
     return decorate
 
 
-__all__ = ["Misfit", "misfit", "refuses"]
+__all__ = ["Misfit", "call_refusal", "misfit", "refuses"]

@@ -1,11 +1,13 @@
-"""Write the pictures of notebooks and the live page in docs/: ``python -m tests.screenshots``.
+"""Write the pictures of pages and screens in docs/: ``python -m tests.screenshots``.
 
-It needs Chromium, Pillow and the extra ``live``. The argument ``notebooks`` or ``live`` writes
-those alone.
+It needs Chromium, Pillow and the extras ``live`` and ``docs``. The argument ``notebooks``,
+``live`` or ``start`` writes those alone.
 """
 
 from __future__ import annotations
 
+import html
+import os
 import subprocess
 import sys
 import tempfile
@@ -13,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import schedlang as sl
+from schedlang.docs_command import build
 from schedlang.live.session import Session
 from tests.browser import BROWSER, DARK, FLAGS
 from tests.chromium import Browser, Tab, chromium
@@ -21,6 +24,10 @@ from tests.live_background import Background
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
 COLOURS = 256
 BODY = '<!doctype html><meta charset="utf-8"><body style="margin: 0">{}{}</body>'
+TERMINAL = (
+    "margin: 0; padding: 13px 16px; background: #1b1f27; color: #e6e9ef; "
+    "font: 13px/18px ui-monospace, Menlo, Consolas, monospace"
+)
 # a name or a line as it is under the pointer, which the pictures cannot have
 POINTER = "<script>document.querySelectorAll('{}')[{}].classList.add('pointer')</script>"
 
@@ -45,17 +52,24 @@ def picture(
     pointer: tuple[str, int] | None = None,
 ) -> None:  # fmt: skip
     """Write what a notebook shows of an object as a PNG of few colours."""
-    assert BROWSER is not None, "no browser on the PATH"
     page = shown._repr_html_().replace(":is(:hover, :focus)", ".pointer")
     page = page.replace(":hover)", ".pointer)")
     script = "" if pointer is None else POINTER.format(*pointer)
     with tempfile.TemporaryDirectory() as folder:
-        made, target = Path(folder, "page.html"), IMAGES / f"{name}.png"
-        made.write_text(BODY.format(page, script), "utf-8")
+        file = Path(folder, "page.html")
+        file.write_text(BODY.format(page, script), "utf-8")
+        picture_of(file, name, size, *flags)
+
+
+def picture_of(file: Path, name: str, size: tuple[int, int], *flags: str) -> None:
+    """Write what Chromium shows of a file as a PNG of few colours."""
+    assert BROWSER is not None, "no browser on the PATH"
+    target = IMAGES / f"{name}.png"
+    with tempfile.TemporaryDirectory() as folder:
         options = [f for f in FLAGS if f != "--dump-dom"]
         options += ["--hide-scrollbars", f"--window-size={size[0]},{size[1]}"]
         options += [f"--screenshot={target}", f"--user-data-dir={folder}/profile", *flags]
-        subprocess.run([BROWSER, *options, made.as_uri()], check=True, capture_output=True)
+        subprocess.run([BROWSER, *options, file.as_uri()], check=True, capture_output=True)
     fewer_colours(target)
 
 
@@ -125,7 +139,7 @@ def live_blur() -> None:
                   "place.innerText.includes('outside all loops')).click()")  # fmt: skip
         at_state(tab, 1)
         tab.wait("document.querySelector('.place')", 60)
-        shoot(tab, "live-map", 1240, 640, ".places")
+        shoot(tab, "live-map", 1240, 900)
     page.close()
     page.session.close()
 
@@ -161,8 +175,27 @@ def notebooks() -> None:
     picture("notebook-steps", s.steps, (1280, 342))
 
 
+def start() -> None:
+    """Write the end of the demo, as a terminal shows it, and the first page of the site."""
+    command = [sys.executable, "-m", "schedlang", "demo"]
+    plain = {name: value for name, value in os.environ.items() if name != "SCHEDLANG_CACHE"}
+    run = subprocess.run(command, check=True, capture_output=True, text=True, env=plain)
+    printed = run.stdout.replace(str(Path.home()), "~")
+    last = printed[printed.index("3. A schedule") :].rstrip()
+    text = html.escape(f"$ python -m schedlang demo\n...\n{last}")
+    screen = f'<pre style="{TERMINAL}">{text}</pre>'
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "demo.html")
+        file.write_text(BODY.format(screen, ""), "utf-8")
+        picture_of(file, "demo", (1000, 26 + 18 * (text.count("\n") + 1)))
+        build(IMAGES.parent.parent, Path(folder, "site"))
+        picture_of(Path(folder, "site", "index.html"), "site-start", (1240, 800))
+
+
 def main() -> None:
-    chosen = sys.argv[1:] or ["notebooks", "live"]
+    chosen = sys.argv[1:] or ["notebooks", "live", "start"]
+    if "start" in chosen:
+        start()
     if "notebooks" in chosen:
         notebooks()
     if "live" in chosen:

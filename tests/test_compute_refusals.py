@@ -35,6 +35,7 @@ I8 = placeholder((8,), "int8", name="I")
 F = placeholder((8,), "float32", name="F")
 B = placeholder((8,), "bool", name="B")
 k = r.reduce_axis(8, name="k")
+more = r.reduce_axis(8, name="more")
 empty = r.reduce_axis(0, name="empty")
 below = r.reduce_axis((-2, 3), name="below")
 zero = placeholder((), name="zero")
@@ -264,7 +265,7 @@ REFUSALS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "None": (one(lambda i: None), ComputeTypeError, "the lambda returns None"),
     "empty tuple": (one(lambda i: ()), ComputeError, "returns an empty tuple"),
     "unknown option": (
-        lambda: compute((8,), lambda i: i, axis=3), ComputeTypeError, "no option 'axis'"),
+        lambda: compute((8,), lambda i: i, axis=3), ComputeTypeError, "no argument 'axis'"),
     "foreign axis": (
         one(lambda i: V[other.op.axis[0]]), ComputeError, "axis x, which belongs to another"),
     "loose reduction axis": (
@@ -276,6 +277,17 @@ REFUSALS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         one(lambda i: r.sum(V[k], axis=k) + 1), ComputeError, "stage of its own"),
     "ufunc of a sum": (
         one(lambda i: np.exp(r.sum(V[k], axis=k))), ComputeError, "the whole value of its lambda"),
+    "sum of a sum": (
+        one(lambda i: r.sum(r.sum(A[k, more], axis=more), axis=k)), ComputeError,
+        r"sl\.sum\(sl\.sum\(\.\.\.\)\)(.|\n)*at once: sl\.sum\(\.\.\., axis=\(k, more\)\)\."),
+    "maximum of a maximum": (
+        one(lambda i: r.max(r.max(A[k, more], axis=more), axis=k)), ComputeError,
+        r"at once: sl\.max\(\.\.\., axis=\(k, more\)\)\."),
+    "sum of a sum over its axis": (
+        one(lambda i: r.sum(r.sum(V[k], axis=k), axis=k)), ComputeError, "stage of its own"),
+    "sum of a maximum": (
+        one(lambda i: r.sum(r.max(A[k, more], axis=more), axis=k)), ComputeError,
+        "stage of its own"),
     "select of a sum": (
         one(lambda i: -r.max(V[k], axis=k)), ComputeError, "a reduction must be the whole value"),
     "reduction beside an expression": (

@@ -99,12 +99,13 @@ def test_parallel_loops_promise_no_more_than_the_cores_that_threads_share(
     monkeypatch.setattr(environment, "whole_cores", lambda: 2)
     target = sl.Target("cpu", vector_bytes=width)
     *_, C = product(512)
-    s = sl.schedule(C)
-    for _ in range(2):
+    plain = sl.schedule(C)
+    steps = sl.next_steps(plain, target)
+    tile = next(step.schedule for step in steps if step.primitive == "register tile")
+    for s in (plain, tile):
         steps = sl.next_steps(s, target)
         promised = [step.speedup for step in steps if step.primitive == "parallel"]
         assert len(promised) == 2 and max(promised) == pytest.approx(2.0, rel=0.02)
-        s = steps[0].schedule
 
 
 def test_hardware_threads_of_one_core_and_the_limit_of_a_container(tmp_path: Path) -> None:
@@ -243,18 +244,62 @@ def test_loops_that_llvm_vectorizes_need_no_vectors() -> None:
     # in a product, LLVM may not reorder the sum: the loop stays scalar
     *_, C = product(64)
     plain = sl.schedule(C).nest()
-    assert with_vectors_of_llvm(plain).loops[-1].kind == "serial"
+    assert with_vectors_of_llvm(plain, TARGET).loops[-1].kind == "serial"
     ordered = sl.schedule(C)
     i, j = C.op.axis
     ordered[C].reorder(i, C.op.reduce_axis[0], j)
-    kinds = [loop.kind for loop in with_vectors_of_llvm(ordered.nest()).loops]
+    kinds = [loop.kind for loop in with_vectors_of_llvm(ordered.nest(), TARGET).loops]
     assert kinds == ["serial", "vectorize", "serial", "vectorize"]
     # a maximum of floats is the same in any order, and fewer than 16 elements are no vector
     X, k = sl.placeholder((4, 64), name="X"), sl.reduce_axis(64, name="k")
     M = sl.compute((4,), lambda i: sl.max(X[i, k], axis=k), name="M")
-    kinds = [loop.kind for loop in with_vectors_of_llvm(sl.schedule(M).nest()).loops]
+    kinds = [loop.kind for loop in with_vectors_of_llvm(sl.schedule(M).nest(), TARGET).loops]
     assert kinds == ["serial", "vectorize"]
     assert not any("waits" in text for text in texts(sl.schedule(M)))
+
+
+@pytest.mark.parametrize(("cores", "width"), [(2, 64), (16, 32), (64, 64)])
+def test_threads_share_elements_before_the_terms_of_a_sum(
+    cores: int, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place in ("findings.threads_of", "new_stages.threads_of", "next_steps.cores_of"):
+        monkeypatch.setattr(f"schedlang.hints.{place}", lambda target: cores)
+    target = sl.Target("cpu", vector_bytes=width)
+    *_, C = product(512)
+    assert sl.next_steps(sl.schedule(C), target)[0].primitive in ("register tile", "parallel")
+    # of one number, threads can only share the terms
+    X, k = sl.placeholder((1 << 20,), name="X"), sl.reduce_axis(1 << 20, name="k")
+    total = sl.compute((), lambda: sl.sum(X[k], axis=k), name="total")
+    steps = sl.next_steps(sl.schedule(total), target)
+    assert any("total_rf].parallel" in step.code for step in steps)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "by_llvm"),
+    [
+        (3, 3, True),
+        (5, 5, True),
+        (8, 9, True),
+        (16, 1, True),
+        (1, 49, True),
+        (9, 9, False),
+        (1, 64, False),
+    ],
+)
+def test_llvm_unrolls_a_filter_and_vectorizes_the_loop_around(
+    rows: int, columns: int, by_llvm: bool
+) -> None:
+    """No step promises what LLVM does by itself."""
+    X, W = sl.placeholder((72, 264), name="X"), sl.placeholder((rows, columns), name="W")
+    p, q = sl.reduce_axis(rows, name="p"), sl.reduce_axis(columns, name="q")
+    F = sl.compute(
+        (57, 200), lambda y, x: sl.sum(X[y + p, x + q] * W[p, q], axis=(p, q)), name="F"
+    )
+    s = sl.schedule(F)
+    steps = [step for step in sl.next_steps(s, TARGET) if step.primitive == "vectorize"]
+    best = max(step.speedup for step in steps)
+    assert best < 1.05 if by_llvm else best > 4
+    assert any("is vectorized" in text for text in texts(s)) != by_llvm
 
 
 def test_a_sum_along_memory_is_split_into_lanes() -> None:

@@ -71,7 +71,7 @@ def test_functions_of_pytorch():
         (lambda: torch.cat([A, A], dim=0), r"torch\.cat of .*\n.*np\.concatenate, with axis="),
         (lambda: torch.sqrt(A), r"torch\.sqrt of .*\n.*np\.sqrt\."),
         (lambda: torch.nn.functional.softmax(A, dim=1), r"torch\.softmax of .*\n.*e / e\.sum\("),
-        (lambda: torch.special.bessel_j0(A), r"\n.*docs/guides/numpy\.md"),
+        (lambda: torch.special.bessel_j0(A), r'\n.*the page "NumPy code" of python -m'),
         (lambda: torch.relu(A[0, 0]), r"of the expression A\[0, 0\]"),
         (lambda: torch.matmul(torch.ones(3, 2), A), r"and a tensor of PyTorch: .*\n.*placeholder"),
         (lambda: torch.ones(2, 3) * A, r"with a PyTorch tensor of shape \(2, 3\): .*\n.*'float32'"),

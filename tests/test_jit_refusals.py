@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from traceback import walk_tb
 
 import numpy as np
 import pytest
@@ -76,7 +77,7 @@ REFUSED = {
     "apply_along_axis": (lambda x: np.apply_along_axis(np.sum, 0, x), [MATRIX], ["whole arrays"]),
     "solve": (lambda x: np.linalg.solve(x, x), [MATRIX[:4]], ["as an argument", "sl.fori_loop"]),
     "put": (lambda x: np.put(x, 0, 1), [INTS], ["x[indices] = values"]),
-    "a ufunc": (lambda x: np.gcd(x, x), [INTS], ["docs/guides/numpy.md"]),
+    "a ufunc": (lambda x: np.gcd(x, x), [INTS], ['the page "NumPy code" of']),
     "a reduction": (lambda x: np.hypot.reduce(x), [MATRIX], ["np.hypot.reduce", "sl.fori_loop"]),
     "running": (lambda x: np.hypot.accumulate(x), [MATRIX], ["hypot.accumulate", "sl.fori_loop"]),
     "a bound": (lambda x, n: sl.fori_loop(0, n, lambda i, c: c * 2, x), [MATRIX, np.int64(3)],
@@ -109,6 +110,33 @@ REFUSED = {
 def test_refusal(case):
     function, args, words = REFUSED[case]
     refused(function, args, words)
+
+
+def halves_of_divisors(x):
+    return np.gcd(x, x) / 2
+
+
+@pytest.mark.parametrize("call", [
+    lambda: sl.jit(halves_of_divisors)(INTS),
+    lambda: sl.jit(halves_of_divisors).specialized(INTS),
+    lambda: sl.trace(halves_of_divisors, INTS),
+    lambda: sl.jit(halves_of_divisors)(INTS.astype(object)),
+])  # fmt: skip
+def test_tracebacks_have_the_lines_of_the_user(call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the call and the line that is refused, schedlang has one frame, unless asked."""
+    ours = []
+    for _ in range(2):
+        with pytest.raises(SchedlangError) as caught:
+            call()
+        frames = [frame for frame, _ in walk_tb(caught.value.__traceback__)]
+        ours.append(sum(f.f_globals["__name__"].startswith("schedlang") for f in frames))
+        own = [f.f_code.co_name for f in frames if f.f_globals["__name__"] == __name__]
+        in_function = "np.gcd" in str(caught.value)
+        assert own[:2] == ["test_tracebacks_have_the_lines_of_the_user", "<lambda>"]
+        assert own[2:] == ["halves_of_divisors"] * in_function
+        monkeypatch.setenv("SCHEDLANG_TRACEBACK", "full")
+    short, full = ours
+    assert short == 1 and full > 3
 
 
 def test_a_call_with_a_tensor():

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
+from schedlang.live.places import places_part
 from schedlang.live.session import Session
 from tests.browser import needs_browser
 from tests.chromium import Browser, Tab, chromium
@@ -110,11 +111,22 @@ def test_the_product_by_clicks(
     session.close()
 
 
+# what a browser does for a person who drags the first stage to the last loop
+DROP = """(() => { const data = new DataTransfer();
+ const chip = document.querySelector('.chip');
+ const row = [...document.querySelectorAll('.row')].at(-1);
+ const send = (to, kind) => to.dispatchEvent(new DragEvent(kind,
+   { bubbles: true, cancelable: true, dataTransfer: data }));
+ send(chip, 'dragstart'); send(row, 'dragover'); send(row, 'drop'); })()"""
 PLACE = """[...document.querySelectorAll('.row')].find((row) => row.firstChild.textContent ===
  {}).querySelectorAll('.place')"""
 
 
-@pytest.mark.parametrize(("cores", "width"), [(2, 16), (2, 32), (2, 64), (16, 64)])
+@pytest.mark.parametrize(
+    ("cores", "width"),
+    [(2, 16), pytest.param(2, 32, marks=pytest.mark.slow),
+     pytest.param(2, 64, marks=pytest.mark.slow), (16, 64)],
+)  # fmt: skip
 def test_the_blur_by_the_map(
     browser: Browser, cores: int, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,6 +169,36 @@ def test_the_blur_by_the_map(
     session.close()
 
 
+def test_a_loop_whose_places_are_stored_further_out_takes_a_stage(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dropped there, the stage is stored at the closest of them."""
+    X = sl.placeholder((26, 34), name="X")
+    H = sl.compute((26, 32), lambda i, j: X[i, j] + X[i, j + 1] + X[i, j + 2], name="H")
+    V = sl.compute((24, 32), lambda i, j: H[i, j] + H[i + 1, j] + H[i + 2, j], name="V")
+
+    def without_storage_inside(*given: Any) -> Any:
+        part = places_part(*given)
+        for stage in part["places"]:
+            stage["places"] = [one for one in stage["places"] if one["store"] != 1]
+        return part
+
+    monkeypatch.setattr("schedlang.live.session.places_part", without_storage_inside)
+    s = sl.schedule(V)
+    session = Session(s.copy(), measure=False)
+    page = Background(session)
+    tab = browser.tab()
+    tab.open(page.url)
+    tab.wait("document.querySelector('.place')", 60)
+    tab.value(DROP)
+    at_state(tab, 1)
+    s[H].compute_at(s[V], V.op.axis[1])
+    s[H].store_at(s[V], V.op.axis[0])
+    assert str(session.schedule) == str(s) and tab.errors == []
+    page.close()
+    session.close()
+
+
 def test_a_stage_is_dropped_on_a_loop_and_an_iteration_is_chosen(browser: Browser) -> None:
     X = sl.placeholder((26, 34), name="X")
     H = sl.compute((26, 32), lambda i, j: X[i, j] + X[i, j + 1] + X[i, j + 2], name="H")
@@ -172,13 +214,7 @@ def test_a_stage_is_dropped_on_a_loop_and_an_iteration_is_chosen(browser: Browse
     tab.wait(f"/^V.3, 1[56]./.test({shown})")
     tab.click("[data-key='move H row after']")
     tab.wait(f"/^V.4, 1[56]./.test({shown})")
-    # what a browser does for a person who drags
-    tab.value("""(() => { const data = new DataTransfer();
-      const chip = document.querySelector('.chip');
-      const row = [...document.querySelectorAll('.row')].at(-1);
-      const send = (to, kind) => to.dispatchEvent(new DragEvent(kind,
-        { bubbles: true, cancelable: true, dataTransfer: data }));
-      send(chip, 'dragstart'); send(row, 'dragover'); send(row, 'drop'); })()""")
+    tab.value(DROP)
     at_state(tab, 1)
     s = sl.schedule(V)
     s[H].compute_at(s[V], V.op.axis[1])

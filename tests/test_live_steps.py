@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,27 @@ def test_the_first_steps_are_beside_the_nest_above_the_fold(
     tab.wait("document.querySelectorAll('.state').length === 2")
     # who has taken one knows how
     assert tab.value("document.querySelector('.first')") is None
+
+
+@pytest.mark.parametrize(("width", "height"), [(1400, 900), (1024, 768)])
+def test_the_map_of_places_is_below_the_nest_above_the_fold(
+    browser: Browser, width: int, height: int
+) -> None:
+    """Nothing is between the two, and the first places can be clicked without scrolling."""
+    X = sl.placeholder((1026, 1026), name="X")
+    H = sl.compute((1026, 1024), lambda i, j: X[i, j] + X[i, j + 1] + X[i, j + 2], name="H")
+    V = sl.compute((1024, 1024), lambda i, j: H[i, j] + H[i + 1, j] + H[i + 2, j], name="V")
+    session = Session(sl.schedule(V), measure=False)
+    shown = Background(session)
+    tab = opened(browser, shown.url, width, height)
+    tab.wait("document.querySelector('.place')", 60)
+    _, _, right, nest_end = box(tab, "[aria-label='The loop nest']")
+    _, top, map_right, _ = box(tab, "[aria-label='Where each stage lives']")
+    assert 0 < top - nest_end < 20 and map_right == right
+    assert box(tab, ".moment")[1] < height and box(tab, ".place")[3] < height
+    assert tab.value("document.documentElement.scrollWidth") <= width and tab.errors == []
+    shown.close()
+    session.close()
 
 
 @pytest.mark.parametrize("width", [390, 1024])
@@ -156,8 +178,9 @@ def timed(seconds: float, quiet: bool = True, **place: int) -> dict[str, Any]:
     return {"type": "time", "status": "ok", "seconds": seconds, "quiet": quiet, "text": "", **place}
 
 
-def shown(browser: Browser, path: Path, *times: dict[str, Any], state: int = 0) -> Tab:
-    """Open a page with two states, which has been told some times."""
+@cache
+def two_states(state: int) -> tuple[dict[str, Any], ...]:
+    """Return what a page is told that shows one of two states."""
     told = session()
     while told.work():
         pass
@@ -165,7 +188,12 @@ def shown(browser: Browser, path: Path, *times: dict[str, Any], state: int = 0) 
     told.receive({"do": "go", "to": state})
     while told.work():
         pass
-    path.write_text(shared_page("p", [*told.hello(), *times]), "utf-8")
+    return tuple(told.hello())
+
+
+def shown(browser: Browser, path: Path, *times: dict[str, Any], state: int = 0) -> Tab:
+    """Open a page with two states, which has been told some times."""
+    path.write_text(shared_page("p", [*two_states(state), *times]), "utf-8")
     tab = browser.tab()
     tab.open(path.as_uri())
     tab.wait("document.querySelector('.step')")
@@ -185,10 +213,11 @@ def test_measured_steps_come_first_and_disturbed_ones_apart(
     assert real == [
         "measured 10.0×: 1.00 ms", "measured 2.00 times slower: 20.0 ms",
         # a disturbed time is too long
-        "measured at least 100×: 100 µs (disturbed)",
+        "measured at least 100×: 100 µs (too long: other work took a core)",
     ]  # fmt: skip
     text = tab.value("document.querySelector('.steps').textContent")
-    assert "Disturbed by other work" in text and "0.00" not in text and tab.errors == []
+    assert "Other work took a core during these times." in text and "0.00" not in text
+    assert tab.errors == []
 
 
 @pytest.mark.parametrize(
@@ -199,7 +228,7 @@ def test_measured_steps_come_first_and_disturbed_ones_apart(
         ((0.01, False), (0.002, True), "at most 5.00×as fast as the start"),
         ((0.01, True), (0.002, False), "at least 5.00×as fast as the start"),
         ((0.01, True), (0.03, False), "at most 3.00 times slowerthan the start"),
-        ((0.01, False), (0.03, False), "disturbedthis time and the start's time are both"),
+        ((0.01, False), (0.03, False), "not knownother work took a core while this state"),
     ],
 )
 def test_the_headline_divides_no_disturbed_times(

@@ -728,6 +728,29 @@ def test_a_record_of_a_schedule_is_no_schedule(tmp_path: Path) -> None:
         sl.build(best)
 
 
+@pytest.mark.parametrize(("call", "text"), [
+    (lambda C, s: sl.autotune(C, trails=3),
+     r"^sl\.autotune\(\.\.\., trails=\.\.\.\): .* 'trails'; did you mean 'trials'\?"),
+    (lambda C, s: sl.autoschedule(C, taget="c"), "'taget'; did you mean 'target'"),
+    (lambda C, s: sl.network(C, taget="c"), "did you mean 'target'"),
+    (lambda C, s: sl.build(s, taget="c"), r"^sl\.build .* 'taget'; did you mean 'target'"),
+    (lambda C, s: sl.lower(s, simple_mod=True), "'simple_mod'; did you mean 'simple_mode'"),
+    (lambda C, s: sl.schedule(output=C), "'output'; did you mean 'outputs'"),
+    (lambda C, s: sl.schedule(), r"^sl\.schedule\(\.\.\.\): outputs is missing"),
+    (lambda C, s: sl.jit(lambda x: x, taget="c"), "'taget'; did you mean 'target'"),
+    (lambda C, s: sl.jit(cach_size=3), "'cach_size'; did you mean 'cache_size'"),
+    (lambda C, s: sl.compute((3,), lambda i: i, nam="x"), "'nam'; did you mean 'name'"),
+    (lambda C, s: sl.placeholder((3,), dtyp="int8"), "'dtyp'; did you mean 'dtype'"),
+    (lambda C, s: sl.next_steps(s, taget="c"), "'taget'; did you mean 'target'"),
+    (lambda C, s: sl.explain(s, taget="c"), "'taget'; did you mean 'target'"),
+])  # fmt: skip
+def test_an_argument_that_is_misspelt(call: Any, text: str) -> None:
+    _, C, s = two_stages()
+    with pytest.raises(TypeError, match=text) as caught:
+        call(C, s)
+    assert isinstance(caught.value, SchedlangError)
+
+
 def test_an_operator_that_is_misspelt() -> None:
     from schedlang import topi
 

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 import tracemalloc
 import weakref
 import zipfile
@@ -604,6 +605,28 @@ def test_several_threads_read_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
     path.write_bytes(content)
     with pytest.raises(zipfile.BadZipFile, match="a3.npy has another checksum"):
         weight_files.read_arrays(path, layouts)
+
+
+def test_a_file_that_cannot_be_read_is_not_read_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error leaves the arrays whose turn had not come."""
+    monkeypatch.setattr(weight_files, "cores", lambda: 2)
+    path, begun = tmp_path / "weights.npz", []
+    arrays = {f"a{k}": np.ones((1024, 1024), "float32") for k in range(30)}
+    np.savez(path, **arrays)
+
+    def read(file: Any, path: Path, name: str, into: Any) -> None:
+        begun.append(name)
+        if name == "a0":
+            raise zipfile.BadZipFile("a0")
+        time.sleep(0.05)
+
+    monkeypatch.setattr(weight_files, "_read_member", read)
+    layouts = {name: (array.dtype, array.shape) for name, array in arrays.items()}
+    with pytest.raises(zipfile.BadZipFile, match="a0"):
+        weight_files.read_arrays(path, layouts)
+    assert len(begun) < 10
 
 
 def test_digest_of_odd_arrays() -> None:

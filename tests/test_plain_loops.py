@@ -160,6 +160,27 @@ def test_the_loop_around_a_short_one_is_vectorized():
     assert VECTOR.search(compiled(f, a, w, np.empty((6, 64), "float32")))
 
 
+@pytest.mark.parametrize("window", [(5, 5), (8, 9), (9, 9), (1, 49), (1, 64)])
+def test_llvm_vectorizes_around_a_window_that_it_unrolls(window: tuple[int, int]):
+    """The mark is on the loop around a window exactly if LLVM vectorizes it."""
+    rows, columns = window
+    A, W = sl.placeholder((24, 264), name="A"), sl.placeholder(window, name="W")
+    p, q = sl.reduce_axis(rows, name="p"), sl.reduce_axis(columns, name="q")
+    F = sl.compute(
+        (9, 200), lambda y, x: sl.sum(A[y + p, x + q] * W[p, q], axis=(p, q)), name="F"
+    )
+    f = sl.build(sl.schedule(F), [A, W, F])
+    a, w = values(24, 264), values(*window)
+    want = sum(
+        a[i : i + 9, j : j + 200].astype("float64") * w[i, j]
+        for i in range(rows)
+        for j in range(columns)
+    )
+    np.testing.assert_allclose(f(a, w), want, rtol=1e-3, atol=1e-3)
+    vectors = VECTOR.search(compiled(f, a, w, np.empty((9, 200), "float32")))
+    assert bool(vectors) == bool(re.search(r"^ +apart\(", f.source, re.MULTILINE))
+
+
 def test_schedules_that_vectorize_are_unchanged():
     s, args = blocked(64)
     C = args[2]

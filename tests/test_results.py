@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,11 @@ import pytest
 
 import schedlang as sl
 from schedlang.__main__ import main
+from schedlang.course.forms import open_form
 from schedlang.course.grading.collect import collect
-from schedlang.course.grading.record import read_result
+from schedlang.course.grading.record import read_result, write_result
 from schedlang.course.grading.table import as_table
+from schedlang.course.lessons import lessons, read, tags_of
 from schedlang.errors import BuildError, CallError, CallTypeError, CheckError
 
 N = 16
@@ -60,7 +63,7 @@ def test_a_lab_is_graded_beside_a_reference(
     printed = capsys.readouterr().out.splitlines()
     assert printed[0].startswith("Correct: 256 loads; 32 L1 lines; ")
     assert printed[1].startswith(f"scale: {result.points:.0f} of 50 points; 50 from 1000 times")
-    path = tmp_path / "Ada-L.scale.lab.json"
+    path = tmp_path / "Ada%20L%2E.scale.lab.json"
     assert read_result(path) == result
     assert "s[T].reorder" in result.code and "cores" in result.machine
 
@@ -103,6 +106,33 @@ def test_wrong_labs_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[st
         lab(block, target="cuda-emulator")
 
 
+def test_authors_of_similar_names_have_a_file_each(tmp_path: Path) -> None:
+    _, s = scaled()
+    result = lab(s, author="Ada Lovelace")
+    names = ["Ada Lovelace", "Ada-Lovelace", "Ada_Lovelace", "Ada.Lovelace", "Ada  Lovelace", "Á"]
+    paths = [write_result(replace(result, author=name), tmp_path) for name in names]
+    assert {read_result(path).author for path in paths} == set(names)
+    assert sorted(tmp_path.iterdir()) == sorted(paths)
+
+
+def test_a_write_that_fails_leaves_the_last_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, s = scaled()
+    result = lab(s, author="Ada")
+    path = write_result(result, tmp_path)
+
+    def full(self: Path, text: str, *_: Any) -> int:
+        with self.open("w") as file:
+            file.write(text[:10])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(CallError, match="No space left"):
+        write_result(replace(result, points=0.0), tmp_path)
+    assert read_result(path) == result and list(tmp_path.iterdir()) == [path]
+
+
 def notebook(*outputs: list[dict[str, Any]]) -> str:
     """Return a notebook of exercises whose cells have these outputs."""
     cells: list[dict[str, Any]] = []
@@ -130,8 +160,8 @@ def of_a_class(tmp_path: Path) -> Path:
         ("cyd", ([], [printed("Correct.")])),
     ):
         (tmp_path / student / ".ipynb_checkpoints").mkdir(parents=True)
-        (tmp_path / student / "1_say_what.ipynb").write_text(notebook(*outputs))
-        (tmp_path / student / ".ipynb_checkpoints" / "1_say_what.ipynb").write_text("{")
+        (tmp_path / student / "1_own.ipynb").write_text(notebook(*outputs))
+        (tmp_path / student / ".ipynb_checkpoints" / "1_own.ipynb").write_text("{")
     (tmp_path / "bob" / "notes.ipynb").write_text(json.dumps({"cells": []}))
     _, s = scaled()
     lab(s, author="bob", folder=tmp_path / "labs")
@@ -142,7 +172,7 @@ def test_the_results_of_a_class(of_a_class: Path, capsys: pytest.CaptureFixture[
     table = of_a_class / "all.csv"
     assert main(["results", str(of_a_class), "--csv", str(table)]) == 0
     out = capsys.readouterr().out.splitlines()
-    assert out[0].split() == ["student", "1_say_what", "scale"]
+    assert out[0].split() == ["student", "1_own", "scale"]
     # the points of labs come first, then solved exercises
     assert [line.split()[0] for line in out[1:4]] == ["bob", "ada", "cyd"]
     assert out[1].split()[1:4] == ["0", "of", "2"] and "times as fast)" in out[1]
@@ -169,6 +199,31 @@ def test_notebooks_are_run_again_where_asked(of_a_class: Path) -> None:
     results = [r for r in collect(of_a_class, run) if r.lab is None]
     assert [r.state for r in results] == ["right"] * 6
     assert "2 of 2" in as_table(results).splitlines()[1]
+
+
+def test_the_exercises_of_a_lesson_are_counted_whatever_a_notebook_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An exercise that was removed counts, and one whose check was removed is not right."""
+    lesson = open_form(read(lessons()["1_say_what"]))
+    exercises = [cell for cell in lesson["cells"] if "exercise" in tags_of(cell)]
+    for cell in exercises:
+        cell["outputs"] = [printed("Correct.")]
+    first, second, third, fourth = exercises
+    first["source"] = ["# my answer\n", *(line.replace("...", "1") for line in first["source"])]
+    second["source"] = ["print('Correct.')"]
+    third["outputs"] = [printed("Not solved yet: write")]
+    # a copy of an exercise is not one more
+    cells = [one for cell in lesson["cells"] for one in ([cell, cell] if cell is first else [cell])]
+    cells.remove(fourth)
+    path = tmp_path / "ada" / "1_say_what.ipynb"
+    path.parent.mkdir()
+    path.write_text(json.dumps({**lesson, "cells": cells}))
+    states = [(r.exercise, r.state) for r in collect(tmp_path, None)]
+    assert states == [("1", "right"), ("2", "changed"), ("3", "open"), ("4", "missing")]
+    assert main(["results", str(tmp_path)]) == 0
+    _, ada, _, said = capsys.readouterr().out.splitlines()
+    assert ada.split() == ["ada", "1", "of", "4"] and "as their notebooks were saved" in said
 
 
 @pytest.mark.slow
@@ -228,7 +283,7 @@ def test_a_notebook_that_hangs_leaves_the_others(tmp_path: Path) -> None:
     cell = {"cell_type": "code", "metadata": tags, "source": [], "outputs": [output]}
     for student in ("ada", "bob"):
         (tmp_path / student).mkdir()
-        (tmp_path / student / "1_say_what.ipynb").write_text(json.dumps({"cells": [cell]}))
+        (tmp_path / student / "1_own.ipynb").write_text(json.dumps({"cells": [cell]}))
     hidden = tmp_path / "bob" / ".ipynb_checkpoints"
     hidden.mkdir()
     (hidden / "x.lab.json").write_text("[")

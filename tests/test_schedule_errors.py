@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import schedlang as sl
@@ -541,9 +542,35 @@ def test_attached_where_another_reader_joins_later() -> None:
     g = SimpleNamespace(**diamond())
     g.s[g.D].compute_at(g.s[g.E], g.j)
     assert "C reads D outside that loop" in str(g.s)
+    advice = "#   Compute C in that loop too: s[C].compute_at(s[E], j).\n#   Without this step, "
+    assert advice in str(g.s)
     g.s[g.C].compute_at(g.s[g.E], g.j)
     assert "#" not in str(g.s)
     assert sl.lower(g.s, [g.A, g.E]).loops
+
+
+def test_readers_that_join_a_loop_bring_their_own_readers() -> None:
+    """The advice is to attach all of them, and the schedule that follows it is right."""
+    A = sl.placeholder((8, 9), name="A")
+    B = sl.compute((8, 9), lambda i, j: A[i, j] + 1, name="B")
+    C = sl.compute((8, 9), lambda i, j: B[i, j] * 2, name="C")
+    D = sl.compute((8, 9), lambda i, j: C[i, j] - A[i, j], name="D")
+    E = sl.compute((8, 9), lambda i, j: B[i, j] + D[i, j], name="E")
+    s = sl.schedule(E)
+    row, _ = s[E].split(E.op.axis[0], factor=4)
+    s[B].compute_at(s[E], row)
+    calls = "s[C].compute_at(s[E], i_outer), s[D].compute_at(s[E], i_outer)."
+    assert f"Compute C and D in that loop too: {calls}" in str(s)
+    s[C].compute_at(s[E], row)
+    s[D].compute_at(s[E], row)
+    a = np.arange(72, dtype="float32").reshape(8, 9)
+    np.testing.assert_array_equal(
+        sl.build(s, [A, E], target="python")(a), (a + 1) + ((a + 1) * 2 - a)
+    )
+    # an output is computed at root, so no other stage can follow it into a loop
+    s = sl.schedule([C, E])
+    s[B].compute_at(s[E], E.op.axis[0])
+    assert "C reads B outside that loop" in str(s) and "too:" not in str(s)
 
 
 def test_attached_to_a_stage_that_is_inlined_later() -> None:

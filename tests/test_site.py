@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import os
 import re
@@ -16,6 +17,8 @@ import pytest
 from schedlang import docs_command
 from schedlang.__main__ import main
 from schedlang.errors import BuildError
+from tests.browser import needs_browser
+from tests.chromium import chromium
 
 ROOT = Path(__file__).parent.parent
 needs_mkdocs = pytest.mark.skipif(
@@ -41,6 +44,24 @@ def test_the_navigation_has_every_page() -> None:
     pages = {str(path.relative_to(docs).as_posix()) for path in docs.rglob("*.md")}
     # builder/pages.py writes the page of all names
     assert listed - {"reference/names.md"} == pages
+
+
+def test_messages_name_pages_by_their_titles() -> None:
+    """Users of a wheel have no docs/, but a command that opens the pages."""
+    headings = {path.read_text("utf-8").partition("\n")[0] for path in ROOT.glob("docs/*/*.md")}
+    named: set[str] = set()
+    for path in (ROOT / "schedlang").rglob("*.py"):
+        tree = ast.parse(path.read_text("utf-8"))
+        statements = (node for node in ast.walk(tree) if isinstance(node, ast.Expr))
+        docstrings = {id(node.value) for node in statements}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                is_path = re.search(r"docs/[\w/-]+\.md", node.value)
+                assert id(node) in docstrings or not is_path, f"{path}:{node.lineno}"
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "docs_page":
+                named.add(ast.literal_eval(node.args[0]))
+    assert {"NumPy code", "Gradients"} <= named
+    assert {f"# {title}" for title in named} <= headings
 
 
 @needs_mkdocs
@@ -176,11 +197,37 @@ def test_the_command_serves_the_pages(tmp_path: Path) -> None:
             process.kill()
 
 
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pages") / "site"
+    docs_command.build(ROOT, folder)
+    return folder
+
+
 @pytest.mark.slow
 @needs_mkdocs
-def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
-    site = tmp_path / "site"
-    docs_command.build(ROOT, site)
+@needs_browser
+def test_the_search_works_in_a_page_that_is_opened_as_a_file(site: Path) -> None:
+    with chromium() as browser:
+        tab = browser.tab()
+        tab.open((site / "guides" / "cpu.html").as_uri())
+        tab.wait("document.querySelector('iframe')")
+        tab.value("""(() => { const box = document.querySelector('#__search');
+          const field = document.querySelector('[data-md-component=search-query]');
+          box.checked = true; box.dispatchEvent(new Event('change', { bubbles: true }));
+          field.focus(); field.value = 'store_at';
+          field.dispatchEvent(new KeyboardEvent('keyup', { bubbles: true })); })()""")
+        tab.wait("document.querySelector('.md-search-result__link')", 60)
+        links = tab.value(
+            "[...document.querySelectorAll('.md-search-result__link')].map((a) => a.href)"
+        )
+        assert any("reference/primitives.html" in link for link in links)
+        assert all(link.startswith("file:") for link in links) and tab.errors == []
+
+
+@pytest.mark.slow
+@needs_mkdocs
+def test_the_site_builds_without_a_warning(site: Path) -> None:
     pages = {path.relative_to(site).as_posix() for path in site.rglob("*.html")}
     assert {"index.html", "course/1_say_what.html", "reference/names.html"} <= pages
     names = (site / "reference" / "names.html").read_text("utf-8")

@@ -128,11 +128,30 @@ def partial_rows(mended: bool) -> sl.Schedule:
     return s
 
 
+def few_taps(unrolled: bool, count: int = 5) -> sl.Schedule:
+    V, q = sl.placeholder((count,), name="V"), sl.reduce_axis(count, name="q")
+    Q = sl.compute((16, N), lambda n, i: sl.sum(A[i, q] * V[q], axis=q), name="Q")
+    s = sl.schedule(Q)
+    n, i = Q.op.axis
+    panel, lane = s[Q].split(i, factor=16)
+    s[Q].reorder(n, panel, q, lane)
+    if unrolled:
+        s[Q].unroll(q)
+    s[Q].vectorize(lane)
+    return s
+
+
+def test_a_loop_that_is_too_short_to_be_transposed_is_no_advice() -> None:
+    (text,) = said(few_taps(unrolled=False, count=3))
+    assert "Split" not in text and "Vectorize another loop, or change the layout of A" in text
+
+
 @pytest.mark.parametrize(("make", "words"), [
     (lanes_of_rows, "stage C: vectorized j.inner reads B[j.outer*16 + j.inner, k] with lanes 512 "
      "elements apart, so each lane is a separate load. Split k by 16, reorder the inner loop "
      "outside j.inner"),
     (transposed, "Split i by 16, reorder the inner loop outside j.inner and unroll it"),
+    (few_taps, "each lane is a separate load. Reorder q outside i.inner and unroll it: rows are"),
     (first_axis, "writes D[i.outer*16 + i.inner, j] with lanes 512 elements apart, so each lane "
      "is a separate store. Vectorize j, along which elements are adjacent."),
     (groups, "with lanes scattered, so each lane is a separate load. Split by 32 and vectorize "

@@ -337,10 +337,14 @@ def _remedy(index: Expr, read: Read, size: Lin, below: bool, above: bool) -> str
     """Return what to write instead of ``index``, which is one of the indices of ``read``."""
     if size.const is None and above and not _has_axes(to_lin(index)):
         return f"The last index is {to_expr(size - 1)}."
+    wraps = (
+        f"\nUnlike in NumPy, -1 is not the last element: to read on from the other end, write "
+        f"({index}) % {to_expr(size)}."
+    )
     return (
         f"Clamp the index with {_clamped(index, size, below, above)}, guard the read with "
         f"sl.if_then_else(cond, {read}, ...) (sl.select evaluates both sides), pad with sl.pad, or "
-        "shrink the shape."
+        f"shrink the shape{' and start later' * below}.{wraps * below}"
     )
 
 

@@ -14,7 +14,7 @@ from schedlang.compute.joint import join
 from schedlang.compute.misfits import compute_refusal, is_function, shape_missing
 from schedlang.compute.reduce import Reduction
 from schedlang.compute.tensor import ComputeOp, Tensor, check_shape
-from schedlang.errors import ComputeError, ComputeTypeError, explain
+from schedlang.errors import ComputeError, ComputeTypeError, explain, nearest
 from schedlang.expr.names import check_name
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
@@ -56,7 +56,9 @@ def compute(
     check_name(name, "a tensor")
     unknown = set(te_options) - {"tag", "attrs", "varargs_names"}
     if unknown:
-        raise ComputeTypeError(f"sl.compute has no option {sorted(unknown)[0]!r}")
+        name = sorted(unknown)[0]
+        close = nearest(name, ("shape", "fcompute", "name", "tag", "attrs"))
+        raise ComputeTypeError(f"sl.compute has no argument {name!r}{close}")
     extents = check_shape(shape, name)
     if not callable(fcompute):
         raise ComputeTypeError(

@@ -47,6 +47,24 @@ class Reduction:
         """Raise ``ComputeError``, since a reduction cannot be an operand."""
         return self.refuse()
 
+    def refuse_inside(self, outer: str, axes: tuple[Axis, ...]) -> None:
+        """Raise ``ComputeError``, since this reduction is the operand of ``outer`` over ``axes``.
+
+        Reductions of one kind over different axes are one reduction over all of them.
+        """
+        name = self.reducer.name
+        same = name == outer and self.where is None and self.init is None
+        if not same or not set(axes).isdisjoint(self.axes):
+            self.refuse()
+        listed = ", ".join(axis.name for axis in (*axes, *self.axes))
+        raise ComputeError(
+            explain(
+                f"sl.{outer}(sl.{name}(...))",
+                "a reduction must be the whole value of its lambda",
+                f"Reduce over all axes at once: sl.{outer}(..., axis=({listed})).",
+            )
+        )
+
     def refuse(self, *_: Any, **__: Any) -> Any:
         raise ComputeError(
             explain(
@@ -129,7 +147,7 @@ def _bound(value: Any, name: str) -> int | Expr:
     return int(value)
 
 
-def _axes(axis: Any, name: str) -> tuple[Axis, ...]:
+def _axes(axis: Any, name: str, operand: Any = None) -> tuple[Axis, ...]:
     axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
     if not axes:
         raise ComputeError(f"sl.{name}(..., axis=()): give at least one reduce_axis")
@@ -156,6 +174,8 @@ def _axes(axis: Any, name: str) -> tuple[Axis, ...]:
         raise ComputeError(
             f"sl.{name}(..., axis=[{listed}]): {doubled.name} is given twice; give each axis once"
         )
+    if isinstance(operand, Reduction):
+        operand.refuse_inside(name, axes)
     return axes
 
 
@@ -259,7 +279,7 @@ def sum(  # noqa: A001
     >>> sl.compute((4,), lambda i: sl.sum(A[i, k], axis=k), name="count").dtype
     'int64'
     """
-    axes, source = _axes(axis, "sum"), sum_operand(expr, dtype)
+    axes, source = _axes(axis, "sum", expr), sum_operand(expr, dtype)
     return reduction(simple("sum", source.dtype), (source,), axes, where, init, 1)
 
 
@@ -267,7 +287,7 @@ def prod(
     expr: ExprLike, axis: Any = None, where: Any = None, init: Any = None, dtype: object = None
 ) -> Reduction:
     """Return the product of ``expr`` over ``axis``; see :func:`sum`."""
-    axes, source = _axes(axis, "prod"), sum_operand(expr, dtype)
+    axes, source = _axes(axis, "prod", expr), sum_operand(expr, dtype)
     return reduction(simple("prod", source.dtype), (source,), axes, where, init, 1)
 
 
@@ -321,7 +341,7 @@ def _extreme(
                 "once"
             )
     where, init = (*values, *(where, init)[len(values) :])
-    axes, source = _axes(axis, name), source_of(expr, None)
+    axes, source = _axes(axis, name, expr), source_of(expr, None)
     if init is None:
         _refuse_empty(name, axes)
     return reduction(simple(name, source.dtype), (source,), axes, where, init, 1)
@@ -403,7 +423,7 @@ def argmin(expr: ExprLike, axis: Any = None, where: Any = None) -> Reduction:
 
 def truth(name: str, expr: ExprLike, axis: Any, where: Any) -> Reduction:
     """Return the reduction ``any`` or ``all``, which tests ``expr`` over ``axis`` against 0."""
-    axes, value = _axes(axis, name), as_expr(expr)
+    axes, value = _axes(axis, name, expr), as_expr(expr)
     source = value if value.dtype == "bool" else binary("!=", value, 0)
     x, y = Var("x", "bool", weak=False), Var("y", "bool", weak=False)
     joined = binary("|" if name == "any" else "&", x, y)

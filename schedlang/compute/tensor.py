@@ -26,6 +26,7 @@ from schedlang.expr.nodes import LONGEST_QUOTED, Axis, Binary, Cast, Const, Expr
 from schedlang.expr.number_refusals import number_function, refuse_number
 from schedlang.expr.visit import postorder
 from schedlang.language.construct import as_expr, binary, const
+from schedlang.signatures import call_refusal, refuses
 
 if TYPE_CHECKING:
     from schedlang.compute.array_methods import ArrayMethods as _Methods
@@ -359,6 +360,7 @@ def check_shape(shape: Any, what: str) -> Shape:
     return checked
 
 
+@refuses(call_refusal)
 def placeholder(shape: Any, dtype: object = "float32", name: str = "placeholder") -> Tensor:
     """Return an input tensor.
 

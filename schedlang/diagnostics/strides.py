@@ -18,7 +18,7 @@ from schedlang.ir.offsets import CLOSE, flat, gathers, lane_step
 from schedlang.ir.printer import expr_text
 from schedlang.machine.loops.job import LoopJob
 from schedlang.machine.loops.sums import keep_sums
-from schedlang.machine.loops.transposes import FEWEST
+from schedlang.machine.loops.transposes import FEWEST, MOST
 from schedlang.target import Target
 
 # a warning needs this many accesses, and this share of all that the kernel computes: the copy of
@@ -149,6 +149,9 @@ def _neighbours(access: Access, nest: Nest) -> str | None:
     for loop in reversed(access.site.loops):
         if loop is access.loop or lane_step(access.offset, loop.axis) != 1:
             continue
+        if extent_of(loop) < FEWEST:
+            # too short for lanes, and for a block to transpose
+            continue
         name, lanes = name_of(loop, nest), name_of(access.loop, nest)
         fits = all(
             abs(lane_step(flat(b, store.indices), loop.axis) or 99) == 1 for b in store.buffers
@@ -156,9 +159,11 @@ def _neighbours(access: Access, nest: Nest) -> str | None:
         if fits and not loop.axis.is_reduce:
             return f"Vectorize {name}, along which elements are adjacent."
         if not access.written:
+            split = f"Split {name} by {MOST}, reorder the inner loop"
+            first = split if extent_of(loop) > MOST else f"Reorder {name}"
             return (
-                f"Split {name} by 16, reorder the inner loop outside {lanes} and unroll it: rows "
-                "are then loaded whole and transposed in registers."
+                f"{first} outside {lanes} and unroll it: rows are then loaded whole and "
+                "transposed in registers."
             )
     return None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from schedlang.frontend.imported import Imported
 from schedlang.frontend.onnx.importer import from_onnx
+from schedlang.frontend.quantization_error import QuantizationError, quantization_error
 from schedlang.frontend.torch.module import from_torch
 
-__all__ = ["Imported", "from_onnx", "from_torch"]
+__all__ = ["Imported", "QuantizationError", "from_onnx", "from_torch", "quantization_error"]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Union
 
 from schedlang.compute.read import Read, reads
-from schedlang.errors import ComputeError, explain
+from schedlang.errors import ComputeError, docs_page, explain
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import (
     Binary,
@@ -199,7 +199,7 @@ def _refuse_integers(stage: str, node: Expr, child: Expr, depends: set[int]) -> 
             f"If the derivative is meant to be 0, round without a conversion: sl.trunc({child}). "
             f"If {stage} is meant to be a constant, or to have another derivative, say so: "
             f"sl.gradient(..., rules={{{stage}: None}}) or a function "
-            "(see docs/guides/gradients.md).",
+            f"(see {docs_page('Gradients')}).",
         )
     )
 

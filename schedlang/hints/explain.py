@@ -17,6 +17,7 @@ from schedlang.markup.text import escape
 from schedlang.runtime.evaluate import Evaluation, evaluate
 from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule
+from schedlang.signatures import call_refusal, refuses
 from schedlang.target import Target
 
 # a step must promise this factor to be advice
@@ -61,12 +62,13 @@ class Explanation:
 
     The effects are predictions of the estimate by which the tuner ranks candidates, with four facts
     added that matter to a schedule that is not tuned. LLVM vectorizes plain innermost loops of
-    adjacent elements by itself, but does not reorder a sum of floats. The reads of a stencil, such
-    as ``H[i]`` and ``H[i + 1]``, find most of their lines in the cache. A parallel loop has the
-    threads of numba, or for C the threads of OpenMP (``OMP_NUM_THREADS``). It never promises more
-    than the cores that the threads have to themselves: two hardware threads of one core count
-    once, and the limit of a container counts. And all cores share one memory: for a kernel that
-    waits for it, ``parallel`` promises at most the square root of the number of threads.
+    adjacent elements by itself, also around a filter that is small enough to be unrolled, but does
+    not reorder a sum of floats. The reads of a stencil, such as ``H[i]`` and ``H[i + 1]``, find
+    most of their lines in the cache. A parallel loop has the threads of numba, or for C the threads
+    of OpenMP (``OMP_NUM_THREADS``). It never promises more than the cores that the threads have to
+    themselves: two hardware threads of one core count once, and the limit of a container counts.
+    And all cores share one memory: for a kernel that waits for it, ``parallel`` promises at most
+    the square root of the number of threads.
     """
 
     name: str
@@ -92,6 +94,7 @@ class Explanation:
 NOTHING = "No single step helps by the estimate. sl.autotune tries many together, and times them."
 
 
+@refuses(call_refusal)
 def explain(what: Any, *arrays: Any, target: Any = None) -> Explanation:
     """Return what holds a kernel back, and for each reason the step that helps most.
 

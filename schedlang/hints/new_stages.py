@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf, prod
 
 from schedlang.autotune.tactics.loops import innermost
 from schedlang.compute.read import Read
@@ -27,10 +28,11 @@ def new_stages(s: Schedule, view: StageView, target: Target) -> Iterator[Steps]:
     yield from _copies(s, view)
     if not any(step.stage == name for step in s.steps):
         yield of_schedule("cache_write", name, view.outputs[0], "global")
-        # parts of a sum on threads of their own
+        # parts of a sum on threads of their own, unless the elements are many, which threads share
+        count = _elements(view)
         several = len(view.outputs) == 1 and threads_of(target) > 1
         for axis in view.op.reduce_axis if several else ():
-            if type(axis.extent) is int and axis.extent % PARTS == 0:
+            if type(axis.extent) is int and not axis.extent % PARTS and count <= axis.extent:
                 yield Steps("rfactor", name, _in_parts(name, axis, axis.extent // PARTS))
     kinds = s.state.stages[name].kinds
     steps = [a for a in view.leaf_axes if a.is_reduce and a not in kinds]
@@ -39,6 +41,12 @@ def new_stages(s: Schedule, view: StageView, target: Target) -> Iterator[Steps]:
         for width in (lanes, 2 * lanes, VECTORS * lanes):
             take = _in_lanes(name, steps[-1], width)
             yield Steps("rfactor", name, take, (name, steps[-1]))
+
+
+def _elements(view: StageView) -> float:
+    """Return the number of elements of a stage, infinity if a size decides it."""
+    extents = [axis.extent for axis in view.op.axis]
+    return prod([extent if isinstance(extent, int) else inf for extent in extents])
 
 
 def _copies(s: Schedule, view: StageView) -> Iterator[Steps]:

@@ -25,8 +25,10 @@ from schedlang.autotune.costs.estimate import (
 )
 from schedlang.diagnostics.sites import extent_of
 from schedlang.expr.dtypes import is_float
+from schedlang.expr.nodes import Axis
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Block, For, Stmt, Store, walk, with_held
+from schedlang.ir.nodes import Block, For, Stmt, Store, block_of, walk, with_held
+from schedlang.ir.rewrite import substitute
 from schedlang.machine.loops.plain_loops import FEWEST, could_be_vectorized
 from schedlang.target import Target
 
@@ -50,7 +52,8 @@ def predict(nest: Nest, target: Target, threads: int) -> Prediction:
     the bandwidth, and servers.
     """
     cycles, work, waiting, launches = 0.0, 0.0, 0.0, set()
-    for cost in costs(with_vectors_of_llvm(average_loops(nest, {})), target, grouped=True):
+    vectors = with_vectors_of_llvm(average_loops(nest, {}), target)
+    for cost in costs(vectors, target, grouped=True):
         *caches, memory = cost.traffic
         outer = parallel_loop(cost.loops) if threads > 1 else None
         share = shared = 1.0
@@ -72,19 +75,41 @@ def _starts(loops: Sequence[For]) -> float:
     return 0.0 if at is None else float(prod(map(extent_of, loops[:at])))
 
 
-def with_vectors_of_llvm(nest: Nest) -> Nest:
+def with_vectors_of_llvm(nest: Nest, target: Target) -> Nest:
     """Return ``nest`` with the plain loops that LLVM vectorizes by itself as vectorized loops."""
-    body = with_held(nest.body, _vectorize_loops)
+    body = _vectorize_loops(nest.body, target)
     assert isinstance(body, Block)
     return replace(nest, body=body)
 
 
-def _vectorize_loops(stmt: Stmt) -> Stmt:
-    if isinstance(stmt, For) and _is_vectorized(stmt):
-        pragmas = (*stmt.pragmas, (BY_LLVM, None))
-        # the passes take vectors of a known length: a size counts as what estimates assume
-        return replace(stmt, kind="vectorize", extent=extent_of(stmt), pragmas=pragmas)
-    return with_held(stmt, _vectorize_loops)
+def _vectorize_loops(stmt: Stmt, target: Target) -> Stmt:
+    if not isinstance(stmt, For) or not _is_vectorized(stmt):
+        return with_held(stmt, lambda inner: _vectorize_loops(inner, target))
+    loop = replace(stmt, pragmas=(*stmt.pragmas, (BY_LLVM, None)))
+    if any(isinstance(inner, For) for inner, _ in walk(stmt.body)):
+        return _around_unrolled(loop, target)
+    # the passes take vectors of a known length: a size counts as what estimates assume
+    return replace(loop, kind="vectorize", extent=extent_of(stmt))
+
+
+def _around_unrolled(loop: For, target: Target) -> For:
+    """Return a loop around loops that LLVM unrolls as a loop over vectors, one of each statement.
+
+    So their sums stay in registers.
+    """
+    stored = (b.dtype for s, _ in walk(loop.body) if isinstance(s, Store) for b in s.buffers)
+    width = min(map(target.vector_width, stored))
+    times = -(-extent_of(loop) // width)
+    outer, lanes = Axis(f"{loop.axis.name}.outer", times), Axis(f"{loop.axis.name}.inner", width)
+    body = substitute(_unroll(loop.body, lanes), {loop.axis: outer * width + lanes})
+    return replace(loop, axis=outer, extent=times, body=block_of(body))
+
+
+def _unroll(stmt: Stmt, lanes: Axis) -> Stmt:
+    if isinstance(stmt, Store):
+        return For(lanes, lanes.extent, "vectorize", Block((stmt,)), stmt.buffers[0].name)
+    inside = with_held(stmt, lambda inner: _unroll(inner, lanes))
+    return replace(inside, kind="unroll") if isinstance(inside, For) else inside
 
 
 def _is_vectorized(loop: For) -> bool:

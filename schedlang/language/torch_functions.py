@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from schedlang.errors import ComputeTypeError, explain, text_of
+from schedlang.errors import ComputeTypeError, docs_page, explain, text_of
 from schedlang.expr.functions import FUNCTIONS
 from schedlang.expr.operators import COMPARISON, OPERATORS
 
@@ -55,7 +55,7 @@ def refuse_torch(
         axis = ", with axis= in place of dim=" if "dim" in named else ""
         hint = f"Write {_NAMES.get(name, f'np.{name}')}{axis}."
     else:
-        hint = "Write it with the functions that docs/guides/numpy.md lists."
+        hint = f"Write it with NumPy's functions; {docs_page('NumPy code')} lists them."
     raise ComputeTypeError(
         explain(
             f"torch.{name} of {what}",

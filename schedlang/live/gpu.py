@@ -12,7 +12,7 @@ from schedlang.gpu_lowering.lower import device_program
 from schedlang.gpu_lowering.memory_requests import count_requests, depends_on_data
 from schedlang.ir.accesses import stores
 from schedlang.ir.nest import Nest
-from schedlang.live.history import State
+from schedlang.live.measure import without_sizes
 from schedlang.target import Target
 
 COLUMNS = (
@@ -33,15 +33,14 @@ def gpu_estimate(nest: Nest, target: Target) -> float:
     return estimate_gpu(device_program(nest, target), target).seconds
 
 
-def gpu_counters(state: State, target: Target) -> dict[str, Any]:
-    """Return the requests of a schedule's kernels by kernel, as rows of a table."""
+def gpu_counters(nest: Nest, target: Target) -> dict[str, Any]:
+    """Return the requests of the kernels of a nest by kernel, as rows of a table."""
     try:
-        nest = state.schedule.nest()
         program = device_program(nest, target)
     except SchedlangError as error:
         return _uncounted(first_line(error))
     if nest.sizes:
-        return _uncounted("Counts need numbers for the sizes.")
+        return _uncounted(f"Counts {without_sizes([size.name for size in nest.sizes])}.")
     runs = sum(prod(extent_of(loop) for loop in site.loops) for site in stores(nest.body))
     if runs > MOST_RUNS:
         return _uncounted(

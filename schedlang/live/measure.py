@@ -27,6 +27,16 @@ LIMITS = Limits(build=60.0, run=60.0)
 WAITING, RUNNING, OK, FAILED = "waiting", "running", "ok", "failed"
 
 
+def without_sizes(names: Sequence[str]) -> str:
+    """Return the end of a sentence about what needs numbers for the sizes of these names.
+
+    >>> without_sizes(["n"])
+    "need numbers for the sizes: sizes={'n': 1024}, or --size NAME=N"
+    """
+    example = ", ".join(f"{name!r}: 1024" for name in names)
+    return f"need numbers for the sizes: sizes={{{example}}}, or --size NAME=N"
+
+
 @dataclass(frozen=True)
 class Timing:
     """The time of a schedule: the ``status`` of its measurement, and seconds or a message.
@@ -91,8 +101,7 @@ class Measurer:
         """The reason why nothing can be measured, or an empty text."""
         if self._untimed or not self._missing:
             return self._untimed
-        example = ", ".join(f"{name!r}: 1024" for name in self._missing)
-        return f"Times need numbers for the sizes: sizes={{{example}}}, or --size NAME=N."
+        return f"Times {without_sizes(self._missing)}."
 
     def ask(self, steps: str, first: bool = True, again: bool = False) -> None:
         """Measure a schedule, ``first`` of all or last, unless that was done or is awaited.

@@ -20,8 +20,10 @@ from schedlang.ir.accesses import stores
 from schedlang.ir.html import nest_html, nest_lines
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Buffer, For
+from schedlang.ir.specialize import at_sizes
 from schedlang.live.gpu import gpu_counters, gpu_estimate
 from schedlang.live.history import State
+from schedlang.live.measure import without_sizes
 from schedlang.machine.lower import machine_nest
 from schedlang.markup.name_table import NameTable
 from schedlang.plot.borders import LINES, lines_of, runs
@@ -56,10 +58,15 @@ def failed_part(key: str, text: str) -> dict[str, Any]:
 
 
 def nest_part(
-    state: State, target: Target, names: NameTable, notes: Sequence[str] = ()
+    state: State,
+    target: Target,
+    sizes: Mapping[str, int],
+    names: NameTable,
+    notes: Sequence[str] = (),
 ) -> tuple[dict[str, Any], int]:
     """Return the code and the nest of a state, and how many names light up.
 
+    The estimate is for ``sizes``, and guesses those that have no number.
     ``lines`` are the lines of the nest, for comparisons; ``names`` has the names of all of them.
     """
     nest = state.schedule.nest()
@@ -72,7 +79,8 @@ def nest_part(
     }  # fmt: skip
     try:
         guided = is_guided(target)
-        seconds = predict_here(nest, target).seconds if guided else gpu_estimate(nest, target)
+        sized = at_given(nest, sizes)
+        seconds = predict_here(sized, target).seconds if guided else gpu_estimate(sized, target)
         data["estimate"] = seconds
     except SchedlangError as error:
         data["estimate"] = None
@@ -154,12 +162,21 @@ def _panel(one: Touches) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def counters_part(state: State, target: Target) -> dict[str, Any]:
-    """Return the counts of the kernel by stage, as rows of a table, without running it."""
-    if not is_guided(target):
-        return gpu_counters(state, target)
+def at_given(nest: Nest, sizes: Mapping[str, int]) -> Nest:
+    """Return ``nest`` at ``sizes`` if these have a number for each of its sizes."""
+    missing = [size for size in nest.sizes if size.name not in sizes]
+    return at_sizes(nest, sizes) if sizes and not missing else nest
+
+
+def counters_part(state: State, target: Target, sizes: Mapping[str, int]) -> dict[str, Any]:
+    """Return the counts of the kernel by stage, as rows of a table, without running it.
+
+    A nest for a GPU has counts by kernel.
+    """
     try:
-        nest = state.schedule.nest()
+        nest = at_given(state.schedule.nest(), sizes)
+        if not is_guided(target):
+            return gpu_counters(nest, target)
         copies = sum(
             prod(_extent(loop) for loop in site.loops if loop.kind == "unroll")
             for site in stores(nest.body)
@@ -167,7 +184,8 @@ def counters_part(state: State, target: Target) -> dict[str, Any]:
         if copies > MOST_COPIES:
             return _uncounted(f"The unrolled loops make {copies:,} copies: too many to count here.")
         if nest.sizes:
-            return _uncounted("Counts need numbers for the sizes: sl.cost(s) has formulas.")
+            needed = without_sizes([size.name for size in nest.sizes])
+            return _uncounted(f"Counts {needed}. sl.cost(s) has formulas.")
         machine = machine_nest(nest, target, "kernel", ())
         counts_of_kernel = counts_without_run(Call("kernel", nest, machine, (), {}))
         if counts_of_kernel is None:

@@ -301,7 +301,9 @@ class Session:
         """Make the first part of the current state, unless it is known, and have it measured."""
         state = self.history.state
         if state.number not in self._views:
-            view, names = page.nest_part(state, self.target, self._names, notes)
+            view, names = page.nest_part(
+                state, self.target, self._sizes, self._names, notes
+            )
             self._views[state.number] = view
             self._style_names(names)
             self.tell({"type": "view", "number": state.number, **view})
@@ -345,7 +347,7 @@ class Session:
         if key == "picture":
             self._learn(state, page.picture_part(state, self._sizes))
         elif key == "counters":
-            self._learn(state, page.counters_part(state, self.target))
+            self._learn(state, page.counters_part(state, self.target, self._sizes))
         elif key in ("steps", "places"):
             self._try(state, key)
         else:

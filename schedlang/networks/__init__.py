@@ -3,15 +3,16 @@
 ``docs/reference/network-steps.md`` shows the steps on an example. A network is a graph of stages
 with arrays for some of its placeholders, the weights. Each step below returns new, frozen data:
 
-1. ``folding.py`` looks for stages that alone read a sum and are affine in it; ``affine.py`` splits
-   an expression into scale and shift. A scale of known values that changes only along whole
-   dimensions of the weights is multiplied into them, in a new stage.
+1. ``integers.py`` replaces sums of products of quantized values by sums of integers, whose scales
+   come after the sum. ``folding.py`` looks for stages that alone read a sum and are affine in it;
+   ``affine.py`` splits an expression into scale and shift. A scale of known values that changes
+   only along whole dimensions of the weights is multiplied into them, in a new stage.
 2. Rewritings change the form of the graph. ``padding.py`` leaves out the taps of convolutions that
    meet padding alone. ``layouts.py`` chooses blocks of channels, until each blocked tensor has a
    reader of blocks (``blocks.py`` splits axes, ``reading.py`` copies an operation with other
-   operands). ``packing.py`` and ``scan_weights.py`` order weights. ``winograd.py`` replaces
-   convolutions, by a rule or in the forms that ``forms.py`` chooses by the times in a database. All
-   of them add stages that depend on weights alone.
+   operands). ``packing.py``, ``scan_weights.py`` and ``dot_products.py`` order weights.
+   ``winograd.py`` replaces convolutions, by a rule or in the forms that ``forms.py`` chooses by the
+   times in a database. All of them add stages that depend on weights alone.
 3. ``ahead.py`` says which tensors depend on weights alone, and ``prepare.py`` puts placeholders in
    place of the largest such stages. From here on all stages have names of their own. ``prepare``
    calls steps 1 and 2, too; ``dividing.py`` takes those that all forms share once.

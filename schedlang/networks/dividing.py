@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from schedlang.compute.tensor import Tensor
+from schedlang.networks.dot_products import in_dot_products
 from schedlang.networks.layouts import blocked_layouts
 from schedlang.networks.model import Model, Options
 from schedlang.networks.padding import without_padding_taps
@@ -52,9 +53,11 @@ def formless(model: Model, options: Options, target: Target) -> Formless:
         if options.layouts and target.facts.rewrites_networks:
             outputs = blocked_layouts(outputs, weights, target).outputs
             outputs = packed_for_scans(outputs, weights, target)
+            outputs = in_dot_products(outputs, weights, target)
         return outputs
 
-    network = weighted(model.outputs, model.params, options.fold).rewritten(rewritten)
+    integers = options.fold and target.facts.rewrites_networks
+    network = weighted(model.outputs, model.params, options.fold, integers).rewritten(rewritten)
     return Formless(model, options, target, network)
 
 
@@ -63,6 +66,9 @@ def in_forms(shared: Formless, form: Callable[[Convolution], int] = by_rule) -> 
     model, options = shared.model, shared.options
     chosen: dict[str, int] = {}
     layers = dict(model.layers)
+    for quantized in shared.network.sums:
+        if quantized.stage in layers:
+            layers.update(dict.fromkeys(quantized.stages, layers[quantized.stage]))
 
     def choose(convolution: Convolution) -> int:
         m = form(convolution)

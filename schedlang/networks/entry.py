@@ -63,10 +63,14 @@ def network(
 
     * ``fold``: the scales of batch norms go into the weights
       (:func:`~schedlang.networks.prepare.prepare`), and weights that meet padding alone are left
-      out (:func:`~schedlang.networks.padding.without_padding_taps`).
+      out (:func:`~schedlang.networks.padding.without_padding_taps`). For a CPU, products of
+      quantized values become sums of integers
+      (:func:`~schedlang.networks.integers.integer_sums`).
     * ``layouts``, for a CPU: channels are in blocks of a vector where that gains
-      (:func:`~schedlang.networks.layouts.blocked_layouts`), and the weights of recurrent layers in
-      the order of their steps (:func:`~schedlang.networks.scan_weights.packed_for_scans`).
+      (:func:`~schedlang.networks.layouts.blocked_layouts`), the weights of recurrent layers in the
+      order of their steps (:func:`~schedlang.networks.scan_weights.packed_for_scans`), and those of
+      integer sums in the order of the processor's dot products
+      (:func:`~schedlang.networks.dot_products.in_dot_products`).
     * ``winograd``, for a CPU: convolutions of 3 by 3 have fewer products where that is faster, and
       round differently (:func:`~schedlang.networks.winograd.with_winograd`).
     * ``cut`` and ``fuse`` override the division, by names of stages and layers

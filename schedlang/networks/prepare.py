@@ -18,6 +18,7 @@ from schedlang.compute.work import flops, of_point
 from schedlang.networks.ahead import in_order, in_scans, known_tensors
 from schedlang.networks.dataflow import COPY, kind_of
 from schedlang.networks.folding import Folded, fold_scales
+from schedlang.networks.integers import IntegerSum, integer_sums
 from schedlang.networks.weight_files import contiguous
 from schedlang.networks.weights import weight_array
 from schedlang.state.initial import stage_names
@@ -92,27 +93,35 @@ class Prepared:
 class Weighted:
     """A network and the arrays of its weights, before any of them are computed ahead.
 
-    ``outputs`` are folded, and ``notes`` say which scales went into weights. ``inputs`` are the
-    placeholders that each call passes.
+    ``outputs`` are folded, and ``notes`` say which scales went into weights. ``sums`` are the sums
+    that became sums of integers. ``inputs`` are the placeholders that each call passes.
     """
 
     outputs: tuple[Tensor, ...]
     inputs: tuple[Tensor, ...]
     weights: Mapping[Tensor, np.ndarray] = field(repr=False)
     notes: tuple[Folded, ...] = ()
+    sums: tuple[IntegerSum, ...] = ()
 
     def rewritten(self, rewrite: Rewrite) -> Weighted:
         """Return the network with outputs that compute the same."""
         return replace(self, outputs=rewrite(self.outputs, self.weights))
 
 
-def weighted(outputs: Any, params: Mapping[Tensor, Any] | None, fold: bool) -> Weighted:
-    """Return a network with its weights, folded if ``fold``, as :func:`prepare` takes them."""
+def weighted(
+    outputs: Any, params: Mapping[Tensor, Any] | None, fold: bool, integers: bool = False
+) -> Weighted:
+    """Return a network with its weights, folded if ``fold``, as :func:`prepare` takes them.
+
+    With ``integers``, products of quantized values are sums of integers.
+    """
     tensors = tuple(outputs) if isinstance(outputs, (list, tuple)) else (outputs,)
     given = {t: weight_array(t, value) for t, value in (params or {}).items()}
     inputs = tuple(t for t in placeholders(tensors) if t not in given)
-    whole, notes = fold_scales(tensors, given) if fold else (tensors, ())
-    return Weighted(whole, inputs, given, notes)
+    # before scales go into weights of floats
+    whole, sums = integer_sums(tensors, given) if integers else (tensors, ())
+    whole, notes = fold_scales(whole, given) if fold else (whole, ())
+    return Weighted(whole, inputs, given, notes, sums)
 
 
 def prepare(

@@ -135,9 +135,14 @@ def read_arrays(
                 step()
         else:
             with ThreadPoolExecutor(readers) as pool:
-                # the first error is raised
-                for reading in [pool.submit(step) for step in steps]:
-                    reading.result()
+                readings = [pool.submit(step) for step in steps]
+                try:
+                    # the first error is raised, and what has not begun is not read
+                    for reading in readings:
+                        reading.result()
+                except BaseException:
+                    pool.shutdown(wait=False, cancel_futures=True)
+                    raise
     return arrays
 
 

@@ -328,7 +328,7 @@ def _refusal(
             asked,
             f"{' and '.join(outside)} read{'s' if len(outside) == 1 else ''} {stage.name} outside "
             "that loop",
-            places_text(places),
+            _with_readers(state, attach, readers, loop, outside, places_text(places)),
         )
     if starts_from(state, parent, stage) and not ahead_of_init(parent, loop.axis):
         late = (*parent.reduce_leaves, *parent.scattered_leaves)
@@ -381,6 +381,41 @@ def ahead_of_init(stage: Stage, axis: Axis) -> bool:
     """Return whether loop ``axis`` of ``stage`` encloses the initialization of its reduction."""
     around, scattered = stage.leaf[: position(stage.leaf, axis) + 1], stage.scattered_leaves
     return not any(a.is_reduce or a in scattered for a in around)
+
+
+def _with_readers(
+    state: State,
+    attach: Mapping[str, Attach],
+    readers: Mapping[str, list[str]],
+    loop: At,
+    outside: list[str],
+    otherwise: str,
+) -> str:
+    """Return the advice to compute the readers ``outside`` of ``loop`` in it too.
+
+    It is ``otherwise`` alone unless all of them, and the stages that read them in turn, may be
+    computed there.
+    """
+    joining, waiting = dict.fromkeys(outside), list(outside)
+    while waiting:
+        name = waiting.pop()
+        if not _may_join(state, state.stages[name], loop):
+            return otherwise
+        others = [r for r in readers[name] if not inside(state, attach, r, loop.stage, loop.axis)]
+        waiting += [r for r in others if r not in joining]
+        joining.update(dict.fromkeys(others))
+    place = f"{subscript(loop.stage)}, {loop.axis.name.replace('.', '_')}"
+    calls = ", ".join(f"{subscript(name)}.compute_at({place})" for name in joining)
+    otherwise = f"Without this step, {otherwise[0].lower()}{otherwise[1:]}"
+    return f"Compute {' and '.join(joining)} in that loop too: {calls}.\n{otherwise}"
+
+
+def _may_join(state: State, stage: Stage, loop: At) -> bool:
+    """Return whether ``loop`` may compute ``stage``, wherever its readers are."""
+    depends = state.dependences.depends
+    in_scan = stage.is_scan or any(depends(scan, stage.name) for scan in state.dependences.scans)
+    at_root = isinstance(stage.attach, Root) and not state.is_output(stage)
+    return at_root and not in_scan and depends(loop.stage, stage.name)
 
 
 def legal_places(

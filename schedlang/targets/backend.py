@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
 from schedlang.codegen.refused_sizes import Refusals
-from schedlang.errors import BuildError, explain
+from schedlang.errors import BuildError, docs_page, explain
 from schedlang.ir.nest import Nest
 from schedlang.runtime.kernel import Kernel
 from schedlang.runtime.parameters import Signature
@@ -78,8 +78,9 @@ class Backend(ABC, Generic[L]):
                 explain(
                     f'lineinfo={options.lineinfo!r} for target="{target.kind}"',
                     "this option is for the machine code of GPU kernels",
-                    "Leave it out: .llvm and .asm of a CPU kernel show the lines without it. "
-                    "docs/guides/performance.md says how profilers and debuggers see them.",
+                    "Leave it out: .llvm and .asm of a CPU kernel show the lines without it, and "
+                    f"{docs_page('Finding what is slow')} says how profilers and debuggers see "
+                    "them.",
                 )
             )
         self.facts.check_compiler(options.compiler)

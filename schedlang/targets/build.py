@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from inspect import signature
 from typing import Any
 
 from schedlang.codegen.refused_sizes import Refusals
@@ -12,6 +13,7 @@ from schedlang.errors import (
     BuildError,
     ComputeTypeError,
     UnprovenWarning,
+    nearest,
 )
 from schedlang.expr.names import check_name
 from schedlang.expr.nodes import Var
@@ -63,7 +65,9 @@ _TE_OPTIONS = frozenset({"simple_mode", "binds", "target_host", "runtime"})
 def _check_schedule(schedule: Any, what: str, options: Mapping[str, Any]) -> Schedule:
     unknown = sorted(set(options) - _TE_OPTIONS)
     if unknown:
-        raise ComputeTypeError(f"sl.{what} has no option {unknown[0]!r}")
+        parameters = signature(build if what == "build" else lower).parameters
+        close = nearest(unknown[0], {*parameters, *_TE_OPTIONS} - {"te_options"})
+        raise ComputeTypeError(f"sl.{what} has no argument {unknown[0]!r}{close}")
     check_host(options.get("target_host"))
     if not isinstance(schedule, Schedule):
         has_schedule = isinstance(getattr(schedule, "schedule", None), Schedule)

@@ -12,7 +12,7 @@ from schedlang.arrays.functions import FORMS
 from schedlang.arrays.refused import refuse_function
 from schedlang.arrays.scans import FORMS as RUNNING
 from schedlang.arrays.ufuncs import GENERALIZED, REDUCED
-from schedlang.errors import ComputeTypeError, explain
+from schedlang.errors import ComputeTypeError, docs_page, explain
 from schedlang.language.numpy_functions import name_of
 from schedlang.language.ufuncs import has_form
 from schedlang.tracing.items import is_traced
@@ -42,7 +42,7 @@ _SOLVED = (
 )
 _LOOP = "Write it as a loop, sl.fori_loop(0, n, body, init)."
 _METHODS = {"reduce": REDUCED, "accumulate": tuple(RUNNING)}
-_ANY = "Write it with the functions that docs/guides/numpy.md lists."
+_ANY = f"Write it with other functions; {docs_page('NumPy code')} lists them."
 
 
 def check_form(function: Any, method: str = "__call__") -> None:

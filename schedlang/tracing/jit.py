@@ -12,11 +12,12 @@ from typing import Any, overload
 
 import numpy as np
 
-from schedlang.errors import CallError, ComputeTypeError
+from schedlang.errors import CallError, ComputeTypeError, SchedlangError, shorten_traceback
 from schedlang.markup.progress import Setting, check_setting, tell, working
 from schedlang.runtime.background import check_moment
 from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule
+from schedlang.signatures import call_refusal, refuses
 from schedlang.target import Target, TargetLike, or_emulator
 from schedlang.tracing.arguments import Given, bind_arguments
 from schedlang.tracing.array import TracedArray
@@ -69,11 +70,14 @@ class JitFunction:
         if running_trace() is not None and _traced((args, named)):
             # a traced function calls this one, which becomes a part of it
             return self.function(*args, **named)
-        arguments = self._given(args, named)
-        if arguments.key not in self._known:
+        try:
+            arguments = self._given(args, named)
+            if arguments.key in self._known:
+                return self._called(arguments, plain, len(args))
             with self._working():
                 return self._called(arguments, plain, len(args))
-        return self._called(arguments, plain, len(args))
+        except SchedlangError as error:
+            raise shorten_traceback(error) from error.__cause__
 
     def _called(self, arguments: Given, plain: Hashable, count: int) -> Any:
         """Return the result of a call, and remember the short way of ``count`` plain arrays."""
@@ -96,8 +100,11 @@ class JitFunction:
 
     def specialized(self, *args: Any, **named: Any) -> Specialization:
         """Return what a call with such arguments runs; nothing runs now."""
-        with self._working():
-            return self._for(self._given(args, named))
+        try:
+            with self._working():
+                return self._for(self._given(args, named))
+        except SchedlangError as error:
+            raise shorten_traceback(error) from error.__cause__
 
     def _working(self) -> AbstractContextManager[None]:
         return working(f"{self.__name__} under sl.jit", self._progress)
@@ -198,6 +205,7 @@ def jit(
     compile: str = ...,
     progress: Setting = ...,
 ) -> Callable[[Callable[..., Any]], JitFunction]: ...
+@refuses(call_refusal)
 def jit(
     function: Callable[..., Any] | None = None,
     *,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from schedlang.arrays.stages import tensor_of
 from schedlang.compute.tensor import Tensor, placeholder
-from schedlang.errors import ComputeTypeError
+from schedlang.errors import ComputeTypeError, SchedlangError, shorten_traceback
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Expr
 from schedlang.tracing.array import value_of, wrap
@@ -50,6 +50,13 @@ def trace(function: Callable[..., Any], *specs: Any, **named: Any) -> Any:
     """
     if not callable(function):
         raise ComputeTypeError(f"sl.trace({function!r}, ...): the first argument is a function")
+    try:
+        return _trace(function, specs, named)
+    except SchedlangError as error:
+        raise shorten_traceback(error) from error.__cause__
+
+
+def _trace(function: Callable[..., Any], specs: Sequence[Any], named: Mapping[str, Any]) -> Any:
     inner = getattr(function, "function", function)
     title = getattr(inner, "__name__", "the function")
     running = Trace(title, getattr(inner, "__code__", None), rule=TENSORS, closed=True)

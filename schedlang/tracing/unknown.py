@@ -10,7 +10,7 @@ from typing import Any, NoReturn, Union
 import numpy as np
 
 from schedlang.compute.tensor import NUMPY_METHODS, shape_text
-from schedlang.errors import ComputeTypeError, MissingNameError, explain, nearest
+from schedlang.errors import ComputeTypeError, MissingNameError, docs_page, explain, nearest
 from schedlang.expr.number_refusals import number_function
 from schedlang.tracing.trace import KNOWN, current, running_trace
 
@@ -158,11 +158,12 @@ def missing_attribute(kind: type, name: str) -> ComputeTypeError | MissingNameEr
                     "Use the array: x @ y is the product of matrices.",
                 )
             )
-        hint = _METHODS.get(name, "write it with the functions that docs/guides/numpy.md lists")
+        listed = f"write it with other functions; {docs_page('NumPy code')} lists them"
+        hint = _METHODS.get(name, listed)
         return ComputeTypeError(f"{asked}, unlike NumPy's arrays: {hint}")
     close = nearest(name, (n for n in dir(kind) if not n.startswith("_")))
     return MissingNameError(
-        f"{asked}{close}; docs/guides/numpy.md lists the functions of NumPy that take one"
+        f"{asked}{close}; {docs_page('NumPy code')} lists the functions of NumPy that take one"
     )
 
 

@@ -24,6 +24,7 @@ from schedlang.compute.precision import warn_of_float64
 from schedlang.errors import ComputeTypeError, PlainScheduleWarning, first_line
 from schedlang.runtime.collection import no_collection
 from schedlang.schedule.schedule import Schedule, empty_schedule
+from schedlang.signatures import call_refusal, refuses
 from schedlang.target import Target, TargetLike
 
 # a schedule is clearly slower if its estimate is more than this many times the model's
@@ -57,6 +58,7 @@ class Choice:
     place: str = ""
 
 
+@refuses(call_refusal)
 def autoschedule(
     outputs: Any,
     target: TargetLike | None = None,

@@ -22,8 +22,8 @@ def separate_fused(
     >>> from schedlang.ir.nodes import Block, Buffer
     >>> f = Axis("f", 32)
     >>> access = Access(Buffer("A", "float32", (4, 8)), (f // 8, f % 8))
-    >>> found, loops = separate_fused([access], [For(f, 32, "serial", Block(()), "A")])
-    >>> found[0].indices, [(loop.axis.name, loop.extent) for loop in loops]
+    >>> separated, loops = separate_fused([access], [For(f, 32, "serial", Block(()), "A")])
+    >>> separated[0].indices, [(loop.axis.name, loop.extent) for loop in loops]
     ((f//8, f%8), [('f//8', 4), ('f%8', 8)])
     """
     separated: list[For] = []

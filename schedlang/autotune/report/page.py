@@ -253,7 +253,7 @@ def _best(facts: Facts) -> str:
         text += (
             f" in the search, {duration(again)} when measured again"
             if value == won.first
-            else " when measured again; other work disturbed its first time"
+            else " when measured again; other work took a core during its first time"
         )
     parts = [f"<p>Trial {won.number}{escape(text)}.</p>"]
     for title, content in (

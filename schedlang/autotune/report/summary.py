@@ -157,8 +157,9 @@ def correlation_text(facts: Facts) -> str:
     if facts.rank_correlation is None:
         if len(known) >= LEAST:
             return "it cannot be compared: all estimates, or all times, are the same"
-        few = "undisturbed times" if any(trial.disturbed for trial in facts.trials) else "times"
-        return f"too few {few} to compare it with"
+        taken = " during which no other work took a core"
+        quiet = taken if any(trial.disturbed for trial in facts.trials) else ""
+        return f"too few times{quiet} to compare it with"
     times = [seconds for _, seconds in known]
     if times and max(times) <= ALIKE * min(times):
         return (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tempfile
 from dataclasses import asdict, dataclass
 from math import inf
 from pathlib import Path
@@ -45,13 +46,18 @@ class LabResult:
 def write_result(result: LabResult, folder: Path) -> Path:
     """Write a result to ``<author>.<lab>.lab.json`` in a folder, and return the path.
 
-    A result of the same author and lab is replaced. Raise :class:`~schedlang.errors.CallError` if
+    Characters other than letters, digits, ``-`` and ``_`` are escaped, as ``%20``. A result of the
+    same author and lab is replaced, as a whole. Raise :class:`~schedlang.errors.CallError` if
     the system refuses.
     """
     path = folder / f"{_file_name(result.author)}.{_file_name(result.lab)}{ENDING}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(asdict(result), indent=1, ensure_ascii=False) + "\n", "utf-8")
+        with tempfile.TemporaryDirectory(prefix=".", dir=folder) as beside:
+            whole = Path(beside) / "result"
+            text = json.dumps(asdict(result), indent=1, ensure_ascii=False)
+            whole.write_text(f"{text}\n", "utf-8")
+            whole.replace(path)
     except OSError as error:
         raise CallError(f"lab(folder={str(folder)!r}): {error.strerror or error}") from None
     return path
@@ -103,9 +109,13 @@ def _check_fields(fields: dict[str, Any]) -> None:
 
 
 def _file_name(text: str) -> str:
-    """Return a text as a part of the name of a file.
+    """Return a text as a part of the name of a file; no two texts have the same.
 
-    >>> _file_name("Ada Lovelace"), _file_name("../x")
-    ('Ada-Lovelace', 'x')
+    >>> _file_name("Ada-Lovelace"), _file_name("Ada Lovelace"), _file_name("../x")
+    ('Ada-Lovelace', 'Ada%20Lovelace', '%2E%2E%2Fx')
     """
-    return re.sub(r"[^\w-]+", "-", text).strip("-") or "nobody"
+
+    def escaped(character: re.Match[str]) -> str:
+        return "".join(f"%{byte:02X}" for byte in character[0].encode("utf-8", "surrogatepass"))
+
+    return re.sub(r"[^\w-]", escaped, text) or "%"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schedlang.errors import FrontendError, explain
+from schedlang.errors import FrontendError, docs_page, explain
 from schedlang.frontend.torch.layers import Layer, count_occurrences, word_of
 from schedlang.frontend.torch.lines import line_of
 
@@ -90,7 +90,8 @@ def _reason(node: Any) -> tuple[str, str]:
             "all values",
             "Keep all elements, and choose between values: torch.where(x > 0, x, 0).",
         )
-    hint = "Write it with operators that have a form; docs/reference/importers.md lists them."
+    listed = docs_page("Importers: PyTorch and ONNX")
+    hint = f"Write it with operators that have a form; {listed} lists them."
     if word_of(node) in _RANDOM:
         hint = "A network draws no random numbers: call module.eval(), or pass them as an input."
     return "this operator has no form here", hint

@@ -44,7 +44,8 @@ function rowsOf(app, stage) {
     const some = stage.places.filter((one) => one.compute === row)
       .sort((a, b) => outwards(b) - outwards(a));
     const depth = typeof row === "number" ? row : 0;
-    const drop = some.find((one) => one.store === row);
+    // the legal place whose storage is closest
+    const drop = some[0];
     return h("div", { class: drop ? "row" : "row none", style: `--depth: ${depth}`,
       ondragover: (event) => { if (drop && !app.readOnly) event.preventDefault(); },
       ondrop: (event) => {

@@ -10,9 +10,9 @@ function drawSpeed(app) {
     h("button", { type: "button", "data-key": "again",
       onclick: () => ask({ do: "measure", number: n }) }, timing ? "Measure again" : "Measure") : null;
   fill(parts.speed,
-    h("strong", { class: "factor" }, n === 0 ? "the start" : speed ? bounded(speed) : both ? "disturbed" : "…"),
+    h("strong", { class: "factor" }, n === 0 ? "the start" : speed ? bounded(speed) : both ? "not known" : "…"),
     n === 0 || !both ? null : h("span", {}, speed ? beside(speed, "the start")
-      : "this time and the start's time are both too long to compare"),
+      : "other work took a core while this state was measured, and while the start was: both times are too long"),
     h("span", { class: "term" }, "measured"), timeOf(timing) || h("span", { class: "soft" }, "not yet"),
     again,
     own ? [h("span", { class: "term" }, "estimate"), h("span", {
@@ -21,15 +21,15 @@ function drawSpeed(app) {
 }
 // the states in the order of the tree, each with the steps to it from the start
 function ordered(known) {
-  const children = known.states.map(() => []), found = [];
+  const children = known.states.map(() => []), listed = [];
   known.states.forEach((s, n) => { if (s.parent !== null) children[s.parent].push(n); });
   const stack = known.states.length ? [[0, 0]] : [];
   while (stack.length) {
     const [n, depth] = stack.pop();
-    found.push([n, depth]);
+    listed.push([n, depth]);
     children[n].reverse().forEach((child) => stack.push([child, depth + 1]));
   }
-  return found;
+  return listed;
 }
 const label = (known, n) => `${n}: ${known.states[n].label}`;
 

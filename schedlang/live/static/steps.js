@@ -33,8 +33,8 @@ function drawSteps(app) {
     good.length ? list(inOrder(good.filter((one) => !disturbed.includes(one))))
       : h("p", { class: "soft" }, "No step promises much more by the estimate. Those below change the "
         + "nest, and a later step may profit; sl.autotune tries many together."),
-    disturbed.length ? [h("p", { class: "soft" }, "Disturbed by other work, so that these times do not "
-      + "compare: ", measure(disturbed, "Again")), list(disturbed)] : null,
+    disturbed.length ? [h("p", { class: "soft" }, "Other work took a core during these times. They are too "
+      + "long, and do not compare: ", measure(disturbed, "Again")), list(disturbed)] : null,
     good.length ? h("p", { class: "soft" }, "Each was tried on a copy, and is legal. The factor is what "
       + "the estimate predicts. ", measure(chosen, `Measure ${chosen.length} of them`)) : null,
     others.length ? h("details", { "data-key": "others", open: !good.length },

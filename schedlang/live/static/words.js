@@ -44,6 +44,6 @@ function timeOf(timing) {
   if (timing.status === "running") return h("span", { class: "soft busy" }, "is being measured…");
   if (timing.status === "failed") return h("span", { class: "failed" }, timing.text);
   const noisy = timing.quiet ? null : h("span", { class: "soft",
-    title: "Other work on this machine took a core during every sample." }, " (disturbed)");
+    title: "Other work on this machine took a core during every sample." }, " (too long: other work took a core)");
   return h("span", {}, seconds(timing.seconds), noisy);
 }

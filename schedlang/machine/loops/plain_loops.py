@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import prod
 
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Axis
+from schedlang.expr.visit import postorder
 from schedlang.index.linear import Lin
 from schedlang.ir.accesses import accesses, loads
 from schedlang.ir.nest import Nest
@@ -22,10 +22,12 @@ from schedlang.ir.nodes import (
     Buffer,
     For,
     If,
+    Load,
     Stmt,
     Store,
     block_of,
     expressions,
+    held_statements,
     walk,
     with_held,
 )
@@ -38,8 +40,9 @@ from schedlang.target import Target
 FEWEST = 16
 # LLVM fully unrolls no longer loop, since each body has at least a few instructions
 MOST = 128
-# most iterations of inner loops, which LLVM then unrolls, so that the loop around is innermost
-INSIDE = 16
+# LLVM fully unrolls inner loops of fewer instructions, so that the loop around becomes innermost
+# measured with LLVM 22: windows of 8x9 products, but not of 9x9, and rows of 49, but not of 64
+UNROLLED = 300
 # the number of vectors per iteration, the best first: more gain nothing
 AT_ONCE = (4, 2)
 # pragmas: a loop that LLVM could vectorize, and one to keep rolled, with its vectors an iteration
@@ -86,26 +89,49 @@ def vectors_at_once(loop: For, target: Target) -> int:
 def could_be_vectorized(loop: For, any_order: bool = False) -> bool:
     """Return True if ``loop`` is innermost, stores adjacent elements, and has no dependences.
 
-    ``any_order`` allows float sums in any order; integer sums may always be reordered. A loop that
-    goes back and forth is left to itself.
+    It is innermost if LLVM fully unrolls the loops inside it. ``any_order`` allows float sums in
+    any order; integer sums may always be reordered. A loop that goes back and forth is left to
+    itself.
     """
     if loop.kind != "serial" or turns_with(loop) is not None:
         return False
     inside = [stmt for stmt, _ in walk(loop.body)]
-    extents = [stmt.extent for stmt in inside if isinstance(stmt, For)]
-    if not all(isinstance(e, int) for e in extents):
-        return False
-    if prod(e for e in extents if isinstance(e, int)) > INSIDE:
-        return False
     if not all(isinstance(stmt, (For, If, Store)) for stmt in inside):
         return False
     stores = [stmt for stmt in inside if isinstance(stmt, Store)]
     offsets = [[flat(b, s.indices) for b in s.buffers] for s in stores]
     adjacent = all(_adjacent(s, o, loop.axis, any_order) for s, o in zip(stores, offsets))
-    if not stores or not adjacent:
+    if not stores or not adjacent or _unrolled(loop.body) is None:
         return False
     stored_at = {b: o for s, places in zip(stores, offsets) for b, o in zip(s.buffers, places)}
     return all(_independent(stmt, loop.axis, stored_at) for stmt in inside)
+
+
+def _unrolled(stmt: Stmt) -> int | None:
+    """Return the instructions of ``stmt`` after LLVM fully unrolled its loops; None if it does not.
+
+    The count of a loop has one more in each iteration, for its variable.
+    """
+    if isinstance(stmt, Store):
+        return _instructions(stmt)
+    total = 0
+    for inner in held_statements(stmt):
+        each = _unrolled(inner)
+        if each is None:
+            return None
+        total += each
+    if not isinstance(stmt, For):
+        return total
+    if not isinstance(stmt.extent, int) or stmt.extent * (total + 1) >= UNROLLED:
+        return None
+    return stmt.extent * total
+
+
+def _instructions(store: Store) -> int:
+    """Return the loads and the operations of ``store``, without the index arithmetic."""
+    nodes = postorder(store.values, {id(node) for node in loads(store.values)})
+    counted = sum(isinstance(n, Load) or bool(n.children) and not n.weak for n in nodes)
+    return counted + (store.reducer is not None)
 
 
 def _adjacent(store: Store, offsets: Sequence[Lin], axis: Axis, any_order: bool) -> bool:

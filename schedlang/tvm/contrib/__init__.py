@@ -29,7 +29,7 @@ REFUSED = {
 def __getattr__(name: str) -> Any:
     if name in ("cblas", "clang", "utils"):
         return import_module(f"schedlang.tvm.contrib.{name}")
-    raise missing_name("schedlang.contrib", name, REFUSED, "tvm.contrib")
+    raise missing_name(__name__, name, REFUSED, "tvm.contrib")
 
 
-__all__ = ["cblas"]
+__all__ = ["cblas", "clang", "utils"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.tactics.access import Access
-from schedlang.autotune.tactics.cpu.tile_sizes import Lane
+from schedlang.autotune.tactics.cpu.tile_sizes import Lane, is_side_by_side
 from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.autotune.tactics.knob import Knob, Moves, last
 from schedlang.compute.read import Read
@@ -33,19 +33,18 @@ class Dot:
     """An instruction for the sums of a tile.
 
     It takes steps of the reduction axis ``along``, by position. ``operand`` is the tensor whose
-    elements differ between lanes.
+    elements differ between lanes, and ``packed`` says that its steps stand side by side already.
     """
 
     declared: Instruction
     along: int
     operand: Tensor
+    packed: bool = False
 
     @property
     def steps(self) -> int:
         """The steps that one instruction takes."""
-        (axis,) = self.declared.op.reduce_axis
-        assert isinstance(axis.extent, int)
-        return axis.extent
+        return length(self.declared)
 
 
 def choose(stage: StageFacts, lane: Lane, knobs: Knobs) -> Dot | None:
@@ -53,7 +52,9 @@ def choose(stage: StageFacts, lane: Lane, knobs: Knobs) -> Dot | None:
     dots = {dot.declared.name: dot for dot in dot_products(stage, lane)}
     if not dots:
         return None
-    return dots.get(knobs.choice(f"{stage.name}.local.instruction", [PLAIN, *dots]))
+    # a kernel by other instructions would have to part the steps again
+    plain = [] if all(dot.packed for dot in dots.values()) else [PLAIN]
+    return dots.get(knobs.choice(f"{stage.name}.local.instruction", [*plain, *dots]))
 
 
 def dot_products(stage: StageFacts, lane: Lane) -> list[Dot]:
@@ -74,13 +75,14 @@ def dot_products(stage: StageFacts, lane: Lane) -> list[Dot]:
     if len(fixed) != 1 or len(moving) != 1:
         return []
     left, right = fixed[0], moving[0]
-    if all(right is not read for read in (*lane.packed, *lane.packable)):
+    packed = is_side_by_side(op, right, axis)
+    if not packed and all(right is not read for read in (*lane.packed, *lane.packable)):
         return []
     return [
-        Dot(declared, along, right.tensor)
+        Dot(declared, along, right.tensor, packed)
         for declared in IN_THE_BOX
         if language in declared.emit and _fits(declared, stage, left, right)
-        for along in _step_axes(declared, stage, left, right)[:1]
+        for along in _step_axes(declared, stage, left, right, packed)[:1]
         if not lacks(declared)
     ]
 
@@ -100,16 +102,44 @@ def _fits(declared: Instruction, stage: StageFacts, left: Access, right: Access)
     return kinds == (a.dtype, b.dtype, declared.output.dtype) and declared.lanes == stage.width
 
 
-def _step_axes(declared: Instruction, stage: StageFacts, left: Access, right: Access) -> list[int]:
-    """Return the reduction axes, by position, whose steps an instruction can take."""
-    (terms,) = declared.op.reduce_axis
-    assert isinstance(terms.extent, int)
+def _step_axes(
+    declared: Instruction, stage: StageFacts, left: Access, right: Access, packed: bool
+) -> list[int]:
+    """Return the reduction axes, by position, whose steps an instruction can take.
+
+    If ``right`` is ``packed``, they are the axis of its last dimension, if that is long enough.
+    """
+    last = len(right.indices) - 1
     return [
         at
         for at, axis in enumerate(stage.op.reduce_axis)
-        if stage.extents([axis])[0] >= terms.extent
+        if stage.extents([axis])[0] >= length(declared)
         and left.contiguous(axis)
         and right.own_dimension(axis) is not None
+        and (not packed or (right.own_dimension(axis) == last and axis.extent == length(declared)))
+    ]
+
+
+def length(declared: Instruction) -> int:
+    """Return the steps that one instruction takes."""
+    (axis,) = declared.op.reduce_axis
+    assert isinstance(axis.extent, int)
+    return axis.extent
+
+
+def instructions(target: Target, kinds: tuple[str, str, str]) -> list[Instruction]:
+    """Return the instructions of a target and of this processor for a sum of products.
+
+    ``kinds`` are the dtypes of the operands, and of the sum.
+    """
+    language = target.facts.instructions
+    return [
+        declared
+        for declared in IN_THE_BOX
+        if language in declared.emit
+        and declared.lanes == target.vector_width(kinds[2])
+        and kinds == (*(t.dtype for t in declared.operands), declared.output.dtype)
+        and not lacks(declared)
     ]
 
 

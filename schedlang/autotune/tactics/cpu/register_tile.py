@@ -70,7 +70,12 @@ def compute_tiles(
     lanes = lane_axes(stage, last)
     lane = lanes[knobs.choice(f"{name}.lane", list(range(len(lanes))))]
     dot = dot_products.choose(stage, lane, knobs)
-    tile = choose_tile(stage, tiles(stage, lane, last), knobs)
+    sizes: list[int] = []
+    if dot is not None and dot.packed:
+        # no copy fills up a tile that is larger than the operand
+        sizes = [*stage.lengths]
+        sizes[lane.at] -= sizes[lane.at] % stage.width
+    tile = choose_tile(stage, tiles(stage, lane, last, sizes), knobs)
     inside = {lane.at: tile.vectors * stage.width, **dict(tile.rows)}
     local = s.cache_write(tensor, "local") if head is stage else tensor
     if head is not stage:
@@ -257,7 +262,7 @@ def _pack_operands(
     scheduled = Scheduled()
     axis = local.op.axis[lane.at]
     must, may = ({r.tensor for r in some} for some in (lane.packed, lane.packable))
-    must |= set() if dot is None else {dot.operand}
+    must |= set() if dot is None or dot.packed else {dot.operand}
     label = labels(dict.fromkeys(r.tensor for r in local.reads))
     for read in local.reads:
         if read.fixed(axis, local.width):

@@ -13,6 +13,7 @@ from schedlang.autotune.tactics.facts import StageFacts, is_long
 from schedlang.autotune.tactics.knob import UNLIKE, Knob, Moves
 from schedlang.compute.tensor import ComputeOp
 from schedlang.diagnostics.tiles import registers
+from schedlang.expr.dtypes import itemsize
 from schedlang.expr.nodes import Axis
 from schedlang.host import LINE
 from schedlang.index.simplify import to_lin
@@ -121,7 +122,7 @@ def _lane_axes(stage: StageFacts, last: int) -> list[Lane]:
         lanes = min(width, extent)
         packed, packable, fits = [], [], True
         for read in reads:
-            if read.fixed(axis, lanes):
+            if read.fixed(axis, lanes) or is_side_by_side(op, read, axis):
                 continue
             # packing pays only for elements that are read again
             reused = any(read.fixed(a) for a in others)
@@ -139,9 +140,23 @@ def _lane_axes(stage: StageFacts, last: int) -> list[Lane]:
         lane = Lane(at, tuple(packed), tuple(packable), transposed)
         if fits and tiles(stage, lane, last):
             possible.append(lane)
+    # steps that stand side by side serve dot products along one axis alone
+    dots = [x for x in possible if any(is_side_by_side(op, r, op.axis[x.at]) for r in reads)]
     # in a layout of blocks, no other axis is as good as the vector of a block
     blocks = [x for x in possible if x.at == last and not x.packed and stage.lengths[last] == width]
-    return blocks or possible
+    return dots or blocks or possible
+
+
+def is_side_by_side(op: ComputeOp, read: Access, axis: Axis) -> bool:
+    """Return whether a few steps of a reduction stand side by side for each lane along ``axis``.
+
+    They have the bytes of a sum, so that a dot product of the processor takes them.
+    """
+    last, dtype = len(read.indices) - 1, op.outputs[0].dtype
+    count = itemsize(dtype) // itemsize(read.tensor.dtype)
+    steps = [a for a in op.reduce_axis if a.extent == count and read.own_dimension(a) == last]
+    whole = count > 1 and bool(steps) and to_lin(read.tensor.shape[last]).const == count
+    return whole and read.own_dimension(axis) == last - 1
 
 
 def _panels_serve(

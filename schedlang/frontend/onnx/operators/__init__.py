@@ -8,7 +8,7 @@ of all families.
 
 from __future__ import annotations
 
-from schedlang.errors import nearest
+from schedlang.errors import docs_page, nearest
 from schedlang.frontend.onnx.graph import CLASSIC, DOMAIN, Node
 from schedlang.frontend.onnx.operators import (
     activations,
@@ -26,6 +26,7 @@ from schedlang.frontend.onnx.operators import (
     pooling,
     products,
     quantized,
+    quantized_products,
     recurrent,
     reductions,
     refused,
@@ -49,6 +50,7 @@ TABLES: dict[str, Table] = {
         **pooling.OPERATORS,
         **products.OPERATORS,
         **quantized.OPERATORS,
+        **quantized_products.OPERATORS,
         **recurrent.OPERATORS,
         **reductions.OPERATORS,
         **shapes.OPERATORS,
@@ -67,7 +69,8 @@ def function_of(node: Node) -> Function:
     if versions is None:
         why, hint = refused.REASONS.get(node.operator, ("this operator has no form here", ""))
         close = nearest(node.operator, table)
-        hint = hint or "docs/reference/importers.md lists those that have one."
+        listed = docs_page("Importers: PyTorch and ONNX")
+        hint = hint or f"Use operators that have one; {listed} lists them."
         raise node.refused(f"{why}{close if why.startswith('this') else ''}", hint)
     older = [version for version in versions if version <= node.version]
     if not older:

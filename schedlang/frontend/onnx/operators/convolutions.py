@@ -25,17 +25,18 @@ def conv(
     pads: list[int] | None = None,
     strides: list[int] | None = None,
 ) -> Tensor:
-    _check(call, x, w, b, kernel_shape)
+    check_dtypes(call, x, w, *([] if b is None else [b]))
+    check_shapes(call, x, w, b, kernel_shape)
     slid = windows(call, x.shape[2:], w.shape[2:], strides, dilations, pads, auto_pad)
     wide = dtypes.register_dtype(x.dtype)
     convolved = convolve(x, w, slid.strides, slid.pads, slid.dilations, group, wide)
     return call.biased(convolved, as_column(b, x.ndim - 2), x.dtype)
 
 
-def _check(
+def check_shapes(
     call: Call, x: Tensor, w: Tensor, b: Tensor | None, kernel_shape: list[int] | None
 ) -> None:
-    check_dtypes(call, x, w, *([] if b is None else [b]))
+    """Raise for operands of a convolution whose shapes do not fit."""
     if x.ndim < 3 or w.ndim != x.ndim or (b is not None and b.ndim != 1):
         raise call.refused(
             f"its input has {x.ndim} dimensions and its weights {w.ndim}; both must have the same "
@@ -62,7 +63,8 @@ def conv_transpose(
     pads: list[int] | None = None,
     strides: list[int] | None = None,
 ) -> Tensor:
-    _check(call, x, w, b, kernel_shape)
+    check_dtypes(call, x, w, *([] if b is None else [b]))
+    check_shapes(call, x, w, b, kernel_shape)
     count = x.ndim - 2
     same = auto_pad in ("SAME_UPPER", "SAME_LOWER")
     slid = windows(

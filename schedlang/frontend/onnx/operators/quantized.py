@@ -44,11 +44,18 @@ def quantize(
         cast_to(x, wide),
         cast_to(scale, wide),
     )
+    zero = y_zero_point
+    if zero is not None:
+        zero = _along(call, zero, x, axis, block_size)
+    return limited(divided, zero, dtype)
+
+
+def limited(rounded: Tensor, zero_point: Tensor | None, dtype: str) -> Tensor:
+    """Return rounded floats plus a zero point, which broadcasts, limited to integers of a dtype."""
     # a sum of 16 bits would not hold each integer of 16 bits
-    whole = cast_to(divided, dtypes.register_dtype(wide))
-    if y_zero_point is not None:
-        zero = _along(call, y_zero_point, x, axis, block_size)
-        whole = array("shifted", lambda v, z: binary("+", v, cast(z, v.dtype)), whole, zero)
+    whole = cast_to(rounded, dtypes.register_dtype(rounded.dtype))
+    if zero_point is not None:
+        whole = array("shifted", lambda v, z: binary("+", v, cast(z, v.dtype)), whole, zero_point)
     return array("quantized", lambda v: math(f"saturated_{dtype}", v), whole)
 
 

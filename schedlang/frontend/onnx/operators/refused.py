@@ -28,8 +28,8 @@ _SCATTER = (
     "Export the model with Concat or Where in its place.",
 )
 _QUANTIZED = (
-    "quantized products have no form here",
-    "Export the model in float32, or with DequantizeLinear before its operators.",
+    "a scale that is computed from data has no form here",
+    "Quantize the model ahead (onnxruntime.quantization.quantize_static).",
 )
 _SIGNALS = ("transforms and windows of signals have no form here", "Prepare the signal before.")
 _BOXES = ("regions that data choose have no form here", "Export the model without its detection.")
@@ -53,10 +53,7 @@ REASONS: dict[str, tuple[str, str]] = {
     ),
     **dict.fromkeys(("Scatter", "ScatterElements", "ScatterND", "TensorScatter", "MaxUnpool"),
                     _SCATTER),
-    **dict.fromkeys(
-        ("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger", "DynamicQuantizeLinear"),
-        _QUANTIZED,
-    ),
+    "DynamicQuantizeLinear": _QUANTIZED,
     **dict.fromkeys(("DFT", "STFT", "MelWeightMatrix", "HannWindow", "HammingWindow",
                      "BlackmanWindow"), _SIGNALS),
     **dict.fromkeys(("RoiAlign", "MaxRoiPool", "DeformConv", "GridSample", "AffineGrid"), _BOXES),
