@@ -32,4 +32,4 @@ def __getattr__(name: str) -> Any:
     raise missing_name(__name__, name, REFUSED, "tvm.contrib")
 
 
-__all__ = ["cblas"]
+__all__ = ["cblas", "clang", "utils"]
