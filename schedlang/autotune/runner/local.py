@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -168,11 +167,7 @@ class Local:
             box.start_first()
             # after a long start, too, a process builds a job that waits
             late_start = monotonic() + LITTLE
-            if deadline is None:
-                first = max(until, late_start)
-            else:
-                # until a candidate has worked, the time that is over ends nothing
-                first = math.inf if best is None else max(until, min(late_start, deadline))
+            first = max(until, late_start if deadline is None else min(late_start, deadline))
             return self._build_until(box, left, (first, until), best, ended)
 
     def _build_until(
@@ -183,7 +178,8 @@ class Local:
         ready: list[Built] = []
         again: list[Job] = []
         first, until = ends
-        job = left.take(first)
+        # a search whose start took all its time still measures one candidate
+        job = left.take(first, or_first=best is None)
         while job is not None and not self._over:
             measured = build(box, job, within(self._task, job, best))
             if given_up(job, measured, best):

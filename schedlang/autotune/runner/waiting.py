@@ -18,7 +18,7 @@ class Waiting:
     def __init__(self) -> None:
         self._jobs: deque[Job] = deque()
         self._changed = Condition()
-        self._closed = False
+        self._closed = self._begun = False
 
     def __bool__(self) -> bool:
         """True if there are jobs, or may be later."""
@@ -41,12 +41,20 @@ class Waiting:
             self._jobs.clear()
         self.close()
 
-    def take(self, until: float) -> Job | None:
+    def take(self, until: float, or_first: bool = False) -> Job | None:
         """Wait for a job; return ``None`` if there are no more, or at ``until``.
 
-        The time is one of ``time.monotonic``.
+        The time is one of ``time.monotonic``. With ``or_first``, the first job of all may be taken
+        later.
         """
         with self._changed:
-            while not self._jobs and not self._closed and monotonic() < until:
-                self._changed.wait(min(until - monotonic(), LONGEST))
-            return self._jobs.popleft() if self._jobs and monotonic() < until else None
+            while not self._jobs and not self._closed and self._takes(until, or_first):
+                self._changed.wait(min(max(until - monotonic(), 0.0) or LONGEST, LONGEST))
+            if not self._jobs or not self._takes(until, or_first):
+                return None
+            self._begun = True
+            self._changed.notify_all()
+            return self._jobs.popleft()
+
+    def _takes(self, until: float, or_first: bool) -> bool:
+        return monotonic() < until or (or_first and not self._begun)
