@@ -113,7 +113,7 @@ def test_the_refusal_names_a_clamp_that_is_accepted() -> None:
 TERMS = st.tuples(st.integers(-3, 3), st.integers(-3, 3), st.integers(-9, 9))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(TERMS, min_size=2, max_size=3), st.integers(1, 9), st.integers(1, 9))
 def test_proofs_about_extremes_hold_at_every_point(terms: Any, x: int, y: int) -> None:
     i, j = Axis("i", x), Axis("j", y)
@@ -125,7 +125,7 @@ def test_proofs_about_extremes_hold_at_every_point(terms: Any, x: int, y: int) -
             assert (np.asarray(evaluate(value, grid)) >= 0).all()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.integers(1, 5), st.integers(-6, 9), st.integers(-3, 3), st.integers(0, 20))
 def test_facts_that_an_iteration_implies_hold(den: int, shift: int, more: int, size: int) -> None:
     v = Var("v")

@@ -106,7 +106,7 @@ def brute(extents: list[int], axes: list[Axis], conds: list[Expr], values: dict[
     return int(held.sum())
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=50, deadline=None, derandomize=True)
 @given(st.data())
 def test_points_where_conditions_hold(data: Any) -> None:
     extents = [data.draw(st.integers(1, 9)) for _ in range(data.draw(st.integers(1, 3)))]
@@ -119,7 +119,7 @@ def test_points_where_conditions_hold(data: Any) -> None:
     assert not counter.bounds
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(st.data())
 def test_formulas_agree_with_points_at_every_size(data: Any) -> None:
     n = sl.var("n")
@@ -148,7 +148,7 @@ def linear(draw: Any, axes: list[Axis]) -> Expr:
     return to_expression(total)
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(st.data())
 def test_formulas_of_several_rows_agree_with_points(data: Any) -> None:
     n = sl.var("n")

@@ -172,7 +172,7 @@ EXTENTS = (
 )  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(EXTENTS), st.booleans()), min_size=1, max_size=3),
        st.integers(0, 6), st.integers(0, 6))  # fmt: skip
 def test_sizes_solved_from_shapes_are_right(chosen: Any, x: int, y: int) -> None:

@@ -19,7 +19,7 @@ TERMS = st.tuples(st.integers(-3, 3), st.integers(-3, 3), st.integers(-9, 9))
 STEPS = st.tuples(st.sampled_from(["min", "max"]), st.integers(-4, 4), TERMS)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(TERMS, st.lists(STEPS, min_size=1, max_size=4), st.integers(1, 7), st.integers(1, 7))
 def test_nested_extremes_keep_their_value(
     first: Any, steps: Any, x: int, y: int

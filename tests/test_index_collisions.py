@@ -20,7 +20,7 @@ from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import merge_div_mod, to_lin
 from tests.indices import AXES, EXTENTS, conditions, everywhere, indices, values
 
-quick = settings(max_examples=150, deadline=None)
+quick = settings(max_examples=75, deadline=None)
 LOOPS = tuple((axis, Lin.of(extent)) for axis, extent in zip(AXES, EXTENTS))
 
 

@@ -30,7 +30,7 @@ from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
 from tests.indices import AXES, Point, conditions, everywhere, indices, values
 
-quick = settings(max_examples=150, deadline=None)
+quick = settings(max_examples=75, deadline=None)
 
 
 @quick

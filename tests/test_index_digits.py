@@ -18,7 +18,7 @@ from schedlang.index.linear import ONE, Lin, to_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
 
-quick = settings(max_examples=200, deadline=None)
+quick = settings(max_examples=100, deadline=None)
 Loops = tuple[tuple[Axis, int], ...]
 
 

@@ -20,7 +20,7 @@ from schedlang.index.ranges import Ranges
 from tests.indices import AXES, EXTENTS, conditions, everywhere, indices, values
 
 quick = settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 SPANS = {axis: (0, extent) for axis, extent in zip(AXES, EXTENTS)}
 Held = list[tuple[Expr, bool]]

@@ -26,7 +26,7 @@ from schedlang.index.linear import Div, Lin, Mod, to_expr, total
 from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import merge_div_mod, to_lin
 
-quick = settings(max_examples=300, deadline=None)
+quick = settings(max_examples=150, deadline=None)
 few = settings(max_examples=75, deadline=None)
 N, M = sl.var("n"), sl.var("m")
 SIZES = [dict(zip((N, M), values)) for values in product(range(5), range(4))]

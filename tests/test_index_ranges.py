@@ -29,7 +29,7 @@ from schedlang.index.rules import floordiv, mod
 from schedlang.index.simplify import merge_div_mod, to_lin
 from tests.indices import AXES, EXTENTS, conditions, everywhere, indices, values
 
-quick = settings(max_examples=150, deadline=None)
+quick = settings(max_examples=75, deadline=None)
 
 
 def holds(interval: tuple[int | None, int | None], found: np.ndarray) -> bool:

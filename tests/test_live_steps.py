@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -156,8 +157,9 @@ def timed(seconds: float, quiet: bool = True, **place: int) -> dict[str, Any]:
     return {"type": "time", "status": "ok", "seconds": seconds, "quiet": quiet, "text": "", **place}
 
 
-def shown(browser: Browser, path: Path, *times: dict[str, Any], state: int = 0) -> Tab:
-    """Open a page with two states, which has been told some times."""
+@cache
+def two_states(state: int) -> tuple[dict[str, Any], ...]:
+    """Return what a page is told that shows one of two states."""
     told = session()
     while told.work():
         pass
@@ -165,7 +167,12 @@ def shown(browser: Browser, path: Path, *times: dict[str, Any], state: int = 0) 
     told.receive({"do": "go", "to": state})
     while told.work():
         pass
-    path.write_text(shared_page("p", [*told.hello(), *times]), "utf-8")
+    return tuple(told.hello())
+
+
+def shown(browser: Browser, path: Path, *times: dict[str, Any], state: int = 0) -> Tab:
+    """Open a page with two states, which has been told some times."""
+    path.write_text(shared_page("p", [*two_states(state), *times]), "utf-8")
     tab = browser.tab()
     tab.open(path.as_uri())
     tab.wait("document.querySelector('.step')")

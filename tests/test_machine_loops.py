@@ -365,7 +365,7 @@ def test_a_vectorized_loop_inside_of_another_is_refused() -> None:
         strip_mine(body, LoopJob(replace(nest, body=body), WIDE))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**20))
 def test_each_pass_keeps_what_a_random_schedule_computes(seed: int) -> None:
     rng = Random(seed)

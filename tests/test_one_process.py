@@ -92,14 +92,11 @@ def test_threads_wait_for_each_other(tmp_path: Path) -> None:
     assert most == [1]
 
 
-def test_a_suspended_process_does_not_stop_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_suspended_process_does_not_stop_others(tmp_path: Path) -> None:
     source = tmp_path / "k.py"
     source.write_text("")
-    monkeypatch.setattr(module, "PATIENCE", 0.05)
-    with one_process(source), one_process(source):
-        pass
+    with one_process(source) as first, one_process(source, patience=0.05) as second:
+        assert first and not second
 
 
 def test_the_lock_is_free_after_an_error_and_without_a_file(tmp_path: Path) -> None:

@@ -211,8 +211,11 @@ def test_the_names_of_targets_do_not_load_the_list_of_packages() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def statements(tree: ast.AST, for_types: bool) -> Iterator[ast.AST]:
-    """Yield the nodes of a module and its functions, with those for type checkers or without."""
+def statements(tree: ast.AST, for_types: bool, inside: bool) -> Iterator[ast.AST]:
+    """Yield the nodes of a module and its functions, with those for type checkers or without.
+
+    Expressions are left out unless ``inside`` is true.
+    """
     stack: list[ast.AST] = [tree]
     while stack:
         node = stack.pop()
@@ -220,14 +223,15 @@ def statements(tree: ast.AST, for_types: bool) -> Iterator[ast.AST]:
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             stack.extend(node.body if for_types else node.orelse)
         else:
-            stack.extend(ast.iter_child_nodes(node))
+            nodes = ast.iter_child_nodes(node)
+            stack.extend(n for n in nodes if inside or not isinstance(n, ast.expr))
 
 
 def imported_by_name(node: ast.AST) -> ast.expr | None:
     """Return what ``import_module`` or ``__import__`` is called with."""
     if not isinstance(node, ast.Call):
         return None
-    called = ast.unparse(node.func).rpartition(".")[2]
+    called = getattr(node.func, "attr", getattr(node.func, "id", None))
     if called not in ("import_module", "__import__"):
         return None
     return node.args[0] if node.args else node.keywords[0].value
@@ -245,7 +249,9 @@ def paths_of_modules() -> dict[str, Path]:
 @cache
 def imports_of(path: Path, for_types: bool) -> tuple[ast.AST, ...]:
     """Return the nodes of a file that import a module, by name too."""
-    nodes = statements(ast.parse(path.read_text()), for_types)
+    source = path.read_text()
+    by_name = "import_module" in source or "__import__" in source
+    nodes = statements(ast.parse(source), for_types, by_name)
     kinds = ast.Import, ast.ImportFrom
     return tuple(n for n in nodes if isinstance(n, kinds) or imported_by_name(n) is not None)
 
@@ -286,7 +292,7 @@ def imported_modules(
 def test_modules_imported_by_computed_names_are_listed() -> None:
     computed = set()
     for module, path in paths_of_modules().items():
-        for node in imports_of(path, for_types=False):
+        for node in imports_of(path, False):
             asked = imported_by_name(node)
             if asked is None or isinstance(asked, ast.Constant):
                 continue

@@ -61,7 +61,7 @@ def trees_within_trees() -> Iterator[None]:
 
 
 def test_others_parse_inside_of_a_tree(trees_within_trees: None) -> None:
-    trees = [parse_source(source) for source in SOURCES * 4]
+    trees = [parse_source(source) for source in SOURCES * 2]
     assert gc.isenabled()
     assert len({ast.dump(tree) for tree in trees}) == len(SOURCES)
 

@@ -475,7 +475,7 @@ mutated = st.tuples(st.integers(0, len(GOOD) - 1), st.integers(0, 255), st.integ
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.one_of(noise, mutated, st.just(GOOD)), max_size=8), st.booleans())
 def test_valid_lines_are_read_beside_any_others(lines: list[bytes], ended: bool) -> None:
     from tempfile import TemporaryDirectory
@@ -506,7 +506,7 @@ nested = st.recursive(
 places = st.sampled_from([*LINE, *(f"trial.{k}" for k in LINE["trial"]), "names.parts", "sizes.n"])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(places, nested)
 def test_a_field_of_any_kind_is_read_or_refused(place: str, value: Any) -> None:
     from schedlang.autotune.records.entry import from_line, to_line

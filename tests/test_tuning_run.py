@@ -379,8 +379,9 @@ def test_random_search_ignores_measurements(tmp_path: Path) -> None:
     assert len(one) == 40
 
 
-def test_duplicates_are_measured_once(tmp_path: Path) -> None:
+def test_duplicates_are_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Eight decisions make only four schedules."""
+    monkeypatch.setattr("schedlang.autotune.run.MOST_REPEATED", 50)
 
     def template(s: Schedule, knobs: Knobs) -> None:
         B = s.outputs[0]

@@ -88,7 +88,8 @@ def test_results_do_not_depend_on_blocks_and_prefetches(
     made = space(tensors[-1])
     for steps, ahead in STEPS[taps]:
         order = [0, 1] if taps == 1 else [0, 2, 1, 3]
-        for tile in ([1, [0, 2], [2, 4]], [1, [0, 2], [1, 5]]):
+        # a stage that reads the result changes no tile
+        for tile in ([1, [0, 2], [2, 4]], [1, [0, 2], [1, 5]])[: 2 if fused else 1]:
             (candidate,) = drawn(
                 made, 1, step_block=steps, prefetch=ahead, tile=tile, reduce_order=order
             )
