@@ -6,6 +6,7 @@ import difflib
 import gc
 import os
 import re
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -33,6 +34,13 @@ def pytest_configure(config: pytest.Config) -> None:
         )
     # what a collection makes is kept: looking for garbage takes a quarter of its time
     gc.disable()
+
+
+def pytest_report_header() -> str:
+    """Return a line about a setting of Python that makes the run slower, or nothing."""
+    if not sys.dont_write_bytecode:
+        return ""
+    return "PYTHONDONTWRITEBYTECODE is set: each process that a test starts compiles all modules"
 
 
 # run before pytest deselects by -m
