@@ -91,7 +91,10 @@ class Lossy(ThreadPoolExecutor):
 
 @pytest.mark.parametrize("name", WAYS)
 @pytest.mark.parametrize("first", [0, 1])
-def test_every_third_job_is_lost(name: str, first: int, tmp_path: Path) -> None:
+def test_every_third_job_is_lost(
+    name: str, first: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "LAST_PAUSE", 0.01)
     with Lossy(WAYS[name], first) as pool:
         task = task_of(plus_one(), LIMITS)
         measurer = Remote(task, pool)
