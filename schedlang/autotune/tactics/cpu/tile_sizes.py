@@ -154,8 +154,10 @@ def is_side_by_side(op: ComputeOp, read: Access, axis: Axis) -> bool:
     """
     last, dtype = len(read.indices) - 1, op.outputs[0].dtype
     count = itemsize(dtype) // itemsize(read.tensor.dtype)
-    steps = [a for a in op.reduce_axis if a.extent == count and read.own_dimension(a) == last]
-    whole = count > 1 and bool(steps) and to_lin(read.tensor.shape[last]).const == count
+    if count < 2 or to_lin(read.tensor.shape[last]).const != count:
+        return False
+    steps = [a for a in op.reduce_axis if read.own_dimension(a) == last]
+    whole = any(to_lin(a.extent).const == count for a in steps)
     return whole and read.own_dimension(axis) == last - 1
 
 
