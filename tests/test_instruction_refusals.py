@@ -194,6 +194,19 @@ def test_loops_are_refused(row: Any) -> None:
     assert (str(s), s.to_json()) == before
 
 
+def test_a_vectorized_loop_around_an_instruction() -> None:
+    C, s, (i, jo, ko, ji, ki) = product()
+    s[C].vectorize(i)
+    with pytest.raises(
+        ScheduleError, match="the instruction at j.inner would be inside the vectorized loop i, and"
+    ):
+        s[C].tensorize(ji, instructions.vpdpbusd)
+    C, s, (i, jo, ko, ji, ki) = product()
+    s[C].tensorize(ji, instructions.vpdpbusd)
+    with pytest.raises(ScheduleError, match="it has vectors of its own\n  Unroll i instead"):
+        s[C].vectorize(i)
+
+
 def test_other_extents() -> None:
     C, s, (i, jo, ko, ji, ki) = product()
     with pytest.raises(ScheduleError, match="k.outer in 0..6, j.inner in 0..16, k.inner in 0..4, "

@@ -15,7 +15,7 @@ from schedlang.state.primitives.refusal import refuse
 from schedlang.state.relations import position
 from schedlang.state.scattered import apart, keeps_result, overwrites, scatters
 from schedlang.state.serpentine import out_of_order
-from schedlang.state.state import THREADS, At, Stage, State, participle
+from schedlang.state.state import TENSORIZE, THREADS, At, Stage, State, participle
 
 
 def without_conflict(state: State, before: State, name: str, axis: Axis | None = None) -> State:
@@ -86,7 +86,7 @@ def _check_cuts(state: State, stage: Stage, before: State, axis: Axis | None) ->
 
 
 def _check_lanes(state: State, stage: Stage, before: State, axis: Axis | None) -> None:
-    """Refuse a second vectorized loop, and one around a parallel loop or an attached stage."""
+    """Refuse a vectorized loop around another, an instruction, threads or an attached stage."""
     lanes = next((a for a in stage.leaf if stage.kinds.get(a) == "vectorize"), None)
     if lanes is None:
         return
@@ -98,6 +98,14 @@ def _check_lanes(state: State, stage: Stage, before: State, axis: Axis | None) -
                 f"{inner.name} and {lanes.name} would both be vectorized, and only one loop "
                 "of a stage can be",
                 "Vectorize one of them and unroll the other, or fuse them first.",
+                before,
+                axis,
+            )
+        if kind == TENSORIZE and lanes.extent != 1:
+            refuse(
+                f"the instruction at {inner.name} would be inside the vectorized loop "
+                f"{lanes.name}, and it has vectors of its own",
+                f"Unroll {lanes.name} instead, or reorder it inside of the instruction's loops.",
                 before,
                 axis,
             )
