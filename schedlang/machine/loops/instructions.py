@@ -30,7 +30,8 @@ def _replaced(stmt: Stmt, job: LoopJob) -> Stmt:
     if declared is None:
         return with_held(stmt, lambda inner: _replaced(inner, job))
     assert isinstance(stmt, For)
-    language = job.target.facts.instructions
+    facts = job.target.facts
+    language = facts.instructions if facts.vectors else ""
     if not language:
         return with_fields(stmt, kind="serial", instruction=None)
     if language not in declared.emit and MEMORY not in declared.emit:
