@@ -71,6 +71,7 @@ def _common(parser: Any) -> None:
     parser.add_argument("tensor", metavar=WHERE, help="a script and the name of a tensor in it")
     parser.add_argument("--target", default="cpu", help=f"{choices()} (cpu)".replace('"', ""))
     parser.add_argument("--arch", default="", help="the architecture of a GPU, e.g. sm_80 (sm_90)")
+    parser.add_argument("--compiler", default="", help="a compiler of the target, e.g. numba")
     parser.add_argument("--database", default=None, metavar="FILE", help="a file of trials")
     parser.add_argument(
         "--size", action="append", default=[], metavar="NAME=N", help="the value of a symbolic size"
@@ -105,6 +106,7 @@ def run_tune(chosen: argparse.Namespace) -> int:
             template=_template(chosen.template, names, chosen.tensor),
             inputs=_inputs(chosen.inputs, names, chosen.tensor),
             tolerance=chosen.tolerance,
+            compiler=chosen.compiler,
         )
     page = chosen.report or "--report FILE writes a page"
     print(summary(result.facts, "see below", page))
@@ -133,7 +135,7 @@ def run_best(chosen: argparse.Namespace) -> int:
 
     outputs, _ = tensors(chosen.tensor)
     sizes = sizes_of(chosen.size, outputs, every=False)
-    best_known = best(outputs, _target(chosen), chosen.database, sizes)
+    best_known = best(outputs, _target(chosen), chosen.database, sizes, chosen.compiler)
     where = best_known.entry.where
     print(
         f"# {duration(best_known.seconds)} on {one_line(where.machine)}, {one_line(where.target)}"

@@ -112,13 +112,15 @@ class Facts:
         """True if the arrays of a call are in the memory of the host, behind a CPU's caches."""
         return self.device == CPU
 
-    def check_compiler(self, compiler: str) -> None:
-        """Raise :class:`~schedlang.errors.BuildError` for a compiler that the target lacks.
+    def compiler_named(self, compiler: str) -> str:
+        """Return ``compiler``, or the default one for an empty text; empty if there is no choice.
 
-        The empty text stands for the default one.
+        Raise :class:`~schedlang.errors.BuildError` for a compiler that the target lacks.
         """
-        if not compiler or compiler in self.compilers:
-            return
+        if not compiler:
+            return next(iter(self.compilers), "")
+        if compiler in self.compilers:
+            return compiler
         known = " or ".join(f'compiler="{name}"' for name in self.compilers)
         raise BuildError(
             explain(

@@ -30,7 +30,7 @@ from tests.marks import slow_but
 
 HERE = Where(
     "ab" * 32, (("m", 8), ("n", 64)), "cpu, 16 vectors of 32 bytes", "AMD EPYC 7R13, 2 cores",
-    (("llvmlite", "0.45"), ("numba", "0.62"), ("schedlang", "0.1")), (64, 64, 8),
+    (("llvmlite", "0.45"), ("numba", "0.62"), ("schedlang", "0.1")), (64, 64, 8), "llvm",
 )  # fmt: skip
 STEPS = '{"schedlang": 1, "steps": []}'
 bound_by_permissions = pytest.mark.skipif(
@@ -254,7 +254,7 @@ from schedlang.autotune.record import Trial, Where
 path, first, count, size, locked = sys.argv[1], *map(int, sys.argv[2:])
 if not locked:
     locks.fcntl = None
-where = Where("ab" * 32, (), "cpu", "machine", ())
+where = Where("ab" * 32, (), "cpu", "machine", (), (), "llvm")
 database = Database(path)
 sys.stdout.write("ready\\n"); sys.stdout.flush()
 sys.stdin.readline()
@@ -262,7 +262,7 @@ for number in range(first, first + count):
     database.add(where, "C", Trial(number, "ok", str(number) * size, seconds=1.0))
     sys.stdout.write(f"{number}\\n"); sys.stdout.flush()
 """
-WRITTEN = Where("ab" * 32, (), "cpu", "machine", ())
+WRITTEN = Where("ab" * 32, (), "cpu", "machine", (), (), "llvm")
 
 
 def writer(
@@ -487,7 +487,7 @@ def test_valid_lines_are_read_beside_any_others(lines: list[bytes], ended: bool)
             warnings.simplefilter("ignore", DatabaseWarning)
             database = Database(path)
             kept = {e.line for e in database.entries()}
-            where = Where("ab" * 32, (("n", 64),), "cpu", "M", (("numba", "0.62"),), (64,))
+            where = Where("ab" * 32, (("n", 64),), "cpu", "M", (("numba", "0.62"),), (64,), "llvm")
             assert len(database.trials(where)) >= lines.count(GOOD)
             database.nearest(where)
             bad = {int(p.split(":")[0].removeprefix("line ")) for p in database.problems}

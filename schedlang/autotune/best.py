@@ -68,6 +68,7 @@ def best(
     target: TargetLike | None = None,
     database: Database | str | Path | None = None,
     sizes: Mapping[Any, int] | None = None,
+    compiler: str = "",
 ) -> Best:
     """Return the fastest known schedule of ``C``, a tensor or a list of them.
 
@@ -75,14 +76,16 @@ def best(
     ``sizes`` gives values for symbolic sizes, by name or by ``sl.var``. Without a ``database``, the
     one in the cache folder and the ones that come with schedlang are searched.
 
-    If these sizes, this target, this machine or these versions were not measured, the nearest
-    schedule is returned, and a :class:`~schedlang.errors.DatabaseWarning` says how it differs. The
-    sizes count most, then the target, the machine and the versions. Among equally near schedules,
+    If these sizes, this target, this machine, these versions or this ``compiler`` of the target
+    were not measured, the nearest schedule is returned, and a
+    :class:`~schedlang.errors.DatabaseWarning` says how it differs. The sizes count most, then the
+    target, the machine, the compiler and the versions. Among equally near schedules,
     larger sizes come first, then shorter times. A time from before a race is too short, since it is
     the least of many noisy times; so it is multiplied by the factor by which the race slowed its
     winner. The untuned schedule is returned only for the sizes that it was measured at.
 
-    Raise :class:`~schedlang.errors.TuningError` if nothing fits.
+    Raise :class:`~schedlang.errors.TuningError` if nothing fits, and
+    :class:`~schedlang.errors.BuildError` for an unknown target or a compiler that it lacks.
 
     >>> import tempfile, schedlang as sl
     >>> from schedlang.autotune.record import Trial
@@ -100,7 +103,8 @@ def best(
     """
     outputs = empty_schedule(C, "best").outputs
     device, sources = Target.of(target), _sources(database)
-    where = Where.here(outputs, device, checked_sizes("best", outputs, sizes))
+    given = checked_sizes("best", outputs, sizes)
+    where = Where.here(outputs, device, given, compiler=compiler)
     entry = _find(outputs, where, sources)
     if entry is None:
         raise TuningError(_nothing(outputs, where, sources, database is not None))
@@ -124,11 +128,13 @@ def apply_best(
     database: Database | str | Path | None = None,
     target: TargetLike | None = None,
     sizes: Mapping[Any, int] | None = None,
+    compiler: str = "",
 ) -> Iterator[Applied]:
     """Start every ``sl.schedule(C)`` inside from the steps of ``sl.best(C)``, if there are any.
 
     Yield an :class:`Applied`, which lists the schedules found. The default target is the CPU of
-    this machine. ``sizes`` may name sizes that a computation does not have. Other threads and tasks
+    this machine. ``sizes`` may name sizes that a computation does not have; ``compiler`` is that of
+    :func:`best`. Other threads and tasks
     are not affected. In nested contexts, the innermost counts. If the file of ``database`` does not
     exist, a :class:`~schedlang.errors.DatabaseWarning` says so, and no schedule is known.
 
@@ -142,6 +148,7 @@ def apply_best(
     ((), [(Tensor(B: int64[8]),)])
     """
     device, sources = Target.of(target), _sources(database)
+    device.facts.compiler_named(compiler)
     given = size_values("apply_best", sizes)
     if database is not None and not sources[0].exists():
         warn(
@@ -153,7 +160,8 @@ def apply_best(
     def start(s: Schedule) -> Schedule | None:
         its = {v.name for v in variables(s.outputs)}
         values = {n: value for n, value in given.items() if n in its}
-        fastest = _find(s.outputs, Where.here(s.outputs, device, values), sources)
+        where = Where.here(s.outputs, device, values, compiler=compiler)
+        fastest = _find(s.outputs, where, sources)
         if fastest is None:
             applied.missing.append(s.outputs)
             return None

@@ -91,10 +91,11 @@ class Trial:
 
 @dataclass(frozen=True)
 class Where:
-    """The computation, target, machine and versions that a time holds for.
+    """The computation, target, machine, versions and compiler that a time holds for.
 
     ``op`` and ``extents`` are the structure of the computation, without its names (see
     :func:`~schedlang.compute.data.structure`). ``sizes`` are the values of its symbolic sizes.
+    ``compiler`` is one of the target's, empty if it has no choice.
     """
 
     op: str
@@ -103,20 +104,22 @@ class Where:
     machine: str
     versions: tuple[tuple[str, str], ...]
     extents: tuple[int, ...] = ()
+    compiler: str = ""
 
     @staticmethod
     def here(
         outputs: Sequence[Tensor], target: Target, sizes: Mapping[str, int], machine: str = "",
-        using: tuple[tuple[str, str], ...] = (),
+        using: tuple[tuple[str, str], ...] = (), compiler: str = "",
     ) -> Where:  # fmt: skip
         """Return the place for ``outputs`` on ``machine`` with the versions ``using``.
 
-        The defaults are this machine and the versions installed here.
+        The defaults are this machine, the versions installed here and the target's compiler.
         """
         form = structure(outputs)
         return Where(
             form.key, tuple(sorted(sizes.items())), target_text(target),
             machine or machine_for(target), using or versions(), form.extents,
+            target.facts.compiler_named(compiler),
         )  # fmt: skip
 
 

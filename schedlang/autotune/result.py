@@ -65,7 +65,7 @@ class TuningResult(InNotebooks):
             raise TuningError(f"autotune({search.name}): {why}")
         schedule = Schedule.from_json(best.steps, list(task.outputs))
         # a full disk must not lose the result
-        kernel = unwritten_kernel(schedule, None, task.target)
+        kernel = unwritten_kernel(schedule, None, task.target, compiler=task.compiler)
         facts = Facts(
             name=search.name, where=search.where, trials=tuple(search.trials),
             baseline=search.baseline, drawn=space.counts["drawn"],

@@ -63,7 +63,7 @@ def autotune(
     inputs: Mapping[str, Any] | Sequence[Any] | None = None,
     sizes: Mapping[Any, int] | None = None, tolerance: float | None = None, progress: Any = None,
     limits: Limits | None = None, workers: int | None = None, cold: Collection[str] = (),
-    team: bool = False, start: Schedule | None = None,
+    team: bool = False, start: Schedule | None = None, compiler: str = "",
 ) -> TuningResult:  # fmt: skip
     """Search for a fast schedule of ``outputs``, a tensor or a list of them.
 
@@ -120,13 +120,15 @@ def autotune(
     * ``start``: a schedule of ``outputs`` that is measured first, as one of the trials, even if
       ``database`` has all of these. The result is slower than ``start`` only if there is no time to
       measure it.
+    * ``compiler``: one of the target's, as :func:`~schedlang.targets.build.build` takes it. The
+      records name it. Trials of another one are measured again; its best schedule may come first.
 
     For ``target="cuda"`` on a machine without a GPU, candidates are compiled to machine code and
     ranked by estimates; nothing is timed, and the result says so. Estimates ask the driver how fast
     a GPU is. If the GPU is not there, they use the data sheet of one with the same architecture.
 
     Raise :class:`~schedlang.errors.TuningError` for invalid options, and where no candidate works;
-    :class:`~schedlang.errors.BuildError` for an unknown ``target``, and
+    :class:`~schedlang.errors.BuildError` for an unknown ``target`` or a compiler that it lacks, and
     :class:`~schedlang.errors.MissingExtraError` where its compiler is not installed.
 
     >>> import tempfile, numpy as np, schedlang as sl
@@ -143,6 +145,7 @@ def autotune(
     started = monotonic()
     wanted = checked_outputs(outputs)
     where_to = or_emulator(Target.of(target))
+    where_to.facts.compiler_named(compiler)
     trials = None if trials is None else checked_count("trials", trials, 1)
     workers = None if workers is None else checked_count("workers", workers, 1)
     seed = checked_count("seed", seed, 0)
@@ -161,12 +164,14 @@ def autotune(
     task = Task(
         wanted, where_to, known_sizes, given, seed,
         tolerance_for(wanted) if tolerance is None else tolerance, allowed.on(machine.memory),
-        machine.timed, checked_cold(wanted, cold, where_to),
+        machine.timed, checked_cold(wanted, cold, where_to), compiler,
     )  # fmt: skip
     end = None if timeout is None else started + timeout
     problem = Problem(wanted, where_to, machine.threads, task.values, frozenset(task.cold), team)
     space = Space(problem, template, template is None, deadline=end)
-    where = Where.here(wanted, where_to, known_sizes, machine.machine, machine.versions)
+    where = Where.here(
+        wanted, where_to, known_sizes, machine.machine, machine.versions, compiler
+    )  # fmt: skip
     most = trials if trials is not None else TRIALS if timeout is None else sys.maxsize
     shown = progress_for(progress, None if most == sys.maxsize else most, end)
     measurer: Measurer = (

@@ -124,8 +124,8 @@ def network(
     layers = dict(model.layers)
     source = OfModel(name, Model(model.outputs, model.inputs, arrays, layers, model.structure))
     where = or_emulator(Target.of(target))
-    where.facts.check_compiler(compiler)
-    asked = Compiled(source, where, Plan(options, database, compiler=compiler))
+    plan = Plan(options, database, compiler=where.facts.compiler_named(compiler))
+    asked = Compiled(source, where, plan)
     # what does not fit is an error now; the cache has what was checked before
     if not (where.facts.starts and _is_known(asked)):
         with working(f"network {name}", progress):

@@ -19,8 +19,8 @@ from schedlang.target import Target
 
 Form = Callable[[Convolution], int]
 Divide = Callable[[Form], Divided]
-# the machine and the seconds of kernels
-Time = tuple[str, float]
+# the machine and the compiler of kernels, and their seconds
+Time = tuple[tuple[str, str], float]
 # another form is taken where the kernels of the rule's take so many times as long: times are noisy
 LEAST_GAIN = 1.03
 
@@ -119,13 +119,15 @@ def form_name(form: int) -> str:
     return f"F({form}x{form}, 3x3)" if form else "direct"
 
 
-def choose_forms(divide: Divide, target: Target, database: Source) -> Divided:
+def choose_forms(divide: Divide, target: Target, database: Source, compiler: str = "") -> Divided:
     """Return a network with the fastest form of each convolution that a database has times of.
+
+    Times of one machine and one compiler are compared, of ``compiler`` if there are some.
 
     Each convolution whose times are not all there has the form of the rule. Raises
     :class:`~schedlang.errors.TuningError` for a database that cannot be read.
     """
-    forms, times = _by_the_rule(divide), _Times(target, database)
+    forms, times = _by_the_rule(divide), _Times(target, database, compiler)
     known = [name for name, m in forms.rule.items() if times.of(forms, name, m) is not None]
     by_the_rule = forms.divided[None]
     if not known:
@@ -142,11 +144,11 @@ def _fastest(name: str, forms: Forms, times: _Times) -> int:
     whole = time_of[rule]
     if whole is None:
         return rule
-    machine, least = whole
+    place, least = whole
     rivals = {
         form: time[1]
         for form, time in time_of.items()
-        if time is not None and time[0] == machine and time[1] * LEAST_GAIN < least
+        if time is not None and time[0] == place and time[1] * LEAST_GAIN < least
     }
     return min(rivals, key=lambda form: rivals[form], default=rule)
 
@@ -157,10 +159,11 @@ class _Times:
 
     target: Target
     database: Source
+    compiler: str
     _known: dict[str, Time | None] = field(default_factory=dict)
 
     def of(self, forms: Forms, name: str, form: int) -> Time | None:
-        """Return the machine and the seconds of a convolution in a form, if one has all of them.
+        """Return the place and the seconds of a convolution in a form, if one has all of them.
 
         A kernel may serve several convolutions: one transforms the results of a convolution, and
         then the data of the next. Each then has an equal share of its time.
@@ -168,17 +171,19 @@ class _Times:
         parts = forms.parts(name, form)
         times = [(self._part(part), forms.sharing(part)) for part in parts]
         known = [(time, sharing) for time, sharing in times if time is not None]
-        machines = {machine for (machine, _), _ in known}
-        if len(known) < len(parts) or len(machines) != 1:
+        places = {place for (place, _), _ in known}
+        if len(known) < len(parts) or len(places) != 1:
             return None
-        return machines.pop(), sum(seconds / sharing for (_, seconds), sharing in known)
+        return places.pop(), sum(seconds / sharing for (_, seconds), sharing in known)
 
     def _part(self, part: Part) -> Time | None:
         if part.key not in self._known:
             outputs = part.group.outputs
-            entry = fastest(problem_of(outputs, self.target, {}), sources(outputs, self.database))
+            problem = problem_of(outputs, self.target, {}, self.compiler)
+            entry = fastest(problem, sources(outputs, self.database))
             if entry is None or entry.seconds is None:
                 self._known[part.key] = None
             else:
-                self._known[part.key] = entry.where.machine, entry.seconds
+                place = entry.where.machine, entry.where.compiler
+                self._known[part.key] = place, entry.seconds
         return self._known[part.key]

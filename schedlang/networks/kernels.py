@@ -129,7 +129,7 @@ def _kernel(
         choice = Choice(Schedule.from_json(steps, list(group.outputs)), *origin)
     else:
         cold, team = among.cold(first), among.team
-        choice = choose(list(group.outputs), target, None, database, cold, team)
+        choice = choose(list(group.outputs), target, None, database, cold, team, compiler)
     args = [*group.inputs, *first.sizes, *group.outputs]
     kernel = unwritten_kernel(choice.schedule, args, target, first.name, compiler=compiler)
     names = tuple(part.name for part in same)

@@ -66,7 +66,7 @@ def load(
                 f"Load it for {kinds}, or build the network again for {where.kind}.",
             )
         )
-    where.facts.check_compiler(compiler)
+    compiler = where.facts.compiler_named(compiler)
     head = source.head
     saved_steps = saved_schedules(head.steps, head.origins)
     plan = Plan(head.options, saved=saved_steps, compiler=compiler)

@@ -273,6 +273,7 @@ class Network:
             None if forms is None else lambda f: works_of(renewed(f), None, self.target),
             present.schedule,
             began,
+            before.plan.compiler,
         )
         tuning = tuning.within(renewed(tuning.searches))
         return replace(tuning, note=unsearched(forms, before.parts.forms, self.recipe))

@@ -35,7 +35,8 @@ class Plan:
     ``None`` while the times in ``database`` choose. ``saved`` are the schedules of a network that
     was saved or pickled, by the names of kernels, and ``given`` those that the user set or that a
     search left, which come first. Other kernels have schedules of ``database``, or of the cost
-    model. ``compiler`` is one of the target's, empty for the default one; it makes no other module.
+    model. ``compiler`` is one of the target's, empty if it has none; its
+    records come first.
     """
 
     options: Options = field(default_factory=Options)
@@ -63,7 +64,8 @@ class Plan:
     @property
     def facts(self) -> list[Any]:
         """The plan as JSON values, without the database, whose file a key has a stamp of."""
-        return [astuple(self.options), dict(self.forms or {}), self.steps, self.origins]
+        chosen = [astuple(self.options), dict(self.forms or {}), self.steps, self.origins]
+        return [*chosen, self.compiler]
 
 
 def saved_schedules(

@@ -95,7 +95,7 @@ class Present:
         outputs = list(first.group.outputs)
         # a search plans for the sizes that it is given, and not for those that are assumed
         sizes = any(v.is_size for v in variables(outputs))
-        problem = problem_of(outputs, network.target, {})
+        problem = problem_of(outputs, network.target, {}, plan.compiler)
         if not (every or sizes) and find_known(problem, sources(outputs, plan.database)) is None:
             return None
         kernel = next((k for k in network.kernels or () if k.name == first.name), None)
@@ -103,5 +103,6 @@ class Present:
             return KernelSchedule(kernel.schedule.to_json(), (kernel.origin, kernel.note))
         among = surroundings(self._parts, network.target)
         cold, team = among.cold(first), among.team
-        choice = choose(outputs, network.target, None, plan.database, cold, team)
+        source, compiler = plan.database, plan.compiler
+        choice = choose(outputs, network.target, None, source, cold, team, compiler)
         return KernelSchedule(choice.schedule.to_json(), (choice.origin, choice.note))

@@ -111,7 +111,7 @@ class Source(ABC):
         except BuildError:
             # no cache folder, and no times: the first call says so
             return divide()
-        return replace(choose_forms(divide, target, plan.database), trials=trials)
+        return replace(choose_forms(divide, target, plan.database, plan.compiler), trials=trials)
 
     def forms(self, target: Target, plan: Plan) -> Forms | None:
         """Return the network in all forms of its convolutions, ``None`` if these are settled."""

@@ -218,6 +218,7 @@ def tune(
     others: Callable[[Sequence[Tuned]], Sequence[Work]] | None = None,
     present: Callable[[str], Schedule | None] = lambda key: None,
     began: float | None = None,
+    compiler: str = "",
 ) -> NetworkTuning:
     """Search for a schedule of each of ``works``.
 
@@ -231,10 +232,11 @@ def tune(
     by its part of the work that is left. A search that ends early leaves its time to the next ones.
     None begins if less time (up to five seconds) is left than the first candidate of another one
     has taken, since a search waits for one that works. ``began`` is when the time started, by
-    ``time.monotonic``; now by default. Ctrl-C ends the search that runs and all others; what was
-    measured is in the database. Raises :class:`~schedlang.errors.TuningError` for options that no
-    search takes, and for a GPU that is not on this machine, unless the workers of ``executor``
-    measure; :class:`~schedlang.errors.MissingExtraError` if that needs numba-cuda.
+    ``time.monotonic``; now by default. ``compiler`` is one of the target's, empty for the default
+    one. Ctrl-C ends the search that runs and all others; what was measured is in the database.
+    Raises :class:`~schedlang.errors.TuningError` for options that no search takes, and for a GPU
+    that is not on this machine, unless the workers of ``executor`` measure;
+    :class:`~schedlang.errors.MissingExtraError` if that needs numba-cuda.
     """
     trials = None if trials is None else checked_count("trials", trials, 1, "tune")
     timeout = checked_seconds("timeout", timeout, "tune")
@@ -287,6 +289,7 @@ def tune(
                         limits,
                         values,
                         present,
+                        compiler,
                     )
                 )
             except KeyboardInterrupt:
@@ -338,6 +341,7 @@ def _one(
     limits: Limits | None,
     values: Mapping[str, int],
     present: Callable[[str], Schedule | None],
+    compiler: str,
 ) -> Tuned:
     """Return what the search of one computation found; the others go on if it finds nothing."""
     seen: list[Trial] = []
@@ -369,6 +373,7 @@ def _one(
             cold=work.cold,
             team=work.team,
             start=start,
+            compiler=compiler,
         )
     except TuningError as error:
         # the row of the table names the kernel, and the error its last stage

@@ -15,7 +15,7 @@ from schedlang.compute.arrays import as_numpy
 from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.graph import operations, variables
 from schedlang.compute.work import needed_flops
-from schedlang.errors import CallError, CallTypeError
+from schedlang.errors import CallError, CallTypeError, explain
 from schedlang.markup.bundle import InNotebooks
 from schedlang.markup.elements import facts
 from schedlang.markup.fragment import fragment
@@ -119,6 +119,7 @@ def evaluate(
     min_time: float = 0.3,
     flops: float | None = None,
     bytes: float | None = None,  # noqa: A002
+    compiler: str = "",
 ) -> Evaluation:
     """Time ``f(*arrays)``: a kernel, or any callable of arrays.
 
@@ -132,6 +133,10 @@ def evaluate(
     (``NUMBA_NUM_THREADS``). float64 has a multiply-add rate of its own; all other dtypes are
     compared with float32. Ceilings are measured when first needed, and again if ``f`` exceeds them,
     since a busy machine makes them too low.
+
+    ``compiler`` is the argument of :func:`~schedlang.build`: the kernel is timed as this compiler
+    makes it, and stays what it is. Raise :class:`~schedlang.errors.BuildError` for a compiler that
+    the kernel's target lacks, and :class:`~schedlang.errors.CallTypeError` for another callable.
 
     A kernel for ``target="cuda"`` is timed by events of the GPU, without the host's time of its
     launches. A sample is 20 ms of calls, on arrays that are copied to the GPU once.
@@ -149,6 +154,8 @@ def evaluate(
         raise CallError(
             f"evaluate(..., min_time={min_time!r}): min_time must be seconds, 0 or more"
         )
+    if compiler:
+        f = _compiled_by(f, compiler)
     operands: Sequence[Any] = arrays
     moved, dtype, emulated = bytes, "float32", False
     if isinstance(f, Kernel):
@@ -173,6 +180,19 @@ def evaluate(
     limits = ceilings(dtype, gflops or 0.0, (gbps or 0.0) if large else 0.0)
     found_rates = (gflops, gbps, *_fraction(limits, flops, moved, seconds))
     return Evaluation(seconds, spread, fastest, len(seconds_of_calls), *found_rates, busy=busy)
+
+
+def _compiled_by(f: Callable[..., Any], compiler: str) -> Kernel:
+    """Return the kernel ``f``, compiled by another compiler of its target."""
+    if not isinstance(f, Kernel):
+        raise CallTypeError(
+            explain(
+                f"evaluate({type(f).__name__}, ..., compiler={compiler!r})",
+                "only a kernel can be compiled by another compiler here",
+                "Give compiler= where it is made, to sl.jit or sl.network, and leave it out here.",
+            )
+        )
+    return f.compiled_by(compiler)
 
 
 def _work(

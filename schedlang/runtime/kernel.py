@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -336,6 +337,21 @@ class Kernel(Levels, TeModule, Countable, OnHost):
         function, path = self._runner.function_of_nest(nest, nest.entry.name, self._built.fastmath)
         own = self._starting if nest.invoked else super()._starting
         return own(function, path)
+
+    def compiled_by(self, compiler: str) -> Kernel:
+        """Return this kernel as a ``compiler`` of its target makes it, an argument of ``build``.
+
+        Raises :class:`~schedlang.errors.BuildError` for a compiler that the target lacks.
+
+        >>> import schedlang as sl
+        >>> f = sl.build(sl.schedule(sl.compute((4,), lambda i: i + 1, name="B")))
+        >>> f.compiled_by("numba").source == f.source
+        True
+        """
+        self.target.facts.compiler_named(compiler)
+        make, (_, *others) = self.__reduce__()
+        built = replace(self._built, compiler=compiler, printing=lambda: self._built.printed)
+        return cast(Kernel, make(built, *others))
 
     def save(self, path: str | Path) -> Path:
         """Write a file that runs without schedlang, and return its path.

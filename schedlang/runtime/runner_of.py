@@ -19,4 +19,4 @@ def runner_of(facts: Facts, compiler: str = "") -> Runner:
     if facts.interpreted:
         return AsPython()
     # what a package brings has the compiler of its files
-    return COMPILERS[compiler or next(iter(facts.compilers), "numba")]()
+    return COMPILERS[facts.compiler_named(compiler) or "numba"]()

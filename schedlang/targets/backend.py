@@ -83,7 +83,7 @@ class Backend(ABC, Generic[L]):
                     "them.",
                 )
             )
-        self.facts.check_compiler(options.compiler)
+        self.facts.compiler_named(options.compiler)
         if options.barriers is not True and not self.takes_barriers:
             raise BuildError(
                 explain(

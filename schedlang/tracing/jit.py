@@ -45,6 +45,7 @@ class JitFunction:
         target: Target,
         static: frozenset[str],
         size: int,
+        compiler: str = "",
         moment: str = "lazy",
         progress: Setting = None,
     ) -> None:
@@ -54,7 +55,7 @@ class JitFunction:
         self._signature = inspect.signature(function)
         self._static = static
         self._size = size
-        self._moment, self._progress = moment, progress
+        self._compiler, self._moment, self._progress = compiler, moment, progress
         self._lock = RLock()
         self._known: OrderedDict[Any, Specialization] = OrderedDict()
         self._latest: Specialization | None = None
@@ -143,7 +144,13 @@ class JitFunction:
             if specialization is None:
                 tell("tracing and scheduling")
                 specialization = specialize(
-                    self.function, self._signature, arguments, self.target, self._moment, called
+                    self.function,
+                    self._signature,
+                    arguments,
+                    self.target,
+                    self._compiler,
+                    self._moment,
+                    called,
                 )
                 self._known[arguments.key] = specialization
                 if len(self._known) > self._size:
@@ -191,6 +198,7 @@ def jit(
     static_argnames: str | Iterable[str] = ...,
     static_argnums: int | Iterable[int] = ...,
     cache_size: int = ...,
+    compiler: str = ...,
     compile: str = ...,
     progress: Setting = ...,
 ) -> JitFunction: ...
@@ -202,6 +210,7 @@ def jit(
     static_argnames: str | Iterable[str] = ...,
     static_argnums: int | Iterable[int] = ...,
     cache_size: int = ...,
+    compiler: str = ...,
     compile: str = ...,
     progress: Setting = ...,
 ) -> Callable[[Callable[..., Any]], JitFunction]: ...
@@ -213,6 +222,7 @@ def jit(
     static_argnames: str | Iterable[str] = (),
     static_argnums: int | Iterable[int] = (),
     cache_size: int = 64,
+    compiler: str = "",
     compile: str = "lazy",  # noqa: A002
     progress: Setting = None,
 ) -> Any:
@@ -226,10 +236,10 @@ def jit(
     Arguments are arrays of any library that a kernel takes, floats and NumPy's scalars, and tuples,
     lists and dicts of them. Python integers, bools and strings are fixed: each value is traced
     anew. All arguments in ``static_argnames`` and ``static_argnums`` are fixed, too. At most
-    ``cache_size`` traces are kept, the latest ones. ``compile`` means what it means for
-    :func:`~schedlang.build`: with ``"background"`` a thread compiles the next kernels of a trace
-    while the first ones run. A first call that takes more than two seconds says so on a terminal
-    and in a notebook, unless ``progress=False``.
+    ``cache_size`` traces are kept, the latest ones. ``compiler`` and ``compile`` are arguments of
+    :func:`~schedlang.build`: with ``compile="background"`` a thread compiles the next kernels of a
+    trace while the first ones run. A first call that takes more than two seconds says so on a
+    terminal and in a notebook, unless ``progress=False``.
 
     As in NumPy, slices are views, and assignments to elements of an argument change the caller's
     array. An ``if`` or ``while`` on the elements of an array is refused, at its line, and so are
@@ -238,7 +248,7 @@ def jit(
 
     Raises :class:`~schedlang.errors.ComputeTypeError` for an argument that is not a function, or
     static arguments that the function does not have, and :class:`~schedlang.errors.BuildError` for
-    another ``compile``.
+    an unknown target, a compiler that it lacks, or another ``compile``.
 
     >>> import numpy as np, schedlang as sl
     >>> @sl.jit(target="python")
@@ -256,6 +266,7 @@ def jit(
             static_argnames=static_argnames,
             static_argnums=static_argnums,
             cache_size=cache_size,
+            compiler=compiler,
             compile=compile,
             progress=progress,
         )
@@ -278,7 +289,8 @@ def jit(
     check_setting("sl.jit", progress)
     static = _static(function, static_argnames, static_argnums)
     where = or_emulator(Target.of(target))
-    return JitFunction(function, where, static, cache_size, compile, progress)
+    where.facts.compiler_named(compiler)
+    return JitFunction(function, where, static, cache_size, compiler, compile, progress)
 
 
 def _static(

@@ -10,6 +10,6 @@ from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 
 
-def schedule_for(outputs: Sequence[Tensor], target: Target) -> Schedule:
+def schedule_for(outputs: Sequence[Tensor], target: Target, compiler: str) -> Schedule:
     """Return a schedule from the tuning database, for this size or a near one, or by the model."""
-    return choose(list(outputs), target).schedule
+    return choose(list(outputs), target, compiler=compiler).schedule

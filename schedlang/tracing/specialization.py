@@ -182,18 +182,20 @@ def specialize(
     signature: Signature,
     call: Given,
     target: Target,
+    compiler: str = "",
     moment: str = "lazy",
     called: bool = False,
 ) -> Specialization:
     """Trace ``function`` for arguments as in ``given``, and build its kernels.
 
-    These are compiled at a ``moment`` that :func:`~schedlang.build` has for ``compile``. If a call
-    needs several that nothing compiles before, as in one that is ``called`` now, other processes
-    compile the first ones while the last ones are being scheduled.
+    ``compiler`` and ``moment`` are the arguments ``compiler`` and ``compile`` of
+    :func:`~schedlang.build`. If a call needs several kernels that nothing compiles before, as in
+    one that is ``called`` now, other processes compile the first ones while the last ones are being
+    scheduled.
     """
     # a collection would walk all objects of the process, and most of the new ones stay
     with no_collection():
-        return _specialize(function, signature, call, target, moment, called)
+        return _specialize(function, signature, call, target, compiler, moment, called)
 
 
 def _specialize(
@@ -201,6 +203,7 @@ def _specialize(
     signature: Signature,
     call: Given,
     target: Target,
+    compiler: str,
     moment: str,
     called: bool,
 ) -> Specialization:
@@ -228,7 +231,7 @@ def _specialize(
     most = trace.most_kernels
     ahead = most > 1 and (moment == "now" or (moment == "lazy" and called))
     with compile_together(most) if ahead else nullcontext() as begin:
-        program = plan(trace, keys, results, _builder(target, moment, begin), title)
+        program = plan(trace, keys, results, _builder(target, compiler, moment, begin), title)
     if ahead and moment == "now":
         for kernel in program.kernels:
             kernel.compile()
@@ -261,14 +264,16 @@ def _argument(leaf: Any, storages: Sequence[Storage | None]) -> int | None:
     return storages.index(leaf.storage)
 
 
-def _builder(target: Target, moment: str, begin: Callable[[Kernel], None] | None) -> Build:
+def _builder(
+    target: Target, compiler: str, moment: str, begin: Callable[[Kernel], None] | None
+) -> Build:
     """Return what builds a kernel, which ``begin`` starts to compile if it is given."""
 
     def build_kernel(inputs: Sequence[Key], outputs: Sequence[Tensor], name: str) -> Kernel:
-        schedule, args = schedule_for(outputs, target), [*inputs, *outputs]
+        schedule, args = schedule_for(outputs, target, compiler), [*inputs, *outputs]
         if begin is None:
-            return build(schedule, args, target, name, compile=moment)
-        kernel = build(schedule, args, target, name)
+            return build(schedule, args, target, name, compiler=compiler, compile=moment)
+        kernel = build(schedule, args, target, name, compiler=compiler)
         begin(kernel)
         return kernel
 

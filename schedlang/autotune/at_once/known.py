@@ -117,7 +117,9 @@ def _places(problem: Problem) -> Iterator[Where]:
     # the name of a GPU would cost a start of its driver, and the architecture says enough
     here = str(target.kind) if target.arch else machine()
     for kind in dict.fromkeys((str(target.kind), target.facts.measured_as)):
-        yield Where.here(problem.outputs, replace(target, kind=kind), sizes, here, versions)
+        compiler = problem.compiler if kind == target.kind else ""
+        measured = replace(target, kind=kind)
+        yield Where.here(problem.outputs, measured, sizes, here, versions, compiler)
 
 
 def _sizes_apart(wanted: Where, recorded: Where) -> float:

@@ -113,14 +113,15 @@ def choose(
     database: Database | str | os.PathLike[str] | None = None,
     cold: Collection[str] = (),
     team: bool = False,
+    compiler: str = "",
 ) -> Choice:
     """Return the schedule of :func:`autoschedule`, and where it comes from.
 
     The cost model assumes that the caches have what fits them, and that threads start late on a
     machine with other work. A kernel may run among others: ``cold`` are then the names of the
     inputs that come from memory in each call, and ``team`` says that other threads wait for work
-    when the kernel starts. Raise what :func:`autoschedule` raises, and never warns of a plain
-    schedule.
+    when the kernel starts. Records of ``compiler`` come before those of others. Raise what
+    :func:`autoschedule` raises, and never warn of a plain schedule.
 
     >>> import schedlang as sl
     >>> A = sl.placeholder((sl.var("n"),), name="A")
@@ -131,7 +132,7 @@ def choose(
     """
     # a collection would walk all objects of the process, and draws leave few cycles behind
     with no_collection():
-        return _choose(outputs, target, sizes, database, cold, team)
+        return _choose(outputs, target, sizes, database, cold, team, compiler)
 
 
 def _choose(
@@ -141,6 +142,7 @@ def _choose(
     database: Database | str | os.PathLike[str] | None,
     cold: Collection[str],
     team: bool,
+    compiler: str,
 ) -> Choice:
     """Return what :func:`choose` does."""
     if isinstance(outputs, Schedule):
@@ -158,7 +160,8 @@ def _choose(
     # for a mistake in a package's tactics, an error says more than a plain schedule
     registry_for(device)
     given = checked_sizes("autoschedule", tensors, sizes)
-    problem = replace(problem_of(tensors, device, given), cold=frozenset(cold), team=team)
+    problem = problem_of(tensors, device, given, compiler)
+    problem = replace(problem, cold=frozenset(cold), team=team)
     guessed = assumed_sizes(problem, given)
     hit = find_known(problem, sources(tensors, database))
     if hit is not None and hit.same_sizes and hit.same_threads:

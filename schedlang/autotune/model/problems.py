@@ -21,14 +21,17 @@ from schedlang.target import Target
 JUMPS = 3.0
 
 
-def problem_of(outputs: Sequence[Tensor], target: Target, sizes: Mapping[str, int]) -> Problem:
+def problem_of(
+    outputs: Sequence[Tensor], target: Target, sizes: Mapping[str, int], compiler: str = ""
+) -> Problem:
     """Return the problem for this machine's threads, with numbers for all sizes.
 
-    ``sizes`` has numbers by name. The cost model assumes ``SYMBOLIC`` for all others.
+    ``sizes`` has numbers by name. The cost model assumes ``SYMBOLIC`` for all others. ``compiler``
+    is one of the target's, empty for the default one.
     """
     values = {v: sizes.get(v.name, SYMBOLIC) for v in variables(outputs) if v.is_size}
     workers = 1 if target.facts.binds_threads else threads()
-    return Problem(tuple(outputs), target, workers, values)
+    return Problem(tuple(outputs), target, workers, values, compiler=compiler)
 
 
 def assumed_sizes(problem: Problem, sizes: Mapping[str, int]) -> dict[str, int]:

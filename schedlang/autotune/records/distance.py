@@ -32,7 +32,10 @@ def comparable(wanted: Where, recorded: Where) -> bool:
 
 
 def distance(wanted: Where, recorded: Where) -> tuple[float, ...]:
-    """Return the distances in sizes, target, machine and versions; a smaller tuple is nearer."""
+    """Return the distances in sizes, target, machine, compiler and versions.
+
+    A smaller tuple is nearer.
+    """
     mine, theirs = dict(wanted.sizes), dict(recorded.sizes)
     sizes = sum(ratio(mine.get(n), theirs.get(n)) for n in {*mine, *theirs})
     sizes += sum(ratio(a, b) for a, b in zip(wanted.extents, recorded.extents) if a != b)
@@ -44,7 +47,8 @@ def distance(wanted: Where, recorded: Where) -> tuple[float, ...]:
         ratios = [ratio(int(a), int(b)) for a, b in zip(*pairs)] if known else [_UNKNOWN]
         target = sum(ratios) or _UNKNOWN
     machine = float(wanted.machine != recorded.machine)
-    return sizes, target, machine, float(len(_versions(wanted, recorded)))
+    compiler = float(_other_compiler(wanted, recorded))
+    return sizes, target, machine, compiler, float(len(_versions(wanted, recorded)))
 
 
 def sort_entries(
@@ -88,10 +92,16 @@ def differences(wanted: Where, recorded: Where) -> tuple[str, ...]:
     >>> square, wide = (Where("", (), "cpu", "", (), shape) for shape in ((8, 8, 8), (8, 5, 5)))
     >>> differences(square, wide)
     ('for extents 5, not 8',)
+    >>> llvm, numba = (Where("", (), "cpu", "", (), (), name) for name in ("llvm", "numba"))
+    >>> differences(llvm, numba)
+    ('with compiler numba, not llvm',)
     """
     parts = [
         f"with {name} {theirs}, not {mine}" for name, mine, theirs in _versions(wanted, recorded)
     ]
+    if _other_compiler(wanted, recorded):
+        theirs, mine = one_line(recorded.compiler), one_line(wanted.compiler)
+        parts.append(f"with compiler {theirs}, not {mine}")
     if wanted.machine != recorded.machine:
         parts.append(f"on {one_line(recorded.machine)}, not on {one_line(wanted.machine)}")
     if wanted.target != recorded.target:
@@ -104,6 +114,11 @@ def differences(wanted: Where, recorded: Where) -> tuple[str, ...]:
         theirs, mine = (", ".join(map(str, side)) for side in zip(*pairs))
         parts.append(f"for extents {one_line(theirs)}, not {one_line(mine)}")
     return tuple(parts)
+
+
+def _other_compiler(wanted: Where, recorded: Where) -> bool:
+    """Return whether another compiler timed a record, unless the record is too old to say it."""
+    return bool(recorded.compiler) and wanted.compiler != recorded.compiler
 
 
 def _versions(wanted: Where, recorded: Where) -> list[tuple[str, str, str]]:

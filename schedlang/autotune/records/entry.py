@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from schedlang.autotune.record import OUTCOMES, Trial, Where
+from schedlang.autotune.record import OUTCOMES, Trial, Where, facts_of
 from schedlang.compute.rename import Names
 
 FORMAT = "schedlang.tuning"
@@ -66,6 +66,7 @@ def to_line(entry: Entry) -> bytes:
         "target": where.target,
         "machine": where.machine,
         "versions": dict(where.versions),
+        "compiler": where.compiler,
         "names": {"parts": entry.names.parts, "sizes": entry.names.sizes},
         "trial": {
             "number": trial.number,
@@ -122,13 +123,16 @@ def from_line(line: bytes) -> Entry:
     if not _OP.fullmatch(op):
         raise ValueError('its "op" is not the key of a computation')
     sizes, versions = fields.inner("sizes"), fields.inner("versions")
+    target = fields.text("target")
     where = Where(
         op,
         tuple((name, sizes.integer(name)) for name in sorted(sizes.data)),
-        fields.text("target"),
+        target,
         fields.text("machine"),
         tuple((name, versions.text(name)) for name in sorted(versions.data)),
         fields.integers("extents"),
+        # searches of older versions had no choice
+        fields.optional_text("compiler") or facts_of(target).compiler_named(""),
     )
     names = fields.inner("names")
     return Entry(

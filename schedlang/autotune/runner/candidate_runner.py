@@ -90,7 +90,7 @@ class CandidateRunner:
         s = Schedule.from_json(steps, list(self.task.outputs))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            kernel = build(s, target=self.task.target)
+            kernel = build(s, target=self.task.target, compiler=self.task.compiler)
             facts: dict[str, Any] = {}
             if isinstance(kernel, CudaKernel) and not self.task.timed:
                 facts = {name: asdict(resources) for name, resources in kernel.resources.items()}

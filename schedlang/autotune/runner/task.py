@@ -58,6 +58,7 @@ class Task:
     mean square of its array. Integers must be equal, unless floats are cast to integers: then the
     tolerance holds too, and a few elements may be off by 1. ``timed``: kernels can be timed.
     ``cold`` are the names of inputs that come from memory in each call that is timed.
+    ``compiler`` is one of the target's, empty for the default one.
     """
 
     outputs: tuple[Tensor, ...]
@@ -69,6 +70,7 @@ class Task:
     limits: Limits = Limits()
     timed: bool = True
     cold: tuple[str, ...] = ()
+    compiler: str = ""
 
     @cached_property
     def values(self) -> dict[Var, int]:
@@ -122,7 +124,7 @@ class Task:
             "sizes": dict(self.sizes),
             "inputs": given, "seed": self.seed, "tolerance": self.tolerance,
             "limits": [self.limits.build, self.limits.run, self.limits.memory],
-            "timed": self.timed, "cold": list(self.cold),
+            "timed": self.timed, "cold": list(self.cold), "compiler": self.compiler,
         }  # fmt: skip
 
     @cached_property
@@ -177,7 +179,7 @@ def task_from_data(data: Mapping[str, Any]) -> Task:
         from_data(data["computation"]), target_from(data["target"]), dict(data["sizes"]),
         None if given is None else [_unpack(text) for text in given],
         int(data["seed"]), float(data["tolerance"]), Limits(*data["limits"]), bool(data["timed"]),
-        tuple(map(str, data["cold"])),
+        tuple(map(str, data["cold"])), str(data["compiler"]),
     )  # fmt: skip
 
 

@@ -37,7 +37,8 @@ class Problem:
 
     ``sizes`` are the values of symbolic sizes to tune for. Where a kernel runs among others,
     ``cold`` are the names of its inputs that come from memory in each call, and ``team`` says that
-    other threads wait for work when it starts.
+    other threads wait for work when it starts. Records of ``compiler``, one of the target's or
+    empty for the default one, come before those of others.
     """
 
     outputs: tuple[Tensor, ...]
@@ -46,6 +47,7 @@ class Problem:
     sizes: Mapping[Var, int] = field(default_factory=dict)
     cold: frozenset[str] = frozenset()
     team: bool = False
+    compiler: str = ""
 
     def extents(self, axes: Sequence[Axis]) -> tuple[int, ...]:
         """Return the extents of axes, at least 1; symbolic ones at the sizes to tune for."""
