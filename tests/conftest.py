@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.terminals import Terminal, use
 
@@ -32,6 +33,9 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(
             "--update-golden is refused under CI: refresh golden text where you can read its diff"
         )
+    # a busy machine draws slowly, and a test must not fail of that
+    settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("suite")
     # what a collection makes is kept: looking for garbage takes a quarter of its time
     gc.disable()
 

@@ -35,8 +35,7 @@ class Plan:
     ``None`` while the times in ``database`` choose. ``saved`` are the schedules of a network that
     was saved or pickled, by the names of kernels, and ``given`` those that the user set or that a
     search left, which come first. Other kernels have schedules of ``database``, or of the cost
-    model. ``compiler`` is one of the target's, empty if it has none; its
-    records come first.
+    model. Records of ``compiler``, one of the target's, come first; it is empty if there are none.
     """
 
     options: Options = field(default_factory=Options)
