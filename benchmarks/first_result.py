@@ -31,6 +31,14 @@ def kernel(name: str, **options: Any) -> Call:
     return lambda: sl.build(schedule, args, **options).compile()
 
 
+def halide(name: str) -> Call:
+    """Return the compilation of a kernel by Halide, whose schedule stands."""
+    from benchmarks import works
+    from benchmarks.peers import halide_compile
+
+    return halide_compile.just_in_time(works.TABLE[name])
+
+
 def pipeline(name: str, **options: Any) -> Call:
     """Return the build of a long schedule: 200 stages, or a loop of 1,024 copies."""
     from benchmarks import compiler
@@ -134,7 +142,7 @@ def _softmax() -> Any:
 
 SEARCHES = {"product": _product, "convolution": _convolution, "softmax": _softmax}
 KINDS: dict[str, Callable[..., Call]] = {
-    f.__name__: f for f in (kernel, pipeline, npbench, network, loaded, saved, search)
+    f.__name__: f for f in (kernel, halide, pipeline, npbench, network, loaded, saved, search)
 }
 
 

@@ -9,8 +9,9 @@ starts when the process has imported NumPy, numba and, for networks, PyTorch, an
 The table has wall times; ``processor`` is the time of all processors, the children's included.
 
 ``--beside`` names a checkout of an earlier commit, which runs the same rows in turns. ``of it`` is
-its time over the row's own. Other rows are peers: numba on the same file, numba and
-``torch.compile`` on the same program, and ONNX Runtime.
+its time over the row's own. Other rows are peers: numba on the same file, Halide's JIT on the same
+kernel (with its schedule by hand where there is one, or its Mullapudi2016's, which is made before
+the clock starts), numba and ``torch.compile`` on the same program, and ONNX Runtime.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any
@@ -75,6 +77,10 @@ def cases(beside: Path | None) -> Iterator[Case]:
     for name, work in TABLE.items():
         if schedules.MAIN in schedules.of(work):
             yield from _compiled("kernel", name, checkouts)
+            missing = "" if find_spec("halide") else "halide is not installed"
+            yield _case(
+                "halide", name, "Halide's JIT", ROOT, work=f"kernel {name}", missing=missing
+            )
     for name in ("200 stages", "unrolled"):
         yield from _compiled("pipeline", name, checkouts)
     for program in programs():
@@ -109,7 +115,14 @@ def _compiled(kind: str, name: str, checkouts: dict[str, Path]) -> Iterator[Case
 
 
 def _case(
-    kind: str, name: str, implementation: str, checkout: Path, *options: str, count: int = 1
+    kind: str,
+    name: str,
+    implementation: str,
+    checkout: Path,
+    *options: str,
+    count: int = 1,
+    work: str = "",
+    missing: str = "",
 ) -> Case:
     """Return a case whose samples each have an empty cache."""
     facts: dict[str, Any] = {}
@@ -118,7 +131,10 @@ def _case(
         with TemporaryDirectory() as cache:
             return _add(facts, ask(checkout, cache, kind, name, *options), count)
 
-    return Case(f"{kind} {name}", implementation, partial(_same, sample), whole=True, facts=facts)
+    return Case(
+        work or f"{kind} {name}", implementation, partial(_same, sample), missing=missing,
+        whole=True, facts=facts,
+    )  # fmt: skip
 
 
 def _full(kind: str, name: str, implementation: str, checkout: Path) -> Case:

@@ -1,9 +1,9 @@
-"""Schedule a Halide pipeline and compile it to an object file, in a process of its own.
+"""Schedule a Halide pipeline and compile it, to an object file or in this process.
 
     python -m benchmarks.peers.halide_compile JSON
 
-The process has a limit on processor time, since Adams2019's search does not end within reasonable
-time on some convolutions (halide/Halide #8577).
+compiles to a file. The process has a limit on processor time, since Adams2019's search does not end
+within reasonable time on some convolutions (halide/Halide #8577).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import resource
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,9 @@ import halide as hl
 from benchmarks.peers import halide_algorithms, halide_families
 from benchmarks.peers.halide_algorithms import F32
 from benchmarks.peers.halide_host import host_target
+from benchmarks.works import Work
 
-ENTRY = "peer"
+ENTRY, THREADS = "peer", "2"
 ALGORITHMS = {**halide_algorithms.ALGORITHMS, **halide_families.ALGORITHMS}
 Shapes = dict[str, tuple[int, ...]]
 
@@ -32,13 +34,38 @@ def compile_object(
     """Compile an algorithm to ``file``. ``scheduler`` is empty if the algorithm has a schedule."""
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     parameters, pipeline = _pipeline(ALGORITHMS[algorithm], sizes, inputs, outputs)
-    target = host_target().with_feature(hl.TargetFeature.NoAsserts)
+    _schedule(pipeline, scheduler, options)
+    pipeline.compile_to_object(file, parameters, ENTRY, _target())
+
+
+def just_in_time(work: Work) -> Callable[[], object]:
+    """Return the compilation, in this process, of a pipeline with its schedule.
+
+    That one is by hand where we have one, and of Mullapudi2016 elsewhere.
+    """
+    by_hand = ALGORITHMS.get(f"{work.kind}_by_hand")
+    make = by_hand or ALGORITHMS[work.kind]
+    shapes = squeezed(work.inputs), squeezed(work.outputs)
+    _, pipeline = _pipeline(make, dict(work.sizes), *shapes)
+    _schedule(pipeline, "" if by_hand else "Mullapudi2016", {"parallelism": THREADS})
+    return lambda: pipeline.compile_jit(_target())
+
+
+def squeezed(shapes: Mapping[str, tuple[int, ...]]) -> Shapes:
+    """Return the shapes without their dimensions of extent 1, which the algorithms leave out."""
+    return {name: tuple(n for n in shape if n != 1) for name, shape in shapes.items()}
+
+
+def _target() -> hl.Target:
+    return host_target().with_feature(hl.TargetFeature.NoAsserts)
+
+
+def _schedule(pipeline: Any, scheduler: str, options: dict[str, str]) -> None:
     if scheduler:
         root = Path(hl.__file__).parent
         (plugin,) = root.glob(f"lib*/*autoschedule_{scheduler.lower()}.*")
         hl.load_plugin(str(plugin))
-        pipeline.apply_autoscheduler(target, hl.AutoschedulerParams(scheduler, options))
-    pipeline.compile_to_object(file, parameters, ENTRY, target)
+        pipeline.apply_autoscheduler(_target(), hl.AutoschedulerParams(scheduler, options))
 
 
 def _pipeline(make: Any, sizes: Any, inputs: Shapes, outputs: Shapes) -> tuple[list[Any], Any]:

@@ -20,12 +20,11 @@ from typing import Any
 
 from benchmarks.cache import folder
 from benchmarks.peers import Call
-from benchmarks.peers.halide_compile import ALGORITHMS, ENTRY
+from benchmarks.peers.halide_compile import ALGORITHMS, ENTRY, THREADS, squeezed
 from benchmarks.peers.halide_host import host_target
 from benchmarks.works import Arrays, Work
 
 ROOT = Path(__file__).parent.parent.parent
-THREADS = "2"
 FLOAT32 = 2 | 32 << 8 | 1 << 16
 # the limit of a search, in seconds of processor time
 SEARCH = 40
@@ -95,8 +94,8 @@ def _library(scheduler: str, work: Work) -> tuple[Path, dict[str, str]]:
     for options in OPTIONS[scheduler]:
         draft = made.with_suffix(f".{os.getpid()}.o")
         job = {
-            "algorithm": algorithm, "sizes": dict(work.sizes), "inputs": _squeezed(work.inputs),
-            "outputs": _squeezed(work.outputs), "file": str(draft),
+            "algorithm": algorithm, "sizes": dict(work.sizes), "inputs": squeezed(work.inputs),
+            "outputs": squeezed(work.outputs), "file": str(draft),
             "scheduler": "" if hand else scheduler, "options": options, "seconds": SEARCH,
         }  # fmt: skip
         command = [sys.executable, "-m", "benchmarks.peers.halide_compile", json.dumps(job)]
@@ -126,7 +125,3 @@ def _link(draft: Path, made: Path) -> None:
     subprocess.run(command, check=True)
     shared.replace(made)
     draft.unlink()
-
-
-def _squeezed(shapes: Any) -> dict[str, tuple[int, ...]]:
-    return {name: tuple(n for n in shape if n != 1) for name, shape in shapes.items()}
