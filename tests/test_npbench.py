@@ -1,12 +1,17 @@
-"""NPBench's programs under ``sl.jit``, at small sizes, compared with NumPy."""
+"""NPBench's programs under ``sl.jit`` at small sizes, compared with NumPy, and their benchmark."""
 
 from __future__ import annotations
+
+import json
 
 import numpy as np
 import pytest
 
 import schedlang as sl
 from benchmarks.computations.npbench import programs
+from benchmarks.computations.npbench_suite import Suite
+from benchmarks.harness import measure
+from benchmarks.npbench import agrees, arguments, results, suite_cases, summary, with_numba
 from tests.marks import slow_but
 
 PROGRAMS = {p.name: p for p in programs(quick=True)}
@@ -34,3 +39,64 @@ def _tuple(value):
 
 def _arrays(values):
     return tuple(v for v in values if isinstance(v, np.ndarray))
+
+
+INFO = {
+    "module_name": "scaled", "relative_path": "own/scaled", "func_name": "scaled",
+    "parameters": {"S": {"N": 5}}, "input_args": ["x", "N"],
+    "init": {"func_name": "initialize", "input_args": ["N"], "output_args": ["x"]},
+}  # fmt: skip
+
+
+@pytest.fixture
+def clone(tmp_path):
+    """Return a folder like a clone of NPBench, with a program that writes and calls a helper."""
+    modules = tmp_path / "npbench" / "benchmarks" / "own" / "scaled"
+    modules.mkdir(parents=True)
+    (tmp_path / "bench_info").mkdir()
+    (tmp_path / "bench_info" / "own.json").write_text(json.dumps({"benchmark": INFO}))
+    (modules / "scaled.py").write_text(
+        "import numpy as np\ndef initialize(N):\n    return np.random.rand(N)\n"
+    )
+    (modules / "scaled_numpy.py").write_text(
+        "def twice(x):\n    return 2 * x\ndef scaled(x, N):\n    x += N\n    return twice(x)\n"
+    )
+    return tmp_path
+
+
+def test_a_clone_of_npbench(clone):
+    (program,) = Suite(clone, "S").programs()
+    x, n = arguments(program)
+    assert program.name == "own" and x.shape == (5,) and n == 5
+    # a program writes into its arguments, so each call has new ones
+    returned, written = results(program.function, program)
+    np.testing.assert_array_equal(written, x + 5)
+    np.testing.assert_array_equal(returned, 2 * (x + 5))
+    np.testing.assert_array_equal(arguments(program)[0], x)
+    assert agrees(sl.jit(program.function, target="python"), program)
+    assert not agrees(lambda x, n: x, program)
+    assert agrees(with_numba(program), program)
+
+
+def test_cases_and_summary_of_a_clone(clone):
+    cases = [c for c in suite_cases(Suite(clone, "S")) if c.implementation in ("NumPy", "sl.jit")]
+    rows = list(measure(cases, rounds=1))
+    assert [row.correct for row in rows] == [True, True]
+    lines = summary(rows).splitlines()
+    assert lines[0] == "1 of 1 programs run under sl.jit" and "sl.jit over NumPy" in lines[1]
+    assert rows[1].case.facts["first_call_seconds"] > 0
+
+
+def test_a_program_that_is_refused_is_a_row_without_a_time(clone):
+    module = clone / "npbench" / "benchmarks" / "own" / "scaled" / "scaled_numpy.py"
+    module.write_text("def scaled(x, N):\n    return x.nothing_of_numpy\n")
+    cases = [c for c in suite_cases(Suite(clone, "S")) if c.implementation == "sl.jit"]
+    (case,) = measure(cases, rounds=1)
+    assert case.missing.startswith("refused: ") and "nothing_of_numpy" in case.missing
+
+
+def test_what_is_no_clone(tmp_path):
+    with pytest.raises(ValueError, match="a clone of spcl/npbench has a folder bench_info"):
+        Suite(tmp_path, "S")
+    with pytest.raises(ValueError, match="--preset T: NPBench has S, M, L, paper"):
+        Suite(tmp_path, "T")

@@ -20,16 +20,21 @@ Inputs = Callable[[np.random.Generator], tuple[Any, ...]]
 
 @dataclass(frozen=True)
 class Program:
-    """One program: ``inputs`` returns the arguments; some functions write into them."""
+    """One program: ``inputs`` returns the arguments; some functions write into them.
+
+    A program of a clone of NPBench has a ``title``, and ``files`` with other tools' versions.
+    """
 
     function: Callable[..., Any]
     inputs: Inputs
     jitted: Callable[..., Any] | None = None
     changed: tuple[str, ...] = ()
+    title: str = ""
+    files: Any = None
 
     @property
     def name(self) -> str:
-        return self.function.__name__
+        return self.title or self.function.__name__
 
 
 def gemm(alpha, beta, C, A, B):
@@ -102,19 +107,21 @@ def mlp(input, w1, b1, w2, b2, w3, b3):  # noqa: A002
 
 def hdiff(in_field, out_field, coeff):
     I, J = out_field.shape[0], out_field.shape[1]  # noqa: E741
-    lap_field = 4.0 * in_field[1:I + 3, 1:J + 3, :] - (
-        in_field[2:I + 4, 1:J + 3, :] + in_field[0:I + 2, 1:J + 3, :]
-        + in_field[1:I + 3, 2:J + 4, :] + in_field[1:I + 3, 0:J + 2, :]
+    lap_field = 4.0 * in_field[1 : I + 3, 1 : J + 3, :] - (
+        in_field[2 : I + 4, 1 : J + 3, :]
+        + in_field[0 : I + 2, 1 : J + 3, :]
+        + in_field[1 : I + 3, 2 : J + 4, :]
+        + in_field[1 : I + 3, 0 : J + 2, :]
     )
-    res = lap_field[1:, 1:J + 1, :] - lap_field[:-1, 1:J + 1, :]
+    res = lap_field[1:, 1 : J + 1, :] - lap_field[:-1, 1 : J + 1, :]
     flx_field = np.where(
-        res * (in_field[2:I + 3, 2:J + 2, :] - in_field[1:I + 2, 2:J + 2, :]) > 0, 0, res
+        res * (in_field[2 : I + 3, 2 : J + 2, :] - in_field[1 : I + 2, 2 : J + 2, :]) > 0, 0, res
     )
-    res = lap_field[1:I + 1, 1:, :] - lap_field[1:I + 1, :-1, :]
+    res = lap_field[1 : I + 1, 1:, :] - lap_field[1 : I + 1, :-1, :]
     fly_field = np.where(
-        res * (in_field[2:I + 2, 2:J + 3, :] - in_field[2:I + 2, 1:J + 2, :]) > 0, 0, res
+        res * (in_field[2 : I + 2, 2 : J + 3, :] - in_field[2 : I + 2, 1 : J + 2, :]) > 0, 0, res
     )
-    out_field[:, :, :] = in_field[2:I + 2, 2:J + 2, :] - coeff[:, :, :] * (
+    out_field[:, :, :] = in_field[2 : I + 2, 2 : J + 2, :] - coeff[:, :, :] * (
         flx_field[1:, :, :] - flx_field[:-1, :, :] + fly_field[:, 1:, :] - fly_field[:, :-1, :]
     )
 
