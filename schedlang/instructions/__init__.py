@@ -1,16 +1,19 @@
 """Instructions of processors, declared by what they compute, and some of them.
 
 ``declaration.py`` has the :class:`Instruction` and :func:`instruction`, which declares one.
-``emission.py`` has the forms in which a target runs it. Each of the files that ``box.py`` lists
-declares the instructions of one family of processors, as a file of yours could.
+``emission.py``, ``c_forms.py`` and ``python_function.py`` have the forms in which a target runs it.
+Each of the files that ``box.py`` lists declares the instructions of one family of processors, as a
+file of yours could.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from schedlang.errors import missing_name
+from schedlang.instructions.c_forms import CFunction, CSnippet
 from schedlang.instructions.declaration import Emission, Instruction, instruction
-from schedlang.instructions.emission import Assembly, CFunction, Intrinsic, MemoryFunction
+from schedlang.instructions.emission import Assembly, Intrinsic, MemoryFunction
+from schedlang.instructions.python_function import PythonFunction
 
 if TYPE_CHECKING:
     from schedlang.instructions.arm import sdot
@@ -43,7 +46,7 @@ if not TYPE_CHECKING:
 
 
 __all__ = [
-    "Assembly", "CFunction", "Emission", "IN_THE_BOX", "Instruction", "Intrinsic",
-    "MemoryFunction", "instruction", "sdot", "vdpbf16ps", "vpdpbusd", "vpdpbusd_256", "vpdpwssd",
-    "vpdpwssd_256",
+    "Assembly", "CFunction", "CSnippet", "Emission", "IN_THE_BOX", "Instruction", "Intrinsic",
+    "MemoryFunction", "PythonFunction", "instruction", "sdot",
+    "vdpbf16ps", "vpdpbusd", "vpdpbusd_256", "vpdpwssd", "vpdpwssd_256",
 ]  # fmt: skip

@@ -11,4 +11,6 @@ from schedlang.instructions.x86 import (
     vpdpwssd_256,
 )
 
-IN_THE_BOX = (vpdpbusd, vpdpbusd_256, vpdpwssd, vpdpwssd_256, vdpbf16ps, sdot)
+IN_THE_BOX = (
+    vpdpbusd, vpdpbusd_256, vpdpwssd, vpdpwssd_256, vdpbf16ps, sdot,
+)  # fmt: skip
