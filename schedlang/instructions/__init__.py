@@ -18,6 +18,7 @@ from schedlang.instructions.python_function import PythonFunction
 if TYPE_CHECKING:
     from schedlang.instructions.arm import sdot
     from schedlang.instructions.box import IN_THE_BOX
+    from schedlang.instructions.nvidia import dp4a
     from schedlang.instructions.x86 import (
         vdpbf16ps,
         vpdpbusd,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 # the modules of declared instructions, which load when one is first used
 _MODULES = {
     "IN_THE_BOX": "box",
+    "dp4a": "nvidia",
     "sdot": "arm",
     "vdpbf16ps": "x86",
     "vpdpbusd": "x86",
@@ -47,6 +49,6 @@ if not TYPE_CHECKING:
 
 __all__ = [
     "Assembly", "CFunction", "CSnippet", "Emission", "IN_THE_BOX", "Instruction", "Intrinsic",
-    "MemoryFunction", "PythonFunction", "instruction", "sdot",
+    "MemoryFunction", "PythonFunction", "dp4a", "instruction", "sdot",
     "vdpbf16ps", "vpdpbusd", "vpdpbusd_256", "vpdpwssd", "vpdpwssd_256",
 ]  # fmt: skip

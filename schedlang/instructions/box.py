@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from schedlang.instructions.arm import sdot
+from schedlang.instructions.nvidia import dp4a
 from schedlang.instructions.x86 import (
     vdpbf16ps,
     vpdpbusd,
@@ -12,5 +13,5 @@ from schedlang.instructions.x86 import (
 )
 
 IN_THE_BOX = (
-    vpdpbusd, vpdpbusd_256, vpdpwssd, vpdpwssd_256, vdpbf16ps, sdot,
+    vpdpbusd, vpdpbusd_256, vpdpwssd, vpdpwssd_256, vdpbf16ps, sdot, dp4a,
 )  # fmt: skip
