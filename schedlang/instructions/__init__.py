@@ -16,6 +16,7 @@ from schedlang.instructions.emission import Assembly, Intrinsic, MemoryFunction
 from schedlang.instructions.python_function import PythonFunction
 
 if TYPE_CHECKING:
+    from schedlang.instructions.amx import tdpbf16ps, tdpbusd
     from schedlang.instructions.arm import sdot
     from schedlang.instructions.box import IN_THE_BOX
     from schedlang.instructions.nvidia import dp4a
@@ -32,6 +33,8 @@ _MODULES = {
     "IN_THE_BOX": "box",
     "dp4a": "nvidia",
     "sdot": "arm",
+    "tdpbf16ps": "amx",
+    "tdpbusd": "amx",
     "vdpbf16ps": "x86",
     "vpdpbusd": "x86",
     "vpdpbusd_256": "x86",
@@ -49,6 +52,6 @@ if not TYPE_CHECKING:
 
 __all__ = [
     "Assembly", "CFunction", "CSnippet", "Emission", "IN_THE_BOX", "Instruction", "Intrinsic",
-    "MemoryFunction", "PythonFunction", "dp4a", "instruction", "sdot",
+    "MemoryFunction", "PythonFunction", "dp4a", "instruction", "sdot", "tdpbf16ps", "tdpbusd",
     "vdpbf16ps", "vpdpbusd", "vpdpbusd_256", "vpdpwssd", "vpdpwssd_256",
 ]  # fmt: skip
