@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from platform import machine
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 import schedlang as sl
 from schedlang import instructions
-from schedlang.instructions import amx
+from schedlang.instructions import MemoryFunction, amx
 from schedlang.runtime import processor
 from tests.instructions import runs
 from tests.test_instructions import agree, operands
@@ -22,6 +23,59 @@ def test_tiles_of_amx_compile(name: str) -> None:
     result = tile.check(samples=4)
     assert re.search(rf"^\s{name}\s+%tmm2, %tmm1, %tmm0$", result.assembly, re.MULTILINE)
     assert result.ran == runs(tile) and result.error <= tile.tolerance
+
+
+# the tiles of a processor as arrays: Intel's manual, volume 2, TILELOADD, TILESTORED, TDPBUSD, ...
+IN_SOFTWARE = """
+#include <string.h>
+static struct { uint8_t palette, start, reserved[14]; uint16_t bytes[16]; uint8_t rows[16]; } known;
+static uint8_t tiles_of[8][16][64];
+static void _tile_loadconfig(const void *from) { memcpy(&known, from, 64); }
+static void _tile_release(void) { memset(&known, 0, 64); }
+static void _tile_loadd(int t, const void *from, int64_t stride) {
+  memset(tiles_of[t], 0, sizeof tiles_of[t]);
+  for (int i = 0; i < known.rows[t]; i++)
+    memcpy(tiles_of[t][i], (const char *)from + i * stride, known.bytes[t]);
+}
+static void _tile_stored(int t, void *to, int64_t stride) {
+  for (int i = 0; i < known.rows[t]; i++)
+    memcpy((char *)to + i * stride, tiles_of[t][i], known.bytes[t]);
+}
+static float wide(uint16_t x) {
+  const uint32_t bits = (uint32_t)x << 16;
+  float value;
+  memcpy(&value, &bits, 4);
+  return value;
+}
+#define PRODUCT(name, left, right, result, group, value) \\
+  static void name(int c, int a, int b) { \\
+    for (int i = 0; i < known.rows[c]; i++) \\
+      for (int q = 0; q < known.bytes[a] / 4; q++) \\
+        for (int j = 0; j < known.bytes[c] / 4; j++) \\
+          for (int r = 0; r < group; r++) { \\
+            const left x = ((left *)tiles_of[a][i])[q * group + r]; \\
+            const right y = ((right *)tiles_of[b][q])[j * group + r]; \\
+            ((result *)tiles_of[c][i])[j] += value; \\
+          } \\
+  }
+PRODUCT(_tile_dpbusd, uint8_t, int8_t, int32_t, 4, x * y)
+PRODUCT(_tile_dpbf16ps, uint16_t, uint16_t, float, 2, wide(x) * wide(y))
+"""
+
+
+@pytest.mark.skipif(machine() not in ("x86_64", "AMD64"), reason="this processor is not x86")
+@pytest.mark.parametrize("steps", [64, 192])
+@pytest.mark.parametrize("name", ["tdpbusd", "tdpbf16ps"])
+def test_the_source_with_tiles_in_software(name: str, steps: int) -> None:
+    """The functions address and add the tiles that the declaration says, on any x86."""
+    tile = {"tdpbusd": amx.int8_product, "tdpbf16ps": amx.bf16_product}[name](steps)
+    function = tile.emit["memory"]
+    source = function.call[function.call.index("__attribute__") :]
+    source = IN_SOFTWARE + source.replace("if (!permitted()) return 1;", "")
+    emit = {"memory": MemoryFunction(source, function.strides)}
+    twin = sl.instruction(tile.name, tile.output, emit, tolerance=tile.tolerance)
+    result = twin.check(samples=20)
+    assert result.ran and result.error <= tile.tolerance
 
 
 def tiled_by_amx(name: str, steps: int) -> tuple[Any, Any, Any, Any]:
