@@ -77,6 +77,19 @@ def test_dp4a_in_threads(way: str) -> None:
     agree(f.simulate(*arrays), C, *arrays)
 
 
+@pytest.mark.parametrize(("offset", "load"), [(1, "vload"), (4, "vload_aligned")])
+def test_dp4a_of_padded_rows(offset: int, load: str) -> None:
+    """Operands whose address may be odd are loaded by the byte."""
+    A, B, C, s = by_threads(instructions.dp4a, 7, 13, 32, shared=True)
+    for stage in s.stages:
+        if stage.op.name.endswith(".shared"):
+            stage.storage_align(stage.op.axis[0], 32, offset)
+    arrays = operands(A, B)
+    agree(sl.build(s, [A, B, C], target="cuda-emulator")(*arrays), C, *arrays)
+    f = sl.build(s, [A, B, C], target="cuda")
+    assert f" {load}(A_shared, " in f.source and f" {load}(B_shared, " in f.source
+
+
 def test_the_requests_of_dp4a() -> None:
     """The 4 warps of a block load 4 bytes of each operand at once, 8 times."""
     A, B, C, s = by_threads(instructions.dp4a, 8, 16, 32)

@@ -76,6 +76,12 @@ class CSnippet:
     the variable of the result, which holds the earlier value if the declaration is a sum, as in
     ``"c = _mm256_add_epi32(c, _mm256_madd_epi16(a, b));"``. ``header`` is what they need, such as
     ``"immintrin.h"``.
+
+    Raise :class:`~schedlang.errors.ComputeError` for what is not the name of a type or of a header,
+    and :class:`~schedlang.errors.ComputeTypeError` for another text or other types.
+
+    >>> str(CSnippet("c += a * b;", {"c": "float", "a": "float", "b": "float"}))
+    "'c += a * b;'"
     """
 
     text: str

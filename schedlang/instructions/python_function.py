@@ -50,7 +50,14 @@ class PythonFunction:
     and ``assemble``, and numbers of its module stand in it as such. Emitted files hold its source.
 
     Raise :class:`~schedlang.errors.ComputeError` for other code, and for a function whose source
-    Python does not know, such as one of the interactive prompt.
+    Python does not know, such as one of the interactive prompt, and
+    :class:`~schedlang.errors.ComputeTypeError` for what is not a function.
+
+    >>> from schedlang.intrinsics.cpu import broadcast, fma
+    >>> def multiply_add(c, a, b):
+    ...     return fma(broadcast(a, 8), b, c)
+    >>> PythonFunction(multiply_add).parameters
+    ('c', 'a', 'b')
     """
 
     name: str
