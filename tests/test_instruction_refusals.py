@@ -91,6 +91,8 @@ DECLARATIONS: list[tuple[str, Callable[[], Any], type[SchedlangError], str]] = [
      "emit['c'] is llvm.x86.avx512.vpdpbusd.512; give CFunction or CSnippet of schedlang.inst"),
     ("two data axes", lambda: declared(compute=rows((4, 4), lambda x, i, j: x[i, j] + 1)),
      ComputeError, "y has 2 data axes, and the lanes of a vector are one axis"),
+    ("one element and no sum", lambda: declared(compute=rows((1,), lambda x, i: x[i] + 1)),
+     ComputeError, "y has one element of one term, so that there is no loop to replace\n  Decl"),
     ("an initial value", lambda: declared(compute=dot(init=1)), ComputeError,
      "c has init=\n  Leave it out: the sum is added to the earlier value."),
     ("a condition", lambda: declared(compute=rows((4,), lambda x, i: (x[i], x[i] + 1))[0]),

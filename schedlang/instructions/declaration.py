@@ -314,6 +314,12 @@ def _unsuited(op: ComputeOp, in_memory: bool) -> tuple[str, str] | None:
         return f"{op.name} is more than one value for each lane", "Give one expression or one sum."
     if op.init is not None:
         return f"{op.name} has init=", "Leave it out: the sum is added to the earlier value."
+    extents = [axis.extent for axis in (*op.axis, *op.reduce_axis)]
+    if all(isinstance(extent, int) and extent == 1 for extent in extents):
+        return (
+            f"{op.name} has one element of one term, so that there is no loop to replace",
+            "Declare two elements, or two terms of a sum.",
+        )
     if op.reducer is not None and op.reducer.name != "sum":
         return f"{op.name} reduces by {op.reducer.name}", "An instruction may reduce by sl.sum."
     return None
