@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
@@ -32,6 +33,10 @@ class Kind(str):
     @property
     def name(self) -> str:
         return str(self)
+
+
+# what the names of architectures begin with
+ARCHITECTURE = "sm_"
 
 
 @dataclass(frozen=True)
@@ -70,8 +75,29 @@ class Device:
 
     @property
     def capability(self) -> tuple[int, int]:
-        number = int(self.arch.removeprefix("sm_").rstrip("af"))
-        return number // 10, number % 10
+        return capability(self.arch)
+
+
+def first_lacking(needs: Iterable[str], device: Device) -> str:
+    """Return the first architecture among ``needs`` that is later than a GPU's, or "".
+
+    The others are features of CPUs.
+
+    >>> first_lacking(["avx512vnni", "sm_89"], DEVICES["sm_80"])
+    'sm_89'
+    """
+    wanted = (name for name in needs if name.startswith(ARCHITECTURE))
+    return next((name for name in wanted if capability(name) > device.capability), "")
+
+
+def capability(arch: str) -> tuple[int, int]:
+    """Return the compute capability of an architecture.
+
+    >>> capability("sm_90a")
+    (9, 0)
+    """
+    number = int(arch.removeprefix(ARCHITECTURE).rstrip("af"))
+    return number // 10, number % 10
 
 
 # the targets of the enclosing ``with`` statements, the innermost last

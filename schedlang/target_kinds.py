@@ -39,7 +39,8 @@ class Facts:
     * ``vector_bytes`` and ``vector_registers``: the defaults of :class:`~schedlang.Target`, 0 for
       this machine's.
     * ``instructions``: the language in which an instruction of the user's is written, a key of
-      ``emit=``; "" if the loops that it would replace run as they stand.
+      ``emit=``; "" if the loops that it would replace run as they stand. An emulator runs them so,
+      and has the language of what it emulates.
     * ``unrolls``: unrolled loops are written out; otherwise the compiler unrolls them.
     * ``ordered``: a call accesses memory in a fixed order, in which caches can be simulated.
 
@@ -156,6 +157,7 @@ def _gpu(
         vector_arithmetic=False,
         vector_bytes=16,
         vector_registers=64,
+        instructions="cuda",
         unrolls=False,
         ordered=False,
         compilers=compilers,

@@ -7,7 +7,15 @@ from typing import Any
 import numba
 
 import schedlang as sl
-from schedlang.instructions import Assembly, CFunction, Intrinsic, MemoryFunction
+from schedlang.instructions import (
+    Assembly,
+    CFunction,
+    CSnippet,
+    Intrinsic,
+    MemoryFunction,
+    PythonFunction,
+)
+from schedlang.intrinsics.cpu import broadcast, fma
 from schedlang.runtime.processor import missing_features
 
 # an instruction in the box: its lanes, its terms, and the dtypes of its operands and its result
@@ -62,27 +70,33 @@ def fused() -> sl.Instruction:
     )  # fmt: skip
 
 
-def scaled_row(assembly: bool = False) -> sl.Instruction:
+def multiply_add(y: Any, a: Any, b: Any) -> Any:
+    return fma(broadcast(a, 8), b, y)
+
+
+def scaled_row(name: str = "scaled_row") -> sl.Instruction:
     """Return ``y[i] += a[0] * b[i]`` over eight lanes, of which the factor is repeated in all.
 
-    LLVM's function and C's take the earlier value last; ``assembly`` is AT&T's order.
+    LLVM's function and C's take the earlier value last. ``"assembled_row"`` is AT&T's order, and
+    ``"written_row"`` a function of Python and a snippet of C.
     """
     a, b = sl.placeholder((1,), name="a"), sl.placeholder((8,), name="b")
     q = sl.reduce_axis(1, name="q")
     y = sl.compute((8,), lambda i: sl.sum(a[q] * b[i], axis=q), name="y")
     types = ("f32x8",) * 3
-    if assembly:
-        return sl.instruction(
-            "assembled_row", y, needs="fma", tolerance=2.0**-22,
-            emit={"llvm": Assembly("vfmadd231ps $3, $2, $0", "=x,0,x,x", types)},
-        )  # fmt: skip
-    return sl.instruction(
-        "scaled_row", y, needs="fma", tolerance=2.0**-22,
-        emit={
+    words = {"y": "__m256", "a": "__m256", "b": "__m256"}
+    emit: dict[str, dict[str, Any]] = {
+        "scaled_row": {
             "llvm": Intrinsic("llvm.fma.v8f32", types, order=(1, 2, 0)),
             "c": CFunction("_mm256_fmadd_ps", "immintrin.h", ("__m256",) * 3, order=(1, 2, 0)),
         },
-    )  # fmt: skip
+        "assembled_row": {"llvm": Assembly("vfmadd231ps $3, $2, $0", "=x,0,x,x", types)},
+        "written_row": {
+            "llvm": PythonFunction(multiply_add),
+            "c": CSnippet("y = _mm256_fmadd_ps(a, b, y);", words, "immintrin.h"),
+        },
+    }
+    return sl.instruction(name, y, emit[name], needs="fma", tolerance=2.0**-22)
 
 
 def packed(m: int, n: int, k: int, family: str) -> tuple[Any, ...]:

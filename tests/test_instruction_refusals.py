@@ -21,9 +21,21 @@ from schedlang.errors import (
     SchedlangError,
     ScheduleError,
 )
-from schedlang.instructions import Assembly, CFunction, Intrinsic
+from schedlang.instructions import (
+    Assembly,
+    CFunction,
+    CSnippet,
+    Intrinsic,
+    MemoryFunction,
+    PythonFunction,
+)
+from schedlang.intrinsics.cpu import broadcast, fma, instruct, select, vload
 from tests.instructions import fused, packed, runs, scaled_row, tensorized
+from tests.marks import compiles
 
+LARGE = 2**64
+# the types of a snippet for the declaration below
+WORDS = {"c": "__m512i", "a": "__m512i", "b": "__m512i"}
 VNNI = Intrinsic("llvm.x86.avx512.vpdpbusd.512", ("i32x16",) * 3)
 
 
@@ -44,8 +56,10 @@ def dot(lanes: Any = 16, terms: Any = 4, dtype: str = "int32", **more: Any) -> A
     return sl.compute((lanes,), element, name="c")
 
 
-def rows(shape: Any, function: Any, dtype: str = "float32", extra: Any = ()) -> Any:
-    x = sl.placeholder((*shape, *extra), dtype, name="x")
+def rows(
+    shape: Any, function: Any, dtype: str = "float32", extra: Any = (), name: str = "x"
+) -> Any:
+    x = sl.placeholder((*shape, *extra), dtype, name=name)
     return sl.compute(shape, lambda *i: function(x, *i), name="y")
 
 
@@ -53,6 +67,10 @@ def maximum() -> Any:
     x = sl.placeholder((8, 4), name="x")
     q = sl.reduce_axis(4, name="q")
     return sl.compute((8,), lambda i: sl.max(x[i, q], axis=q), name="y")
+
+
+def identity(a: Any) -> Any:
+    return a
 
 
 DECLARATIONS: list[tuple[str, Callable[[], Any], type[SchedlangError], str]] = [
@@ -64,15 +82,17 @@ DECLARATIONS: list[tuple[str, Callable[[], Any], type[SchedlangError], str]] = [
     ("an input", lambda: declared(compute=sl.placeholder((4,), name="A")), ComputeError,
      "A is not computed; give what sl.compute returned"),
     ("no emission", lambda: declared(emit={}), ComputeTypeError,
-     'emit= maps "llvm" or "c" to what'),
+     'emit= maps "llvm", "c" or "cuda" to what'),
     ("no mapping", lambda: declared(emit=VNNI), ComputeTypeError,
-     'emit= maps "llvm" or "c" to what'),
+     'emit= maps "llvm", "c" or "cuda" to what'),
     ("another language", lambda: declared(emit={"ptx": VNNI}), ComputeError,
      "there is no language 'ptx'; give llvm or c"),
     ("another form", lambda: declared(emit={"c": VNNI}), ComputeTypeError,
-     "emit['c'] is llvm.x86.avx512.vpdpbusd.512; give CFunction of schedlang.instructions"),
+     "emit['c'] is llvm.x86.avx512.vpdpbusd.512; give CFunction or CSnippet of schedlang.inst"),
     ("two data axes", lambda: declared(compute=rows((4, 4), lambda x, i, j: x[i, j] + 1)),
      ComputeError, "y has 2 data axes, and the lanes of a vector are one axis"),
+    ("one element and no sum", lambda: declared(compute=rows((1,), lambda x, i: x[i] + 1)),
+     ComputeError, "y has one element of one term, so that there is no loop to replace\n  Decl"),
     ("an initial value", lambda: declared(compute=dot(init=1)), ComputeError,
      "c has init=\n  Leave it out: the sum is added to the earlier value."),
     ("a condition", lambda: declared(compute=rows((4,), lambda x, i: (x[i], x[i] + 1))[0]),
@@ -116,6 +136,32 @@ DECLARATIONS: list[tuple[str, Callable[[], Any], type[SchedlangError], str]] = [
      "the assembly of an instruction is a text"),
     ("constraints without a result", lambda: Assembly("nop", "v", ("i32",)), ComputeError,
      "the constraints 'v' do not begin with the result's"),
+    ("a placeholder of no operand", lambda: Assembly("add $4, $0", "=v,v", ("i32",)), ComputeError,
+     "the assembly 'add $4, $0' has $4, and there are 1 operands: $0 is the result, and $1 to $1"),
+    ("an empty snippet", lambda: CSnippet(" ", WORDS), ComputeTypeError,
+     "CSnippet(' '): give statements of C, such as"),
+    ("types of a snippet without names", lambda: CSnippet("c = a;", ("int", "int")),
+     ComputeTypeError, "types=('int', 'int') does not map the names of the operands"),
+    ("a snippet of another type", lambda: CSnippet("c = a;", {**WORDS, "c": "int *"}), ComputeError,
+     "'int *' is not the name of a type of C"),
+    ("a header of a snippet", lambda: CSnippet("c = a;", WORDS, "a>\n#include <b"), ComputeError,
+     "is not the name of a header of C"),
+    ("a snippet without its result", lambda: declared(emit={"c": CSnippet("cc = a;", WORDS)}),
+     ComputeError, "the snippet 'cc = a;' does not set c\n  Write statements such as `c = ...;`."),
+    ("an unknown operand", lambda: declared(emit={"c": CSnippet("c = d;", {**WORDS, "d": "int"})}),
+     ComputeError, "the snippet has a type for d, and the names are c, a, b"),
+    ("an operand without a type", lambda: declared(emit={"c": CSnippet("c = a;", {"c": "int"})}),
+     ComputeError, "the snippet has no type for a\n  Give types= the C type of each of c, a, b."),
+    ("a name with a dot", lambda: declared(compute=rows((4,), lambda x, i: x[i], name="x.shared"),
+     emit={"c": CSnippet("y = 1;", {"y": "int", "x.shared": "int"})}), ComputeError,
+     "x.shared is not the name of a variable of C\n  Give it another name by name=."),
+    ("two operands of one name", lambda: declared(compute=rows((4,), lambda x, i: x[i], name="y"),
+     emit={"c": CSnippet("y = 1;", {"y": "int"})}), ComputeError,
+     "two of its arrays have one name: y, y\n  Name each of them by name=."),
+    ("few parameters", lambda: declared(emit={"llvm": PythonFunction(identity)}), ComputeError,
+     "emit['llvm'] has 1 operands, and the declaration has 3: c, a, b"),
+    ("a function of Python for C", lambda: declared(emit={"c": PythonFunction(identity)}),
+     ComputeTypeError, "emit['c'] is identity; give CFunction or CSnippet"),
     ("few constraints", lambda: Assembly("nop", "=v,v", ("i32", "i32")), ComputeError,
      "the constraints '=v,v' are for 2 values; give one for the result and one for each of 2"),
     ("not a name of C's", lambda: CFunction("f(); g", "f.h", ()), ComputeError,
@@ -313,13 +359,37 @@ def test_a_box_that_is_smaller_than_the_instruction() -> None:
 
 
 @pytest.mark.parametrize("target", ["cuda", "cuda-emulator"])
-def test_a_gpu_has_no_instructions(target: str) -> None:
+def test_an_instruction_of_a_cpu_for_a_gpu(target: str) -> None:
     C, s, (i, *_, ji, _) = product()
     s[C].tensorize(ji, instructions.vpdpbusd)
     s[C].bind(i, "blockIdx.x")
-    with pytest.raises(BuildError, match=f"target='{target}' has no instructions of a user's\n  "
-                                         "Leave out tensorize, or build for"):  # fmt: skip
+    with pytest.raises(BuildError, match=f"vpdpbusd has no form for target='{target}'\n  "
+                                         "Give sl.instruction emit={'cuda': ...}."):  # fmt: skip
         sl.build(s, target=target)
+
+
+@pytest.mark.parametrize("target", ["cuda", "cuda-emulator"])
+def test_a_function_in_memory_for_a_gpu(target: str) -> None:
+    C, s, (i, *_, ji, _) = product()
+    in_memory = sl.instruction("own", dot(), emit={"memory": MemoryFunction("")})
+    s[C].tensorize(ji, in_memory)
+    s[C].bind(i, "blockIdx.x")
+    with pytest.raises(BuildError, match=f"own has no form for target='{target}'"):
+        sl.build(s, target=target)
+
+
+def test_an_instruction_of_a_later_gpu() -> None:
+    later = sl.instruction("later", dot(), needs="sm_89", emit={"cuda": VNNI})
+    C, s, (i, *_, ji, _) = product()
+    s[C].tensorize(ji, later)
+    s[C].bind(i, "blockIdx.x")
+    message = (
+        "needs sm_89, and the kernel is built for sm_86\n"
+        "  Leave out tensorize, or build for sl.Target(\"cuda\", arch='sm_89')"
+    )
+    with pytest.raises(BuildError, match=re.escape(message)):
+        sl.build(s, target=sl.Target("cuda", arch="sm_86"))
+    assert sl.build(s, target=sl.Target("cuda", arch="sm_89")) is not None
 
 
 def test_a_target_without_the_language() -> None:
@@ -378,11 +448,199 @@ def test_a_function_that_llvm_does_not_know() -> None:
         sl.instruction("own", dot(), emit={"llvm": bad}).check()
 
 
-def test_a_function_that_c_does_not_know() -> None:
-    bad = CFunction("no_such_function", "immintrin.h", ("__m512i",) * 3)
-    with pytest.raises(BuildError, match="no_such_function"):
-        f = sl.build(_with(bad, "c"), target="c")
-        f(np.ones((6, 24), "uint8"), np.ones((6, 2, 16, 4), "int8"))
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        (CFunction("no_such_function", "immintrin.h", ("__m512i",) * 3), "no_such_function"),
+        (CSnippet("c = a +;", WORDS, "immintrin.h"), "expected expression"),
+        (CSnippet("c = d;", WORDS, "immintrin.h"), "d.? undeclared|undeclared identifier 'd'"),
+        (CSnippet("c = a;", {**WORDS, "b": "no_such_type"}, "immintrin.h"), "no_such_type"),
+        (CFunction("f", "no_such_header.h", ("int",) * 3), "no_such_header.h: No such file"),
+    ],
+    ids=str,
+)
+def test_what_c_does_not_know(bad: Any, said: str) -> None:
+    with pytest.raises(BuildError, match=f"(?s)tensorize.*own.*the C compiler cannot write .*"
+                       f"It says:\n.*{said}"):  # fmt: skip
+        sl.build(_with(bad, "c"), target="c")
+    with pytest.raises(InstructionError, match="(?s)own.check\\(\\): the C compiler cannot write"):
+        sl.instruction("own", dot(), emit={"c": bad}).check()
+
+
+def plain(c: Any, a: Any, b: Any) -> Any:
+    return c + unknown(a)  # noqa: F821  # type: ignore[name-defined]
+
+
+def other_fma(*given: Any) -> Any:
+    return given
+
+
+def hidden(c: Any, a: Any, b: Any) -> Any:
+    return fma(a, b, c)
+
+
+def branching(c: Any, a: Any, b: Any) -> Any:
+    if a:
+        return b
+    return c
+
+
+def looping(c: Any, a: Any, b: Any) -> Any:
+    for _ in range(4):
+        c = c + b
+    return c
+
+
+def attributes(c: Any, a: Any, b: Any) -> Any:
+    return np.add(c, b)
+
+
+def memory(c: Any, a: Any, b: Any) -> Any:
+    return vload(a, 0, 8)
+
+
+def named(c: Any, a: Any, b: Any) -> Any:
+    return broadcast(a, lanes=8)
+
+
+def nothing(c: Any, a: Any, b: Any) -> Any:
+    c = c + b
+
+
+def power(c: Any, a: Any, b: Any) -> Any:
+    return c + b**2
+
+
+def chained(c: Any, a: Any, b: Any) -> Any:
+    return select(c < b < a, b, c)
+
+
+def negated(c: Any, a: Any, b: Any) -> Any:
+    return select(not a, b, c)
+
+
+def truth(c: Any, a: Any, b: Any) -> Any:
+    return c + (b & True)
+
+
+def complex_one(c: Any, a: Any, b: Any) -> Any:
+    return c + 1j
+
+
+def large(c: Any, a: Any, b: Any) -> Any:
+    return c + LARGE
+
+
+def defaults(c: Any, a: Any, b: Any = 1) -> Any:
+    return c
+
+
+FUNCTIONS: list[tuple[Any, type[SchedlangError], str]] = [
+    (3, ComputeTypeError, "PythonFunction(3): give a function of Python, which calls intrinsics"),
+    (len, ComputeTypeError, "give a function of Python"),
+    (plain, ComputeError, "PythonFunction(plain): unknown is not an intrinsic of values, and not"),
+    (branching, ComputeError, "it has the statement `if a:`\n  Write assignments and one return"),
+    (looping, ComputeError, "it has the statement `for _ in range(4):`"),
+    (attributes, ComputeError, "it has `np.add`"),
+    (memory, ComputeError, "vload is not an intrinsic of values"),
+    (named, ComputeError, "`broadcast(a, lanes=8)` gives an argument by name"),
+    (nothing, ComputeError, "it has the statement `c = c + b`"),
+    (power, ComputeError, "it has `b ** 2`\n  Write assignments and one return, with + - * / & |"),
+    (chained, ComputeError, "it has `c < b < a`"),
+    (negated, ComputeError, "it has `not a`"),
+    (truth, ComputeError, "it has `True`"),
+    (complex_one, ComputeError, "it has `1j`"),
+    (large, ComputeError, "LARGE is not an intrinsic of values, and not a number"),
+    (defaults, ComputeError, "its parameters are not plain ones"),
+    (lambda c, a, b: c, ComputeError, "is not"),
+]
+
+
+@pytest.mark.parametrize("row", FUNCTIONS, ids=lambda row: str(getattr(row[0], "__name__", row[0])))
+def test_a_function_of_python_is_refused(row: Any) -> None:
+    function, kind, message = row
+    with pytest.raises(kind, match=re.escape(message)):
+        PythonFunction(function)
+
+
+def test_a_function_that_hides_an_intrinsic(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(hidden.__globals__, "fma", other_fma)
+    with pytest.raises(ComputeError, match="fma is not an intrinsic of values"):
+        PythonFunction(hidden)
+    function = PythonFunction(attributes_of_none)
+    with pytest.raises(ComputeError, match="have an intrinsic fma, and the function would hide it"):
+        sl.instruction("fma", dot(), emit={"llvm": function})
+
+
+def attributes_of_none(c: Any, a: Any, b: Any) -> Any:
+    return c + b
+
+
+def test_a_function_without_source() -> None:
+    space: dict[str, Any] = {}
+    exec("def f(a):\n    return a\n", space)
+    with pytest.raises(ComputeError, match="its source is not there .*\n  Define it by def in a"):
+        PythonFunction(space["f"])
+
+
+def of_other_lanes(c: Any, a: Any, b: Any) -> Any:
+    return b
+
+
+def of_mixed_dtypes(c: Any, a: Any, b: Any) -> Any:
+    return c + b
+
+
+def of_mixed_operands(c: Any, a: Any, b: Any) -> Any:
+    return fma(c, c, 1)
+
+
+def of_two_values(c: Any, a: Any, b: Any) -> Any:
+    return c, c
+
+
+def of_integers_divided(c: Any, a: Any, b: Any) -> Any:
+    return c / c
+
+
+def of_no_signature(c: Any, a: Any, b: Any) -> Any:
+    return instruct("nonsense", (c, a, b))
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (of_other_lanes, "of_other_lanes returns Vec(int8, 64), and c is Vec(int32, 16)"),
+        (of_mixed_dtypes, "Vec(int32, 16) + Vec(int8, 64): the operands of an operator have one "
+                          "dtype; convert one, as in float32(2)"),
+        (of_mixed_operands, "(Vec(int32, 16), Vec(int32, 16), int64) have no common dtype"),
+        (of_two_values, "of_two_values returns UniTuple(Vec(int32, 16) x 2), and c is Vec(int32"),
+        (of_integers_divided, "Vec(int32, 16) / Vec(int32, 16): convert one to a float, as in"),
+        (of_no_signature, "nonsense"),
+    ],
+    ids=lambda value: getattr(value, "__name__", "said"),
+)  # fmt: skip
+def test_a_function_of_python_that_llvm_cannot_write(function: Any, said: str) -> None:
+    for compiler in ("llvm", "numba"):
+        with pytest.raises(BuildError, match="(?s)LLVM cannot write .*" + re.escape(said)):
+            sl.build(_with(PythonFunction(function)), compiler=compiler)
+
+
+@compiles
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        (Assembly("dp5a $0, $2, $3, $1;", "=r,r,r,r", ("i32",) * 3),
+         "ptxas failed: .*Not a name of any known instruction: 'dp5a'"),
+        (PythonFunction(of_mixed_dtypes), "numba refuses its source: .*Vec\\(int8, 4\\)"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_the_compilers_of_a_gpu_refuse(bad: Any, said: str) -> None:
+    one = sl.instruction("own", dot(1), emit={"cuda": bad})
+    with pytest.raises(InstructionError, match=r"(?s)own.check\(\): the compilers of NVIDIA cannot "
+                                               rf"write .*They say:\n.*{said}"):  # fmt: skip
+        one.check()
 
 
 @pytest.mark.skipif(not runs(instructions.vpdpwssd), reason="this processor has no VNNI")
@@ -410,8 +668,21 @@ def test_a_check_finds_another_rounding() -> None:
         exact.check()
 
 
-def test_a_check_needs_a_form_for_llvm() -> None:
-    with pytest.raises(InstructionError, match="sdot.check.*it has no form for LLVM"):
+def test_a_check_of_a_form_that_is_not_there() -> None:
+    with pytest.raises(
+        InstructionError, match="dp4a.check.*no form for target='cpu'\n  Give emit="
+    ):
+        instructions.dp4a.check(target="cpu")
+    with pytest.raises(InstructionError, match="target='python' has no instructions\n  Give one of "
+                                               "'cpu', 'c', 'cuda'"):  # fmt: skip
+        instructions.dp4a.check(target="python")
+
+
+def test_a_check_on_another_kind_of_processor() -> None:
+    if runs(instructions.sdot):
+        assert instructions.sdot.check(samples=4).ran
+        return
+    with pytest.raises(InstructionError, match="(?s)sdot.check.*the C compiler cannot write .*"):
         instructions.sdot.check()
 
 

@@ -130,7 +130,7 @@ def test_integers_without_a_sum(how: str) -> None:
 
 def test_a_comparison_with_the_declaration() -> None:
     result = gemv(4, 6).check(samples=20)
-    assert result.ran and not result.assembly and result.compared == 28 * 4
+    assert result.ran and "gemv:" in result.assembly and result.compared == 28 * 4
     with pytest.raises(InstructionError, match=r"gemv.check\(\): lane .* the declaration gives"):
         gemv(4, 6, GEMV.replace("+=", "-=")).check()
 

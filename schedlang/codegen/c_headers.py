@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
 
+from schedlang.instructions.c_forms import CFunction, CSnippet
 from schedlang.instructions.declaration import Instruction
-from schedlang.instructions.emission import CFunction, in_order
 
 
 @lru_cache(maxsize=2)
@@ -24,26 +24,25 @@ def has_function(name: str) -> bool:
 
 
 def instruction_function(declared: Instruction, result: str, operands: Sequence[str]) -> str:
-    """Return the definition of a function that calls the one of an instruction.
+    """Return the definition of a function that computes an instruction.
 
-    ``result`` and ``operands`` are types of C. The operands are cast to the types of that function,
-    and repeated in all of one that is larger.
+    ``result`` and ``operands`` are types of C. The operands are cast to the types that the
+    instruction's form has, and repeated in all of one that is larger.
     """
     emission = declared.emit["c"]
-    assert isinstance(emission, CFunction)
-    names = [f"a{k}" for k in range(len(operands))]
-    listed = ", ".join(f"{kind} {name}" for kind, name in zip(operands, names))
-    called = f"sl_instruction_{declared.name}"
-    lines = [f"#include <{emission.header}>", f"SL {result} {called}({listed}) {{"]
-    ordered = in_order(emission, names)
-    for name, kind in zip(ordered, emission.types):
+    assert isinstance(emission, (CFunction, CSnippet))
+    variables = emission.variables(declared)
+    listed = ", ".join(f"{kind} {v.parameter}" for kind, v in zip(operands, variables))
+    lines = [f"#include <{emission.header}>"] if emission.header else []
+    lines.append(f"SL {result} sl_instruction_{declared.identifier}({listed}) {{")
+    for given, name, kind in variables:
         lines += [
-            f"  {kind} {name}_;",
-            f"  for (size_t n = 0; n < sizeof {name}_ / sizeof {name}; n++)",
-            f"    memcpy((char *)&{name}_ + n * sizeof {name}, &{name}, sizeof {name});",
+            f"  {kind} {name};",
+            f"  for (size_t n = 0; n < sizeof {name} / sizeof {given}; n++)",
+            f"    memcpy((char *)&{name} + n * sizeof {given}, &{given}, sizeof {given});",
         ]
-    given = ", ".join(f"{name}_" for name in ordered)
-    return "\n".join([*lines, f"  return ({result}){emission.name}({given});", "}"])
+    last = emission.statements(declared, result)
+    return "\n".join([*lines, *(f"  {line}" for line in last), "}"])
 
 
 def library_function(name: str, library: str, operands: int, tag: str) -> str:

@@ -184,7 +184,8 @@ class ValuePrinter:
         kinds = [self.type(a.type) for a in value.args]
         text = instruction_function(value.instruction, self.type(value.type), kinds)
         self.made[text] = None
-        return f"sl_instruction_{value.instruction.name}({', '.join(map(self.text, value.args))})"
+        operands = ", ".join(map(self.text, value.args))
+        return f"sl_instruction_{value.instruction.identifier}({operands})"
 
     def _function(self, name: str, type_: Type, args: tuple[Value, ...]) -> str:
         """Return a call of a function of the helpers, lane by lane for vectors."""

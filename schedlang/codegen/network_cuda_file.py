@@ -185,7 +185,8 @@ def render_device_network(
     head = [network_head(file), _imports(source, short), ""]
     head += [f"OPTIONS = dict(fastmath={file.fastmath})", *tables(storage)]
     last = f"__all__ = {sorted(exported)}"
-    parts = [plain("\n".join(head)), *functions, *map(plain, [*texts, last])]
+    defined = dict.fromkeys(d for kernels in source.kernels for d in kernels.definitions)
+    parts = [plain("\n".join(head)), *defined, *functions, *map(plain, [*texts, last])]
     return Listing(tuple(join_parts(parts, 2)))
 
 

@@ -182,7 +182,9 @@ def render_network(
     helpers += [pack_source(storage)] if storage.params else []
     exported = [source.public, *(["PARAMS", "pack"] if storage.params else [])]
     texts = [*helpers, public, f"__all__ = {sorted(exported)}"]
-    lines = join_parts([plain("\n".join(parts)), *functions, *map(plain, texts)], 2)
+    lines = join_parts(
+        [plain("\n".join(parts)), *source.definitions, *functions, *map(plain, texts)], 2
+    )
     return as_listing(source, functions, lines)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from schedlang.codegen.listing import Line
 from schedlang.codegen.numba_printer import NumbaPrinter
-from schedlang.codegen.numba_source import split_names
+from schedlang.codegen.numba_source import definitions, split_names
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.passes.equal import shape_of
 from schedlang.machine.walks import walk
@@ -18,7 +18,8 @@ from schedlang.machine.walks import walk
 class Source:
     """The emitted source: functions (callees first), and the intrinsics that they use.
 
-    They are the functions of ``nest``, in its order.
+    They are the functions of ``nest``, in its order; ``definitions`` are the functions that
+    instructions call.
     """
 
     nest: MachineNest
@@ -29,6 +30,7 @@ class Source:
     parallel: bool
     public: str
     parameters: tuple[str, ...]
+    definitions: tuple[tuple[Line, ...], ...] = ()
 
 
 def source_of(nest: MachineNest, public: str) -> Source:
@@ -53,6 +55,7 @@ def source_of(nest: MachineNest, public: str) -> Source:
         any(f.parallel for f in nest.functions),
         public,
         tuple(p.name for p in nest.entry.parameters),
+        definitions(nest, printer.used, "@njit(**OPTIONS)"),
     )
 
 

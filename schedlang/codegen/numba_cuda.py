@@ -9,7 +9,12 @@ from typing import NamedTuple
 
 from schedlang.codegen.listing import Line
 from schedlang.codegen.numba_file import HELPERS
-from schedlang.codegen.numba_source import INDENT, StatementPrinter
+from schedlang.codegen.numba_source import (
+    INDENT,
+    StatementPrinter,
+    definitions,
+    split_names,
+)
 from schedlang.expr.dtypes import itemsize, register_dtype, storage_dtype
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.gpu_lowering.complex_storage import split_program
@@ -17,6 +22,7 @@ from schedlang.gpu_lowering.program import Launch, Program, Repeat, Scratch, Ste
 from schedlang.index.linear import Lin
 from schedlang.index.simplify import to_lin
 from schedlang.intrinsics.dialect import GPU_NAMES
+from schedlang.ir.nest import functions_of
 from schedlang.ir.nodes import Buffer
 from schedlang.machine.identifiers import Names
 from schedlang.machine.lower import machine_kernels
@@ -80,7 +86,8 @@ class GpuSource:
     """The emitted source: kernels, the launcher, and the intrinsics that they use.
 
     ``alignment`` holds the bytes to which each parameter's array must be aligned. ``scratch`` are
-    the arrays between kernels that the launcher takes behind ``parameters``.
+    the arrays between kernels that the launcher takes behind ``parameters``, and ``definitions``
+    the functions that instructions call.
     """
 
     public: str
@@ -92,6 +99,7 @@ class GpuSource:
     alignment: tuple[int, ...]
     machine: MachineNest
     scratch: tuple[Buffer, ...] = ()
+    definitions: tuple[tuple[Line, ...], ...] = ()
 
 
 def memory_dtype(dtype: str) -> str:
@@ -122,6 +130,7 @@ def emit_program(
     program = split_program(program)
     nest = program.nest
     names_taken = [*GPU_NAMES, *HELPERS, "cuda", "stream", "grid", entry, *reserved]
+    names_taken += functions_of(nest)
     names = kernel_names(program, names_taken)
     kernels: list[KernelSource] = []
     used: set[str] = set()
@@ -145,12 +154,12 @@ def emit_program(
         public,
         tuple(kernels),
         launcher,
-        tuple(sorted(used - {"inf", "nan"})),
-        tuple(sorted(used & {"inf", "nan"})),
+        *split_names(used),
         parameters,
         tuple(widest.get(a, itemsize(a.dtype)) if isinstance(a, Buffer) else 0 for a in nest.args),
         machine,
         scratch,
+        definitions(machine, used, '@cuda.jit(device=True, inline="always", **OPTIONS)'),
     )
 
 

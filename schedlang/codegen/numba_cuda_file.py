@@ -30,7 +30,7 @@ def render_program(
     launcher = (*source.launcher[:2], *map(Line, lines), *source.launcher[2:])
     functions = [*(k.lines for k in source.kernels), launcher]
     head, last = plain("\n".join(parts)), plain('__all__ = ["launch"]')
-    return Listing(tuple(join_parts([head, *functions, last], 2)))
+    return Listing(tuple(join_parts([head, *source.definitions, *functions, last], 2)))
 
 
 def _imports(source: GpuSource) -> str:

@@ -131,12 +131,12 @@ def render(
     parts = [head, imports(source, compiled, extra), "", options(fastmath, compiled)]
     if source.nest.invoked:
         # schedlang alone knows the addresses that the entry takes
-        lines = join_parts([plain("\n".join(parts)), *source.functions], 2)
+        lines = join_parts([plain("\n".join(parts)), *source.definitions, *source.functions], 2)
         return as_listing(source, source.functions, lines)
     public, helpers = _public(nest, source, refused)
     last = f"__all__ = [{source.public!r}]"
     texts = [plain(text) for text in (*helpers, public, last)]
-    lines = join_parts([plain("\n".join(parts)), *source.functions, *texts], 2)
+    lines = join_parts([plain("\n".join(parts)), *source.definitions, *source.functions, *texts], 2)
     return as_listing(source, source.functions, lines)
 
 
@@ -150,7 +150,7 @@ def as_listing(
 def render_functions(source: Source, head: str, fastmath: bool, compiled: bool) -> Listing:
     """Return a file with the functions alone, under ``head``, one line of text."""
     parts = [f"# {head}", "", imports(source, compiled), "", options(fastmath, compiled)]
-    lines = join_parts([plain("\n".join(parts)), *source.functions], 2)
+    lines = join_parts([plain("\n".join(parts)), *source.definitions, *source.functions], 2)
     return as_listing(source, source.functions, lines)
 
 

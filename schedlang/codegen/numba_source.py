@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from schedlang.codegen.listing import Line
+from schedlang.intrinsics.dialect import GPU_NAMES, NAMES
+from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import (
     Alloc,
     Array,
@@ -28,6 +30,10 @@ from schedlang.machine.nodes import (
 from schedlang.machine.text import Printer
 
 INDENT = "    "
+INTRINSICS = frozenset({*NAMES, *GPU_NAMES})
+# the names of ``math`` in values
+CONSTANTS = frozenset({"inf", "nan"})
+KNOWN = INTRINSICS | CONSTANTS
 
 
 class StatementPrinter(Printer, ABC):
@@ -130,7 +136,16 @@ def _comment(note: str) -> str:
     return f"  # {note}" if note else ""
 
 
+def definitions(
+    nest: MachineNest, used: Collection[str], decorator: str
+) -> tuple[tuple[Line, ...], ...]:
+    """Return the functions that instructions call, if they are among the names ``used``."""
+    if KNOWN.issuperset(used):
+        return ()
+    named = nest.definitions.values()
+    return tuple((Line(decorator), *map(Line, text.splitlines())) for text in named)
+
+
 def split_names(used: Sequence[str] | set[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the intrinsics among the names that a source uses, and the names of ``math``."""
-    constants = {"inf", "nan"}
-    return tuple(sorted(set(used) - constants)), tuple(sorted(set(used) & constants))
+    return tuple(sorted(set(used) & INTRINSICS)), tuple(sorted(set(used) & CONSTANTS))

@@ -29,7 +29,7 @@ def counting_source(instrumented: Instrumented, module: str = "") -> str:
         parts.append(f"from {module} import report as {instrumented.probe}\n")
     parts.append(f"OPTIONS = dict({OPTIONS})")
     head = [line for part in parts for line in plain(part)]
-    return Listing(tuple(join_parts([head, *source.functions], 2))).text
+    return Listing(tuple(join_parts([head, *source.definitions, *source.functions], 2))).text
 
 
 def probe_source(probe: str) -> str:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schedlang.course.markdown import formula, html_of
-from schedlang.markup.text import escape
-
-_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+from schedlang.markup.text import escape, uncoloured
 
 
 def output_html(output: Mapping[str, Any]) -> str:
@@ -65,4 +62,4 @@ def _joined(text: str | list[str]) -> str:
 
 
 def _text(text: str, kind: str) -> str:
-    return f'<pre class="{kind}">{escape(_COLOURS.sub("", text).rstrip())}</pre>'
+    return f'<pre class="{kind}">{escape(uncoloured(text).rstrip())}</pre>'

@@ -13,16 +13,15 @@ import numpy as np
 from schedlang.compute.extern_op import ADDRESS, HOST, NUMBA, ExternFunction
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import CallError, CallTypeError, ComputeError, ComputeTypeError, explain
+from schedlang.expr.dtypes import storage_dtype
 from schedlang.runtime import files
-from schedlang.runtime.c_library import library
+from schedlang.runtime.c_library import HEAD, library
 
 C_TYPES = {
     "bool": "bool", "float32": "float", "float64": "double",
     **{f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }  # fmt: skip
 _C_FUNCTION: Any = ctypes.CFUNCTYPE(None).__mro__[1]
-# what a C file of the user's begins with
-_HEAD = "#include <math.h>\n#include <stdbool.h>\n#include <stdint.h>\n"
 
 
 def function_of(
@@ -205,8 +204,9 @@ def prototype(name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) ->
     >>> prototype("twice", [A], [sl.placeholder((4,), "float64", name="B")])
     'int twice(const float *, double *, const int64_t *)'
     """
-    given = [f"const {C_TYPES[t.dtype]} *" for t in inputs]
-    given += [f"{C_TYPES[t.dtype]} *" for t in outputs]
+    # instructions take short floats, as their bits
+    given = [f"const {C_TYPES[storage_dtype(t.dtype)]} *" for t in inputs]
+    given += [f"{C_TYPES[storage_dtype(t.dtype)]} *" for t in outputs]
     return f"int {name}({', '.join([*given, 'const int64_t *'])})"
 
 
@@ -237,7 +237,7 @@ def from_source(
                 "Give name= the name of the function in the source.",
             )
         )
-    text = f'{_HEAD}{declared};\n#line 1 "{name}"\n{source}\n'
+    text = f'{HEAD}{declared};\n#line 1 "{name}"\n{source}\n'
     made = library(files.write(text, f"extern_{name}", ".c"), refusal=refusal, objects=objects)
     function = getattr(made, name, None)
     if function is None:

@@ -30,7 +30,7 @@ from schedlang.ir.nodes import (
     with_held,
 )
 from schedlang.ir.rewrite import deep, relocate, with_rows
-from schedlang.state.state import SERPENTINE
+from schedlang.state.state import SERPENTINE, TENSORIZE
 
 
 def as_loops(program: Program) -> Nest:
@@ -45,14 +45,14 @@ def as_loops(program: Program) -> Nest:
 def _plain(stmt: Stmt) -> Stmt:
     """Return an unrolled loop as a serial one, and an atomic update as one that runs alone.
 
-    No loop turns around, as on the GPU.
+    No loop turns around, as on the GPU. The loops of an instruction run as they stand.
     """
     if isinstance(stmt, Store) and stmt.atomic:
         return replace(stmt, atomic=False)
     if isinstance(stmt, For):
-        kind = "serial" if stmt.kind == "unroll" else stmt.kind
+        kind = "serial" if stmt.kind in ("unroll", TENSORIZE) else stmt.kind
         pragmas = tuple((name, v) for name, v in stmt.pragmas if name != SERPENTINE)
-        return replace(stmt, kind=kind, pragmas=pragmas)
+        return replace(stmt, kind=kind, pragmas=pragmas, instruction=None)
     return stmt
 
 

@@ -22,6 +22,7 @@ from schedlang.gpu_lowering.ledger import Ledger
 from schedlang.gpu_lowering.program import Launch, Repeat, Scratch, Step
 from schedlang.ir.nodes import Barrier, Block, Buffer, Exchange, For, If, Stmt
 from schedlang.ir.trimmed import trim_loop
+from schedlang.state.state import TENSORIZE
 
 
 def perform(steps: Sequence[Step], scalars: dict[Any, Any]) -> Iterator[Launch | Scratch]:
@@ -78,7 +79,8 @@ class Lockstep:
         self.active = np.ones(self.shape, bool)
         # the statement that runs, to which accesses are counted
         self.stmt: Stmt = launch.body
-        # the innermost vectorized loop whose lanes are one access, and its iteration
+        # the innermost loop whose lanes are one access, vectorized or of an instruction, and its
+        # iteration
         self.lane: tuple[For, int] | None = None
 
     def run(self) -> None:
@@ -135,7 +137,7 @@ class Lockstep:
         around = self.lane
         for turn in self.turns(loop, most):
             self.values[loop.axis] = start + np.int64(turn)
-            if loop.kind == "vectorize" and not lanes_differ(loop):
+            if loop.kind in ("vectorize", TENSORIZE) and not lanes_differ(loop):
                 self.lane = (loop, turn)
             mask = self.active if isinstance(counts, int) else self.active & (turn < counts)
             self.under(mask, trim.body)

@@ -103,7 +103,13 @@ class _Spreader:
     copies: frozenset[Buffer]
 
     def stmts(self, stmt: Stmt) -> list[Stmt]:
-        own = not self.copies.isdisjoint(buffers_of(stmt))
-        if own or any(n is self.loop.axis for n in postorder(expressions(stmt))):
+        # the loops of an instruction stay together
+        whole = isinstance(stmt, For) and stmt.instruction is not None
+        if any(map(self._differs, (s for s, _ in walk(stmt)) if whole else [stmt])):
             return [replace(self.loop, body=Block((stmt,)))]
         return [with_each(stmt, self.stmts)]
+
+    def _differs(self, stmt: Stmt) -> bool:
+        """Return whether a statement itself is another one in each iteration."""
+        own = not self.copies.isdisjoint(buffers_of(stmt))
+        return own or any(n is self.loop.axis for n in postorder(expressions(stmt)))

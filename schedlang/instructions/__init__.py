@@ -1,20 +1,25 @@
 """Instructions of processors, declared by what they compute, and some of them.
 
 ``declaration.py`` has the :class:`Instruction` and :func:`instruction`, which declares one.
-``emission.py`` has the forms in which a target runs it. Each of the files that ``box.py`` lists
-declares the instructions of one family of processors, as a file of yours could.
+``emission.py``, ``c_forms.py`` and ``python_function.py`` have the forms in which a target runs it.
+Each of the files that ``box.py`` lists declares the instructions of one family of processors, as a
+file of yours could.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from schedlang.errors import missing_name
+from schedlang.instructions.c_forms import CFunction, CSnippet
 from schedlang.instructions.declaration import Emission, Instruction, instruction
-from schedlang.instructions.emission import Assembly, CFunction, Intrinsic, MemoryFunction
+from schedlang.instructions.emission import Assembly, Intrinsic, MemoryFunction
+from schedlang.instructions.python_function import PythonFunction
 
 if TYPE_CHECKING:
+    from schedlang.instructions.amx import tdpbf16ps, tdpbusd
     from schedlang.instructions.arm import sdot
     from schedlang.instructions.box import IN_THE_BOX
+    from schedlang.instructions.nvidia import dp4a
     from schedlang.instructions.x86 import (
         vdpbf16ps,
         vpdpbusd,
@@ -26,7 +31,10 @@ if TYPE_CHECKING:
 # the modules of declared instructions, which load when one is first used
 _MODULES = {
     "IN_THE_BOX": "box",
+    "dp4a": "nvidia",
     "sdot": "arm",
+    "tdpbf16ps": "amx",
+    "tdpbusd": "amx",
     "vdpbf16ps": "x86",
     "vpdpbusd": "x86",
     "vpdpbusd_256": "x86",
@@ -43,7 +51,7 @@ if not TYPE_CHECKING:
 
 
 __all__ = [
-    "Assembly", "CFunction", "Emission", "IN_THE_BOX", "Instruction", "Intrinsic",
-    "MemoryFunction", "instruction", "sdot", "vdpbf16ps", "vpdpbusd", "vpdpbusd_256", "vpdpwssd",
-    "vpdpwssd_256",
+    "Assembly", "CFunction", "CSnippet", "Emission", "IN_THE_BOX", "Instruction", "Intrinsic",
+    "MemoryFunction", "PythonFunction", "dp4a", "instruction", "sdot", "tdpbf16ps", "tdpbusd",
+    "vdpbf16ps", "vpdpbusd", "vpdpbusd_256", "vpdpwssd", "vpdpwssd_256",
 ]  # fmt: skip

@@ -5,8 +5,8 @@ Source: Arm, "Arm C Language Extensions", "Dot product intrinsics".
 
 from __future__ import annotations
 
+from schedlang.instructions.c_forms import CFunction
 from schedlang.instructions.declaration import instruction
-from schedlang.instructions.emission import CFunction
 from schedlang.instructions.x86 import dot
 
 sdot = instruction(

@@ -18,23 +18,29 @@ from schedlang.expr.names import check_name
 from schedlang.expr.nodes import Axis, Const
 from schedlang.index.linear import ZERO, Lin
 from schedlang.index.simplify import to_lin
+from schedlang.instructions.c_forms import CFunction, CSnippet
 from schedlang.instructions.emission import (
     LLVM_TYPES,
     Assembly,
-    CFunction,
     Intrinsic,
     MemoryFunction,
     in_order,
     lanes_and_bits,
 )
+from schedlang.instructions.python_function import PythonFunction, intrinsics_of_values
 
-Emission = Union[Intrinsic, Assembly, CFunction, MemoryFunction]
-# an instruction that is a function on arrays in memory, on every target with instructions
+# what computes an instruction on the values of its operands
+ValueEmission = Union[Intrinsic, Assembly, PythonFunction, CFunction, CSnippet]
+Emission = Union[ValueEmission, MemoryFunction]
+# an instruction that is a function on arrays in memory, on each target that runs on the CPU
 MEMORY = "memory"
 # the languages in which an instruction can be written, and what writes it there
 LANGUAGES: Mapping[str, tuple[type, ...]] = {
-    "llvm": (Intrinsic, Assembly), "c": (CFunction,), MEMORY: (MemoryFunction,)
-}  # fmt: skip
+    "llvm": (Intrinsic, Assembly, PythonFunction),
+    "c": (CFunction, CSnippet),
+    "cuda": (Intrinsic, Assembly, PythonFunction),
+    MEMORY: (MemoryFunction,),
+}
 # bytes of the longest vector that an operand may be
 WIDEST = 64
 
@@ -78,26 +84,41 @@ class Instruction:
         return [*self.emit] == [MEMORY]
 
     @property
+    def identifier(self) -> str:
+        """The name in emitted files."""
+        return self.name.replace(".", "_")
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """The names of functions that emitted files define for it."""
+        functions = (e for e in self.emit.values() if isinstance(e, PythonFunction))
+        return tuple({function.call(self).name for function in functions})
+
+    @property
     def lanes(self) -> int:
         """The number of elements of the output."""
         return elements(self.output)
 
-    def check(self, samples: int = 200, seed: int = 0) -> Any:
-        """Compare what is emitted for the CPU with the declaration, and return the comparison.
+    def check(self, samples: int = 200, seed: int = 0, target: str = "") -> Any:
+        """Compare what is emitted with the declaration, and return the comparison.
 
-        The operands are the smallest and the largest numbers, 0, 1, -1 and others at the edges of
-        their dtypes, and random ones; ``samples`` is the number of random tiles. Where this
-        processor lacks the instruction, LLVM writes its machine code and nothing runs; the result
-        says so. Raise :class:`~schedlang.errors.InstructionError` for a lane that differs by more
-        than ``tolerance``, with the operands, and for what LLVM cannot write. A function in memory
-        runs on tiles that are packed.
+        ``target`` is ``"cpu"``, ``"c"`` or ``"cuda"``, by default the first of them for which the
+        instruction has a form. The operands are the smallest and the largest numbers, 0, 1, -1 and
+        others at the edges of their dtypes, and random ones; ``samples`` is the number of random
+        tiles. Where this machine lacks the instruction, or the GPU, the compiler writes its code
+        and nothing runs; the result says so. Raise :class:`~schedlang.errors.InstructionError` for
+        a lane that differs by more than ``tolerance``, with the operands, for what the compiler
+        refuses, and for a target without a form. A function in memory runs on tiles that are
+        packed.
 
         >>> import schedlang as sl
         >>> sl.instructions.vpdpwssd.check(samples=4).error
         0.0
         """
         # kernels stand above instructions, so that they are loaded by name
-        return import_module("schedlang.targets.instruction_check").check(self, samples, seed)
+        return import_module("schedlang.targets.instruction_check").check(
+            self, samples, seed, target
+        )
 
     def __reduce__(self) -> Any:
         # the output that is read back has the operands
@@ -143,17 +164,18 @@ def instruction(
     the loops of a stage that compute the same. The declaration is its meaning everywhere else: in
     :func:`schedlang.reference`, in ``target="python"``, for the verifier and for counters.
 
-    * ``emit`` maps ``"llvm"``, for ``target="cpu"``, to an
-      :class:`~schedlang.instructions.Intrinsic` or an :class:`~schedlang.instructions.Assembly`,
-      and ``"c"``, for ``target="c"``, to a :class:`~schedlang.instructions.CFunction`. If the
-      declaration is a sum, their first operand is the earlier value of the result, and the others
-      follow in the order in which ``compute`` reads them. For both targets, it maps ``"memory"`` to
-      a :class:`~schedlang.instructions.MemoryFunction`: a function of yours on arrays in memory.
-      Where it is the only one, the result may have several axes, each dimension of an operand is
-      indexed by an axis, and operands may be of any size, with any strides.
+    * ``emit`` maps ``"llvm"``, for ``target="cpu"``, and ``"cuda"``, for GPUs, to an
+      :class:`~schedlang.instructions.Intrinsic`, an :class:`~schedlang.instructions.Assembly` or a
+      :class:`~schedlang.instructions.PythonFunction`, and ``"c"``, for ``target="c"``, to a
+      :class:`~schedlang.instructions.CFunction` or a :class:`~schedlang.instructions.CSnippet`. If
+      the declaration is a sum, their first operand is the earlier value of the result, and the
+      others follow in the order in which ``compute`` reads them. For ``"cpu"`` and ``"c"``, it maps
+      ``"memory"`` to a :class:`~schedlang.instructions.MemoryFunction`: a function of yours on
+      arrays in memory. Where it is the only one, the result may have several axes, each dimension
+      of an operand is indexed by an axis, and operands may be of any size, with any strides.
     * ``needs``: the features that the processor must have, by LLVM's names, such as
-      ``"avx512vnni"``; one of ``"avxvnni or avx512vnni"`` is enough. A build for a processor
-      without them is refused.
+      ``"avx512vnni"``; one of ``"avxvnni or avx512vnni"`` is enough. For a GPU it is the first
+      architecture, such as ``"sm_89"``. A build for a processor without them is refused.
     * ``tolerance``: the largest error that :meth:`Instruction.check` accepts of one use, relative
       to the sum of the magnitudes of its terms. It is 0 for an instruction of integers.
     * ``note``: one sentence on what is special, such as its rounding.
@@ -184,7 +206,7 @@ def instruction(
         )
     features = (needs,) if isinstance(needs, str) else tuple(needs)
     declared = Instruction(name, compute, dict(_checked(asked, emit)), features, tolerance, note)
-    _check_declaration(asked, compute, declared.in_memory)
+    _check_declaration(asked, declared)
     for language, emission in declared.emit.items():
         _check_operands(asked, declared, language, emission)
     return declared
@@ -193,7 +215,7 @@ def instruction(
 def _checked(asked: str, emit: Any) -> Mapping[str, Emission]:
     if not isinstance(emit, Mapping) or not emit:
         raise ComputeTypeError(
-            f'{asked}: emit= maps "llvm" or "c" to what is written there, as in '
+            f'{asked}: emit= maps "llvm", "c" or "cuda" to what is written there, as in '
             '{"llvm": Intrinsic(...)}'
         )
     for language, emission in emit.items():
@@ -211,7 +233,11 @@ def _checked(asked: str, emit: Any) -> Mapping[str, Emission]:
     return emit
 
 
-def _check_declaration(asked: str, output: Tensor, in_memory: bool) -> None:
+def _check_declaration(asked: str, declared: Instruction) -> None:
+    output, in_memory = declared.output, declared.in_memory
+    # C source takes them as their bits; functions of numba and of NumPy have no such arrays
+    call = getattr(declared.emit.get(MEMORY), "call", "")
+    takes_short = not in_memory or isinstance(call, str)
     op = output.op
     if not isinstance(op, ComputeOp):
         raise ComputeError(f"{asked}: {output.name} is not computed; give what sl.compute returned")
@@ -234,7 +260,7 @@ def _check_declaration(asked: str, output: Tensor, in_memory: bool) -> None:
                 )
             )
     for tensor in (output, *placeholders([output])):
-        allowed = [*LLVM_TYPES, *(SHORT_FLOATS if tensor is not output and not in_memory else ())]
+        allowed = [*LLVM_TYPES, *(SHORT_FLOATS if tensor is not output and takes_short else ())]
         if tensor.dtype not in allowed:
             role = "the result" if tensor is output else "the operand"
             raise ComputeError(
@@ -288,6 +314,12 @@ def _unsuited(op: ComputeOp, in_memory: bool) -> tuple[str, str] | None:
         return f"{op.name} is more than one value for each lane", "Give one expression or one sum."
     if op.init is not None:
         return f"{op.name} has init=", "Leave it out: the sum is added to the earlier value."
+    extents = [axis.extent for axis in (*op.axis, *op.reduce_axis)]
+    if all(isinstance(extent, int) and extent == 1 for extent in extents):
+        return (
+            f"{op.name} has one element of one term, so that there is no loop to replace",
+            "Declare two elements, or two terms of a sum.",
+        )
     if op.reducer is not None and op.reducer.name != "sum":
         return f"{op.name} reduces by {op.reducer.name}", "An instruction may reduce by sl.sum."
     return None
@@ -300,8 +332,7 @@ def _check_strides(asked: str, declared: Instruction, emission: MemoryFunction) 
         raise ComputeError(
             explain(
                 asked,
-                f"strides={emission.strides!r} does not fit "
-                f"{', '.join(map(_typed, arrays))}",
+                f"strides={emission.strides!r} does not fit {', '.join(map(_typed, arrays))}",
                 "Give a tuple for each operand and for the result, with a number or None for each "
                 "dimension.",
             )
@@ -313,23 +344,25 @@ def _check_operands(asked: str, declared: Instruction, language: str, emission: 
     if isinstance(emission, MemoryFunction):
         _check_strides(asked, declared, emission)
         return
-    if declared.lanes == 1:
-        why = f"{declared.output.name} has one element, and an instruction writes a vector"
-        raise ComputeError(explain(asked, why, "Declare two lanes or more."))
+    if isinstance(emission, CSnippet):
+        emission.check(asked, declared)
+        return
     given = (declared.output,) * declared.accumulates + declared.operands
-    wanted = emission.types if isinstance(emission, CFunction) else emission.operands
-    if len(wanted) != len(given):
+    if emission.arity != len(given):
         raise ComputeError(
             explain(
                 asked,
-                f"emit[{language!r}] has {len(wanted)} operands, and the declaration has "
+                f"emit[{language!r}] has {emission.arity} operands, and the declaration has "
                 f"{len(given)}: {', '.join(t.name for t in given)}",
                 "The earlier value of a sum comes first, then the inputs as they are read.",
             )
         )
-    if isinstance(emission, CFunction):
+    if isinstance(emission, PythonFunction) and declared.name in intrinsics_of_values():
+        why = f"emitted files have an intrinsic {declared.name}, and the function would hide it"
+        raise ComputeError(explain(asked, why, "Give the instruction another name."))
+    if not isinstance(emission, (Intrinsic, Assembly)):
         return
-    ordered = in_order(emission, given)
+    wanted, ordered = emission.operands, in_order(emission, given)
     for tensor, name in zip(ordered, wanted):
         own, bits = 8 * itemsize(tensor.dtype) * elements(tensor), lanes_and_bits(name)[2]
         if bits % own:

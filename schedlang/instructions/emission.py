@@ -1,7 +1,8 @@
-"""How a target runs an instruction: a function of LLVM's, of C or in memory, or assembly."""
+"""How a target runs an instruction: a function of LLVM's or in memory, assembly, or PTX."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,15 +17,36 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 # LLVM's names of the types of vectors and scalars, such as i32x16 and f32
-_TYPE = re.compile(r"(i8|i16|i32|i64|f16|f32|f64|bf16)(?:x([1-9][0-9]{0,2}))?", re.ASCII)
+_TYPE = re.compile(r"(i8|i16|i32|i64|f16|f32|f64)(?:x([1-9][0-9]{0,2}))?", re.ASCII)
 _NAME = re.compile(r"llvm(\.[A-Za-z0-9_]+)+", re.ASCII)
-_C_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_HEADER = re.compile(r"[A-Za-z0-9_./+-]+", re.ASCII)
+# $0, $1, ..., which assembly may write as ${1:k}; $$ is a dollar
+_PLACEHOLDER = re.compile(r"\$(?:\$|([0-9]+)|\{([0-9]+)(?::\w+)?\})", re.ASCII)
 LLVM_TYPES = {
     "int8": "i8", "uint8": "i8", "int16": "i16", "uint16": "i16", "int32": "i32", "uint32": "i32",
     "int64": "i64", "uint64": "i64", "float32": "f32", "float64": "f64",
 }  # fmt: skip
-BITS = {"i8": 8, "i16": 16, "i32": 32, "i64": 64, "f16": 16, "f32": 32, "f64": 64, "bf16": 16}
+BITS = {"i8": 8, "i16": 16, "i32": 32, "i64": 64, "f16": 16, "f32": 32, "f64": 64}
+
+
+@dataclass(frozen=True)
+class Call:
+    """The call that stands for an instruction in a file: of an intrinsic of ours, or a function.
+
+    The intrinsic ``name`` takes ``texts``, then the operands as a tuple. A function takes the
+    operands, and the file has its ``definition``, which ``calls`` intrinsics.
+    """
+
+    name: str
+    texts: tuple[str, ...] = ()
+    definition: str = ""
+    calls: tuple[str, ...] = ()
+
+    def text(self, operands: str, count: int) -> str:
+        """Return the call with the text of ``count`` operands."""
+        if self.definition:
+            return f"{self.name}({operands})"
+        literals = ", ".join(json.dumps(text) for text in self.texts)
+        return f"{self.name}({literals}, ({operands}{',' * (count == 1)}))"
 
 
 @dataclass(frozen=True)
@@ -49,16 +71,28 @@ class Intrinsic:
         check_types(self.name, self.operands)
         check_order(self.name, self.order, len(self.operands))
 
+    @property
+    def arity(self) -> int:
+        """The number of operands."""
+        return len(self.operands)
+
+    def call(self, declared: Instruction) -> Call:
+        """Return the call of an intrinsic of ours, ``instruct``."""
+        operands = ", ".join(self.operands)
+        return Call("instruct", (f"{_result(declared)} {self.name}({operands})",))
+
     def __str__(self) -> str:
         return f"{self.name}({', '.join(self.operands)})"
 
 
 @dataclass(frozen=True)
 class Assembly:
-    """Inline assembly, in AT&T's order, with LLVM's constraints and the types of the operands.
+    """Inline assembly, with LLVM's constraints and the types of the operands.
 
-    ``$0`` is the result and ``$1``, ``$2``, ... are the operands. The first constraint is the one
-    of the result: ``"=v,0,v,v"`` updates the first operand.
+    It is in AT&T's order for x86, and PTX for ``"cuda"``. ``$0`` is the result and ``$1``, ``$2``,
+    ... are the operands. The first constraint is the one of the result: ``"=v,0,v,v"`` updates the
+    first operand. PTX has ``r`` for 32 bits, ``l`` for 64, ``h`` for 16, ``f`` and ``d`` for
+    floats, as in ``"=r,r,r,r"``.
     """
 
     text: str
@@ -82,34 +116,27 @@ class Assembly:
                 f"the constraints {self.constraints!r} are for {len(given)} values; give one for "
                 f"the result and one for each of {len(self.operands)} operands"
             )
+        for placeholder in _PLACEHOLDER.finditer(self.text):
+            number = int(placeholder[1] or placeholder[2] or 0)
+            if number > len(self.operands):
+                raise ComputeError(
+                    f"the assembly {self.text!r} has {placeholder[0]}, and there are "
+                    f"{len(self.operands)} operands: $0 is the result, and $1 to "
+                    f"${len(self.operands)} are the operands"
+                )
+
+    @property
+    def arity(self) -> int:
+        """The number of operands."""
+        return len(self.operands)
+
+    def call(self, declared: Instruction) -> Call:
+        """Return the call of an intrinsic of ours, ``assemble``."""
+        signature = f"{_result(declared)} ({', '.join(self.operands)})"
+        return Call("assemble", (self.text, self.constraints, signature))
 
     def __str__(self) -> str:
         return f"{self.text!r} with the constraints {self.constraints!r}"
-
-
-@dataclass(frozen=True)
-class CFunction:
-    """A function of C, such as ``_mm512_dpbusd_epi32``, with its header and its operands' types.
-
-    ``types`` are the names of C's types that the operands are cast to, in the order of the
-    function. ``order`` has, for each of them, the number of the operand of the instruction, from 0;
-    by default they are in the same order.
-    """
-
-    name: str
-    header: str
-    types: tuple[str, ...]
-    order: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not _C_NAME.fullmatch(self.name):
-            raise ComputeError(f"{self.name!r} is not the name of a function of C")
-        if not isinstance(self.header, str) or not _HEADER.fullmatch(self.header):
-            raise ComputeError(f"{self.header!r} is not the name of a header of C")
-        for name in self.types:
-            if not isinstance(name, str) or not _C_NAME.fullmatch(name):
-                raise ComputeError(f"{name!r} is not the name of a type of C")
-        check_order(self.name, self.order, len(self.types))
 
 
 @dataclass(frozen=True)
@@ -117,11 +144,11 @@ class MemoryFunction:
     """A function that computes the instruction in memory, on arrays with strides of their own.
 
     ``call`` is one of the functions that :func:`schedlang.extern` takes; the text of C source
-    defines a function of the instruction's name. It gets the operands in the order in which the
-    declaration reads them, then the result, which it updates if the declaration is a sum.
-    ``strides`` has, for each of them, the distances between elements that it needs along each
-    dimension, where ``None`` is any; without it, any will do. A ``whole`` function computes all
-    terms of a sum at once, so that no loop over others is around it.
+    defines a function of the instruction's name, which takes short floats as ``uint16_t``. It gets
+    the operands in the order in which the declaration reads them, then the result, which it updates
+    if the declaration is a sum. ``strides`` has, for each of them, the distances between elements
+    that it needs along each dimension, where ``None`` is any; without it, any will do. A ``whole``
+    function computes all terms of a sum at once, so that no loop over others is around it.
     """
 
     call: Any
@@ -161,8 +188,7 @@ def check_order(owner: str, order: tuple[int, ...], count: int) -> None:
 
 def in_order(emission: Emission, values: Sequence[T]) -> tuple[T, ...]:
     """Return what stands for the operands of an instruction in the order of its emission."""
-    order = emission.order if isinstance(emission, (Intrinsic, CFunction)) else ()
-    return tuple(values[k] for k in order or range(len(values)))
+    return tuple(values[k] for k in getattr(emission, "order", ()) or range(len(values)))
 
 
 def lanes_and_bits(name: str) -> tuple[str, int, int]:
@@ -173,13 +199,7 @@ def lanes_and_bits(name: str) -> tuple[str, int, int]:
     return scalar, lanes, BITS[scalar] * max(lanes, 1)
 
 
-def written(instruction: Instruction) -> tuple[str, tuple[str, ...]]:
-    """Return the intrinsic that emits an instruction by LLVM, and the texts that it takes."""
-    emission = instruction.emit["llvm"]
-    assert isinstance(emission, (Intrinsic, Assembly))
-    kind = LLVM_TYPES[instruction.output.dtype]
-    result = f"{kind}x{instruction.lanes}" if instruction.lanes > 1 else kind
-    operands = f"({', '.join(emission.operands)})"
-    if isinstance(emission, Intrinsic):
-        return "instruct", (f"{result} {emission.name}{operands}",)
-    return "assemble", (emission.text, emission.constraints, f"{result} {operands}")
+def _result(declared: Instruction) -> str:
+    """Return LLVM's name of the type of an instruction's result."""
+    kind = LLVM_TYPES[declared.output.dtype]
+    return f"{kind}x{declared.lanes}" if declared.lanes > 1 else kind

@@ -11,8 +11,9 @@ from schedlang.compute.define import compute
 from schedlang.compute.reduce import reduce_axis
 from schedlang.compute.reduce import sum as sum_over
 from schedlang.compute.tensor import Tensor, placeholder
+from schedlang.instructions.c_forms import CFunction
 from schedlang.instructions.declaration import Instruction, instruction
-from schedlang.instructions.emission import Assembly, CFunction, Intrinsic
+from schedlang.instructions.emission import Assembly, Intrinsic
 
 
 def dot(lanes: int, terms: int, left: str, right: str, result: str) -> Tensor:

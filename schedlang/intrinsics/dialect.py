@@ -35,9 +35,14 @@ GPU_ONLY = (
     "vstore_aligned_half",
 )  # fmt: skip
 CPU_ONLY = (
-    "apart", "arena_array", "assemble", "flush_denormals", "heap_array", "instruct",
+    "apart", "arena_array", "flush_denormals", "heap_array",
     "invoke", "restore_mode", "rolled", "rounded", "stack_array", "stream_fence",
     "thread_number", "ticks", "vload_if", "vload_if_half", "vload_shuffled", "vload_shuffled_half",
     "vstore_stream", "vstore_stream_half",
 )  # fmt: skip
 GPU_NAMES = tuple(sorted({*NAMES, *GPU_ONLY} - set(CPU_ONLY)))
+# intrinsics of values alone, which both have
+_OF_MEMORY = ("load", "prefetch", "store", "vgather", "vload", "vscatter", "vstore")
+OF_VALUES = tuple(
+    name for name in GPU_NAMES if name in NAMES and not name.startswith(_OF_MEMORY)
+)  # fmt: skip

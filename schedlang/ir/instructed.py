@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Optional
 
 from schedlang.expr.nodes import Call, Expr
-from schedlang.instructions.declaration import Instruction
+from schedlang.instructions.declaration import Instruction, ValueEmission
 from schedlang.ir.nodes import Load
 
 
@@ -24,8 +24,9 @@ class Tile(Load):
 class Instructed(Call):
     """The result of an instruction for all lanes, whose operands are tiles.
 
-    One that accumulates gets the earlier value of its result, as the first operand, where its
-    update becomes a plain store.
+    ``emission`` computes it on the target. One that accumulates gets the earlier value of its
+    result, as the first operand, where its update becomes a plain store.
     """
 
     instruction: Optional[Instruction] = None
+    emission: Optional[ValueEmission] = None

@@ -43,7 +43,7 @@ class Operand:
 class Match:
     """Loops that compute an instruction: its ``operands`` and ``result``, and the ``store``.
 
-    ``lanes`` is the loop over the elements of a result that is a vector.
+    ``lanes`` is the loop over the elements of a result that is a vector of more than one.
     """
 
     operands: tuple[Operand, ...]
@@ -90,9 +90,10 @@ def match(loop: For, declared: Instruction) -> Union[Match, Mismatch]:
                 reason = reason or different or compared.reason
                 continue
             return Match(operands, result, None, inside, stmt)
-        (lanes,) = (f for f in loops if f.axis is axes[op.axis[0]])
+        # a result of one element has no loop
+        lanes = next((f for f in loops if f.axis is axes.get(op.axis[0])), None)
         apart = _coefficients(flat(stmt.buffers[0], stmt.indices), inside)
-        if apart != {lanes.axis: 1}:
+        if lanes is not None and apart != {lanes.axis: 1}:
             return Mismatch(
                 f"the elements of {stmt.buffers[0].name} are {_steps(apart, inside)} apart, and "
                 f"{declared.name} writes adjacent ones",

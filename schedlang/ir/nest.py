@@ -133,3 +133,9 @@ class Nest(InNotebooks):
     @cached_property
     def guards(self) -> tuple[If, ...]:
         return tuple(s for s in running(self.body) if isinstance(s, If) and s.note)
+
+
+def functions_of(nest: Nest) -> list[str]:
+    """Return the names of functions that emitted files define for the instructions of a nest."""
+    used = dict.fromkeys(loop.instruction for loop in nest.loops if loop.instruction is not None)
+    return [name for declared in used for name in declared.functions]

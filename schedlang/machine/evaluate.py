@@ -70,7 +70,7 @@ class Evaluator:
         if isinstance(value, Column):
             return space[value.columns.name][value.at]
         if isinstance(value, Instructed):
-            return _instructed(value.instruction, [self(a, space) for a in value.args])
+            return declared_value(value.instruction, [self(a, space) for a in value.args])
         if isinstance(value, Order):
             return value.lanes
         if isinstance(value, Both):
@@ -139,7 +139,7 @@ def cast(value: Any, dtype: str) -> Any:
     return getattr(twins, "boolean" if dtype == "bool" else dtype)(value)
 
 
-def _instructed(declared: Instruction, args: Sequence[Any]) -> Any:
+def declared_value(declared: Instruction, args: Sequence[Any]) -> Any:
     """Return what an instruction declares; its earlier value comes first if it accumulates."""
     given = args[len(args) - len(declared.operands) :]
     tiles = [

@@ -49,7 +49,7 @@ CPU_LOOP_PASSES: tuple[LoopPass, ...] = (
     transpose_loads, share_loads,
 )  # fmt: skip
 GPU_LOOP_PASSES: tuple[LoopPass, ...] = (
-    keep_sums, strip_mine, unroll, refuse_many_statements, settle_conditions,
+    use_instructions, keep_sums, strip_mine, unroll, refuse_many_statements, settle_conditions,
 )  # fmt: skip
 CPU_PASSES: tuple[Pass, ...] = (
     name_offsets, name_long_values, number_registers, outline, name_rows, place_storage,

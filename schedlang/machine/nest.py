@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from schedlang.errors import BuildError, explain
 from schedlang.expr.nodes import Axis, Var
+from schedlang.instructions.c_forms import CFunction, CSnippet
 from schedlang.ir.nodes import Buffer
-from schedlang.machine.nodes import Function, Invoke
+from schedlang.machine.nodes import Function, Instructed, Invoke
 from schedlang.machine.printer import machine_text
 from schedlang.machine.text import Texts
-from schedlang.machine.walks import bound, defined_names, walk
+from schedlang.machine.walks import bound, defined_names, operations, values, walk
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +38,21 @@ class MachineNest:
         """The calls of users' functions."""
         stmts = (stmt for function in self.functions for stmt, _ in walk(function.body))
         return tuple(stmt for stmt in stmts if isinstance(stmt, Invoke))
+
+    @cached_property
+    def definitions(self) -> Mapping[str, str]:
+        """The functions of Python that instructions call, as text, by name.
+
+        Raise :class:`~schedlang.errors.BuildError` for two of one name.
+        """
+        known: dict[str, str] = {}
+        for function in self.functions:
+            for stmt, _ in walk(function.body):
+                for root in values(stmt):
+                    for value in operations(root):
+                        if isinstance(value, Instructed):
+                            _define(known, value)
+        return known
 
     def with_functions(self, functions: Iterable[Function]) -> MachineNest:
         """Return the nest with other functions, of the same names and texts."""
@@ -61,3 +78,18 @@ class MachineNest:
         return machine_text(self.functions)
 
     __repr__ = __str__
+
+
+def _define(known: dict[str, str], value: Instructed) -> None:
+    """Add the function of Python that an instruction calls, if it calls one."""
+    if isinstance(value.emission, (CFunction, CSnippet)):
+        return
+    call = value.emission.call(value.instruction)
+    if call.definition and known.setdefault(call.name, call.definition) != call.definition:
+        raise BuildError(
+            explain(
+                f"two instructions {value.instruction}",
+                "they have different functions, and a file has one function of a name",
+                "Give one of them another name.",
+            )
+        )

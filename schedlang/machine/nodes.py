@@ -20,7 +20,7 @@ from typing import Any, ClassVar, NamedTuple, Optional, Union
 
 from schedlang.compute.extern_op import ExternFunction
 from schedlang.expr import dtypes
-from schedlang.instructions.declaration import Instruction
+from schedlang.instructions.declaration import Instruction, ValueEmission
 from schedlang.ir.nodes import Buffer
 
 
@@ -239,11 +239,15 @@ class Column(Operation):
 
 @dataclass(frozen=True)
 class Instructed(Operation):
-    """The result of a user's ``instruction``; its first operand is what it adds to, if anything."""
+    """The result of a user's ``instruction``, which ``emission`` computes on the target.
+
+    Its first operand is what it adds to, if anything.
+    """
 
     OPERANDS = ("args",)
 
     instruction: Instruction
+    emission: ValueEmission
     args: tuple[Value, ...]
     type: Type
 

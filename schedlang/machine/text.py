@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Set
 from typing import NamedTuple
 
 from schedlang.expr import dtypes
 from schedlang.expr.operators import OPERATORS
 from schedlang.expr.printer import ATOM, LOWEST, PRECEDENCE, UNARY, binary_text, number, paren
-from schedlang.instructions.emission import in_order, written
+from schedlang.instructions.c_forms import CFunction, CSnippet
+from schedlang.instructions.emission import in_order
 from schedlang.machine.nodes import (
     INDEX,
     Both,
@@ -141,17 +141,19 @@ class Printer:
         return Text(text, _CONDITIONAL, 1 + max(cond.depth, a.depth, b.depth))
 
     def _instructed(self, value: Instructed) -> Text:
-        emission = value.instruction.emit.get("llvm")
-        operands = value.args if emission is None else in_order(emission, value.args)
-        args = ", ".join(self(a) for a in operands) + "," * (len(operands) == 1)
-        if emission is None:
+        operands, dtype = in_order(value.emission, value.args), value.type.dtype
+        args = ", ".join(map(self, operands))
+        if isinstance(value.emission, (CFunction, CSnippet)):
             # it has no text in Python, and only machine nests for C have it
             return Text(f"{value.instruction.name}({args})", ATOM, 2)
-        name, texts = written(value.instruction)
-        literals = ", ".join(json.dumps(text) for text in texts)
-        text = f"{self.use(name)}({literals}, ({args}))"
-        unsigned = dtypes.is_integer(value.type.dtype) and value.type.dtype.startswith("u")
-        return Text(self.typed(value.type.dtype, text) if unsigned else text, ATOM, 2)
+        call = value.emission.call(value.instruction)
+        self.used.update((call.name, *call.calls))
+        text = call.text(args, len(operands))
+        # LLVM's integers have no sign, and numba computes scalars in a function as int64
+        converts = not value.type.lanes if call.definition else dtype.startswith("u")
+        if dtypes.is_integer(dtype) and converts:
+            text = self.typed(dtype, text)
+        return Text(text, ATOM, 2)
 
     def typed(self, dtype: str, inner: str) -> str:
         """Return ``inner`` converted to ``dtype``."""

@@ -10,6 +10,17 @@ _UNSHOWN = re.compile(
     "[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 )
 
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def uncoloured(text: str) -> str:
+    """Return ``text`` without the codes of a terminal's colours.
+
+    >>> uncoloured("\x1b[1mbold\x1b[0m")
+    'bold'
+    """
+    return _COLOURS.sub("", text)
+
 
 def printable(text: str) -> str:
     """Return ``text`` with unprintable characters escaped as in Python.

@@ -105,7 +105,7 @@ def _emitted(public: str, roles: Roles, target: Target) -> dict[Program, _Emitte
             continue
         entry = Names(used).fresh(short_name(f"launch_{call.name}"))
         source = emit_program(program, target, public, entry, used, scratch_given=True)
-        used |= {entry, *(kernel.name for kernel in source.kernels)}
+        used |= {entry, *(kernel.name for kernel in source.kernels), *source.machine.definitions}
         runs = [c for c in roles.calls if c.program is program]
         emitted[program] = _Emitted(source, entry, kernel_functions(source, comment_of(runs)))
     return emitted

@@ -125,6 +125,7 @@ class LinkedCalls(Assembly):
         arrays = (p.array.name for p in places.values())
         given_names = [*(identifier(a.name) for a in self.nest.args), *arrays]
         reserved = [*NAMES, *HELPERS, self.public, *self.backend.reserved(given_names)]
+        reserved += [name for kernel in self.kernels for name in kernel.nest.definitions]
         calls = [self._call(k, kernel) for k, kernel in enumerate(self.kernels)]
         return link(f"{self.public}_kernels", parameters, places, calls, reserved)
 

@@ -22,10 +22,10 @@ PACKAGE = "schedlang.intrinsics.cpu"
 # in order of dependence: each module imports only from the ones before it
 SHARED = (
     "simd", "operators", "elementary", "predicates", "lanes", "half", "bfloat", "bits", "saturated",
-    "memory", "scratch", "scattered", "transposed", "hints",
+    "memory", "scratch", "scattered", "transposed", "hints", "instructions",
 )  # fmt: skip
 MODULES = (*SHARED, "cpu/clock", "cpu/conditional", "cpu/denormals", "cpu/extern",
-           "cpu/instructions", "cpu/libm", "cpu/scaling", "cpu/tables", "cpu/vmath")  # fmt: skip
+           "cpu/libm", "cpu/scaling", "cpu/tables", "cpu/vmath")  # fmt: skip
 DEVICE_PACKAGE = "schedlang.intrinsics.gpu"
 DEVICE_MODULES = (*SHARED, "gpu/libdevice", "gpu/warp", "gpu/atomics")
 # the constant of a module that names functions which are compiled like a kernel

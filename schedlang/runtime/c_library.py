@@ -44,6 +44,8 @@ FASTMATH = (
     "-fno-trapping-math",
     "-ffinite-math-only",
 )
+# what a C file of a user's function begins with
+HEAD = "#include <math.h>\n#include <stdbool.h>\n#include <stdint.h>\n"
 SECONDS = 300
 # what loaders and compilers say of a function of the helpers that is not there
 UNDEFINED = re.compile(
@@ -142,12 +144,17 @@ def _check_helpers(message: str) -> None:
         ) from None
 
 
-def assembly(source: Path, options: tuple[str, ...]) -> str:
-    """Return a C file compiled to assembly, with line tables, which change no instruction."""
+def assembly(
+    source: Path, options: tuple[str, ...], refusal: Callable[[str], Exception] | None = None
+) -> str:
+    """Return a C file compiled to assembly, with line tables, which change no instruction.
+
+    Raise as :func:`library` does.
+    """
     kept = [o for o in options if o != "-shared"]
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "kernel.s"
-        _compile([*_command(), *kept, "-S", "-g1", "-o", str(target), str(source)], source)
+        _compile([*_command(), *kept, "-S", "-g1", "-o", str(target), str(source)], source, refusal)
         return target.read_text(encoding="utf-8", errors="replace")
 
 

@@ -187,9 +187,9 @@ class GpuKernel(DeviceCode, Kernel):
     def simulate(self, *args: Any, **named: Any) -> Any:
         """Return new outputs by running the emitted source in Python, one thread at a time.
 
-        Only tiny sizes are practical. The arguments are the inputs of a call, as NumPy arrays. A
-        debugger stops at breakpoints in the CUDA file, which is at ``path`` for a kernel for
-        ``"cuda"``.
+        Only tiny sizes are practical. The arguments are the inputs of a call, as NumPy arrays.
+        Instructions of the user's compute what they declare. A debugger stops at breakpoints in the
+        CUDA file, which is at ``path`` for a kernel for ``"cuda"``.
 
         >>> import numpy as np, schedlang as sl
         >>> A = sl.placeholder((10,), name="A")
@@ -211,7 +211,9 @@ class GpuKernel(DeviceCode, Kernel):
             a if p.is_scalar else a.reshape(-1).view(storage_dtype(p.dtype))
             for a, p in zip(arrays, self._built.signature.parameters)
         ]
-        launch = launcher(self._file.path)
+        loops = self._program.nest.loops
+        used = dict.fromkeys(f.instruction for f in loops if f.instruction is not None)
+        launch = launcher(self._file.path, used)
         with np.errstate(all="ignore"):
             launch(*flat, *(sizes[n] for n in self._built.signature.sizes))
         outputs = [a for a, p in zip(arrays, self._built.signature.parameters) if p.is_output]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from numba.core.errors import NumbaError
 from numba.extending import intrinsic
 
 from schedlang.errors import BuildError, explain
+from schedlang.markup.text import uncoloured
 from schedlang.runtime.numba_internals import cgutils, compiled_by_types
 
 if TYPE_CHECKING:
@@ -53,8 +53,7 @@ def _compiled(called: Called) -> Any:
 
 
 def _refusal(called: Called, kinds: list[Any], said: str) -> str:
-    plain = re.sub("\x1b\\[[0-9;]*m", "", said)
-    lines = [line.strip() for line in plain.splitlines() if line.strip()]
+    lines = [line.strip() for line in uncoloured(said).splitlines() if line.strip()]
     first = next((line for line in lines if "Failed in" not in line), lines[0])
     given = ", ".join(map(str, kinds))
     return explain(

@@ -25,6 +25,7 @@ import numpy as np
 from schedlang.codegen.numba_cuda import KernelForm
 from schedlang.errors import BuildError, MissingExtraError, explain, missing_extra
 from schedlang.markup.progress import tell
+from schedlang.markup.text import uncoloured
 from schedlang.runtime.machine_code import Assembled, code_key, keep_code, kept_code
 from schedlang.runtime.numba_threads import import_numba
 from schedlang.runtime.one_process import one_process
@@ -191,11 +192,22 @@ def _compiled(
 
 @contextmanager
 def _nvvm_errors(what: str) -> Iterator[None]:
-    """Raise an error of NVVM as a :class:`~schedlang.errors.BuildError`."""
+    """Raise an error of NVVM, or of numba, as a :class:`~schedlang.errors.BuildError`."""
+    from numba.core.errors import NumbaError
     from numba.cuda.cudadrv import nvvm
 
     try:
         yield
+    except NumbaError as error:
+        # a function of the user's may call intrinsics with any values
+        said = uncoloured(str(error)).split("\n\n")[0]
+        raise BuildError(
+            explain(
+                what,
+                f"numba refuses its source: {said}",
+                "The source is in .source; the functions of your instructions are at its top.",
+            )
+        ) from error
     except Exception as error:
         if nvvm.nvvmError is None or not isinstance(error, nvvm.nvvmError):
             raise

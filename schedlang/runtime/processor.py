@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import ctypes
+import sys
+from collections.abc import Collection
+from functools import cache
 
 from schedlang.runtime.numba_internals import cpu_context
+from schedlang.target import ARCHITECTURE
 
 
 def processor_features() -> frozenset[str]:
@@ -17,10 +21,38 @@ def processor_features() -> frozenset[str]:
     return frozenset(word[1:] for word in listed.split(",") if word.startswith("+"))
 
 
-def missing_features(needed: Iterable[str]) -> list[str]:
+# what the names of the features of AMX begin with
+TILES = "amx"
+
+
+@cache
+def _has_tiles() -> bool:
+    """Return whether Linux gives the threads of this process tiles of AMX.
+
+    Source: Linux, "Using XSTATE features in user space applications".
+    """
+    if sys.platform != "linux":
+        return False
+    # arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA)
+    return not ctypes.CDLL(None).syscall(158, 0x1023, 18)
+
+
+def missing_features(needed: Collection[str]) -> list[str]:
     """Return the features among ``needed`` that the processor lacks.
 
-    One of ``"a or b"`` is enough.
+    One of ``"a or b"`` is enough. Architectures of GPUs are not among them, and features of AMX are
+    if Linux refuses tiles to this process: it is asked for them.
     """
     features = processor_features()
-    return [name for name in needed if features.isdisjoint(name.split(" or "))]
+    own = [name for name in needed if not name.startswith(ARCHITECTURE)]
+    missing = [name for name in own if features.isdisjoint(name.split(" or "))]
+    tiled = [name for name in own if name.startswith(TILES)]
+    return tiled if tiled and not missing and not _has_tiles() else missing
+
+
+def why_missing(missing: Collection[str]) -> str:
+    """Return which features :func:`missing_features` says are missing, and why, for a sentence."""
+    features, listed = processor_features(), " and ".join(missing)
+    if features.issuperset(missing):
+        return f"{listed}, and the system gives this process no tiles of AMX"
+    return f"{listed}, which this processor lacks"

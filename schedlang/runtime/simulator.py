@@ -8,7 +8,8 @@ yields too. Lines keep their numbers, so that breakpoints in the file work.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from functools import partial
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,16 +18,48 @@ from typing import Any
 import numpy as np
 
 from schedlang.errors import VerifyError
+from schedlang.instructions.declaration import Instruction, ValueEmission
+from schedlang.instructions.emission import Assembly, Intrinsic, in_order
+from schedlang.instructions.python_function import PythonFunction
 from schedlang.intrinsics.twins import gpu as twins
 from schedlang.intrinsics.twins.memory import POISON
+from schedlang.machine.evaluate import declared_value
 from schedlang.parsing import parse_source
 
 BARRIER = "barrier"
 
 
-def launcher(path: Path) -> Callable[..., None]:
-    """Return the function ``launch`` of an emitted file, for NumPy arrays."""
-    return simulate_file(path)["launch"]
+def launcher(path: Path, instructions: Iterable[Instruction] = ()) -> Callable[..., None]:
+    """Return the function ``launch`` of an emitted file, for NumPy arrays.
+
+    The ``instructions`` in it compute what they declare.
+    """
+    space = simulate_file(path)
+    space.update(_as_declared(instructions))
+    return space["launch"]
+
+
+def _as_declared(instructions: Iterable[Instruction]) -> dict[str, Callable[..., Any]]:
+    """Return what the calls of instructions in a file run, by name."""
+    functions: dict[str, Callable[..., Any]] = {}
+    by_texts: dict[tuple[str, ...], Callable[..., Any]] = {}
+    for declared in instructions:
+        emission = declared.emit["cuda"]
+        assert isinstance(emission, (Intrinsic, Assembly, PythonFunction))
+        call, run = emission.call(declared), partial(_declared, declared, emission)
+        if call.definition:
+            functions[call.name] = run
+        else:
+            by_texts[call.texts] = run
+            functions[call.name] = lambda *given: by_texts[given[:-1]](*given[-1])
+    return functions
+
+
+def _declared(declared: Instruction, emission: ValueEmission, *operands: Any) -> Any:
+    """Return what an instruction declares of operands in the order of its emission."""
+    positions = in_order(emission, range(len(operands)))
+    placed = sorted(zip(positions, operands), key=lambda pair: pair[0])
+    return declared_value(declared, [operand for _, operand in placed])
 
 
 def simulate_file(path: Path) -> dict[str, Any]:

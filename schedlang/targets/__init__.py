@@ -2,6 +2,8 @@
 
 :mod:`~schedlang.targets.backend` is the interface, and :mod:`~schedlang.targets.build` asks it. The
 facts about a kind that other parts of schedlang ask for are in :mod:`schedlang.target_kinds`.
+``instruction_check.py`` compares an instruction with its declaration, and ``instruction_trials.py``
+says which compiler writes one alone.
 
 ``target=`` takes an object of a class that derives from one of these, with ``facts`` of its own;
 see ``docs/inside/targets.md``.

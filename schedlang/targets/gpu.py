@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from schedlang.errors import explain
+from schedlang.errors import BuildError, explain
 from schedlang.gpu_lowering.emulation import as_loops
 from schedlang.gpu_lowering.lower import device_program
 from schedlang.gpu_lowering.program import Program
 from schedlang.ir.extern_call import Extern
 from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import For, walk
 from schedlang.ir.trimmed import running
+from schedlang.machine.loops.instructions import matched_by
 from schedlang.runtime.device_file import DeviceFile
-from schedlang.target import Target
+from schedlang.target import Target, first_lacking
 from schedlang.targets.backend import Backend, Lowered, Options, Request
 from schedlang.targets.imported_code import unused_code
 
@@ -38,18 +40,30 @@ class GpuBackend(Backend[Launched]):
                 'Build for target="cpu", "c" or "python", or divide the computation there into '
                 "two kernels.",
             )
-        loop = next((f for f in nest.loops if f.instruction is not None), None)
-        if loop is None:
-            return unused_code(nest, ())
-        return explain(
-            f"tensorize({loop.axis.name}, {loop.instruction}) on stage {loop.stage}",
-            f"target={self.facts.name!r} has no instructions of a user's",
-            'Leave out tensorize, or build for target="cpu", "c" or "python".',
-        )
+        return unused_code(nest, ())
 
     def lowered(self, nest: Nest, target: Target, options: Options) -> Launched:
         program = self.program(nest, target, options)
+        for launch in program.launches:
+            for stmt, _ in walk(launch.body):
+                if isinstance(stmt, For) and stmt.instruction is not None:
+                    self._check(stmt, target)
         return Launched(as_loops(program), program)
+
+    def _check(self, loop: For, target: Target) -> None:
+        """Raise for an instruction that has no form here, or that the GPU lacks."""
+        matched_by(loop, self.facts)
+        assert loop.instruction is not None
+        lacking = first_lacking(loop.instruction.needs, target.device)
+        if lacking:
+            raise BuildError(
+                explain(
+                    f"tensorize({loop.axis.name}, {loop.instruction}) on stage {loop.stage}",
+                    f"the instruction needs {lacking}, and the kernel is built for "
+                    f"{target.device.arch}",
+                    f'Leave out tensorize, or build for sl.Target("cuda", arch={lacking!r}).',
+                )
+            )
 
     def program(self, nest: Nest, target: Target, options: Options) -> Program:
         """Return the launches."""

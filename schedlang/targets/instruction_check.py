@@ -16,29 +16,39 @@ from schedlang.compute.reduce import reduce_axis
 from schedlang.compute.reduce import sum as sum_over
 from schedlang.compute.reference import reference
 from schedlang.compute.tensor import Tensor, placeholder
-from schedlang.errors import InstructionError, explain
+from schedlang.errors import BuildError, InstructionError, explain
 from schedlang.expr.dtypes import array_dtype, is_float, is_integer
 from schedlang.expr.nodes import Axis, Cast, Expr
 from schedlang.expr.visit import rewrite
-from schedlang.instructions.declaration import MEMORY, Instruction
-from schedlang.runtime.llvm.instruction_trial import trial
-from schedlang.runtime.llvm.trial import Trial
-from schedlang.runtime.processor import missing_features
+from schedlang.instructions.declaration import MEMORY, Emission, Instruction
+from schedlang.runtime.nvidia import driver
+from schedlang.runtime.processor import missing_features, why_missing
 from schedlang.schedule.schedule import schedule
 from schedlang.target import Target
+from schedlang.target_kinds import KINDS
 from schedlang.targets.build import build
+from schedlang.targets.instruction_trials import COMPILERS, refusal
 
 # tiles that a sum adds, so that it also begins with what is not 0
 TILES = 3
+
+
+# the targets that a check can run, and the languages in which each takes an instruction
+TARGETS = {
+    kind: (facts.instructions,) if facts.binds_threads else (facts.instructions, MEMORY)
+    for kind, facts in KINDS.items()
+    if facts.instructions and not facts.emulates
+}
 
 
 @dataclass(frozen=True)
 class Comparison:
     """The result of :meth:`Instruction.check`.
 
-    ``ran`` is false where the processor lacks the instruction. ``compared`` is the number of
-    elements, ``error`` the largest error of a tile relative to the sum of its terms' magnitudes,
-    and ``assembly`` what LLVM writes for one tile.
+    ``ran`` is false where the processor lacks the instruction, or where there is no GPU.
+    ``compared`` is the number of elements, ``error`` the largest error of a tile relative to the
+    sum of its terms' magnitudes, and ``assembly`` what the compiler writes for one tile, which for
+    a GPU is PTX of the kernel that the check runs.
     """
 
     instruction: Instruction
@@ -46,32 +56,36 @@ class Comparison:
     compared: int
     error: float
     assembly: str
+    target: str = "cpu"
 
     def __str__(self) -> str:
         if not self.ran:
-            lacking = " and ".join(missing_features(self.instruction.needs))
-            return f"{self.instruction} compiles; this processor lacks {lacking}, so nothing ran"
+            missing = missing_features(self.instruction.needs)
+            why = f"it needs {why_missing(missing)}" if missing else "this machine has no GPU"
+            return f"{self.instruction} compiles; {why}, so nothing ran"
         return (
             f"{self.instruction}: {self.compared} elements, the largest error is {self.error:.1e} "
             f"of {self.instruction.tolerance:.1e}"
         )
 
 
-def check(declared: Instruction, samples: int, seed: int) -> Comparison:
+def check(declared: Instruction, samples: int, seed: int, target: str) -> Comparison:
     """Compare what is emitted with the declaration; see :meth:`Instruction.check`."""
-    asked = f"{declared}.check()"
-    if not {"llvm", MEMORY} & {*declared.emit}:
-        why = "it has no form for LLVM, which is what a check runs"
-        raise InstructionError(explain(asked, why, 'Give emit={"llvm": ...}.'))
-    compiled = trial(declared) if "llvm" in declared.emit else Trial("")
-    if compiled.error:
-        why = f"LLVM cannot write {declared.emit['llvm']}"
-        raise InstructionError(explain(asked, why, f"It says:\n{compiled.error}"))
-    if missing_features(declared.needs):
-        return Comparison(declared, False, 0, 0.0, compiled.assembly)
+    kind, language = _form(declared, target)
+    on_gpu = KINDS[kind].binds_threads
+    if not on_gpu and (why := refusal(declared, language)):
+        raise InstructionError(explain(f"{declared}.check()", *why))
+    assembly = "" if on_gpu else COMPILERS[language].trial(declared).assembly
+    if not on_gpu and missing_features(declared.needs):
+        return Comparison(declared, False, 0, 0.0, assembly, kind)
     tiled, inputs = _tiled(declared, lambda read: read)
     terms, _ = _tiled(declared, _as_magnitude)
-    kernel, oracle, sizes = _tensorized(declared, tiled, inputs), reference(tiled), reference(terms)
+    kernel = _tensorized(declared, tiled, inputs, kind)
+    if on_gpu:
+        assembly = _ptx(declared, kernel)
+        if not driver().is_available():
+            return Comparison(declared, False, 0, 0.0, assembly, kind)
+    oracle, sizes = reference(tiled), reference(terms)
     worst, compared = 0.0, 0
     tolerance = declared.tolerance * (TILES if declared.accumulates else 1)
     for arrays in _operands(declared, inputs, samples, Random(seed)):
@@ -81,9 +95,36 @@ def check(declared: Instruction, samples: int, seed: int) -> Comparison:
         compared += expected.size
         worst = max(worst, float(error.max()))
         if not worst <= tolerance:
-            raise InstructionError(_difference(declared, arrays, result, expected, error))
+            emission = declared.emit[language]
+            raise InstructionError(_difference(declared, emission, arrays, result, expected, error))
     each = worst * declared.tolerance / tolerance if tolerance else worst
-    return Comparison(declared, True, compared, each, compiled.assembly)
+    return Comparison(declared, True, compared, each, assembly, kind)
+
+
+def _ptx(declared: Instruction, kernel: Any) -> str:
+    """Return the PTX of a kernel for a GPU; raise if it cannot be compiled."""
+    try:
+        return str(kernel.ptx)
+    except BuildError as error:
+        why = f"the compilers of NVIDIA cannot write {declared.emit['cuda']}"
+        raise InstructionError(explain(f"{declared}.check()", why, f"They say:\n{error}")) from None
+
+
+def _form(declared: Instruction, target: str) -> tuple[str, str]:
+    """Return the target that a check builds for, and the language of the instruction there."""
+    if target and target not in TARGETS:
+        listed = ", ".join(map(repr, TARGETS))
+        why = f"target={target!r} has no instructions"
+        raise InstructionError(explain(f"{declared}.check()", why, f"Give one of {listed}."))
+    for kind in [target] if target else TARGETS:
+        for language in TARGETS[kind]:
+            if language in declared.emit:
+                return kind, language
+    kind = target or "cpu"
+    why = f"it has no form for target={kind!r}"
+    raise InstructionError(
+        explain(f"{declared}.check()", why, f"Give emit={{{TARGETS[kind][0]!r}: ...}}.")
+    )
 
 
 def _tiled(
@@ -126,14 +167,19 @@ def _as_magnitude(read: Expr) -> Expr:
     return Cast(magnitude(read), "float64") if is_float(read.dtype) else read
 
 
-def _tensorized(declared: Instruction, tiled: Tensor, inputs: Sequence[Tensor]) -> Any:
+def _tensorized(declared: Instruction, tiled: Tensor, inputs: Sequence[Tensor], kind: str) -> Any:
     s = schedule(tiled)
     stage = s[tiled]
     lanes, steps = list(stage.op.axis), list(stage.op.reduce_axis)
     tile = steps.pop(0) if declared.accumulates else lanes.pop(0)
     stage.reorder(tile, *lanes, *steps)
-    stage.tensorize(lanes[0], declared)
-    return build(s, [*inputs, tiled], target=Target("cpu"))
+    if KINDS[kind].binds_threads:
+        thread = stage.fuse()
+        stage.reorder(thread, tile, *lanes, *steps)
+        stage.bind(thread, "threadIdx.x")
+    looped = [axis for axis in (*lanes, *steps) if axis.extent != 1]
+    stage.tensorize((looped or lanes)[0], declared)
+    return build(s, [*inputs, tiled], target=Target(kind))
 
 
 def _operands(
@@ -174,19 +220,21 @@ def _errors(result: Any, expected: Any, size: Any) -> Any:
 
 
 def _difference(
-    declared: Instruction, arrays: Sequence[Any], result: Any, expected: Any, error: Any
+    declared: Instruction,
+    emission: Emission,
+    arrays: Sequence[Any],
+    result: Any,
+    expected: Any,
+    error: Any,
 ) -> str:
     """Return the message for the element that differs most."""
     at = tuple(int(k) for k in np.unravel_index(int(error.argmax()), error.shape))
     lane = at[-1] if len(declared.op.axis) == 1 else at[-len(declared.op.axis) :]
-    operands = "\n".join(
-        f"{t.name} = {a.tolist()}" for t, a in zip(declared.operands, arrays)
-    )
+    operands = "\n".join(f"{t.name} = {a.tolist()}" for t, a in zip(declared.operands, arrays))
     return explain(
         f"{declared}.check()",
         f"lane {lane} is {result[at]}, and the declaration gives {expected[at]}",
-        f"{declared.emit.get('llvm') or declared.emit[MEMORY]} computes something else than "
-        f"{declared.output.name}, or with "
+        f"{emission} computes something else than {declared.output.name}, or with "
         f"another rounding: state it as tolerance= (the error here is {float(error[at]):.1e}).",
         operands[:600],
     )

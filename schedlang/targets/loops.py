@@ -15,7 +15,7 @@ from schedlang.diagnostics.spills import guarded_tiles, spills
 from schedlang.diagnostics.strides import strided_accesses
 from schedlang.errors import SpillWarning, StrideWarning, explain
 from schedlang.intrinsics.dialect import NAMES
-from schedlang.ir.nest import Nest
+from schedlang.ir.nest import Nest, functions_of
 from schedlang.ir.nodes import Block, For, Stmt, with_fields
 from schedlang.ir.rewrite import deep
 from schedlang.machine.lower import machine_nest
@@ -37,7 +37,7 @@ class PrintedBackend(Backend[L]):
 
     def taken(self, loops: Nest) -> list[str]:
         """Return names that the file needs itself."""
-        return [*NAMES, *HELPERS]
+        return [*NAMES, *HELPERS, *functions_of(loops)]
 
     def machine(self, request: Request[L]) -> MachineNest:
         """Return the machine nest, which passes of the target's own may change."""
@@ -98,28 +98,44 @@ class LoopBackend(PrintedBackend[Lowered]):
         loops = [loop for loop in nest.loops if loop.instruction is not None]
         if self.facts.instructions and (unused := unused_code(nest, loops)):
             return unused
-        return self._lacking(loops) or self.unwritten(loops) if loops else ""
+        return self._lacking(loops) or self._unwritten(loops) if loops else ""
 
     def _lacking(self, loops: Sequence[For]) -> str:
         """Return which of the instructions in ``loops`` the processor lacks."""
         if not self.facts.instructions:
             return ""
         # it asks numba, which most builds do not load
-        from schedlang.runtime.processor import missing_features
+        from schedlang.runtime.processor import missing_features, why_missing
 
         for loop in loops:
             assert loop.instruction is not None
-            if lacking := missing_features(loop.instruction.needs):
+            if missing := missing_features(loop.instruction.needs):
                 return explain(
                     f"tensorize({loop.axis.name}, {loop.instruction}) on stage {loop.stage}",
-                    f"the instruction needs {' and '.join(lacking)}, which this processor lacks",
+                    f"the instruction needs {why_missing(missing)}",
                     'Leave out tensorize here, or build for target="python", which runs what the '
                     "instruction declares.",
                 )
         return ""
 
-    def unwritten(self, loops: Sequence[For]) -> str:
-        """Return which instruction in ``loops`` the compiler refuses, in its words."""
+    def _unwritten(self, loops: Sequence[For]) -> str:
+        """Return which instruction in ``loops`` the compiler refuses, in its words.
+
+        One of the user's is compiled alone: LLVM would end this process, and a C compiler would
+        name a line of the whole file.
+        """
+        # they load numba, which most builds do not need
+        from schedlang.instructions.box import IN_THE_BOX
+        from schedlang.targets.instruction_trials import refusal
+
+        language = self.facts.instructions
+        for declared, loop in {loop.instruction: loop for loop in loops}.items():
+            assert declared is not None
+            if declared in IN_THE_BOX or language not in declared.emit:
+                continue
+            if why := refusal(declared, language):
+                asked = f"tensorize({loop.axis.name}, {declared}) on stage {loop.stage}"
+                return explain(asked, *why)
         return ""
 
     def lowered(self, nest: Nest, target: Target, options: Options) -> Lowered:

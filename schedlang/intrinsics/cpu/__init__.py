@@ -87,7 +87,6 @@ from schedlang.intrinsics.cpu.clock import thread_number, ticks
 from schedlang.intrinsics.cpu.conditional import vload_if, vload_if_half
 from schedlang.intrinsics.cpu.denormals import flush_denormals, restore_mode
 from schedlang.intrinsics.cpu.extern import invoke
-from schedlang.intrinsics.cpu.instructions import assemble, instruct
 from schedlang.intrinsics.cpu.libm import *
 from schedlang.intrinsics.cpu.vmath import *
 from schedlang.intrinsics.dialect import NAMES
@@ -102,6 +101,7 @@ from schedlang.intrinsics.elementary import (
 )
 from schedlang.intrinsics.half import half, half_from
 from schedlang.intrinsics.hints import apart, rolled, rounded
+from schedlang.intrinsics.instructions import assemble, instruct
 from schedlang.intrinsics.lanes import (
     broadcast,
     iota,

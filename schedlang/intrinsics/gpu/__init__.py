@@ -44,6 +44,7 @@ from schedlang.intrinsics.gpu.warp import (
 )
 from schedlang.intrinsics.half import half, half_from
 from schedlang.intrinsics.hints import unrolled
+from schedlang.intrinsics.instructions import assemble, instruct
 from schedlang.intrinsics.lanes import (
     broadcast,
     iota,

@@ -9,10 +9,11 @@ from schedlang.instructions.declaration import MEMORY, Instruction, elements
 from schedlang.instructions.emission import MemoryFunction
 from schedlang.ir.extern_call import Extern, View
 from schedlang.ir.instructed import Instructed, Tile
-from schedlang.ir.instruction_match import Match, match
+from schedlang.ir.instruction_match import Match, Mismatch, match
 from schedlang.ir.nodes import Block, For, Stmt, Store, block_of, with_fields, with_held
 from schedlang.ir.updates import as_plain_store
 from schedlang.machine.loops.job import LoopJob
+from schedlang.target_kinds import Facts
 
 
 def use_instructions(body: Block, job: LoopJob) -> Block:
@@ -34,27 +35,42 @@ def _replaced(stmt: Stmt, job: LoopJob) -> Stmt:
     language = facts.instructions if facts.vectors else ""
     if not language:
         return with_fields(stmt, kind="serial", instruction=None)
-    if language not in declared.emit and MEMORY not in declared.emit:
-        raise BuildError(
-            explain(
-                f"tensorize({stmt.axis.name}, {declared}) on stage {stmt.stage}",
-                f"{declared} has no form for target={job.target.facts.name!r}",
-                f"Give sl.instruction emit={{{language!r}: ...}}.",
-            )
-        )
-    matched = match(stmt, declared)
-    assert isinstance(matched, Match), "lowering has matched it"
-    if language not in declared.emit:
+    matched = matched_by(stmt, facts)
+    emission = declared.emit.get(language)
+    if emission is None or isinstance(emission, MemoryFunction):
         return _called(stmt, declared, matched, job)
-    assert matched.lanes is not None
     tiles = tuple(
         Tile(operand.buffer, operand.indices, operand.buffer.dtype, count=elements(tensor))
         for operand, tensor in zip(matched.operands, declared.operands)
     )
-    value = Instructed(declared.name, tiles, declared.output.dtype, instruction=declared)
+    value = Instructed(
+        declared.name, tiles, declared.output.dtype, instruction=declared, emission=emission
+    )
     store = with_fields(matched.store, values=(value,))
+    if matched.lanes is None:
+        return store
     body = Block((store,))
     return with_fields(matched.lanes, kind="vectorize", body=body, pragmas=(), instruction=None)
+
+
+def matched_by(loop: For, facts: Facts) -> Match:
+    """Return how the loops from ``loop`` inwards compute their instruction.
+
+    Raise :class:`~schedlang.errors.BuildError` for an instruction without a form for targets with
+    these ``facts``, and for loops of a GPU that threads have changed.
+    """
+    declared, language = loop.instruction, facts.instructions
+    assert declared is not None
+    asked = f"tensorize({loop.axis.name}, {declared}) on stage {loop.stage}"
+    in_memory = MEMORY in declared.emit and not facts.binds_threads
+    if language not in declared.emit and not in_memory:
+        why = f"{declared} has no form for target={facts.name!r}"
+        raise BuildError(explain(asked, why, f"Give sl.instruction emit={{{language!r}: ...}}."))
+    # lowering has matched the loops, but on a GPU the threads came in between
+    matched = match(loop, declared)
+    if isinstance(matched, Mismatch):
+        raise BuildError(explain(asked, matched.why, matched.hint))
+    return matched
 
 
 def _called(loop: For, declared: Instruction, matched: Match, job: LoopJob) -> Extern:

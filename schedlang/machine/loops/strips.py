@@ -7,6 +7,7 @@ from schedlang.expr import dtypes
 from schedlang.expr.nodes import Axis
 from schedlang.gpu_lowering.lanes import lanes_differ, strip_lanes
 from schedlang.index.linear import Lin
+from schedlang.ir.instructed import Instructed
 from schedlang.ir.nodes import (
     Block,
     Buffer,
@@ -19,6 +20,7 @@ from schedlang.ir.nodes import (
     Strips,
     block_of,
     buffers_of,
+    expressions,
     walk,
     with_held,
 )
@@ -49,7 +51,10 @@ def becomes_lanes(loop: For, target: Target) -> bool:
 
 
 def most_lanes(loop: For, target: Target) -> int:
-    """Return the most lanes of a vectorized loop that are one vector."""
+    """Return the most lanes of a vectorized loop that are one vector: all of an instruction."""
+    if any(isinstance(v, Instructed) for s, _ in walk(loop.body) for v in expressions(s)):
+        assert isinstance(loop.extent, int)
+        return loop.extent
     if not target.facts.vector_arithmetic:
         return strip_lanes(loop)
     buffer_dtypes = [b.dtype for s, _ in walk(loop.body) for b in buffers_of(s)]

@@ -16,7 +16,7 @@ _ORIGIN = frozenset({"number", "note", "label", "stage", "axis"})
 # the annotations of fields that hold no part of a statement
 _FACTS = frozenset(
     {"str", "int", "bool", "Type", "Optional[int]", "Optional[str]", "tuple[int, ...]",
-     "tuple[bool, ...]", "ExternFunction", "Instruction"}
+     "tuple[bool, ...]", "ExternFunction", "Instruction", "ValueEmission"}
 )  # fmt: skip
 
 

@@ -306,10 +306,10 @@ class Evaluation:
     def _call(self, node: Call) -> Value:
         args = [self.done[id(a)] for a in node.args]
         if isinstance(node, Instructed):
-            lanes, declared = self.context.lanes, node.instruction
-            assert lanes is not None and declared is not None
-            kind = Type(node.dtype, lanes.count)
-            return InstructedValue(declared, tuple(args), kind)
+            lanes, declared, emission = self.context.lanes, node.instruction, node.emission
+            assert declared is not None and emission is not None
+            kind = Type(node.dtype, 0 if lanes is None else lanes.count)
+            return InstructedValue(declared, emission, tuple(args), kind)
         if node.fn == TOGETHER:
             return Fn(TOGETHER, tuple(args), Type(node.dtype))
         kind = Type(node.dtype, _lanes(*args))

@@ -65,7 +65,9 @@ def load(e: Values, node: LoadExpr, offset: Lin, context: Context) -> Load:
 def _tile(e: Values, node: Tile, offset: Lin, context: Context) -> Load:
     """Return the load of an operand of an instruction; a short float is loaded as its bits."""
     at, raw = e.index(offset, context, node.buffer, node.indices), node.dtype in SHORT_FLOATS
-    how, lanes = ("vload", node.count) if node.count > 1 else ("load", 0)
+    aligned = e.aligned(node.buffer, offset, node.count)
+    vector = "vload_aligned" if aligned else "vload"
+    how, lanes = (vector, node.count) if node.count > 1 else ("load", 0)
     kind = Type(storage_dtype(node.dtype) if raw else node.dtype, lanes)
     return Load(how, e.array(node.buffer), at, kind, raw=raw)
 

@@ -10,7 +10,8 @@ fuzzer compares their results bit by bit, except where a product may fuse with a
    ``runtime/numba_parallel.py`` and ``runtime/numba_team.py``.
 2. ``dialect.py`` calls the definition of an intrinsic with types of numba, which it looks up once.
    A function of Python behind an intrinsic, such as ``exp`` of float32, becomes a function of LLVM
-   by a call with values that write instructions (``traced.py``).
+   by a call with values that write instructions (``traced.py``). So do the functions of a user's
+   instructions (``instructed.py``; ``instruction_trial.py`` compiles one alone).
 3. ``entry.py`` prints the function that Python calls. It reads the addresses of arrays, and
    releases the GIL.
 4. ``parts.py`` divides a large nest, such as the nest of a network, into parts with passes of their

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from llvmlite import ir
 from numba import types
+from numba.core.errors import NumbaError
 
 from schedlang.expr.dtypes import register_dtype, storage_dtype
-from schedlang.instructions.declaration import Instruction, elements
-from schedlang.instructions.emission import Intrinsic, in_order, written
-from schedlang.intrinsics import cpu
+from schedlang.instructions.c_forms import CFunction, CSnippet
+from schedlang.instructions.declaration import Instruction, ValueEmission, elements
+from schedlang.instructions.emission import Intrinsic, MemoryFunction, in_order
 from schedlang.intrinsics.simd import Vec, llvm_type
-from schedlang.runtime.llvm.dialect import Context, call, scalar_type
+from schedlang.markup.text import uncoloured
+from schedlang.runtime.llvm.dialect import Context, scalar_type
+from schedlang.runtime.llvm.instructed import instructed
 from schedlang.runtime.llvm.traced import traced
 from schedlang.runtime.llvm.trial import Trial, compiled_alone
+from schedlang.runtime.llvm.unprintable import Unprintable
 from schedlang.runtime.numba_internals import cpu_context
 from schedlang.runtime.processor import missing_features
 
@@ -22,34 +26,37 @@ def trial(declared: Instruction) -> Trial:
 
     It is compiled for this processor, and as if it had the features that the instruction needs.
     """
+    emission = declared.emit["llvm"]
+    assert not isinstance(emission, (CFunction, CSnippet, MemoryFunction))
     _, processor, features = cpu_context().codegen().magic_tuple()
     lacking = [name.split(" or ")[0] for name in missing_features(declared.needs)]
     needed = ",".join([features, *(f"+{name}" for name in lacking)])
-    compiled = compiled_alone(str(module_of(declared)), processor, needed)
-    emission = declared.emit["llvm"]
+    try:
+        module = module_of(declared, emission)
+    except (NumbaError, Unprintable, LookupError, TypeError, ValueError) as error:
+        # a function of the user's may call intrinsics in any way
+        return Trial("", uncoloured(str(error)) or type(error).__name__)
+    compiled = compiled_alone(str(module), processor, needed)
     # LLVM takes a name that it does not know for a function of the user's
     if isinstance(emission, Intrinsic) and emission.name in compiled.assembly:
         return Trial("", f"there is no function {emission.name} on this processor")
     return compiled
 
 
-def module_of(declared: Instruction) -> ir.Module:
+def module_of(declared: Instruction, emission: ValueEmission) -> ir.Module:
     """Return a module with one function, which computes the instruction on one tile."""
     module = ir.Module(declared.name)
     operands_given = (declared.output,) * declared.accumulates + declared.operands
-    ordered = in_order(declared.emit["llvm"], operands_given)
+    ordered = in_order(emission, operands_given)
     kinds = [_kind(storage_dtype(t.dtype), elements(t)) for t in ordered]
     result = _kind(register_dtype(declared.output.dtype), declared.lanes)
     pointers = [llvm_type(kind).as_pointer() for kind in (result, *kinds)]
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), pointers), "tile")
     builder = ir.IRBuilder(function.append_basic_block("entry"))
-    given = ir.Constant(ir.LiteralStructType([llvm_type(kind) for kind in kinds]), ir.Undefined)
-    for k, pointer in enumerate(function.args[1:]):
-        given = builder.insert_value(given, builder.load(pointer, align=1), k)
-    name, texts = written(declared)
-    literals = [(types.StringLiteral(text), None) for text in texts]
-    operands = [*literals, (types.Tuple(kinds), given)]
-    _, value = call(Context(traced), builder, getattr(cpu, name), operands)
+    operands = [
+        (kind, builder.load(pointer, align=1)) for kind, pointer in zip(kinds, function.args[1:])
+    ]
+    _, value = instructed(Context(traced), builder, declared, emission, operands)
     builder.store(value, function.args[0], align=1)
     builder.ret_void()
     return module

@@ -7,7 +7,7 @@ for each operator gives the same code.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any
 
@@ -32,12 +32,22 @@ class Tracer:
         """Return a value with its type; an integer or a text of Python is a literal."""
         if isinstance(value, Traced):
             return value.typed
+        if isinstance(value, tuple):
+            return self.tuple_of([self.typed(x) for x in value])
         if isinstance(value, str):
             return types.StringLiteral(value), None
         if isinstance(value, int):
             return literal(value)
         kind = getattr(types, np.asarray(value).dtype.name)
         return kind, number(kind, value)
+
+    def tuple_of(self, values: Sequence[Typed]) -> Typed:
+        """Return a tuple of values, such as the operands of an instruction."""
+        kinds = [(types.unliteral(kind), x) for kind, x in values]
+        given = ir.Constant(ir.LiteralStructType([x.type for _, x in kinds]), ir.Undefined)
+        for k, (_, x) in enumerate(kinds):
+            given = self.builder.insert_value(given, x, k)
+        return types.Tuple([kind for kind, _ in kinds]), given
 
     def operator(self, symbol: str, a: Any, b: Any) -> Traced:
         """Emit a binary operator."""
@@ -92,6 +102,16 @@ for _row in OPERATORS.values():
             setattr(Traced, f"__r{_row.method}__", _right)
 
 
+def run(tracer: Tracer, function: FunctionType, operands: Sequence[Typed]) -> Typed:
+    """Emit what a function of Python over intrinsics computes, and return its result."""
+    names = {
+        key: tracer.calls(value) if isinstance(value, Intrinsic) else value
+        for key, value in function.__globals__.items()
+    }
+    own = FunctionType(function.__code__, names)
+    return tracer.typed(own(*(Traced(tracer, typed) for typed in operands)))
+
+
 def traced(
     context: Context, module: ir.Module, function: FunctionType, kinds: tuple[types.Type, ...]
 ) -> ir.Function:
@@ -106,14 +126,8 @@ def traced(
     traced_function.linkage = "internal"
     traced_function.attributes.add("alwaysinline")
     builder = ir.IRBuilder(traced_function.append_basic_block("entry"))
-    tracer = Tracer(context, builder)
-    names = {
-        key: tracer.calls(value) if isinstance(value, Intrinsic) else value
-        for key, value in function.__globals__.items()
-    }
-    run = FunctionType(function.__code__, names)
-    result = run(*(Traced(tracer, typed) for typed in zip(kinds, traced_function.args)))
-    builder.ret(tracer.typed(result)[1])
+    result = run(Tracer(context, builder), function, [*zip(kinds, traced_function.args)])
+    builder.ret(result[1])
     # numba compiles it by itself, with no other freedom
     with_flags(traced_function, {"contract"})
     return traced_function

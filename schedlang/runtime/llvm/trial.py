@@ -17,7 +17,7 @@ LONGEST = 60.0
 
 
 class Trial(NamedTuple):
-    """The assembly of a module, or LLVM's words on why there is none."""
+    """The assembly of an instruction, or the compiler's words on why there is none."""
 
     assembly: str
     error: str = ""

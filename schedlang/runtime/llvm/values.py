@@ -9,7 +9,7 @@ from llvmlite import ir
 from numba import types
 
 from schedlang.expr.operators import COMPARISONS
-from schedlang.instructions.emission import in_order, written
+from schedlang.instructions.emission import in_order
 from schedlang.intrinsics import cpu, operators
 from schedlang.intrinsics.simd import Vec, convert, is_float, is_integer, llvm_type
 from schedlang.machine.nodes import (
@@ -47,6 +47,7 @@ from schedlang.runtime.llvm.dialect import (
     splat,
     type_of,
 )
+from schedlang.runtime.llvm.instructed import instructed
 
 # arithmetic on indices does not overflow
 _NO_OVERFLOW = ("nsw",)
@@ -206,15 +207,11 @@ class ValuePrinter:
         return self._value(bits, value.type.dtype, value.type.lanes)
 
     def _instructed(self, value: Instructed) -> ir.Value:
-        name, texts = written(value.instruction)
-        ordered = in_order(value.instruction.emit["llvm"], value.args)
-        operands = [self.typed(a) for a in ordered]
-        kinds = types.Tuple([kind for kind, _ in operands])
-        given = ir.Constant(ir.LiteralStructType([v.type for _, v in operands]), ir.Undefined)
-        for k, (_, operand) in enumerate(operands):
-            given = self.builder.insert_value(given, operand, k)
-        literals = [(types.StringLiteral(text), None) for text in texts]
-        return self.call(name, *literals, (kinds, given), gives=type_of(value.type))
+        operands = [self.typed(a) for a in in_order(value.emission, value.args)]
+        kind, result = instructed(
+            self.context, self.builder, value.instruction, value.emission, operands
+        )
+        return cast(self.builder, result, kind, type_of(value.type))
 
     def _both(self, value: Both) -> ir.Value:
         return self._branched(value.a, value.b, Num(False, value.type))

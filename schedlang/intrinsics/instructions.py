@@ -1,4 +1,4 @@
-"""Instructions that a user declares: functions of LLVM's and inline assembly.
+"""Instructions that a user declares: functions of LLVM's, and inline assembly or PTX.
 
 A signature is written as LLVM writes it, `"i32x16 llvm.x86.avx512.vpdpbusd.512(i32x16, i32x16,
 i32x16)"`.  The operands are vectors or scalars of the same bits, or of a part of them, which is
@@ -22,7 +22,7 @@ SCALARS = {
 }  # fmt: skip
 LLVM_SCALARS = {
     "i8": ir.IntType(8), "i16": ir.IntType(16), "i32": ir.IntType(32), "i64": ir.IntType(64),
-    "f32": ir.FloatType(), "f64": ir.DoubleType(),
+    "f16": ir.HalfType(), "f32": ir.FloatType(), "f64": ir.DoubleType(),
 }  # fmt: skip
 
 
@@ -49,7 +49,7 @@ def bits_of(ty: ir.Type) -> int:
     """Return the number of bits of a scalar or a vector."""
     if isinstance(ty, ir.VectorType):
         return ty.count * bits_of(ty.element)
-    return {"float": 32, "double": 64}.get(str(ty)) or ty.width
+    return {"half": 16, "float": 32, "double": 64}.get(str(ty)) or ty.width
 
 
 def fitted(builder: ir.IRBuilder, x: ir.Value, wanted: ir.Type) -> ir.Value:
@@ -62,9 +62,7 @@ def fitted(builder: ir.IRBuilder, x: ir.Value, wanted: ir.Type) -> ir.Value:
     return x if x.type == wanted else builder.bitcast(x, wanted)
 
 
-def operands_of(
-    builder: ir.IRBuilder, given: ir.Value, words: Sequence[str]
-) -> list[ir.Value]:
+def operands_of(builder: ir.IRBuilder, given: ir.Value, words: Sequence[str]) -> list[ir.Value]:
     """Emit the operands in a tuple, each with the type that its word names."""
     return [
         fitted(builder, builder.extract_value(given, k), word_type(word))
