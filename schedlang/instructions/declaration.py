@@ -27,6 +27,7 @@ from schedlang.instructions.emission import (
     in_order,
     lanes_and_bits,
 )
+from schedlang.signatures import public
 
 Emission = Union[Intrinsic, Assembly, CFunction, MemoryFunction]
 # an instruction that is a function on arrays in memory, on every target with instructions
@@ -131,6 +132,7 @@ def elements(tensor: Tensor) -> int:
     return prod(int(e) for e in tensor.shape)
 
 
+@public
 def instruction(
     name: str, compute: Tensor, emit: Mapping[str, Emission], needs: str | Sequence[str] = (),
     tolerance: float = 0.0, note: str = "",
