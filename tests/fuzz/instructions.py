@@ -6,7 +6,7 @@ import argparse
 import sys
 import time
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from random import Random
 from typing import Any
@@ -40,13 +40,17 @@ EMITTED = ("instruct", "assemble", "gemv", "gemv_numba")
 
 @dataclass(frozen=True)
 class Case:
-    """A product of an instruction's ``kind``, with so many ``terms``, and its schedule."""
+    """A product of an instruction's ``kind``, with so many ``terms``, and its schedule.
+
+    A symbolic number of rows is ``rows``.
+    """
 
     kind: str
     args: tuple[Any, ...]
     output: Any
     schedule: Any
     terms: int
+    rows: int = 0
 
     @property
     def text(self) -> str:
@@ -58,7 +62,8 @@ def random_case(rng: Random) -> Case:
     kind = rng.choice([*FAMILIES, "fused", "scaled_row", "assembled_row", "gemv"])
     declared = _declared(rng, kind)
     tail = rng.choice(("auto", "cut", "cut"))
-    m = rng.randrange(1, 9)
+    rows = rng.randrange(1, 9)
+    m: Any = sl.var("m") if rng.random() < 0.2 else rows
     n, k = (_extent(rng, step, tail) for step in (declared.lanes, _terms(declared)))
     if kind in FAMILIES:
         args = _maybe_packed_here(rng, packed(m, n, k, kind), kind)
@@ -74,7 +79,7 @@ def random_case(rng: Random) -> Case:
         A, B = sl.placeholder((m, k), name="A"), sl.placeholder((k, n), name="B")
         r = sl.reduce_axis(k, name="k")
         args = (A, B, sl.compute((m, n), lambda i, j: sl.sum(A[i, r] * B[r, j], axis=r), name="C"))
-    return _scheduled(rng, args, declared, tail, kind)
+    return replace(_scheduled(rng, args, declared, tail, kind), rows=rows)
 
 
 def _declared(rng: Random, kind: str) -> sl.Instruction:
@@ -121,13 +126,13 @@ def _scheduled(rng: Random, args: tuple[Any, ...], declared: Any, tail: str, kin
     s = sl.schedule(output)
     lanes = declared.lanes
     terms = _terms(declared)
-    B = inputs[1]
+    B, packing = inputs[1], None
     if terms > 1 and len(B.shape) == 2 and (not declared.in_memory or rng.random() < 0.4):
-        P = s.cache_read(B, rng.choice(("global", "local")), [C])
+        packing = s.cache_read(B, rng.choice(("global", "local")), [C])
         if declared.in_memory:
-            s[P].transform_layout(lambda j, k: (k, j))
+            s[packing].transform_layout(lambda j, k: (k, j))
         else:
-            s[P].transform_layout(lambda k, j: (j // lanes, k // terms, j % lanes, k % terms))
+            s[packing].transform_layout(lambda k, j: (j // lanes, k // terms, j % lanes, k % terms))
     stage = C
     if rng.random() < 0.3:
         stage = s.cache_write(C, rng.choice(("global", "local")))
@@ -159,8 +164,15 @@ def _scheduled(rng: Random, args: tuple[Any, ...], declared: Any, tail: str, kin
     optional = [
         lambda: s[stage].unroll(rng.choice(before)),
         lambda: s[stage].parallel(before[0]),
+        lambda: s[stage].fuse(*before[:2]),
         lambda: s[C].compute_at(s[output], output.op.axis[0]),
+        lambda: s[output].vectorize(output.op.axis[1]),
     ]
+    if packing is not None:
+        optional += [
+            lambda: s[packing].compute_at(s[stage], rng.choice(before)),
+            lambda: s[packing].vectorize(s[packing].leaf_axes[-1]),
+        ]
     s[stage].tensorize(lane, declared)
     for step in rng.sample(optional, rng.randrange(len(optional) + 1)):
         try:
@@ -176,7 +188,8 @@ def operands(case: Case, rng: Random) -> list[np.ndarray]:
     draw, arrays = np.random.default_rng(rng.randrange(2**32)), []
     whole = rng.random() < 0.5
     for tensor in case.args[:-1]:
-        dtype, shape = array_dtype(tensor.dtype), tuple(tensor.shape)
+        dtype = array_dtype(tensor.dtype)
+        shape = tuple(e if isinstance(e, int) else case.rows for e in tensor.shape)
         if np.issubdtype(dtype, np.integer):
             limits = np.iinfo(dtype)
             arrays.append(draw.integers(limits.min, limits.max, shape, dtype, endpoint=True))
@@ -273,9 +286,9 @@ def main(argv: list[str] | None = None) -> int:
         everything = number % 100 < 100 * options.all_targets_share
         try:
             outcomes[run_case(options.seed, number, everything)] += 1
-        except AssertionError as error:
-            print(f"--- case {options.seed}:{number}\n{error}", flush=True)
-            return 1
+        except Exception:
+            print(f"--- case {options.seed}:{number}", flush=True)
+            raise
     print(f"{options.cases} cases in {time.monotonic() - begun:.0f} s")
     for outcome, times in outcomes.most_common():
         print(f"{times} {outcome}")
