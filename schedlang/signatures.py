@@ -71,12 +71,33 @@ def call_refusal(
 ) -> CallTypeError:
     """Return the error for a call of the public ``function`` that does not fit its signature."""
     call = misfit(function, args, named)
-    known = ", ".join(name for name in signature(function).parameters)
+    known = ", ".join(name for name in signature(function).parameters if name != "self")
     unknown = [name for name in named if name not in call.given]
-    asked = f"sl.{function.__name__}({f'..., {unknown[0]}=...' if unknown else '...'})"
+    written = f"..., {unknown[0]}=..." if unknown else "..."
     are = "is" if len(call.missing) == 1 else "are"
     why = call.why or f"{' and '.join(call.missing)} {are} missing"
-    return CallTypeError(explain(asked, why, f"Its arguments: {known}."))
+    hint = f"Its arguments: {known}." if known else "It takes no arguments."
+    return CallTypeError(explain(f"{spelled(function)}({written})", why, hint))
+
+
+def spelled(function: Callable[..., Any]) -> str:
+    """Return a public function as users write it: ``sl.sum``, ``sl.plot.memory``, ``topi.nn.relu``.
+
+    >>> spelled(spelled)
+    'sl.spelled'
+    """
+    path = function.__module__.removeprefix("schedlang.")
+    place = next((place for module, place in _PLACES.items() if path.startswith(module)), "sl")
+    return f"{place}.{function.__qualname__.removesuffix('.__init__')}"
+
+
+# what users write for the functions of a package or a module that are not in ``sl`` itself
+_PLACES = {
+    **{f"tvm.topi.{name}": f"topi.{name}" for name in ("image", "nn", "sparse")},
+    **{f"tvm.{name}": name for name in ("contrib.cblas", "nd", "testing", "tir", "topi")},
+    "tvm.packed": "tvm", "tvm": "te",
+    "course": "sl.testing", "frontend": "sl.frontend", "plot": "sl.plot",
+}  # fmt: skip
 
 
 def refuses(refusal: Callable[..., SchedlangError]) -> Callable[[Called], Called]:
@@ -103,4 +124,20 @@ def refuses(refusal: Callable[..., SchedlangError]) -> Callable[[Called], Called
     return decorate
 
 
-__all__ = ["Misfit", "call_refusal", "misfit", "refuses"]
+def public(function: Called) -> Called:
+    """Return a public function whose calls that do not fit raise a :class:`CallTypeError`.
+
+    It suggests the nearest argument, and lists all.
+
+    >>> @public
+    ... def tile(x, y, factor=8): ...
+    >>> tile(1, 2, factr=4)
+    Traceback (most recent call last):
+    schedlang.errors.CallTypeError: sl.tile(..., factr=...): it has no argument 'factr'; did you \
+mean 'factor'?
+      Its arguments: x, y, factor.
+    """
+    return refuses(call_refusal)(function)
+
+
+__all__ = ["Misfit", "misfit", "public", "refuses", "spelled"]

@@ -21,6 +21,7 @@ from schedlang.host import (
     host_vectors,
     is_whole,
 )
+from schedlang.signatures import public
 from schedlang.target_kinds import KINDS, Facts, HasFacts, check_target
 from schedlang.target_options import check_host, parse_target
 
@@ -169,6 +170,7 @@ class Target(_Fields):
     166912
     """
 
+    @public
     def __init__(
         self,
         kind: str = "cpu",

@@ -31,7 +31,7 @@ FILES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # documents without blocks of Python
 OTHERS = [ROOT / "CONTRIBUTING.md", ROOT / "tests" / "README.md"]
 # libraries that documents need, of which each block says so
-OPTIONAL = ("torch", "onnx")
+OPTIONAL = ("torch", "torchao", "onnx")
 # pages that docs/builder/pages.py derives from the package
 GENERATED = {
     ROOT / "docs" / "reference" / "names.md",

@@ -63,6 +63,15 @@ def test_weights_of_a_matrix_stand_side_by_side(shape: Any, weights: Any) -> Non
     same(stage, dots)
 
 
+def test_a_factor_without_dimensions_stays() -> None:
+    x, k = sl.placeholder((), "uint8", name="x"), sl.reduce_axis(8, name="k")
+    w = sl.placeholder((8, 32), "int8", name="w")
+    stage = sl.compute(
+        (32,), lambda j: sl.sum(x().astype("int32") * w[k, j].astype("int32"), axis=k), name="y"
+    )
+    assert in_dot_products([stage], [w], WIDE) == (stage,)
+
+
 def test_the_first_convolution_takes_steps_along_its_rows() -> None:
     """Three channels are no steps of a dot product; the taps of a row are, filled up with zeros."""
     x = sl.placeholder((1, 3, 11, 13), "uint8", name="x")

@@ -98,3 +98,21 @@ def test_the_storage_of_a_part_that_never_runs_is_no_array_of_the_kernel() -> No
     for compiler in ("llvm", "numba"):
         sl.build(s, [A, C], compiler=compiler)(a, c)
         np.testing.assert_array_equal(c, a[:3, 2].min())
+
+
+@pytest.mark.parametrize("rows", [0, 1, 3, 7])
+def test_a_tile_of_a_size_that_each_call_chooses(rows: int) -> None:
+    """Both parts use the variable of their loop, which may run further than the stage's axis."""
+    A = sl.placeholder((sl.var("m"), COLUMNS), name="A")
+    B = sl.compute(A.shape, lambda y, x: A[y, x] * 2, name="B")
+    C = sl.compute(A.shape, lambda y, x: B[y, x] + 1, name="C")
+    s = sl.schedule(C)
+    strip, _ = s[C].split(C.op.axis[0], factor=3)
+    s[B].compute_at(s[C], strip)
+    outer, _ = s[B].split(B.op.axis[0], factor=2, tail="cut")
+    s[B].parallel(outer)
+    a = np.random.default_rng(0).integers(-9, 9, (rows, COLUMNS)).astype("float32")
+    nest = sl.lower(s)
+    assert "rest of y split by 2" in str(nest)
+    for target in ("python", "cpu"):
+        np.testing.assert_array_equal(sl.build(s, target=target)(a), a * 2 + 1)

@@ -22,6 +22,7 @@ from schedlang.index.linear import Lin
 from schedlang.index.simplify import to_lin
 from schedlang.ir.specialize import at_sizes
 from schedlang.lowering.lower import lower_state
+from schedlang.signatures import public
 
 if TYPE_CHECKING:
     import sympy
@@ -193,6 +194,7 @@ def number_text(value: Any) -> str:
     return f"{float(value):.4g}" if value.is_Rational else str(value)
 
 
+@public
 def cost(what: Any, sizes: Mapping[Size, Any] | None = None) -> Cost:
     """Return the cost of a computation or of a schedule.
 

@@ -26,11 +26,13 @@ from schedlang.index.ranges import Ranges
 from schedlang.index.relax import lower, upper
 from schedlang.index.rules import extreme
 from schedlang.index.simplify import to_lin
+from schedlang.signatures import public
 from schedlang.state.initial import initial_state
 from schedlang.state.placement import place
 from schedlang.state.state import At, Inline, Stage, State
 
 
+@public
 def graph(what: Any) -> Any:
     """Return the stage graph of ``what`` as a ``networkx.DiGraph``; edges lead to consumers.
 

@@ -25,6 +25,7 @@ from schedlang.runtime.evaluate import duration
 from schedlang.runtime.tuning_files import packaged_files
 from schedlang.schedule.schedule import Schedule, empty_schedule
 from schedlang.schedule.starting_steps import STARTER
+from schedlang.signatures import public
 from schedlang.target import Target, TargetLike
 
 # the most schedules of other extents that are replayed and lowered in search of one that fits
@@ -63,6 +64,7 @@ def packaged(op: str = "") -> list[Database]:
     return [Database(path, op) for path in packaged_files()]
 
 
+@public
 def best(
     C: Any,
     target: TargetLike | None = None,
@@ -123,6 +125,7 @@ class Applied:
     missing: list[tuple[Tensor, ...]] = field(default_factory=list)
 
 
+@public
 @contextmanager
 def apply_best(
     database: Database | str | Path | None = None,

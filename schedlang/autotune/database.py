@@ -22,6 +22,7 @@ from schedlang.compute.rename import Names, names_of
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import BuildError, SchedlangError, TuningError, first_line
 from schedlang.runtime.tuning_files import own_file
+from schedlang.signatures import public
 
 # bytes before the read offset that are compared to tell whether the file was replaced
 _TAIL = 1024
@@ -58,6 +59,7 @@ class Database:
     (['ok', 'wrong answer'], 2e-06)
     """
 
+    @public
     def __init__(self, path: str | os.PathLike[str] | None = None, op: str = "") -> None:
         self.path = _path(path)
         self._op = op.encode()

@@ -42,7 +42,7 @@ from schedlang.compute.tensor import Tensor
 from schedlang.errors import SchedlangError, TuningError
 from schedlang.runtime.nvidia import driver
 from schedlang.schedule.schedule import Schedule
-from schedlang.signatures import call_refusal, refuses
+from schedlang.signatures import public
 from schedlang.target import Target, TargetLike, or_emulator
 
 # the most build processes; each takes up to four times the arrays' bytes, as random data are made
@@ -54,7 +54,7 @@ SCRIPT = "schedlang_script"
 TRIALS = 64
 
 
-@refuses(call_refusal)
+@public
 def autotune(
     outputs: Tensor | Sequence[Tensor], target: TargetLike | None = None,
     trials: int | None = None, timeout: float | None = None, search: str | Strategy = "random",

@@ -21,8 +21,10 @@ from schedlang.expr.nodes import Axis, Const, Expr, Var
 from schedlang.expr.visit import postorder
 from schedlang.language.construct import as_expr, const, convert
 from schedlang.language.foreign import functions_of_user
+from schedlang.signatures import public
 
 
+@public
 def comm_reducer(
     fcombine: Callable[..., Any],
     fidentity: Callable[..., Any],

@@ -14,7 +14,7 @@ from schedlang.compute.joint import join
 from schedlang.compute.misfits import compute_refusal, is_function, shape_missing
 from schedlang.compute.reduce import Reduction
 from schedlang.compute.tensor import ComputeOp, Tensor, check_shape
-from schedlang.errors import ComputeError, ComputeTypeError, explain, nearest
+from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr.names import check_name
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
@@ -25,7 +25,13 @@ from schedlang.signatures import refuses
 
 @refuses(compute_refusal)
 def compute(
-    shape: Any, fcompute: Callable[..., Any], name: str = "compute", **te_options: Any
+    shape: Any,
+    fcompute: Callable[..., Any],
+    name: str = "compute",
+    *,
+    tag: Any = "",
+    attrs: Any = None,
+    varargs_names: Any = None,
 ) -> Any:
     """Return a tensor whose element at ``(i, j, ...)`` is ``fcompute(i, j, ...)``.
 
@@ -33,7 +39,8 @@ def compute(
     0-d. ``fcompute`` takes one axis per dimension (or ``*idx``). It returns an expression, a
     reduction (``sl.sum(...)``), or a tuple of expressions or of reductions over the same axes for
     several outputs of one shape, computed in one loop; then a tuple of tensors is returned. The
-    dtype is the dtype of the expression.
+    dtype is the dtype of the expression. te's ``tag``, ``attrs`` and ``varargs_names`` have
+    no effect.
 
     Raises :class:`~schedlang.errors.ComputeError` for an axis of another computation,
     :class:`~schedlang.errors.BoundsError` for a read that is out of bounds.
@@ -54,11 +61,6 @@ def compute(
             f"sl.compute(({shape}, {fcompute}), fcompute)"
         )
     check_name(name, "a tensor")
-    unknown = set(te_options) - {"tag", "attrs", "varargs_names"}
-    if unknown:
-        name = sorted(unknown)[0]
-        close = nearest(name, ("shape", "fcompute", "name", "tag", "attrs"))
-        raise ComputeTypeError(f"sl.compute has no argument {name!r}{close}")
     extents = check_shape(shape, name)
     if not callable(fcompute):
         raise ComputeTypeError(

@@ -21,6 +21,7 @@ from schedlang.expr.nodes import ArrayRead, Axis, Const, Expr
 from schedlang.expr.visit import postorder
 from schedlang.index.elements import Elements, Ends
 from schedlang.index.simplify import simplify, to_lin
+from schedlang.signatures import public
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Facts:
     within: Optional[tuple[Extent, Extent]] = None
 
 
+@public
 def assume(tensor: Tensor, *, monotonic: bool = False, within: Any = None) -> Tensor:
     """Declare facts about the elements of an integer input, and return the input.
 

@@ -18,6 +18,7 @@ from schedlang.index.simplify import simplify
 from schedlang.language.calls import call
 from schedlang.language.construct import as_expr, binary, cast, const, convert, select, settle
 from schedlang.language.operators import OPERATORS
+from schedlang.signatures import public
 
 
 class Reduction:
@@ -83,6 +84,7 @@ for _name in OPERATORS:
     setattr(Reduction, _name, Reduction.refuse)
 
 
+@public
 def reduce_axis(dom: Any, name: str = "rv") -> Axis:
     """Return an axis to reduce over.
 
@@ -265,6 +267,7 @@ def simple(name: str, dtype: str) -> Reducer:
     return Reducer(name, (x,), (y,), (call(name, x, y),), (identity,))
 
 
+@public
 def sum(  # noqa: A001
     expr: ExprLike, axis: Any = None, where: Any = None, init: Any = None, dtype: object = None
 ) -> Reduction:
@@ -283,6 +286,7 @@ def sum(  # noqa: A001
     return reduction(simple("sum", source.dtype), (source,), axes, where, init, 1)
 
 
+@public
 def prod(
     expr: ExprLike, axis: Any = None, where: Any = None, init: Any = None, dtype: object = None
 ) -> Reduction:
@@ -401,6 +405,7 @@ def _arg(name: str, expr: ExprLike, axis: Any, where: Any) -> Reduction:
     return reduction(reducer, (index, value), axes, where, None, 1)
 
 
+@public
 def argmax(expr: ExprLike, axis: Any = None, where: Any = None) -> Reduction:
     """Return the int64 index along ``axis`` of the largest ``expr``; the first one on ties.
 
@@ -416,6 +421,7 @@ def argmax(expr: ExprLike, axis: Any = None, where: Any = None) -> Reduction:
     return _arg("argmax", expr, axis, where)
 
 
+@public
 def argmin(expr: ExprLike, axis: Any = None, where: Any = None) -> Reduction:
     """Return the int64 index along ``axis`` of the smallest ``expr``; see :func:`argmax`."""
     return _arg("argmin", expr, axis, where)

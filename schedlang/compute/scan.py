@@ -23,17 +23,27 @@ from schedlang.expr.names import check_name
 from schedlang.expr.nodes import Axis
 from schedlang.index.linear import to_expr
 from schedlang.index.simplify import to_lin
+from schedlang.signatures import public
 
 
+@public
 def scan(
-    init: Any, update: Any, state: Any, inputs: Any = (), name: str = "scan", **_te: Any
+    init: Any,
+    update: Any,
+    state: Any,
+    inputs: Any = (),
+    name: str = "scan",
+    *,
+    tag: Any = "",
+    attrs: Any = None,
 ) -> Any:
     """Return the recurrence whose first rows are ``init`` and whose later rows are ``update``.
 
     Each argument is a tensor, or a list with a tensor for each state. ``state`` are placeholders of
     shape ``(T, ...)`` that ``update`` reads at earlier rows (``state[t - 1, i]``). ``init`` are
     computed tensors of shape ``(k, ...)``. ``update`` are computed tensors of the state's shape;
-    their rows from ``k`` on are used. Returns a tensor for one state, a list for several.
+    their rows from ``k`` on are used. Returns a tensor for one state, a list for several. te's
+    ``tag`` and ``attrs`` have no effect.
 
     Raises :class:`~schedlang.errors.ComputeError` if the shapes or dtypes do not match, or if an
     update reads the row that it computes or a later one, and

@@ -33,6 +33,7 @@ from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.visit import rewrite
 from schedlang.index.simplify import to_lin
 from schedlang.language.construct import as_expr, const, convert, select
+from schedlang.signatures import public
 
 # combiners by name; the others that neighbours use, with the name here
 COMBINERS = ("sum", "prod", "min", "max", "any", "all", "argmin", "argmax", "last")
@@ -46,6 +47,7 @@ _OTHERS = {
 }  # fmt: skip
 
 
+@public
 def scatter(
     shape: Any,
     domain: Any,

@@ -26,7 +26,7 @@ from schedlang.expr.nodes import LONGEST_QUOTED, Axis, Binary, Cast, Const, Expr
 from schedlang.expr.number_refusals import number_function, refuse_number
 from schedlang.expr.visit import postorder
 from schedlang.language.construct import as_expr, binary, const
-from schedlang.signatures import call_refusal, refuses
+from schedlang.signatures import public
 
 if TYPE_CHECKING:
     from schedlang.compute.array_methods import ArrayMethods as _Methods
@@ -360,7 +360,7 @@ def check_shape(shape: Any, what: str) -> Shape:
     return checked
 
 
-@refuses(call_refusal)
+@public
 def placeholder(shape: Any, dtype: object = "float32", name: str = "placeholder") -> Tensor:
     """Return an input tensor.
 
@@ -389,6 +389,7 @@ def placeholder(shape: Any, dtype: object = "float32", name: str = "placeholder"
     return PlaceholderOp(name, checked, dtypes.canonical(dtype)).output(0)
 
 
+@public
 def var(name: str = "n", dtype: object = "int64") -> Var:
     """Return a symbolic size, or a scalar argument if ``dtype`` is neither int64 nor int32.
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeTypeError, explain
+from schedlang.signatures import public
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -23,14 +24,15 @@ def elementwise(word: str, function: Callable[..., Any], *values: Any) -> Any:
 
 
 def traceable(function: Function) -> Function:
-    """Return ``function``, which then also takes arrays of a traced function.
+    """Return a public ``function``, which then also takes arrays of a traced function.
 
     Their class applies it to their values: its method ``apply_traced``.
     """
 
+    @public
     @wraps(function)
     def called(*args: Any, **named: Any) -> Any:
-        for value in (*args, *named.values()):
+        for value in (*args, *named.values()) if named else args:
             # defined by schedlang.tracing, which imports this package
             apply = getattr(type(value), "apply_traced", None)
             if apply is not None:

@@ -16,6 +16,7 @@ from typing import Any
 from schedlang.course.exercises.requirements import count_in
 from schedlang.errors import CallTypeError
 from schedlang.runtime.kernel import Kernel
+from schedlang.signatures import public
 
 EVENTS = ("instructions:u", "L1-dcache-load-misses:u")
 # seconds to wait for perf
@@ -48,6 +49,7 @@ class HardwareCounts:
         return f"{self.lines:,.0f} L1 lines{more} ({self.source}{why})"
 
 
+@public
 def hardware(kernel: Kernel, *arrays: Any, calls: int = 20) -> HardwareCounts:
     """Return what the processor counts in a call of a kernel for a CPU, the mean of ``calls``.
 

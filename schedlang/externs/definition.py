@@ -13,8 +13,10 @@ from schedlang.expr.dtypes import canonical
 from schedlang.expr.names import check_name
 from schedlang.externs.boxes import boxes_of
 from schedlang.externs.functions import C_TYPES, function_of
+from schedlang.signatures import public
 
 
+@public
 def extern(
     shape: Any,
     inputs: Sequence[Tensor] | Tensor,

@@ -17,6 +17,7 @@ from schedlang.frontend.imported import Imported
 from schedlang.markup.columns import align_columns
 from schedlang.markup.text import printable
 from schedlang.networks.entry import network
+from schedlang.signatures import public
 from schedlang.target import TargetLike
 
 
@@ -38,6 +39,7 @@ class QuantizationError:
         return "\n".join(align_columns([(["dB"], "layer"), *rows], left=True))
 
 
+@public
 def quantization_error(
     floats: Imported, quantized: Imported, *arrays: Any, target: TargetLike | None = None
 ) -> QuantizationError:

@@ -26,8 +26,10 @@ from schedlang.gradient.rules import Rules, rule_sites
 from schedlang.gradient.scans import scan_sites
 from schedlang.gradient.stage_sites import Found, Head, Walk
 from schedlang.markup.progress import Setting, check_setting, tell, working
+from schedlang.signatures import public
 
 
+@public
 def gradient(
     y: Tensor,
     xs: Any,

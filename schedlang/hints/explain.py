@@ -17,7 +17,7 @@ from schedlang.markup.text import escape
 from schedlang.runtime.evaluate import Evaluation, evaluate
 from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule
-from schedlang.signatures import call_refusal, refuses
+from schedlang.signatures import public
 from schedlang.target import Target
 
 # a step must promise this factor to be advice
@@ -94,7 +94,7 @@ class Explanation:
 NOTHING = "No single step helps by the estimate. sl.autotune tries many together, and times them."
 
 
-@refuses(call_refusal)
+@public
 def explain(what: Any, *arrays: Any, target: Any = None) -> Explanation:
     """Return what holds a kernel back, and for each reason the step that helps most.
 

@@ -23,7 +23,7 @@ from schedlang.ir.verify import report
 from schedlang.lowering.lower import lower_state
 from schedlang.runtime.environment import cores_of
 from schedlang.schedule.schedule import Schedule
-from schedlang.signatures import call_refusal, refuses
+from schedlang.signatures import public
 from schedlang.target import Target
 
 # the knob that says which candidate is taken
@@ -52,7 +52,7 @@ class NextStep:
         return "\n".join([head, *(f"         {line}" for line in lines[1:])])
 
 
-@refuses(call_refusal)
+@public
 def next_steps(s: Any, target: Any = None) -> list[NextStep]:
     """Return the legal next steps of a schedule on a CPU, those that promise most first.
 

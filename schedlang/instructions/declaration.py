@@ -28,6 +28,7 @@ from schedlang.instructions.emission import (
     lanes_and_bits,
 )
 from schedlang.instructions.python_function import PythonFunction, intrinsics_of_values
+from schedlang.signatures import public
 
 # what computes an instruction on the values of its operands
 ValueEmission = Union[Intrinsic, Assembly, PythonFunction, CFunction, CSnippet]
@@ -152,6 +153,7 @@ def elements(tensor: Tensor) -> int:
     return prod(int(e) for e in tensor.shape)
 
 
+@public
 def instruction(
     name: str, compute: Tensor, emit: Mapping[str, Emission], needs: str | Sequence[str] = (),
     tolerance: float = 0.0, note: str = "",

@@ -26,12 +26,14 @@ from schedlang.expr.nodes import (
 )
 from schedlang.expr.operators import COMPARISONS, ON_INDICES, OPERATORS
 from schedlang.index.ranges import weak_range
+from schedlang.signatures import public
 
 # the largest power of a complex number that is written as products, as in NumPy
 MOST_POWER = 100
 SIGNED = {"int8", "int16", "int32", "int64"}
 
 
+@public
 def const(value: ExprLike, dtype: object = None) -> Const:
     """Return a constant; without ``dtype``, a Python int or float is weak."""
     if dtype is not None:

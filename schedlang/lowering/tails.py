@@ -94,8 +94,8 @@ def cut_at(
             Guard(Binary("<", var, to_expr(count), "bool"), at - count + 1, "", frozenset()),
             Guard(Binary("==", var, to_expr(count), "bool"), count - at, note, frozenset()),
         )
-        left = peel.with_({axis: count + 1, split.inner: rest}, {}).from_(axis, count)
-        return Cut(main.from_(axis, ZERO), left, None, tests)
+        left = peel.with_({axis: count + 1, split.inner: rest}, {}).from_(axis, var, count)
+        return Cut(main.from_(axis, var, ZERO), left, None, tests)
     # a symbolic remainder has no fixed number of lanes: its guard masks them
     keep = rest.const is None and "vectorize" in lanes
     tail = peel.with_({} if keep else {split.inner: rest}, {axis: count})

@@ -178,6 +178,8 @@ def _own_dimension(read: Read, axis: Axis) -> int | None:
 
 def _contiguous(read: Read, axis: Axis) -> bool:
     """Return whether steps of an axis read adjacent elements of the last dimension."""
+    if not read.indices:
+        return False
     *others, last = read.indices
     form = to_lin(last)
     alone = not any(to_lin(index).depends_on({axis}) for index in others)

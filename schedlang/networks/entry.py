@@ -19,6 +19,7 @@ from schedlang.networks.plan import Plan
 from schedlang.networks.sources import OfModel
 from schedlang.networks.weights import weight_array
 from schedlang.runtime.background import check_moment
+from schedlang.signatures import public
 from schedlang.target import Target, TargetLike, or_emulator
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class _NoOptions(TypedDict):
     """No options, so that a type checker refuses misspelt ones."""
 
 
+@public
 def network(
     outputs: Any,
     params: Mapping[Any, Any] | None = None,

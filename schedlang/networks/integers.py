@@ -24,6 +24,7 @@ from schedlang.compute.read import Read
 from schedlang.compute.reduce import sum as total
 from schedlang.compute.reference import reference
 from schedlang.compute.tensor import ComputeOp, Tensor
+from schedlang.expr.dtypes import can_cast, limits
 from schedlang.expr.lazy import both
 from schedlang.expr.nodes import Axis, Binary, Cast, Const, Expr, Select
 from schedlang.expr.visit import axes_in
@@ -228,7 +229,7 @@ class _Search:
             own = self._by_integers(value.a)
             if own is None or own.zero is not None or own.scales or own.inside is not None:
                 return None
-            zero = _byte(value.b, own.read.dtype)
+            zero = self._byte(value.b, own.read.dtype)
             return None if zero is None else replace(own, zero=zero)
         if value.op == "*" and value.dtype == "float32":
             for side, scale in ((value.a, value.b), (value.b, value.a)):
@@ -300,10 +301,12 @@ class _Search:
             steps = {a: Axis(a.name, a.extent, "reduce") for a in op.reduce_axis}
             own = {a: Axis(a.name, a.extent) for a in axes_in(read.indices) if a not in steps}
             at = tuple(with_values(index, {**steps, **own}) for index in read.indices)
-            product = binary("*", cast(Read(tensor, at, "int8"), SUMS), zero)
-            added = total(product, axis=list(steps.values()))
-            offset = define(self._name(f"{sums.name}_offset"), tuple(own.values()), added)
-            value = binary("-", value, Read(offset, tuple(places[a] for a in own), SUMS))
+            of_weights = total(cast(Read(tensor, at, "int8"), SUMS), axis=list(steps.values()))
+            name = self._name(f"{sums.name}_weights")
+            summed = define(name, tuple(own.values()), of_weights)
+            self.known[summed] = None
+            added = binary("*", Read(summed, tuple(places[a] for a in own), SUMS), zero)
+            value = binary("-", value, self._ahead(f"{sums.name}_offset", added))
         dtype = op.outputs[0].dtype
         if dtype != SUMS:
             value = cast(value, dtype)
@@ -311,25 +314,49 @@ class _Search:
             scale = scales[0]
             for factor in scales[1:]:
                 scale = binary("*", scale, factor)
-            value = binary("*", value, self._ahead(sums.name, with_values(scale, places)))
+            scale = self._ahead(f"{sums.name}_scale", with_values(scale, places))
+            value = binary("*", value, scale)
         return define(self._name(f"{sums.name}_rescaled"), axes, value)
 
-    def _ahead(self, name: str, scale: Expr) -> Expr:
-        """Return a scale as an element of a stage, which is computed ahead if it is known."""
-        if not known_ahead(scale, self.known) or isinstance(scale, Const):
-            return scale
-        axes = tuple(axes_in([scale]))
+    def _ahead(self, name: str, value: Expr) -> Expr:
+        """Return a value that is known as an element of a stage, which is computed ahead."""
+        if not known_ahead(value, self.known) or isinstance(value, Const):
+            return value
+        axes = tuple(axes_in([value]))
         own = {axis: Axis(axis.name, axis.extent) for axis in axes}
-        stage = define(self._name(f"{name}_scale"), tuple(own.values()), with_values(scale, own))
+        stage = define(self._name(name), tuple(own.values()), with_values(value, own))
         return Read(stage, axes, stage.dtype)
+
+    def _byte(self, value: Expr, dtype: str) -> Expr | None:
+        """Return an expression as an integer of an 8-bit ``dtype``, if it is known to be one."""
+        while value.dtype != dtype and isinstance(value, Cast):
+            if not can_cast(dtype, value.dtype, "safe"):
+                return None
+            value = value.a
+        if value.dtype == dtype:
+            return value
+        values = self._known(value)
+        if values is not None:
+            low, high = limits(dtype)
+            fits = np.all((values >= low) & (values <= high) & (values == np.round(values)))
+            return cast(value, dtype) if fits else None
+        op = value.tensor.op if isinstance(value, Read) else None
+        if not isinstance(op, ComputeOp) or not _is_map(op) or not isinstance(op.body[0], Cast):
+            return None
+        assert isinstance(value, Read)
+        return self._byte(with_values(op.body[0], dict(zip(op.axis, value.indices))), dtype)
 
     def _is_zero(self, value: Expr) -> bool:
         """Return whether an expression is known to be 0 everywhere."""
+        values = self._known(value)
+        return values is not None and not values.any()
+
+    def _known(self, value: Expr) -> np.ndarray | None:
+        """Return the values of an expression at all axes, ``None`` if it is not known ahead."""
         if not known_ahead(value, self.known):
-            return False
-        axes = tuple(axes_in([value]))
-        own = {axis: Axis(axis.name, axis.extent) for axis in axes}
-        return not self._values(tuple(own.values()), with_values(value, own)).any()
+            return None
+        own = {axis: Axis(axis.name, axis.extent) for axis in axes_in([value])}
+        return self._values(tuple(own.values()), with_values(value, own))
 
     def _values(self, axes: tuple[Axis, ...], value: Expr) -> np.ndarray:
         oracle = reference(define("values", axes, value))
@@ -349,17 +376,6 @@ class _Search:
 def _is_map(op: ComputeOp) -> bool:
     """Return whether each element of the only result is computed on its own."""
     return op.reducer is None and op.destination is None and len(op.outputs) == 1
-
-
-def _byte(value: Expr, dtype: str) -> Expr | None:
-    """Return the integer of an 8-bit ``dtype`` that is converted to a value, if it is one."""
-    while isinstance(value, Cast):
-        value = value.a
-    if isinstance(value, Const) and isinstance(value.value, (int, float)):
-        ends = np.iinfo(dtype)
-        whole = value.value == int(value.value) and ends.min <= value.value <= ends.max
-        return const(int(value.value), dtype) if whole else None
-    return value if value.dtype == dtype else None
 
 
 def _is_scale(value: Expr) -> bool:

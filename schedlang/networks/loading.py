@@ -13,10 +13,12 @@ from schedlang.networks.plan import Plan, saved_schedules
 from schedlang.networks.sources import OfFolder
 from schedlang.runtime.background import check_moment
 from schedlang.runtime.collection import no_collection
+from schedlang.signatures import public
 from schedlang.target import Target, TargetLike, or_emulator
 from schedlang.target_kinds import KINDS
 
 
+@public
 def load(
     folder: str | os.PathLike[str],
     target: TargetLike | None = None,

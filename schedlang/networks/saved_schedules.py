@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Sequence
 
 from schedlang.errors import (
@@ -12,6 +11,7 @@ from schedlang.errors import (
     explain,
     first_line,
     nearest,
+    warn_user,
 )
 from schedlang.markup.text import printable
 from schedlang.networks.kernels import PartKernel, part_kernels
@@ -50,7 +50,7 @@ def saved_kernels(
         if head.is_current:
             raise NetworkError(explain(asked, why, _AGAIN))
         again = "Another version of schedlang wrote it: such kernels get new schedules."
-        warnings.warn(explain(asked, why, f"{again} {_AGAIN}"), SavedScheduleWarning, stacklevel=3)
+        warn_user(explain(asked, why, f"{again} {_AGAIN}"), SavedScheduleWarning)
     scheduled: list[PartKernel] = []
     for name, same in kernels.items():
         if name not in head.steps:

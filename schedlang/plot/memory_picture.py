@@ -19,6 +19,7 @@ from schedlang.plot.served import reuse_distances, serving_levels
 from schedlang.plot.sheet import sheet
 from schedlang.runtime.counted import simulated_caches
 from schedlang.runtime.kernel import Kernel
+from schedlang.signatures import public
 
 # the most accesses that are drawn, and that each panel is high and the histogram below
 MOST, PANEL, BELOW = 100_000, 0.85, 1.15
@@ -47,6 +48,7 @@ class Accesses:
         return [float(n) / max(1, len(self.level)) for n in counts]
 
 
+@public
 def memory(what: Any, *arrays: Any, caches: Sequence[Cache] | None = None) -> Picture:
     """Return a picture of the memory that a kernel accesses, in the order of one core.
 

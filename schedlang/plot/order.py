@@ -18,6 +18,7 @@ from schedlang.plot.picture import Picture
 from schedlang.plot.sheet import WIDTH, as_rows, frame, sheet
 from schedlang.plot.subject import subjects
 from schedlang.plot.touches import Level, Touches, touches
+from schedlang.signatures import public
 
 # panels with at most so many elements show the numbers of the steps
 MOST_NUMBERS = 100
@@ -29,6 +30,7 @@ TALL, LOW = 5.0, 2.3
 LETTERS = 17
 
 
+@public
 def iteration_order(
     what: Any,
     buffer: Any = None,

@@ -9,6 +9,7 @@ from schedlang.markup.sizes import bytes_text
 from schedlang.plot.palette import EMPTY, ORANGE, SKY
 from schedlang.plot.picture import Picture
 from schedlang.plot.stages_picture import StageBox, draw_graph, layered_boxes
+from schedlang.signatures import public
 
 if TYPE_CHECKING:
     from schedlang.networks.partition import Part, Partition
@@ -22,6 +23,7 @@ _WORDS = {"product": "blue are convolutions and products", "reduction": "orange 
           "copy": "grey stages that only move elements"}  # fmt: skip
 
 
+@public
 def partition(found: Partition) -> Picture:
     """Return a picture of a partition; a part stands below all that it reads.
 

@@ -15,11 +15,13 @@ from schedlang.plot.placement_page import PlacementMovie, kinds_of
 from schedlang.plot.sheet import WIDTH, as_rows, frame, sheet
 from schedlang.plot.stored_elements import Placed, moment_of, moments_of
 from schedlang.plot.subject import subjects
+from schedlang.signatures import public
 
 # the most rows and columns of a panel, around the element
 WINDOW = 40
 
 
+@public
 def placement(
     what: Any,
     producer: Any = None,

@@ -13,6 +13,7 @@ from schedlang.plot.picture import Picture
 from schedlang.plot.sheet import sheet
 from schedlang.runtime.profile import OTHER, WAITING, Profile
 from schedlang.runtime.timing import duration
+from schedlang.signatures import public
 
 # stages with a colour of their own, and threads of a loop that are drawn
 MOST_STAGES, MOST_THREADS = 6, 16
@@ -46,6 +47,7 @@ class Times:
     loops: tuple[Loop, ...]
 
 
+@public
 def profile(measured: Any) -> Picture:
     """Return a picture of where the time of calls goes: by stage, and by thread.
 

@@ -11,6 +11,7 @@ from schedlang.markup.text import printable
 from schedlang.plot.palette import BLACK, BLUE, ORANGE, RED, SKY, YELLOW
 from schedlang.plot.picture import Picture
 from schedlang.plot.sheet import WIDTH, frame, sheet
+from schedlang.signatures import public
 
 # the colour and the letter of what a thread does, and what it says in the key
 KINDS = {
@@ -23,6 +24,7 @@ KINDS = {
 CELL, BESIDE = 0.2, 0.7
 
 
+@public
 def race(error: RaceError) -> Picture:
     """Return a picture of a race: threads over elements, the two that race marked.
 

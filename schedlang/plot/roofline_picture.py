@@ -18,6 +18,7 @@ from schedlang.plot.picture import Picture
 from schedlang.plot.sheet import sheet
 from schedlang.runtime.ceilings import Ceilings
 from schedlang.runtime.evaluate import Evaluation, number
+from schedlang.signatures import public
 from schedlang.target_kinds import KINDS as TARGETS
 from schedlang.target_kinds import Facts
 
@@ -54,6 +55,7 @@ class Roofline:
         return self.ceilings.gflops / self.ceilings.gbps
 
 
+@public
 def roofline(
     measured: Any,
     *,

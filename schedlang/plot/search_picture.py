@@ -13,12 +13,14 @@ from schedlang.plot.palette import BLACK, BLUE, GREEN, LINE, RED, SOFT
 from schedlang.plot.picture import Picture
 from schedlang.plot.sheet import sheet
 from schedlang.runtime.evaluate import duration, number
+from schedlang.signatures import public
 
 # knobs that are drawn, and the letters of a value's label
 MOST_KNOBS, MOST_LETTERS = 6, 12
 CURVE, KNOB = 2.6, 2.1
 
 
+@public
 def search(result: TuningResult) -> Picture:
     """Return a picture of a search: the time of each trial, and the time by the value of each knob.
 

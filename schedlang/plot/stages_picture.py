@@ -15,6 +15,7 @@ from schedlang.markup.sizes import bytes_text
 from schedlang.plot.palette import BLACK, EMPTY, ORANGE, SKY, SOFT
 from schedlang.plot.picture import Picture
 from schedlang.plot.sheet import WIDTH, sheet
+from schedlang.signatures import public
 
 # the most stages of a picture, and boxes beside each other
 MOST_STAGES, MOST_WIDE = 40, 6
@@ -35,6 +36,7 @@ class StageBox:
     layer: int
 
 
+@public
 def stages(what: Any) -> Picture:
     """Return a picture of the stage graph, edges from producer to consumer.
 

@@ -14,12 +14,14 @@ from schedlang.plot.picture import Picture
 from schedlang.plot.sheet import WIDTH, as_rows, frame, sheet
 from schedlang.plot.subject import subjects
 from schedlang.plot.warps import Threads, threads_of
+from schedlang.signatures import public
 
 # panels with at most so many threads, or blocks, in a direction show their numbers
 MOST_NUMBERS = 16
 BLOCKS = (SKY, ORANGE, GREEN, YELLOW, PURPLE, BLUE)
 
 
+@public
 def threads(
     what: Any,
     buffer: Any = None,

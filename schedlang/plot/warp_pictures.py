@@ -15,6 +15,7 @@ from schedlang.plot.picture import Picture
 from schedlang.plot.sheet import WIDTH, sheet
 from schedlang.plot.subject import subjects
 from schedlang.plot.warps import MOST_REQUESTS, WarpRequest, warp_requests
+from schedlang.signatures import public
 
 # the most accesses of a kernel that are drawn, and panels in a line
 MOST_ACCESSES, MOST_PANELS = 8, 4
@@ -26,6 +27,7 @@ LABEL = 0.13
 LETTERS = 15
 
 
+@public
 def coalescing(
     what: Any,
     buffer: Any = None,
@@ -64,6 +66,7 @@ def coalescing(
     return _picture(requests, title, caption, _sectors)
 
 
+@public
 def banks(
     what: Any,
     buffer: Any = None,

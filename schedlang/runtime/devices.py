@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from schedlang.errors import CallError, SchedlangError
+from schedlang.signatures import public
 from schedlang.target_kinds import CPU, CUDA, KINDS, SPELLINGS
 from schedlang.target_options import parse_target
 
@@ -45,6 +46,7 @@ class Device:
     __repr__ = __str__
 
 
+@public
 def device(kind: Any, index: int = 0) -> Device:
     """Return the device that a target runs on: ``device("llvm")``, ``device("cuda", 0)``.
 
@@ -66,6 +68,7 @@ def device(kind: Any, index: int = 0) -> Device:
     return cpu(index) if code == CPU else cuda(index)
 
 
+@public
 def enabled(target: str) -> bool:
     """Return whether kernels for ``target`` can run on this machine; te's ``tvm.runtime.enabled``.
 
@@ -78,11 +81,13 @@ def enabled(target: str) -> bool:
         return False
 
 
+@public
 def cpu(index: int = 0) -> Device:
     """Return the CPU."""
     return Device("cpu", index)
 
 
+@public
 def cuda(index: int = 0) -> Device:
     """Return a CUDA device."""
     return Device("cuda", index)

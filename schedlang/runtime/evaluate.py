@@ -33,6 +33,7 @@ from schedlang.runtime.timing import (
     number,
     samples,
 )
+from schedlang.signatures import public
 
 # beyond this spread a percentage means little
 WIDE = 1.0
@@ -112,6 +113,7 @@ class Evaluation(InNotebooks):
         return ", ".join(parts)
 
 
+@public
 def evaluate(
     f: Callable[..., Any],
     *arrays: Any,

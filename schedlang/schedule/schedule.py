@@ -33,7 +33,7 @@ from schedlang.schedule.refuse import refuse, refuse_view
 from schedlang.schedule.stage import StageView
 from schedlang.schedule.starting_steps import STARTER
 from schedlang.schedule.steps import Step, decode, encode, perform
-from schedlang.signatures import call_refusal, refuses
+from schedlang.signatures import public
 from schedlang.state.initial import initial_state
 from schedlang.state.primitives.arguments import text_of
 from schedlang.state.primitives.table import PRIMITIVES
@@ -381,7 +381,7 @@ def _unpickle(
     return _replayed(trace.from_json(text), list(graph.tensors), instructions)
 
 
-@refuses(call_refusal)
+@public
 def schedule(outputs: Any) -> Schedule:
     """Return a schedule for the computation of ``outputs``: a tensor or a list of tensors.
 

@@ -54,20 +54,20 @@ class Guard:
 class Peel:
     """The loop ranges of one part of a cut loop.
 
-    ``extents`` replace the extents of axes, and ``fixed`` gives axes a single value. ``starts``
-    maps a loop that both parts share to the first iteration of this part.
+    ``extents`` replace the extents of axes, and ``fixed`` gives axes a single value. ``shared``
+    maps a loop that both parts share to its variable, and to the first iteration of this part.
     """
 
     extents: tuple[tuple[Axis, Lin], ...] = ()
     fixed: tuple[tuple[Axis, Lin], ...] = ()
-    starts: tuple[tuple[Axis, Lin], ...] = ()
+    shared: tuple[tuple[Axis, tuple[Axis, Lin]], ...] = ()
 
     def with_(self, extents: dict[Axis, Lin], fixed: dict[Axis, Lin]) -> Peel:
         extended = (*self.extents, *extents.items())
         return replace(self, extents=extended, fixed=(*self.fixed, *fixed.items()))
 
-    def from_(self, axis: Axis, first: Lin) -> Peel:
-        return replace(self, starts=(*self.starts, (axis, first)))
+    def from_(self, axis: Axis, var: Axis, first: Lin) -> Peel:
+        return replace(self, shared=(*self.shared, (axis, (var, first))))
 
     @property
     def copies(self) -> int:
@@ -183,7 +183,7 @@ def _leaves(
     guards: list[Guard],
 ) -> tuple[dict[Axis, Lin], dict[Axis, Axis], Ranges]:
     """Return the values of the leaf axes, their loop variables, and the variables' ranges."""
-    ranges, fixed, starts = Ranges(base.known, base.facts), dict(peel.fixed), dict(peel.starts)
+    ranges, fixed, parts = Ranges(base.known, base.facts), dict(peel.fixed), dict(peel.shared)
     values: dict[Axis, Lin] = {}
     variables: dict[Axis, Axis] = {}
     for axis in stage.leaf:
@@ -198,12 +198,14 @@ def _leaves(
             ranges.known[shared[0]] = (ZERO, room - 1)
             note = f"{axis.name} uses {extent} of {room} {kind}"
             _guard(guards, values[axis], extent, note, ranges, shared[0])
-        elif extent.const == 1 and not thread_tag(kind) and axis not in starts:
+        elif extent.const == 1 and not thread_tag(kind) and axis not in parts:
             values[axis] = ZERO
         else:
-            variables[axis] = var = loop_variable(axis, extent, base)
+            # the loop of both parts may run further than this one
+            var, first = parts.get(axis) or (loop_variable(axis, extent, base), ZERO)
+            variables[axis] = var
             values[axis] = Lin.of(var)
-            ranges.known[var] = (starts.get(axis, ZERO), extent - 1)
+            ranges.known[var] = (first, extent - 1)
     return values, variables, ranges
 
 

@@ -6,9 +6,11 @@ from typing import Any
 
 from schedlang.errors import ComputeError, ComputeTypeError
 from schedlang.expr.nodes import Axis, Const, Expr
+from schedlang.signatures import public
 from schedlang.state.state import THREADS
 
 
+@public
 def thread_axis(dom: Any = None, tag: Any = "", name: str = "") -> Axis:
     """Return a GPU thread axis to bind loops to, such as ``thread_axis("threadIdx.x")``.
 

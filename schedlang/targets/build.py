@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from inspect import signature
 from typing import Any
@@ -14,6 +13,7 @@ from schedlang.errors import (
     ComputeTypeError,
     UnprovenWarning,
     nearest,
+    warn_user,
 )
 from schedlang.expr.names import check_name
 from schedlang.expr.nodes import Var
@@ -29,12 +29,14 @@ from schedlang.runtime.background import check_moment, compile_at
 from schedlang.runtime.kernel import Kernel
 from schedlang.runtime.signature import signature_of
 from schedlang.schedule.schedule import Schedule
+from schedlang.signatures import public
 from schedlang.target import Target, or_emulator
 from schedlang.target_options import check_host
 from schedlang.targets import backend_of
 from schedlang.targets.backend import Backend, Options, Request
 
 
+@public
 def lower(
     schedule: Any, args: Sequence[Any] | None = None, name: str | None = None, **te_options: Any
 ) -> Nest:
@@ -91,6 +93,7 @@ def _check_list(what: str, args: Any, *behind: Any) -> None:
         raise ComputeTypeError(f"sl.{what}(s, {spelling}): args must be a list of tensors{hint}")
 
 
+@public
 def build(
     schedule: Any,
     args: Sequence[Any] | None = None,
@@ -163,7 +166,7 @@ def build(
         tell("lowering")
         request = _request(schedule, args, where, name, fastmath, barriers, lineinfo, compiler)
         for text, category in backend_of(where).warnings(request.nest, request.lowered, where):
-            warnings.warn(text, category, stacklevel=2)
+            warn_user(text, category)
         kernel = backend_of(where).kernel(request)
         kernel.write()
     kernel.progress = progress
@@ -227,7 +230,7 @@ def _request(
         unproven = tuple(dict.fromkeys((*unproven, *report(lowered.loops).open)))
     for sentence in unproven:
         text = f"sl.build of {nest.name}: {sentence}; compare its result with sl.reference"
-        warnings.warn(text, UnprovenWarning, stacklevel=3)
+        warn_user(text, UnprovenWarning)
     return Request(
         schedule,
         nest,

@@ -17,7 +17,7 @@ from schedlang.markup.progress import Setting, check_setting, tell, working
 from schedlang.runtime.background import check_moment
 from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule
-from schedlang.signatures import call_refusal, refuses
+from schedlang.signatures import public
 from schedlang.target import Target, TargetLike, or_emulator
 from schedlang.tracing.arguments import Given, bind_arguments
 from schedlang.tracing.array import TracedArray
@@ -214,7 +214,7 @@ def jit(
     compile: str = ...,
     progress: Setting = ...,
 ) -> Callable[[Callable[..., Any]], JitFunction]: ...
-@refuses(call_refusal)
+@public
 def jit(
     function: Callable[..., Any] | None = None,
     *,

@@ -9,6 +9,7 @@ from schedlang.compute.tensor import Tensor, shape_text
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr.nodes import Const, Expr, Var
 from schedlang.language.construct import as_expr, cast, settle
+from schedlang.signatures import public
 from schedlang.tracing.array import TracedArray, array_of, plain, wrap
 from schedlang.tracing.leaves import Form, flatten, rebuilt
 from schedlang.tracing.naming import name_stages
@@ -25,6 +26,7 @@ from schedlang.tracing.trace import (
 )
 
 
+@public
 def fori_loop(lo: int, hi: int, body: Callable[..., Any] | None = None, init: Any = None) -> Any:
     """Run ``body`` for each integer from ``lo`` to ``hi``, ``hi`` excluded.
 

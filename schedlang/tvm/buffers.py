@@ -7,6 +7,7 @@ from typing import Any
 
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr.nodes import Const, Expr, Var
+from schedlang.signatures import public
 from schedlang.tvm.te_dtypes import te_dtype
 
 SCOPES = ("", "global", "local", "shared")
@@ -50,6 +51,7 @@ class AccessPtr:
     offset: Any = 0
 
 
+@public
 def decl_buffer(
     shape: Any, dtype: Any = None, name: str = "buffer", data: Any = None, strides: Any = None,
     elem_offset: Any = None, scope: str = "", data_alignment: int = -1, offset_factor: int = 0,

@@ -11,12 +11,14 @@ from schedlang.compute.tensor import Tensor, check_shape
 from schedlang.errors import ComputeTypeError, explain
 from schedlang.expr.nodes import Expr
 from schedlang.externs import definition
+from schedlang.signatures import public
 from schedlang.tvm.ir_builder import Program
 from schedlang.tvm.nd import array_over
 from schedlang.tvm.packed import Handle, InTheBox, PackedCall, get_global_func
 from schedlang.tvm.te_dtypes import te_dtype
 
 
+@public
 def extern(
     shape: Any,
     inputs: Sequence[Tensor],

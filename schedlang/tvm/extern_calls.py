@@ -10,6 +10,7 @@ from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr.dtypes import is_integer
 from schedlang.expr.nodes import Const, Expr
 from schedlang.language.construct import as_expr
+from schedlang.signatures import public
 from schedlang.tvm.buffers import AccessPtr
 from schedlang.tvm.te_dtypes import te_dtype
 
@@ -25,6 +26,7 @@ class ExternCall:
     args: tuple[AccessPtr | Expr, ...]
 
 
+@public
 def call_extern(dtype: Any, func_name: str, *args: Any) -> ExternCall:
     """Return a call of a function of C, which ``ib.emit`` takes in :func:`te.decl_tensor_intrin`.
 

@@ -12,6 +12,7 @@ import numpy as np
 from schedlang.errors import CallError, CallTypeError, missing_name
 from schedlang.expr import dtypes
 from schedlang.runtime.devices import Device, cpu, cuda, device, enabled, gpu
+from schedlang.signatures import public
 
 REFUSED = {
     "context": ("devices are made by tvm.device", 'Write tvm.device("llvm") or tvm.cuda(0).'),
@@ -112,6 +113,7 @@ def array_over(memory: np.ndarray) -> NDArray:
     return NDArray(memory, cpu())
 
 
+@public
 def array(values: Any, device: Device | None = None) -> NDArray:
     """Return a copy of ``values``, of the same dtype, as an array on ``device`` (the CPU).
 
@@ -122,11 +124,13 @@ def array(values: Any, device: Device | None = None) -> NDArray:
     return NDArray(copied, device or cpu())
 
 
+@public
 def empty(shape: Any, dtype: Any = "float32", device: Device | None = None) -> NDArray:
     """Return an uninitialized array on ``device``."""
     return NDArray(np.empty(shape, dtypes.array_dtype(dtypes.canonical(dtype))), device or cpu())
 
 
+@public
 def from_dlpack(source: Any) -> NDArray:
     """Return the array of another library, without a copy."""
     return NDArray(np.from_dlpack(source), cpu())

@@ -12,6 +12,7 @@ from typing import Any
 
 from schedlang.errors import ComputeError, ComputeTypeError, explain, nearest
 from schedlang.expr.nodes import Const, Expr
+from schedlang.signatures import public
 
 # functions that come with schedlang, and the modules that have them
 IN_THE_BOX = {"tvm.contrib.cblas.matmul": "schedlang.tvm.contrib.cblas"}
@@ -60,6 +61,7 @@ class PackedCall:
     args: tuple[Any, ...]
 
 
+@public
 def register_func(name: Any, f: Any = None, override: bool = False) -> Any:
     """Give a function of Python a name, by which ``tvm.tir.call_packed`` calls it.
 
@@ -100,6 +102,7 @@ def register_func(name: Any, f: Any = None, override: bool = False) -> Any:
     return register if f is None else register(f)
 
 
+@public
 def get_global_func(name: str, allow_missing: bool = False) -> Any:
     """Return the function of a name; ``None`` if there is none and ``allow_missing`` is true.
 
@@ -122,6 +125,7 @@ def get_global_func(name: str, allow_missing: bool = False) -> Any:
     )
 
 
+@public
 def call_packed(name: str, *args: Any) -> PackedCall:
     """Return a call of a packed function, which the function of ``te.extern`` returns.
 

@@ -20,6 +20,7 @@ from schedlang.errors import ComputeError, missing_name
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.schedule.schedule import Schedule
 from schedlang.schedule.schedule import schedule as create_schedule
+from schedlang.signatures import public
 from schedlang.state.thread_axis import thread_axis as _thread_axis
 from schedlang.tvm.tir import (
     abs,
@@ -98,6 +99,7 @@ def whole(value: Any, what: str) -> Any:
     return value
 
 
+@public
 def placeholder(shape: Any, dtype: object = None, name: str = "placeholder") -> Tensor:
     """Return an input tensor; ``dtype`` defaults to float32.
 
@@ -108,6 +110,7 @@ def placeholder(shape: Any, dtype: object = None, name: str = "placeholder") -> 
     return tensor.placeholder(whole(shape, f"a dimension of placeholder {name}"), kind, name)
 
 
+@public
 def compute(
     shape: Any,
     fcompute: Callable[..., Any],
@@ -149,11 +152,13 @@ def _te_value(result: Any) -> Any:
     return result if result is None or isinstance(result, Reduction) else te_typed(result)
 
 
+@public
 def reduce_axis(dom: Any, name: str = "rv", thread_tag: str = "") -> Axis:
     """Return a reduction axis over the half-open range ``(lo, hi)``."""
     return _reduce_axis(whole(dom, f"the range of reduction axis {name}"), name)
 
 
+@public
 def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> Axis:
     """Return a GPU thread axis to bind loops to, such as ``thread_axis("threadIdx.x")``.
 
@@ -166,22 +171,26 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> Axis:
     return _thread_axis(whole(dom, f"the range of {tag}"), tag, name)
 
 
+@public
 def var(name: str = "tindex", dtype: object = "int32") -> Var:
     """Return a symbolic size (int32 or int64), or a scalar argument of another dtype."""
     return tensor.var(name, te_dtype(dtype))
 
 
+@public
 def size_var(name: str = "size", dtype: object = "int32") -> Var:
     """Return a symbolic size."""
     return var(name, dtype)
 
 
+@public
 @contextmanager
 def tag_scope(tag: str) -> Iterator[None]:
     """Do nothing: te's tags for the computations inside have no effect here."""
     yield
 
 
+@public
 def gradient(output: Tensor, inputs: Any, head: Tensor | None = None) -> list[Tensor]:
     """Return the gradients of ``output`` by each of ``inputs``, a tensor or a list of them.
 

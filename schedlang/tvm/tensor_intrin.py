@@ -17,6 +17,7 @@ from schedlang.externs.functions import C_TYPES, from_source
 from schedlang.instructions.declaration import MEMORY, Instruction, instruction
 from schedlang.instructions.emission import MemoryFunction
 from schedlang.ir.instruction_match import packed_strides
+from schedlang.signatures import public
 from schedlang.tvm.buffers import AccessPtr, Buffer
 from schedlang.tvm.extern_calls import ExternCall
 from schedlang.tvm.imported_objects import object_of
@@ -106,6 +107,7 @@ def _result(dtype: str) -> str:
     return C_TYPES.get(dtype, "void")
 
 
+@public
 def decl_tensor_intrin(
     op: Any, fcompute: Callable[[list[Buffer], list[Buffer]], Any], name: str = "tensor_intrin",
     binds: Mapping[Tensor, Buffer] | None = None, scalar_params: Any = None,

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from schedlang.errors import missing_name
+from schedlang.signatures import public
 
 
+@public
 def assert_allclose(actual: Any, desired: Any, rtol: float = 1e-7, atol: float = 1e-7) -> None:
     """Raise :class:`AssertionError` unless shapes are equal and values close, as in te."""
     result, expected = np.asarray(actual), np.asarray(desired)

@@ -57,11 +57,11 @@ from schedlang.index.ranges import weak_range
 from schedlang.language import composed, construct
 from schedlang.language.calls import call
 from schedlang.language.construct import as_expr, binary
+from schedlang.signatures import public
 from schedlang.tvm.te_dtypes import te_dtype
 
 pow = power  # noqa: A001
 Select = select
-
 
 
 def te_typed(value: ExprLike) -> Expr:
@@ -72,11 +72,13 @@ def te_typed(value: ExprLike) -> Expr:
     return construct.cast(expr, "float32" if dtypes.is_float(expr.dtype) else "int32")
 
 
+@public
 def const(value: Any, dtype: object = None) -> Const:
     """Return a constant; without ``dtype`` it adapts to the dtype of the other operand."""
     return construct.const(value, None if dtype is None else te_dtype(dtype))
 
 
+@public
 def IntImm(dtype: object, value: int) -> Const:
     """Return an integer constant."""
     return const(value, dtype)
@@ -85,21 +87,25 @@ def IntImm(dtype: object, value: int) -> Const:
 FloatImm = IntImm
 
 
+@public
 def Cast(dtype: object, value: ExprLike) -> Expr:
     """Return ``value`` converted to ``dtype``."""
     return construct.cast(value, te_dtype(dtype))
 
 
+@public
 def min_value(dtype: object) -> Const:
     """Return the smallest finite value of ``dtype``."""
     return _limit(te_dtype(dtype), largest=False)
 
 
+@public
 def max_value(dtype: object) -> Const:
     """Return the largest finite value of ``dtype``."""
     return _limit(te_dtype(dtype), largest=True)
 
 
+@public
 def infinity(dtype: object = "float32") -> Const:
     """Return positive infinity."""
     return Const(_math.inf, te_dtype(dtype))
@@ -112,6 +118,7 @@ def _limit(dtype: str, largest: bool) -> Const:
     return reduce.extreme_value(dtype, largest)
 
 
+@public
 def round(x: ExprLike) -> Expr:  # noqa: A001
     """Return ``x`` rounded as by C's ``round``, with ties away from zero.
 
@@ -125,11 +132,13 @@ def round(x: ExprLike) -> Expr:  # noqa: A001
     return select(abs(value - whole) >= 0.5, whole + select(value < 0, -1.0, 1.0), whole)
 
 
+@public
 def floordiv(a: ExprLike, b: ExprLike) -> Expr:
     """Return ``a // b``, rounded down."""
     return binary("//", a, b)
 
 
+@public
 def floormod(a: ExprLike, b: ExprLike) -> Expr:
     """Return ``a % b`` with the sign of ``b``."""
     return binary("%", a, b)
@@ -138,6 +147,7 @@ def floormod(a: ExprLike, b: ExprLike) -> Expr:
 indexdiv, indexmod = floordiv, floormod
 
 
+@public
 def truncdiv(a: ExprLike, b: ExprLike) -> Expr:
     """Return the quotient of integers, rounded toward zero as in C."""
     x, y = _integers("truncdiv", a, b)
@@ -147,6 +157,7 @@ def truncdiv(a: ExprLike, b: ExprLike) -> Expr:
     return select((x % y != 0) & ((x < 0) ^ (y < 0)), down + 1, down)
 
 
+@public
 def truncmod(a: ExprLike, b: ExprLike) -> Expr:
     """Return the remainder of integers with the sign of ``a``, as in C."""
     x, y = _integers("truncmod", a, b)
@@ -155,6 +166,7 @@ def truncmod(a: ExprLike, b: ExprLike) -> Expr:
     return x - truncdiv(x, y) * y
 
 
+@public
 def div(a: ExprLike, b: ExprLike) -> Expr:
     """Return C's ``a / b``: integers are rounded toward zero."""
     x, y = as_expr(a), as_expr(b)
@@ -165,6 +177,7 @@ def _is_whole(value: Expr) -> bool:
     return value.dtype == "bool" or dtypes.is_integer(value.dtype)
 
 
+@public
 def fmod(a: ExprLike, b: ExprLike) -> Expr:
     """Return C's ``fmod``: the remainder with the sign of ``a``."""
     x, y = as_expr(a), as_expr(b)
@@ -193,21 +206,25 @@ def _never_negative(value: Expr) -> bool:
     return low is not None and low >= 0
 
 
+@public
 def likely(cond: ExprLike) -> Expr:
     """Return ``cond``; te's hint to the compiler has no effect here."""
     return as_expr(cond)
 
 
+@public
 def shift_left(a: ExprLike, b: ExprLike) -> Expr:
     """Return ``a << b``."""
     return binary("<<", a, b)
 
 
+@public
 def shift_right(a: ExprLike, b: ExprLike) -> Expr:
     """Return ``a >> b``, which keeps the sign of ``a``."""
     return binary(">>", a, b)
 
 
+@public
 def reinterpret(dtype: object, x: ExprLike) -> Expr:
     """Return the bits of ``x`` as a ``dtype`` of the same size.
 
@@ -240,6 +257,7 @@ def reinterpret(dtype: object, x: ExprLike) -> Expr:
     return construct.cast(value, kind)
 
 
+@public
 def clz(x: ExprLike) -> Expr:
     """Return the number of leading zero bits of integer ``x``, as int32.
 
@@ -261,6 +279,7 @@ def clz(x: ExprLike) -> Expr:
     return construct.const(bits, "int32") - construct.cast(popcount(n), "int32")
 
 
+@public
 def popcount(x: ExprLike) -> Expr:
     """Return the number of bits set in integer ``x``, in its dtype."""
     value = te_typed(x)
@@ -312,7 +331,7 @@ def _reducer(
 
     reducer.__name__ = reducer.__qualname__ = name
     reducer.__doc__ = doc
-    return reducer
+    return public(reducer)
 
 
 sum = _reducer(  # noqa: A001
@@ -329,6 +348,7 @@ max = _reducer(  # noqa: A001
 )
 
 
+@public
 def comm_reducer(
     fcombine: Callable[..., Any], fidentity: Callable[..., Any], name: str = "reduce"
 ) -> Callable[..., Any]:

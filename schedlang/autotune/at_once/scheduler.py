@@ -24,7 +24,7 @@ from schedlang.compute.precision import warn_of_float64
 from schedlang.errors import ComputeTypeError, PlainScheduleWarning, first_line
 from schedlang.runtime.collection import no_collection
 from schedlang.schedule.schedule import Schedule, empty_schedule
-from schedlang.signatures import call_refusal, refuses
+from schedlang.signatures import public
 from schedlang.target import Target, TargetLike
 
 # a schedule is clearly slower if its estimate is more than this many times the model's
@@ -58,7 +58,7 @@ class Choice:
     place: str = ""
 
 
-@refuses(call_refusal)
+@public
 def autoschedule(
     outputs: Any,
     target: TargetLike | None = None,
@@ -106,6 +106,7 @@ def autoschedule(
     return choice.schedule
 
 
+@public
 def choose(
     outputs: Any,
     target: TargetLike | None = None,

@@ -31,11 +31,13 @@ from schedlang.errors import (
     shorten_traceback,
 )
 from schedlang.schedule.schedule import Schedule
+from schedlang.signatures import public
 
 UNSOLVED = "Not solved yet: write your code in place of the ... in this cell."
 NO_STEP = "Not solved yet: {} has no step of yours; write some in place of the ... in this cell."
 
 
+@public
 def check(
     answer: Any,
     expected: Any = None,

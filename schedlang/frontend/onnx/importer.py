@@ -22,8 +22,10 @@ from schedlang.frontend.onnx.limits import MOST_ELEMENTS
 from schedlang.frontend.onnx.operators import function_of
 from schedlang.frontend.onnx.sizes import input_shapes
 from schedlang.frontend.onnx.values import Known, Params, Value
+from schedlang.signatures import public
 
 
+@public
 def from_onnx(model: Any, shapes: Mapping[str, Any] | None = None) -> Imported:
     """Return an ONNX model as a computation for ``sl.network``.
 

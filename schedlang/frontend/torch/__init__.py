@@ -11,7 +11,7 @@
    layer, and ``missing.py`` has the errors of nodes without a form. A result of another dtype or
    shape than PyTorch's is an error.
 
-``operators.py`` has the table of ATen's operators and matches a call's arguments to a function by
+``operators.py`` has the table of operators and matches a call's arguments to a function by
 their names. The function is in the file of its family. It takes a ``Call`` (``calls.py``), which
 says what is known about the node, and the operator's arguments. Operators that only move elements
 return views, through which elementwise operators read; others read them as a stage.

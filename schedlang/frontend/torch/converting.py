@@ -178,7 +178,7 @@ def has_form(node: Any) -> bool:
         return True
     if _is_condition(node):
         return True
-    return str(node.target).startswith("aten.") and _operator_name(node) in OPERATORS
+    return _operator_name(node) in OPERATORS
 
 
 def _is_training(node: Any) -> bool:

@@ -35,8 +35,9 @@ def check_module(module: Any) -> None:
         raise FrontendError(
             explain(
                 f"from_torch({type(module).__name__})",
-                f"layer {layer} is quantized, and a network computes with the values themselves",
-                "Give the module before its quantization.",
+                f"layer {layer} is quantized by torch.ao, which has kernels of its own for it",
+                "Give the module before its quantization, or quantize it by "
+                "torchao.quantization.pt2e.",
             )
         )
     _check_values(module)

@@ -18,8 +18,10 @@ from schedlang.frontend.torch.examples import Examples, examples_of, leaves
 from schedlang.frontend.torch.exporting import check_module, decompose, export
 from schedlang.frontend.torch.functional import make_functional
 from schedlang.frontend.torch.params import dtype_of, params_of
+from schedlang.signatures import public
 
 
+@public
 def from_torch(
     module: Any,
     example_inputs: Any,

@@ -1,4 +1,7 @@
-"""The table of ATen's operators that have a form, and how a call's arguments are matched to it."""
+"""The table of the operators that have a form, and how a call's arguments are matched to it.
+
+Operators of ATen stand there without its name.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from schedlang.frontend.torch import (
     norms,
     poolings,
     products,
+    quantized,
     recurrent,
     reductions,
     shapes,
@@ -24,7 +28,7 @@ from schedlang.frontend.torch.calls import Call, Operator
 
 FAMILIES = (
     elementwise, activations, convolutions, products, poolings, norms, shapes, indexing,
-    reductions, recurrent, attention,
+    reductions, recurrent, attention, quantized,
 )  # fmt: skip
 OPERATORS: Mapping[str, Operator] = {
     name: function for family in FAMILIES for name, function in family.OPERATORS.items()
@@ -41,6 +45,8 @@ WITHOUT_EFFECT = frozenset({
     # of norms and embeddings: about training and gradients
     "momentum", "cudnn_enabled", "cudnn_enable", "training", "padding_idx", "scale_grad_by_freq",
     "sparse", "sparse_grad", "implicit",
+    # of dequantized integers: the range that they are in
+    "quant_min", "quant_max", "out_dtype",
 })  # fmt: skip
 
 

@@ -79,7 +79,8 @@ def _array(name: str, value: Any) -> np.ndarray:
 def quantized_layer(module: Any) -> str:
     """Return the first layer of a module with quantized weights or arithmetic; "" if none."""
     for path, layer in module.named_modules():
-        if ".quantized" in type(layer).__module__:
+        place = type(layer).__module__.split(".")
+        if place[0] == "torch" and "quantized" in place:
             return str(path) or type(layer).__name__
     named: Mapping[str, Any] = {**dict(module.named_parameters()), **dict(module.named_buffers())}
     return next((path for path, value in named.items() if value.is_quantized), "")

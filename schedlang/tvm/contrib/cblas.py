@@ -10,13 +10,23 @@ from schedlang.compute.tensor import Tensor, shape_text
 from schedlang.errors import BoundsError, ComputeTypeError, explain
 from schedlang.externs import definition
 from schedlang.index.simplify import to_lin
+from schedlang.signatures import public
 from schedlang.tvm.packed import Handle, InTheBox
 
 
-def matmul(lhs: Tensor, rhs: Tensor, transa: bool = False, transb: bool = False, **_te: Any) -> Any:
+@public
+def matmul(
+    lhs: Tensor,
+    rhs: Tensor,
+    transa: bool = False,
+    transb: bool = False,
+    *,
+    tag: Any = "",
+    attrs: Any = None,
+) -> Any:
     """Return the product of two matrices, float32 or float64, by the BLAS of SciPy.
 
-    ``transa`` and ``transb`` transpose them first.
+    ``transa`` and ``transb`` transpose them first. ``tag`` and ``attrs`` have no effect.
 
     Raises :class:`~schedlang.errors.ComputeTypeError` for other dtypes, and
     :class:`~schedlang.errors.BoundsError` for shapes that do not fit.

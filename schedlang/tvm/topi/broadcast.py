@@ -18,6 +18,7 @@ from schedlang.arrays.shaping import broadcast_to as broadcasted
 from schedlang.compute.tensor import Tensor
 from schedlang.language.calls import call
 from schedlang.language.construct import as_expr, binary
+from schedlang.signatures import public
 from schedlang.tvm import tir
 from schedlang.tvm.topi.rules import operator, tensor
 from schedlang.tvm.topi.stages import names_of_user, stage_of
@@ -29,7 +30,7 @@ def _operation(name: str, value: Callable[[Any, Any], Any], what: str) -> Callab
 
     operation.__name__ = operation.__qualname__ = name
     operation.__doc__ = f"Return {what} of ``lhs`` and ``rhs``, which broadcast."
-    return operation
+    return public(operation)
 
 
 def _binary(name: str, op: str, what: str) -> Callable[[Any, Any], Any]:

@@ -20,6 +20,7 @@ from schedlang.expr.nodes import Const, Expr
 from schedlang.language.calls import call
 from schedlang.language.construct import as_expr, binary, select, unary
 from schedlang.language.construct import cast as converted
+from schedlang.signatures import public
 from schedlang.tvm import tir
 from schedlang.tvm.tir import te_dtype
 from schedlang.tvm.topi.checks import check_scalar, check_tensor
@@ -109,6 +110,7 @@ def reinterpret(x: Any, dtype: Any) -> Tensor:
     return array("reinterpret", lambda v: tir.reinterpret(dtype, v), x)
 
 
+@public
 def elemwise_sum(xs: Sequence[Any]) -> Tensor:
     """Return the sum of tensors of one shape.
 
@@ -138,6 +140,7 @@ def elemwise_sum(xs: Sequence[Any]) -> Tensor:
     return array("elemwise_sum", total, *xs)
 
 
+@public
 def full(shape: Any, dtype: Any, fill_value: Any) -> Tensor:
     """Return a tensor of ``shape`` whose elements are all ``fill_value``, cast to ``dtype``.
 

@@ -13,6 +13,7 @@ from schedlang.arrays.elementwise import array
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.functions import FUNCTIONS
 from schedlang.language.calls import call
+from schedlang.signatures import public
 from schedlang.tvm.topi.checks import check_tensor
 
 
@@ -25,7 +26,7 @@ def function(name: str, value: Callable[[Any], Any], returns: str) -> Callable[[
 
     of_elements.__name__ = of_elements.__qualname__ = name
     of_elements.__doc__ = f"Return {returns}, for each element ``x`` of a tensor, in its shape."
-    return of_elements
+    return public(of_elements)
 
 
 def _of_row(name: str) -> Callable[[Any], Tensor]:

@@ -15,6 +15,7 @@ from schedlang.errors import ComputeError, ComputeTypeError
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.language.calls import call
 from schedlang.language.construct import as_expr, cast, const, select
+from schedlang.signatures import public
 from schedlang.tvm.tir import te_dtype
 from schedlang.tvm.topi.checks import (
     check_index,
@@ -257,6 +258,7 @@ def unravel_index(indices: Any, shape: Any) -> Tensor:
     return compute("unravel_index", (len(sizes), *indices.shape), element)
 
 
+@public
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = "float32") -> Tensor:
     """Return ``start``, ``start + step``, ... up to ``stop``, which is excluded.
 
@@ -271,6 +273,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = "float32") 
         return stage_of(evenly_spaced(*bounds, dtype=te_dtype(dtype)))
 
 
+@public
 def cumsum(data: Any, axis: Any = None, dtype: Any = None, exclusive: Any = None) -> Tensor:
     """Return running sums along ``axis``, by default of ``data`` flattened.
 
@@ -285,6 +288,7 @@ def cumsum(data: Any, axis: Any = None, dtype: Any = None, exclusive: Any = None
     return _running("cumsum", "add", 0, data, axis, dtype, exclusive)
 
 
+@public
 def cumprod(data: Any, axis: Any = None, dtype: Any = None, exclusive: Any = None) -> Tensor:
     """Return running products along ``axis``, or of all elements in a row; see :func:`cumsum`.
 

@@ -10,10 +10,12 @@ from schedlang.compute.tensor import Extent, Tensor
 from schedlang.errors import ComputeError
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.language.construct import as_expr
+from schedlang.signatures import public
 from schedlang.tvm.topi.checks import check_divides, check_same, check_tensor
 from schedlang.tvm.topi.stages import compute
 
 
+@public
 def layout_transform(
     array: Any, src_layout: str, dst_layout: str, schedule_rule: Any = None
 ) -> Tensor:

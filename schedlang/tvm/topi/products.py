@@ -7,11 +7,13 @@ from typing import Any
 from schedlang.arrays import products
 from schedlang.arrays.einsum import einsum as contracted
 from schedlang.compute.tensor import Tensor
+from schedlang.signatures import public
 from schedlang.tvm.topi.nn import matrices
 from schedlang.tvm.topi.rules import operator, tensor
 from schedlang.tvm.topi.stages import names_of_user
 
 
+@public
 def matmul(a: Any, b: Any, transp_a: bool = False, transp_b: bool = False) -> Tensor:
     """Return the matrix product of ``a`` and ``b``; dimensions before the last two broadcast.
 
@@ -39,6 +41,7 @@ def tensordot(a: Any, b: Any, axes: Any) -> Tensor:
         return products.tensordot(a, b, axes)
 
 
+@public
 def einsum(subscripts: str, *operand: Any) -> Tensor:
     """Return the sum of products that ``subscripts`` describes, such as ``"ij,jk->ik"``.
 

@@ -13,6 +13,7 @@ from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeError
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.language.construct import as_expr, cast
+from schedlang.signatures import public
 from schedlang.tvm.topi.checks import check_tensor
 from schedlang.tvm.topi.rules import operator, tensor
 from schedlang.tvm.topi.stages import compute, names_of_user
@@ -23,6 +24,7 @@ def _axes(name: str, data: Any, axis: Any) -> tuple[int, ...]:
     return reduced_axes(axis, data.ndim, f"topi.{name}")
 
 
+@public
 def sum(data: Any, axis: Any = None, keepdims: bool = False) -> Tensor:  # noqa: A001
     """Return the sum over dimensions ``axis``, a number or several; ``None`` means all of them.
 
@@ -37,6 +39,7 @@ def sum(data: Any, axis: Any = None, keepdims: bool = False) -> Tensor:  # noqa:
     return fold("sum", [data], axes, lambda k, c, x: reduce.sum(x, k, c), keepdims)
 
 
+@public
 def prod(data: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Return the product over dimensions ``axis``; see :func:`sum`.
 
@@ -62,6 +65,7 @@ def mean(data: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
         return moments.mean(data, axis, None, keepdims)
 
 
+@public
 def max(data: Any, axis: Any = None, keepdims: bool = False) -> Tensor:  # noqa: A001
     """Return the largest element over dimensions ``axis``, or NaN if there is one.
 
@@ -72,6 +76,7 @@ def max(data: Any, axis: Any = None, keepdims: bool = False) -> Tensor:  # noqa:
     return _extreme("max", data, axis, keepdims)
 
 
+@public
 def min(data: Any, axis: Any = None, keepdims: bool = False) -> Tensor:  # noqa: A001
     """Return the smallest element over dimensions ``axis``, or NaN if there is one.
 
@@ -88,6 +93,7 @@ def _extreme(name: str, data: Any, axis: Any, keepdims: bool) -> Tensor:
         return reductions.extreme(name, data, axis, keepdims)
 
 
+@public
 def all(data: Any, axis: Any = None, keepdims: bool = False) -> Tensor:  # noqa: A001
     """Return whether no element over dimensions ``axis`` is 0.
 
@@ -99,6 +105,7 @@ def all(data: Any, axis: Any = None, keepdims: bool = False) -> Tensor:  # noqa:
     return fold("all", [data], axes, lambda k, c, x: math.all(x, axis=k, where=c), keepdims)
 
 
+@public
 def any(data: Any, axis: Any = None, keepdims: bool = False) -> Tensor:  # noqa: A001
     """Return whether an element over dimensions ``axis`` is not 0.
 
@@ -110,6 +117,7 @@ def any(data: Any, axis: Any = None, keepdims: bool = False) -> Tensor:  # noqa:
     return fold("any", [data], axes, lambda k, c, x: math.any(x, axis=k, where=c), keepdims)
 
 
+@public
 def argmax(
     data: Any, axis: Any = None, keepdims: bool = False, select_last_index: bool = False
 ) -> Tensor:
@@ -126,6 +134,7 @@ def argmax(
     return _index_of("argmax", data, axis, keepdims, select_last_index)
 
 
+@public
 def argmin(
     data: Any, axis: Any = None, keepdims: bool = False, select_last_index: bool = False
 ) -> Tensor:

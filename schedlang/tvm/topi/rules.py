@@ -18,6 +18,7 @@ from functools import wraps
 from inspect import signature
 from typing import Any, TypeVar, cast
 
+from schedlang.signatures import public, spelled
 from schedlang.tvm.topi.checks import (
     check_choice,
     check_float,
@@ -38,13 +39,14 @@ listed: Rule = check_list
 def operator(**rules: Rule) -> Callable[[Function], Function]:
     """Return a decorator that checks the arguments of an operator by ``rules`` of its parameters.
 
-    A default is not checked. Messages name the operator by its place: ``topi.nn.relu``.
+    A default is not checked.
     """
 
     def declare(function: Function) -> Function:
-        asked = f"{_place(function.__module__)}.{function.__name__}"
+        asked = spelled(function)
         names = tuple(signature(function).parameters)
 
+        @public
         @wraps(function)
         def checked(*args: Any, **kwargs: Any) -> Any:
             arguments = {**dict(zip(names, args)), **kwargs}
@@ -56,12 +58,6 @@ def operator(**rules: Rule) -> Callable[[Function], Function]:
         return cast(Function, checked)
 
     return declare
-
-
-def _place(module: str) -> str:
-    """Return the package of topi whose module defines an operator: ``topi``, ``topi.nn``."""
-    _, separator, package = module.rpartition(".")[0].partition(".topi")
-    return f"topi{package}" if separator else "topi"
 
 
 def tensor(*dims: str) -> Rule:

@@ -15,6 +15,7 @@ from schedlang.errors import ComputeError, ComputeTypeError
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.language.calls import call
 from schedlang.language.construct import as_expr, cast, const, select
+from schedlang.signatures import public
 from schedlang.tvm.tir import te_dtype
 from schedlang.tvm.topi.checks import (
     check_numbers,
@@ -45,6 +46,7 @@ def expand_dims(a: Any, axis: int, num_newaxis: int = 1) -> Tensor:
     return _of_array("expand_dims", shaping.expand_dims, a, tuple(range(at, at + count)))
 
 
+@public
 def transpose(a: Any, axes: Any = None) -> Tensor:
     """Return ``a`` with its dimensions reversed, or in the order ``axes``.
 
@@ -109,6 +111,7 @@ def reverse_sequence(a: Any, seq_lengths: Any, seq_axis: int = 1, batch_axis: in
     return compute("reverse_sequence", a.shape, element)
 
 
+@public
 def reshape(a: Any, newshape: Any) -> Tensor:
     """Return ``a`` in row-major order with shape ``newshape``; one extent may be -1.
 
@@ -119,6 +122,7 @@ def reshape(a: Any, newshape: Any) -> Tensor:
     return _of_array("reshape", shaping.reshape, a, newshape)
 
 
+@public
 def squeeze(a: Any, axis: Any = None) -> Tensor:
     """Return ``a`` without its dimensions of extent 1, or without those that ``axis`` names.
 
@@ -242,6 +246,7 @@ def strided_slice(
     return stage_of(part, a)
 
 
+@public
 def repeat(a: Any, repeats: int, axis: int) -> Tensor:
     """Return ``a`` with each index of dimension ``axis`` repeated in place.
 
@@ -252,6 +257,7 @@ def repeat(a: Any, repeats: int, axis: int) -> Tensor:
     return _of_array("repeat", rearranging.repeat, a, repeats, axis)
 
 
+@public
 def tile(a: Any, reps: Any) -> Tensor:
     """Return ``a`` repeated whole, ``reps`` times along each dimension.
 
@@ -386,6 +392,7 @@ def sequence_mask(data: Any, valid_length: Any, mask_value: Any = 0, axis: int =
     )
 
 
+@public
 def where(condition: Any, x: Any, y: Any) -> Tensor:
     """Return ``x`` where ``condition`` is not 0, else ``y``; all three broadcast.
 

@@ -12,8 +12,9 @@ from schedlang.frontend.node_stages import cast_to
 from schedlang.frontend.onnx.call import Call, Floats
 from schedlang.frontend.onnx.elements import dtype_of
 from schedlang.frontend.onnx.operators.table import Table, since
+from schedlang.frontend.quantized import dequantized, limited
 from schedlang.language.calls import call as math
-from schedlang.language.construct import binary, cast
+from schedlang.language.construct import binary
 
 
 def quantize(
@@ -50,15 +51,6 @@ def quantize(
     return limited(divided, zero, dtype)
 
 
-def limited(rounded: Tensor, zero_point: Tensor | None, dtype: str) -> Tensor:
-    """Return rounded floats plus a zero point, which broadcasts, limited to integers of a dtype."""
-    # a sum of 16 bits would not hold each integer of 16 bits
-    whole = cast_to(rounded, dtypes.register_dtype(rounded.dtype))
-    if zero_point is not None:
-        whole = array("shifted", lambda v, z: binary("+", v, cast(z, v.dtype)), whole, zero_point)
-    return array("quantized", lambda v: math(f"saturated_{dtype}", v), whole)
-
-
 def dequantize(
     call: Call,
     x: Tensor,
@@ -73,15 +65,12 @@ def dequantize(
     if not dtypes.is_integer(x.dtype):
         raise call.refused(f"its input is {x.dtype}, not an integer")
     dtype = _type(call, output_dtype, "output_dtype") if output_dtype else x_scale.dtype
-    wide = dtypes.register_dtype(x_scale.dtype)
-    values = cast_to(x, wide)
-    if x_zero_point is not None:
-        if x_zero_point.dtype != x.dtype:
-            raise call.refused(f"its input is {x.dtype}, and its zero point {x_zero_point.dtype}")
-        zero = _along(call, x_zero_point, x, axis, block_size)
-        values = array("shifted", lambda v, z: binary("-", v, cast(z, wide)), values, zero)
-    scale = cast_to(_along(call, x_scale, x, axis, block_size), wide)
-    return cast_to(topi.multiply(values, scale), dtype)
+    zero = x_zero_point
+    if zero is not None:
+        if zero.dtype != x.dtype:
+            raise call.refused(f"its input is {x.dtype}, and its zero point {zero.dtype}")
+        zero = _along(call, zero, x, axis, block_size)
+    return dequantized(x, _along(call, x_scale, x, axis, block_size), zero, dtype)
 
 
 def _integer(call: Call, zero_point: Tensor | None, output_dtype: int) -> str:

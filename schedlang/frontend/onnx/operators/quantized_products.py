@@ -17,9 +17,9 @@ from schedlang.frontend.node_stages import cast_to
 from schedlang.frontend.onnx.call import Call, Floats
 from schedlang.frontend.onnx.operators.convolutions import check_shapes
 from schedlang.frontend.onnx.operators.elementwise import check_dtypes
-from schedlang.frontend.onnx.operators.quantized import limited
 from schedlang.frontend.onnx.operators.table import Table, since
 from schedlang.frontend.onnx.operators.windows import windows
+from schedlang.frontend.quantized import limited
 from schedlang.language.calls import call as math
 from schedlang.language.construct import binary, cast
 

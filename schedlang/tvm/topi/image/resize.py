@@ -17,6 +17,7 @@ from schedlang.expr import dtypes
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.language.calls import call
 from schedlang.language.construct import as_expr, cast, const
+from schedlang.signatures import public
 from schedlang.tvm.tir import te_dtype
 from schedlang.tvm.topi.checks import MEANINGS, check_choice, check_numbers, check_whole, dims_of
 from schedlang.tvm.topi.stages import compute
@@ -71,6 +72,7 @@ class Sampling:
         return call("max", call("min", pixel, self.size - 1), 0)
 
 
+@public
 def resize1d(
     data: Any,
     roi: Any,
@@ -109,6 +111,7 @@ def resize1d(
     )
 
 
+@public
 def resize2d(
     data: Any,
     roi: Any,
@@ -169,6 +172,7 @@ def resize2d(
     )
 
 
+@public
 def resize3d(
     data: Any,
     roi: Any,

@@ -12,6 +12,7 @@ from schedlang.compute.tensor import Extent, Tensor
 from schedlang.errors import ComputeError, explain
 from schedlang.expr.nodes import Axis
 from schedlang.language.construct import cast
+from schedlang.signatures import public
 from schedlang.tvm.topi.checks import check_same, laid_out
 from schedlang.tvm.topi.nn.convolution import REDUCE_AXES
 from schedlang.tvm.topi.stages import compute, result_dtype
@@ -21,6 +22,7 @@ from schedlang.tvm.topi.windows import slide
 OUTPUTS = ("n", "fo", "y", "x", "fi")
 
 
+@public
 def conv2d_NCHWc(
     data: Any,
     kernel: Any,
@@ -79,6 +81,7 @@ def conv2d_NCHWc(
     return compute("conv2d_NCHWc", (n, out_blocks, *counts.values(), out_block), element, OUTPUTS)
 
 
+@public
 def depthwise_conv2d_NCHWc(
     Input: Any,
     Filter: Any,

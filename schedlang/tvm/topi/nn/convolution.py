@@ -9,6 +9,7 @@ from schedlang.compute.reduce import sum as total
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.language.construct import cast
+from schedlang.signatures import public
 from schedlang.tvm.topi.checks import (
     SPATIAL,
     check_divides,
@@ -26,6 +27,7 @@ OUTPUT_AXES = {"N": "n", "C": "f", "D": "z", "H": "y", "W": "x"}
 REDUCE_AXES = {"C": "rc", "D": "rz", "H": "ry", "W": "rx"}
 
 
+@public
 def conv(
     inp: Any,
     filt: Any,

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from schedlang.compute.tensor import Tensor
+from schedlang.signatures import public
 from schedlang.tvm.topi.checks import check_layout
 from schedlang.tvm.topi.nn.convolution import conv
 
 
+@public
 def conv1d(
     data: Any,
     kernel: Any,
@@ -33,6 +35,7 @@ def conv1d(
     return conv(data, kernel, strides, padding, dilation, 1, data_layout, kernel_layout, out_dtype)
 
 
+@public
 def conv1d_ncw(
     data: Any,
     kernel: Any,
@@ -51,6 +54,7 @@ def conv1d_ncw(
     return conv(data, kernel, strides, padding, dilation, 1, "NCW", "OIW", out_dtype)
 
 
+@public
 def conv1d_nwc(
     data: Any,
     kernel: Any,
@@ -69,6 +73,7 @@ def conv1d_nwc(
     return conv(data, kernel, strides, padding, dilation, 1, "NWC", "WIO", out_dtype)
 
 
+@public
 def group_conv1d_ncw(
     data: Any,
     kernel: Any,
@@ -88,6 +93,7 @@ def group_conv1d_ncw(
     return conv(data, kernel, strides, padding, dilation, groups, "NCW", "OIW", out_dtype)
 
 
+@public
 def group_conv1d_nwc(
     data: Any,
     kernel: Any,

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from schedlang.compute.tensor import Tensor
+from schedlang.signatures import public
 from schedlang.tvm.topi.checks import check_layout
 from schedlang.tvm.topi.nn.convolution import conv
 
 
+@public
 def conv2d(
     data: Any,
     kernel: Any,
@@ -33,6 +35,7 @@ def conv2d(
     return conv(data, kernel, strides, padding, dilation, 1, data_layout, kernel_layout, out_dtype)
 
 
+@public
 def conv2d_nchw(
     Input: Any, Filter: Any, stride: Any, padding: Any, dilation: Any, out_dtype: Any = None
 ) -> Tensor:
@@ -48,6 +51,7 @@ def conv2d_nchw(
     return conv(Input, Filter, stride, padding, dilation, 1, "NCHW", "OIHW", out_dtype)
 
 
+@public
 def conv2d_nhwc(
     Input: Any, Filter: Any, stride: Any, padding: Any, dilation: Any, out_dtype: Any = None
 ) -> Tensor:
@@ -64,6 +68,7 @@ def conv2d_nhwc(
     return conv(Input, Filter, stride, padding, dilation, 1, "NHWC", "HWIO", out_dtype)
 
 
+@public
 def conv2d_hwcn(
     Input: Any, Filter: Any, stride: Any, padding: Any, dilation: Any, out_dtype: Any = None
 ) -> Tensor:
@@ -79,6 +84,7 @@ def conv2d_hwcn(
     return conv(Input, Filter, stride, padding, dilation, 1, "HWCN", "HWIO", out_dtype)
 
 
+@public
 def group_conv2d_nchw(
     Input: Any,
     Filter: Any,
@@ -98,6 +104,7 @@ def group_conv2d_nchw(
     return conv(Input, Filter, stride, padding, dilation, groups, "NCHW", "OIHW", out_dtype)
 
 
+@public
 def group_conv2d_nhwc(
     Input: Any,
     Filter: Any,

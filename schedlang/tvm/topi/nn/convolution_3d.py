@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from schedlang.compute.tensor import Tensor
+from schedlang.signatures import public
 from schedlang.tvm.topi.checks import check_layout
 from schedlang.tvm.topi.nn.convolution import conv
 
 
+@public
 def conv3d(
     data: Any,
     kernel: Any,
@@ -37,6 +39,7 @@ def conv3d(
     )
 
 
+@public
 def conv3d_ncdhw(
     Input: Any,
     Filter: Any,
@@ -61,6 +64,7 @@ def conv3d_ncdhw(
     return conv(Input, Filter, stride, padding, dilation, groups, "NCDHW", "OIDHW", out_dtype)
 
 
+@public
 def conv3d_ndhwc(
     Input: Any,
     Filter: Any,

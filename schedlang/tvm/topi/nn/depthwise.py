@@ -10,6 +10,7 @@ from schedlang.compute.reduce import sum as total
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis
 from schedlang.language.construct import as_expr, cast
+from schedlang.signatures import public
 from schedlang.tvm.topi.checks import check_same, laid_out
 from schedlang.tvm.topi.nn.convolution import OUTPUT_AXES, REDUCE_AXES
 from schedlang.tvm.topi.rules import one_of, operator
@@ -17,6 +18,7 @@ from schedlang.tvm.topi.stages import compute, result_dtype
 from schedlang.tvm.topi.windows import slide
 
 
+@public
 def depthwise_conv2d_nchw(
     Input: Any, Filter: Any, stride: Any, padding: Any, dilation: Any, out_dtype: Any = None
 ) -> Tensor:

@@ -9,6 +9,7 @@ from schedlang.arrays.shaping import reshape
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeError
 from schedlang.expr.nodes import Axis, Expr
+from schedlang.signatures import public
 from schedlang.tvm.topi.checks import MEANINGS, check_shape, check_tensor, laid_out
 from schedlang.tvm.topi.rules import operator, tensor
 from schedlang.tvm.topi.stages import compute, stage_of
@@ -30,6 +31,7 @@ def flatten(data: Any) -> Tensor:
     return stage_of(reshape(data, (data.shape[0], size_of(data.shape[1:]))), data)
 
 
+@public
 def scale_shift_nchw(Input: Any, Scale: Any, Shift: Any) -> Tensor:
     """Return ``Input * Scale[c] + Shift[c]``, by the channel c of ``NCHW``.
 
@@ -41,6 +43,7 @@ def scale_shift_nchw(Input: Any, Scale: Any, Shift: Any) -> Tensor:
     return _scale_shift(Input, Scale, Shift, "NCHW")
 
 
+@public
 def scale_shift_nhwc(Input: Any, Scale: Any, Shift: Any) -> Tensor:
     """Return ``Input * Scale[c] + Shift[c]``, by the channel c of ``NHWC``.
 
@@ -52,6 +55,7 @@ def scale_shift_nhwc(Input: Any, Scale: Any, Shift: Any) -> Tensor:
     return _scale_shift(Input, Scale, Shift, "NHWC")
 
 
+@public
 def scale_shift_nchwc(Input: Any, Scale: Any, Shift: Any) -> Tensor:
     """Return ``Input * Scale[C, c] + Shift[C, c]``, by the channel ``C``, ``c`` of ``NCHWc``.
 

@@ -11,6 +11,7 @@ from schedlang.compute.tensor import Extent, Tensor, shape_text
 from schedlang.errors import ComputeError
 from schedlang.expr.nodes import Axis
 from schedlang.language.construct import cast
+from schedlang.signatures import public
 from schedlang.tvm.topi.checks import check_same, check_shape, check_tensor
 from schedlang.tvm.topi.rules import operator, tensor
 from schedlang.tvm.topi.stages import compute, result_dtype
@@ -34,6 +35,7 @@ def dense(data: Any, weight: Any, bias: Any = None, out_dtype: Any = None) -> Te
     return _product("dense", data, "data", weight, "weight", False, True, bias, out_dtype)
 
 
+@public
 def matmul(
     tensor_a: Any,
     tensor_b: Any,

@@ -14,6 +14,7 @@ from schedlang.errors import ComputeError
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.language.calls import call
 from schedlang.language.construct import as_expr, const
+from schedlang.signatures import public
 from schedlang.tvm.topi.checks import (
     MEANINGS,
     check_choice,
@@ -126,6 +127,7 @@ def dilate(
     return compute(name, shape, element)
 
 
+@public
 def space_to_depth(data: Any, block_size: int, layout: str = "NCHW") -> Tensor:
     """Return blocks of ``block_size`` by ``block_size`` elements as channels, block by block.
 

@@ -15,6 +15,7 @@ from schedlang.expr import dtypes
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.language.calls import call
 from schedlang.language.construct import as_expr, cast
+from schedlang.signatures import public
 from schedlang.tvm.tir import div, infinity, min_value
 from schedlang.tvm.topi.checks import (
     MEANINGS,
@@ -30,6 +31,7 @@ AXES = {"N": "n", "C": "c", "D": "z", "H": "y", "W": "x"}
 REDUCE_AXES = {"D": "rz", "H": "ry", "W": "rx"}
 
 
+@public
 def pool1d(
     data: Any,
     kernel: Any,
@@ -62,6 +64,7 @@ def pool1d(
     )
 
 
+@public
 def pool2d(
     data: Any,
     kernel: Any,
@@ -110,6 +113,7 @@ def pool2d(
     )
 
 
+@public
 def pool3d(
     data: Any,
     kernel: Any,
@@ -142,6 +146,7 @@ def pool3d(
     )
 
 
+@public
 def global_pool(data: Any, pool_type: str, layout: str = "NCHW") -> Tensor:
     """Return the largest or mean element over height and width, which become 1.
 
@@ -171,6 +176,7 @@ def global_pool(data: Any, pool_type: str, layout: str = "NCHW") -> Tensor:
     )
 
 
+@public
 def adaptive_pool(data: Any, output_size: Any, pool_type: str, layout: str = "NCHW") -> Tensor:
     """Return the pooling of ``data`` to ``output_size``, an integer or ``(height, width)``.
 
@@ -183,6 +189,7 @@ def adaptive_pool(data: Any, output_size: Any, pool_type: str, layout: str = "NC
     return _adaptive("adaptive_pool", "HW", data, output_size, pool_type, layout)
 
 
+@public
 def adaptive_pool1d(data: Any, output_size: Any, pool_type: str, layout: str = "NCW") -> Tensor:
     """Return the pooling of ``data`` to width ``output_size``; see :func:`adaptive_pool`.
 
@@ -193,6 +200,7 @@ def adaptive_pool1d(data: Any, output_size: Any, pool_type: str, layout: str = "
     return _adaptive("adaptive_pool1d", "W", data, output_size, pool_type, layout)
 
 
+@public
 def adaptive_pool3d(data: Any, output_size: Any, pool_type: str, layout: str = "NCDHW") -> Tensor:
     """Return the pooling of ``data`` to ``output_size``, of three numbers; see
     :func:`adaptive_pool`.

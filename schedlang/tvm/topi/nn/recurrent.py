@@ -15,12 +15,14 @@ from schedlang.compute.tensor import Extent, Tensor, placeholder
 from schedlang.errors import ComputeError, ComputeTypeError
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.language.construct import as_expr, const
+from schedlang.signatures import public
 from schedlang.tvm.topi.checks import check_float, check_same, check_shape, check_tensor
 from schedlang.tvm.topi.stages import compute
 
 Activation = Callable[[Any], Any]
 
 
+@public
 def lstm(
     Xs: Any,
     Wi: Any,
@@ -120,6 +122,7 @@ def lstm(
     )
 
 
+@public
 def lstm_cell(
     x: Any,
     h: Any,
@@ -167,6 +170,7 @@ def lstm_cell(
     return next_h, next_c
 
 
+@public
 def gru(
     Xs: Any,
     Wi: Any,
@@ -235,6 +239,7 @@ def gru(
     return _after_first("gru_hidden", scan(first, next_h, h, name=automatic_name("gru")), steps)
 
 
+@public
 def gru_cell(
     x: Any, h: Any, Wi: Any, Wh: Any, Bi: Any = None, Bh: Any = None, weight_layout: str = "RZN"
 ) -> Tensor:

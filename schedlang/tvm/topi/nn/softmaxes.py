@@ -12,10 +12,12 @@ from schedlang.errors import ComputeError
 from schedlang.expr.nodes import Axis
 from schedlang.language.calls import call
 from schedlang.language.construct import cast
+from schedlang.signatures import public
 from schedlang.tvm.topi.checks import check_float, check_tensor
 from schedlang.tvm.topi.stages import compute, wide_dtype
 
 
+@public
 def softmax(x: Any, axis: int = -1) -> Tensor:
     """Return ``exp(x - m) / sum(exp(x - m))`` along ``axis``, where m is the largest element.
 
@@ -39,6 +41,7 @@ def softmax(x: Any, axis: int = -1) -> Tensor:
     )
 
 
+@public
 def log_softmax(x: Any, axis: int = -1) -> Tensor:
     """Return ``x - m - log(sum(exp(x - m)))`` along ``axis``, where m is the largest element.
 

@@ -12,6 +12,7 @@ from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeError, explain
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.language.construct import as_expr, cast
+from schedlang.signatures import public
 from schedlang.tvm.topi.checks import (
     MEANINGS,
     SPATIAL,
@@ -26,6 +27,7 @@ from schedlang.tvm.topi.stages import compute, result_dtype
 from schedlang.tvm.topi.windows import pad_windows, paddings
 
 
+@public
 def conv1d_transpose_ncw(
     data: Any,
     kernel: Any,
@@ -46,6 +48,7 @@ def conv1d_transpose_ncw(
     return transposed_convolution(data, kernel, stride, padding, out_dtype, output_padding, 1, 1)
 
 
+@public
 def group_conv1d_transpose_ncw(
     data: Any,
     kernel: Any,
@@ -69,6 +72,7 @@ def group_conv1d_transpose_ncw(
     )
 
 
+@public
 def conv2d_transpose_nchw(
     Input: Any,
     Filter: Any,
@@ -96,6 +100,7 @@ def conv2d_transpose_nchw(
     return transposed_convolution(Input, Filter, strides, padding, out_dtype, output_padding, 1, 2)
 
 
+@public
 def group_conv2d_transpose_nchw(
     data: Any,
     kernel: Any,
@@ -119,6 +124,7 @@ def group_conv2d_transpose_nchw(
     )
 
 
+@public
 def conv3d_transpose_ncdhw(
     Input: Any,
     Filter: Any,

@@ -6,6 +6,7 @@ from typing import Any
 
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeError, ComputeTypeError
+from schedlang.signatures import public
 from schedlang.tvm.topi.checks import check_choice, check_whole, dims_of
 from schedlang.tvm.topi.image.resize import resize2d
 from schedlang.tvm.topi.stages import names_of_user
@@ -13,6 +14,7 @@ from schedlang.tvm.topi.stages import names_of_user
 METHODS = {"nearest_neighbor": "nearest_neighbor", "bilinear": "linear", "bicubic": "cubic"}
 
 
+@public
 def upsampling(
     data: Any,
     scale_h: float,

@@ -20,6 +20,7 @@ from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.language.construct import as_expr, binary, cast, const, select
+from schedlang.signatures import public
 from schedlang.tvm.topi.checks import (
     MEANINGS,
     check_float,
@@ -105,6 +106,7 @@ def conv2d_winograd_weight_transform(
     return _weights(asked, kernel, kernel_layout, m, layout, kernel.dtype)
 
 
+@public
 def conv2d_winograd_nchw(
     data: Any,
     weight: Any,
@@ -137,6 +139,7 @@ def conv2d_winograd_nchw(
     )
 
 
+@public
 def conv2d_winograd_nhwc(
     data: Any,
     weight: Any,
@@ -162,6 +165,7 @@ def conv2d_winograd_nhwc(
     )
 
 
+@public
 def conv2d_winograd_nchw_without_weight_transform(
     data: Any, weight: Any, strides: Any, padding: Any, dilation: Any, out_dtype: Any = None
 ) -> Tensor:
@@ -177,6 +181,7 @@ def conv2d_winograd_nchw_without_weight_transform(
     )
 
 
+@public
 def conv2d_winograd_nhwc_without_weight_transform(
     data: Any, weight: Any, strides: Any, padding: Any, dilation: Any, out_dtype: Any = None
 ) -> Tensor:

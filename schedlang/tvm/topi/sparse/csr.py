@@ -15,6 +15,7 @@ from schedlang.errors import ComputeError, ComputeTypeError
 from schedlang.expr.names import check_name
 from schedlang.expr.nodes import Axis
 from schedlang.language.construct import as_expr, cast
+from schedlang.signatures import public
 from schedlang.tvm.tir import te_dtype
 from schedlang.tvm.topi.checks import check_index, check_same, check_tensor
 from schedlang.tvm.topi.stages import compute, result_dtype
@@ -37,6 +38,7 @@ class CSR:
         return self.data.dtype
 
 
+@public
 def placeholder(
     shape: Any, nonzeros: Any = None, dtype: Any = None, name: str = "placeholder"
 ) -> CSR:
@@ -69,6 +71,7 @@ def _matrix(shape: Shape) -> tuple[Any, Any]:
     return shape[0], shape[1]
 
 
+@public
 def csrmv(a: Any, x: Any, y: Any = None) -> Tensor:
     """Return the product of sparse ``a`` with a vector ``x``, plus ``y``.
 
@@ -103,6 +106,7 @@ def csrmv(a: Any, x: Any, y: Any = None) -> Tensor:
     return _biased("csrmv", product, y, "y", is_one(y.shape[0]))
 
 
+@public
 def csrmm(a: Any, b: Any, c: Any = None) -> Tensor:
     """Return the product of sparse ``a[rows, k]`` with ``b[k, columns]``, plus ``c[rows]``.
 
@@ -147,6 +151,7 @@ def _biased(name: str, made: Tensor, bias: Tensor, what: str, single: bool) -> T
     )
 
 
+@public
 def sparse_dense(
     dense_data: Any,
     sparse_data: Any,
