@@ -265,6 +265,17 @@ def test_other_extents() -> None:
         s[C].tensorize(ji, instructions.vpdpbusd)
 
 
+def test_a_loop_of_symbolic_extent_inside() -> None:
+    terms = sl.var("terms")
+    A, B = sl.placeholder((6, terms), name="A"), sl.placeholder((terms, 8), name="B")
+    k = sl.reduce_axis(terms, name="k")
+    C = sl.compute((6, 8), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
+    s = sl.schedule(C)
+    why = "the loops from there inwards are j in 0..8, k in 0..terms, and scaled_row has i in 0..8"
+    with pytest.raises(ScheduleError, match=re.escape(why)):
+        s[C].tensorize(C.op.axis[1], scaled_row())
+
+
 def test_loops_of_one_iteration_stand_for_nothing() -> None:
     """They may be inside of the instruction: the loop nest leaves them out."""
     C, s, (*_, ji, ki) = product()

@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.errors import BuildError, ComputeError, InstructionError, ScheduleError
+from schedlang.errors import (
+    BuildError,
+    CallError,
+    ComputeError,
+    InstructionError,
+    ScheduleError,
+)
 from schedlang.instructions import MemoryFunction
 from tests.instructions import GEMV, gemv, gemv_numba
 from tests.test_instructions import BUILDS, agree, operands
@@ -128,6 +134,29 @@ def test_integers_without_a_sum(how: str) -> None:
     agree(sl.build(s, [A, B], **BUILDS[how])(*arrays), B, *arrays)
 
 
+@pytest.mark.parametrize("how", BUILDS)
+def test_a_function_may_write_before_it_reads(how: str) -> None:
+    """So its result is never the array of an operand, where loops would allow that."""
+    a, b = sl.placeholder((8,), name="a"), sl.placeholder((8,), name="b")
+    c = sl.compute((8,), lambda i: a[i] + b[i], name="c")
+
+    def in_two_steps(a: Any, b: Any, c: Any) -> None:
+        c[...] = 0
+        c += a
+        c += b
+
+    declared = sl.instruction("in_two_steps", c, emit={"memory": MemoryFunction(in_two_steps)})
+    A, B = sl.placeholder((4, 8), name="A"), sl.placeholder((4, 8), name="B")
+    C = sl.compute((4, 8), lambda i, j: A[i, j] + B[i, j], name="C")
+    s = sl.schedule(C)
+    s[C].tensorize(C.op.axis[1], declared)
+    f = sl.build(s, [A, B, C], **BUILDS[how])
+    first, second = operands(A, B)
+    with pytest.raises(CallError, match="output C overlaps A, which is still read after"):
+        f(first, second, first)
+    agree(f(first, second), C, first, second)
+
+
 def test_a_comparison_with_the_declaration() -> None:
     result = gemv(4, 6).check(samples=20)
     assert result.ran and "gemv:" in result.assembly and result.compared == 28 * 4
@@ -174,10 +203,23 @@ def test_elements_an_uneven_distance_apart() -> None:
 def test_a_function_of_all_terms_in_a_loop_over_others() -> None:
     _refused(
         gemv(6, 4, whole=True),
-        "gemv computes all terms of a sum at once, and k.outer is around them\n  Return a body, a "
-        "reset and an update",
+        "gemv computes all terms of a sum at once, and k.outer is around them\n  Let it add to "
+        "its result, without whole=True",
         outer=True,
     )
+
+
+def test_a_function_of_all_terms_for_a_sum_that_begins_elsewhere() -> None:
+    A, B, D = (sl.placeholder((6, 6), name=name) for name in "ABD")
+    k = sl.reduce_axis(6, name="k")
+    C = sl.compute((6, 6), lambda i, j: sl.sum(A[i, k] * B[j, k], axis=k, init=D[i, j]), name="C")
+    s = sl.schedule(C)
+    why = "gemv computes all terms of a sum at once, and the sum begins with D[i, j]\n  Let it add"
+    with pytest.raises(ScheduleError, match=re.escape(why)):
+        s[C].tensorize(C.op.axis[1], gemv(6, 6, whole=True))
+    s[C].tensorize(C.op.axis[1], gemv(6, 6))
+    arrays = operands(A, B, D)
+    agree(sl.build(s, [A, B, D, C])(*arrays), C, *arrays)
 
 
 @pytest.mark.parametrize(

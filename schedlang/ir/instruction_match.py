@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import Union
 
+from schedlang.arrays.shapes import is_one
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
@@ -70,7 +71,7 @@ def match(loop: For, declared: Instruction) -> Union[Match, Mismatch]:
     if not isinstance(stmt, Store):
         return stmt
     inside = tuple(f.axis for f in loops)
-    loops = [f for f in loops if f.extent != 1]
+    loops = [f for f in loops if not is_one(f.extent)]
     op = declared.op
     mismatch = _different_loops(loops, declared) or _different_store(stmt, declared)
     if mismatch is not None:

@@ -5,6 +5,7 @@ Lowering checks whatever depends on later attachments.
 
 from __future__ import annotations
 
+from schedlang.arrays.shapes import is_one
 from schedlang.errors import ScheduleError
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.state.atomics import meets_across_threads, operation
@@ -93,7 +94,8 @@ def _check_lanes(state: State, stage: Stage, before: State, axis: Axis | None) -
     place = position(stage.leaf, lanes)
     for inner in stage.leaf[place + 1 :]:
         kind = stage.kinds.get(inner, "")
-        if kind == "vectorize" and 1 not in (lanes.extent, inner.extent):
+        single = is_one(lanes.extent) or is_one(inner.extent)
+        if kind == "vectorize" and not single:
             refuse(
                 f"{inner.name} and {lanes.name} would both be vectorized, and only one loop "
                 "of a stage can be",
@@ -101,7 +103,7 @@ def _check_lanes(state: State, stage: Stage, before: State, axis: Axis | None) -
                 before,
                 axis,
             )
-        if kind == TENSORIZE and lanes.extent != 1:
+        if kind == TENSORIZE and not is_one(lanes.extent):
             refuse(
                 f"the instruction at {inner.name} would be inside the vectorized loop "
                 f"{lanes.name}, and it has vectors of its own",
@@ -109,7 +111,7 @@ def _check_lanes(state: State, stage: Stage, before: State, axis: Axis | None) -
                 before,
                 axis,
             )
-        if kind == "parallel" and 1 not in (lanes.extent, inner.extent):
+        if kind == "parallel" and not single:
             refuse(
                 f"the parallel loop {inner.name} would be inside the vectorized loop "
                 f"{lanes.name}, whose iterations are the lanes of one thread",
