@@ -73,6 +73,17 @@ def identity(a: Any) -> Any:
     return a
 
 
+def dot_of(terms: Any) -> Any:
+    b = sl.placeholder((4,), name="b")
+    q = sl.reduce_axis(terms, name="q")
+    return sl.compute((4,), lambda i: sl.sum(b[i], axis=q), name="c")
+
+
+def gathered() -> Any:
+    x, p = sl.placeholder((4,), name="x"), sl.placeholder((4,), "int32", name="p")
+    return sl.compute((4,), lambda i: x[p[i]], name="y")
+
+
 DECLARATIONS: list[tuple[str, Callable[[], Any], type[SchedlangError], str]] = [
     ("a name that is no identifier", lambda: declared(name="dot product"), ComputeError,
      "'dot product'"),
@@ -103,6 +114,28 @@ DECLARATIONS: list[tuple[str, Callable[[], Any], type[SchedlangError], str]] = [
      ComputeError, "the shape of y is symbolic\n  Give constant extents."),
     ("an offset", lambda: declared(compute=rows((4,), lambda x, i: x[i, 1] + 1, extra=(2,))),
      ComputeError, "x[i0, 1] begins at another element than the first one of x\n  Index operands"),
+    ("elements that are not read",
+     lambda: declared(compute=rows((4,), lambda x, i: x[i, 0] + 1, extra=(2,))), ComputeError,
+     "it reads the first 7 of 8 elements of x, and an operand is loaded whole, also at the end of "
+     "an array\n  Give x the elements that it reads"),
+    ("a gather", lambda: declared(compute=gathered()), ComputeError,
+     "x[p[i]] is at an index that depends on more than the axes\n  Index operands by the axes"),
+    ("a scalar", lambda: declared(compute=rows((4,), lambda x, i: x[i] * sl.var("s", "float32"))),
+     ComputeError, "its value depends on s, and an instruction gets the elements of its operands"),
+    ("an axis as a value", lambda: declared(compute=rows((4,), lambda x, i: x[i] * i)),
+     ComputeError, "its value depends on i0, and an instruction gets the elements of its operands"),
+    ("terms from another one on", lambda: declared(compute=dot_of((4, 8))), ComputeError,
+     "q runs over 4..8, and the terms of an instruction are counted from 0, to a number\n  Give"),
+    ("terms without a number", lambda: declared(compute=dot_of(sl.var("n"))), ComputeError,
+     "q runs over 0..n, and the terms of an instruction are counted from 0, to a number\n  Give"),
+    ("a tolerance below 0", lambda: declared(tolerance=-1.0), ComputeError,
+     "tolerance=-1.0 is not the relative error of one use\n  Give a number from 0 to 1"),
+    ("a tolerance that is no number", lambda: declared(tolerance="1"), ComputeError,
+     "tolerance='1' is not the relative error of one use"),
+    ("features that are no texts", lambda: declared(needs=[512]), ComputeTypeError,
+     "needs=[512] is not a list of features of a processor; write e.g."),
+    ("a note that is no text", lambda: declared(note=5), ComputeTypeError,
+     "note=5 is not a text; give one sentence"),
     ("seven lanes", lambda: declared(compute=rows((7,), lambda x, i: x[i] + 1)), ComputeError,
      "y has 7 elements of float32, which are 28 bytes, and an operand is one vector\n  Give 1, 2,"),
     ("wide lanes", lambda: declared(compute=rows((32,), lambda x, i: x[i] + 1)), ComputeError,
@@ -130,6 +163,10 @@ DECLARATIONS: list[tuple[str, Callable[[], Any], type[SchedlangError], str]] = [
      "'vpdpbusd' is not the name of a function of LLVM's; it is written as in"),
     ("not a type of LLVM's", lambda: Intrinsic("llvm.fma", ("int32",)), ComputeError,
      "llvm.fma: 'int32' is not a type of an operand; write one of i8, i16,"),
+    ("types that are no tuple", lambda: Intrinsic("llvm.fma", "f32"), ComputeError,  # type: ignore
+     "llvm.fma: the types of its operands are 'f32'; give a tuple of them"),
+    ("an order that is no tuple", lambda: Intrinsic("llvm.fma", ("f32",), 1),  # type: ignore
+     ComputeError, "llvm.fma: order=1 does not name each of 1 operands once"),
     ("an order that leaves an operand out", lambda: Intrinsic("llvm.fma", ("f32",) * 2, (0, 0)),
      ComputeError, "llvm.fma: order=(0, 0) does not name each of 2 operands once"),
     ("empty assembly", lambda: Assembly(" ", "=v", ()), ComputeError,
