@@ -343,6 +343,29 @@ def test_annotations_inside() -> None:
         s[C].tensorize(ji, instructions.vpdpbusd)
 
 
+@pytest.mark.parametrize(
+    ("step", "why"),
+    [
+        (lambda s, C, jo, ji, ki: s[C].split(ki, factor=2),
+         "would replace j.inner, k.inner.outer, k.inner.inner, and it computes j.inner, k.inner"),
+        (lambda s, C, jo, ji, ki: s[C].reorder(ki, ji),
+         "would replace j.inner, and it computes j.inner, k.inner\n  Take this step before"),
+        (lambda s, C, jo, ji, ki: s[C].unroll(ki),
+         "replaces all loops inside of it, so that none can be unrolled\n  Annotate loops outside"),
+    ],
+)  # fmt: skip
+def test_a_step_that_changes_the_loops_of_an_instruction(step: Any, why: str) -> None:
+    A, B, C = packed(3, 35, 18, "vpdpbusd")
+    s = tensorized(C, instructions.vpdpbusd)
+    i, jo, ko, ji, ki = s[C].leaf_axes
+    before = str(s)
+    with pytest.raises(
+        ScheduleError, match=f"the instruction vpdpbusd at j.inner {re.escape(why)}"
+    ):
+        step(s, C, jo, ji, ki)
+    assert str(s) == before
+
+
 def test_tensorized_twice() -> None:
     C, s, (*_, ko, ji, ki) = product()
     s[C].tensorize(ji, instructions.vpdpbusd)

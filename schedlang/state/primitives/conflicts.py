@@ -12,6 +12,7 @@ from schedlang.state.atomics import meets_across_threads, operation
 from schedlang.state.cuts import broken_cut
 from schedlang.state.placement import store_refusal
 from schedlang.state.prefetches import concurrent_loop, fetches, is_inside
+from schedlang.state.primitives.arguments import names
 from schedlang.state.primitives.refusal import refuse
 from schedlang.state.relations import position
 from schedlang.state.scattered import apart, keeps_result, overwrites, scatters
@@ -28,6 +29,7 @@ def without_conflict(state: State, before: State, name: str, axis: Axis | None =
     stage = state.stages[name]
     _check_cuts(state, stage, before, axis)
     _check_lanes(state, stage, before, axis)
+    _check_instructions(stage, before, axis)
     if scatters(stage.op):
         _check_updates(state, stage, before, axis)
     _check_order(stage, before)
@@ -84,6 +86,33 @@ def _check_cuts(state: State, stage: Stage, before: State, axis: Axis | None) ->
     if old.made_from(split.parent) is None:
         refuse(f"its tail cannot be cut: {why}", hint, before, axis)
     refuse(f"the tail of {call} could no longer be cut: {why}", hint, before, axis)
+
+
+def _check_instructions(stage: Stage, before: State, axis: Axis | None) -> None:
+    """Refuse a step after which an instruction no longer replaces the loops that it matched."""
+    old = before.stages[stage.name]
+    for at, instruction in old.instructions.items():
+        inside, now = (
+            [a for a in s.leaf[position(s.leaf, at) + 1 :] if not is_one(a.extent)]
+            for s in (old, stage)
+        )
+        asked = f"the instruction {instruction} at {at.name}"
+        if {*inside} != {*now}:
+            refuse(
+                f"{asked} would replace {names([at, *now])}, and it computes "
+                f"{names([at, *inside])}",
+                "Take this step before tensorize.",
+                before,
+                axis,
+            )
+        kind = next((stage.kinds[a] for a in now if a in stage.kinds), "")
+        if kind:
+            refuse(
+                f"{asked} replaces all loops inside of it, so that none can be {participle(kind)}",
+                "Annotate loops outside of the instruction alone.",
+                before,
+                axis,
+            )
 
 
 def _check_lanes(state: State, stage: Stage, before: State, axis: Axis | None) -> None:
