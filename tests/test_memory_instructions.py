@@ -133,6 +133,29 @@ def test_integers_without_a_sum(how: str) -> None:
     agree(sl.build(s, [A, B], **BUILDS[how])(*arrays), B, *arrays)
 
 
+@pytest.mark.parametrize("order", range(4))
+def test_operands_of_one_dtype_in_each_order(order: int) -> None:
+    a, b = sl.placeholder((8,), name="a"), sl.placeholder((8,), name="b")
+    c = sl.compute((8,), lambda i: a[i] * b[i] + a[i], name="c")
+
+    def multiply_add(a: Any, b: Any, c: Any) -> None:
+        c[...] = a * b + a
+
+    declared = sl.instruction("multiply_add", c, emit={"memory": MemoryFunction(multiply_add)})
+    A, B = sl.placeholder((4, 8), name="A"), sl.placeholder((4, 8), name="B")
+
+    def element(i: Any, j: Any) -> Any:
+        product = A[i, j] * B[i, j] if order < 2 else B[i, j] * A[i, j]
+        return product + B[i, j] if order % 2 else B[i, j] + product
+
+    C = sl.compute((4, 8), element, name="C")
+    s = sl.schedule(C)
+    s[C].tensorize(C.op.axis[1], declared)
+    first, second = operands(A, B)
+    result = sl.build(s, [A, B, C])(first, second)
+    np.testing.assert_allclose(result, first * second + second, rtol=1e-6)
+
+
 @pytest.mark.parametrize("how", BUILDS)
 def test_a_function_may_write_before_it_reads(how: str) -> None:
     """So its result is never the array of an operand, where loops would allow that."""

@@ -162,9 +162,10 @@ def instruction(
 
     ``compute`` is a tensor over one data axis, the lanes of the result, and over constant reduction
     axes if it reduces by a sum. It reads placeholders of constant shape: the operands, each with
-    its elements one after the other in memory. ``s[C].tensorize(axis, instruction)`` then replaces
-    the loops of a stage that compute the same. The declaration is its meaning everywhere else: in
-    :func:`schedlang.reference`, in ``target="python"``, for the verifier and for counters.
+    its elements one after the other in memory, from the first one that is read to the last.
+    ``s[C].tensorize(axis, instruction)`` then replaces the loops of a stage that compute the same.
+    The declaration is its meaning everywhere else: in :func:`schedlang.reference`, in
+    ``target="python"``, for the verifier and for counters.
 
     * ``emit`` maps ``"llvm"``, for ``target="cpu"``, and ``"cuda"``, for GPUs, to an
       :class:`~schedlang.instructions.Intrinsic`, an :class:`~schedlang.instructions.Assembly` or a
@@ -183,7 +184,7 @@ def instruction(
     * ``note``: one sentence on what is special, such as its rounding.
 
     Raise :class:`~schedlang.errors.ComputeError` for a declaration that is not of this form, and
-    for operands whose bits do not fit what is emitted.
+    for operands whose bits do not fit what is emitted, or whose last element is not read.
 
     >>> import schedlang as sl
     >>> from schedlang.instructions import Intrinsic
