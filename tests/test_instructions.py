@@ -258,6 +258,20 @@ def test_an_instruction_of_the_user_round_trips() -> None:
     assert "s[Y].tensorize(j, fused)" in s.as_python()
 
 
+def test_an_instruction_with_the_name_of_an_axis() -> None:
+    x = sl.placeholder((8,), name="x")
+    y = sl.compute((8,), lambda i: x[i] * 2, name="y")
+    emit = {"llvm": instructions.Intrinsic("llvm.fabs.v8f32", ("f32x8",))}
+    declared = sl.instruction("i", y, emit=emit)
+    A = sl.placeholder((3, 8), name="A")
+    C = sl.compute((3, 8), lambda i, j: A[i, j] * 2, name="C")
+    s = sl.schedule(C)
+    s[C].tensorize(C.op.axis[1], declared)
+    space = {"sl": sl, "A": A, "C": C, "i": declared}
+    exec(s.as_python(), space)
+    assert str(space["s"]) == str(s)
+
+
 def _fused_rows() -> tuple[Any, Any]:
     A, B, D = (sl.placeholder((3, 8), name=name) for name in "ABD")
     Y = sl.compute((3, 8), lambda i, j: A[i, j] * B[i, j] + D[i, j], name="Y")
