@@ -442,7 +442,7 @@ def test_an_instruction_of_a_cpu_for_a_gpu(target: str) -> None:
 @pytest.mark.parametrize("target", ["cuda", "cuda-emulator"])
 def test_a_function_in_memory_for_a_gpu(target: str) -> None:
     C, s, (i, *_, ji, _) = product()
-    in_memory = sl.instruction("own", dot(), emit={"memory": MemoryFunction("")})
+    in_memory = sl.instruction("own", dot(), emit={"memory": MemoryFunction(lambda a, b, c: None)})
     s[C].tensorize(ji, in_memory)
     s[C].bind(i, "blockIdx.x")
     with pytest.raises(BuildError, match=f"own has no form for target='{target}'"):
