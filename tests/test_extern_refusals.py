@@ -76,7 +76,7 @@ def transformed(reader: bool) -> None:
     if reader:
         s[P].transform_layout(lambda i, j: (j, i))
     else:
-        s[B].transform_layout(lambda *i: i[::-1])
+        s[B].transform_layout(lambda i, j: (j, i))
 
 
 def scan_of_a_call() -> None:

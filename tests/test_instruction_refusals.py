@@ -73,6 +73,17 @@ def identity(a: Any) -> Any:
     return a
 
 
+def dot_of(terms: Any) -> Any:
+    b = sl.placeholder((4,), name="b")
+    q = sl.reduce_axis(terms, name="q")
+    return sl.compute((4,), lambda i: sl.sum(b[i], axis=q), name="c")
+
+
+def gathered() -> Any:
+    x, p = sl.placeholder((4,), name="x"), sl.placeholder((4,), "int32", name="p")
+    return sl.compute((4,), lambda i: x[p[i]], name="y")
+
+
 DECLARATIONS: list[tuple[str, Callable[[], Any], type[SchedlangError], str]] = [
     ("a name that is no identifier", lambda: declared(name="dot product"), ComputeError,
      "'dot product'"),
@@ -103,6 +114,28 @@ DECLARATIONS: list[tuple[str, Callable[[], Any], type[SchedlangError], str]] = [
      ComputeError, "the shape of y is symbolic\n  Give constant extents."),
     ("an offset", lambda: declared(compute=rows((4,), lambda x, i: x[i, 1] + 1, extra=(2,))),
      ComputeError, "x[i0, 1] begins at another element than the first one of x\n  Index operands"),
+    ("elements that are not read",
+     lambda: declared(compute=rows((4,), lambda x, i: x[i, 0] + 1, extra=(2,))), ComputeError,
+     "it reads the first 7 of 8 elements of x, and an operand is loaded whole, also at the end of "
+     "an array\n  Give x the elements that it reads"),
+    ("a gather", lambda: declared(compute=gathered()), ComputeError,
+     "x[p[i]] is at an index that depends on more than the axes\n  Index operands by the axes"),
+    ("a scalar", lambda: declared(compute=rows((4,), lambda x, i: x[i] * sl.var("s", "float32"))),
+     ComputeError, "its value depends on s, and an instruction gets the elements of its operands"),
+    ("an axis as a value", lambda: declared(compute=rows((4,), lambda x, i: x[i] * i)),
+     ComputeError, "its value depends on i0, and an instruction gets the elements of its operands"),
+    ("terms from another one on", lambda: declared(compute=dot_of((4, 8))), ComputeError,
+     "q runs over 4..8, and the terms of an instruction are counted from 0, to a number\n  Give"),
+    ("terms without a number", lambda: declared(compute=dot_of(sl.var("n"))), ComputeError,
+     "q runs over 0..n, and the terms of an instruction are counted from 0, to a number\n  Give"),
+    ("a tolerance below 0", lambda: declared(tolerance=-1.0), ComputeError,
+     "tolerance=-1.0 is not the relative error of one use\n  Give a number from 0 to 1"),
+    ("a tolerance that is no number", lambda: declared(tolerance="1"), ComputeError,
+     "tolerance='1' is not the relative error of one use"),
+    ("features that are no texts", lambda: declared(needs=[512]), ComputeTypeError,
+     "needs=[512] is not a list of features of a processor; write e.g."),
+    ("a note that is no text", lambda: declared(note=5), ComputeTypeError,
+     "note=5 is not a text; give one sentence"),
     ("seven lanes", lambda: declared(compute=rows((7,), lambda x, i: x[i] + 1)), ComputeError,
      "y has 7 elements of float32, which are 28 bytes, and an operand is one vector\n  Give 1, 2,"),
     ("wide lanes", lambda: declared(compute=rows((32,), lambda x, i: x[i] + 1)), ComputeError,
@@ -130,6 +163,10 @@ DECLARATIONS: list[tuple[str, Callable[[], Any], type[SchedlangError], str]] = [
      "'vpdpbusd' is not the name of a function of LLVM's; it is written as in"),
     ("not a type of LLVM's", lambda: Intrinsic("llvm.fma", ("int32",)), ComputeError,
      "llvm.fma: 'int32' is not a type of an operand; write one of i8, i16,"),
+    ("types that are no tuple", lambda: Intrinsic("llvm.fma", "f32"), ComputeError,  # type: ignore
+     "llvm.fma: the types of its operands are 'f32'; give a tuple of them"),
+    ("an order that is no tuple", lambda: Intrinsic("llvm.fma", ("f32",), 1),  # type: ignore
+     ComputeError, "llvm.fma: order=1 does not name each of 1 operands once"),
     ("an order that leaves an operand out", lambda: Intrinsic("llvm.fma", ("f32",) * 2, (0, 0)),
      ComputeError, "llvm.fma: order=(0, 0) does not name each of 2 operands once"),
     ("empty assembly", lambda: Assembly(" ", "=v", ()), ComputeError,
@@ -265,6 +302,17 @@ def test_other_extents() -> None:
         s[C].tensorize(ji, instructions.vpdpbusd)
 
 
+def test_a_loop_of_symbolic_extent_inside() -> None:
+    terms = sl.var("terms")
+    A, B = sl.placeholder((6, terms), name="A"), sl.placeholder((terms, 8), name="B")
+    k = sl.reduce_axis(terms, name="k")
+    C = sl.compute((6, 8), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
+    s = sl.schedule(C)
+    why = "the loops from there inwards are j in 0..8, k in 0..terms, and scaled_row has i in 0..8"
+    with pytest.raises(ScheduleError, match=re.escape(why)):
+        s[C].tensorize(C.op.axis[1], scaled_row())
+
+
 def test_loops_of_one_iteration_stand_for_nothing() -> None:
     """They may be inside of the instruction: the loop nest leaves them out."""
     C, s, (*_, ji, ki) = product()
@@ -293,6 +341,29 @@ def test_annotations_inside() -> None:
     with pytest.raises(ScheduleError, match=r"k.inner is already unrolled, and the instruction "
                                             "replaces all loops inside of it"):  # fmt: skip
         s[C].tensorize(ji, instructions.vpdpbusd)
+
+
+@pytest.mark.parametrize(
+    ("step", "why"),
+    [
+        (lambda s, C, jo, ji, ki: s[C].split(ki, factor=2),
+         "would replace j.inner, k.inner.outer, k.inner.inner, and it computes j.inner, k.inner"),
+        (lambda s, C, jo, ji, ki: s[C].reorder(ki, ji),
+         "would replace j.inner, and it computes j.inner, k.inner\n  Take this step before"),
+        (lambda s, C, jo, ji, ki: s[C].unroll(ki),
+         "replaces all loops inside of it, so that none can be unrolled\n  Annotate loops outside"),
+    ],
+)  # fmt: skip
+def test_a_step_that_changes_the_loops_of_an_instruction(step: Any, why: str) -> None:
+    A, B, C = packed(3, 35, 18, "vpdpbusd")
+    s = tensorized(C, instructions.vpdpbusd)
+    i, jo, ko, ji, ki = s[C].leaf_axes
+    before = str(s)
+    with pytest.raises(
+        ScheduleError, match=f"the instruction vpdpbusd at j.inner {re.escape(why)}"
+    ):
+        step(s, C, jo, ji, ki)
+    assert str(s) == before
 
 
 def test_tensorized_twice() -> None:
@@ -371,7 +442,7 @@ def test_an_instruction_of_a_cpu_for_a_gpu(target: str) -> None:
 @pytest.mark.parametrize("target", ["cuda", "cuda-emulator"])
 def test_a_function_in_memory_for_a_gpu(target: str) -> None:
     C, s, (i, *_, ji, _) = product()
-    in_memory = sl.instruction("own", dot(), emit={"memory": MemoryFunction("")})
+    in_memory = sl.instruction("own", dot(), emit={"memory": MemoryFunction(lambda a, b, c: None)})
     s[C].tensorize(ji, in_memory)
     s[C].bind(i, "blockIdx.x")
     with pytest.raises(BuildError, match=f"own has no form for target='{target}'"):

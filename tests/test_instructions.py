@@ -117,6 +117,26 @@ def test_elements_without_a_sum(how: str) -> None:
     agree(sl.build(s, [A, B, D, Y], **BUILDS[how])(*arrays), Y, *arrays)
 
 
+@needs_fma
+@pytest.mark.parametrize("how", BUILDS)
+def test_symbolic_sizes(how: str) -> None:
+    m, n, terms = sl.var("m"), sl.var("n"), sl.var("terms")
+    A, B = sl.placeholder((m, terms), name="A"), sl.placeholder((terms, n), name="B")
+    k = sl.reduce_axis(terms, name="k")
+    C = sl.compute((m, n), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
+    s = sl.schedule(C)
+    i, j = C.op.axis
+    jo, ji = s[C].split(j, factor=8, tail="cut")
+    s[C].reorder(i, jo, k, ji)
+    s[C].parallel(i)
+    s[C].tensorize(ji, scaled_row())
+    f = sl.build(s, [A, B, C], **BUILDS[how])
+    draw = np.random.default_rng(0)
+    for rows, columns, count in ((3, 8, 5), (2, 21, 1), (1, 7, 2), (0, 8, 3), (2, 16, 0)):
+        a, b = draw.random((rows, count), "float32"), draw.random((count, columns), "float32")
+        np.testing.assert_allclose(f(a, b), a @ b, rtol=1e-5)
+
+
 @needs_vnni
 @pytest.mark.parametrize("how", BUILDS)
 def test_a_plain_operand_is_packed_by_a_cache_stage(how: str) -> None:
@@ -236,6 +256,20 @@ def test_an_instruction_of_the_user_round_trips() -> None:
     twin = pickle.loads(pickle.dumps(s))
     assert str(twin) == str(s) and twin.to_json() == s.to_json()
     assert "s[Y].tensorize(j, fused)" in s.as_python()
+
+
+def test_an_instruction_with_the_name_of_an_axis() -> None:
+    x = sl.placeholder((8,), name="x")
+    y = sl.compute((8,), lambda i: x[i] * 2, name="y")
+    emit = {"llvm": instructions.Intrinsic("llvm.fabs.v8f32", ("f32x8",))}
+    declared = sl.instruction("i", y, emit=emit)
+    A = sl.placeholder((3, 8), name="A")
+    C = sl.compute((3, 8), lambda i, j: A[i, j] * 2, name="C")
+    s = sl.schedule(C)
+    s[C].tensorize(C.op.axis[1], declared)
+    space = {"sl": sl, "A": A, "C": C, "i": declared}
+    exec(s.as_python(), space)
+    assert str(space["s"]) == str(s)
 
 
 def _fused_rows() -> tuple[Any, Any]:

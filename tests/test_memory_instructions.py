@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.errors import BuildError, ComputeError, InstructionError, ScheduleError
+from schedlang.errors import (
+    CallError,
+    ComputeError,
+    InstructionError,
+    ScheduleError,
+)
 from schedlang.instructions import MemoryFunction
 from tests.instructions import GEMV, gemv, gemv_numba
 from tests.test_instructions import BUILDS, agree, operands
@@ -128,6 +133,52 @@ def test_integers_without_a_sum(how: str) -> None:
     agree(sl.build(s, [A, B], **BUILDS[how])(*arrays), B, *arrays)
 
 
+@pytest.mark.parametrize("order", range(4))
+def test_operands_of_one_dtype_in_each_order(order: int) -> None:
+    a, b = sl.placeholder((8,), name="a"), sl.placeholder((8,), name="b")
+    c = sl.compute((8,), lambda i: a[i] * b[i] + a[i], name="c")
+
+    def multiply_add(a: Any, b: Any, c: Any) -> None:
+        c[...] = a * b + a
+
+    declared = sl.instruction("multiply_add", c, emit={"memory": MemoryFunction(multiply_add)})
+    A, B = sl.placeholder((4, 8), name="A"), sl.placeholder((4, 8), name="B")
+
+    def element(i: Any, j: Any) -> Any:
+        product = A[i, j] * B[i, j] if order < 2 else B[i, j] * A[i, j]
+        return product + B[i, j] if order % 2 else B[i, j] + product
+
+    C = sl.compute((4, 8), element, name="C")
+    s = sl.schedule(C)
+    s[C].tensorize(C.op.axis[1], declared)
+    first, second = operands(A, B)
+    result = sl.build(s, [A, B, C])(first, second)
+    np.testing.assert_allclose(result, first * second + second, rtol=1e-6)
+
+
+@pytest.mark.parametrize("how", BUILDS)
+def test_a_function_may_write_before_it_reads(how: str) -> None:
+    """So its result is never the array of an operand, where loops would allow that."""
+    a, b = sl.placeholder((8,), name="a"), sl.placeholder((8,), name="b")
+    c = sl.compute((8,), lambda i: a[i] + b[i], name="c")
+
+    def in_two_steps(a: Any, b: Any, c: Any) -> None:
+        c[...] = 0
+        c += a
+        c += b
+
+    declared = sl.instruction("in_two_steps", c, emit={"memory": MemoryFunction(in_two_steps)})
+    A, B = sl.placeholder((4, 8), name="A"), sl.placeholder((4, 8), name="B")
+    C = sl.compute((4, 8), lambda i, j: A[i, j] + B[i, j], name="C")
+    s = sl.schedule(C)
+    s[C].tensorize(C.op.axis[1], declared)
+    f = sl.build(s, [A, B, C], **BUILDS[how])
+    first, second = operands(A, B)
+    with pytest.raises(CallError, match="output C overlaps A, which is still read after"):
+        f(first, second, first)
+    agree(f(first, second), C, first, second)
+
+
 def test_a_comparison_with_the_declaration() -> None:
     result = gemv(4, 6).check(samples=20)
     assert result.ran and "gemv:" in result.assembly and result.compared == 28 * 4
@@ -174,10 +225,23 @@ def test_elements_an_uneven_distance_apart() -> None:
 def test_a_function_of_all_terms_in_a_loop_over_others() -> None:
     _refused(
         gemv(6, 4, whole=True),
-        "gemv computes all terms of a sum at once, and k.outer is around them\n  Return a body, a "
-        "reset and an update",
+        "gemv computes all terms of a sum at once, and k.outer is around them\n  Let it add to "
+        "its result, without whole=True",
         outer=True,
     )
+
+
+def test_a_function_of_all_terms_for_a_sum_that_begins_elsewhere() -> None:
+    A, B, D = (sl.placeholder((6, 6), name=name) for name in "ABD")
+    k = sl.reduce_axis(6, name="k")
+    C = sl.compute((6, 6), lambda i, j: sl.sum(A[i, k] * B[j, k], axis=k, init=D[i, j]), name="C")
+    s = sl.schedule(C)
+    why = "gemv computes all terms of a sum at once, and the sum begins with D[i, j]\n  Let it add"
+    with pytest.raises(ScheduleError, match=re.escape(why)):
+        s[C].tensorize(C.op.axis[1], gemv(6, 6, whole=True))
+    s[C].tensorize(C.op.axis[1], gemv(6, 6))
+    arrays = operands(A, B, D)
+    agree(sl.build(s, [A, B, D, C])(*arrays), C, *arrays)
 
 
 @pytest.mark.parametrize(
@@ -185,6 +249,10 @@ def test_a_function_of_all_terms_in_a_loop_over_others() -> None:
     [
         (lambda: gemv(4, 4, strides=((1,), (1,), (1,))),
          "strides=((1,), (1,), (1,)) does not fit a: float32[4], b: float32[4, 4], c: float32[4]"),
+        (lambda: gemv(4, 4, strides=5), "strides=5 does not fit a: float32[4]"),
+        (lambda: gemv(4, 4, strides=((1,), ("x", 1), (1,))), "does not fit a: float32[4]"),
+        (lambda: _column(),
+         "x[i, 0] is a part of x, of which the function gets all\n  Give x the elements"),
         (lambda: _window(), "the index i + q of x[i + q] is not an axis, and a function in memory"),
         (lambda: _scalar(), "y has no axis\n  Declare the result over one axis at least."),
     ],
@@ -199,6 +267,12 @@ def _window() -> Any:
     q = sl.reduce_axis(4, name="q")
     y = sl.compute((4,), lambda i: sl.sum(x[i + q], axis=q), name="y")
     return sl.instruction("window", y, emit={"memory": MemoryFunction(gemv_python)})
+
+
+def _column() -> Any:
+    x = sl.placeholder((4, 3), name="x")
+    y = sl.compute((4,), lambda i: x[i, 0] * x[i, 0], name="y")
+    return sl.instruction("column", y, emit={"memory": MemoryFunction(gemv_python)})
 
 
 def _scalar() -> Any:
@@ -218,9 +292,6 @@ def _scalar() -> Any:
     ],
 )
 def test_a_function_is_refused(call: Any, message: str) -> None:
-    A, B, C = product(4, 6, 12)
-    s = sl.schedule(C)
-    s[C].tensorize(C.op.axis[1], gemv(6, 12, call))
-    with pytest.raises(BuildError, match="(?s)its function in memory cannot be made.*"
-                       + re.escape(message)):  # fmt: skip
-        sl.build(s, [A, B, C])
+    why = "sl.instruction('gemv'): its function in memory cannot be made"
+    with pytest.raises(ComputeError, match=re.escape(why) + "(?s:.*)" + re.escape(message)):
+        gemv(6, 12, call)

@@ -112,6 +112,19 @@ def test_a_stage_whose_box_had_a_fixed_size(step):
     assert len(s.steps) == 3
 
 
+@pytest.mark.parametrize("first", ["vectorize", "parallel"])
+def test_a_parallel_loop_of_unknown_length_in_lanes(first):
+    A = sl.placeholder((8, N), name="A")
+    B = sl.compute((8, N), lambda i, j: A[i, j] * 2, name="B")
+    s = sl.schedule(B)
+    (i, j), steps = B.op.axis, ["vectorize", "parallel"]
+    axes = dict(zip(steps, (i, j)))
+    getattr(s[B], first)(axes.pop(first))
+    ((last, axis),) = axes.items()
+    with pytest.raises(ScheduleError, match="loop j would be inside the vectorized loop i"):
+        getattr(s[B], last)(axis)
+
+
 def test_a_block_of_unknown_size():
     A = sl.placeholder((N,), name="A")
     B = sl.compute((N,), lambda i: A[i] * 2, name="B")

@@ -117,6 +117,31 @@ def test_loops_and_conditions(kind: str, target: str) -> None:
     np.testing.assert_allclose(tvm.reference(B)(x), expected)
 
 
+@pytest.mark.parametrize("kind", ["serial", "parallel", "unroll"])
+def test_the_other_branch_of_what_a_branch_changed(kind: str) -> None:
+    def write(ib: Any, a: Any, b: Any) -> None:
+        with ib.for_range(0, 48, kind=kind) as i:
+            b[i] = a[i]
+            with ib.if_scope(ib.likely(b[i] > 0.5)):
+                b[i] = 0.0
+            with ib.else_scope():
+                b[i] = b[i] + 1.0
+
+    x = np.random.default_rng(1).random((8, 6), "float32")
+    np.testing.assert_allclose(built(written(write), x), np.where(x > 0.5, 0, x + 1))
+
+
+def test_a_loop_that_ends_before_it_begins() -> None:
+    def write(ib: Any, a: Any, b: Any) -> None:
+        with ib.for_range(0, 48) as i:
+            b[i] = a[i]
+        with ib.for_range(5, 2) as i:
+            b[i] = 100.0
+
+    x = np.random.default_rng(1).random((8, 6), "float32")
+    np.testing.assert_array_equal(built(written(write), x), x)
+
+
 @pytest.mark.parametrize("dtype", ["int32", "float64", "uint8"])
 def test_storage_sums_and_bounds_of_loops(dtype: str) -> None:
     def write(ib: Any, a: Any, b: Any) -> None:
@@ -163,6 +188,47 @@ def past(ib: Any, a: Any, b: Any) -> None:
 def racing(ib: Any, a: Any, b: Any) -> None:
     with ib.for_range(0, 6, kind="parallel") as i:
         b[0] = a[i]
+
+
+def changed(ib: Any, a: Any, b: Any) -> None:
+    a[0] = 1.0
+
+
+def lanes(inner: Callable[[Any, Any, Any, Any], None]) -> Callable[[], Any]:
+    """Return a program with ``inner`` in the lanes of a vector."""
+
+    def write(ib: Any, a: Any, b: Any) -> None:
+        with ib.for_range(0, 8, kind="vectorize") as i:
+            inner(ib, a, b, i)
+
+    return one(write)
+
+
+def branches(ib: Any, a: Any, b: Any, i: Any) -> None:
+    b[i] = a[i]
+    with ib.if_scope(b[i] > 0.0):
+        b[i] = 0.0
+    with ib.else_scope():
+        b[i] = 1.0
+
+
+def unknown_length(ib: Any, a: Any, b: Any) -> None:
+    with ib.for_range(0, tvm.tir.Cast("int64", a[0]), kind="vectorize") as i:
+        b[i] = 0.0
+
+
+def twice_else(ib: Any, a: Any, b: Any) -> None:
+    with ib.if_scope(a[0] > 0.0):
+        b[0] = 0.0
+    with ib.else_scope():
+        b[0] = 1.0
+    with ib.else_scope():
+        b[0] = 2.0
+
+
+def many_copies(ib: Any, a: Any, b: Any) -> None:
+    with ib.for_range(0, 9999, kind="unroll"):
+        b[0] = a[0]
 
 
 def left_open(ins: Any, outs: Any) -> Any:
@@ -215,6 +281,21 @@ REFUSALS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "an index past the end": (one(past), r"breaks a rule\n.*\n?.*0\.\.48"),
     "a race": (one(racing), "breaks a rule"),
+    "a changed input": (one(changed), r"the program writes A, which is an input\n.*Write outs"),
+    "too many copies": (one(many_copies), r"breaks a rule\n.*makes 9999 copies of the body"),
+    "lanes of lanes": (lanes(lambda ib, a, b, i: ib.for_range(0, 3, "j", kind="vectorize")
+                             .__enter__()), "both it and i, which is around it, are vectorized"),
+    "lanes of unlike lengths": (lanes(lambda ib, a, b, i: ib.for_range(0, i, "j").__enter__()),
+                                "its iterations, i, differ between the lanes of i"),
+    "a vector of no length": (
+        one(unknown_length),
+        "a vectorized loop has a number of iterations, and this one has",
+    ),
+    "storage in lanes": (lanes(lambda ib, a, b, i: ib.allocate("float32", 1)),
+                         "the loop i around it is vectorized, and all lanes would share it"),
+    "branches in lanes": (lanes(branches), "change what it reads, in the lanes of i"),
+    "else twice": (one(twice_else), "no ib.if_scope"),
+    "a pointer": (one(lambda ib, a, b: ib.pointer("float32")), r"Use ib.buffer_ptr\(ins\[k\]\)"),
     "an open loop": (lambda: extern(left_open), "still open"),
     "a kind": (one(lambda ib, a, b: ib.for_range(0, 3, kind="fast").__enter__()),
                "kind='fast'.*choose one of serial"),
@@ -223,7 +304,7 @@ REFUSALS: dict[str, tuple[Callable[[], Any], str]] = {
     "an index": (one(lambda ib, a, b: a[0.5]), "an index of A is 0.5"),
     "three indices": (one(lambda ib, a, b: a[0, 0, 0]), "it has 3 indices, and A has 2"),
     "a dtype": (one(lambda ib, a, b: b.__setitem__(0, a[0] > 0)),
-                r"the value is bool, and B holds float32\n.*te\.Cast"),
+                r"the value is bool, and B holds float32\n.*tvm\.tir\.Cast"),
     "a buffer": (one(lambda ib, a, b: ib.buffer_ptr(te.placeholder((3,)))), r"Pass ins\[k\]"),
     "storage": (one(lambda ib, a, b: ib.allocate("float32", (0,))), "must be of positive integers"),
     "a scope": (one(lambda ib, a, b: ib.allocate("float32", 1, scope="shared")), "the scope is"),

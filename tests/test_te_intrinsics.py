@@ -139,6 +139,30 @@ def test_an_offset_of_an_address() -> None:
     check(*whole_rows(gemv(8, 12, call=call)), "llvm")
 
 
+def test_strides_of_one_name_and_numbers_of_each_kind() -> None:
+    a, b, c = declared(8, 12)
+    binds = {
+        a: tvm.tir.decl_buffer(a.shape, strides=[te.var("sizes")]),
+        b: tvm.tir.decl_buffer(b.shape, strides=[te.var("sizes"), 1]),
+    }
+
+    def call(ins: Any, outs: Any) -> Any:
+        inner, outer = ins[0].strides[0], ins[1].strides[0]
+        numbers = outer * 2 - (outer + inner) + inner, True, -2.5
+        arrays = outs[0].access_ptr("w"), ins[0].access_ptr("r"), ins[1].access_ptr("r")
+        return tvm.tir.call_extern("int32", "scaled", *arrays, *numbers)
+
+    code = """
+        int scaled(float *c, float *a, float *b, int stride, int on, float by) {
+          for (int i = 0; i < 8; i++) {
+            c[i] = 0;
+            for (int k = 0; k < 12; k++) c[i] += on * (by + 3.5f) * a[k] * b[i * stride + k];
+          }
+          return 0;
+        }"""
+    check(*whole_rows(te.decl_tensor_intrin(c.op, call, "scaled_rows", binds), code=code), "llvm")
+
+
 def test_a_schedule_with_code_pickles_and_is_refused_in_a_file() -> None:
     A, B, C, s = whole_rows(gemv(8, 12))
     twin = pickle.loads(pickle.dumps(s))
@@ -194,22 +218,21 @@ def _foreign(ins: Any, outs: Any) -> Any:
     return (tvm.tir.decl_buffer((4,), name="elsewhere").access_ptr("r"),)
 
 
-def _equal_names() -> Any:
-    a, b, c = declared(4, 4)
-    binds = {
-        a: tvm.tir.decl_buffer(a.shape, strides=[te.var("s")]),
-        b: tvm.tir.decl_buffer(b.shape, strides=[te.var("s"), 1]),
-    }
-    return te.decl_tensor_intrin(
-        c.op, lambda ins, outs: tvm.tir.call_extern("int32", "f"), binds=binds
-    )
-
-
 REFUSALS = [
-    (_equal_names, "its strides are s, s, of which two have one name"),
     (lambda: gemv(8, 12, scalar_params=[te.var("x")]), "scalar_params are not supported"),
-    (lambda: gemv(8, 12, binds={declared(8, 12)[0]: 3}, call=lambda i, o: (te.var("z"),)),
+    (lambda: gemv(8, 12, call=lambda i, o: (te.var("z"),)),
      "gemv gets z, which is the stride of none of its buffers"),
+    (lambda: gemv(8, 12, call=lambda i, o: (i[1].strides[0] // 2,)),
+     "which is neither a finite number nor made of strides by +, - and *\n  Compute the rest in"),
+    (lambda: gemv(8, 12, call=lambda i, o: (float("inf"),)), "gemv gets inf, which is neither"),
+    (lambda: gemv(8, 12, call=lambda i, o: (i[0].access_ptr("r", offset=0.5),)),
+     "A.access_ptr: the offset 0.5 is not an integer"),
+    (lambda: gemv(8, 12, binds={declared(8, 12)[0]: 3}), "binds= must map a, b, c to buffers of"),
+    (lambda: gemv(8, 12, binds=[3]), "binds= must map a, b, c to buffers of"),
+    (lambda: te.decl_tensor_intrin(declared(4, 4)[2].op, 3),
+     "fcompute must be a function of inputs and outputs, got int"),
+    (lambda: te.decl_tensor_intrin(declared(4, 4)[2].op, lambda i, o: (None,) * 4),
+     "its function returns 4 statements; return a body, or a body, a reset and an update"),
     (lambda: gemv(8, 12, call=_foreign), "gemv gets elsewhere, which is another intrinsic's"),
     (lambda: gemv(8, 12, call=lambda i, o: ("text",)), "is neither an address nor a number"),
     (lambda: te.decl_tensor_intrin(declared(4, 4)[2], lambda i, o: None),

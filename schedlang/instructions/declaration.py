@@ -10,14 +10,16 @@ from math import prod
 from typing import Any, Union
 
 from schedlang.compute.graph import placeholders
-from schedlang.compute.read import Read, reads
 from schedlang.compute.tensor import ComputeOp, Tensor
-from schedlang.errors import ComputeError, ComputeTypeError, explain, text_of
+from schedlang.errors import (
+    ComputeError,
+    ComputeTypeError,
+    SchedlangError,
+    explain,
+    text_of,
+)
 from schedlang.expr.dtypes import SHORT_FLOATS, itemsize
 from schedlang.expr.names import check_name
-from schedlang.expr.nodes import Axis, Const
-from schedlang.index.linear import ZERO, Lin
-from schedlang.index.simplify import to_lin
 from schedlang.instructions.c_forms import CFunction, CSnippet
 from schedlang.instructions.emission import (
     LLVM_TYPES,
@@ -162,9 +164,10 @@ def instruction(
 
     ``compute`` is a tensor over one data axis, the lanes of the result, and over constant reduction
     axes if it reduces by a sum. It reads placeholders of constant shape: the operands, each with
-    its elements one after the other in memory. ``s[C].tensorize(axis, instruction)`` then replaces
-    the loops of a stage that compute the same. The declaration is its meaning everywhere else: in
-    :func:`schedlang.reference`, in ``target="python"``, for the verifier and for counters.
+    its elements one after the other in memory, from the first one that is read to the last.
+    ``s[C].tensorize(axis, instruction)`` then replaces the loops of a stage that compute the same.
+    The declaration is its meaning everywhere else: in :func:`schedlang.reference`, in
+    ``target="python"``, for the verifier and for counters.
 
     * ``emit`` maps ``"llvm"``, for ``target="cpu"``, and ``"cuda"``, for GPUs, to an
       :class:`~schedlang.instructions.Intrinsic`, an :class:`~schedlang.instructions.Assembly` or a
@@ -183,7 +186,7 @@ def instruction(
     * ``note``: one sentence on what is special, such as its rounding.
 
     Raise :class:`~schedlang.errors.ComputeError` for a declaration that is not of this form, and
-    for operands whose bits do not fit what is emitted.
+    for operands whose bits do not fit what is emitted, or whose last element is not read.
 
     >>> import schedlang as sl
     >>> from schedlang.instructions import Intrinsic
@@ -206,12 +209,37 @@ def instruction(
             f"{asked}: what it computes is {text_of(compute)}; give a tensor that sl.compute "
             "returned"
         )
-    features = (needs,) if isinstance(needs, str) else tuple(needs)
+    features = _features(asked, needs)
+    _check_tolerance(asked, tolerance, note)
     declared = Instruction(name, compute, dict(_checked(asked, emit)), features, tolerance, note)
     _check_declaration(asked, declared)
     for language, emission in declared.emit.items():
         _check_operands(asked, declared, language, emission)
     return declared
+
+
+def _features(asked: str, needs: Any) -> tuple[str, ...]:
+    features = (needs,) if isinstance(needs, str) else needs
+    if not isinstance(features, (tuple, list)) or not all(isinstance(f, str) for f in features):
+        raise ComputeTypeError(
+            f"{asked}: needs={text_of(needs)} is not a list of features of a processor; write "
+            'e.g. needs=["avx512vnni"]'
+        )
+    return tuple(features)
+
+
+def _check_tolerance(asked: str, tolerance: Any, note: Any) -> None:
+    number = isinstance(tolerance, (int, float)) and not isinstance(tolerance, bool)
+    if not number or not 0 <= tolerance < 1:
+        raise ComputeError(
+            explain(
+                asked,
+                f"tolerance={text_of(tolerance)} is not the relative error of one use",
+                "Give a number from 0 to 1, such as 2.0**-22.",
+            )
+        )
+    if not isinstance(note, str):
+        raise ComputeTypeError(f"{asked}: note={text_of(note)} is not a text; give one sentence")
 
 
 def _checked(asked: str, emit: Any) -> Mapping[str, Emission]:
@@ -236,6 +264,9 @@ def _checked(asked: str, emit: Any) -> Mapping[str, Emission]:
 
 
 def _check_declaration(asked: str, declared: Instruction) -> None:
+    # only what declares an instruction loads it
+    from schedlang.instructions.operand_reads import check_reads
+
     output, in_memory = declared.output, declared.in_memory
     # C source takes them as their bits; functions of numba and of NumPy have no such arrays
     call = getattr(declared.emit.get(MEMORY), "call", "")
@@ -246,21 +277,6 @@ def _check_declaration(asked: str, declared: Instruction) -> None:
     why = _unsuited(op, in_memory)
     if why:
         raise ComputeError(explain(asked, *why))
-    if in_memory:
-        for read in reads(op.roots):
-            _check_in_memory(asked, read)
-    origin: dict[Any, Lin] = {axis: ZERO for axis in (*op.axis, *op.reduce_axis)}
-    for read in reads(op.roots):
-        start = [to_lin(index).substitute(origin).const for index in read.indices]
-        if any(start):
-            raise ComputeError(
-                explain(
-                    asked,
-                    f"{read} begins at another element than the first one of {read.tensor.name}",
-                    "Index operands by the axes, without an offset: an operand is the elements "
-                    "that it reads.",
-                )
-            )
     for tensor in (output, *placeholders([output])):
         allowed = [*LLVM_TYPES, *(SHORT_FLOATS if tensor is not output and takes_short else ())]
         if tensor.dtype not in allowed:
@@ -287,20 +303,7 @@ def _check_declaration(asked: str, declared: Instruction) -> None:
                     f"Give 1, 2, 4, ... elements, of at most {WIDEST} bytes in all.",
                 )
             )
-
-
-def _check_in_memory(asked: str, read: Read) -> None:
-    """Refuse a read of an operand whose dimensions are not the axes, or 0."""
-    for index in read.indices:
-        if not isinstance(index, (Axis, Const)):
-            raise ComputeError(
-                explain(
-                    asked,
-                    f"the index {index} of {read} is not an axis, and a function in memory gets "
-                    "the strides of whole dimensions",
-                    "Index each dimension of an operand by one axis.",
-                )
-            )
+    check_reads(asked, op, in_memory)
 
 
 def _unsuited(op: ComputeOp, in_memory: bool) -> tuple[str, str] | None:
@@ -314,6 +317,11 @@ def _unsuited(op: ComputeOp, in_memory: bool) -> tuple[str, str] | None:
         return f"{op.name} has no axis", "Declare the result over one axis at least."
     if len(op.outputs) != 1 or op.destination is not None or op.where is not None:
         return f"{op.name} is more than one value for each lane", "Give one expression or one sum."
+    for axis in op.reduce_axis:
+        if axis.bounds is not None or axis.lo != 0 or not isinstance(axis.extent, int):
+            lo, hi = axis.dom
+            why = f"{axis.name} runs over {lo}..{hi}, and the terms of an instruction are counted"
+            return f"{why} from 0, to a number", "Give sl.reduce_axis a number."
     if op.init is not None:
         return f"{op.name} has init=", "Leave it out: the sum is added to the earlier value."
     extents = [axis.extent for axis in (*op.axis, *op.reduce_axis)]
@@ -327,10 +335,11 @@ def _unsuited(op: ComputeOp, in_memory: bool) -> tuple[str, str] | None:
     return None
 
 
-def _check_strides(asked: str, declared: Instruction, emission: MemoryFunction) -> None:
-    """Refuse strides that are not one for each dimension of each array."""
+def _check_in_memory(asked: str, declared: Instruction, emission: MemoryFunction) -> None:
+    """Refuse strides that are not one for each dimension, and what is not such a function."""
     arrays = (*declared.operands, declared.output)
-    if emission.strides and [*map(len, emission.strides)] != [len(t.shape) for t in arrays]:
+    ranks = [len(t.shape) for t in arrays]
+    if emission.strides and not _are_strides(emission.strides, ranks):
         raise ComputeError(
             explain(
                 asked,
@@ -339,12 +348,27 @@ def _check_strides(asked: str, declared: Instruction, emission: MemoryFunction) 
                 "dimension.",
             )
         )
+    try:
+        emission.check(declared)
+    except SchedlangError as error:
+        why = explain(asked, "its function in memory cannot be made", str(error))
+        raise ComputeError(why) from None
+
+
+def _are_strides(strides: Any, ranks: Sequence[int]) -> bool:
+    """Return whether ``strides`` has a number or ``None`` for each dimension of each array."""
+    return (
+        isinstance(strides, (tuple, list))
+        and all(isinstance(each, (tuple, list)) for each in strides)
+        and [*map(len, strides)] == [*ranks]
+        and all(n is None or type(n) is int for each in strides for n in each)
+    )
 
 
 def _check_operands(asked: str, declared: Instruction, language: str, emission: Emission) -> None:
     """Refuse an emission with other operands than the declaration."""
     if isinstance(emission, MemoryFunction):
-        _check_strides(asked, declared, emission)
+        _check_in_memory(asked, declared, emission)
         return
     if isinstance(emission, CSnippet):
         emission.check(asked, declared)

@@ -155,6 +155,10 @@ class MemoryFunction:
     strides: tuple[tuple[int | None, ...], ...] = ()
     whole: bool = False
 
+    def check(self, declared: Instruction) -> None:
+        """Raise a :class:`~schedlang.errors.SchedlangError` for what cannot be called so."""
+        self.function(declared, ())
+
     def function(self, declared: Instruction, imported: Sequence[tuple[str, str]]) -> Any:
         """Return the function that a kernel calls; ``imported`` are pragmas that bring code."""
         # functions of users stand above instructions, so that they are loaded by name
@@ -169,6 +173,10 @@ class MemoryFunction:
 
 def check_types(owner: str, types: tuple[str, ...]) -> None:
     """Raise :class:`~schedlang.errors.ComputeError` for what is not a type of LLVM's."""
+    if not isinstance(types, (tuple, list)):
+        raise ComputeError(
+            f"{owner}: the types of its operands are {types!r}; give a tuple of them"
+        )
     for name in types:
         if not isinstance(name, str) or not _TYPE.fullmatch(name):
             raise ComputeError(
@@ -179,7 +187,8 @@ def check_types(owner: str, types: tuple[str, ...]) -> None:
 
 def check_order(owner: str, order: tuple[int, ...], count: int) -> None:
     """Raise :class:`~schedlang.errors.ComputeError` for an order that leaves operands out."""
-    if order and sorted(order) != list(range(count)):
+    listed = isinstance(order, (tuple, list)) and len(order) in (0, count)
+    if not listed or (order and any(k not in order for k in range(count))):
         raise ComputeError(
             f"{owner}: order={order!r} does not name each of {count} operands once; give their "
             "numbers, from 0"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from schedlang.index.simplify import to_lin
+from schedlang.instructions.declaration import MEMORY
 from schedlang.ir.accesses import loads
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Buffer, Load, Stmt, Store, expressions, walk
@@ -28,8 +29,8 @@ def in_place_pairs(nest: Nest) -> frozenset[tuple[int, int]]:
     ]
     if pairs:
         # the sums of a reduction are read again after the first store: most pairs end here
-        updated = _updated(nest)
-        pairs = [pair for pair in pairs if pair[0][1] not in updated]
+        reread = _updated(nest) | _written_by_functions(nest)
+        pairs = [pair for pair in pairs if pair[0][1] not in reread]
     reads = [(s, loads(expressions(s))) for s, _ in walk(nest.body)] if pairs else []
     return frozenset(
         (i, k) for (i, out), (k, source) in pairs if _reads_in_place(reads, out, source)
@@ -60,6 +61,18 @@ def _updated(nest: Nest) -> set[Buffer]:
         buffer
         for stmt, _ in walk(nest.body)
         if isinstance(stmt, Store) and not _is_plain(stmt) and not _is_update(stmt)
+        for buffer in stmt.buffers
+    }
+
+
+def _written_by_functions(nest: Nest) -> set[Buffer]:
+    """Return what instructions in memory write: in any order, and maybe before they read."""
+    return {
+        buffer
+        for loop in nest.loops
+        if loop.instruction is not None and MEMORY in loop.instruction.emit
+        for stmt, _ in walk(loop.body)
+        if isinstance(stmt, Store)
         for buffer in stmt.buffers
     }
 

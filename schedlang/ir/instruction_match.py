@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import Union
 
+from schedlang.arrays.shapes import is_one
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
@@ -70,7 +71,7 @@ def match(loop: For, declared: Instruction) -> Union[Match, Mismatch]:
     if not isinstance(stmt, Store):
         return stmt
     inside = tuple(f.axis for f in loops)
-    loops = [f for f in loops if f.extent != 1]
+    loops = [f for f in loops if not is_one(f.extent)]
     op = declared.op
     mismatch = _different_loops(loops, declared) or _different_store(stmt, declared)
     if mismatch is not None:
@@ -78,7 +79,7 @@ def match(loop: For, declared: Instruction) -> Union[Match, Mismatch]:
     reason: Mismatch | None = None
     for axes in _assignments(loops, declared):
         compared = _Comparison(declared, axes, inside)
-        bound = compared.expressions(stmt.values[0], op.body[0], {})
+        bound = next(compared.expressions(stmt.values[0], op.body[0], {}), None)
         if bound is None:
             reason = reason or compared.reason
             continue
@@ -238,28 +239,35 @@ class _Comparison:
         self.declared, self.axes, self.inside = declared, axes, inside
         self.reason: Mismatch | None = None
 
-    def expressions(self, ours: Expr, theirs: Expr, bound: Bound) -> Bound | None:
-        """Return the operands where two expressions are equal, or ``None`` where they are not."""
+    def expressions(self, ours: Expr, theirs: Expr, bound: Bound) -> Iterator[Bound]:
+        """Yield the operands of each way in which two expressions are equal."""
         if isinstance(theirs, Read):
-            return self._operand(ours, theirs, bound)
+            known = self._operand(ours, theirs, bound)
+            if known is not None:
+                yield known
+            return
         if isinstance(ours, Const) and isinstance(theirs, Const):
-            equal = ours.value == theirs.value and ours.dtype == theirs.dtype
-            if not equal:
+            if ours.value == theirs.value and ours.dtype == theirs.dtype:
+                yield bound
+            else:
                 self._fail(f"{ours} stands for {theirs}")
-            return bound if equal else None
+            return
         if type(ours) is not type(theirs) or not _same_operation(ours, theirs):
             self._fail(f"{ours} is another operation than {theirs}")
-            return None
+            return
         orders = [ours.children]
         if isinstance(ours, Binary) and ours.op in COMMUTATIVE:
             orders.append(ours.children[::-1])
         for order in orders:
-            known: Bound | None = bound
-            for a, b in zip(order, theirs.children):
-                known = None if known is None else self.expressions(a, b, known)
-            if known is not None:
-                return known
-        return None
+            yield from self._all([*zip(order, theirs.children)], bound)
+
+    def _all(self, pairs: Sequence[tuple[Expr, Expr]], bound: Bound) -> Iterator[Bound]:
+        """Yield the operands of each way in which the expressions of all pairs are equal."""
+        if not pairs:
+            yield bound
+            return
+        for known in self.expressions(*pairs[0], bound):
+            yield from self._all(pairs[1:], known)
 
     def _operand(self, ours: Expr, theirs: Read, bound: Bound) -> Bound | None:
         """Return the operands with the one that a read of the declaration stands for."""

@@ -87,8 +87,8 @@ class ExternTable:
         return explain(
             f"kernel {self.what}",
             f"{function.name} raised an exception, whose text compiled code does not keep",
-            'Build for target="python", or call sl.reference, to see it. The output is not '
-            "complete.",
+            "Call it with arrays to see it; a stage of sl.extern shows it under "
+            'target="python", too. The output is not complete.',
         )
 
 
@@ -113,5 +113,3 @@ def _address(called: Called) -> int:
     from schedlang.runtime.numba_externs import compiled_address
 
     return compiled_address(called)
-
-

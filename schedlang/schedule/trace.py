@@ -33,9 +33,7 @@ def _as_data(value: object) -> dict[str, str]:
     return {"instruction": value.name, "declares": declared_text(value)}
 
 
-def with_instructions(
-    args: Mapping[str, Any], given: Sequence[Instruction]
-) -> dict[str, Any]:
+def with_instructions(args: Mapping[str, Any], given: Sequence[Instruction]) -> dict[str, Any]:
     """Return the arguments of a step from a file, with instructions of that name and meaning.
 
     They are among those ``given`` and those of :mod:`schedlang.instructions`.
@@ -164,6 +162,8 @@ def variables_of(start: State) -> dict[Any, str]:
 
 def _written(start: State, states: Sequence[State], steps: Sequence[Step]) -> list[str]:
     writer = _Writer(start)
+    # no axis takes the variable of an instruction
+    writer.taken |= {declared.name for declared in instructions_of(steps)}
     for step, before, after in zip(steps, [start, *states], states):
         writer.write(step, before, after)
     return writer.lines

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from schedlang.errors import ComputeError, ComputeTypeError, explain
+from schedlang.expr.dtypes import is_integer
 from schedlang.expr.nodes import Const, Expr, Var
 from schedlang.signatures import public
 from schedlang.tvm.te_dtypes import te_dtype
@@ -30,8 +31,13 @@ class Buffer:
     ) -> AccessPtr:
         """Return the address of the first element, or of the one ``offset`` elements behind it.
 
-        ``access_mask``, ``ptr_type`` and ``content_lanes`` have no effect.
+        ``access_mask``, ``ptr_type`` and ``content_lanes`` have no effect. Raise
+        :class:`~schedlang.errors.ComputeTypeError` for an ``offset`` that is not an integer.
         """
+        if not (isinstance(offset, Expr) and is_integer(offset.dtype)) and type(offset) is not int:
+            raise ComputeTypeError(
+                f"{self.name}.access_ptr: the offset {offset} is not an integer, or made of strides"
+            )
         return AccessPtr(self, offset)
 
     def vload(self, begin: Any, dtype: Any = None) -> Any:

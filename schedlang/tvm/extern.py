@@ -103,7 +103,7 @@ def _function(
             )
         )
     if isinstance(described, Program):
-        return described.function([*ins, *outs], name)
+        return described.function(ins, outs, name)
     if not isinstance(described, PackedCall):
         raise ComputeTypeError(
             explain(

@@ -15,18 +15,34 @@ from typing import Any
 import numpy as np
 
 from schedlang.codegen.numba_file import HELPERS
-from schedlang.errors import ComputeError, ComputeTypeError, VerifyError, explain
+from schedlang.errors import ComputeError, ComputeTypeError, SchedlangError, explain, nearest
 from schedlang.expr.dtypes import INDEX, is_integer
 from schedlang.expr.nodes import Axis, Cast, Const, Expr
+from schedlang.expr.visit import postorder
 from schedlang.index.linear import number_or_expr
 from schedlang.index.simplify import to_lin
 from schedlang.intrinsics.dialect import NAMES
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Alloc, Block, Buffer, For, If, Load, Stmt, Store
+from schedlang.ir.nodes import (
+    Alloc,
+    Block,
+    Buffer,
+    For,
+    If,
+    Load,
+    Stmt,
+    Store,
+    block_of,
+    walk,
+    with_fields,
+    with_held,
+    written_by,
+)
 from schedlang.ir.verify import verify
 from schedlang.language.construct import as_expr, convert
 from schedlang.lowering.loop_names import loop_names
 from schedlang.machine.lower import machine_nest
+from schedlang.machine.nest import MachineNest
 from schedlang.runtime.llvm_runner import ByLlvm
 from schedlang.runtime.runners import Purpose
 from schedlang.target import Target
@@ -36,6 +52,17 @@ from schedlang.tvm.te_dtypes import te_dtype
 
 KINDS = ("serial", "parallel", "vectorize", "unroll")
 _PURPOSE = Purpose("written", "as written by hand")
+# methods of TVM's builder, why they are not here, and what to write instead
+_REFUSED = {
+    "let": ("an expression needs no name in the program", "Use a variable of Python."),
+    "new_scope": ("storage lives to the end of its loop", "Allocate it in the loop that uses it."),
+    "pointer": ("arrays come from te.extern or from the builder", "Use ib.buffer_ptr(ins[k])."),
+    "scope_attr": ("loops have no attributes", 'Use ib.for_range(..., kind="parallel").'),
+    "while_loop": (
+        "the number of iterations must be known before a loop",
+        "Use ib.for_range, with ib.if_scope inside, or sl.extern with a function of numba.",
+    ),
+}
 
 
 class BufferVar:
@@ -77,7 +104,7 @@ class BufferVar:
                 explain(
                     f"{self._buffer.name}[{at}] = {expr}",
                     f"the value is {expr.dtype}, and {self._buffer.name} holds {self.dtype}",
-                    f'Convert it: te.Cast("{self.dtype}", value).',
+                    f'Convert it: tvm.tir.Cast("{self.dtype}", value).',
                 )
             )
         self._builder.add(Store((self._buffer,), (at,), (convert(expr, self.dtype),)))
@@ -107,12 +134,15 @@ class Program:
     buffers: tuple[tuple[Handle, Buffer], ...]
     calls: tuple[ExternCall, ...] = ()
 
-    def function(self, handles: Sequence[Handle], name: str) -> Callable[..., None]:
-        """Return the program as a function of arrays, in the order of ``handles``.
+    def function(
+        self, inputs: Sequence[Handle], outputs: Sequence[Handle], name: str
+    ) -> Callable[..., None]:
+        """Return the program as a function of arrays: those of ``inputs``, then of ``outputs``.
 
-        Raise :class:`~schedlang.errors.ComputeError` for an index outside of an array, and for
-        iterations of a parallel loop that race.
+        Raise :class:`~schedlang.errors.ComputeError` for an input that it writes, for an index
+        outside of an array, and for iterations of a parallel loop that race.
         """
+        handles = [*inputs, *outputs]
         known = dict(self.buffers)
         stray = next((h for h in known if not any(h is given for given in handles)), None)
         if stray is not None:
@@ -120,13 +150,26 @@ class Program:
                 f"te.extern for {name}: the program uses {stray.name} of another te.extern; use "
                 "the arrays that this one passes"
             )
+        written = {buffer for stmt, _ in walk(self.body) for buffer in written_by(stmt)}
+        changed = next((h for h in inputs if known.get(h) in written), None)
+        if changed is not None:
+            raise ComputeError(
+                explain(
+                    f"te.extern for {name}",
+                    f"the program writes {changed.name}, which is an input",
+                    "Write outs, or storage of ib.allocate.",
+                )
+            )
         used = [(k, known[h]) for k, h in enumerate(handles) if h in known]
         arguments = tuple(buffer for _, buffer in used)
-        names = loop_names(self.body, {b.name for b in arguments})
-        nest = Nest(name, arguments, (), self.body, (), names)
+        body = block_of(_of_stage(self.body, name))
+        names = loop_names(body, {b.name for b in arguments})
+        nest = Nest(name, arguments, (), body, (), names)
+        public = f"{name}_program"
         try:
             verify(nest)
-        except VerifyError as error:
+            machine = machine_nest(nest, Target.of("cpu"), public, [*NAMES, *HELPERS])
+        except SchedlangError as error:
             raise ComputeError(
                 explain(
                     f"te.extern for {name}",
@@ -134,29 +177,33 @@ class Program:
                     str(error),
                 )
             ) from None
-        return _Compiled(nest, name, tuple(k for k, _ in used))
+        return _Compiled(machine, public, tuple(k for k, _ in used))
+
+
+def _of_stage(stmt: Stmt, name: str) -> Stmt:
+    """Return ``stmt`` with the stage ``name``, which messages of the verifier show."""
+    stmt = with_held(stmt, lambda inner: _of_stage(inner, name))
+    return with_fields(stmt, stage=name) if isinstance(stmt, (For, Store)) else stmt
 
 
 @dataclass(frozen=True)
 class _Compiled:
     """A program as a function of arrays, compiled when it is first called."""
 
-    nest: Nest
+    nest: MachineNest
     name: str
     places: tuple[int, ...]
 
     @property
     def __name__(self) -> str:
-        return f"{self.name}_program"
+        return self.name
 
     def __call__(self, *arrays: np.ndarray) -> None:
         self._function(*(arrays[k].reshape(-1) for k in self.places))
 
     @cached_property
     def _function(self) -> Callable[..., None]:
-        public = f"{self.name}_program"
-        machine = machine_nest(self.nest, Target.of("cpu"), public, [*NAMES, *HELPERS])
-        function, _ = ByLlvm().function_of_nest(machine, public, False, purpose=_PURPOSE)
+        function, _ = ByLlvm().function_of_nest(self.nest, self.name, False, purpose=_PURPOSE)
         return function
 
 
@@ -182,6 +229,18 @@ class IRBuilder:
         self._buffers: dict[Handle, Buffer] = {}
         self._names: set[str] = set()
         self._calls: list[ExternCall] = []
+        self._condition: If | None = None
+        self._loops: list[tuple[str, Axis]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _REFUSED:
+            close = nearest(name, [n for n in vars(IRBuilder) if not n.startswith("_")])
+            raise AttributeError(f"tvm.tir.ir_builder has no {name}{close}")
+        raise ComputeError(explain(f"ib.{name}", *_REFUSED[name]))
+
+    def likely(self, cond: Any) -> Any:
+        """Return ``cond``: te's hint for a branch has no effect."""
+        return cond
 
     def add(self, stmt: Stmt) -> None:
         """Append a statement to the block that is open."""
@@ -226,6 +285,16 @@ class IRBuilder:
             raise ComputeError(
                 f'ib.allocate of {name}: the scope is {scope!r}; choose "global" or "local"'
             )
+        lanes = self._lanes()
+        if lanes is not None:
+            raise ComputeError(
+                explain(
+                    f"ib.allocate of {name}",
+                    f"the loop {lanes.name} around it is vectorized, and all lanes would share it",
+                    f"Leave out kind= of {lanes.name}, or allocate an element for each lane before "
+                    "it.",
+                )
+            )
         buffer = Buffer(self._fresh(name), te_dtype(dtype), (prod(values),), scope)
         self.add(Alloc(buffer))
         return BufferVar(self, buffer, values)
@@ -255,11 +324,38 @@ class IRBuilder:
             )
         first, last = (_whole(e, f"an end of {name}") for e in (begin, end))
         extent = number_or_expr(to_lin(last) - to_lin(first))
+        if isinstance(extent, int):
+            extent = max(extent, 0)
         axis = Axis(name, extent)
+        self._check_lanes(chosen, axis)
+        self._loops.append((chosen, axis))
         self._blocks.append([])
         yield number_of(first + axis)
+        self._loops.pop()
         body = Block(tuple(self._blocks.pop()))
         self.add(For(axis, extent, chosen, body, name))
+
+    def _check_lanes(self, kind: str, axis: Axis) -> None:
+        """Refuse a loop that is not of one length in all lanes of a vector."""
+        asked, around = f"ib.for_range(..., name={axis.name!r})", self._lanes()
+        if kind == "vectorize" and not isinstance(axis.extent, int):
+            why = f"a vectorized loop has a number of iterations, and this one has {axis.extent}"
+            raise ComputeError(explain(asked, why, 'Leave out kind="vectorize".'))
+        if around is None:
+            return
+        if kind == "vectorize":
+            why = f"both it and {around.name}, which is around it, are vectorized"
+            raise ComputeError(explain(asked, why, "Vectorize one of them."))
+        if any(node is around for node in postorder([as_expr(axis.extent)])):
+            why = f"its iterations, {axis.extent}, differ between the lanes of {around.name}"
+            hint = (
+                f"Let it run over all of them, with ib.if_scope inside, or serialize {around.name}."
+            )
+            raise ComputeError(explain(asked, why, hint))
+
+    def _lanes(self) -> Axis | None:
+        """Return the vectorized loop that is open."""
+        return next((axis for kind, axis in self._loops if kind == "vectorize"), None)
 
     @contextmanager
     def if_scope(self, cond: Any) -> Iterator[None]:
@@ -269,17 +365,37 @@ class IRBuilder:
             raise ComputeTypeError(f"ib.if_scope({test}): the condition is {test.dtype}, not bool")
         self._blocks.append([])
         yield
-        self.add(If(test, Block(tuple(self._blocks.pop()))))
+        self._condition = If(test, Block(tuple(self._blocks.pop())))
+        self.add(self._condition)
 
     @contextmanager
     def else_scope(self) -> Iterator[None]:
         """Open statements that run if the condition of the ``if_scope`` just before does not."""
-        before = self._blocks[-1][-1] if self._blocks[-1] else None
-        if not isinstance(before, If):
+        block = self._blocks[-1]
+        before = block[-1] if block else None
+        if not isinstance(before, If) or before is not self._condition:
             raise ComputeError("ib.else_scope(): there is no ib.if_scope just before it")
+        cond = before.cond
+        written = {buffer for stmt, _ in walk(before.body) for buffer in written_by(stmt)}
+        if any(isinstance(n, Load) and n.buffer in written for n in postorder([cond])):
+            lanes = self._lanes()
+            if lanes is not None:
+                raise ComputeError(
+                    explain(
+                        f"ib.else_scope() of {cond}",
+                        f"the statements of ib.if_scope change what it reads, in the lanes of "
+                        f"{lanes.name}",
+                        "Assign te.if_then_else(...), or leave out kind= of the loop.",
+                    )
+                )
+            # the statements change what the condition reads, so that its value is kept
+            kept, at = Buffer(self._fresh("holds"), "bool", (1,), "local"), (Const(0, INDEX, True),)
+            holds = Load(kept, at, "bool")
+            block[-1:] = [Alloc(kept), Store((kept,), at, (cond,)), If(holds, before.body)]
+            cond = holds
         self._blocks.append([])
         yield
-        self.add(If(~before.cond, Block(tuple(self._blocks.pop()))))
+        self.add(If(~cond, Block(tuple(self._blocks.pop()))))
 
     def emit(self, stmt: Any) -> None:
         """Append a call of ``tvm.tir.call_extern``, for ``te.decl_tensor_intrin``.

@@ -6,12 +6,13 @@ import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 from schedlang.compute.graph import placeholders
 from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.errors import ComputeError, ComputeTypeError, explain
-from schedlang.expr.nodes import Const, Expr, Var
+from schedlang.expr.nodes import Binary, Const, Expr, Unary, Var
 from schedlang.expr.visit import postorder
 from schedlang.externs.functions import C_TYPES, from_source
 from schedlang.instructions.declaration import MEMORY, Instruction, instruction
@@ -22,6 +23,8 @@ from schedlang.tvm.buffers import AccessPtr, Buffer
 from schedlang.tvm.extern_calls import ExternCall
 from schedlang.tvm.imported_objects import object_of
 
+# what a call may compute of strides
+_OPERATIONS = ("+", "-", "*")
 # C++ has it before functions for C, and C has no other functions
 _FOR_C = re.compile(r'extern\s+"C"\s+(?!\s*\{)')
 
@@ -35,6 +38,9 @@ class Described(MemoryFunction):
 
     calls: tuple[ExternCall, ...] = ()
     buffers: tuple[Buffer, ...] = ()
+
+    def check(self, declared: Instruction) -> None:
+        """Accept all calls: the functions come with pragmas of a schedule."""
 
     def function(self, declared: Instruction, imported: Sequence[tuple[str, str]]) -> Any:
         texts = [_FOR_C.sub("", text) for name, text in imported if name == "import_c"]
@@ -89,12 +95,15 @@ def _title(declared: Instruction) -> str:
 
 
 def _number(value: Expr, strides: Mapping[Any, str]) -> str:
-    """Return an expression in C, with the stride for each variable."""
-    text = repr(value.value) if isinstance(value, Const) else str(value)
-    for node in postorder([value]):
-        if isinstance(node, Var):
-            text = re.sub(rf"\b{re.escape(node.name)}\b", strides[node], text)
-    return f"({text})"
+    """Return a number or a polynomial of strides in C, with ``strides`` for its variables."""
+    if isinstance(value, Const):
+        return f"({int(value.value) if value.dtype == 'bool' else repr(value.value)})"
+    if isinstance(value, Var):
+        return strides[value]
+    if isinstance(value, Unary):
+        return f"(-{_number(value.a, strides)})"
+    assert isinstance(value, Binary) and value.op in _OPERATIONS, "the call was checked"
+    return f"({_number(value.a, strides)} {value.op} {_number(value.b, strides)})"
 
 
 def _parameter(arg: AccessPtr | Expr) -> str:
@@ -153,9 +162,20 @@ def decl_tensor_intrin(
         raise ComputeTypeError(
             f"{asked}: the operation is {type(op).__name__}; give c.op of a te.compute"
         )
+    if not callable(fcompute) or isinstance(fcompute, Expr):
+        raise ComputeTypeError(
+            f"{asked}: fcompute must be a function of inputs and outputs, got "
+            f"{type(fcompute).__name__}; write lambda ins, outs: tvm.tir.call_extern(...)"
+        )
     output = op.outputs[0]
     tensors = (*placeholders([output]), output)
-    buffers = tuple(_buffer(asked, t, dict(binds or {})) for t in tensors)
+    given = {} if binds is None else binds
+    if not isinstance(given, Mapping) or not all(any(b is t for t in tensors) for b in given):
+        raise ComputeTypeError(
+            f"{asked}: binds= must map {', '.join(t.name for t in tensors)} to buffers of "
+            "tvm.tir.decl_buffer, and no other tensors"
+        )
+    buffers = tuple(_buffer(asked, t, given) for t in tensors)
     calls, whole = _calls(asked, fcompute([*buffers[:-1]], [buffers[-1]]), buffers)
     strides = tuple(_needed(t, b) for t, b in zip(tensors, buffers))
     title = calls[0].name if name == "tensor_intrin" else name
@@ -191,6 +211,11 @@ def _calls(
 ) -> tuple[tuple[ExternCall, ...], bool]:
     """Return the calls of what ``fcompute`` returned, and whether it has a body alone."""
     parts = [*returned] if isinstance(returned, (tuple, list)) else [returned]
+    if not 0 < len(parts) < 4:
+        raise ComputeTypeError(
+            f"{asked}: its function returns {len(parts)} statements; return a body, or a body, a "
+            "reset and an update"
+        )
     update = parts[2] if len(parts) > 2 and parts[2] is not None else None
     chosen = parts[0] if update is None else update
     if isinstance(chosen, ExternCall):
@@ -207,12 +232,6 @@ def _calls(
             )
         )
     known = {s for buffer in buffers for s in buffer.strides if isinstance(s, Var)}
-    if len({s.name for s in known}) < len(known):
-        names = ", ".join(sorted(s.name for s in known))
-        raise ComputeError(
-            f"{asked}: its strides are {names}, of which two have one name; give each a name of "
-            "its own"
-        )
     for call in calls:
         for arg in call.args:
             _check_argument(asked, call, arg, buffers, known)
@@ -231,13 +250,22 @@ def _check_argument(
                 "the buffers that its function gets"
             )
         value = arg.offset
-    if isinstance(value, Expr):
-        for node in postorder([value]):
-            if isinstance(node, Var) and node not in known:
-                raise ComputeError(
-                    f"{asked}: {call.name} gets {node.name}, which is the stride of none of its "
-                    "buffers; name it in strides= of tvm.tir.decl_buffer"
+    for node in postorder([value]) if isinstance(value, Expr) else ():
+        if isinstance(node, Var) and node not in known:
+            raise ComputeError(
+                f"{asked}: {call.name} gets {node.name}, which is the stride of none of its "
+                "buffers; name it in strides= of tvm.tir.decl_buffer"
+            )
+        plain = isinstance(node, (Const, Var)) or getattr(node, "op", "") in _OPERATIONS
+        if not plain or (isinstance(node, Const) and not isfinite(node.value)):
+            raise ComputeError(
+                explain(
+                    asked,
+                    f"{call.name} gets {value}, which is neither a finite number nor made of "
+                    "strides by +, - and *",
+                    "Compute the rest in the function of C.",
                 )
+            )
 
 
 __all__ = ["decl_tensor_intrin"]

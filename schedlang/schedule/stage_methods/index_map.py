@@ -16,6 +16,9 @@ def map_indices(index_map: Any, stage: Stage) -> tuple[Any, ...]:
     asked, axes = f"transform_layout(index_map) on stage {stage.name}", stage.op.axis
     if stage.is_scan:
         refuse(asked, f"{stage.name} is a scan, {ROWS}", TRANSFORM)
+    if stage.is_extern:
+        # it has no axes to map, and the step refuses it
+        return ()
     if not callable(index_map):
         hint = "Write e.g. lambda i, j: (j // 16, i, j % 16)."
         refuse(asked, f"the index map must be a function, not {text_of(index_map)}", hint)

@@ -7,7 +7,6 @@ from typing import Any
 
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.schedule.misfits import of_stage
-from schedlang.schedule.refuse import refuse
 from schedlang.schedule.stage_methods.index_map import map_indices
 from schedlang.schedule.stage_methods.recording import Recording
 
@@ -58,15 +57,6 @@ class StorageMethods(Recording):
         (33, 1)
         """
         self._apply("storage_align", axis=axis, factor=factor, offset=offset)
-
-    @of_stage
-    def tensorize(self, axis: Axis, intrinsic: Any) -> None:
-        """Refuse te's ``tensorize``: users cannot define hardware intrinsics here."""
-        refuse(
-            f"tensorize({getattr(axis, 'name', axis)}, ...) on stage {self.name}",
-            "schedlang has no user-defined hardware intrinsics",
-            "Vectorize a data axis instead: vectorize emits vector instructions.",
-        )
 
     @of_stage
     def transform_layout(self, index_map: Callable[..., Any]) -> None:

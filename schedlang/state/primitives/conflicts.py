@@ -5,12 +5,14 @@ Lowering checks whatever depends on later attachments.
 
 from __future__ import annotations
 
+from schedlang.arrays.shapes import is_one
 from schedlang.errors import ScheduleError
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.state.atomics import meets_across_threads, operation
 from schedlang.state.cuts import broken_cut
 from schedlang.state.placement import store_refusal
 from schedlang.state.prefetches import concurrent_loop, fetches, is_inside
+from schedlang.state.primitives.arguments import names
 from schedlang.state.primitives.refusal import refuse
 from schedlang.state.relations import position
 from schedlang.state.scattered import apart, keeps_result, overwrites, scatters
@@ -27,6 +29,7 @@ def without_conflict(state: State, before: State, name: str, axis: Axis | None =
     stage = state.stages[name]
     _check_cuts(state, stage, before, axis)
     _check_lanes(state, stage, before, axis)
+    _check_instructions(stage, before, axis)
     if scatters(stage.op):
         _check_updates(state, stage, before, axis)
     _check_order(stage, before)
@@ -85,6 +88,33 @@ def _check_cuts(state: State, stage: Stage, before: State, axis: Axis | None) ->
     refuse(f"the tail of {call} could no longer be cut: {why}", hint, before, axis)
 
 
+def _check_instructions(stage: Stage, before: State, axis: Axis | None) -> None:
+    """Refuse a step after which an instruction no longer replaces the loops that it matched."""
+    old = before.stages[stage.name]
+    for at, instruction in old.instructions.items():
+        inside, now = (
+            [a for a in s.leaf[position(s.leaf, at) + 1 :] if not is_one(a.extent)]
+            for s in (old, stage)
+        )
+        asked = f"the instruction {instruction} at {at.name}"
+        if {*inside} != {*now}:
+            refuse(
+                f"{asked} would replace {names([at, *now])}, and it computes "
+                f"{names([at, *inside])}",
+                "Take this step before tensorize.",
+                before,
+                axis,
+            )
+        kind = next((stage.kinds[a] for a in now if a in stage.kinds), "")
+        if kind:
+            refuse(
+                f"{asked} replaces all loops inside of it, so that none can be {participle(kind)}",
+                "Annotate loops outside of the instruction alone.",
+                before,
+                axis,
+            )
+
+
 def _check_lanes(state: State, stage: Stage, before: State, axis: Axis | None) -> None:
     """Refuse a vectorized loop around another, an instruction, threads or an attached stage."""
     lanes = next((a for a in stage.leaf if stage.kinds.get(a) == "vectorize"), None)
@@ -93,7 +123,8 @@ def _check_lanes(state: State, stage: Stage, before: State, axis: Axis | None) -
     place = position(stage.leaf, lanes)
     for inner in stage.leaf[place + 1 :]:
         kind = stage.kinds.get(inner, "")
-        if kind == "vectorize" and 1 not in (lanes.extent, inner.extent):
+        single = is_one(lanes.extent) or is_one(inner.extent)
+        if kind == "vectorize" and not single:
             refuse(
                 f"{inner.name} and {lanes.name} would both be vectorized, and only one loop "
                 "of a stage can be",
@@ -101,7 +132,7 @@ def _check_lanes(state: State, stage: Stage, before: State, axis: Axis | None) -
                 before,
                 axis,
             )
-        if kind == TENSORIZE and lanes.extent != 1:
+        if kind == TENSORIZE and not is_one(lanes.extent):
             refuse(
                 f"the instruction at {inner.name} would be inside the vectorized loop "
                 f"{lanes.name}, and it has vectors of its own",
@@ -109,7 +140,7 @@ def _check_lanes(state: State, stage: Stage, before: State, axis: Axis | None) -
                 before,
                 axis,
             )
-        if kind == "parallel" and 1 not in (lanes.extent, inner.extent):
+        if kind == "parallel" and not single:
             refuse(
                 f"the parallel loop {inner.name} would be inside the vectorized loop "
                 f"{lanes.name}, whose iterations are the lanes of one thread",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from schedlang.arrays.shapes import is_one
+from schedlang.compute.tensor import ComputeOp
 from schedlang.expr.nodes import Axis
 from schedlang.instructions.declaration import MEMORY, Instruction
 from schedlang.instructions.emission import MemoryFunction
@@ -32,15 +34,8 @@ def tensorize(state: State, stage: Stage, axis: Axis, instruction: Any) -> Resul
             "Declare an instruction once, and give different ones different names.",
         )
     emission = instruction.emit.get(MEMORY)
-    outer = next((a for a in stage.leaf[:place] if a.is_reduce and a.extent != 1), None)
-    if outer is not None and isinstance(emission, MemoryFunction) and emission.whole:
-        refuse(
-            f"{instruction} computes all terms of a sum at once, and {outer.name} is around them",
-            "Return a body, a reset and an update, of which the update adds to the result, or "
-            "leave the whole reduction inside.",
-            state,
-            outer,
-        )
+    if isinstance(emission, MemoryFunction) and emission.whole:
+        _refuse_other_terms(state, stage, place, instruction)
     inside = next((a for a in stage.leaf[place + 1 :] if a in stage.kinds), None)
     around = next((a for a in stage.leaf[:place] if a in stage.instructions), None)
     if around is not None or inside is not None:
@@ -55,6 +50,27 @@ def tensorize(state: State, stage: Stage, axis: Axis, instruction: Any) -> Resul
         )
     chosen = stage.with_(instructions={**stage.instructions, axis: instruction})
     return with_kind(state, chosen, axis, TENSORIZE)
+
+
+def _refuse_other_terms(state: State, stage: Stage, place: int, instruction: Instruction) -> None:
+    """Refuse a function of all terms of a sum where the result has terms from elsewhere."""
+    hint = (
+        "Let it add to its result, without whole=True (in te, return a body, a reset and an update)"
+    )
+    outer = next((a for a in stage.leaf[:place] if a.is_reduce and not is_one(a.extent)), None)
+    if outer is not None:
+        refuse(
+            f"{instruction} computes all terms of a sum at once, and {outer.name} is around them",
+            f"{hint}, or leave the whole reduction inside.",
+            state,
+            outer,
+        )
+    if isinstance(stage.op, ComputeOp) and stage.op.init is not None:
+        refuse(
+            f"{instruction} computes all terms of a sum at once, and the sum begins with "
+            f"{', '.join(map(str, stage.op.init))}",
+            f"{hint}, or leave out init= and add it in a stage after.",
+        )
 
 
 PRIMITIVES = {TENSORIZE: Primitive(tensorize)}
