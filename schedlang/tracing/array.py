@@ -12,6 +12,8 @@ from typing import Any, NoReturn, Optional
 import numpy as np
 
 from schedlang.arrays.functions import ELEMENTWISE
+from schedlang.arrays.shapes import size_of
+from schedlang.arrays.ufuncs import takes_arrays
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeTypeError
 from schedlang.expr.dtypes import is_complex
@@ -43,8 +45,10 @@ from schedlang.tracing.unknown import (
     missing_attribute,
     refuse_element,
     refuse_format,
+    refuse_length,
     refuse_outside,
 )
+from schedlang.tracing.unsized import extracted, unsized
 from schedlang.tracing.views import refuse_assignment, refuse_imaginary, shared_result
 
 # NumPy's functions on tensors; NumPy's types do not know these calls
@@ -148,8 +152,8 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return len(self.shape)
 
     @property
-    def size(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64))
+    def size(self) -> Any:
+        return size_of(self.shape)
 
     @property
     def itemsize(self) -> int:
@@ -222,6 +226,8 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         if not self.shape and picked is Ellipsis:
             return self.view_by(lambda base: base, lambda _, value: value, ordered=True)
         if isinstance(picked, Tensor) and picked.dtype == "bool":
+            if self.ndim > 1 and picked.shape == self.shape[:1]:
+                return wrap(extracted("x[mask]", picked, self.value))
             return MaskedElements(check_mask(self.value, picked), picked, wrap)
         view = self.view_by(
             lambda base: compute_once(select, (base, picked), {}),
@@ -259,17 +265,22 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
     def __len__(self) -> int:
         if not self.shape:
             raise ComputeTypeError("len() of a 0-d array: it has one element and no length")
-        return int(self.shape[0])
+        if not isinstance(self.shape[0], int):
+            refuse_length(self)
+        return self.shape[0]
 
     def __iter__(self) -> Iterator[TracedArray]:
         return (self[k] for k in range(len(self)))
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        check_ufunc(ufunc, f"an array of {current().title}")
+        by_stages = method == "__call__" and takes_arrays(ufunc)
+        if not by_stages:
+            check_ufunc(ufunc, f"an array of {current().title}")
         if method == "at":
             return update_in_place(ufunc, *inputs)
         out = kwargs.pop("out", None)
-        check_form(ufunc, method)
+        if not by_stages:
+            check_form(ufunc, method)
         check_power(ufunc, inputs, kwargs)
         result = compute_once(getattr(ufunc, method), tuple(map(plain, inputs)), plain(kwargs))
         if out is not None:
@@ -286,6 +297,9 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         check_known(function, args, kwargs)
         if function in _ATTRIBUTES:
             return _ATTRIBUTES[function](*args, **kwargs)
+        late = unsized(function, args, kwargs)
+        if late is not NotImplemented:
+            return wrap(late, True)
         check_form(function)
         options = dict(kwargs)
         result = shared_result(function, args, options)
@@ -360,6 +374,18 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         dimensions = shape[0] if len(shape) == 1 else shape
         return numpy.reshape(self, dimensions, order=order, copy=copy)
 
+    def sort(self, *args: Any, **kwargs: Any) -> None:
+        """Sort the elements in place."""
+        self[...] = np.sort(self, *args, **kwargs)  # type: ignore[call-overload]
+
+    def partition(self, *args: Any, **kwargs: Any) -> None:
+        """Partition the elements in place."""
+        self[...] = np.partition(self, *args, **kwargs)  # type: ignore[call-overload]
+
+    def compress(self, condition: Any, axis: Any = None) -> TracedArray:
+        """Return ``np.compress`` of this array."""
+        return numpy.compress(condition, self, axis)
+
     def fill(self, value: Any) -> None:
         """Assign ``value`` to every element."""
         self[...] = value
@@ -368,9 +394,9 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return f"TracedArray(shape={self.shape}, dtype={self.dtype})"
 
     def __format__(self, spec: str) -> str:
-        if spec:
-            refuse_format(self)
-        return str(self)
+        refuse_format(self)
+
+    __str__ = refuse_format
 
     def __getattr__(self, name: str) -> Any:
         # numba takes it for an array of NumPy
@@ -386,7 +412,8 @@ def wrap(value: Any, rows: bool = False) -> Any:
     if isinstance(value, (Tensor, Expr)):
         return TracedArray(current().new(value, rows), _kind(value))
     if isinstance(value, (tuple, list)):
-        return type(value)(wrap(v, rows) for v in value)
+        parts = [wrap(v, rows) for v in value]
+        return value._make(parts) if hasattr(value, "_make") else type(value)(parts)
     return value
 
 
@@ -418,8 +445,6 @@ def _rows(values: Sequence[Any]) -> bool:
 
 def value_of(leaf: Any, title: str) -> Value:
     """Return the value of a leaf of what a function returns; raise for what has none."""
-    if isinstance(leaf, MaskedElements):
-        leaf.refuse(f"{title} returns the elements")
     result = plain(leaf)
     if isinstance(result, (Tensor, Expr)):
         return result
@@ -447,8 +472,8 @@ _ATTRIBUTES: dict[Any, Callable[..., Any]] = {
 }
 
 _METHODS = (
-    "all", "any", "argmax", "argmin", "clip", "cumprod", "cumsum", "diagonal", "dot", "max", "mean",
-    "min", "prod", "ravel", "repeat", "round", "squeeze", "std", "sum", "swapaxes", "take", "trace",
+    "all", "any", "argmax", "argmin", "argpartition", "argsort", "clip", "cumprod", "cumsum", "diagonal", "dot", "max", "mean",
+    "min", "nonzero", "prod", "ravel", "repeat", "round", "searchsorted", "squeeze", "std", "sum", "swapaxes", "take", "trace",
     "var",
 )  # fmt: skip
 

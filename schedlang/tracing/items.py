@@ -28,6 +28,9 @@ def plain(value: Any) -> Any:
     """
     if is_traced(value):
         return value.value
+    if hasattr(type(value), "as_array"):
+        # elements under a mask
+        return value.as_array().value
     if isinstance(value, np.ndarray):
         if has_other_operators(value):
             name = type(value).__name__

@@ -2,8 +2,8 @@
 are.
 
 Elementwise operations compute all elements of the array; those under the mask count. So ``x[mask] =
-x[mask] ** 2`` and ``x[mask].mean()`` can be computed, although the selection itself has no shape
-while the function is traced.
+x[mask] ** 2`` and ``x[mask].mean()`` run inside a kernel. Anything else takes the selection as an
+array, whose length is known between the kernels.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ import numpy as np
 
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeTypeError, explain
+from schedlang.tracing.leaves import flatten, rebuilt
 from schedlang.tracing.powers import check_power
 from schedlang.tracing.trace import Value
+from schedlang.tracing.unsized import extracted
 
 # NumPy's functions on tensors; NumPy's types do not know these calls
 numpy: Any = np
@@ -44,27 +46,28 @@ class MaskedElements(np.lib.mixins.NDArrayOperatorsMixin):
         if kwargs.get("out") == (self,):
             # x[mask] += 1, which x[mask] = ... assigns afterwards
             del kwargs["out"]
-        if method != "__call__" or kwargs:
-            self.refuse(f"np.{ufunc.__name__}.{method}")
+        fits = all(
+            v.mask is self.mask if isinstance(v, MaskedElements) else not np.ndim(v) for v in inputs
+        )
+        if method != "__call__" or kwargs or not fits:
+            return getattr(ufunc, method)(*map(_array_of, inputs), **kwargs)
         check_power(ufunc, inputs, kwargs)
-        operands = []
-        for value in inputs:
-            if isinstance(value, MaskedElements):
-                if value.mask is not self.mask:
-                    self.refuse(f"np.{ufunc.__name__} of elements under two masks")
-                operands.append(value.whole)
-                continue
-            value = getattr(value, "value", value)
-            if np.ndim(value):
-                self.refuse(f"np.{ufunc.__name__} with an array of shape {np.shape(value)}")
-            operands.append(value)
+        operands = [
+            v.whole if isinstance(v, MaskedElements) else getattr(v, "value", v) for v in inputs
+        ]
         return MaskedElements(ufunc(*operands), self.mask, self.wrapped)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if args and args[0] is self and function in (np.sum, np.mean) and len(args) == 1:
             if not kwargs:
                 return self.sum() if function is np.sum else self.mean()
-        self.refuse(f"np.{function.__name__}")
+        given, form = flatten([list(args), dict(kwargs)])
+        positional, named = rebuilt(form, [*map(_array_of, given)])
+        return function(*positional, **named)
+
+    def as_array(self) -> Any:
+        """Return the elements as an array of the trace, whose length the kernels do not know."""
+        return self.wrapped(extracted("x[mask]", self.mask, self.whole))
 
     def sum(self) -> Any:
         """Return the sum of the elements."""
@@ -80,7 +83,7 @@ class MaskedElements(np.lib.mixins.NDArrayOperatorsMixin):
         )
 
     def refuse(self, what: str) -> NoReturn:
-        """Raise ``ComputeTypeError`` for what needs their number."""
+        """Raise ``ComputeTypeError`` for what needs their number while the function is traced."""
         raise ComputeTypeError(
             explain(
                 f"{what} of x[mask]",
@@ -92,10 +95,20 @@ class MaskedElements(np.lib.mixins.NDArrayOperatorsMixin):
         )
 
     def __getattr__(self, name: str) -> Any:
-        self.refuse(f".{name}")
+        return getattr(self.as_array(), name)
+
+    def __getitem__(self, item: Any) -> Any:
+        return self.as_array()[item]
+
+    def __len__(self) -> NoReturn:
+        self.refuse("len()")
 
     def __iter__(self) -> NoReturn:
         self.refuse("iterating over the elements")
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         self.refuse("a NumPy array")
+
+
+def _array_of(value: Any) -> Any:
+    return value.as_array() if isinstance(value, MaskedElements) else value
