@@ -286,7 +286,6 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "bits": (lambda i: A[i] & 1, "& takes no complex numbers"),
     "invert": (lambda i: ~A[i], "~ takes an integer"),
     "function": (lambda i: np.sin(A[i]), r"sl.sin\(A\[i\]\): it takes no complex numbers; .*exp"),
-    "power": (lambda i: A[i] ** 0.5, r"integer of at most 100.*\n.*sl.atan2"),
     "cast": (lambda i: A[i].astype("float32"), r"drop the imaginary part.*\n.*z.real"),
     "index": (lambda i: R[A[i]], "must be an integer"),
     "reducer": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from schedlang.arrays.choices import clip
@@ -117,9 +118,5 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> T
     scaled = c / expand_dims(spread, 1) / expand_dims(spread, 0)
     if not dtypes.is_complex(c.dtype):
         return clip(scaled, -1, 1)
-    real, imag = (
-        clip(array(p, lambda v, p=p: call(p, v), scaled), -1, 1)  # type: ignore[misc]
-        for p in ("real", "imag")
-    )
-    return array("corrcoef", lambda r, i: binary("+", r, binary("*", i, 1j)), real, imag)
-
+    parts = [clip(array(p, partial(call, p), scaled), -1, 1) for p in ("real", "imag")]
+    return array("corrcoef", lambda r, i: binary("+", r, binary("*", i, 1j)), *parts)

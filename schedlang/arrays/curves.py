@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -61,9 +62,7 @@ def _slope(source: Tensor, axis: int, step: Any, edge_order: int) -> Tensor:
             f"but edge_order={edge_order} needs {edge_order + 1} or more"
         )
 
-    def part(first: Any, stop: Any) -> Tensor:
-        return source[(*[slice(None)] * axis, slice(first, stop))]
-
+    part = partial(_part, source, axis)
     before, middle, after = part(None, -2), part(1, -1), part(2, None)
     if _is_vector(step):
         steps = _distances(step, source, axis)
@@ -81,6 +80,12 @@ def _slope(source: Tensor, axis: int, step: Any, edge_order: int) -> Tensor:
         ends = [_even_end(part, distance, edge_order, last) for last in (False, True)]
     parts = [ends[0], inner, ends[1]]
     return concatenate([_as(p, source.dtype) for p in parts], axis=axis)
+
+
+def _part(source: Tensor, axis: int, first: Any, stop: Any) -> Tensor:
+    """Return the elements ``first:stop`` of ``source`` along ``axis``."""
+    item = (*[slice(None)] * axis, slice(first, stop))
+    return source[item]
 
 
 def _distances(step: Any, source: Tensor, axis: int) -> Tensor:
@@ -107,9 +112,7 @@ def _even_end(part: Any, step: Any, edge_order: int, last: bool) -> Tensor:
         return _combined([f0, f1], [step], lambda a, b, h: (b - a) / h)
     if last:
         parts = [part(-3, -2), part(-2, -1), part(-1, None)]
-        return _combined(
-            parts, [step], lambda a, b, c, h: 0.5 / h * a + -2.0 / h * b + 1.5 / h * c
-        )
+        return _combined(parts, [step], lambda a, b, c, h: 0.5 / h * a + -2.0 / h * b + 1.5 / h * c)
     parts = [part(0, 1), part(1, 2), part(2, 3)]
     return _combined(parts, [step], lambda a, b, c, h: -1.5 / h * a + 2.0 / h * b + -0.5 / h * c)
 
@@ -152,8 +155,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: Any = -1) -> Tensor:
         steps = diff(places, axis=number if places.ndim > 1 else -1)
         if places.ndim == 1:
             steps = reshape(steps, [-1, *[1] * (source.ndim - number - 1)])
-    lead = [slice(None)] * number
-    low, high = source[(*lead, slice(None, -1))], source[(*lead, slice(1, None))]
+    low, high = _part(source, number, None, -1), _part(source, number, 1, None)
     areas = array("areas", lambda d, a, b: d * (b + a) / 2.0, steps, low, high)
     return total("sum", areas, number)
 

@@ -54,6 +54,7 @@ _REDUCTIONS = {
     "nancumsum": Form(partial(missing.nan_cumulative, "add"), "a axis dtype out"),
     "nancumprod": Form(partial(missing.nan_cumulative, "multiply"), "a axis dtype out"),
     "bincount": Form(counting.bincount, "x weights minlength"),
+    "histogram": Form(counting.histogram, "a bins range density weights"),
     "mean": Form(moments.mean, "a axis dtype out keepdims where"),
     "average": Form(moments.average, "a axis weights returned keepdims"),
     "var": Form(moments.var, _VARIANCE),
@@ -127,9 +128,7 @@ _VIEWS = {
     "hsplit": Form(joining.hsplit, "ary indices_or_sections"),
     "dsplit": Form(joining.dsplit, "ary indices_or_sections"),
     "unstack": Form(joining.unstack, "x axis"),
-    "sliding_window_view": Form(
-        windows.sliding_window_view, "x window_shape axis subok writeable"
-    ),
+    "sliding_window_view": Form(windows.sliding_window_view, "x window_shape axis subok writeable"),
 }
 _REARRANGED = {
     "concatenate": Form(joining.concatenate, "arrays axis out dtype casting"),

@@ -13,7 +13,7 @@ from schedlang.arrays.operands import axis_in
 from schedlang.arrays.operators import OPERATORS
 from schedlang.arrays.refused import refuse_function
 from schedlang.arrays.shapes import size_of
-from schedlang.arrays.ufuncs import apply, takes_arrays
+from schedlang.arrays.ufuncs import apply
 from schedlang.compute.tensor import Extent, Tensor
 from schedlang.expr.dtypes import is_complex
 from schedlang.expr.nodes import Expr
@@ -25,9 +25,9 @@ from schedlang.language.torch_functions import torch_function
 
 # methods with the arguments of NumPy's functions of the same name
 SAME = (
-    "all", "any", "argmax", "argmin", "argpartition", "argsort", "clip", "copy", "cumprod", "cumsum", "diagonal",
-    "dot", "max", "mean", "min", "prod", "ravel", "repeat", "round", "searchsorted", "squeeze", "std",
-    "sum", "swapaxes", "take", "trace", "var",
+    "all", "any", "argmax", "argmin", "argpartition", "argsort", "clip", "copy", "cumprod",
+    "cumsum", "diagonal", "dot", "max", "mean", "min", "prod", "ravel", "repeat", "round",
+    "searchsorted", "squeeze", "std", "sum", "swapaxes", "take", "trace", "var",
 )  # fmt: skip
 
 
@@ -96,8 +96,7 @@ def _array_function(self: Any, function: Any, types: Any, args: Any, kwargs: Any
 def _ufunc_of_expr(self: Expr, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
     """Call ``ufunc`` of an element of a computation, or of a 0-d array."""
     plain = method == "__call__" and not kwargs
-    whole = plain and takes_arrays(ufunc)
-    if (plain and not whole) or any(isinstance(v, Expr) and axis_in(v) is not None for v in inputs):
+    if plain or any(isinstance(v, Expr) and axis_in(v) is not None for v in inputs):
         return _plain_ufunc(self, ufunc, method, *inputs, **kwargs)
     return apply(ufunc, method, inputs, kwargs)
 

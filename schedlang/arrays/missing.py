@@ -27,16 +27,16 @@ def _present(source: Tensor, where: Any) -> Tensor:
     """Return where the elements of ``source`` are numbers, and count."""
     if where is None:
         return array("present", lambda x: unary("~", call("isnan", x)), source)
-    return array("present", lambda x, w: binary("&", unary("~", call("isnan", x)), w), source, where)
+    return array(
+        "present", lambda x, w: binary("&", unary("~", call("isnan", x)), w), source, where
+    )
 
 
 def filled(source: Tensor, value: float) -> Tensor:
     """Return ``source`` with ``value`` in place of NaN."""
     if not _may_miss(source):
         return source
-    return array(
-        "where", lambda x: select(call("isnan", x), const(value, x.dtype), x), source
-    )
+    return array("where", lambda x: select(call("isnan", x), const(value, x.dtype), x), source)
 
 
 def nan_mean(
@@ -90,9 +90,7 @@ def nan_extreme(
     if initial is not None:
         return value
     missing = truth("all", array("isnan", lambda x: call("isnan", x), source), axis, keepdims)
-    return array(
-        f"nan{name}", lambda v, m: select(m, const(np.nan, v.dtype), v), value, missing
-    )
+    return array(f"nan{name}", lambda v, m: select(m, const(np.nan, v.dtype), v), value, missing)
 
 
 def nan_cumulative(form: str, a: Any, axis: Any = None, dtype: Any = None) -> Tensor:

@@ -90,9 +90,6 @@ _TABLE |= {
         "Write start + np.arange(n, like=A) * step.",
     ),
     "block": ("it has no form here", "Write np.concatenate of np.concatenate."),
-    "cbrt": ("it has no form here", "Write np.sign(A) * np.abs(A) ** (1 / 3)."),
-    "modf": ("it has no form here", "Write whole = np.trunc(A), and A - whole."),
-    "ldexp": ("it has no form here", "Write A * np.exp2(B)."),
 }
 
 

@@ -14,7 +14,9 @@ from schedlang.expr.nodes import Expr
 from schedlang.language.construct import as_expr, binary, cast
 
 
-def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, writeable: bool = False) -> Tensor:
+def sliding_window_view(
+    x: Any, window_shape: Any, axis: Any = None, writeable: bool = False
+) -> Tensor:
     """Return ``np.lib.stride_tricks.sliding_window_view``: every window of ``x``, as a view."""
     asked = "np.lib.stride_tricks.sliding_window_view"
     source = tensor_of(x, asked)
@@ -36,7 +38,7 @@ def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, writeable: 
                 f"{asked}: window_shape={window_shape} must be integers of 0 or more"
             )
         lead[k] = extent(as_expr(lead[k]) - (int(size) - 1))
-        if isinstance(lead[k], int) and lead[k] < 0:
+        if isinstance(lead[k], int) and lead[k] < 1:
             raise ComputeError(
                 f"{asked}: a window of {size} is longer than axis {k} of shape "
                 f"{shape_text(source.shape)}; give a shorter one"

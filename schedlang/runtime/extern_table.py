@@ -119,5 +119,3 @@ def _address(called: Called) -> int:
     from schedlang.runtime.numba_externs import compiled_address
 
     return compiled_address(called)
-
-

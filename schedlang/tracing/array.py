@@ -13,7 +13,7 @@ import numpy as np
 
 from schedlang.arrays.functions import ELEMENTWISE
 from schedlang.arrays.shapes import size_of
-from schedlang.arrays.ufuncs import takes_arrays
+from schedlang.arrays.ufuncs import apply, takes_arrays
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeTypeError
 from schedlang.expr.dtypes import is_complex
@@ -37,6 +37,7 @@ from schedlang.tracing.items import (
 )
 from schedlang.tracing.leaves import flatten
 from schedlang.tracing.masked import MaskedElements
+from schedlang.tracing.methods import add_methods
 from schedlang.tracing.outputs import copy_to, into, update_in_place
 from schedlang.tracing.powers import check_power
 from schedlang.tracing.trace import Storage, Value, current
@@ -247,9 +248,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
                 return
         self.check_written()
         picked = index_of(item)
-        if isinstance(value, MaskedElements):
-            if picked is not value.mask:
-                value.refuse("an assignment to other elements than those")
+        if isinstance(value, MaskedElements) and value.whole_under(picked):
             self.assign(assign_under(self.value, picked, value.whole))
             return
         self.assign(assign_elements(self.value, picked, assigned_value(value)))
@@ -273,16 +272,19 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return (self[k] for k in range(len(self)))
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        by_stages = method == "__call__" and takes_arrays(ufunc)
-        if not by_stages:
+        whole = method == "__call__" and takes_arrays(ufunc) and not {*kwargs} - {"out"}
+        if not whole:
             check_ufunc(ufunc, f"an array of {current().title}")
         if method == "at":
             return update_in_place(ufunc, *inputs)
         out = kwargs.pop("out", None)
-        if not by_stages:
+        operands = tuple(map(plain, inputs))
+        if whole:
+            result = compute_once(apply, (ufunc, method, operands, ()), {})
+        else:
             check_form(ufunc, method)
-        check_power(ufunc, inputs, kwargs)
-        result = compute_once(getattr(ufunc, method), tuple(map(plain, inputs)), plain(kwargs))
+            check_power(ufunc, inputs, kwargs)
+            result = compute_once(getattr(ufunc, method), operands, plain(kwargs))
         if out is not None:
             return into(out, result)
         return wrap(result, method == "__call__" and _rows(inputs))
@@ -374,14 +376,6 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         dimensions = shape[0] if len(shape) == 1 else shape
         return numpy.reshape(self, dimensions, order=order, copy=copy)
 
-    def sort(self, *args: Any, **kwargs: Any) -> None:
-        """Sort the elements in place."""
-        self[...] = np.sort(self, *args, **kwargs)  # type: ignore[call-overload]
-
-    def partition(self, *args: Any, **kwargs: Any) -> None:
-        """Partition the elements in place."""
-        self[...] = np.partition(self, *args, **kwargs)  # type: ignore[call-overload]
-
     def compress(self, condition: Any, axis: Any = None) -> TracedArray:
         """Return ``np.compress`` of this array."""
         return numpy.compress(condition, self, axis)
@@ -471,47 +465,10 @@ _ATTRIBUTES: dict[Any, Callable[..., Any]] = {
     np.copyto: copy_to,
 }
 
-_METHODS = (
-    "all", "any", "argmax", "argmin", "argpartition", "argsort", "clip", "cumprod", "cumsum", "diagonal", "dot", "max", "mean",
-    "min", "nonzero", "prod", "ravel", "repeat", "round", "searchsorted", "squeeze", "std", "sum", "swapaxes", "take", "trace",
-    "var",
-)  # fmt: skip
-
-
-def _method(name: str) -> Callable[..., Any]:
-    function = getattr(np, name)
-
-    def method(self: TracedArray, *args: Any, **kwargs: Any) -> Any:
-        return function(self, *args, **kwargs)
-
-    method.__name__ = name
-    method.__doc__ = f"Return ``np.{name}`` of this array."
-    return method
-
-
-for _name in _METHODS:
-    setattr(TracedArray, _name, _method(_name))
+add_methods(TracedArray)
 for _name, _refused in UNKNOWN.items():
     setattr(TracedArray, _name, _refused)
 TracedArray._numba_type_ = NUMBA_TYPE  # type: ignore[attr-defined]
-
-
-def _in_place(name: str) -> Callable[..., Any]:
-    function = getattr(np.lib.mixins.NDArrayOperatorsMixin, name)
-
-    def operator(self: TracedArray, other: Any) -> Any:
-        # Python then takes the operator that makes a new value
-        return NotImplemented if self.is_scalar else function(self, other)
-
-    operator.__name__ = name
-    return operator
-
-
-for _name in (
-    "__iadd__", "__isub__", "__imul__", "__imatmul__", "__itruediv__", "__ifloordiv__", "__imod__",
-    "__ipow__", "__ilshift__", "__irshift__", "__iand__", "__ixor__", "__ior__",
-):  # fmt: skip
-    setattr(TracedArray, _name, _in_place(_name))
 
 
 __all__ = ["TracedArray", "array_of", "plain", "value_of", "wrap"]

@@ -95,10 +95,7 @@ class _Graph:
             before = max((self.depths[t.op] for t in self.inputs(op)), default=0)
             self.depths[op] = before + isinstance(op, ExternOp)
         inside = {
-            t.op
-            for op in self.order
-            if isinstance(op, ScanOp)
-            for t in (*op.init, *op.update)
+            t.op for op in self.order if isinstance(op, ScanOp) for t in (*op.init, *op.update)
         }
         self.separate = [
             op for op in self.order if op not in inside and not isinstance(op, PlaceholderOp)

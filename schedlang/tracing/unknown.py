@@ -109,6 +109,11 @@ def _instead_of_array(text: str) -> str:
             "np.vectorize has no form: NumPy's functions and operators take whole arrays, so call "
             "the function itself, f(x)."
         )
+    if "as_strided(" in text:
+        return (
+            "NumPy computes np.lib.stride_tricks.as_strided from a place in memory: write "
+            "np.lib.stride_tricks.sliding_window_view(x, window), a slice or x.reshape."
+        )
     names = _CALLED.findall(text)
     if names and names[0] in _BY_NUMBERS:
         return KNOWN

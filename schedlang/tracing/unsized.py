@@ -13,11 +13,20 @@ from schedlang.arrays.host.calls import on_host
 from schedlang.arrays.host.unsized import UNSIZED
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeError, explain
+from schedlang.expr.nodes import Var
 from schedlang.language.numpy_functions import name_of
 from schedlang.tracing.calls import compute_once
 from schedlang.tracing.items import plain
 from schedlang.tracing.trace import current
 from schedlang.tracing.unknown import line_text
+
+# the functions whose results are of one length if these arguments are the same
+_DECIDING: dict[str, tuple[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("nonzero", "flatnonzero", "argwhere"), ("chosen", ("a",))),
+    **dict.fromkeys(("extract", "compress"), ("chosen", ("condition",))),
+    "bincount": ("bincount", ("x", "minlength")),
+    "unique": ("unique", ("ar", "axis", "equal_nan")),
+}
 
 
 def unsized(function: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
@@ -38,12 +47,19 @@ def unsized(function: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Any
     return _called(name, plain(tuple(args)), plain(dict(named)))
 
 
-def extracted(asked: str, mask: Tensor, array: Tensor) -> Any:
+def extracted(asked: str, mask: Tensor, array: Any) -> Any:
     """Return the elements, or the rows, of ``array`` where ``mask`` holds."""
     refuse_unsized(asked)
     if mask.ndim < array.ndim:
         return _called("compress", (mask, array, 0), {})
     return _called("extract", (mask, array), {})
+
+
+def selected_places(mask: Tensor) -> tuple[Tensor, ...]:
+    """Return the indices in each dimension of the elements where ``mask`` holds."""
+    refuse_unsized("x[mask] = an array")
+    places: tuple[Tensor, ...] = _called("nonzero", (mask,), {})
+    return places
 
 
 def _called(name: str, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
@@ -53,12 +69,19 @@ def _called(name: str, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
 def _call(name: str, args: tuple[Any, ...], named: tuple[tuple[str, Any], ...]) -> Any:
     """Return the results of a call, whose unknown extent the trace notes."""
     trace, row = current(), UNSIZED[name]
-    size = trace.new_size()
+    given = {**dict(zip(row.names, args)), **dict(named)}
+    group, deciding = _DECIDING.get(name, (name, row.names))
+    size = compute_once(_size, (group, *(given.get(n) for n in deciding)), {})
     form = Form(partial(on_host, name, row, size), row.parameters)
     results = call_form(f"np.{name}", form, args, dict(named))
     parts = results if isinstance(results, tuple) else (results,)
-    trace.sizes[size] = next(t for t in parts if any(e is size for e in t.shape))
+    if size not in trace.sizes:
+        trace.sizes[size] = next(t for t in parts if any(e is size for e in t.shape))
     return results
+
+
+def _size(*_: Any) -> Var:
+    return current().new_size()
 
 
 def _has_bins(args: Sequence[Any], named: Mapping[str, Any]) -> bool:
@@ -74,8 +97,8 @@ def refuse_unsized(asked: str) -> None:
     raise ComputeError(
         explain(
             f"{asked} in {line_text()}",
-            "the shape of the result would depend on data, and the tensors of sl.trace are computed "
-            "by one kernel, which is given its shapes",
+            "the shape of the result would depend on data, and one kernel, which is given its "
+            "shapes, computes the tensors of sl.trace",
             f"Keep the shape, with np.where(mask, x, other), or reduce with where=mask. "
             f"sl.jit({trace.title}) calls {asked} between its kernels.",
         )

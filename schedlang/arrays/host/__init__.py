@@ -4,5 +4,5 @@ Each is a row of a table: NumPy's parameters, which of them are arrays, and the 
 ``calls.py`` makes a stage of a call, whose dtypes are what NumPy returns for arrays of one element.
 ``row.py`` says what a row and a call are. ``shapes.py`` has the rules of shapes, and the families
 are ``sorting.py``, ``linear.py``, ``fourier.py`` and ``counting.py``. ``unsized.py`` has the
-functions whose results have a length that only the elements tell: stages of a traced function alone.
+functions whose results have a length that only the elements tell, for traced functions alone.
 """

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -117,23 +117,22 @@ def _trial(
     """Return what NumPy returns for small arrays, of the dtypes and dimensions given."""
     small = {n: np.ones((row.extent,) * t.ndim, t.dtype) for n, t in tensors.items()}
     for parameter in row.arrays.split():
-        known = options.get(parameter)
+        known: Any = options.get(parameter)
         if np.ndim(known):
-            small[parameter] = np.ones(
-                (row.extent,) * np.ndim(known), np.asarray(known).dtype
-            )
+            small[parameter] = np.ones((row.extent,) * np.ndim(known), np.asarray(known).dtype)
     small |= {n: v for n, v in row.trial.items() if n in tensors or n in options}
     arguments = {**options, **small}
     call = NumpyCall(name, tuple(row.names[: row.leading]), (), tuple(arguments.items()))
+    return numpy_result(asked, call.result)
+
+
+def numpy_result(asked: str, function: Callable[..., Any], *args: Any) -> Any:
+    """Return what NumPy returns; what it refuses is refused as ``asked``."""
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            return call.result()
+            return function(*args)
     except _REFUSALS as error:
-        _refuse(asked, error)
-
-
-def _refuse(asked: str, error: Exception) -> NoReturn:
-    kind = ComputeTypeError if isinstance(error, TypeError) else ComputeError
-    said = str(error).rstrip(".")
-    raise kind(explain(asked, f"NumPy refuses it: {said}", "Change the argument.")) from None
+        kind = ComputeTypeError if isinstance(error, TypeError) else ComputeError
+        said = str(error).rstrip(".")
+        raise kind(explain(asked, f"NumPy refuses it: {said}", "Change the argument.")) from None

@@ -50,9 +50,7 @@ ROWS = {
         "A tol hermitian rtol", "A", lambda A, **_: A[:-2] if len(A) > 1 else ()
     ),
     "linalg.cond": Row("x p", "x", lambda x, **_: x[:-2]),
-    "linalg.tensorsolve": Row(
-        "a b axes", "a b", lambda a, b, **_: a[len(b) :]
-    ),
+    "linalg.tensorsolve": Row("a b axes", "a b", lambda a, b, **_: a[len(b) :]),
     "linalg.tensorinv": Row("a ind", "a", _tensors),
     "polyfit": Row("x y deg rcond full w cov", "x y w", _polynomial),
     "vander": Row(

@@ -105,7 +105,9 @@ def singular(a: Shape, full_matrices: bool = True, compute_uv: bool = True, **_:
     return [(*a[:-2], m, left), (*a[:-2], k), (*a[:-2], right, n)]
 
 
-def transformed(last: Callable[[Extent], Extent] | None, count: Callable[[Extent], Extent] | None):
+def transformed(
+    last: Callable[[Extent], Extent] | None, count: Callable[[Extent], Extent] | None
+) -> Callable[..., Shape]:
     """Return the rule of a Fourier transform along ``axis``, of ``n`` points.
 
     Without ``n``, ``count`` of the extent is the number of points. ``last`` of it is the extent of
