@@ -312,6 +312,13 @@ def test_other_refusals() -> None:
         sl.build(sl.schedule(C), target="python")(np.zeros(4, "complex128"))
 
 
+@pytest.mark.parametrize("target", ["python", "cpu", "cuda-emulator"])
+def test_comparisons_in_a_kernel_without_complex_arrays(target: str) -> None:
+    r = np.array([1, 4, 9, 0], "float32")
+    C = sl.compute((4,), lambda i: sl.select(sl.sqrt(R[i]) + 0j != 2 + 0j, 1, 2), name="C")
+    np.testing.assert_array_equal(run(target, [C], [r])[0], [1, 2, 1, 1])
+
+
 def test_numpy_scalars_and_constants() -> None:
     found = sl.compute(
         (4,),

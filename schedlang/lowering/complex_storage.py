@@ -18,9 +18,10 @@ from schedlang.compute.reducer import Reducer
 from schedlang.expr.complex_parts import Parts, Value, split, whole
 from schedlang.expr.dtypes import is_complex, part_of
 from schedlang.expr.nodes import ArrayRead, Const, Expr, Var
+from schedlang.expr.visit import preorder
 from schedlang.ir.extern_call import Extern, Touch
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Alloc, Buffer, Exchange, Fetch, Load, Stmt, Store
+from schedlang.ir.nodes import Alloc, Buffer, Exchange, Fetch, Load, Stmt, Store, expressions
 from schedlang.ir.rewrite import replace_statements, with_each, with_expressions
 from schedlang.ir.trimmed import running
 from schedlang.language.construct import as_expr
@@ -29,7 +30,7 @@ Pair = tuple[Buffer, Buffer]
 
 
 def split_complex(nest: Nest) -> Nest:
-    """Return ``nest`` with each complex buffer as real ones; the same nest if it has none.
+    """Return ``nest`` with real buffers and values; the same nest if none is complex.
 
     A complex argument becomes one of floats, with a last dimension of 2.
 
@@ -42,9 +43,15 @@ def split_complex(nest: Nest) -> Nest:
     for i in 0..4:
       C.re[i], C.im[i] = A.re[i] * 2, A.im[i] * 2 + 1
     """
-    if not any(is_complex(b.dtype) for b in nest.buffers):
+    if not any(is_complex(b.dtype) for b in nest.buffers) and not computes_complex(nest.body):
         return nest
     return split_with(Splitter(), nest)
+
+
+def computes_complex(body: Stmt) -> bool:
+    """Return whether an expression has complex parts, such as the comparison of a root to 1j."""
+    values = (e for stmt in running(body) for e in expressions(stmt))
+    return any(is_complex(e.dtype) for e in preorder(values))
 
 
 def split_with(splitter: Splitter, nest: Nest) -> Nest:

@@ -35,7 +35,7 @@ from schedlang.tracing.items import (
     plain,
     refuse_axes,
 )
-from schedlang.tracing.leaves import flatten
+from schedlang.tracing.leaves import flatten, sequence_of
 from schedlang.tracing.masked import MaskedElements
 from schedlang.tracing.methods import add_methods
 from schedlang.tracing.outputs import copy_to, into, update_in_place
@@ -406,8 +406,7 @@ def wrap(value: Any, rows: bool = False) -> Any:
     if isinstance(value, (Tensor, Expr)):
         return TracedArray(current().new(value, rows), _kind(value))
     if isinstance(value, (tuple, list)):
-        parts = [wrap(v, rows) for v in value]
-        return value._make(parts) if hasattr(value, "_make") else type(value)(parts)
+        return sequence_of(type(value), (wrap(v, rows) for v in value))
     return value
 
 

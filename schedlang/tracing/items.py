@@ -12,7 +12,7 @@ from schedlang.arrays.taking import MOST_CHOICES
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeTypeError, explain
 from schedlang.expr.nodes import Expr
-from schedlang.tracing.leaves import container_of, flatten
+from schedlang.tracing.leaves import container_of, flatten, sequence_of
 from schedlang.tracing.trace import current
 from schedlang.tracing.unknown import line_text, refuse_element
 
@@ -47,7 +47,7 @@ def plain(value: Any) -> Any:
     if kind is dict:
         return {key: plain(v) for key, v in value.items()}
     if kind is not None:
-        return kind(plain(v) for v in value)
+        return sequence_of(kind, (plain(v) for v in value))
     return value
 
 
