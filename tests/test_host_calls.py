@@ -102,6 +102,31 @@ def test_gradients_are_refused_by_name() -> None:
         np.testing.assert_allclose(sl.reference(slope)(x), np.array(nudged) / 2e-6, rtol=1e-5)
 
 
+def test_a_rule_gives_a_call_its_gradient() -> None:
+    X = sl.placeholder((6,), "float64", name="X")
+    doubled = sl.named("doubled", X * -2)
+    order, y = np.argsort(doubled), np.sort(doubled)
+    weights = np.arange(6, like=X)
+    loss = sl.named("loss", (y * weights).sum() * 1.0)
+    (slope,) = sl.gradient(loss, [X], rules={y: lambda by_y: {doubled: by_y[np.argsort(order)]}})
+    x = np.array([3.0, 1, 2, 0, 5, 4])
+    np.testing.assert_array_equal(sl.reference(slope)(x), -2 * np.argsort(np.argsort(-x)))
+
+
+def test_the_calls_of_a_traced_function_are_told() -> None:
+    def program(x):
+        order = np.argsort(x * 2, axis=0, kind="stable")
+        return x[order[:, 0]], np.linalg.inv(x[:4, :4] + np.eye(4, like=x))
+
+    f = sl.jit(program, target="python")
+    f(M)
+    assert f.host_calls.splitlines() == [
+        "order = np.argsort(multiply, axis=0, kind='stable')",
+        "inv = np.linalg.inv(add)",
+    ]
+    assert f.specializations[0].host_calls == f.host_calls.splitlines() and len(f.kernels) == 2
+
+
 def test_what_only_the_call_finds_out() -> None:
     with pytest.raises(CallError, match=r"np\.bincount on the host: .*\n.*larger minlength"):
         sl.jit(lambda x: np.bincount(x, minlength=3), target="python")(INTS)

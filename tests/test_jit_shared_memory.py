@@ -76,7 +76,8 @@ CALLS = {
     "linalg.tensorsolve": of(lambda a: np.linalg.tensorsolve(a + np.eye(4, like=a), a[0])),
     "linalg.tensorinv": of(lambda a: np.linalg.tensorinv(a + np.eye(4, like=a), ind=1)),
     "unravel_index": of(lambda a: np.unravel_index(a, (4, 5)), bases=("integers",)),
-    "ravel_multi_index": of(lambda a: np.ravel_multi_index(tuple(a % 2), (2,) * 4), bases=("integers",)),
+    "ravel_multi_index": of(
+        lambda a: np.ravel_multi_index(tuple(a % 2), (2,) * 4), bases=("integers",)),
     "sliding_window_view": of(
         lambda a: np.lib.stride_tricks.sliding_window_view(a, 2, axis=0),
         lambda a: np.lib.stride_tricks.sliding_window_view(a, (1, 1))),

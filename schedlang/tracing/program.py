@@ -39,10 +39,12 @@ class KernelCall:
 class HostCall:
     """A call of a function of NumPy: positions of its inputs and results among the values.
 
-    ``forms`` are the dtypes and shapes of the results.
-    ``sizes`` are positions of sizes, each with the result and the dimension whose extent it is.
+    ``text`` is the call in the names of the stages. ``forms`` are the dtypes and shapes of the
+    results. ``sizes`` are positions of sizes, each with the result and the dimension whose extent
+    it is.
     """
 
+    text: str
     call: NumpyCall
     forms: tuple[Form, ...]
     inputs: tuple[int, ...]
@@ -82,7 +84,12 @@ class Program:
     @property
     def kernels(self) -> list[Kernel]:
         """The kernels, in the order of their first calls."""
-        return list(_kernels(self))
+        return [step.kernel for step in _steps(self) if isinstance(step, KernelCall)]
+
+    @property
+    def host_calls(self) -> list[str]:
+        """The calls of NumPy on the host, as text, in the order of their first calls."""
+        return [step.text for step in _steps(self) if isinstance(step, HostCall)]
 
     @property
     def only_kernel(self) -> KernelCall | None:
@@ -163,12 +170,12 @@ def _passes_on(body: Program) -> bool:
     return any(k < body.inputs for k in body.returned) or any(map(_passes_on, inner))
 
 
-def _kernels(program: Program) -> Iterator[Kernel]:
+def _steps(program: Program) -> Iterator[Step]:
+    """Yield the steps, and after a loop the steps of its body."""
     for step in program.steps:
-        if isinstance(step, KernelCall):
-            yield step.kernel
-        elif isinstance(step, LoopCall):
-            yield from _kernels(step.body)
+        yield step
+        if isinstance(step, LoopCall):
+            yield from _steps(step.body)
 
 
 def _run_kernel(step: KernelCall, values: list[Any], targets: dict[int, Any]) -> None:
@@ -278,7 +285,12 @@ class Planner:
         forms = tuple(
             (t.dtype, tuple(e if isinstance(e, int) else None for e in t.shape)) for t in op.outputs
         )
-        self.steps.append(HostCall(op.function.call, forms, inputs, outputs, at))
+        self.steps.append(HostCall(_text_of(op), op.function.call, forms, inputs, outputs, at))
+
+
+def _text_of(op: ExternOp) -> str:
+    arguments = [*(t.name for t in op.inputs), *op.function.options]
+    return f"{op.name} = {op.function.name}({', '.join(arguments)})"
 
 
 def _stored(value: Value) -> Tensor:
