@@ -176,6 +176,8 @@ case("compress", lambda x: np.compress(x[:, 0] > 0, x, axis=0), M)
 case("extract", lambda x: np.extract(x > 0, x * 2), M)
 case("trim_zeros", lambda x: np.trim_zeros(np.where(x > 3, x, 0)), INTS)
 case("bincount of unknown bins", lambda x: np.bincount(x) / np.bincount(x, minlength=0).sum(), INTS)
+case("repeat by counts", lambda c: np.repeat(np.arange(30, like=c), c) + 1, INTS)
+case("repeat of rows by counts", lambda x, c: np.repeat(x, c[:4], axis=0), M, INTS)
 case("lstsq", lambda a, b: np.linalg.lstsq(a, b)[0], M.T.copy(), UP[:6])
 case("a list of selections", lambda x: [x[x > k].sum() for k in range(3)], INTS)
 

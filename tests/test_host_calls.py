@@ -145,6 +145,20 @@ def test_results_have_memory_of_their_own() -> None:
     assert x.tolist() == [2, 1] and second.tolist() == [1, 2]
 
 
+def test_lengths_change_from_call_to_call() -> None:
+    def program(x):
+        chosen = x[x > 0.5]
+        return np.sort(chosen) * 2, chosen.sum(), np.unique(x)
+
+    for target in ("python", "cpu"):
+        f = sl.jit(program, target=target)
+        for seed in range(4):
+            x = np.random.default_rng(seed).random(20) * (seed != 2)
+            for a, b in zip(f(x), program(x)):
+                np.testing.assert_allclose(a, b, rtol=1e-12)
+        assert len(f.specializations) == 1
+
+
 def test_loops_with_calls() -> None:
     def steps(x):
         return sl.fori_loop(0, 3, lambda k, c: np.sort(c)[::-1] * 2, x)

@@ -296,12 +296,12 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
             if current().closed:
                 args, options = plain(tuple(args)), plain(options)
             return array_of(create(function, *args, **options), rows=True)
-        check_known(function, args, kwargs)
-        if function in _ATTRIBUTES:
-            return _ATTRIBUTES[function](*args, **kwargs)
         late = unsized(function, args, kwargs)
         if late is not NotImplemented:
             return wrap(late, True)
+        check_known(function, args, kwargs)
+        if function in _ATTRIBUTES:
+            return _ATTRIBUTES[function](*args, **kwargs)
         check_form(function)
         options = dict(kwargs)
         result = shared_result(function, args, options)

@@ -16,7 +16,7 @@ from schedlang.errors import ComputeError, explain
 from schedlang.expr.nodes import Var
 from schedlang.language.numpy_functions import name_of
 from schedlang.tracing.calls import compute_once
-from schedlang.tracing.items import plain
+from schedlang.tracing.items import is_traced, plain
 from schedlang.tracing.trace import current
 from schedlang.tracing.unknown import line_text
 
@@ -38,9 +38,7 @@ def unsized(function: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Any
     name = name_of(function)
     if function is np.where and len(args) + len(named) == 1:
         name = "nonzero"
-    elif name == "bincount" and _has_bins(args, named):
-        return NotImplemented
-    if name not in UNSIZED:
+    if name not in UNSIZED or (name in _SIZED and _SIZED[name](args, named)):
         return NotImplemented
     asked = f"np.{name}"
     refuse_unsized(asked)
@@ -87,6 +85,15 @@ def _size(*_: Any) -> Var:
 def _has_bins(args: Sequence[Any], named: Mapping[str, Any]) -> bool:
     bins = named.get("minlength", args[2] if len(args) > 2 else 0)
     return bins is not None and not isinstance(bins, bool) and bins != 0
+
+
+def _has_number(args: Sequence[Any], named: Mapping[str, Any]) -> bool:
+    repeats = named.get("repeats", args[1] if len(args) > 1 else 1)
+    return not is_traced(repeats) or not repeats.ndim
+
+
+# the functions whose results have a shape of their own with some arguments
+_SIZED = {"bincount": _has_bins, "repeat": _has_number}
 
 
 def refuse_unsized(asked: str) -> None:

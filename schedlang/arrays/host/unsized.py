@@ -31,6 +31,10 @@ def _along(a: Shape, axis: int, size: Extent) -> Shape:
     return (*a[:k], size, *a[k + 1 :])
 
 
+def _repeated(a: Shape, size: Extent, axis: Any = None, **_: Any) -> Shape:
+    return (size,) if axis is None else _along(a, axis, size)
+
+
 def _unique(
     ar: Shape,
     size: Extent,
@@ -76,5 +80,6 @@ UNSIZED = {
     "setxor1d": _row(_TWO, "ar1 ar2"),
     "trim_zeros": _row("filt trim", "filt"),
     "bincount": _row("x weights minlength", "x weights"),
+    "repeat": _row("a repeats axis", "a repeats", _repeated),
     "linalg.lstsq": _row("a b rcond", "a b", _least_squares),
 }
