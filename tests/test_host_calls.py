@@ -39,7 +39,7 @@ def compared(name: str, target: str) -> None:
         np.testing.assert_allclose(a, b, rtol=near, atol=near)
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def plain_schedules(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the loops of kernels as they are: the cost model takes half of the time."""
     scheduler = "schedlang.autotune.at_once.scheduler"
@@ -47,7 +47,7 @@ def plain_schedules(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", slow_but(TRACED, CASES))
-def test_a_call_in_a_traced_function(name: str) -> None:
+def test_a_call_in_a_traced_function(name: str, plain_schedules: None) -> None:
     compared(name, "python")
 
 
