@@ -101,19 +101,39 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "repeats": (lambda: np.repeat(V, U), r"would depend on data\n.*np\.take\(A, places\)"),
     "compress": (lambda: A.compress([True]), r"no attribute 'compress', .*depend on data"),
     # functions without a form
-    "sort": (lambda: np.sort(A), r"np\.sort of tensor A: schedlang does not sort\n.*rank"),
-    "median": (lambda: np.median(A), r"np\.median of tensor A: schedlang does not sort"),
-    "solve": (lambda: np.linalg.solve(A, V), r"np\.linalg\.solve of tensor A: .*no solvers\n"),
-    "svd": (lambda: np.linalg.svd(A), "no solvers"),
-    "fft": (lambda: np.fft.fft(A), r"np\.fft\.fft of tensor A: .*no Fourier transforms\n"),
-    "histogram": (lambda: np.histogram(A), r"np\.histogram of tensor A: .*\n.*sl\.scatter\(\(bins"),
-    "bincount": (lambda: np.bincount(U), "places that depend on data"),
-    "gradient": (lambda: np.gradient(A), r"\(A\[2:\] - A\[:-2\]\) / 2"),
-    "interp": (lambda: np.interp(V, [0, 1], [0, 1]), r"np\.interp of tensor V: .*\n.*np\.take"),
+    "sort along no axis": (
+        lambda: np.sort(A, axis=2), r"np\.sort: NumPy refuses it: axis 2 is out"),
+    "solve": (lambda: np.linalg.solve(A, V), r"np\.linalg\.solve of shape \(4, 6\): .* square"),
+    "right side of solve": (
+        lambda: np.linalg.solve(A[:, :4], V),
+        r"np\.linalg\.solve of shapes \(4, 4\) and \(6,\): the matrix has 4 rows, and .* 6"),
+    "lstsq": (lambda: np.linalg.lstsq(A, V), "would depend on data\n.*pinv"),
+    "sort of bfloat16": (
+        lambda: np.sort(sl.placeholder((3,), "bfloat16", name="H")),
+        "which is bfloat16: .*\n.*astype\\('float32'\\)"),
+    "median of an axis of data": (
+        lambda: np.median(V, axis=U[0]), r"np\.median\(axis=\.\.\.\): .*\n.*static_argnames"),
+    "histogram": (
+        lambda: np.histogram(A, "auto"), r"bins='auto'\): the number of bins would depend on el"),
+    "bins of floats": (lambda: np.histogram(A, 2.5), "`bins` must be an integer"),
+    "bincount": (lambda: np.bincount(U), r"number of bins would depend .*\n.*minlength=n\)"),
+    "gradient": (lambda: np.gradient(A[:, :1]), "axis 1 has 1 elements, but edge_order=1 needs 2"),
+    "distances of gradient": (
+        lambda: np.gradient(A, 1, 2, 3), "3 distances for 2 axes; give one for all, or one for"),
+    "coordinates of gradient": (
+        lambda: np.gradient(A, V, V), r"coordinates of shape \(6,\) for axis 0 of shape \(4, 6\)"),
+    "cov of three dimensions": (lambda: np.cov(A[None]), "which has 3 dimensions: it takes 2 at"),
+    "floats as fweights": (lambda: np.cov(A, fweights=V), "fweights must be integers"),
+    "a long polynomial": (
+        lambda: np.polyval(sl.placeholder((101,), name="P"), V), "101 coefficients: .*100 is the"),
+    "a long window": (
+        lambda: np.lib.stride_tricks.sliding_window_view(V, 7), "a window of 7 is longer than ax"),
+    "windows of no axis": (
+        lambda: np.lib.stride_tricks.sliding_window_view(A, 2), "1 extents for 2 axes; give one"),
     "apply_along_axis": (lambda: np.apply_along_axis(sum, 0, A), r"sl\.compute\(A\.shape"),
-    "cbrt": (lambda: np.cbrt(A), r"np\.cbrt of a tensor: .*\n.*np\.sign\(A\)"),
-    "a ufunc without a form": (lambda: np.spacing(A), r"np\.spacing of a tensor: it has no form"),
-    "a function without a form": (lambda: np.unwrap(A), r"np\.unwrap of tensor A: it has no form"),
+    "a ufunc by a keyword": (
+        lambda: np.cbrt(A, dtype="float64"), r"np\.cbrt of a tensor: it has no form here"),
+    "a function without a form": (lambda: np.diagflat(A), r"np\.diagflat of tensor A: it has no f"),
     "reducer": (lambda: np.hypot.reduce(A), r"np\.hypot\.reduce: .*\n.*sl\.comm_reducer"),
     "accumulate": (lambda: np.hypot.accumulate(A), r"np\.hypot\.accumulate: .*\n.*sl\.scan"),
     "reduceat": (lambda: np.add.reduceat(V, [0, 2]),
@@ -196,7 +216,7 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "values": (lambda: np.asarray(A), "tensor A as a NumPy array"),
     "tolist": (lambda: A.tolist(),
     r"no attribute 'tolist', unlike NumPy's arrays: .*call a kernel"),
-    "sort in place": (lambda: A.sort(), r"(?s)does not sort.*The rank of an element is"),
+    "sort in place": (lambda: A.sort(), r"no attribute 'sort', .*\n?.*np\.sort\(A\)"),
     "fill": (lambda: A.fill(0), "is not written to"),
     "length": (lambda: len(sl.placeholder((n,), name="N")), "known only at the call"),
     "schedule of an element": (

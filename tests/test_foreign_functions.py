@@ -124,8 +124,8 @@ def test_vectorize_of_elements_calls_the_function() -> None:
     np.testing.assert_allclose(sl.reference(B)(a), np.exp(a) + 1, rtol=1e-6)
 
 
-@pytest.mark.parametrize("where", WHERE)
-def test_functions_of_scipy_are_refused(where: str) -> None:
+@pytest.mark.parametrize("where", ["lambda", "axis", "index", "reducer"])
+def test_functions_of_scipy_of_elements_are_refused(where: str) -> None:
     special = pytest.importorskip("scipy.special")
     for name, instead in (("erf", "sl.erf"), ("expit", "sl.sigmoid"), ("exp2", "np.exp2")):
         with pytest.raises(ComputeTypeError, match=rf"scipy\.special\.{name} of .*\n.*{instead}"):

@@ -238,7 +238,7 @@ REFUSED = {
     "range": (lambda x: [x for _ in range(x.sum().astype("int64"))], ComputeTypeError, "static"),
     "item": (lambda x: x.item() + x, ComputeTypeError, "item"),
     "list": (lambda x: x.tolist(), ComputeTypeError, "tolist"),
-    "mask": (lambda x: x[x > 0], ComputeTypeError, "np.where"),
+    "mask": (lambda x: len(x[x > 0]), ComputeTypeError, "np.where"),
     "attribute": (lambda x: x.sorted(), AttributeError, "sorted"),
     "returned": (lambda x: "text", ComputeTypeError, "returns str"),
     "shape": (lambda x: _assign(x, slice(0, 2), np.ones(3, "float32")), ComputeError, "broadcast"),

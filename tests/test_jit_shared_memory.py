@@ -38,7 +38,7 @@ def of(*calls, bases=("matrix",)):
 
 
 def each(names, cases):
-    return {name: cases(getattr(np, name)) for name in names.split()}
+    return {name: cases(attrgetter(name)(np)) for name in names.split()}
 
 
 BOTH = ("matrix", "integers")
@@ -55,6 +55,32 @@ CALLS = {
            lambda f: of(lambda a: f(a), bases=("matrix", "integers", "vector", "0-d"))),
     **each("matrix_transpose flipud fliplr tril triu unstack zeros_like ones_like",
            lambda f: of(lambda a: f(a))),
+    **each("sort argsort sort_complex median nanmedian nanargmin nanargmax unwrap nanmin nanmax "
+           "nanmean nanvar nanstd nancumsum nancumprod cov corrcoef gradient trapezoid histogram "
+           "histogram_bin_edges fft.fft fft.ifft fft.rfft fft.irfft fft.hfft fft.ihfft fft.fft2 "
+           "fft.ifft2 fft.rfft2 fft.irfft2 fft.fftn fft.ifftn fft.rfftn fft.irfftn fft.fftshift "
+           "fft.ifftshift linalg.pinv linalg.qr linalg.svd linalg.svdvals linalg.matrix_rank",
+           lambda f: of(lambda a: f(a))),
+    **each("linalg.inv linalg.det linalg.slogdet linalg.cholesky linalg.eigh linalg.eigvalsh "
+           "linalg.cond", lambda f: of(lambda a: f(a @ a.T + np.eye(4, like=a)))),
+    **each("linalg.eig linalg.eigvals", lambda f: of(f, bases=("complex",))),
+    **each("partition argpartition", lambda f: of(lambda a: f(a, 1))),
+    **each("quantile percentile nanquantile nanpercentile", lambda f: of(lambda a: f(a, 0.5))),
+    **each("searchsorted digitize", lambda f: of(lambda a: f(a, a), bases=("vector",))),
+    "lexsort": of(np.lexsort), "isin": of(lambda a: np.isin(a, [1, 2])),
+    "interp": of(lambda a: np.interp(a, a, a), bases=("vector",)),
+    "bincount": of(lambda a: np.bincount(a[0], minlength=99), bases=("integers",)),
+    "polyfit": of(lambda a: np.polyfit(a, a, 1), bases=("vector",)),
+    "polyval": of(lambda a: np.polyval([1, 2], a)), "vander": of(np.vander, bases=("vector",)),
+    "linalg.solve": of(lambda a: np.linalg.solve(a + np.eye(4, like=a), a[0])),
+    "linalg.tensorsolve": of(lambda a: np.linalg.tensorsolve(a + np.eye(4, like=a), a[0])),
+    "linalg.tensorinv": of(lambda a: np.linalg.tensorinv(a + np.eye(4, like=a), ind=1)),
+    "unravel_index": of(lambda a: np.unravel_index(a, (4, 5)), bases=("integers",)),
+    "ravel_multi_index": of(
+        lambda a: np.ravel_multi_index(tuple(a % 2), (2,) * 4), bases=("integers",)),
+    "sliding_window_view": of(
+        lambda a: np.lib.stride_tricks.sliding_window_view(a, 2, axis=0),
+        lambda a: np.lib.stride_tricks.sliding_window_view(a, (1, 1))),
     "flip": of(np.flip, lambda a: np.flip(a, 0), bases=("matrix", "vector", "0-d")),
     "empty_like": of(lambda a: np.empty_like(a)[:0]),
     **each("split array_split hsplit vsplit",
@@ -146,6 +172,10 @@ METHODS = {
                       lambda a: a[[0, 1]], lambda a: a[a > 3], lambda a: a[None, 1]),
     "astype": of(lambda a: a.astype("float64", copy=False), lambda a: a.astype("float64", "K",
                  "unsafe", True, False), lambda a: a.astype("float64")),
+    **{name: of(lambda a, f=name: getattr(a, f)(2)) for name in ("argpartition", "partition")},
+    **{name: of(methodcaller(name)) for name in ("argsort", "sort", "nonzero")},
+    "searchsorted": of(lambda a: a.searchsorted(2), bases=("vector",)),
+    "compress": of(lambda a: a.compress(a[0] > 1, axis=0)),
     "clip": of(lambda a: a.clip(0, 99)), "dot": of(lambda a: a.dot(a)),
     "repeat": of(lambda a: a.repeat(1, 0)), "take": of(lambda a: a.take([0, 1], 0)),
     "reshape": of(lambda a: a.reshape(16), lambda a: a.reshape(2, 8), lambda a: a.reshape(

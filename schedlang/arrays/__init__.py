@@ -7,7 +7,8 @@ Each makes a stage, like ``sl.compute``. Importing the package gives them to
 function is in the file of its family. ``calls.py`` matches arguments. ``keywords.py`` and
 ``refused.py`` say what has no form, and what to write instead. A stage is made in ``stages.py``,
 with a name from ``naming.py``, and reads its operands through views (``operands.py``).
-``shapes.py`` broadcasts, and knows symbolic extents.
+``shapes.py`` broadcasts, and knows symbolic extents. What NumPy computes as a whole, such as a
+sort, is a stage that calls it (``host/``).
 """
 
 import schedlang.arrays.methods  # noqa: F401 - gives tensors their operators and methods

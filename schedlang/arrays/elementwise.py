@@ -32,7 +32,7 @@ def power(a: Expr, b: Expr) -> Expr:
     and -0.0.
     """
     raised = binary("**", a, b)
-    if isinstance(b, Const) and b.value == 0.5 and isinstance(raised, Binary):
+    if isinstance(b, Const) and b.value == 0.5 and isinstance(raised, Binary) and raised.op == "**":
         return mark_widened(call("sqrt", raised.a), (a, b))
     return raised
 

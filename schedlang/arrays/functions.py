@@ -6,9 +6,12 @@ from functools import partial
 
 from schedlang.arrays import (
     choices,
+    covariance,
     creation,
+    curves,
     einsum,
     joining,
+    missing,
     moments,
     norms,
     products,
@@ -17,8 +20,12 @@ from schedlang.arrays import (
     scans,
     shaping,
     taking,
+    windows,
 )
 from schedlang.arrays.calls import Form
+from schedlang.arrays.host import counting
+from schedlang.arrays.host.calls import on_host
+from schedlang.arrays.host.table import ROWS
 
 _EXTREME = "a axis out keepdims initial where"
 _TOTAL = "a axis dtype out keepdims initial where"
@@ -39,6 +46,15 @@ _REDUCTIONS = {
     "count_nonzero": Form(reductions.count_nonzero, "a axis keepdims"),
     "nansum": Form(partial(reductions.nan_total, "sum"), _TOTAL),
     "nanprod": Form(partial(reductions.nan_total, "prod"), _TOTAL),
+    "nanmin": Form(partial(missing.nan_extreme, "min"), _EXTREME),
+    "nanmax": Form(partial(missing.nan_extreme, "max"), _EXTREME),
+    "nanmean": Form(missing.nan_mean, "a axis dtype out keepdims where"),
+    "nanvar": Form(missing.nan_var, _VARIANCE),
+    "nanstd": Form(partial(missing.nan_var, root=True), _VARIANCE),
+    "nancumsum": Form(partial(missing.nan_cumulative, "add"), "a axis dtype out"),
+    "nancumprod": Form(partial(missing.nan_cumulative, "multiply"), "a axis dtype out"),
+    "bincount": Form(counting.bincount, "x weights minlength"),
+    "histogram": Form(counting.histogram, "a bins range density weights"),
     "mean": Form(moments.mean, "a axis dtype out keepdims where"),
     "average": Form(moments.average, "a axis weights returned keepdims"),
     "var": Form(moments.var, _VARIANCE),
@@ -51,6 +67,18 @@ _REDUCTIONS = {
     "cumprod": Form(partial(scans.cumulative, "multiply"), "a axis dtype out"),
     "allclose": Form(choices.allclose, "a b rtol atol equal_nan"),
 }
+_CURVES = {
+    "cov": Form(covariance.cov, "m y rowvar bias ddof fweights aweights dtype"),
+    "corrcoef": Form(covariance.corrcoef, "x y rowvar dtype"),
+    "gradient": Form(curves.gradient, "*f axis edge_order"),
+    "trapezoid": Form(curves.trapezoid, "y x dx axis"),
+    "polyval": Form(curves.polyval, "p x"),
+    "unravel_index": Form(windows.unravel_index, "indices shape order"),
+    "ravel_multi_index": Form(windows.ravel_multi_index, "multi_index dims"),
+    "fft.fftshift": Form(rearranging.fftshift, "x axes"),
+    "fft.ifftshift": Form(partial(rearranging.fftshift, back=True), "x axes"),
+}
+_HOST = {name: Form(partial(on_host, name, row), row.parameters) for name, row in ROWS.items()}
 _PRODUCTS = {
     "einsum": Form(einsum.einsum, "*operands out optimize order casting"),
     "dot": Form(products.dot, "a b out"),
@@ -100,6 +128,7 @@ _VIEWS = {
     "hsplit": Form(joining.hsplit, "ary indices_or_sections"),
     "dsplit": Form(joining.dsplit, "ary indices_or_sections"),
     "unstack": Form(joining.unstack, "x axis"),
+    "sliding_window_view": Form(windows.sliding_window_view, "x window_shape axis subok writeable"),
 }
 _REARRANGED = {
     "concatenate": Form(joining.concatenate, "arrays axis out dtype casting"),
@@ -161,5 +190,6 @@ _CREATED = {
 }
 
 FORMS: dict[str, Form] = {
-    **_REDUCTIONS, **_PRODUCTS, **_VIEWS, **_REARRANGED, **ELEMENTWISE, **_CREATED,
+    **_REDUCTIONS, **_CURVES, **_HOST, **_PRODUCTS, **_VIEWS, **_REARRANGED, **ELEMENTWISE,
+    **_CREATED,
 }  # fmt: skip

@@ -25,9 +25,9 @@ from schedlang.language.torch_functions import torch_function
 
 # methods with the arguments of NumPy's functions of the same name
 SAME = (
-    "all", "any", "argmax", "argmin", "clip", "copy", "cumprod", "cumsum", "diagonal",
-    "dot", "max", "mean", "min", "prod", "ravel", "repeat", "round", "squeeze", "std", "sum",
-    "swapaxes", "take", "trace", "var",
+    "all", "any", "argmax", "argmin", "argpartition", "argsort", "clip", "copy", "cumprod",
+    "cumsum", "diagonal", "dot", "max", "mean", "min", "prod", "ravel", "repeat", "round",
+    "searchsorted", "squeeze", "std", "sum", "swapaxes", "take", "trace", "var",
 )  # fmt: skip
 
 

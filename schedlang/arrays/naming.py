@@ -9,11 +9,15 @@ from typing import Any
 
 from schedlang.arrays.operands import operand
 from schedlang.compute.define import define
+from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
 from schedlang.compute.whole import traceable
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr.names import check_name
 from schedlang.language.construct import settle
+
+# the operations that make stages
+_STAGES = (ComputeOp, ScanOp, ExternOp)
 
 
 class _Scope(AbstractContextManager["_Scope"]):
@@ -157,7 +161,7 @@ def automatic_name(word: str) -> str:
 def mark_automatic(tensor: Tensor, view: bool = False) -> None:
     """Mark a new stage as named by an operation, and as a view if it is one."""
     op = tensor.op
-    assert isinstance(op, (ComputeOp, ScanOp))
+    assert isinstance(op, _STAGES)
     op.automatic = True
     if view and isinstance(op, ComputeOp):
         op.view = True
@@ -169,12 +173,12 @@ def mark_automatic(tensor: Tensor, view: bool = False) -> None:
 def _is_automatic(tensor: Tensor) -> bool:
     if not isinstance(tensor, Tensor):
         raise ComputeTypeError(f"{tensor!r} cannot be renamed: it is not a tensor")
-    return isinstance(tensor.op, (ComputeOp, ScanOp)) and tensor.op.automatic
+    return isinstance(tensor.op, _STAGES) and tensor.op.automatic
 
 
 def _rename(tensor: Tensor, name: str) -> None:
     op = tensor.op
-    assert isinstance(op, (ComputeOp, ScanOp))
+    assert isinstance(op, _STAGES)
     op.name = name
     for k, output in enumerate(op.outputs):
         output.name = f"{name}.v{k}" if k or tensor is not output else name
@@ -183,7 +187,7 @@ def _rename(tensor: Tensor, name: str) -> None:
 def _settle(tensor: Tensor) -> None:
     """Make a tensor that the user named a stage that keeps its name."""
     op = tensor.op
-    if isinstance(op, (ComputeOp, ScanOp)):
+    if isinstance(op, _STAGES):
         op.automatic = False
     if isinstance(op, ComputeOp):
         op.view = False

@@ -251,6 +251,15 @@ def _widths(widths: Any, source: Tensor) -> list[tuple[Any, Any]]:
     return [(v[0], v[1]) for v in nested]
 
 
+def fftshift(x: Any, axes: Any = None, back: bool = False) -> Tensor:
+    """Return ``np.fft.fftshift``: the element of frequency 0 in the middle; ``back`` undoes it."""
+    source = tensor_of(x, "np.fft.fftshift")
+    numbers = axis_numbers(axes, source.ndim, "np.fft.fftshift", "axes")
+    halves = [extent(as_expr(source.shape[k]) // 2) for k in numbers]
+    shifts = [extent(as_expr(h) * -1) for h in halves] if back else halves
+    return roll(source, tuple(shifts), numbers) if numbers else source
+
+
 def diff(a: Any, n: int = 1, axis: Any = -1, prepend: Any = None, append: Any = None) -> Tensor:
     """Return ``np.diff``: each element less the one before it, ``n`` times."""
     source = tensor_of(a, "np.diff")

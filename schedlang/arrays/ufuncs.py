@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from schedlang.arrays.elementwise import elementwise, power
+from schedlang.arrays.host.ufuncs import is_on_host, ufunc_on_host
 from schedlang.arrays.keywords import refuse_keyword, refuse_keywords
 from schedlang.arrays.operands import whole
 from schedlang.arrays.products import matmul, matvec, vecdot, vecmat
@@ -15,6 +16,7 @@ from schedlang.arrays.reductions import extreme, total, truth
 from schedlang.arrays.refused import refuse_function
 from schedlang.arrays.scans import FORMS, running_fold
 from schedlang.arrays.shaping import expand_dims
+from schedlang.arrays.special import has_special, special
 from schedlang.arrays.stages import tensor_of
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeTypeError, explain
@@ -31,8 +33,15 @@ GENERALIZED: dict[str, Callable[..., Any]] = {
 REDUCED = ("add", "multiply", "maximum", "minimum", "logical_and", "logical_or")
 
 
+def takes_arrays(ufunc: Any) -> bool:
+    """Return whether ``ufunc`` takes whole arrays, though the language has no ufunc of its name."""
+    return has_special(ufunc) or is_on_host(ufunc)
+
+
 def apply(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Return ``ufunc(*inputs)``, or its ``method``, as an array or, of elements, an expression."""
+    if method == "__call__" and not kwargs and takes_arrays(ufunc):
+        return special(ufunc, inputs) if has_special(ufunc) else ufunc_on_host(ufunc, inputs)
     check_ufunc(ufunc, "a tensor")
     name = ufunc.__name__
     asked = f"np.{name}" if method == "__call__" else f"np.{name}.{method}"

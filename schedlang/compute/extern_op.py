@@ -27,7 +27,8 @@ class ExternFunction:
 
     ``kind`` is ``"numba"``, ``"host"`` or ``"address"``, and ``call`` a dispatcher of numba, a
     function of Python, or an address. ``run`` takes NumPy arrays. ``source`` is the C source of a
-    function at an address, if there is one, and ``kept`` what keeps the address valid.
+    function at an address, if there is one, and ``kept`` what keeps the address valid. ``options``
+    are the texts of further arguments, for the print of a nest.
     """
 
     name: str
@@ -36,6 +37,7 @@ class ExternFunction:
     run: Callable[..., None]
     source: str = ""
     kept: Any = None
+    options: tuple[str, ...] = ()
 
     def __reduce__(self) -> NoReturn:
         refuse_saving(self.name)

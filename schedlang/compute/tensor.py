@@ -42,18 +42,13 @@ FUNCTIONS = ("autoschedule", "autotune", "best", "cost", "graph", "reference", "
 # methods of NumPy's arrays that tensors lack, and what to write instead
 _NO_VALUES = "a tensor has no values yet; call a kernel and use the array that it returns"
 _NOT_WRITTEN = "a tensor is not written to; make a new one, np.where(cond, value, A)"
-UNSORTED = (
-    "schedlang does not sort",
-    "Sort with NumPy, and pass the sorted array to the kernel. The rank of an element is a "
-    "reduction: (A[:, None] > A[None, :]).sum(axis=1).",
-)
 _DATA_SHAPE = "the shape of the result would depend on data; choose with np.where(cond, A, 0)"
 NUMPY_METHODS = {
     **dict.fromkeys(("item", "tolist", "tobytes", "dump", "dumps", "tofile", "data", "flat",
                      "strides", "ctypes", "flags", "base"), _NO_VALUES),
     **dict.fromkeys(("fill", "put", "itemset", "setfield", "resize"), _NOT_WRITTEN),
-    **dict.fromkeys(("sort", "argsort", "partition", "argpartition", "searchsorted"),
-                    "\n  ".join(UNSORTED)),
+    "sort": "a tensor is not written to; make a sorted one, np.sort(A)",
+    "partition": "a tensor is not written to; make a new one, np.partition(A, kth)",
     **dict.fromkeys(("nonzero", "compress"), _DATA_SHAPE),
     "view": "to reinterpret bits is not supported; convert with .astype(dtype)",
     "ptp": "write np.ptp(A)",

@@ -7,17 +7,18 @@ from dataclasses import replace
 from schedlang.expr.dtypes import is_complex
 from schedlang.gpu_lowering.program import Launch, Program, Scratch, Step
 from schedlang.ir.rewrite import replace_statements, storage
-from schedlang.lowering.complex_storage import Splitter, split_with
+from schedlang.lowering.complex_storage import Splitter, computes_complex, split_with
 
 
 def split_program(program: Program) -> Program:
-    """Return ``program`` with real buffers; the same program if it has no complex ones.
+    """Return ``program`` with real buffers and values; the same program if none is complex.
 
     See :func:`schedlang.lowering.complex_storage.split_complex`.
     """
     nest = program.nest
     own = [buffer for launch in program.launches for buffer in storage(launch.body)]
-    if not any(is_complex(b.dtype) for b in (*nest.buffers, *program.scratch, *own)):
+    buffers = (*nest.buffers, *program.scratch, *own)
+    if not any(is_complex(b.dtype) for b in buffers) and not computes_complex(nest.body):
         return program
     splitter = Splitter()
     return replace(program, nest=split_with(splitter, nest), steps=_steps(program.steps, splitter))

@@ -179,7 +179,8 @@ def statement_lines(stmt: Stmt, names: dict[Axis, str], taken: frozenset[str]) -
     if isinstance(stmt, Extern):
         boxes = [_box_text(*box, names) for box in stmt.boxes]
         given, results = boxes[: len(stmt.inputs)], boxes[len(stmt.inputs) :]
-        return [f"{', '.join(results)} = {stmt.function.name}({', '.join(given)})"]
+        arguments = ", ".join([*given, *stmt.function.options])
+        return [f"{', '.join(results)} = {stmt.function.name}({arguments})"]
     if isinstance(stmt, Barrier):
         return ["barrier"]
     if isinstance(stmt, Exchange):

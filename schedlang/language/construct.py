@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from contextlib import suppress
@@ -288,7 +289,7 @@ def complex_binary(op: str, a: Expr, b: Expr, dtype: str, weak: bool) -> Expr:
             explain(f"{a} {op} {b}", why, "Compare parts or magnitudes: z.real, z.imag, sl.abs(z).")
         )
     if op == "**":
-        return _complex_power(a, b)
+        return _complex_power(a, b, dtype)
     if op not in ("+", "-", "*", "/", "==", "!="):
         raise ComputeTypeError(
             f"{a} {op} {b}: {op} takes no complex numbers; apply it to z.real and z.imag"
@@ -299,18 +300,11 @@ def complex_binary(op: str, a: Expr, b: Expr, dtype: str, weak: bool) -> Expr:
     return Binary(op, a, b, dtype, weak)
 
 
-def _complex_power(a: Expr, b: Expr) -> Expr:
-    """Return ``a`` to a small integer power, by repeated squaring as in NumPy."""
+def _complex_power(a: Expr, b: Expr, dtype: str) -> Expr:
+    """Return ``a`` to the power ``b``, a small known integer by repeated squaring as in NumPy."""
     power = b.value if isinstance(b, Const) else None
     if not isinstance(power, int) or isinstance(power, bool) or abs(power) > MOST_POWER:
-        raise ComputeTypeError(
-            explain(
-                f"{a} ** {b}",
-                f"a complex power must be an integer of at most {MOST_POWER} in magnitude",
-                "Write the power by the magnitude and the angle: z**y is sl.pow(sl.abs(z), y) * "
-                "sl.exp(1j * y * sl.atan2(z.imag, z.real)) for a real y.",
-            )
-        )
+        return _power_by_angle(a, b, dtype)
     product: Expr | None = None
     square, remaining = a, abs(power)
     while remaining:
@@ -321,6 +315,37 @@ def _complex_power(a: Expr, b: Expr) -> Expr:
     if product is None:
         return binary("+", binary("*", a, 0), 1)
     return product if power > 0 else binary("/", 1, product)
+
+
+def _power_by_angle(a: Expr, b: Expr, dtype: str) -> Expr:
+    """Return ``a ** b`` by the magnitude and the angle of ``a``, in float64 as an accurate one.
+
+    As in NumPy, any number to the power 0 is 1, and 0 to a power that is not positive NaN.
+    """
+    wide = "float64"
+
+    def parts(value: Expr) -> list[Expr]:
+        whole = cast(settle(value), "complex128")
+        return [Call(part, (whole,), wide) for part in ("real", "imag")]
+
+    (ar, ai), (br, bi) = parts(a), parts(b)
+    size = Call("abs", (cast(settle(a), "complex128"),), wide)
+    log, angle = Call("log", (size,), wide), Call("atan2", (ai, ar), wide)
+    length = Call("exp", (br * log - bi * angle,), wide)
+    turn = br * angle + bi * log
+    zero, one = const(0.0, wide), const(1.0, wide)
+    unknown = const(math.nan, wide)
+    of_zero = binary("==", size, zero)
+    to_zero = binary("==", br, zero) & binary("==", bi, zero)
+    shrinks = (br > zero) & binary("==", bi, zero)
+
+    def chosen(value: Expr, at_zero: Expr) -> Expr:
+        powers = select(of_zero, select(shrinks, zero, unknown), value)
+        return select(to_zero, at_zero, powers)
+
+    real = chosen(length * Call("cos", (turn,), wide), one)
+    imag = chosen(length * Call("sin", (turn,), wide), zero)
+    return cast(real + imag * const(1j, "complex128"), dtype)
 
 
 def _weak_complex(value: Expr) -> Expr:

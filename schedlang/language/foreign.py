@@ -68,12 +68,22 @@ def functions_of_user() -> Iterator[None]:
         ) from error
 
 
+def is_of_numpy(ufunc: Any) -> bool:
+    """Return whether ``ufunc`` is one of NumPy's own."""
+    return getattr(_UMATH, ufunc.__name__, None) is ufunc
+
+
+def is_of_scipy(ufunc: Any) -> bool:
+    """Return whether ``ufunc`` is one of ``scipy.special``."""
+    return getattr(sys.modules.get("scipy.special"), ufunc.__name__, None) is ufunc
+
+
 def check_ufunc(ufunc: Any, what: str) -> None:
     """Raise unless ``ufunc`` is one of NumPy's, whose name says what it computes."""
-    if getattr(_UMATH, ufunc.__name__, None) is ufunc:
+    if is_of_numpy(ufunc):
         return
     name = ufunc.__name__
-    scipy = getattr(sys.modules.get("scipy.special"), name, None) is ufunc
+    scipy = is_of_scipy(ufunc)
     if type(ufunc).__module__.startswith("numba"):
         raise _compiled_for_values(ufunc, what)
     if scipy:

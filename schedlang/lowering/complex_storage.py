@@ -1,28 +1,36 @@
 """Complex buffers as pairs of real ones, after lowering and before the passes of a target.
 
 An argument is an array of NumPy, in which real and imaginary parts alternate: its parts are two
-views of one array of floats. Other storage has an array for each part, so that vectors of lanes
-are adjacent.
+views of one array of floats, and so are the parts of storage that a function of the user's takes.
+Other storage has an array for each part, so that vectors of lanes are adjacent.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Union
+
+import numpy as np
 
 from schedlang.compute.reducer import Reducer
 from schedlang.expr.complex_parts import Parts, Value, split, whole
 from schedlang.expr.dtypes import is_complex, part_of
 from schedlang.expr.nodes import ArrayRead, Const, Expr, Var
+from schedlang.expr.visit import preorder
+from schedlang.ir.extern_call import Extern, Touch
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Alloc, Buffer, Exchange, Fetch, Load, Stmt, Store
+from schedlang.ir.nodes import Alloc, Buffer, Exchange, Fetch, Load, Stmt, Store, expressions
 from schedlang.ir.rewrite import replace_statements, with_each, with_expressions
+from schedlang.ir.trimmed import running
+from schedlang.language.construct import as_expr
 
 Pair = tuple[Buffer, Buffer]
 
 
 def split_complex(nest: Nest) -> Nest:
-    """Return ``nest`` with each complex buffer as real ones; the same nest if it has none.
+    """Return ``nest`` with real buffers and values; the same nest if none is complex.
 
     A complex argument becomes one of floats, with a last dimension of 2.
 
@@ -35,13 +43,22 @@ def split_complex(nest: Nest) -> Nest:
     for i in 0..4:
       C.re[i], C.im[i] = A.re[i] * 2, A.im[i] * 2 + 1
     """
-    if not any(is_complex(b.dtype) for b in nest.buffers):
+    if not any(is_complex(b.dtype) for b in nest.buffers) and not computes_complex(nest.body):
         return nest
     return split_with(Splitter(), nest)
 
 
+def computes_complex(body: Stmt) -> bool:
+    """Return whether an expression has complex parts, such as the comparison of a root to 1j."""
+    values = (e for stmt in running(body) for e in expressions(stmt))
+    return any(is_complex(e.dtype) for e in preorder(values))
+
+
 def split_with(splitter: Splitter, nest: Nest) -> Nest:
     """Return ``nest`` with the buffers that ``made`` makes."""
+    for stmt in running(nest.body):
+        if isinstance(stmt, Extern):
+            splitter.alternating.update((*stmt.inputs, *stmt.outputs))
     args = tuple(splitter.argument(a) for a in nest.args)
     arg_for = dict(zip(nest.args, args))
     outputs: Any = tuple(arg_for[b] for b in nest.outputs)
@@ -55,22 +72,33 @@ class Splitter:
 
     def __init__(self) -> None:
         self.pairs: dict[Buffer, Pair] = {}
+        self.alternating: set[Buffer] = set()
+        self.floats: dict[Buffer, Buffer] = {}
 
     def argument(self, arg: Union[Buffer, Var]) -> Union[Buffer, Var]:
         if isinstance(arg, Var) or not is_complex(arg.dtype):
             return arg
+        return self.alternated(arg)
+
+    def alternated(self, arg: Buffer) -> Buffer:
+        """Return the array of floats in which the parts of a complex buffer alternate."""
+        if arg in self.floats:
+            return self.floats[arg]
         floats = replace(arg, dtype=part_of(arg.dtype), shape=(*arg.shape, 2))
         views = (
             replace(floats, name=f"{arg.name}.{name}", shape=arg.shape, whole=floats, part=k)
             for k, name in enumerate(("re", "im"))
         )
         self.pairs[arg] = next(views), next(views)
+        self.floats[arg] = floats
         return floats
 
     def storage(self, buffer: Buffer) -> tuple[Buffer, ...]:
         """Return the buffers that hold ``buffer``."""
         if not is_complex(buffer.dtype):
             return (buffer,)
+        if buffer in self.alternating:
+            self.alternated(buffer)
         if buffer not in self.pairs:
             dtype = part_of(buffer.dtype)
             re, im = (replace(buffer, name=f"{buffer.name}.{p}", dtype=dtype) for p in ("re", "im"))
@@ -78,7 +106,15 @@ class Splitter:
         return self.pairs[buffer]
 
     def statement(self, stmt: Stmt) -> list[Stmt]:
+        if isinstance(stmt, Extern):
+            return [with_each(self.call(stmt), self.statement)]
+        if isinstance(stmt, Touch):
+            (read,) = split([stmt.value], self.load)
+            values = whole(read, stmt.value.dtype) if isinstance(read, Parts) else (read,)
+            return [replace(stmt, value=v) for v in values]
         if isinstance(stmt, Alloc):
+            if is_complex(stmt.buffer.dtype) and stmt.buffer in self.alternating:
+                return [replace(stmt, buffer=self.alternated(stmt.buffer))]
             return [replace(stmt, buffer=b) for b in self.storage(stmt.buffer)]
         if isinstance(stmt, Store):
             return [self.store(stmt)]
@@ -92,6 +128,30 @@ class Splitter:
             )
             return [replace(real, into=into, source=source)]
         return [with_each(real, self.statement)]
+
+    def call(self, stmt: Extern) -> Extern:
+        """Return a call that gets the parts of complex numbers in a last dimension of 2."""
+        arrays = (*stmt.inputs, *stmt.outputs)
+        kinds = [b.dtype for b in arrays]
+        if not any(map(is_complex, kinds)):
+            return stmt
+        boxes = [
+            (self.alternated(b), (*starts, as_expr(0)), (*extents, as_expr(2)))
+            if is_complex(b.dtype)
+            else (b, starts, extents)
+            for b, starts, extents in stmt.boxes
+        ]
+        given, count = [b for b, _, _ in boxes], len(stmt.inputs)
+        return replace(
+            stmt,
+            function=replace(
+                stmt.function, run=partial(run_with_complex, stmt.function.run, kinds)
+            ),
+            inputs=tuple(given[:count]),
+            outputs=tuple(given[count:]),
+            starts=tuple(e for _, starts, _ in boxes for e in starts),
+            extents=tuple(e for _, _, extents in boxes for e in extents),
+        )
 
     def real(self, value: Expr) -> Expr:
         (value_,) = split([value], self.load)
@@ -112,6 +172,17 @@ class Splitter:
         reducer = None if store.reducer is None else _reducer(store.reducer)
         values = _flat(parts[count:], kinds)
         return replace(store, buffers=buffers, indices=indices, values=values, reducer=reducer)
+
+
+def run_with_complex(run: Any, kinds: Sequence[str], *arrays: np.ndarray) -> None:
+    """Call a user's function with complex arrays in place of their parts, by ``kinds``."""
+    given = []
+    for array, kind in zip(arrays, kinds):
+        if is_complex(kind):
+            # the last dimension is packed, and one pair of parts is one number
+            array = array.view(kind)[..., 0] if array.size else np.empty(array.shape[:-1], kind)
+        given.append(array)
+    run(*given)
 
 
 def _flat(values: tuple[Value, ...], kinds: list[str]) -> tuple[Expr, ...]:

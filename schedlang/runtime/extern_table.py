@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -60,7 +60,7 @@ class ExternTable:
     def with_table(self, function: Callable[..., None]) -> Callable[..., None]:
         """Return ``function``, which takes the table, as a function without it."""
         if self.interpreted:
-            runs = [None, *(called.function.run for called in self.functions)]
+            runs = [None, *(partial(_run, called) for called in self.functions)]
             return lambda *flat: function(*flat[: self.at], runs, *flat[self.at :])
         hosts = [(k, c) for k, c in enumerate(self.functions, 1) if c.function.kind == HOST]
 
@@ -90,6 +90,12 @@ class ExternTable:
             "Call it with arrays to see it; a stage of sl.extern shows it under "
             'target="python", too. The output is not complete.',
         )
+
+
+def _run(called: Called, *arrays: np.ndarray) -> None:
+    """Call a function with arrays of kernels, in which short floats are bits."""
+    kinds = zip(arrays, called.dtypes)
+    called.function.run(*(a if a.dtype == kind else a.view(kind) for a, kind in kinds))
 
 
 def called_by(stmt: Invoke) -> Called:

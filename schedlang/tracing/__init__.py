@@ -8,9 +8,10 @@ equal calls share a stage (``calls.py``). Effects that a function would have onc
 calls, are refused: changes of the caller's containers (``containers.py``) and random numbers
 (``varying.py``). ``unknown.py`` refuses what needs the values of elements.
 
-The result is a program (``program.py``) of kernels and loops, scheduled by ``scheduling.py``. A
-loop of little work becomes a scan (``recurrence.py``); any other runs on the host. ``repeated.py``
-shortens a loop over one kernel, and ``direct.py`` a call with plain arrays. Names come from the
-user's source: ``statements.py`` finds what it assigns, and ``naming.py`` gives these names to
-stages.
+The result is a program (``program.py``) of kernels, calls of NumPy on the host and loops, scheduled
+by ``scheduling.py``. ``host_calls.py`` cuts a computation at the calls, and ``unsized.py`` calls
+functions whose results have a length that only the elements tell. A loop of little work becomes a
+scan (``recurrence.py``); any other runs on the host. ``repeated.py`` shortens a loop over one
+kernel, and ``direct.py`` a call with plain arrays. Names come from the user's source:
+``statements.py`` finds what it assigns, and ``naming.py`` gives these names to stages.
 """

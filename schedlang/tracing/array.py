@@ -12,6 +12,8 @@ from typing import Any, NoReturn, Optional
 import numpy as np
 
 from schedlang.arrays.functions import ELEMENTWISE
+from schedlang.arrays.shapes import size_of
+from schedlang.arrays.ufuncs import apply, takes_arrays
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeTypeError
 from schedlang.expr.dtypes import is_complex
@@ -33,8 +35,9 @@ from schedlang.tracing.items import (
     plain,
     refuse_axes,
 )
-from schedlang.tracing.leaves import flatten
+from schedlang.tracing.leaves import flatten, sequence_of
 from schedlang.tracing.masked import MaskedElements
+from schedlang.tracing.methods import add_methods
 from schedlang.tracing.outputs import copy_to, into, update_in_place
 from schedlang.tracing.powers import check_power
 from schedlang.tracing.trace import Storage, Value, current
@@ -43,8 +46,10 @@ from schedlang.tracing.unknown import (
     missing_attribute,
     refuse_element,
     refuse_format,
+    refuse_length,
     refuse_outside,
 )
+from schedlang.tracing.unsized import extracted, unsized
 from schedlang.tracing.views import refuse_assignment, refuse_imaginary, shared_result
 
 # NumPy's functions on tensors; NumPy's types do not know these calls
@@ -148,8 +153,8 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return len(self.shape)
 
     @property
-    def size(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64))
+    def size(self) -> Any:
+        return size_of(self.shape)
 
     @property
     def itemsize(self) -> int:
@@ -222,6 +227,8 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         if not self.shape and picked is Ellipsis:
             return self.view_by(lambda base: base, lambda _, value: value, ordered=True)
         if isinstance(picked, Tensor) and picked.dtype == "bool":
+            if self.ndim > 1 and picked.shape == self.shape[:1]:
+                return wrap(extracted("x[mask]", picked, self.value))
             return MaskedElements(check_mask(self.value, picked), picked, wrap)
         view = self.view_by(
             lambda base: compute_once(select, (base, picked), {}),
@@ -241,9 +248,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
                 return
         self.check_written()
         picked = index_of(item)
-        if isinstance(value, MaskedElements):
-            if picked is not value.mask:
-                value.refuse("an assignment to other elements than those")
+        if isinstance(value, MaskedElements) and value.whole_under(picked):
             self.assign(assign_under(self.value, picked, value.whole))
             return
         self.assign(assign_elements(self.value, picked, assigned_value(value)))
@@ -259,19 +264,27 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
     def __len__(self) -> int:
         if not self.shape:
             raise ComputeTypeError("len() of a 0-d array: it has one element and no length")
-        return int(self.shape[0])
+        if not isinstance(self.shape[0], int):
+            refuse_length(self)
+        return self.shape[0]
 
     def __iter__(self) -> Iterator[TracedArray]:
         return (self[k] for k in range(len(self)))
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        check_ufunc(ufunc, f"an array of {current().title}")
+        whole = method == "__call__" and takes_arrays(ufunc) and not {*kwargs} - {"out"}
+        if not whole:
+            check_ufunc(ufunc, f"an array of {current().title}")
         if method == "at":
             return update_in_place(ufunc, *inputs)
         out = kwargs.pop("out", None)
-        check_form(ufunc, method)
-        check_power(ufunc, inputs, kwargs)
-        result = compute_once(getattr(ufunc, method), tuple(map(plain, inputs)), plain(kwargs))
+        operands = tuple(map(plain, inputs))
+        if whole:
+            result = compute_once(apply, (ufunc, method, operands, ()), {})
+        else:
+            check_form(ufunc, method)
+            check_power(ufunc, inputs, kwargs)
+            result = compute_once(getattr(ufunc, method), operands, plain(kwargs))
         if out is not None:
             return into(out, result)
         return wrap(result, method == "__call__" and _rows(inputs))
@@ -283,6 +296,9 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
             if current().closed:
                 args, options = plain(tuple(args)), plain(options)
             return array_of(create(function, *args, **options), rows=True)
+        late = unsized(function, args, kwargs)
+        if late is not NotImplemented:
+            return wrap(late, True)
         check_known(function, args, kwargs)
         if function in _ATTRIBUTES:
             return _ATTRIBUTES[function](*args, **kwargs)
@@ -360,6 +376,10 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         dimensions = shape[0] if len(shape) == 1 else shape
         return numpy.reshape(self, dimensions, order=order, copy=copy)
 
+    def compress(self, condition: Any, axis: Any = None) -> TracedArray:
+        """Return ``np.compress`` of this array."""
+        return numpy.compress(condition, self, axis)
+
     def fill(self, value: Any) -> None:
         """Assign ``value`` to every element."""
         self[...] = value
@@ -368,9 +388,9 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return f"TracedArray(shape={self.shape}, dtype={self.dtype})"
 
     def __format__(self, spec: str) -> str:
-        if spec:
-            refuse_format(self)
-        return str(self)
+        refuse_format(self)
+
+    __str__ = refuse_format
 
     def __getattr__(self, name: str) -> Any:
         # numba takes it for an array of NumPy
@@ -386,7 +406,7 @@ def wrap(value: Any, rows: bool = False) -> Any:
     if isinstance(value, (Tensor, Expr)):
         return TracedArray(current().new(value, rows), _kind(value))
     if isinstance(value, (tuple, list)):
-        return type(value)(wrap(v, rows) for v in value)
+        return sequence_of(type(value), (wrap(v, rows) for v in value))
     return value
 
 
@@ -418,8 +438,6 @@ def _rows(values: Sequence[Any]) -> bool:
 
 def value_of(leaf: Any, title: str) -> Value:
     """Return the value of a leaf of what a function returns; raise for what has none."""
-    if isinstance(leaf, MaskedElements):
-        leaf.refuse(f"{title} returns the elements")
     result = plain(leaf)
     if isinstance(result, (Tensor, Expr)):
         return result
@@ -446,47 +464,10 @@ _ATTRIBUTES: dict[Any, Callable[..., Any]] = {
     np.copyto: copy_to,
 }
 
-_METHODS = (
-    "all", "any", "argmax", "argmin", "clip", "cumprod", "cumsum", "diagonal", "dot", "max", "mean",
-    "min", "prod", "ravel", "repeat", "round", "squeeze", "std", "sum", "swapaxes", "take", "trace",
-    "var",
-)  # fmt: skip
-
-
-def _method(name: str) -> Callable[..., Any]:
-    function = getattr(np, name)
-
-    def method(self: TracedArray, *args: Any, **kwargs: Any) -> Any:
-        return function(self, *args, **kwargs)
-
-    method.__name__ = name
-    method.__doc__ = f"Return ``np.{name}`` of this array."
-    return method
-
-
-for _name in _METHODS:
-    setattr(TracedArray, _name, _method(_name))
+add_methods(TracedArray)
 for _name, _refused in UNKNOWN.items():
     setattr(TracedArray, _name, _refused)
 TracedArray._numba_type_ = NUMBA_TYPE  # type: ignore[attr-defined]
-
-
-def _in_place(name: str) -> Callable[..., Any]:
-    function = getattr(np.lib.mixins.NDArrayOperatorsMixin, name)
-
-    def operator(self: TracedArray, other: Any) -> Any:
-        # Python then takes the operator that makes a new value
-        return NotImplemented if self.is_scalar else function(self, other)
-
-    operator.__name__ = name
-    return operator
-
-
-for _name in (
-    "__iadd__", "__isub__", "__imul__", "__imatmul__", "__itruediv__", "__ifloordiv__", "__imod__",
-    "__ipow__", "__ilshift__", "__irshift__", "__iand__", "__ixor__", "__ior__",
-):  # fmt: skip
-    setattr(TracedArray, _name, _in_place(_name))
 
 
 __all__ = ["TracedArray", "array_of", "plain", "value_of", "wrap"]

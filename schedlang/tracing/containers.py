@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from schedlang.errors import ComputeTypeError, explain
-from schedlang.tracing.leaves import Form
+from schedlang.tracing.leaves import Form, sequence_of
 from schedlang.tracing.unknown import line_text
 
 
@@ -140,8 +140,8 @@ class Containers:
         parts = [
             self._built(part, leaves, f"{name}[{key!r}]") for key, part in zip(keys, form.parts)
         ]
-        if form.kind is tuple:
-            return tuple(parts)
+        if issubclass(form.kind, tuple):
+            return sequence_of(form.kind, parts)
         container: Any = dict(zip(keys, parts)) if form.kind is dict else parts
         self.known[id(container)] = Given(container, name, *_contents(container))
         return container

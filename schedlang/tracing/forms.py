@@ -26,7 +26,7 @@ _KNOWN = {
 }  # fmt: skip
 # what to write in a traced function where the advice for tensors is sl.compute or sl.scan
 _INSTEAD = {
-    **dict.fromkeys(("bincount", "histogram", "histogram2d", "histogramdd"),
+    **dict.fromkeys(("histogram2d", "histogramdd"),
                     "Count into an array of a known shape: bins = np.zeros(n, 'int64', like=x), "
                     "and np.add.at(bins, x, 1), where x has the places."),
     **dict.fromkeys(("apply_along_axis", "apply_over_axes", "piecewise", "fromfunction"),

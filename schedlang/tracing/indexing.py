@@ -25,6 +25,7 @@ from schedlang.expr import dtypes
 from schedlang.expr.nodes import Axis, Binary, Const, Expr, Var
 from schedlang.language.construct import as_expr, cast
 from schedlang.tracing.spread import spread
+from schedlang.tracing.unsized import selected_places
 
 Extent = Union[int, Expr]
 # NumPy's functions on tensors; NumPy's types do not know these calls
@@ -194,11 +195,7 @@ def _assign_masked(base: Tensor, items: Sequence[Any], value: Any) -> Tensor:
         )
     check_mask(base, mask)
     if isinstance(value, Tensor) and value.ndim:
-        raise ComputeTypeError(
-            f"{base.name}[mask] = an array of shape {shape_text(value.shape)}: how many elements "
-            "the mask selects depends on its values; assign a number, or write x = np.where(mask, "
-            "values, x)"
-        )
+        return update(base, selected_places(mask), value)
     new = cast(as_expr(value), base.dtype)
     return each("assigned", base.shape, lambda *i: if_then_else(mask[i], new, base[i]))
 

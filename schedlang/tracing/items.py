@@ -12,7 +12,7 @@ from schedlang.arrays.taking import MOST_CHOICES
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeTypeError, explain
 from schedlang.expr.nodes import Expr
-from schedlang.tracing.leaves import container_of, flatten
+from schedlang.tracing.leaves import container_of, flatten, sequence_of
 from schedlang.tracing.trace import current
 from schedlang.tracing.unknown import line_text, refuse_element
 
@@ -28,6 +28,9 @@ def plain(value: Any) -> Any:
     """
     if is_traced(value):
         return value.value
+    if hasattr(type(value), "as_array"):
+        # elements under a mask
+        return value.as_array().value
     if isinstance(value, np.ndarray):
         if has_other_operators(value):
             name = type(value).__name__
@@ -44,7 +47,7 @@ def plain(value: Any) -> Any:
     if kind is dict:
         return {key: plain(v) for key, v in value.items()}
     if kind is not None:
-        return kind(plain(v) for v in value)
+        return sequence_of(kind, (plain(v) for v in value))
     return value
 
 

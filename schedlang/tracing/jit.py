@@ -131,6 +131,11 @@ class JitFunction:
         return "\n".join(self._last().loops)
 
     @property
+    def host_calls(self) -> str:
+        """The functions of NumPy that the latest call calls between kernels, a line for each."""
+        return "\n".join(self._last().host_calls)
+
+    @property
     def specializations(self) -> list[Specialization]:
         """The specializations of the calls so far, the least recently used one first."""
         return list(self._known.values())
@@ -245,6 +250,9 @@ def jit(
     array. An ``if`` or ``while`` on the elements of an array is refused, at its line, and so are
     changes of a list or dict of the caller, and random numbers that are drawn inside. Loops over
     Python's ``range`` are unrolled; :func:`~schedlang.fori_loop` keeps a loop.
+
+    Sorts, solvers, transforms and what has a length that only the elements tell, such as
+    ``np.unique``, are called on the host between kernels: ``f.host_calls`` lists them.
 
     Raises :class:`~schedlang.errors.ComputeTypeError` for an argument that is not a function, or
     static arguments that the function does not have, and :class:`~schedlang.errors.BuildError` for

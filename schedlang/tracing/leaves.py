@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 
 @dataclass(frozen=True)
 class Form:
-    """The form of nested containers: ``kind`` is tuple, list, dict, ``None`` or ``"leaf"``."""
+    """The form of nested containers.
+
+    ``kind`` is tuple, a class of named tuples, list, dict, ``None`` or ``"leaf"``.
+    """
 
     kind: Any
     parts: tuple[Form, ...] = ()
@@ -24,18 +27,28 @@ class Form:
         if self.kind is dict:
             inner = ", ".join(f"{k!r}: {p}" for k, p in zip(self.keys, self.parts))
             return f"{{{inner}}}"
-        return f"({inner})" if self.kind is tuple else f"[{inner}]"
+        return f"[{inner}]" if self.kind is list else f"({inner})"
 
 
 LEAF = Form("leaf")
 
 
 def container_of(value: Any) -> type | None:
-    """Return tuple, list or dict if ``value`` is one, or stands for one; else ``None``."""
+    """Return the class of a tuple, list or dict, or what ``value`` stands for; else ``None``."""
     kind = type(value)
-    if kind in (tuple, list, dict):
+    if kind in (tuple, list, dict) or is_named_tuple(kind):
         return kind
     return getattr(kind, "stands_for", None)
+
+
+def is_named_tuple(kind: type) -> bool:
+    """Return whether ``kind`` is a class of named tuples, such as ``np.linalg.svd`` returns."""
+    return issubclass(kind, tuple) and hasattr(kind, "_make")
+
+
+def sequence_of(kind: Any, parts: Iterable[Any]) -> Any:
+    """Return a list, a tuple or a named tuple of ``parts``."""
+    return kind._make(parts) if is_named_tuple(kind) else kind(parts)
 
 
 def flatten(value: Any) -> tuple[list[Any], Form]:
@@ -72,4 +85,6 @@ def _rebuild(form: Form, leaves: Iterator[Any]) -> Any:
     if form.kind == "leaf":
         return next(leaves)
     parts = [_rebuild(p, leaves) for p in form.parts]
-    return dict(zip(form.keys, parts)) if form.kind is dict else form.kind(parts)
+    if form.kind is dict:
+        return dict(zip(form.keys, parts))
+    return sequence_of(form.kind, parts)

@@ -2,8 +2,8 @@
 are.
 
 Elementwise operations compute all elements of the array; those under the mask count. So ``x[mask] =
-x[mask] ** 2`` and ``x[mask].mean()`` can be computed, although the selection itself has no shape
-while the function is traced.
+x[mask] ** 2`` and ``x[mask].mean()`` run inside a kernel. Anything else takes the selection as an
+array, whose length is known between the kernels.
 """
 
 from __future__ import annotations
@@ -15,22 +15,29 @@ import numpy as np
 
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeTypeError, explain
+from schedlang.tracing.leaves import flatten, rebuilt
+from schedlang.tracing.outputs import check_in_place
 from schedlang.tracing.powers import check_power
 from schedlang.tracing.trace import Value
+from schedlang.tracing.unsized import extracted
 
 # NumPy's functions on tensors; NumPy's types do not know these calls
 numpy: Any = np
 
 
 class MaskedElements(np.lib.mixins.NDArrayOperatorsMixin):
-    """Elements of ``whole`` where ``mask`` holds, in row-major order."""
+    """Elements of ``whole`` where ``mask`` holds, in row-major order.
 
-    __slots__ = ("whole", "mask", "wrapped")
+    What needs their number works on an array of them, and so does all that comes after.
+    """
+
+    __slots__ = ("whole", "mask", "wrapped", "_array")
 
     def __init__(self, whole: Value, mask: Tensor, wrapped: Callable[[Any], Any]) -> None:
         self.whole = whole
         self.mask = mask
         self.wrapped = wrapped
+        self._array: Any = None
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -41,37 +48,54 @@ class MaskedElements(np.lib.mixins.NDArrayOperatorsMixin):
         return np.dtype(self.whole.dtype)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        if kwargs.get("out") == (self,):
-            # x[mask] += 1, which x[mask] = ... assigns afterwards
-            del kwargs["out"]
-        if method != "__call__" or kwargs:
-            self.refuse(f"np.{ufunc.__name__}.{method}")
+        in_place = kwargs.get("out", ())
+        options = {k: v for k, v in kwargs.items() if k != "out"}
+        fits = all(
+            v.whole_under(self.mask)
+            if isinstance(v, MaskedElements)
+            else not np.ndim(v)
+            for v in (*inputs, *in_place)
+        )
+        if method != "__call__" or options or not fits:
+            if in_place:
+                options["out"] = tuple(map(_array_of, in_place))
+            return getattr(ufunc, method)(*map(_array_of, inputs), **options)
         check_power(ufunc, inputs, kwargs)
-        operands = []
-        for value in inputs:
-            if isinstance(value, MaskedElements):
-                if value.mask is not self.mask:
-                    self.refuse(f"np.{ufunc.__name__} of elements under two masks")
-                operands.append(value.whole)
-                continue
-            value = getattr(value, "value", value)
-            if np.ndim(value):
-                self.refuse(f"np.{ufunc.__name__} with an array of shape {np.shape(value)}")
-            operands.append(value)
-        return MaskedElements(ufunc(*operands), self.mask, self.wrapped)
+        result = ufunc(*map(_whole_of, inputs))
+        for target in in_place:
+            check_in_place(np.dtype(result.dtype), target.dtype)
+            target.whole = result.astype(target.dtype)
+            return target
+        return MaskedElements(result, self.mask, self.wrapped)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if args and args[0] is self and function in (np.sum, np.mean) and len(args) == 1:
             if not kwargs:
                 return self.sum() if function is np.sum else self.mean()
-        self.refuse(f"np.{function.__name__}")
+        given, form = flatten([list(args), dict(kwargs)])
+        positional, named = rebuilt(form, [*map(_array_of, given)])
+        return function(*positional, **named)
+
+    def whole_under(self, mask: Any) -> bool:
+        """Return whether ``whole`` has these elements where ``mask``, an index, holds."""
+        return mask is self.mask and self._array is None
+
+    def as_array(self) -> Any:
+        """Return the elements as an array of the trace, whose length the kernels do not know."""
+        if self._array is None:
+            self._array = self.wrapped(extracted("x[mask]", self.mask, self.whole))
+        return self._array
 
     def sum(self) -> Any:
         """Return the sum of the elements."""
+        if self._array is not None:
+            return self._array.sum()
         return self.wrapped(numpy.sum(self.whole, where=self.mask))
 
     def mean(self) -> Any:
         """Return the mean of the elements; NaN if there are none."""
+        if self._array is not None:
+            return self._array.mean()
         count = numpy.sum(self.mask)
         total = numpy.sum(self.whole, where=self.mask)
         quotient = total / count
@@ -80,7 +104,7 @@ class MaskedElements(np.lib.mixins.NDArrayOperatorsMixin):
         )
 
     def refuse(self, what: str) -> NoReturn:
-        """Raise ``ComputeTypeError`` for what needs their number."""
+        """Raise ``ComputeTypeError`` for what needs their number while the function is traced."""
         raise ComputeTypeError(
             explain(
                 f"{what} of x[mask]",
@@ -92,10 +116,33 @@ class MaskedElements(np.lib.mixins.NDArrayOperatorsMixin):
         )
 
     def __getattr__(self, name: str) -> Any:
-        self.refuse(f".{name}")
+        return getattr(self.as_array(), name)
+
+    def __getitem__(self, item: Any) -> Any:
+        return self.as_array()[item]
+
+    def __setitem__(self, item: Any, value: Any) -> None:
+        self.as_array()[item] = value
+
+    def __str__(self) -> str:
+        return str(self.as_array())
+
+    def __format__(self, spec: str) -> str:
+        return format(self.as_array(), spec)
+
+    def __len__(self) -> NoReturn:
+        self.refuse("len()")
 
     def __iter__(self) -> NoReturn:
         self.refuse("iterating over the elements")
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         self.refuse("a NumPy array")
+
+
+def _whole_of(value: Any) -> Any:
+    return value.whole if isinstance(value, MaskedElements) else getattr(value, "value", value)
+
+
+def _array_of(value: Any) -> Any:
+    return value.as_array() if isinstance(value, MaskedElements) else value

@@ -24,14 +24,7 @@ def into(out: Any, result: Any) -> Any:
     if not is_traced(target):
         refuse_numpy_target()
     target.check_written()
-    kind = target.dtype
-    if not np.can_cast(np.dtype(result.dtype), kind, "same_kind"):
-        name = _assigned_name()
-        raise ComputeTypeError(
-            f"a result of {result.dtype} into {name or 'an array'} of {kind}: NumPy does not "
-            f"convert it in place; write {name or 'x'} = ..., or convert it with "
-            f".astype({str(kind)!r})"
-        )
+    check_in_place(np.dtype(result.dtype), target.dtype)
     shape = result.shape if isinstance(result, Tensor) else ()
     if len(shape) > target.ndim:
         raise ComputeError(
@@ -40,6 +33,16 @@ def into(out: Any, result: Any) -> Any:
         )
     target[...] = result
     return target
+
+
+def check_in_place(given: np.dtype, kind: np.dtype) -> None:
+    """Raise ``ComputeTypeError`` for a result that NumPy does not convert to ``kind`` in place."""
+    if not np.can_cast(given, kind, "same_kind"):
+        name = _assigned_name()
+        raise ComputeTypeError(
+            f"a result of {given} into {name or 'an array'} of {kind}: NumPy does not convert it "
+            f"in place; write {name or 'x'} = ..., or convert it with .astype({str(kind)!r})"
+        )
 
 
 def copy_to(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:

@@ -1,19 +1,23 @@
-"""The program of a traced function: kernels, and loops over programs, in order."""
+"""The program of a traced function: kernels, calls of NumPy on the host, and loops, in order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Union
 
 import numpy as np
 
+from schedlang.arrays.host.row import Form, NumpyCall, written
 from schedlang.arrays.stages import tensor_of
-from schedlang.compute.graph import placeholders, variables
+from schedlang.compute.arrays import as_numpy
+from schedlang.compute.extern_op import ExternOp
+from schedlang.compute.graph import variables
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Var
 from schedlang.markup.progress import tell
 from schedlang.runtime.kernel import Kernel
+from schedlang.tracing.host_calls import Part, parts_of
 from schedlang.tracing.repeated import run_repeated
 from schedlang.tracing.trace import HostLoop, Trace, Value
 
@@ -29,6 +33,23 @@ class KernelCall:
     kernel: Kernel
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class HostCall:
+    """A call of a function of NumPy: positions of its inputs and results among the values.
+
+    ``text`` is the call in the names of the stages. ``forms`` are the dtypes and shapes of the
+    results. ``sizes`` are positions of sizes, each with the result and the dimension whose extent
+    it is.
+    """
+
+    text: str
+    call: NumpyCall
+    forms: tuple[Form, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    sizes: tuple[tuple[int, int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -56,14 +77,19 @@ class Program:
 
     inputs: int
     constants: tuple[np.ndarray, ...]
-    steps: tuple[Union[KernelCall, LoopCall], ...]
+    steps: tuple[Step, ...]
     returned: tuple[int, ...]
     count: int
 
     @property
     def kernels(self) -> list[Kernel]:
         """The kernels, in the order of their first calls."""
-        return list(_kernels(self))
+        return [step.kernel for step in _steps(self) if isinstance(step, KernelCall)]
+
+    @property
+    def host_calls(self) -> list[str]:
+        """The calls of NumPy on the host, as text, in the order of their first calls."""
+        return [step.text for step in _steps(self) if isinstance(step, HostCall)]
 
     @property
     def only_kernel(self) -> KernelCall | None:
@@ -120,17 +146,22 @@ class Program:
                 tell("first call, {} steps done", done, len(self.steps))
             if isinstance(step, KernelCall):
                 _run_kernel(step, values, targets)
+            elif isinstance(step, HostCall):
+                _run_on_host(step, values)
             else:
                 _run_loop(step, values)
         return [values[k] for k in self.returned]
 
 
-def _results_of(step: Union[KernelCall, LoopCall]) -> tuple[int, ...]:
-    return step.outputs if isinstance(step, KernelCall) else step.results
+Step = Union[KernelCall, HostCall, LoopCall]
 
 
-def _inputs_of(step: Union[KernelCall, LoopCall]) -> tuple[int, ...]:
-    return step.inputs if isinstance(step, KernelCall) else (*step.read, *step.starts)
+def _results_of(step: Step) -> tuple[int, ...]:
+    return step.results if isinstance(step, LoopCall) else step.outputs
+
+
+def _inputs_of(step: Step) -> tuple[int, ...]:
+    return (*step.read, *step.starts) if isinstance(step, LoopCall) else step.inputs
 
 
 def _passes_on(body: Program) -> bool:
@@ -139,12 +170,12 @@ def _passes_on(body: Program) -> bool:
     return any(k < body.inputs for k in body.returned) or any(map(_passes_on, inner))
 
 
-def _kernels(program: Program) -> Iterator[Kernel]:
+def _steps(program: Program) -> Iterator[Step]:
+    """Yield the steps, and after a loop the steps of its body."""
     for step in program.steps:
-        if isinstance(step, KernelCall):
-            yield step.kernel
-        else:
-            yield from _kernels(step.body)
+        yield step
+        if isinstance(step, LoopCall):
+            yield from _steps(step.body)
 
 
 def _run_kernel(step: KernelCall, values: list[Any], targets: dict[int, Any]) -> None:
@@ -158,6 +189,15 @@ def _run_kernel(step: KernelCall, values: list[Any], targets: dict[int, Any]) ->
     results = step.kernel(*arguments)
     for k, value in zip(step.outputs, results if len(step.outputs) > 1 else (results,)):
         values[k] = value
+
+
+def _run_on_host(step: HostCall, values: list[Any]) -> None:
+    what = f"an array of {written(step.call.name)}"
+    results = step.call.results(step.forms, *(as_numpy(values[k], what) for k in step.inputs))
+    for k, value in zip(step.outputs, results):
+        values[k] = value
+    for k, result, dimension in step.sizes:
+        values[k] = results[result].shape[dimension]
 
 
 def _run_loop(step: LoopCall, values: list[Any]) -> None:
@@ -194,12 +234,16 @@ def _run_loop(step: LoopCall, values: list[Any]) -> None:
 
 @dataclass
 class Planner:
-    """The steps of a program so far, and the position of each value."""
+    """The steps of a program so far, and the position of each value.
+
+    ``owners`` has a tensor for each extent that a call on the host tells.
+    """
 
     build: Build
     name: str
+    owners: Mapping[Var, Tensor] = field(default_factory=dict)
     places: dict[Key, int] = field(default_factory=dict)
-    steps: list[Union[KernelCall, LoopCall]] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
     count: int = 0
 
     def add(self, key: Key) -> int:
@@ -212,12 +256,41 @@ class Planner:
         """Return the positions of ``values``; a new kernel computes the values that have none."""
         tensors = [_stored(v) for v in values]
         missing = list(dict.fromkeys(t for t in tensors if t not in self.places))
-        if missing:
-            inputs: list[Key] = [*placeholders(missing), *variables(missing)]
-            kernel = self.build(inputs, missing, self.name)
-            places = tuple(self.places[key] for key in inputs)
-            self.steps.append(KernelCall(kernel, places, tuple(self.add(t) for t in missing)))
+        for part in parts_of(missing, self.places, self.owners):
+            if part.outputs:
+                self._add_kernel(part)
+            for op in part.calls:
+                self._add_call(op)
         return [self.places[t] for t in tensors]
+
+    def _add_kernel(self, part: Part) -> None:
+        """Add the kernel of a part, which reads values that earlier steps make."""
+        outputs = list(part.graph.outputs)
+        inputs: list[Key] = [*part.graph.inputs, *variables(outputs)]
+        kernel = self.build(inputs, outputs, self.name)
+        places = tuple(self.places[part.known.get(key, key)] for key in inputs)
+        self.steps.append(KernelCall(kernel, places, tuple(self.add(t) for t in part.outputs)))
+
+    def _add_call(self, op: ExternOp) -> None:
+        """Add a call on the host; its unknown extents become values, too."""
+        inputs = tuple(self.places[t] for t in op.inputs)
+        outputs = tuple(self.add(t) for t in op.outputs)
+        sizes = {
+            size: (k, dimension)
+            for k, t in enumerate(op.outputs)
+            for dimension, size in enumerate(t.shape)
+            if isinstance(size, Var) and size not in self.places
+        }
+        at = tuple((self.add(size), *where) for size, where in sizes.items())
+        forms = tuple(
+            (t.dtype, tuple(e if isinstance(e, int) else None for e in t.shape)) for t in op.outputs
+        )
+        self.steps.append(HostCall(_text_of(op), op.function.call, forms, inputs, outputs, at))
+
+
+def _text_of(op: ExternOp) -> str:
+    arguments = [*(t.name for t in op.inputs), *op.function.options]
+    return f"{op.name} = {op.function.name}({', '.join(arguments)})"
 
 
 def _stored(value: Value) -> Tensor:
@@ -232,7 +305,7 @@ def plan(
     trace: Trace, inputs: Sequence[Key], results: Sequence[Value], build: Build, name: str
 ) -> Program:
     """Return the program that computes ``results`` of a trace from ``inputs``."""
-    planner = Planner(build, name)
+    planner = Planner(build, name, trace.sizes)
     for key in inputs:
         planner.add(key)
     constants = trace.constants if trace.around is None else []

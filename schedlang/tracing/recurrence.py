@@ -9,6 +9,7 @@ from math import prod
 from schedlang.arrays.naming import automatic_name, mark_automatic
 from schedlang.arrays.stages import axis_names, data_axes, each, read
 from schedlang.compute.define import define, finish
+from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.graph import operations
 from schedlang.compute.read import Read
 from schedlang.compute.scan import scan
@@ -35,6 +36,8 @@ def host_reason(loop: HostLoop, rule: LoopRule) -> str:
     for op in ops:
         if isinstance(op, ScanOp):
             return f"its body has the recurrence {op.name}"
+        if isinstance(op, ExternOp):
+            return f"its body calls {op.function.name}"
         if isinstance(op, ComputeOp):
             if op.destination is not None:
                 return f"its body has the scatter {op.name}"

@@ -153,6 +153,11 @@ class Specialization:
         return self.program.kernels
 
     @property
+    def host_calls(self) -> list[str]:
+        """The calls of NumPy on the host, as text, in the order of their first calls."""
+        return self.program.host_calls
+
+    @property
     def source(self) -> str:
         """The emitted source; if there are several kernels, one file after the other."""
         return "\n\n".join(kernel.source for kernel in self.kernels)
@@ -162,8 +167,8 @@ class Specialization:
         """The schedule of the kernel; raise if there are several."""
         if len(self.kernels) != 1:
             raise CallError(
-                f"{self.name} runs {len(self.kernels)} kernels, one for each part between loops: "
-                ".kernels lists them, and each has a .schedule"
+                f"{self.name} runs {len(self.kernels)} kernels, one for each part between loops "
+                "and calls of NumPy: .kernels lists them, and each has a .schedule"
             )
         return self.kernels[0].schedule
 

@@ -118,6 +118,7 @@ class Trace:
       the trace holds only for arguments that do.
     * ``given`` are the arguments with the values that they enter with. ``exponents`` are the
       arguments that are powers of integers, with the lines where they are.
+    * ``sizes`` are the extents that a call on the host tells, each with a result that has it.
     * ``closed`` says that the arguments are the only inputs, so that arrays of known elements
       become stages or are refused.
     """
@@ -142,6 +143,7 @@ class Trace:
     given: dict[Storage, Value] = field(default_factory=dict)
     exponents: dict[Storage, str] = field(default_factory=dict)
     index: dict[Var, tuple[int, int]] = field(default_factory=dict)
+    sizes: dict[Var, Tensor] = field(default_factory=dict)
 
     @property
     def most_kernels(self) -> int:
@@ -261,6 +263,10 @@ class Trace:
     def indices(self) -> dict[Var, tuple[int, int]]:
         """Return the indices of the loops around, each with its least and greatest value."""
         return {k: v for t in (self, *self._around()) for k, v in t.index.items()}
+
+    def new_size(self) -> Var:
+        """Return an extent that a call on the host will tell, with a name of its own."""
+        return Var(f"size{sum(len(t.sizes) for t in (self, *self._around()))}")
 
     def _around(self) -> Iterator[Trace]:
         """Yield the traces around this one, the outermost last."""

@@ -9,7 +9,7 @@ from typing import Any, NoReturn, Union
 
 import numpy as np
 
-from schedlang.compute.tensor import NUMPY_METHODS, UNSORTED, shape_text
+from schedlang.compute.tensor import NUMPY_METHODS, shape_text
 from schedlang.errors import ComputeTypeError, MissingNameError, docs_page, explain, nearest
 from schedlang.expr.number_refusals import number_function
 from schedlang.tracing.trace import KNOWN, current, running_trace
@@ -92,7 +92,7 @@ def _instead_of_test(text: str) -> str:
             "keep what is finished with np.where(condition, new, old)."
         )
     if re.search(r"\bsorted\(", text):
-        return UNSORTED[1]
+        return "Write np.sort(x)."
     if re.search(r"(?<![\w.])(min|max)\(", text):
         return "Write np.max(x) or np.min(x), and np.maximum(a, b) or np.minimum(a, b)."
     instead = " instead of if" if re.search(r"\bif\b", text) else ""
@@ -108,6 +108,11 @@ def _instead_of_array(text: str) -> str:
         return (
             "np.vectorize has no form: NumPy's functions and operators take whole arrays, so call "
             "the function itself, f(x)."
+        )
+    if "as_strided(" in text:
+        return (
+            "NumPy computes np.lib.stride_tricks.as_strided from a place in memory: write "
+            "np.lib.stride_tricks.sliding_window_view(x, window), a slice or x.reshape."
         )
     names = _CALLED.findall(text)
     if names and names[0] in _BY_NUMBERS:
@@ -200,7 +205,6 @@ def missing_attribute(kind: type, name: str) -> ComputeTypeError | MissingNameEr
 
 _METHODS = {
     **{name: NUMPY_METHODS[name] for name in (
-        "sort", "argsort", "partition", "argpartition", "searchsorted", "nonzero", "compress",
         "ptp", "choose", "view", "byteswap")},
     **dict.fromkeys(("put", "itemset"), "write x[indices] = values"),
     **dict.fromkeys(("flat", "base"), "write x.reshape(-1), and assign to x itself"),
@@ -221,4 +225,9 @@ UNKNOWN = {
     "tolist": _refusing(".tolist()", "Return the array, and convert what the function returned."),
     "__array__": _refusing("a NumPy array", _instead_of_array),
 }
-refuse_format = _refusing("the text", "Return the value, and format what the function returned.")
+refuse_format = _refusing(
+    "the text", "Return the value, and print or format what the function returned."
+)
+refuse_length = _refusing(
+    "len()", "Its length is known between the kernels alone. Use x.size or x.shape[0] as numbers."
+)

@@ -1,0 +1,1 @@
+"""Programs of NumPy users, which run as they stand under ``sl.jit``, or are refused by name."""
