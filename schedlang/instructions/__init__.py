@@ -17,10 +17,19 @@ if TYPE_CHECKING:
     from schedlang.instructions.box import IN_THE_BOX
     from schedlang.instructions.x86 import (
         vdpbf16ps,
+        vdpbf16ps_256,
+        vdpbf16ps_rows,
+        vdpbf16ps_rows_256,
         vpdpbusd,
         vpdpbusd_256,
+        vpdpbusd_rows,
+        vpdpbusd_rows_256,
+        vpdpbusd_su,
+        vpdpbusd_su_256,
         vpdpwssd,
         vpdpwssd_256,
+        vpdpwssd_rows,
+        vpdpwssd_rows_256,
     )
 
 # the modules of declared instructions, which load when one is first used
@@ -28,10 +37,19 @@ _MODULES = {
     "IN_THE_BOX": "box",
     "sdot": "arm",
     "vdpbf16ps": "x86",
+    "vdpbf16ps_256": "x86",
+    "vdpbf16ps_rows": "x86",
+    "vdpbf16ps_rows_256": "x86",
     "vpdpbusd": "x86",
     "vpdpbusd_256": "x86",
+    "vpdpbusd_rows": "x86",
+    "vpdpbusd_rows_256": "x86",
+    "vpdpbusd_su": "x86",
+    "vpdpbusd_su_256": "x86",
     "vpdpwssd": "x86",
     "vpdpwssd_256": "x86",
+    "vpdpwssd_rows": "x86",
+    "vpdpwssd_rows_256": "x86",
 }
 
 if not TYPE_CHECKING:
@@ -43,7 +61,8 @@ if not TYPE_CHECKING:
 
 
 __all__ = [
-    "Assembly", "CFunction", "Emission", "IN_THE_BOX", "Instruction", "Intrinsic",
-    "MemoryFunction", "instruction", "sdot", "vdpbf16ps", "vpdpbusd", "vpdpbusd_256", "vpdpwssd",
-    "vpdpwssd_256",
+    "Assembly", "CFunction", "Emission", "IN_THE_BOX", "Instruction", "Intrinsic", "MemoryFunction",
+    "instruction", "sdot", "vdpbf16ps", "vdpbf16ps_256", "vdpbf16ps_rows", "vdpbf16ps_rows_256",
+    "vpdpbusd", "vpdpbusd_256", "vpdpbusd_rows", "vpdpbusd_rows_256", "vpdpbusd_su",
+    "vpdpbusd_su_256", "vpdpwssd", "vpdpwssd_256", "vpdpwssd_rows", "vpdpwssd_rows_256",
 ]  # fmt: skip
