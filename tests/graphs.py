@@ -34,6 +34,19 @@ def packed_product() -> dict[str, Any]:
     return {"A": A, "B": B, "C": C, "i": i, "j": j, "k": k, "s": sl.schedule(C)}
 
 
+def signed_product() -> dict[str, Any]:
+    """Return ``C = A @ B`` of signed bytes."""
+    A, B = sl.placeholder((6, 22), "int8", name="A"), sl.placeholder((22, 40), "int8", name="B")
+    k = sl.reduce_axis(22, name="k")
+
+    def term(i: Any, j: Any) -> Any:
+        return A[i, k].astype("int32") * B[k, j].astype("int32")
+
+    C = sl.compute((6, 40), lambda i, j: sl.sum(term(i, j), axis=k), name="C")
+    i, j = C.op.axis
+    return {"A": A, "B": B, "C": C, "i": i, "j": j, "k": k, "s": sl.schedule(C)}
+
+
 def diamond() -> dict[str, Any]:
     """Return a graph in which C and E read D, and E also reads C and F."""
     A = sl.placeholder((64,), name="A")

@@ -26,8 +26,7 @@ NARROW = sl.Target("cpu", vector_bytes=32)
 @pytest.fixture(autouse=True)
 def every_instruction() -> Iterator[None]:
     with mock.patch("schedlang.autotune.tactics.cpu.dot_products.lacks", lambda declared: False):
-        with mock.patch("schedlang.hints.findings.lacks", lambda declared: False):
-            yield
+        yield
 
 
 def product(
@@ -46,19 +45,26 @@ def product(
 
 
 def arrays(tensors: list[sl.Tensor]) -> list[np.ndarray]:
+    """Return operands with integers from the whole range, the ends included, or small floats."""
     draw = np.random.default_rng(0)
     operands = []
     for tensor in tensors[:2]:
-        values = draw.integers(0 if tensor.dtype[0] == "u" else -9, 9, tensor.shape)
+        low, high = -9, 9
+        if tensor.dtype != "bfloat16":
+            low, high = np.iinfo(tensor.dtype).min, np.iinfo(tensor.dtype).max
+        values = draw.integers(low, high, tensor.shape, endpoint=True)
+        values.flat[:2] = low, high
         operands.append(values.astype(array_dtype(tensor.dtype)))
     return operands
 
 
 def check(s: sl.Schedule, tensors: list[sl.Tensor], transposed: bool = False) -> None:
     a, b = arrays(tensors)
-    wanted = a.astype("int64") @ (b.T if transposed else b).astype("int64")
+    exact = a.astype("int64") @ (b.T if transposed else b).astype("int64")
     f = sl.build(s, tensors, target="python")
-    np.testing.assert_array_equal(np.asarray(f(a, b)).astype("int64"), wanted)
+    result = np.asarray(f(a, b))
+    # sums of int32 wrap
+    np.testing.assert_array_equal(result, exact.astype("int32").astype(result.dtype))
 
 
 INSTRUCTIONS = pytest.mark.parametrize(
@@ -89,8 +95,8 @@ def test_a_candidate_of_each_dtype(
     check(candidates(tensors[-1], target)[0], tensors)
 
 
-def candidates(C: sl.Tensor, target: sl.Target) -> list[sl.Schedule]:
-    """Return the candidates of some draws that use an instruction."""
+def candidates(C: sl.Tensor, target: sl.Target, most: int = 2) -> list[sl.Schedule]:
+    """Return up to ``most`` candidates of some draws that use an instruction."""
     space, rng, schedules = Space(Problem((C,), target, 2)), Random(1), []
     for _ in range(16):
         try:
@@ -99,6 +105,8 @@ def candidates(C: sl.Tensor, target: sl.Target) -> list[sl.Schedule]:
             continue
         if "tensorize" in s.as_python():
             schedules.append(s)
+            if len(schedules) == most:
+                break
     return schedules
 
 
@@ -108,16 +116,112 @@ def test_odd_sizes(sizes: tuple[int, int, int], transposed: bool) -> None:
     tensors = product(*sizes, transposed=transposed)
     drawn = candidates(tensors[-1], WIDE)
     assert drawn
-    for s in drawn[:2]:
+    for s in drawn:
         check(s, tensors, transposed)
+
+
+SIGNS = pytest.mark.parametrize(
+    "kinds", [("int8", "int8"), ("uint8", "uint8"), ("int8", "uint8")], ids=str
+)
+
+
+@SIGNS
+def test_two_bytes_of_any_sign(kinds: tuple[str, str]) -> None:
+    """An operand that has the wrong sign for the instruction is shifted, by a step."""
+    assert "tensorize" in sl.autoschedule(product(128, 256, 128, *kinds)[-1], WIDE).as_python()
+    tensors = product(7, 50, 13, *kinds)
+    drawn = candidates(tensors[-1], WIDE)
+    assert drawn
+    for s in drawn:
+        assert ("shift_operand" in s.as_python()) == (kinds[0] == kinds[1])
+        check(s, tensors)
+
+
+@pytest.mark.parametrize("kinds", [("uint8", "int8", "int32"), ("bfloat16",) * 2 + ("float32",)])
+def test_few_columns_fill_a_shorter_vector(kinds: tuple[str, str, str]) -> None:
+    tensors = product(5, 9, 26, *kinds)
+    (s,) = candidates(tensors[-1], WIDE, 1)
+    assert "_256)" in s.as_python()
+    check(s, tensors)
+
+
+@pytest.mark.parametrize("columns", [8, 9, 20])
+def test_operands_that_are_side_by_side_already(columns: int) -> None:
+    tensors = product(5, columns, 4, transposed=True)
+    (s,) = candidates(tensors[-1], WIDE, 1)
+    assert "cache_read" not in s.as_python()
+    check(s, tensors, transposed=True)
+
+
+def test_zeros_fill_operands_up() -> None:
+    tensors = product(7, 50, 13)
+    s = next(s for s in candidates(tensors[-1], WIDE, 16) if "pad_einsum" in s.as_python())
+    assert "without the dot product" not in str(sl.explain(s, target=WIDE))
+    check(s, tensors)
+
+
+@pytest.mark.parametrize("data", ["uint8", "int8"])
+def test_convolutions_of_odd_sizes(data: str) -> None:
+    X = sl.placeholder((1, 6, 5, 7), data, name="X")
+    W = sl.placeholder((20, 6, 3, 3), "int8", name="W")
+    XP = sl.pad(X, (0, 0, 1, 1), (0, 0, 1, 1), name="XP")
+    c, v, u = (sl.reduce_axis(n, name=name) for n, name in ((6, "c"), (3, "v"), (3, "u")))
+
+    def element(n: sl.Axis, o: sl.Axis, y: sl.Axis, x: sl.Axis) -> object:
+        pixel = XP[n, c, 2 * y + v, 2 * x + u]
+        return sl.sum(pixel.astype("int32") * W[o, c, v, u].astype("int32"), axis=(c, v, u))
+
+    Y = sl.compute((1, 20, 3, 4), element, name="Y")
+    (s,) = candidates(Y, WIDE, 1)
+    x, w = arrays([X, W])
+    padded = np.pad(x.astype("int32"), ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded[0], (3, 3), (1, 2))[:, ::2, ::2]
+    expected = np.einsum("cyxvu,ocvu->oyx", windows, w.astype("int32"))[None]
+    f = sl.build(s, [X, W, Y], target="python")
+    np.testing.assert_array_equal(f(x, w), expected)
+
+
+ROWS = pytest.mark.parametrize(
+    "kinds, name",
+    [
+        (("uint8", "int8", "int32"), "vpdpbusd_rows"), (("int8", "int8", "int32"), "vpdpbusd_rows"),
+        (("int16", "int16", "int32"), "vpdpwssd_rows"),
+        (("bfloat16", "bfloat16", "float32"), "vdpbf16ps_rows"),
+    ],
+    ids=str,
+)  # fmt: skip
+
+
+@ROWS
+@pytest.mark.parametrize("first", [False, True], ids=["rows times vector", "vector times rows"])
+def test_sums_along_rows(kinds: tuple[str, str, str], name: str, first: bool) -> None:
+    sizes = (1, 17, 64) if first else (17, 1, 150)
+    tensors = product(*sizes, *kinds, transposed=first)
+    (s,) = candidates(tensors[-1], WIDE, 1)
+    assert f"{name})" in s.as_python()
+    assert ("shift_operand" in s.as_python()) == (kinds[0] == "int8")
+    check(s, tensors, first)
+
+
+@ROWS
+def test_the_cost_model_chooses_the_instruction_for_rows(
+    kinds: tuple[str, str, str], name: str
+) -> None:
+    for target, ending in ((WIDE, ""), (NARROW, "_256")):
+        C = product(512, 1, 1024, *kinds)[-1]
+        assert f"sl.instructions.{name}{ending})" in sl.autoschedule(C, target).as_python()
+
+
+@pytest.mark.parametrize("length", [63, 100])
+def test_short_rows_have_no_instruction(length: int) -> None:
+    assert not candidates(product(5, 1, length)[-1], WIDE, 1)
 
 
 @pytest.mark.parametrize(
     "kinds",
-    [("float32", "float32", "float32"), ("int8", "int8", "int32"), ("uint8", "int8", "int64"),
-     ("int8", "uint8", "int32")],
+    [("float32", "float32", "float32"), ("uint8", "int8", "int64"), ("int8", "int8", "int16")],
     ids=str,
-)  # fmt: skip
+)
 def test_other_dtypes_have_no_instruction(kinds: tuple[str, str, str]) -> None:
     tensors = product(16, 64, 32, *kinds)
     assert not candidates(tensors[-1], WIDE)

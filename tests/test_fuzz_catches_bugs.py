@@ -121,18 +121,18 @@ def rfactor_keeps_init(patch: Patch) -> None:
     right = dataflow._factor
 
     def wrong(state: Any, stage: Any, op: Any, axis: Any, place: int) -> Any:
-        defines = dataflow._new_operation
+        defines = dataflow.new_operation
 
         def keeping(name: str, axes: Any, body: Any, **more: Any) -> Any:
             extra = {"init": (Const(op.init[0].value, op.init[0].dtype),)} if (
                 op.init and isinstance(op.init[0], Const) and more) else {}  # fmt: skip
             return defines(name, axes, body, **more, **extra)
 
-        patch(dataflow, "_new_operation", keeping)
+        patch(dataflow, "new_operation", keeping)
         try:
             return right(state, stage, op, axis, place)
         finally:
-            patch(dataflow, "_new_operation", defines)
+            patch(dataflow, "new_operation", defines)
 
     patch(dataflow, "_factor", wrong)
 

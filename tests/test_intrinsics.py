@@ -360,6 +360,18 @@ def test_vector_memory(dtype: str) -> None:
     agree(kernel, a, np.zeros(298, dtype), samples("bool", 9, 3), offs)
 
 
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int16"])
+def test_strided_stores_leave_what_is_between(dtype: str) -> None:
+    def kernel(A, B):
+        v = vload(A, 0, 7)
+        vstore_strided(B, 1, 2, v)
+        vstore_strided(B, 20, 3, v)
+        vstore_strided(B, 43, 4, v)
+        vstore_strided(B, 45, 4, vload(A, 2, 32))
+
+    agree(kernel, samples(dtype, 40), samples(dtype, 45 + 31 * 4 + 1, 5))
+
+
 @pytest.mark.parametrize(
     "dtype", slow_but(["bool", "float32"], ["bool", "int16", "float32", "float64"])
 )

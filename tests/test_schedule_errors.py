@@ -17,7 +17,7 @@ import pytest
 import schedlang as sl
 from schedlang.errors import LoweringError, SchedlangError, ScheduleError
 from schedlang.state.primitives.table import PRIMITIVES
-from tests.graphs import diamond, matmul, packed_product, pointwise, recurrence
+from tests.graphs import diamond, matmul, packed_product, pointwise, recurrence, signed_product
 
 MATMUL = [
     # split
@@ -285,6 +285,12 @@ MATMUL = [
      "factor_axis=5 is out of range for C\n  Use a position from 0 to 2, or -1 for the last"),
     ("", "s.rfactor(C, k, 'last')",
      "factor_axis is 'last', but must be an integer"),
+    ("", "s.pad_einsum(D, [4, 4])",
+     "pad_einsum(D, [4, 4]): D is not a sum\n  It changes the factors of a sum of products"),
+    ("s[D].compute_at(s[C], k)", "s.pad_einsum(C, [1, 1, 5])",
+     "stage D is computed at k, which moves to a new stage\n  Call pad_einsum first"),
+    ("", "s.shift_operand(C, B, 'uint8')",
+     "shift_operand(C, B, 'uint8'): B is float32, and a shift does not make that 'uint8'"),
     ("", "s[C].pragma(j, 'nontemporal')",
      "C adds to what it stored before, which must stay in cache\n  Accumulate elsewhere"),
     ("", "s[D].pragma(y, 'nontemporal', False)",
@@ -433,6 +439,9 @@ HUGE = [
      "fuse(k, l) on stage S: the 1208925819614629174706176 iterations overflow a 64-bit counter"),
 ]  # fmt: skip
 PACKED = [
+    ("", "s.pad_einsum(C, [1, 16, 1])",
+     "j is not the index of a whole dimension of its own in B[ ... \n  Give 1 for j: zeros at the "
+     "end of B do not lengthen it."),
     ("", "s[C].tensorize(j)", "tensorize(j) on stage C: instruction is missing"),
     ("", "s[C].tensorize(j, 'vpdpbusd')",
      "tensorize(j, 'vpdpbusd') on stage C: 'vpdpbusd' is not an instruction\n  Declare one: "
@@ -443,8 +452,32 @@ PACKED = [
     ("s[C].vectorize(j)", "s[C].tensorize(i, sl.instructions.vpdpbusd)",
      "j is already vectorized, and the instruction replaces all loops inside of it"),
 ]  # fmt: skip
+SIGNED = [
+    ("", "s.shift_operand(C, B, 'int16')",
+     "shift_operand(C, B, 'int16'): B is int8, and a shift does not make that 'int16'\n"
+     "  It makes int8 uint8"),
+    ("", "s.shift_operand(C, 'B', 'uint8')",
+     "'B' is not a tensor"),
+    ("", "s.shift_operand(A, B, 'uint8')",
+     "s[A]: A is an input and has no loops"),
+    ("s[C].split(i, factor=4)", "s.shift_operand(C, B, 'uint8')",
+     "shift_operand(C, B, 'uint8'): C is already scheduled\n  Call shift_operand before"),
+    ("S, T = s.shift_operand(C, B, 'uint8')", "s.shift_operand(C, B, 'uint8')",
+     "B is not one of two factors that are converted to a longer dtype"),
+    ("", "s.pad_einsum(C, [1, 16])",
+     "pad_einsum(C, [1, 16]): padding is [1, 16], and C has 3 axes: i, j, k\n  Give one multiple"),
+    ("", "s.pad_einsum(C, [1, 0, 4])",
+     "a multiple in padding is 0, but must be 1 or more"),
+    ("", "s.pad_einsum(C, 4)",
+     "padding is 4, and C has 3 axes"),
+    ("", "s.pad_einsum(C, [1, 8, 11])",
+     "the extents of C are multiples of these numbers already\n  Leave the step out."),
+    ("s[C].parallel(i)", "s.pad_einsum(C, [1, 16, 4])",
+     "C is already scheduled\n  Call pad_einsum before"),
+]  # fmt: skip
 TABLES = [
-    (matmul, MATMUL), (packed_product, PACKED), (diamond, DIAMOND), (recurrence, RECURRENCE),
+    (matmul, MATMUL), (packed_product, PACKED), (signed_product, SIGNED), (diamond, DIAMOND),
+    (recurrence, RECURRENCE),
     (lambda: pointwise(sl.var("n")), SYMBOLIC), (lambda: pointwise(2**40), HUGE),
 ]  # fmt: skip
 ROWS = [(graph, *row) for graph, rows in TABLES for row in rows]

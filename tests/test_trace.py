@@ -16,7 +16,7 @@ from schedlang.errors import ScheduleError
 from schedlang.schedule.schedule import Schedule
 from schedlang.state.primitives.table import PRIMITIVES
 from tests.fuzz import steps
-from tests.graphs import diamond, matmul, packed_product, pointwise, recurrence
+from tests.graphs import diamond, matmul, packed_product, pointwise, recurrence, signed_product
 
 USES: dict[str, str] = {
     "split": "s[C].split(i, factor=5); s[C].split(j, nparts=7, tail='guard')",
@@ -49,9 +49,17 @@ USES: dict[str, str] = {
     "tensorize": "jo, ji = s[C].split(j, factor=16); ko, ki = s[C].split(k, factor=4, tail='cut'); "
                  "s[C].reorder(i, jo, ko, ji, ki); "
                  "s[C].tensorize(ji, sl.instructions.vpdpbusd)",
+    "pad_einsum": "c = s.cache_write(C, 'local'); P, Q = s.pad_einsum(c, [1, 32, 5]); "
+                  "s[Q].transform_layout(lambda k, j: (j // 16, k, j % 16)); "
+                  "s[c].compute_at(s[C], i)",
+    "shift_operand": "S, T = s.shift_operand(C, B, 'uint8'); s[S].compute_inline(); "
+                     "s[T].compute_at(s[C], i); (P,) = s.pad_einsum(C, [1, 16, 1])",
 }  # fmt: skip
 # the computation of a primitive's use, if it is not a product of floats
-GRAPHS: dict[str, Callable[[], dict[str, Any]]] = {"tensorize": packed_product}
+GRAPHS: dict[str, Callable[[], dict[str, Any]]] = {
+    "tensorize": packed_product,
+    "shift_operand": signed_product,
+}
 
 
 def scheduled(code: str, graph: Callable[[], dict[str, Any]] = matmul) -> tuple[Schedule, Any]:

@@ -64,14 +64,21 @@ def outputs() -> list[sl.Tensor]:
     X, Y = sl.placeholder((65536,), "uint8", name="X"), sl.placeholder((65536, 64), name="Y")
     counts = sl.scatter((64,), (65536,), lambda t: (X[t], sl.const(1, "int32")), name="H")
     rows = sl.scatter((64, 64), Y.shape, lambda t, j: ((X[t], j), Y[t, j]), name="D")
-    A8 = sl.placeholder((64, 64), "uint8", name="A8")
-    B8, k8 = sl.placeholder((64, 64), "int8", name="B8"), sl.reduce_axis(64, name="k")
+    A8 = sl.placeholder((64, 62), "uint8", name="A8")
+    B8, k8 = sl.placeholder((62, 64), "int8", name="B8"), sl.reduce_axis(62, name="k")
 
     def dot(i: sl.Axis, j: sl.Axis) -> object:
         return sl.sum(A8[i, k8].astype("int32") * B8[k8, j].astype("int32"), axis=k8)
 
     integers = sl.compute((64, 64), dot, name="I")
-    others = [integers, columns, segments, blocked, counts, rows, recurrent(2048)[-1]]
+    V8, v8 = sl.placeholder((200,), "int8", name="V8"), sl.reduce_axis(200, name="k")
+    R8 = sl.placeholder((64, 200), "int8", name="R8")
+
+    def row_dot(i: sl.Axis) -> object:
+        return sl.sum(R8[i, v8].astype("int32") * V8[v8].astype("int32"), axis=v8)
+
+    in_rows = sl.compute((64,), row_dot, name="V")
+    others = [integers, in_rows, columns, segments, blocked, counts, rows, recurrent(2048)[-1]]
     return [*kinds.values(), few, packed, product(512, 512, 512)[-1], *others]
 
 
@@ -115,7 +122,7 @@ def pattern(name: str) -> re.Pattern[str]:
     for place, part in enumerate(name.split(".")):
         last = place == name.count(".")
         if re.fullmatch("[A-Z]", part):
-            parts.append(r"\w+(\.rf)?" if place == 0 else r"\.\w+")
+            parts.append(r"\w+(\.(rf|pad|shift|sums))*" if place == 0 else r"\.\w+")
         elif part == "i":
             parts.append(r"\.\w+")
         else:

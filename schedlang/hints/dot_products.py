@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from schedlang.autotune.model.problems import problem_of
 from schedlang.autotune.tactics.cpu.dot_products import Dot, dot_products
@@ -38,21 +39,35 @@ def _choices(stage: StageFacts) -> list[Dot]:
 
 def _tensorized(name: str, stage: StageFacts, dot: Dot) -> Take:
     lane, along = stage.op.axis[stage.last], stage.op.reduce_axis[dot.along]
-    count, terms = dot.declared.lanes, dot.steps
-    read = next(read for read in stage.reads if read.tensor is dot.operand)
-    across, stepped = read.own_dimension(lane), read.own_dimension(along)
+    count, terms = dot.lanes, dot.steps
+    reads = {read.tensor: read for read in stage.reads}
+    moving, fixed = reads[dot.operand], reads[dot.fixed]
+    across, stepped = moving.own_dimension(lane), moving.own_dimension(along)
+    apart = fixed.own_dimension(along)
     assert across is not None and stepped is not None
 
-    def layout(*dims: object) -> tuple[object, ...]:
+    def panels(*dims: Any) -> tuple[object, ...]:
         parts = [
-            d // count if n == across else d // terms if n == stepped else d  # type: ignore[operator]
+            d // count if n == across else d // terms if n == stepped else d
             for n, d in enumerate(dims)
         ]
-        return (*parts, dims[across] % count, dims[stepped] % terms)  # type: ignore[operator]
+        return (*parts, dims[across] % count, dims[stepped] % terms)
+
+    def side_by_side(*dims: Any) -> tuple[object, ...]:
+        assert apart is not None
+        parts = [d // terms if n == apart else d for n, d in enumerate(dims)]
+        return (*parts, dims[apart] % terms)
 
     def take(s: Schedule) -> None:
-        packed = s.cache_read(dot.operand, "global", [stage.tensor])
-        s[packed].transform_layout(layout)
+        packed = dot.operand
+        if dot.shift:
+            packed, _ = s.shift_operand(stage.tensor, packed, dot.shift)
+        else:
+            packed = s.cache_read(packed, "global", [stage.tensor])
+        s[packed].transform_layout(panels)
+        if not dot.adjacent:
+            copy = s.cache_read(dot.fixed, "global", [stage.tensor])
+            s[copy].transform_layout(side_by_side)
         outer, lanes = s[name].split(lane, factor=count, tail="cut")
         over, step = s[name].split(along, factor=terms, tail="cut")
         inner = (lanes, step)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from schedlang.analysis.points import Counter
-from schedlang.autotune.tactics.cpu.dot_products import lacks, of_dtypes
+from schedlang.autotune.tactics.cpu.dot_products import of_dtypes
 from schedlang.compute.tensor import Tensor
 from schedlang.diagnostics.sites import extent_of, in_memory, iterations, name_of
 from schedlang.expr.dtypes import itemsize
@@ -148,15 +148,15 @@ def _products(site: Site, target: Target) -> Iterator[Finding]:
     store = site.stmt
     if store.reducer is None or any(f.instruction is not None for f in site.loops):
         return
-    names = [declared.name for declared in of_dtypes(store, target) if not lacks(declared)]
-    if names:
+    for declared, shifted in of_dtypes(store, target)[:1]:
         kinds = " and ".join(dict.fromkeys(x.buffer.dtype for x in loads(store.values)))
-        yield Finding(
+        text = (
             f"stage {store.stage} multiplies {kinds} without the dot product of this processor, "
-            f"{names[0]}",
-            frozenset({"tensorize"}),
-            store.stage,
+            f"{declared.name}"
         )
+        if shifted:
+            text += f", for which shift_operand makes one operand {shifted}"
+        yield Finding(text, frozenset({"tensorize"}), store.stage)
 
 
 def _waiting_sums(site: Site, nest: Nest) -> Iterator[Finding]:

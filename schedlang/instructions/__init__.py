@@ -22,10 +22,19 @@ if TYPE_CHECKING:
     from schedlang.instructions.nvidia import dp4a
     from schedlang.instructions.x86 import (
         vdpbf16ps,
+        vdpbf16ps_256,
+        vdpbf16ps_rows,
+        vdpbf16ps_rows_256,
         vpdpbusd,
         vpdpbusd_256,
+        vpdpbusd_rows,
+        vpdpbusd_rows_256,
+        vpdpbusd_su,
+        vpdpbusd_su_256,
         vpdpwssd,
         vpdpwssd_256,
+        vpdpwssd_rows,
+        vpdpwssd_rows_256,
     )
 
 # the modules of declared instructions, which load when one is first used
@@ -36,10 +45,19 @@ _MODULES = {
     "tdpbf16ps": "amx",
     "tdpbusd": "amx",
     "vdpbf16ps": "x86",
+    "vdpbf16ps_256": "x86",
+    "vdpbf16ps_rows": "x86",
+    "vdpbf16ps_rows_256": "x86",
     "vpdpbusd": "x86",
     "vpdpbusd_256": "x86",
+    "vpdpbusd_rows": "x86",
+    "vpdpbusd_rows_256": "x86",
+    "vpdpbusd_su": "x86",
+    "vpdpbusd_su_256": "x86",
     "vpdpwssd": "x86",
     "vpdpwssd_256": "x86",
+    "vpdpwssd_rows": "x86",
+    "vpdpwssd_rows_256": "x86",
 }
 
 if not TYPE_CHECKING:
@@ -53,5 +71,7 @@ if not TYPE_CHECKING:
 __all__ = [
     "Assembly", "CFunction", "CSnippet", "Emission", "IN_THE_BOX", "Instruction", "Intrinsic",
     "MemoryFunction", "PythonFunction", "dp4a", "instruction", "sdot", "tdpbf16ps", "tdpbusd",
-    "vdpbf16ps", "vpdpbusd", "vpdpbusd_256", "vpdpwssd", "vpdpwssd_256",
+    "vdpbf16ps", "vdpbf16ps_256", "vdpbf16ps_rows", "vdpbf16ps_rows_256", "vpdpbusd",
+    "vpdpbusd_256", "vpdpbusd_rows", "vpdpbusd_rows_256", "vpdpbusd_su", "vpdpbusd_su_256",
+    "vpdpwssd", "vpdpwssd_256", "vpdpwssd_rows", "vpdpwssd_rows_256",
 ]  # fmt: skip

@@ -7,12 +7,23 @@ from schedlang.instructions.arm import sdot
 from schedlang.instructions.nvidia import dp4a
 from schedlang.instructions.x86 import (
     vdpbf16ps,
+    vdpbf16ps_256,
+    vdpbf16ps_rows,
+    vdpbf16ps_rows_256,
     vpdpbusd,
     vpdpbusd_256,
+    vpdpbusd_rows,
+    vpdpbusd_rows_256,
+    vpdpbusd_su,
+    vpdpbusd_su_256,
     vpdpwssd,
     vpdpwssd_256,
+    vpdpwssd_rows,
+    vpdpwssd_rows_256,
 )
 
 IN_THE_BOX = (
-    vpdpbusd, vpdpbusd_256, vpdpwssd, vpdpwssd_256, vdpbf16ps, sdot, dp4a, tdpbusd, tdpbf16ps,
+    vpdpbusd, vpdpbusd_256, vpdpbusd_su, vpdpbusd_su_256, vpdpbusd_rows, vpdpbusd_rows_256,
+    vpdpwssd, vpdpwssd_256, vpdpwssd_rows, vpdpwssd_rows_256, vdpbf16ps, vdpbf16ps_256,
+    vdpbf16ps_rows, vdpbf16ps_rows_256, sdot, dp4a, tdpbusd, tdpbf16ps,
 )  # fmt: skip

@@ -24,6 +24,8 @@ from schedlang.intrinsics.simd import Vec, call_llvm, constant
 
 # strided loads of up to this step read whole vectors and shuffle lanes
 LARGEST_SHUFFLED_STEP = 4
+# strided stores of short elements with these steps write a vector with a mask
+SPREAD_STEPS = (2, 4)
 
 
 def is_mask(mask: types.Type) -> bool:
@@ -250,20 +252,43 @@ def shuffled_load_intrinsic(array: types.Type, order: types.Type, half: bool) ->
     return vec(array, types.intp, order), codegen
 
 
-def strided_store_intrinsic(array: types.Type, v: types.Type, half: bool) -> Any:
-    """Return an intrinsic that stores elements `stride` apart, one at a time."""
+def strided_store_intrinsic(
+    array: types.Type, stride: types.Type, v: types.Type, half: bool
+) -> Any:
+    """Return an intrinsic that stores elements `stride` apart.
+
+    On a CPU, short elements with a small literal stride are spread over a vector, whose other
+    elements are not written. Others are stored one at a time.
+    """
     if not vector_of(array, v, half):
         return None
+    step: Any = getattr(stride, "literal_value", None)
+    spread = step in SPREAD_STEPS and size_of(v, half) < 4
 
-    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
-        raw = to_memory(builder, args[3], v, half)
+    def one_by_one(context: Any, builder: ir.IRBuilder, args: Any, raw: ir.Value) -> None:
         for i in range(v.lanes):
             off = builder.add(args[1], builder.mul(args[2], ir.IntType(64)(i)))
             ptr = pointer(context, builder, array, args[0], off)
             builder.store(builder.extract_element(raw, I32(i)), ptr)
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        raw = to_memory(builder, args[3], v, half)
+        if not spread or builder.module.triple.startswith("nvptx"):
+            one_by_one(context, builder, args, raw)
+            return context.get_dummy_value()
+        count = v.lanes * step
+        zeros = ir.Constant(raw.type, None)
+        order = [v.lanes if i % step else i // step for i in range(count)]
+        wide = builder.shuffle_vector(raw, zeros, ir.Constant(ir.VectorType(I32, count), order))
+        mask = ir.VectorType(ir.IntType(1), count)
+        where = ir.Constant(mask, [int(i % step == 0) for i in range(count)])
+        ptr = pointer(context, builder, array, args[0], args[1])
+        ptr = builder.bitcast(ptr, wide.type.as_pointer())
+        operands = [wide, ptr, I32(size_of(v, half)), where]
+        call_llvm(builder, "masked.store", ir.VoidType(), operands, wide.type, ptr.type)
         return context.get_dummy_value()
 
-    return types.void(array, types.intp, types.intp, v), codegen
+    return types.void(array, types.intp, stride if spread else types.intp, v), codegen
 
 
 @intrinsic
@@ -380,13 +405,13 @@ def vload_shuffled_half(typingctx: Any, A: Any, off: Any, order: Any) -> Any:
     return shuffled_load_intrinsic(A, order, True)
 
 
-@intrinsic
+@intrinsic(prefer_literal=True)
 def vstore_strided(typingctx: Any, A: Any, off: Any, stride: Any, v: Any) -> Any:
     """Write the vector `v` at off, off + stride, ..."""
-    return strided_store_intrinsic(A, v, False)
+    return strided_store_intrinsic(A, stride, v, False)
 
 
-@intrinsic
+@intrinsic(prefer_literal=True)
 def vstore_strided_half(typingctx: Any, A: Any, off: Any, stride: Any, v: Any) -> Any:
     """Write `v` as `vstore_strided` does, rounded to float16."""
-    return strided_store_intrinsic(A, v, True)
+    return strided_store_intrinsic(A, stride, v, True)

@@ -19,9 +19,15 @@ def call_text(primitive: str, stage: str, args: Args) -> str:
         return f"cache_write({stage}, {args['scope']!r})"
     if primitive == "rfactor":
         return f"rfactor({stage}, {text_of(args['axis'])})"
+    if PRIMITIVES[primitive].changes_operands:
+        return f"{primitive}({', '.join([stage, *map(_text, args.values())])})"
     own = _LISTED.get(primitive)
     listed = _plain(PRIMITIVES[primitive], args) if own is None else own(args)
     return f"{primitive}({listed}) on stage {stage}"
+
+
+def _text(value: Any) -> str:
+    return f"[{names(value)}]" if isinstance(value, (list, tuple)) else text_of(value)
 
 
 def _plain(primitive: Primitive, args: Args) -> str:

@@ -1,4 +1,4 @@
-"""Methods of a schedule that add a stage: cache_read, cache_write, rfactor."""
+"""Methods of a schedule that add stages: caches, rfactor, and changed operands of products."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from schedlang.state.state import Stage
 
 
 class DataflowMethods(ABC):
-    """Methods that add a stage. :class:`~schedlang.schedule.Schedule` derives from it."""
+    """Methods that add stages. :class:`~schedlang.schedule.Schedule` derives from it."""
 
     @abstractmethod
     def apply(self, primitive: str, stage: str, **args: Any) -> Any: ...
@@ -177,6 +177,74 @@ class DataflowMethods(ABC):
         stage, several = self._one_stage(tensor, "rfactor")
         result = self.apply("rfactor", stage.name, axis=axis, factor_axis=factor_axis)
         return [result] if several and not isinstance(result, list) else result
+
+    @of_schedule
+    def pad_einsum(self, tensor: Any, padding: Any) -> list[Tensor]:
+        """Let a sum of products read operands that zeros lengthen; return the copies.
+
+        ``padding`` has a multiple for each axis of the stage, data axes first: a reduction axis
+        takes as many further steps, which add 0. Along a data axis, the operands alone become
+        longer, so that tiles of the stage may read past its end. A multiple of 1 leaves an axis as
+        it is. (The name is TVM's.) Each copy is a stage, to be laid out and computed like any
+        other. Requires a sum of products of elements without conditions, on which no step was taken
+        so far; a padded axis has a constant extent and is the index of a whole dimension in each
+        factor that is read along it, which all are along a padded reduction axis.
+
+        rewrite::
+
+            for k in 0..7:           ->   for ax0 in 0..8:
+              C[()] += A[k] * B[k]          A.pad[ax0] = ax0 < 7 ? A[ax0] : 0
+                                            B.pad[ax0] = ax0 < 7 ? B[ax0] : 0
+                                          for k in 0..8:
+                                            C[()] += A.pad[k] * B.pad[k]
+
+        >>> import schedlang as sl
+        >>> A, B = sl.placeholder((9, 7), name="A"), sl.placeholder((7, 20), name="B")
+        >>> k = sl.reduce_axis(7, name="k")
+        >>> C = sl.compute((9, 20), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
+        >>> s = sl.schedule(C)
+        >>> s.pad_einsum(C, [1, 16, 4])
+        [Tensor(A.pad: float32[9, 8]), Tensor(B.pad: float32[8, 32])]
+        >>> s[C].op.reduce_axis[0].extent
+        8
+        """
+        stage, _ = self._one_stage(tensor, "pad_einsum")
+        given = tuple(padding) if isinstance(padding, list) else padding
+        return list(self.apply("pad_einsum", stage.name, padding=given))
+
+    @of_schedule
+    def shift_operand(self, tensor: Any, operand: Tensor, dtype: str) -> list[Tensor]:
+        """Let a sum of products read an operand with the other sign; return the new tensors.
+
+        A dot product of a processor may take one signed and one unsigned operand. Half of the range
+        is added to each element of ``operand``: int8 becomes uint8, or the other way round, and so
+        do integers of 16 bits. Sums of the other factor, times that half, are where the sum then
+        starts from, so that the result is the same, also where it wraps. The new tensors are the
+        shifted operand and these sums; both are stages like any other. Requires a sum, in a signed
+        dtype that is longer than the operand's, of products of two factors, without conditions, on
+        which no step was taken so far.
+
+        rewrite::
+
+            for k in 0..8:           ->   for ax0 in 0..8:
+              C += int32(A[k])              B.shift[ax0] = uint8(B[ax0]) ^ 128
+                   * int32(B[k])          for k in 0..8:
+                                            C.sums += int32(A[k])
+                                          C = C.sums*-128
+                                          for k in 0..8:
+                                            C += int32(A[k]) * int32(B.shift[k])
+
+        >>> import schedlang as sl
+        >>> A, B = (sl.placeholder((8, 8), "int8", name=name) for name in "AB")
+        >>> k = sl.reduce_axis(8, name="k")
+        >>> a, b = (lambda i: A[i, k].astype("int32")), (lambda j: B[k, j].astype("int32"))
+        >>> C = sl.compute((8, 8), lambda i, j: sl.sum(a(i) * b(j), axis=k), name="C")
+        >>> s = sl.schedule(C)
+        >>> s.shift_operand(C, B, "uint8")
+        [Tensor(B.shift: uint8[8, 8]), Tensor(C.sums: int32[8])]
+        """
+        stage, _ = self._one_stage(tensor, "shift_operand")
+        return list(self.apply("shift_operand", stage.name, tensor=operand, dtype=dtype))
 
     def _one_stage(self, tensor: Any, primitive: str) -> tuple[Stage, bool]:
         several = isinstance(tensor, (list, tuple))

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from schedlang.errors import nearest, subscript
 
-OF_SCHEDULE = ("cache_read", "cache_write", "rfactor")
+OF_SCHEDULE = ("cache_read", "cache_write", "rfactor", "pad_einsum", "shift_operand")
 # functions of schedlang that take a schedule
 FUNCTIONS = {
     "cost": "cost(s)",

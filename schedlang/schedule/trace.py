@@ -365,15 +365,18 @@ class _Writer:
         self.lines.append(call)
 
     def _emit_tensors(self, call: str, step: Step, before: State, after: State) -> None:
-        stage = next(s for n, s in after.stages.items() if n not in before.stages)
-        result: Any = stage.outputs[0]
-        if step.primitive != "cache_read":
-            result = visible(before.stages[step.stage], stage.op)  # type: ignore[arg-type]
-        tensors = list(result) if isinstance(result, list) else [result]
-        base = stage.name if len(tensors) == 1 else None
+        new = [s for n, s in after.stages.items() if n not in before.stages]
+        result: Any = new[0].outputs[0]
+        if PRIMITIVES[step.primitive].changes_operands:
+            result = [s.outputs[0] for s in new]
+        elif step.primitive != "cache_read":
+            result = visible(before.stages[step.stage], new[0].op)  # type: ignore[arg-type]
+        tensors = result if isinstance(result, list) else [result]
+        base = new[0].name if len(tensors) == 1 else None
         for tensor in tensors:
             self.tensors[tensor] = self._fresh(base or tensor.name)
-        self.lines.append(f"{', '.join(self.tensors[t] for t in tensors)} = {call}")
+        bound = [self.tensors[t] for t in tensors]
+        self.lines.append(f"{_listed(bound) if isinstance(result, list) else bound[0]} = {call}")
 
 
 def _made_axes(before: Any, after: Any) -> list[Axis]:

@@ -9,6 +9,7 @@ from typing import Any
 import schedlang as sl
 from schedlang.compute.tensor import ComputeOp
 from schedlang.state.placement import effective_readers, legal_places, place
+from schedlang.state.primitives.products import OTHER_SIGN
 from schedlang.state.state import At, Inline, Root
 from tests.fuzz.derived import derived_instruction, is_lane
 
@@ -183,6 +184,21 @@ def _rfactor(rng: Random, s: Any) -> None:
     )
 
 
+def _pad_einsum(rng: Random, s: Any) -> None:
+    view = pick(rng, _sums(s))
+    s.pad_einsum(view.outputs[0], [rng.choice((1, 1, 2, 3, 4, 16)) for _ in view.leaf_axes])
+
+
+def _shift_operand(rng: Random, s: Any) -> None:
+    view = pick(rng, _sums(s))
+    tensor = pick(rng, [t for t in view.op.input_tensors if t.dtype in OTHER_SIGN])
+    s.shift_operand(view.outputs[0], tensor, OTHER_SIGN[tensor.dtype])
+
+
+def _sums(s: Any) -> list[Any]:
+    return [v for v in s.stages if isinstance(v.op, ComputeOp) and v.op.reducer is not None]
+
+
 def _set_scope(rng: Random, s: Any) -> None:
     pick(rng, _producers(s)).set_scope(rng.choice(("global", "local", "shared")))
 
@@ -264,7 +280,8 @@ PRIMITIVES: dict[str, Callable[[Random, Any], None]] = {
     "unroll": _unroll, "parallel": _parallel, "bind": _bind, "compute_at": _compute_at,
     "compute_inline": _compute_inline, "compute_root": _compute_root, "store_at": _store_at,
     "store_root": _store_root, "cache_read": _cache_read, "cache_write": _cache_write,
-    "rfactor": _rfactor, "set_scope": _set_scope, "storage_align": _storage_align,
+    "rfactor": _rfactor, "pad_einsum": _pad_einsum, "shift_operand": _shift_operand,
+    "set_scope": _set_scope, "storage_align": _storage_align,
     "transform_layout": _transform_layout,
     "double_buffer": _double_buffer, "prefetch": _prefetch, "pragma": _pragma,
     "set_store_predicate": _set_store_predicate, "tensorize": _tensorize,

@@ -28,7 +28,7 @@ from schedlang.state.scattered import overwrites
 from schedlang.state.state import Inline, Result, Stage, State
 
 
-def _new_operation(
+def new_operation(
     name: str, axes: tuple[Axis, ...], body: tuple[Expr, ...], **more: object
 ) -> ComputeOp:
     """Return a new operation that computes ``body`` over ``axes``, with its output tensors."""
@@ -40,7 +40,7 @@ def _new_operation(
     return op
 
 
-def _substituted(
+def substituted(
     op: ComputeOp, change: Mapping[Axis, Expr], tensors: Mapping[Tensor, Tensor]
 ) -> ComputeOp:
     """Return ``op`` with axes and tensors in its expressions replaced."""
@@ -78,7 +78,7 @@ def cache_read(state: State, tensor: Tensor, scope: str, readers: Sequence[Stage
     axis_labels = axis_labels or [f"ax{k}" for k in range(tensor.ndim)]
     axes = tuple(Axis(n, e) for n, e in zip(axis_labels, tensor.shape))
     name = state.unique_name(f"{tensor.name}.{scope}")
-    op = _new_operation(name, axes, (Read(tensor, axes, tensor.dtype),))
+    op = new_operation(name, axes, (Read(tensor, axes, tensor.dtype),))
     copy = Stage(name, op, op.outputs, axes, scope=scope)
     first = next(n for n, s in state.stages.items() if s in list(readers))
     before, state = state, state.inserted(copy, first)
@@ -89,7 +89,7 @@ def cache_read(state: State, tensor: Tensor, scope: str, readers: Sequence[Stage
             changed.append(reader.with_(op=reader.op.reading(swap)))
             continue
         assert isinstance(reader.op, ComputeOp)
-        changed.append(reader.with_(op=_substituted(reader.op, {}, swap)))
+        changed.append(reader.with_(op=substituted(reader.op, {}, swap)))
     return with_prefetches(state.updated(*changed), before), op.outputs[0]
 
 
@@ -111,7 +111,7 @@ def cache_write(state: State, stage: Stage, scope: str) -> Result:
             f"{stage.name} is a scan, which reads its earlier rows back from its result",
             "Cache the stages that its update reads with s.cache_read.",
         )
-    if stage.relations or stage.leaf != stage.roots or _has_annotations(stage):
+    if stage.relations or stage.leaf != stage.roots or has_annotations(stage):
         refuse(
             f"{stage.name} is already scheduled",
             "Call cache_write before the other steps on the stage, since the cache stage takes "
@@ -122,11 +122,11 @@ def cache_write(state: State, stage: Stage, scope: str) -> Result:
             f"{stage.name} is inlined and stores nothing",
             f"Call {subscript(stage.name)}.compute_root() first.",
         )
-    _refuse_attached(state, op.reduce_axis, "cache_write")
+    refuse_attached(state, op.reduce_axis, "cache_write")
     name = state.unique_name(f"{stage.name}.{scope}")
     fresh = tuple(Axis(a.name, a.extent) for a in op.axis)
-    inner = _substituted(op, dict(zip(op.axis, fresh)), {})
-    cached = _new_operation(
+    inner = substituted(op, dict(zip(op.axis, fresh)), {})
+    cached = new_operation(
         name,
         fresh,
         inner.body,
@@ -155,7 +155,7 @@ def cache_write(state: State, stage: Stage, scope: str) -> Result:
     return state, visible(stage, cached)
 
 
-def _refuse_attached(state: State, axes: Sequence[Axis], primitive: str) -> None:
+def refuse_attached(state: State, axes: Sequence[Axis], primitive: str) -> None:
     """Refuse to remove loops at which other stages are computed or stored."""
     for other in state.stages.values():
         for loop in (other.attach, other.store):
@@ -168,7 +168,7 @@ def _refuse_attached(state: State, axes: Sequence[Axis], primitive: str) -> None
                 )
 
 
-def _has_annotations(stage: Stage) -> bool:
+def has_annotations(stage: Stage) -> bool:
     """Return whether ``stage`` has annotations, prefetches or a store predicate."""
     return bool(stage.kinds or stage.pragmas or stage.prefetches or stage.predicate is not None)
 
@@ -214,12 +214,12 @@ def rfactor(state: State, stage: Stage, axis: Axis, factor_axis: int = 0) -> Res
     data = [a for a in stage.leaf if not a.is_reduce]
     moved = data != [a for a in op.loops if not a.is_reduce]
     moved = moved or (op.destination is None and stage.leaf[:last] != op.axis)
-    if _has_annotations(stage) or beyond or moved:
+    if has_annotations(stage) or beyond or moved:
         refuse(
             f"{stage.name} is already scheduled, beyond splits of its reduction axes",
             "rfactor rebuilds the loops of the stage: call it before the other steps on it.",
         )
-    _refuse_attached(state, stage.reduce_leaves, "rfactor")
+    refuse_attached(state, stage.reduce_leaves, "rfactor")
     return _factor(state, stage, op, axis, place)
 
 
@@ -236,7 +236,7 @@ def _factor(state: State, stage: Stage, op: ComputeOp, axis: Axis, place: int) -
     swap = {a: to_lin(b) for a, b in leaves.items()}
     for root in op.reduce_axis:
         change[root] = to_expr(to_lin(root.lo) + plan.values[root].substitute(swap))  # type: ignore[arg-type]
-    inner = _substituted(op, change, {})
+    inner = substituted(op, change, {})
     where = inner.where
     for guard in plan.guards:
         cond = guard.cond
@@ -246,7 +246,7 @@ def _factor(state: State, stage: Stage, op: ComputeOp, axis: Axis, place: int) -
         where = test if where is None else both(test, where)
     axes = (*data[:place], part, *data[place:])
     name = state.unique_name(f"{stage.name}.rf")
-    partial = _new_operation(
+    partial = new_operation(
         name,
         axes,
         inner.body,
@@ -265,7 +265,7 @@ def _factor(state: State, stage: Stage, op: ComputeOp, axis: Axis, place: int) -
         body = inner.body
         if where is not None:
             body = tuple(select(where, b, i, lazy=True) for b, i in zip(body, op.combiner.identity))
-        partial = _new_operation(name, axes, body)
+        partial = new_operation(name, axes, body)
     # each test was put in front of the earlier ones; without a reduction there are none
     tests = (*(guard.note for guard in reversed(plan.guards)), *stage.where_notes)
     notes = tests if partial.reducer is not None else ()

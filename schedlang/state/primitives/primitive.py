@@ -17,7 +17,8 @@ class Primitive:
 
     ``apply`` is the function of a state. ``keywords`` are the arguments that a call names. A step
     that ``keeps_loops`` cannot make an earlier request for a cut impossible. ``makes_tensors`` says
-    that the step adds a stage, and ``on_schedule`` that it takes the whole schedule, not a stage.
+    that the step adds a stage, ``on_schedule`` that it takes the whole schedule, not a stage, and
+    ``changes_operands`` that it returns the list of the stages that it adds for operands.
     """
 
     apply: Callable[..., Result]
@@ -25,6 +26,7 @@ class Primitive:
     keeps_loops: bool = False
     makes_tensors: bool = False
     on_schedule: bool = False
+    changes_operands: bool = False
 
     @cached_property
     def defaults(self) -> Mapping[str, Any]:

@@ -9,6 +9,7 @@ from schedlang.state.primitives import (
     dataflow,
     loops,
     placement,
+    products,
     storage,
     tensorize,
 )
@@ -21,4 +22,5 @@ PRIMITIVES: Mapping[str, Primitive] = {
     **placement.PRIMITIVES,
     **storage.PRIMITIVES,
     **dataflow.PRIMITIVES,
+    **products.PRIMITIVES,
 }

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.tactics.access import Access
 from schedlang.autotune.tactics.cpu.tile_sizes import Lane, is_side_by_side
-from schedlang.autotune.tactics.facts import StageFacts
+from schedlang.autotune.tactics.facts import StageFacts, is_long
 from schedlang.autotune.tactics.knob import Knob, Moves, last
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import Tensor
-from schedlang.expr.nodes import Binary, Cast, Expr
+from schedlang.expr.nodes import Axis, Binary, Cast
 from schedlang.expr.visit import postorder
 from schedlang.instructions.box import IN_THE_BOX
 from schedlang.instructions.declaration import Instruction
 from schedlang.ir.nodes import Load, Store
+from schedlang.state.primitives.products import OTHER_SIGN
 from schedlang.target import Target
 
 PLAIN = "none"
@@ -28,23 +29,44 @@ KNOB = Knob(
 )
 
 
+PAD = Knob(
+    "C.local.pad",
+    (True, False),
+    "fill the operands of an instruction up with zeros, so that whole tiles and whole steps "
+    "remain; otherwise the rest runs without the instruction",
+    Moves(rank=7),
+)
+
+
 @dataclass(frozen=True)
 class Dot:
     """An instruction for the sums of a tile.
 
     It takes steps of the reduction axis ``along``, by position. ``operand`` is the tensor whose
     elements differ between lanes, and ``packed`` says that its steps stand side by side already.
+    All lanes read the same elements of ``fixed``, whose steps are ``adjacent`` or must be copied.
+    ``shift`` is the dtype that the operand gets by a shift, if it needs one. ``padded`` are the
+    positions of the axes, data axes first, that zeros may lengthen to whole tiles and steps.
     """
 
     declared: Instruction
     along: int
     operand: Tensor
+    fixed: Tensor
     packed: bool = False
+    adjacent: bool = True
+    shift: str = ""
+    padded: tuple[int, ...] = ()
 
     @property
     def steps(self) -> int:
         """The steps that one instruction takes."""
         return length(self.declared)
+
+    @property
+    def lanes(self) -> int:
+        """The lanes of the instruction."""
+        return self.declared.lanes
 
 
 def choose(stage: StageFacts, lane: Lane, knobs: Knobs) -> Dot | None:
@@ -54,70 +76,151 @@ def choose(stage: StageFacts, lane: Lane, knobs: Knobs) -> Dot | None:
         return None
     # a kernel by other instructions would have to part the steps again
     plain = [] if all(dot.packed for dot in dots.values()) else [PLAIN]
-    return dots.get(knobs.choice(f"{stage.name}.local.instruction", [*plain, *dots]))
+    dot = dots.get(knobs.choice(f"{stage.name}.local.instruction", [*plain, *dots]))
+    if dot is not None and dot.padded:
+        # without zeros, fewer steps than an instruction takes would be left out of all of them
+        few = stage.extents([stage.op.reduce_axis[dot.along]])[0] < dot.steps
+        if not few and not knobs.choice(f"{stage.name}.local.pad", [True, False]):
+            return replace(dot, padded=())
+    return dot
 
 
 def dot_products(stage: StageFacts, lane: Lane) -> list[Dot]:
     """Return the instructions that compute the products of a stage, with ``lane`` in lanes."""
     target, op = stage.problem.target, stage.op
     language = target.facts.instructions
-    operands = _operands(op.body[0]) if language and op.where is None and op.init is None else None
-    if operands is None or op.reducer is None or op.reducer.name != "sum" or lane.transposed:
-        return []
     axis = op.axis[lane.at]
-    reads = {id(read.tensor): read for read in stage.reads}
-    if len(stage.reads) != 2 or any(id(read.tensor) not in reads for read in operands):
-        return []
     fixed: list[Access] = []
     moving: list[Access] = []
-    for read in (reads[id(r.tensor)] for r in operands):
+    for read in factors(stage) if language else ():
         (fixed if read.fixed(axis, stage.width) else moving).append(read)
     if len(fixed) != 1 or len(moving) != 1:
         return []
     left, right = fixed[0], moving[0]
     packed = is_side_by_side(op, right, axis)
-    if not packed and all(right is not read for read in (*lane.packed, *lane.packable)):
+    if not packed and not _may_be_packed(stage, right, axis):
         return []
-    return [
-        Dot(declared, along, right.tensor, packed)
-        for declared in IN_THE_BOX
-        if language in declared.emit and _fits(declared, stage, left, right)
-        for along in _step_axes(declared, stage, left, right, packed)[:1]
-        if not lacks(declared)
+    known = [
+        dot
+        for declared in in_the_box(language)
+        if (dot := _dot(declared, stage, lane, left, right, packed)) is not None
     ]
+    # the most lanes that the axis fills
+    most = max((dot.lanes for dot in known), default=0)
+    return [dot for dot in known if dot.lanes == most]
 
 
-def _operands(body: Expr) -> tuple[Read, Read] | None:
-    """Return the elements that a body multiplies, in its own dtype; ``None`` for another body."""
-    if not isinstance(body, Binary) or body.op != "*":
+def _may_be_packed(stage: StageFacts, right: Access, axis: Axis) -> bool:
+    """Return whether a copy of an operand serves, whose elements are read more than once."""
+    others = [a for a in stage.op.axis if a is not axis and is_long(a)]
+    own = right.tensor in stage.op.input_tensors and right.own_dimension(axis) is not None
+    return own and any(right.fixed(a) for a in others)
+
+
+def _dot(
+    declared: Instruction, stage: StageFacts, lane: Lane, left: Access, right: Access, packed: bool
+) -> Dot | None:
+    """Return how an instruction computes the products of a stage, if it does."""
+    width, size = stage.width, stage.lengths[lane.at]
+    shift = _shift(declared, stage, left, right)
+    # a few elements, which fill no vector, may fill a shorter one
+    fills = declared.lanes <= size and (declared.lanes == width or size < width)
+    if shift is None or (shift and packed) or not fills or lacks(declared):
         return None
-    left, right = (side.a if isinstance(side, Cast) else side for side in (body.a, body.b))
-    return (left, right) if isinstance(left, Read) and isinstance(right, Read) else None
+    axes = _step_axes(declared, stage, left, right, packed)
+    dots = (_along(declared, stage, lane, left, right, packed, along) for along in axes)
+    dot = next((dot for dot in dots if dot is not None), None)
+    return None if dot is None else replace(dot, shift=shift)
 
 
-def _fits(declared: Instruction, stage: StageFacts, left: Access, right: Access) -> bool:
-    """Return whether an instruction has the dtypes and the lanes of a stage."""
+def _along(
+    declared: Instruction, stage: StageFacts, lane: Lane, left: Access, right: Access, packed: bool,
+    along: int,
+) -> Dot | None:  # fmt: skip
+    """Return how an instruction takes steps ``along`` a reduction axis, if there are enough."""
+    axis, step = stage.op.axis[lane.at], stage.op.reduce_axis[along]
+    padded = [] if packed else [
+        at
+        for at, a, count, reads in (
+            (lane.at, axis, declared.lanes, [right]),
+            (len(stage.op.axis) + along, step, length(declared), [left, right]),
+        )
+        if isinstance(a.extent, int) and a.extent % count
+        if a.lo == 0 and all(_is_whole(read, a) for read in reads)
+    ]  # fmt: skip
+    if stage.extents([step])[0] < length(declared) and len(stage.op.axis) + along not in padded:
+        return None
+    return Dot(
+        declared, along, right.tensor, left.tensor, packed, left.contiguous(step),
+        padded=tuple(padded),
+    )  # fmt: skip
+
+
+def _is_whole(read: Access, axis: Axis) -> bool:
+    """Return whether an axis is the index of a whole dimension."""
+    dimension = read.own_dimension(axis)
+    return dimension is not None and bool(read.tensor.shape[dimension] == axis.extent)
+
+
+def factors(stage: StageFacts) -> list[Access]:
+    """Return the two reads whose products a stage sums; none if it computes something else.
+
+    Both are of tensors of their own, and the sum has no condition and starts from 0.
+    """
+    op, reads = stage.op, {id(read.tensor): read for read in stage.reads}
+    body, plain = op.body[0], op.where is None and op.init is None
+    if not plain or op.reducer is None or op.reducer.name != "sum" or len(stage.reads) != 2:
+        return []
+    if not isinstance(body, Binary) or body.op != "*":
+        return []
+    sides = [side.a if isinstance(side, Cast) else side for side in (body.a, body.b)]
+    tensors = [id(side.tensor) for side in sides if isinstance(side, Read)]
+    return [reads[t] for t in tensors] if sorted(tensors) == sorted(reads) else []
+
+
+def _shift(declared: Instruction, stage: StageFacts, left: Access, right: Access) -> str | None:
+    """Return the dtype to which ``right`` is shifted for an instruction, which may be none: "".
+
+    Return ``None`` if the instruction has other dtypes.
+    """
     a, b = declared.operands
-    kinds = left.tensor.dtype, right.tensor.dtype, stage.tensor.dtype
-    return kinds == (a.dtype, b.dtype, declared.output.dtype) and declared.lanes == stage.width
+    if (left.tensor.dtype, stage.tensor.dtype) != (a.dtype, declared.output.dtype):
+        return None
+    if right.tensor.dtype == b.dtype:
+        return ""
+    return b.dtype if OTHER_SIGN.get(right.tensor.dtype) == b.dtype else None
 
 
 def _step_axes(
     declared: Instruction, stage: StageFacts, left: Access, right: Access, packed: bool
 ) -> list[int]:
-    """Return the reduction axes, by position, whose steps an instruction can take.
+    """Return the reduction axes, by position, whose steps an instruction can take, best first.
 
     If ``right`` is ``packed``, they are the axis of its last dimension, if that is long enough.
+    Otherwise, the steps of ``left`` should be adjacent elements, or it is copied, too.
     """
-    last = len(right.indices) - 1
-    return [
-        at
-        for at, axis in enumerate(stage.op.reduce_axis)
-        if stage.extents([axis])[0] >= length(declared)
-        and left.contiguous(axis)
-        and right.own_dimension(axis) is not None
-        and (not packed or (right.own_dimension(axis) == last and axis.extent == length(declared)))
-    ]
+    last, count = len(right.indices) - 1, length(declared)
+    possible = []
+    for at, axis in enumerate(stage.op.reduce_axis):
+        extent = stage.extents([axis])[0]
+        own = right.own_dimension(axis)
+        if own is None or (packed and (own != last or axis.extent != count)):
+            continue
+        copied = not packed and _is_whole(left, axis) and left.tensor in stage.op.input_tensors
+        if not left.contiguous(axis) and not copied:
+            continue
+        if 2 * extent >= count:
+            possible.append((not left.contiguous(axis), -extent % count / extent, at))
+    return [at for *_, at in sorted(possible)]
+
+
+def in_the_box(language: str | None, rows: bool = False) -> list[Instruction]:
+    """Return the instructions in the box that are emitted in a language.
+
+    All lanes multiply by the same elements, or with ``rows``, each by its own.
+    """
+    known = [declared for declared in IN_THE_BOX if language in declared.emit]
+    return [declared for declared in known if (declared.operands[0].ndim > 1) == rows]
 
 
 def length(declared: Instruction) -> int:
@@ -135,29 +238,35 @@ def instructions(target: Target, kinds: tuple[str, str, str]) -> list[Instructio
     language = target.facts.instructions
     return [
         declared
-        for declared in IN_THE_BOX
-        if language in declared.emit
-        and declared.lanes == target.vector_width(kinds[2])
+        for declared in in_the_box(language)
+        if declared.lanes == target.vector_width(kinds[2])
         and kinds == (*(t.dtype for t in declared.operands), declared.output.dtype)
         and not lacks(declared)
     ]
 
 
-def of_dtypes(store: Store, target: Target) -> list[Instruction]:
-    """Return the instructions with the dtypes of an update by a product of two elements."""
+def of_dtypes(store: Store, target: Target) -> list[tuple[Instruction, str]]:
+    """Return the instructions of this processor for an update by a product of two elements.
+
+    With each stands the dtype that a shift gives one of the elements first, or "".
+    """
     values = [read for read in postorder(store.values) if isinstance(read, Load)]
     kinds = sorted(read.buffer.dtype for read in values)
     (result, *others), language = store.buffers, target.facts.instructions
     if others or len(values) != 2 or store.reducer is None or store.reducer.name != "sum":
         return []
-    return [
-        declared
-        for declared in IN_THE_BOX
-        if language in declared.emit
-        and declared.lanes == target.vector_width(result.dtype)
-        and (kinds, result.dtype)
-        == (sorted(t.dtype for t in declared.operands), declared.output.dtype)
-    ]
+    fitting = []
+    for declared in in_the_box(language):
+        if declared.lanes != target.vector_width(result.dtype):
+            continue
+        if declared.output.dtype != result.dtype:
+            continue
+        a, b = (tensor.dtype for tensor in declared.operands)
+        if kinds == sorted((a, b)):
+            fitting.append((declared, ""))
+        elif OTHER_SIGN.get(b) is not None and kinds == sorted((a, OTHER_SIGN[b])):
+            fitting.append((declared, b))
+    return [pair for pair in fitting if not lacks(pair[0])]
 
 
 def lacks(declared: Instruction) -> bool:

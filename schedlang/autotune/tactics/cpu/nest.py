@@ -59,11 +59,13 @@ class Loop:
 
 
 def split_tile(
-    s: Schedule, stage: StageFacts, tile: Mapping[int, int], joined: Sequence[int] = ()
-) -> tuple[list[Loop], dict[int, Axis]]:
+    s: Schedule, stage: StageFacts, tile: Mapping[int, int], joined: Sequence[int] = (),
+    whole: Sequence[int] = (),
+) -> tuple[list[Loop], dict[int, Axis]]:  # fmt: skip
     """Split the data axes of a stage; return the loops over tiles and those inside a tile.
 
-    The adjacent axes ``joined`` are fused first, into one at the place of the last.
+    The adjacent axes ``joined`` are fused first, into one at the place of the last. Along the axes
+    ``whole``, the last tile is as large as the others, and stores fewer elements.
     """
     head = stage.tensor
     axes = list(stage.op.axis)
@@ -82,7 +84,9 @@ def split_tile(
             inner[at] = axis
         else:
             rest = extent % factor != 0 or not isinstance(axis.extent, int)
-            over, inner[at] = s[head].split(axis, factor=factor, tail="cut" if rest else "auto")
+            rest = rest and at not in whole
+            tail = "guard" if at in whole else "cut" if rest else "auto"
+            over, inner[at] = s[head].split(axis, factor=factor, tail=tail)
             outer.append(Loop(over, at, -(-extent // factor), rest))
     return outer, inner
 

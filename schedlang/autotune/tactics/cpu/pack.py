@@ -21,6 +21,9 @@ from schedlang.schedule.schedule import Schedule
 # rows that are transposed in registers at once
 # nobody has measured this value
 SQUARE = 16
+# the most adjacent elements that are unrolled, of steps side by side
+# nobody has measured this value
+MOST_COLUMNS = 64
 # the most adjacent panels that are filled together, to read each cache line once, and the most
 # bytes of a row of them: the streams to more panels would share cache sets
 # nobody has measured these values
@@ -56,7 +59,7 @@ def pack(
     inner = [d for d in others if read.depends(d, reader.op.reduce_axis)]
     outer = [d for d in others if d not in inner]
     packed = read.tensor
-    if not _is_own_copy(reader, packed):
+    if not is_own_copy(reader, packed):
         packed = s.cache_read(packed, "global", [reader.tensor])
     stepped = -1
     if steps is not None:
@@ -99,13 +102,16 @@ def pack(
         if count > 1:
             front[-1], neighbour = s[packed].split(panel, factor=count)
             together = [neighbour]
+    fixed = all(isinstance(axis.extent, int) for axis in rows)
+    long = [a for a in rows if a.extent != 1] if fixed and not contiguous else []
+    transposed = bool(long) and _contiguous(stage, long[-1])
     if steps is not None:
-        _side_by_side(s, packed, front, rows, together, lane, axes[stepped], steps[1])
+        at = inner.index(stepped)
+        before = [*front, *rows[:at]]
+        _side_by_side(s, stage, before, rows[at:], together, lane, steps[1], transposed)
     else:
         in_order(s, packed, [*front, *rows, *together, lane])
-        fixed = all(isinstance(axis.extent, int) for axis in rows)
-        transposed = [a for a in rows if a.extent != 1] if fixed and not contiguous else []
-        if transposed and _contiguous(stage, transposed[-1]):
+        if transposed:
             row = fuse_loops(s, packed, rows)
             _, step = s[packed].split(row, factor=SQUARE, tail="cut")
             s[packed].unroll(step)
@@ -116,14 +122,23 @@ def pack(
 
 
 def _side_by_side(
-    s: Schedule, packed: Tensor, front: Sequence[Axis], rows: Sequence[Axis],
-    together: Sequence[Axis], lane: Axis, along: Axis, count: int,
+    s: Schedule, stage: StageFacts, front: Sequence[Axis], rows: Sequence[Axis],
+    together: Sequence[Axis], lane: Axis, count: int, transposed: bool,
 ) -> None:  # fmt: skip
-    """Order the loops of a copy in which ``count`` elements along an axis stand side by side."""
-    over, step = s[packed].split(along, factor=count)
-    others = [over if row is along else row for row in rows]
-    in_order(s, packed, [*front, *others, *together, lane, step])
-    s[packed].unroll(step)
+    """Order the loops of a copy in which ``count`` elements along ``rows[0]`` stand side by side.
+
+    If it is ``transposed``, the rows of its source are adjacent elements.
+    """
+    along, *others = rows
+    over, step = s[stage.tensor].split(along, factor=count)
+    columns = count * prod(stage.extents(others)) if transposed else 0
+    if 0 < columns <= MOST_COLUMNS:
+        # then whole blocks are loaded and transposed in registers
+        in_order(s, stage.tensor, [*front, over, *together, step, *others, lane])
+        s[stage.tensor].unroll(fuse_loops(s, stage.tensor, [step, *others]))
+        return
+    in_order(s, stage.tensor, [*front, over, *others, *together, lane, step])
+    s[stage.tensor].unroll(step)
 
 
 def _contiguous(packed: StageFacts, axis: Axis) -> bool:
@@ -154,7 +169,7 @@ def _panels_together(
     return max(n for n in divisors(panels) if n <= max(1, most))
 
 
-def _is_own_copy(reader: StageFacts, tensor: Tensor) -> bool:
+def is_own_copy(reader: StageFacts, tensor: Tensor) -> bool:
     """Return whether ``tensor`` can serve as the packed copy itself.
 
     It must be an elementwise stage that only ``reader`` reads. A reduction has its own tile, and a

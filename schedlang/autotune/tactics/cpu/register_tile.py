@@ -9,9 +9,10 @@ from math import prod
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.tactics import attach
 from schedlang.autotune.tactics.access import labels
-from schedlang.autotune.tactics.cpu import dot_products, serpentine, step_blocks
+from schedlang.autotune.tactics.cpu import dot_operands, dot_products, serpentine, step_blocks
 from schedlang.autotune.tactics.cpu import nest as outer_loops
 from schedlang.autotune.tactics.cpu import pack as packing
+from schedlang.autotune.tactics.cpu.dot_operands import copy_fixed
 from schedlang.autotune.tactics.cpu.dot_products import Dot
 from schedlang.autotune.tactics.cpu.nest import blocks, in_threads, split_tile
 from schedlang.autotune.tactics.cpu.pack import pack
@@ -70,13 +71,11 @@ def compute_tiles(
     lanes = lane_axes(stage, last)
     lane = lanes[knobs.choice(f"{name}.lane", list(range(len(lanes))))]
     dot = dot_products.choose(stage, lane, knobs)
-    sizes: list[int] = []
-    if dot is not None and dot.packed:
-        # no copy fills up a tile that is larger than the operand
-        sizes = [*stage.lengths]
-        sizes[lane.at] -= sizes[lane.at] % stage.width
-    tile = choose_tile(stage, tiles(stage, lane, last, sizes), knobs)
-    inside = {lane.at: tile.vectors * stage.width, **dict(tile.rows)}
+    filled_up = dot is not None and lane.at in dot.padded
+    shapes = _shapes(stage, lane, last, dot)
+    tile = choose_tile(stage, shapes, knobs)
+    width = stage.width if dot is None else dot.lanes
+    inside = {lane.at: tile.vectors * width, **dict(tile.rows)}
     local = s.cache_write(tensor, "local") if head is stage else tensor
     if head is not stage:
         s[tensor].set_scope("local")
@@ -84,8 +83,11 @@ def compute_tiles(
     work = stage.evaluations if head.attached is None else None
     reader = head.after(s)
     reread = serpentine.reread_bytes(stage, lane)
-    nest = _outer(s, reader, positions, inside, lane, work, reread, knobs)
-    sum_stage = stage.after(s, local)
+    nest = _outer(s, reader, positions, inside, lane, work, reread, knobs, filled_up)
+    sum_stage, changed = stage.after(s, local), Scheduled()
+    if dot is not None:
+        dot, changed = dot_operands.change_operands(s, sum_stage, lane, tile, dot, knobs)
+        sum_stage = stage.after(s, local)
     reduce, tested = _reduce_order(sum_stage, tile, knobs)
     block = None
     if dot is None:
@@ -95,6 +97,10 @@ def compute_tiles(
     axes = sum_stage.op.axis
     place = Placement(around, {at: axes[p] for at, p in enumerate(positions) if p >= 0})
     sum_stage = stage.after(s, local)
+    if lane.transposed:
+        s[local].transform_layout(
+            lambda *dims: (*(d for n, d in enumerate(dims) if n != lane.at), dims[lane.at])
+        )
     across: Axis | None = None
     if dot is not None:
         across = _dot_loops(s, sum_stage, lane, tile, inside[lane.at], reduce, dot)
@@ -105,22 +111,35 @@ def compute_tiles(
         # its operands are packed only now
         s[local].tensorize(across, dot.declared)
     placed = {head.tensor: Placement(nest, dict(enumerate(reader.op.axis))), local: place}
-    return Scheduled(frozenset({head.tensor, local}), placements=placed).join(packed)
+    return Scheduled(frozenset({head.tensor, local}), placements=placed).join(changed, packed)
+
+
+def _shapes(stage: StageFacts, lane: Lane, last: int, dot: Dot | None) -> list[Tile]:
+    """Return the tiles of sums, computed by an instruction if there is one."""
+    if dot is None:
+        return tiles(stage, lane, last)
+    if not dot.packed:
+        return dot_operands.fitting_tiles(stage, lane, last, dot)
+    # no copy fills up a tile that is larger than the operand
+    sizes = [*stage.lengths]
+    sizes[lane.at] = max(stage.width, sizes[lane.at] - sizes[lane.at] % stage.width)
+    return tiles(stage, lane, last, sizes)
 
 
 def _outer(
     s: Schedule, head: StageFacts, positions: Sequence[int], inside: Mapping[int, int], lane: Lane,
-    work: int | None, reread: int, knobs: Knobs,
+    work: int | None, reread: int, knobs: Knobs, filled_up: bool,
 ) -> OuterLoops:  # fmt: skip
     """Schedule the loops of ``head``: blocks and threads outside, a tile inside.
 
     ``work`` is the number of evaluations in all loops, or ``None`` if the nest is not at root, so
-    that it starts no threads. ``reread`` means the same as in :func:`in_threads`. Return the outer
-    loops.
+    that it starts no threads. ``reread`` means the same as in :func:`in_threads`. If the operands
+    are ``filled_up`` along the lanes, all tiles are whole. Return the outer loops.
     """
     tensor = head.tensor
     tile = {at: inside[p] for at, p in enumerate(positions) if p in inside}
-    outer, inner = split_tile(s, head, tile)
+    whole = [at for at, p in enumerate(positions) if p == lane.at and filled_up]
+    outer, inner = split_tile(s, head, tile, whole=whole)
     loops = blocks(s, head, outer, knobs)
     in_tile = [inner[at] for at in sorted(inner)]
     lane_loop = next(inner[at] for at, p in enumerate(positions) if p == lane.at)
@@ -169,10 +188,6 @@ def _sums(
 ) -> None:  # fmt: skip
     """Schedule the tile: the reduction loops outside, then unrolled rows, then lanes."""
     local, name, op = stage.tensor, stage.name, stage.op
-    if lane.transposed:
-        s[local].transform_layout(
-            lambda *dims: (*(d for n, d in enumerate(dims) if n != lane.at), dims[lane.at])
-        )
     inner = list(op.axis)
     outer = []
     for at, size in ((lane.at, lanes), *tile.rows):
@@ -266,6 +281,11 @@ def _pack_operands(
     label = labels(dict.fromkeys(r.tensor for r in local.reads))
     for read in local.reads:
         if read.fixed(axis, local.width):
+            if dot is not None and not dot.packed and read.tensor is dot.fixed:
+                reader = local.after(s)
+                scheduled = scheduled.join(
+                    copy_fixed(s, reader, read, place, dot, knobs, scheduled.recomputed)
+                )
             continue
         if read.tensor in must or (
             read.tensor in may and knobs.choice(f"{name}.pack.{label[read.tensor]}", [False, True])
@@ -303,6 +323,7 @@ TACTIC = Tactic(
             Moves(rank=3, structure=True, inside=last),
         ),
         dot_products.KNOB,
+        dot_products.PAD,
         TILE,
         *outer_loops.KNOBS,
         serpentine.KNOB,

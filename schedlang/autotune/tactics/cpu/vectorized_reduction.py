@@ -8,7 +8,7 @@ from math import prod
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.tactics.attach import attach, inherited_placement, inside
 from schedlang.autotune.tactics.cpu import nest as outer_loops
-from schedlang.autotune.tactics.cpu import parallel_reduction
+from schedlang.autotune.tactics.cpu import parallel_reduction, row_dots
 from schedlang.autotune.tactics.cpu.lanes import (
     PARTIAL_VECTORS,
     partial_in_lanes,
@@ -16,6 +16,7 @@ from schedlang.autotune.tactics.cpu.lanes import (
     vector_counts,
 )
 from schedlang.autotune.tactics.cpu.nest import Loop, blocks, in_threads, split_tile
+from schedlang.autotune.tactics.cpu.row_dots import RowDot
 from schedlang.autotune.tactics.cpu.runs import LEAST_RUN, fills_lanes, run_of, whole_vectors
 from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.autotune.tactics.knob import Knob, Moves, last
@@ -49,6 +50,9 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
     """
     if _among_threads(stage):
         return parallel_reduction.apply(s, stage, knobs)
+    dot = row_dots.choose(stage, knobs)
+    if dot is not None:
+        return _by_instruction(s, stage, dot, knobs)
     tensor, name, width = stage.tensor, stage.name, stage.width
     *_, along = stage.op.reduce_axis
     least_steps = 1
@@ -69,15 +73,42 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
     strip = knobs.choice(f"{name}.rows", together)
     fits = strip * (lanes // width) < stage.problem.target.vector_registers
     knobs.require(fits, "more partial results than registers")
+    scheduled = _combine(s, combined, partial, strip, stage.evaluations, knobs)
+    partial_in_lanes(s, partial, at if strip > 1 else None, whole)
+    return scheduled
+
+
+def _combine(
+    s: Schedule, combined: StageFacts, partial: StageFacts, strip: int, work: int, knobs: Knobs
+) -> Scheduled:
+    """Compute partial results for a ``strip`` of results at a time, and combine them.
+
+    ``work`` is as for :func:`in_threads`.
+    """
+    tensor, at = combined.tensor, combined.last
     outer, inner = split_tile(s, combined, {at: strip} if strip > 1 else {})
     # a single result has no loop: make one, at which partial results are computed
     loops = blocks(s, combined, outer, knobs) or [Loop(fuse_loops(s, tensor, []), at, 1)]
     in_order(s, tensor, [*(x.axis for x in loops), *inner.values()])
-    levels = in_threads(s, combined, loops, stage.evaluations, knobs)
+    levels = in_threads(s, combined, loops, work, knobs)
     nest = OuterLoops(tensor, tuple(levels))
     inside(s, partial.tensor, nest)
-    partial_in_lanes(s, partial, at if strip > 1 else None, whole)
     return combined.placed(nest).join(partial.placed(nest, partial.op.axis[:-1]))
+
+
+def _by_instruction(s: Schedule, stage: StageFacts, dot: RowDot, knobs: Knobs) -> Scheduled:
+    """Compute the partial sums of a result at a time by an instruction of the processor."""
+    (along,), scheduled, shifted = stage.op.reduce_axis, Scheduled(), None
+    if dot.shift:
+        shifted, starts = s.shift_operand(stage.tensor, dot.operand, dot.shift)
+        scheduled = apply(s, stage.after(s, starts), knobs)
+    work, stage = stage.evaluations, stage.after(s)
+    partial = row_dots.partial_sums(s, stage, dot, knobs)
+    # one row, as several at once compete for sets of the cache, and its sums need not wait
+    scheduled = scheduled.join(_combine(s, stage.after(s), partial, 1, work, knobs))
+    row_dots.tensorize(s, partial, dot, shifted, stage.extents([along])[0])
+    own = frozenset() if shifted is None else frozenset({shifted})
+    return scheduled.join(Scheduled(own))
 
 
 def _compute_inside(
@@ -134,6 +165,7 @@ TACTIC = Tactic(
     "results than threads, split the reduction among threads too",
     applies, apply,
     knobs=(
+        row_dots.KNOB,
         PARTIAL_VECTORS,
         Knob(
             "C.rows", tuple(range(1, MOST_ROWS + 1)), "the number of results computed together",
