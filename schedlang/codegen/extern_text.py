@@ -105,9 +105,7 @@ def extern_text(nest: MachineNest, taken: Iterable[str] = ()) -> ExternText:
         "    ]",
     ]
     texts += ["\n".join(functions), SUCCEEDED.strip()]
-    return ExternText(
-        tuple(sorted(helpers)), tuple(texts), tuple(s.function.name for s in called)
-    )
+    return ExternText(tuple(sorted(helpers)), tuple(texts), tuple(s.function.name for s in called))
 
 
 def _maker(function: ExternFunction, maker: str) -> str:

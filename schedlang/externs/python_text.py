@@ -139,8 +139,9 @@ def _check_same(python: FunctionType, written: str) -> None:
     assert isinstance(around[0], ast.FunctionDef)
     around[0].body = ast.parse(written).body
     # Python compiles a call of a module's function otherwise if the file imports the module
-    modules = [n for n, value in python.__globals__.items() if isinstance(value, ModuleType)]
-    imports = [ast.parse(f"import {n}").body[0] for n in modules if n in python.__code__.co_names]
+    read = [n for n in python.__code__.co_names if n.isidentifier()]
+    modules = [n for n in read if isinstance(python.__globals__.get(n), ModuleType)]
+    imports = [ast.parse(f"import {n}").body[0] for n in modules]
     for body in (around, [*imports, *around]):
         for code in _codes(compile(ast.Module(body, []), "<text>", "exec")):
             if code.co_name == python.__name__ and _same_code(code, python.__code__):
