@@ -14,6 +14,7 @@ import schedlang as sl
 from schedlang.codegen.c_externs import file_scope
 from schedlang.errors import ComputeError
 from tests.conftest import Golden
+from tests.marks import slow_but
 
 X = np.arange(1, 6, dtype="float32")
 
@@ -98,7 +99,9 @@ COLLISIONS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", COLLISIONS)
+@pytest.mark.parametrize(
+    "case", slow_but(["helpers", "pointers to functions", "names of the kernel"], COLLISIONS)
+)
 def test_names_of_two_sources(case: str) -> None:
     before, other_before, one, two = COLLISIONS[case]
     C = chain(function(one, before=before), function(two, before=other_before))
@@ -114,9 +117,10 @@ def test_one_source_for_two_stages() -> None:
     np.testing.assert_array_equal(f(X), 2 * X + 3)
 
 
-@pytest.mark.parametrize(
-    "name", ["main", "printf", "memcpy", "C_kernel", "sl_f32", "functions", "M_PI", "s", "run_C"]
-)
+NAMES = ["main", "printf", "memcpy", "C_kernel", "sl_f32", "functions", "M_PI", "s", "run_C"]
+
+
+@pytest.mark.parametrize("name", slow_but(["main", "C_kernel"], NAMES))
 def test_names_of_functions(name: str) -> None:
     f = in_c(chain(function("a[i] * 2", name=name), name=name))
     np.testing.assert_array_equal(f(X), X * 2)

@@ -9,6 +9,7 @@ import pytest
 from numba import njit
 
 import schedlang as sl
+from tests.marks import slow_but
 
 SOURCE = """
 int B(const float *a, float *out, const int64_t *s) {
@@ -42,9 +43,12 @@ def pairs(call: Any, n: Any = 8, m: Any = 6, boxes: bool = True) -> tuple[sl.Ten
     return B, sl.compute((n, 4), lambda i, j: B[i, j] * 2, name="C")
 
 
-@pytest.mark.parametrize("target", ["cpu", "c", "python"])
-@pytest.mark.parametrize("kind", CALLS)
-def test_a_call_for_the_whole_array(kind: str, target: str) -> None:
+KINDS = [f"{kind} {target}" for kind in CALLS for target in ("cpu", "c", "python")]
+
+
+@pytest.mark.parametrize("case", slow_but(["numba python", "host cpu", "C c"], KINDS))
+def test_a_call_for_the_whole_array(case: str) -> None:
+    kind, target = case.split()
     _, C = pairs(CALLS[kind], boxes=False)
     f = sl.build(sl.schedule(C), target=target)
     counts = f.counters(np.ones((9, 6), "float32"), caches=False)
@@ -93,9 +97,6 @@ def test_a_trace_has_the_elements_of_boxes() -> None:
     assert "B" in text and "A" in text
 
 
-def test_profile_and_hints() -> None:
-    B, C = pairs(of_numba)
-    s = sl.schedule(C)
-    f, x = sl.build(s), np.ones((9, 6), "float32")
-    assert "it has no loop in the kernel" in str(f.profile(x, repeat=1))
-    assert all(step.stage != "B" for step in sl.next_steps(s))
+def test_no_hint_is_about_a_call() -> None:
+    _, C = pairs(of_numba)
+    assert all(step.stage != "B" for step in sl.next_steps(sl.schedule(C)))

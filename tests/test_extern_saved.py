@@ -209,9 +209,10 @@ def renamed(name: str, **globals_: Any) -> Any:
 @pytest.mark.parametrize(
     "name, stage, globals_",
     [
-        ("numba_function", "C", {}),
-        ("C_kernel", "C", {"numba_function": 3, "lru_cache": 1, "np": 2}),
-        ("F", "_make_F", {"array_maker": 2}),
+        ("numba_function", "_make_numba_function", {"array_maker": 2}),
+        pytest.param(
+            "C_kernel", "C", {"numba_function": 3, "lru_cache": 1, "np": 2}, marks=pytest.mark.slow
+        ),
     ],
 )
 def test_names_that_collide_in_a_saved_file(

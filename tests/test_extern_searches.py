@@ -15,6 +15,7 @@ import schedlang as sl
 from schedlang.autotune.model.problems import problem_of, space_of
 from schedlang.compute.data import structure
 from schedlang.errors import BuildError, ComputeTypeError, TuningError
+from tests.marks import slow_but
 
 X = np.random.default_rng(0).random((66, 40), "float32")
 
@@ -55,11 +56,14 @@ def expected(x: np.ndarray) -> np.ndarray:
     return (p[:-2] + p[1:-1] + p[2:]) * 2 + 1
 
 
-@pytest.mark.parametrize("target", ["cpu", "c", "python"])
-@pytest.mark.parametrize("boxes", [False, True])
-@pytest.mark.parametrize("n", [64, "n"])
-def test_autoschedule(target: str, boxes: bool, n: Any) -> None:
-    C = blur(on_host, sl.var("n") if n == "n" else n, boxes=boxes)
+CASES = [f"{target} {how} {n}" for target in ("cpu", "c", "python")
+         for how in ("whole", "boxes") for n in (64, "n")]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", slow_but(["cpu boxes n", "c whole 64", "python boxes 64"], CASES))
+def test_autoschedule(case: str) -> None:
+    target, how, n = case.split()
+    C = blur(on_host, sl.var("n") if n == "n" else int(n), boxes=how == "boxes")
     s = sl.autoschedule(C, target=target)
     np.testing.assert_allclose(sl.build(s, target=target)(X), expected(X), rtol=1e-5)
 
