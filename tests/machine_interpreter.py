@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
+from math import prod
 from typing import Any, Optional
 
 import numpy as np
@@ -94,9 +95,11 @@ class Machine:
         elif isinstance(stmt, Invoke):
             sizes = [int(self.evaluate(size, space)) for size in stmt.sizes]
             boxes = []
-            for array, start, rank in zip(stmt.given, stmt.starts, stmt.ranks):
+            for k, (array, start, rank) in enumerate(zip(stmt.given, stmt.starts, stmt.ranks)):
                 own, sizes = sizes[: 2 * rank], sizes[2 * rank :]
                 at = self.evaluate(start, space)
+                seen = self.work.loads if k < stmt.inputs else self.work.stores
+                seen[array.name] += prod(own[:rank])
                 boxes.append((space[array.name], at, own[:rank], own[rank:]))
             twins.invoke(space[stmt.table.name], stmt.position, *boxes)
         elif isinstance(stmt, Thread):

@@ -176,6 +176,19 @@ def test_no_inputs() -> None:
     np.testing.assert_array_equal(sl.build(sl.schedule(C))(), np.arange(5) * 3)
 
 
+@pytest.mark.parametrize("target", ["cpu", "python", "c"])
+def test_arrays_of_no_dimensions(target: str) -> None:
+    @njit
+    def added(a, b, out):
+        out[()] = a[()] + b[()]
+
+    A, B = sl.placeholder((), name="A"), sl.placeholder((), name="B")
+    C = sl.extern((), [A, B], added, name="C")
+    a, b = np.array(2, "float32"), np.array(3, "float32")
+    assert sl.build(sl.schedule(C), target=target)(a, b) == sl.reference(C)(a, b) == 5
+    C.op.check(a, b)
+
+
 def test_an_input_twice() -> None:
     @njit
     def added(a, b, out):
@@ -344,6 +357,39 @@ def test_boxes_that_leave_the_tensor_are_clipped(target: str) -> None:
     expected = np.pad(x + 1, ((1, 1), (0, 0)))
     np.testing.assert_array_equal(sl.build(s, target=target)(x), expected)
     np.testing.assert_array_equal(interpret(sl.lower(s), [x]).outputs[0], expected)
+
+
+@pytest.mark.parametrize("n", [5, "n"])
+@pytest.mark.parametrize("factor", [1, 2])
+def test_no_call_for_a_tile_outside_of_the_tensor(n: Any, factor: int) -> None:
+    """A padding of two columns on each side asks for tiles in which no element is."""
+    starts = []
+
+    def negated(a, out):
+        assert out.size
+        starts.append(out.shape)
+        out[...] = -a[:, 1:]
+
+    n = sl.var("n") if n == "n" else n
+    A = sl.placeholder((n, n + 1), name="A")
+    reads = {"reads": lambda y, x: np.s_[y, x.start : x.stop + 1]}
+    B = sl.extern((n, n), [A], negated, name="B", **reads)
+
+    def padded(i: Any, j: Any) -> Any:
+        return sl.if_then_else((j >= 2) & (j < n + 2), B[i, j - 2], 0.0)
+
+    C = sl.compute((n, n + 4), padded, name="C")
+    s = sl.schedule(C)
+    outer, _ = s[C].split(C.op.axis[1], factor=factor)
+    s[B].compute_at(s[C], outer)
+    assert "# elements of B" in str(s)
+    x = np.random.default_rng(11).random((5, 6), "float32")
+    expected = np.pad(-x[:, 1:], ((0, 0), (2, 2)))
+    np.testing.assert_array_equal(interpret(sl.lower(s), [x]).outputs[0], expected)
+    for target in ("cpu", "python", "c"):
+        starts.clear()
+        np.testing.assert_array_equal(sl.build(s, target=target)(x), expected)
+        assert len(starts) == 5 * -(-5 // factor)
 
 
 @pytest.mark.parametrize("target", ["cpu", "python", "c"])

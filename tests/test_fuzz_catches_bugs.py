@@ -16,6 +16,7 @@ from schedlang.ir.nodes import For
 from schedlang.lowering import (
     allocation,
     build,
+    extern,
     hoist,
     instantiate,
     lower,
@@ -37,10 +38,10 @@ MOST_CASES = 2000
 Patch = Callable[[Any, str, Any], None]
 
 
-def caught(seed: str, targets: Sequence[str] = ()) -> Case | None:
+def caught(seed: str, targets: Sequence[str] = (), externs: float = 0.0) -> Case | None:
     """Return the first case that fails a check, or ``None``; a crash does not count."""
     for index in range(MOST_CASES):
-        case = run_case(seed, index, targets, texts=False)
+        case = run_case(seed, index, targets, texts=False, externs=externs)
         if case.outcome == "failed" and found_wrong(case):
             return case
         # a planted bug that no longer fits the code only crashes
@@ -281,6 +282,20 @@ def maximum_forgets_nan(patch: Patch) -> None:
     patch(twins, "maximum", np.fmax)
 
 
+def call_leaves_the_tensor(patch: Patch) -> None:
+    patch(extern, "_clipped", lambda dim, ranges: extern._unclipped(dim))
+
+
+def call_reads_the_next_rows(patch: Patch) -> None:
+    right = extern._spans
+
+    def wrong(ends: Any, values: Any) -> Any:
+        return tuple((lo + 1, end + 1) for lo, end in right(ends, values))
+
+    patch(extern, "_spans", wrong)
+
+
+EXTERN_BUGS = [call_leaves_the_tensor, call_reads_the_next_rows]
 BUGS = [
     dropped_guard, dropped_domain_guard, off_by_one_box, union_forgets_one_reader, lost_init,
     dropped_where, wrong_stride, wrong_origin, rfactor_guard_lost, rfactor_keeps_init,
@@ -302,6 +317,7 @@ MANY_CASES = (
     maximum_forgets_nan, masks_lost,
     what_was_read_before_is_taken_to_be_under_a_mask, inlined_at_wrong_index, slides_past_a_row,
     cut_tail_skipped, reduction_axis_ignores_its_start, slides_over_rows_it_skips,
+    call_leaves_the_tensor,
 )  # fmt: skip
 
 
@@ -326,6 +342,20 @@ def test_each_bug_in_a_kernel_is_caught(
     # use another seed: a kernel file that is already loaded keeps the intrinsics it imported
     case = caught(bug.__name__, ["python"])
     assert case is not None, f"{bug.__name__} was not caught in {MOST_CASES} cases"
+
+
+@pytest.mark.parametrize("bug", bugs(EXTERN_BUGS))
+def test_each_bug_of_a_call_is_caught(
+    bug: Callable[[Patch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bug(monkeypatch.setattr)
+    assert caught("externs", externs=0.4), f"{bug.__name__} was not caught"
+
+
+def test_without_bugs_cases_with_calls_pass() -> None:
+    cases = [run_case("externs", index, ["python"], externs=0.4) for index in range(4)]
+    for case in cases:
+        assert case.outcome != "failed", case.snippet + case.failure
 
 
 def test_without_bugs_the_same_cases_pass() -> None:

@@ -47,6 +47,7 @@ DOORS = {
 COMPUTED = {
     "schedlang": "the public names, by the table of modules that load on demand",
     "schedlang.arrays.host.row": "NumPy and SciPy, whose functions a table names",
+    "schedlang.externs.shared": "the module of the user's that has a function",
     "schedlang.instructions": "the instructions of this folder that load on demand",
     "schedlang.target_kinds": "what a row names: the backend of a target, and that of its networks",
     "schedlang.targets": "the classes of this folder that load on demand",
@@ -166,7 +167,7 @@ def test_a_schedule_is_printed_without_what_builds_kernels() -> None:
     )
     assert not loaded & {"numba", "llvmlite", "networkx", "sympy", "schedlang.runtime",
                          "schedlang.machine", "schedlang.tvm.te", "schedlang.tvm.topi"}  # fmt: skip
-    assert len(of_package(loaded)) <= 250
+    assert len(of_package(loaded)) <= 251
 
 
 def test_a_build_loads_no_other_kind_of_target() -> None:

@@ -14,6 +14,7 @@ import pytest
 import schedlang as tvm
 from schedlang import te
 from schedlang.errors import BuildError, ComputeError, SchedlangError, ScheduleError
+from schedlang.tvm.contrib.clang import find_clang
 
 SOURCE = """
 extern "C" int gemv(float *c, const float *a, const float *b, int m, int l, int stride) {
@@ -290,3 +291,13 @@ def test_without_clang(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(BuildError, match="there is no clang on the path\n  Install Clang, or give"):
         tvm.contrib.clang.create_llvm(SOURCE)
+
+
+@pytest.mark.skipif(not find_clang(required=False), reason="no clang on the path")
+@pytest.mark.parametrize("target", ["llvm", "c", "python"])
+def test_the_code_of_a_real_clang(target: str) -> None:
+    code = tvm.contrib.clang.create_llvm([SOURCE], options=["-O2"])
+    assert "define" in code and "@gemv(" in code
+    check(*whole_rows(gemv(8, 12, parts=1), "import_llvm", code), target)
+    with pytest.raises(BuildError, match=r"clang\S* fails\n  .*input0\.cc:1:\d+: error: "):
+        tvm.contrib.clang.create_llvm("int f( {")

@@ -15,13 +15,13 @@ import numpy as np
 
 from schedlang.autotune.runner.task import Limits
 from schedlang.autotune.text import whole
-from schedlang.compute.extern_op import refuse_extern
+from schedlang.compute.extern_op import HOW_TO_SHARE, ExternOp
 from schedlang.compute.facts import Facts, check_facts, facts_of
 from schedlang.compute.graph import operations, placeholders, variables
 from schedlang.compute.precision import warn_of_float64
 from schedlang.compute.tensor import Tensor
 from schedlang.compute.whole import refuse_functions, refuse_traced
-from schedlang.errors import CallError, TuningError, first_line, text_of
+from schedlang.errors import CallError, ComputeTypeError, TuningError, explain, first_line, text_of
 from schedlang.expr.dtypes import array_dtype
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Expr, Var
@@ -47,13 +47,24 @@ def checked_outputs(outputs: Any) -> tuple[Tensor, ...]:
         raise TuningError(
             f"autotune({text_of(outputs)}): give one or more tensors made by sl.compute or sl.scan"
         )
-    refuse_extern(
-        operations(list(wanted)),
-        "sl.autotune",
-        "Tune the stages around it, each as a computation of its own.",
-    )
+    _check_functions(wanted)
     warn_of_float64(empty_schedule(list(wanted), "autotune").outputs)
     return tuple(wanted)
+
+
+def _check_functions(outputs: Sequence[Tensor]) -> None:
+    """Raise for a function of the user's that the processes of candidates cannot have."""
+    for op in operations(list(outputs)):
+        if isinstance(op, ExternOp) and not op.function.is_shared:
+            name = op.function.name
+            raise ComputeTypeError(
+                explain(
+                    "sl.autotune",
+                    f"{op.name} is computed by {name}, and candidates run in processes of their "
+                    f"own, which do not know {name}: {op.function.why}",
+                    HOW_TO_SHARE,
+                )
+            )
 
 
 def checked_count(name: str, value: Any, least: int, call: str = "autotune") -> int:

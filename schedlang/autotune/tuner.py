@@ -12,6 +12,7 @@ from typing import Any
 
 from schedlang.autotune.best import find_recorded, packaged
 from schedlang.autotune.database import Database
+from schedlang.autotune.model.problems import refuse_calls
 from schedlang.autotune.options import (
     check_objects,
     check_start,
@@ -155,6 +156,7 @@ def autotune(
     check_start(wanted, start)
     known_sizes = checked_sizes("autotune", wanted, sizes, every=True)
     given = checked_inputs(wanted, inputs, known_sizes)
+    refuse_calls(wanted, where_to, "sl.autotune")
     if where_to.facts.needs_driver and executor is None:
         # a missing driver fails here, once, and not in every trial
         driver()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from schedlang.codegen.c_externs import CExterns, c_externs
 from schedlang.codegen.c_headers import header
 from schedlang.codegen.c_values import ValuePrinter, memory, short
 from schedlang.codegen.listing import Line, Listing, join_parts, plain
+from schedlang.compute.extern_op import ExternFunction
 from schedlang.machine import nodes as m
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Array, Body, Function, Reg, Stmt
@@ -37,17 +39,25 @@ def _may_be_macro(name: str) -> bool:
     return len(name) > 2 and name.upper() == name
 
 
-def c_source(nest: MachineNest, head: str = "") -> Listing:
+def c_source(nest: MachineNest, head: str = "", fastmath: bool = False) -> Listing:
     """Return ``nest`` as a C file that begins with ``head``.
 
-    Only the entry is visible outside of it.
+    Only the entry is visible outside of it. It has the C source of the functions that it calls.
     """
-    return c_file(head, *c_functions(nest))
+    externs = c_externs(nest, fastmath)
+    texts, functions = c_functions(nest, externs)
+    return c_file(head, texts, [*functions, *map(plain, externs.defined)])
 
 
-def c_functions(nest: MachineNest) -> tuple[list[str], list[list[Line]]]:
-    """Return the texts that a C file of ``nest`` begins with, and the lines of each function."""
+def c_functions(
+    nest: MachineNest, externs: CExterns | None = None
+) -> tuple[list[str], list[list[Line]]]:
+    """Return the texts that a C file of ``nest`` begins with, and the lines of each function.
+
+    The functions of ``externs`` are called by their names, and others by their addresses.
+    """
     printer = _Printer()
+    printer.externs = {} if externs is None else externs.names
     # no function of the C library begins like this
     printer.names = {f.name: f"run_{f.name}" for f in nest.functions[:-1]}
     functions = [printer.function(f, f is nest.entry) for f in nest.functions]
@@ -59,7 +69,8 @@ def c_functions(nest: MachineNest) -> tuple[list[str], list[list[Line]]]:
         for value in values(stmt)
     ):
         texts.append(header("c_denormals.h"))
-    return [*texts, *(["\n".join(printer.made)] if printer.made else [])], functions
+    declared = [externs.declared] if externs is not None and externs.declared else []
+    return [*texts, *(["\n".join(printer.made)] if printer.made else []), *declared], functions
 
 
 def c_file(head: str, texts: Sequence[str], functions: Sequence[Sequence[Line]]) -> Listing:
@@ -69,9 +80,13 @@ def c_file(head: str, texts: Sequence[str], functions: Sequence[Sequence[Line]])
 
 
 class _Printer(ValuePrinter):
-    """Printer of statements and functions; ``names`` are the names of the static functions in C."""
+    """Printer of statements and functions; ``names`` are the names of the static functions in C.
+
+    ``externs`` are the names of the user's functions in the file.
+    """
 
     names: dict[str, str]
+    externs: Mapping[ExternFunction, str]
 
     def function(self, function: Function, public: bool) -> list[Line]:
         apart = {
@@ -162,9 +177,16 @@ class _Printer(ValuePrinter):
         table, position = stmt.table.name, stmt.position
         places = [f"{a.name} + {self.at(at, 9)}" for a, at in zip(stmt.given, stmt.starts)]
         sizes = ", ".join(map(self.text, stmt.sizes)) or "0"
-        kind = f"int (*)({'void *, ' * len(places)}const sl_i64 *)"
+        function = self.externs.get(stmt.function)
+        if function is None:
+            kind = f"int (*)({'void *, ' * len(places)}const sl_i64 *)"
+            function = f"(({kind}){table}[{position}])"
+        else:
+            # what is a byte in this file is a bool in the user's source
+            bools = [a.dtype == "bool" for a in stmt.given]
+            places = [f"(bool *)({p})" if b else p for p, b in zip(places, bools)]
         given = ", ".join([*places, f"(const sl_i64[]){{{sizes}}}"])
-        call = f"(({kind}){table}[{position}])({given})"
+        call = f"{function}({given})"
         return f"if (!{table}[0] && {call}) {table}[0] = {position}"
 
     def _let(self, stmt: m.Let, known: set[str]) -> str:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
+from typing import Optional
 
+from schedlang.codegen.extern_text import HELPERS as EXTERN_HELPERS
+from schedlang.codegen.extern_text import ExternText, extern_text, unsaved
 from schedlang.codegen.listing import Line, Listing, join_parts, plain
 from schedlang.codegen.numba_cpu import Source
 from schedlang.codegen.numba_launch import launches
@@ -28,7 +31,9 @@ from schedlang.machine.file_names import KEPT_BY_NUMBA
 _WIDTH = 98
 
 # the names that a file defines or uses beside the kernel's own
-HELPERS = ("_array", "_apart", "_given", "_holds", "result")
+HELPERS = (
+    "_array", "_apart", "_given", "_holds", "result", "lru_cache", *EXTERN_HELPERS,
+)  # fmt: skip
 
 
 def array_checks(test: Callable[[ArrayRule], str], rules: Iterable[ArrayRule] = RULES) -> str:
@@ -129,11 +134,16 @@ def render(
     head = header_lines(nest, steps, shown, order_hints(nest))
     extra = any(arg.dtype == "bfloat16" for arg in nest.args)
     parts = [head, imports(source, compiled, extra), "", options(fastmath, compiled)]
+    called: Optional[ExternText] = None
     if source.nest.invoked:
-        # schedlang alone knows the addresses that the entry takes
-        lines = join_parts([plain("\n".join(parts)), *source.definitions, *source.functions], 2)
-        return as_listing(source, source.functions, lines)
-    public, helpers = _public(nest, source, refused)
+        if not compiled or unsaved(source.nest):
+            # this process alone knows functions that the entry calls
+            lines = join_parts([plain("\n".join(parts)), *source.definitions, *source.functions], 2)
+            return as_listing(source, source.functions, lines)
+        called = extern_text(source.nest, {source.public, *(f.name for f in source.nest.functions)})
+        head_parts = [head, imports(source, compiled, extra, helpers=called.helpers)]
+        parts = [*head_parts, *parts[2:]]
+    public, helpers = _public(nest, source, refused, called)
     last = f"__all__ = [{source.public!r}]"
     texts = [plain(text) for text in (*helpers, public, last)]
     lines = join_parts([plain("\n".join(parts)), *source.definitions, *source.functions, *texts], 2)
@@ -182,13 +192,15 @@ def imports(
     ml_dtypes: bool = False,
     config: bool = False,
     caches: bool = False,
+    helpers: Sequence[str] = (),
 ) -> str:
     """Return the import statements.
 
     ``ml_dtypes`` has the bfloat16 of NumPy's arrays, and ``config`` numba's number of threads. A
-    file that ``caches`` results of a function imports ``lru_cache``.
+    file that ``caches`` results of a function imports ``lru_cache``. ``helpers`` make the functions
+    of the user's.
     """
-    lines = ["from functools import lru_cache"] if caches else []
+    lines = ["from functools import lru_cache"] if caches or helpers else []
     lines += [f"from math import {', '.join(source.math)}"] if source.math else []
     lines += [""] if lines else []
     lines += ["import ml_dtypes  # NumPy's bfloat16"] if ml_dtypes else []
@@ -202,6 +214,8 @@ def imports(
     module = f"schedlang.intrinsics.{'cpu' if compiled else 'twins'}"
     if names:
         lines += ["", *wrap_items(f"from {module} import (", names, ")")]
+    if helpers:
+        lines.append(f"from {module}.foreign import {', '.join(helpers)}")
     return "\n".join(lines)
 
 
@@ -265,19 +279,29 @@ class Checks:
     helpers: list[str]
 
 
-def _public(nest: Nest, source: Source, refused: Sequence[Refusals]) -> tuple[str, list[str]]:
+def _public(
+    nest: Nest, source: Source, refused: Sequence[Refusals], called: Optional[ExternText] = None
+) -> tuple[str, list[str]]:
     """Return the source of the public function, and the sources of the functions that it calls.
 
     It takes and returns arrays. It computes sizes from shapes, and allocates the outputs that the
-    caller does not pass.
+    caller does not pass. ``called`` are the functions of the user's.
     """
     checks = argument_checks(nest, source.parameters, in_place_pairs(nest), refused)
     results = ", ".join(argument_text(b) for b in nest.outputs)
     listed = [*checks.parameters, *(["*", *checks.keywords] if checks.keywords else [])]
     lines = [f"def {source.public}({', '.join(listed)}):"]
     lines += [f'    """{results}; made here unless given."""', *checks.lines]
-    lines += [f"    {source.entry}({', '.join(checks.given)})", "    return result"]
-    return "\n".join(lines), checks.helpers
+    given, helpers = checks.given, checks.helpers
+    after = list[str]()
+    if called is not None:
+        table, helpers = source.parameters[-1], [*called.texts, *helpers]
+        given = [*given, table]
+        addresses = "*(address for address, _ in _functions())"
+        lines.append(f'    {table} = np.array([0, {addresses}], "int64")')
+        after = [f"    _succeeded({table}, {called.names!r})"]
+    lines += [f"    {source.entry}({', '.join(given)})", *after, "    return result"]
+    return "\n".join(lines), helpers
 
 
 def argument_checks(

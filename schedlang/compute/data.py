@@ -16,8 +16,9 @@ from typing import Any
 
 from schedlang.compute.data_reader import rebuild, rebuild_expr
 from schedlang.compute.data_writer import FORMAT, VERSION, Writer, everything, expr_to_data
+from schedlang.compute.extern_op import ExternFunction
 from schedlang.compute.tensor import Tensor
-from schedlang.errors import ComputeError
+from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr.nodes import Expr
 
 
@@ -36,11 +37,11 @@ class Graph:
     tensors: tuple[Tensor, ...]
 
     def __reduce__(self) -> Any:
-        return _load_graph, (to_data(self.tensors),)
+        return _load_graph, _pickled(self.tensors)
 
 
-def _load_graph(data: Any) -> Graph:
-    return Graph(from_data(data))
+def _load_graph(data: Any, functions: Sequence[ExternFunction] = ()) -> Graph:
+    return Graph(from_data(data, functions))
 
 
 def dumps(outputs: Tensor | Sequence[Tensor]) -> str:
@@ -57,13 +58,19 @@ def loads(text: str | bytes) -> tuple[Tensor, ...]:
     return from_data(data)
 
 
-def to_data(outputs: Tensor | Sequence[Tensor]) -> dict[str, Any]:
+def to_data(
+    outputs: Tensor | Sequence[Tensor], functions: list[ExternFunction] | None = None
+) -> dict[str, Any]:
     """Return the graph behind ``outputs`` as lists, strings and numbers that JSON can hold.
 
     ``items`` describes axes, sizes, expressions, reducers and operations; an item comes after the
     items that it refers to. ``outputs`` lists the tensors as ``[item, output number]``. An extent
     is a number, or ``[item]`` for an expression. Infinities and NaN are strings. Names, sharing and
-    the identity of axes are kept.
+    the identity of axes are kept. The functions that stages of :func:`schedlang.extern` call are
+    added to ``functions``, since data hold no code.
+
+    Raises :class:`~schedlang.errors.ComputeTypeError` for such a stage if ``functions`` is left
+    out.
 
     >>> import schedlang as sl
     >>> to_data(sl.placeholder((4,), name="A"))["items"]
@@ -73,6 +80,17 @@ def to_data(outputs: Tensor | Sequence[Tensor]) -> dict[str, Any]:
     writer = Writer()
     for op in everything(tensors):
         writer.operation(op)
+    if functions is None and writer.functions:
+        name = writer.functions[0].name
+        raise ComputeTypeError(
+            explain(
+                f"data of a computation that calls {name}",
+                f"{name} is a function of yours, and data hold no code",
+                "Keep the program that makes the computation, or pickle its tensors.",
+            )
+        )
+    if functions is not None:
+        functions += writer.functions
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -81,13 +99,13 @@ def to_data(outputs: Tensor | Sequence[Tensor]) -> dict[str, Any]:
     }
 
 
-def from_data(data: Any) -> tuple[Tensor, ...]:
-    """Return the tensors that :func:`to_data` described.
+def from_data(data: Any, functions: Sequence[ExternFunction] = ()) -> tuple[Tensor, ...]:
+    """Return the tensors that :func:`to_data` described, which call ``functions``.
 
     Raises :class:`~schedlang.errors.ComputeError`, which names the item, for data that
-    ``sl.placeholder``, ``sl.compute`` and ``sl.scan`` could not have produced.
+    ``sl.placeholder``, ``sl.compute``, ``sl.scan`` and ``sl.extern`` could not have produced.
     """
-    return rebuild(data)
+    return rebuild(data, functions)
 
 
 def pickle_tensor(tensor: Tensor) -> tuple[Any, ...]:
@@ -95,11 +113,18 @@ def pickle_tensor(tensor: Tensor) -> tuple[Any, ...]:
 
     Tensors that are pickled one by one become separate graphs; :class:`Graph` keeps them in one.
     """
-    return _load_tensor, (to_data(tensor),)
+    return _load_tensor, _pickled((tensor,))
 
 
-def _load_tensor(data: Any) -> Tensor:
-    return from_data(data)[0]
+def _load_tensor(data: Any, functions: Sequence[ExternFunction] = ()) -> Tensor:
+    return from_data(data, functions)[0]
+
+
+def _pickled(tensors: Sequence[Tensor]) -> tuple[Any, ...]:
+    """Return the data of tensors and, if there are any, the functions of the user's."""
+    functions: list[ExternFunction] = []
+    data = to_data(tensors, functions)
+    return (data, tuple(functions)) if functions else (data,)
 
 
 copyreg.pickle(Tensor, pickle_tensor)

@@ -11,6 +11,8 @@ from schedlang.compute.combiner_laws import exceptions_of
 from schedlang.compute.data_fields import as_dtype, as_flag, as_list, as_names, shorten
 from schedlang.compute.data_writer import FORMAT, VERSION, expr_to_data
 from schedlang.compute.define import check_leaves
+from schedlang.compute.extern_data import read_extern
+from schedlang.compute.extern_op import ExternFunction, ExternOp
 from schedlang.compute.facts import assume
 from schedlang.compute.fold import ufunc_of
 from schedlang.compute.joint import joint
@@ -41,7 +43,7 @@ from schedlang.language import construct
 from schedlang.language.calls import build_call
 
 
-def rebuild(data: Any) -> tuple[Tensor, ...]:
+def rebuild(data: Any, functions: Sequence[ExternFunction] = ()) -> tuple[Tensor, ...]:
     """Return the tensors that ``data`` describes; see :func:`schedlang.compute.data.from_data`."""
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise ComputeError(f"this is not {FORMAT} data: its 'format' must be {FORMAT!r}")
@@ -53,7 +55,7 @@ def rebuild(data: Any) -> tuple[Tensor, ...]:
     unknown = set(data) - {"format", "version", "items", "outputs"}
     if unknown:
         raise ComputeError(f"{FORMAT} data has no field {min(unknown, key=str)!r}")
-    reader = _Reader(_GRAPH_KINDS, {})
+    reader = _Reader(_GRAPH_KINDS, {}, functions)
     reader.read(data.get("items"))
     outputs = as_list(data.get("outputs"), "'outputs'")
     if not outputs:
@@ -73,11 +75,12 @@ def rebuild_expr(data: Any, leaves: Mapping[str, Expr]) -> Expr:
 class _Reader:
     """Reader of items; ``made`` holds the object of each item read so far."""
 
-    def __init__(self, kinds: Mapping[str, Callable[..., Any]], leaves: Mapping[str, Expr]) -> None:
-        self.kinds = kinds
-        self.leaves = leaves
-        self.made: list[Any] = []
-        self.inputs: dict[Operation, Tensor] = {}
+    def __init__(
+        self, kinds: Mapping[str, Callable[..., Any]], leaves: Mapping[str, Expr],
+        functions: Sequence[ExternFunction] = (),
+    ) -> None:  # fmt: skip
+        self.kinds, self.leaves, self.functions = kinds, leaves, functions
+        self.made, self.inputs = list[Any](), dict[Operation, Tensor]()
 
     def read(self, items: Any) -> None:
         for position, item in enumerate(as_list(items, "'items'")):
@@ -139,7 +142,7 @@ class _Reader:
     def tensor(self, value: Any) -> Tensor:
         if not isinstance(value, list) or len(value) != 2:
             raise ComputeError(f"a tensor is {shorten(value)}, but must be [item, output number]")
-        op = self.ref(value[0], (PlaceholderOp, ComputeOp, ScanOp), "a tensor's operation")
+        op = self.ref(value[0], (PlaceholderOp, ComputeOp, ScanOp, ExternOp), "the operation")
         outputs = (self.inputs[op],) if isinstance(op, PlaceholderOp) else op.outputs
         number = value[1]
         if isinstance(number, bool) or not isinstance(number, int):
@@ -493,4 +496,5 @@ _EXPR_KINDS: dict[str, Callable[..., Any]] = {"leaf": _leaf, **_NODES}
 _GRAPH_KINDS: dict[str, Callable[..., Any]] = {
     "axis": _axis, "var": _var, **_NODES, "read": _read, "reducer": _reducer, "joint": _joint,
     "placeholder": _placeholder, "compute": _compute, "scan": _scan, "scatter": _scatter,
+    "extern": read_extern,
 }  # fmt: skip

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from schedlang.compute.extern_op import ExternOp, refuse_saving
+from schedlang.compute.extern_op import Boxes, ExternFunction, ExternOp
 from schedlang.compute.ragged import without_ranges
 from schedlang.compute.read import Read
 from schedlang.compute.reduce import Reducer
@@ -64,7 +64,8 @@ class Writer:
     """The items written so far, and the position of each object among them.
 
     ``anonymous`` leaves out names, writes equal expressions once, and collects integer extents in
-    ``extents`` instead.
+    ``extents`` instead. ``functions`` are the user's, of which an item has the position alone: data
+    hold no code.
     """
 
     anonymous: bool = False
@@ -74,6 +75,7 @@ class Writer:
     local: dict[Any, int] = field(default_factory=dict)
     known: dict[str, int] = field(default_factory=dict)
     extents: list[int] = field(default_factory=list)
+    functions: list[ExternFunction] = field(default_factory=list)
 
     def forget_expressions(self) -> None:
         """Forget the axes, expressions and reducers written so far; sizes and operations stay.
@@ -180,6 +182,20 @@ class Writer:
             self.add(reducer, ["reducer", self.name(reducer.name), *parts, *vouched])
         return self.place(reducer)
 
+    def function(self, function: ExternFunction) -> int:
+        """Return the position of a user's function among those that the data leave out."""
+        if function not in self.functions:
+            self.functions.append(function)
+        return self.functions.index(function)
+
+    def boxes(self, boxes: Boxes) -> list[Any]:
+        """Return the boxes of a call: the one that is asked for, the written one, the read ones."""
+
+        def pairs(ends: Sequence[tuple[Expr, Expr]]) -> list[list[int]]:
+            return [self.expressions(pair) for pair in ends]
+
+        return [pairs(boxes.asked), pairs(boxes.written), [pairs(ends) for ends in boxes.read]]
+
     def operation(self, op: Operation) -> None:
         names = [self.name(t.name) for t in getattr(op, "outputs", ())]
         if isinstance(op, PlaceholderOp):
@@ -191,7 +207,11 @@ class Writer:
                 item += [op.facts.monotonic, ends]
             self.add(op, item)
         elif isinstance(op, ExternOp):
-            refuse_saving(op.function.name)
+            given = [self.tensor(t) for t in op.inputs]
+            made = [[[self.extent(e) for e in t.shape], t.dtype] for t in op.outputs]
+            boxes = None if op.boxes is None else self.boxes(op.boxes)
+            called = op.function.identity if self.anonymous else self.function(op.function)
+            self.add(op, ["extern", self.name(op.name), called, given, made, boxes, names])
         elif isinstance(op, ScanOp):
             parts = [[self.tensor(t) for t in p] for p in (op.init, op.update, op.state, op.inputs)]
             self.add(op, ["scan", self.name(op.name), *parts, names])

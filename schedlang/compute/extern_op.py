@@ -5,10 +5,13 @@ Its stage has no loops: one call of the function computes a whole box of the out
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NoReturn, Optional
+from typing import TYPE_CHECKING, Any, Optional
+from uuid import uuid4
 
 from schedlang.errors import ComputeTypeError, explain
 from schedlang.expr.nodes import Axis, Expr, Var
@@ -26,33 +29,65 @@ class ExternFunction:
     """A user's function, which takes the arrays of inputs, then of outputs, and writes the latter.
 
     ``kind`` is ``"numba"``, ``"host"`` or ``"address"``, and ``call`` a dispatcher of numba, a
-    function of Python, or an address. ``run`` takes NumPy arrays. ``source`` is the C source of a
-    function at an address, if there is one, and ``kept`` what keeps the address valid. ``options``
-    are the texts of further arguments, for the print of a nest.
+    function of Python, or an address. ``run`` takes NumPy arrays. ``dtypes`` are those of the
+    inputs and of the outputs, and ``kept`` is what keeps an address valid. ``options`` are the
+    texts of further arguments, for the print of a nest.
+
+    ``source`` is text that defines the function anywhere: C source of one at an address, else
+    Python. ``place`` is where other processes import it from, ``"module:name"``. Without either,
+    only this process knows the function, and ``why`` says why.
     """
 
     name: str
     kind: str
     call: Any
     run: Callable[..., None]
+    dtypes: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     source: str = ""
+    place: str = ""
+    why: str = ""
     kept: Any = None
     options: tuple[str, ...] = ()
 
-    def __reduce__(self) -> NoReturn:
-        refuse_saving(self.name)
+    @property
+    def is_c(self) -> bool:
+        """True if C source defines the function."""
+        return self.kind == ADDRESS and bool(self.source)
+
+    @property
+    def is_shared(self) -> bool:
+        """True if other processes can have the function."""
+        return bool(self.place or self.source)
+
+    @property
+    def code(self) -> list[Any]:
+        """The function as JSON data, which ``externs/shared.py`` reads.
+
+        Raises :class:`~schedlang.errors.ComputeTypeError` if only this process knows it.
+        """
+        if not self.is_shared:
+            raise ComputeTypeError(
+                explain(
+                    f"data of a computation that calls {self.name}",
+                    f"no other process knows {self.name}: {self.why}",
+                    HOW_TO_SHARE,
+                )
+            )
+        return [self.kind, self.name, *map(list, self.dtypes), self.place, self.source]
+
+    @cached_property
+    def identity(self) -> str:
+        """A text that differs from the text of another function, also in another process."""
+        if self.place:
+            return f"{self.kind} {self.place}"
+        known = self.source or uuid4().hex
+        return f"{self.kind} {hashlib.sha256(known.encode()).hexdigest()}"
 
 
-def refuse_saving(function: str) -> NoReturn:
-    """Raise because no data hold the function of a computation, by its name."""
-    raise ComputeTypeError(
-        explain(
-            f"data of a computation that calls {function}",
-            f"{function} is code of this process, which no file, no record of a search and no "
-            "other process can hold",
-            "Keep the program that makes the computation, or write the stage with sl.compute.",
-        )
-    )
+HOW_TO_SHARE = (
+    "Give the text of its C source, a function of numba.njit that needs nothing of its program, or "
+    "a function of a module that other processes can import."
+)
 
 
 # the first index in each dimension, and the one past the last
@@ -142,6 +177,6 @@ def refuse_extern(ops: Iterable[Any], asked: str, hint: str) -> None:
 
 
 __all__ = [
-    "ADDRESS", "HOST", "NUMBA", "Boxes", "Ends", "ExternFunction", "ExternOp", "refuse_extern",
-    "refuse_saving",
+    "ADDRESS", "HOST", "HOW_TO_SHARE", "NUMBA", "Boxes", "Ends", "ExternFunction", "ExternOp",
+    "refuse_extern",
 ]  # fmt: skip

@@ -141,7 +141,9 @@ def _evaluate(
             arrays.update(zip(op.outputs, results))
         elif isinstance(op, ExternOp):
             results = _empty(op, sizes)
-            op.function.run(*(np.ascontiguousarray(arrays[t]) for t in op.inputs), *results)
+            # ascontiguousarray would give an array of no dimensions one
+            read = [np.asarray(arrays[t], order="C") for t in op.inputs]
+            op.function.run(*read, *results)
             arrays.update(zip(op.outputs, results))
         elif isinstance(op, ScanOp):
             arrays.update(zip(op.outputs, _run_scan(op, bodies[op], arrays, sizes)))

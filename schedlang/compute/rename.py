@@ -8,6 +8,7 @@ from typing import Any
 
 from schedlang.compute.data_reader import rebuild
 from schedlang.compute.data_writer import FORMAT, VERSION, Writer, everything
+from schedlang.compute.extern_op import ExternFunction
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeError
 from schedlang.expr.nodes import Var
@@ -32,7 +33,7 @@ def names_of(outputs: Sequence[Tensor]) -> Names:
     >>> names_of([sl.compute(A.shape, lambda i: A[i] + 1, name="B")])
     Names(parts=('A', 'B', 'i', 'B'), sizes=('n',))
     """
-    _, parts, sizes = _slots(outputs)
+    *_, parts, sizes = _slots(outputs)
     return Names(tuple(at[k] for at, k in parts), tuple(at[k] for at, k in sizes))
 
 
@@ -47,7 +48,7 @@ def rename(outputs: Sequence[Tensor], names: Names) -> tuple[Tensor, ...]:
     >>> rename([B], Names(("X", "Y", "j", "Y")))
     (Tensor(Y: float32[4]),)
     """
-    data, parts, sizes = _slots(outputs)
+    data, functions, parts, sizes = _slots(outputs)
     if (len(names.parts), len(names.sizes)) != (len(parts), len(sizes)):
         raise ComputeError(
             f"{len(names.parts)} names and {len(names.sizes)} sizes are given, but the "
@@ -55,15 +56,17 @@ def rename(outputs: Sequence[Tensor], names: Names) -> tuple[Tensor, ...]:
         )
     for (at, k), name in zip((*parts, *sizes), (*names.parts, *names.sizes)):
         at[k] = name
-    return rebuild(data)
+    return rebuild(data, functions)
 
 
 # the place of a name: a list of the data form, and the position in that list
 _Slot = tuple[list[Any], int]
 
 
-def _slots(outputs: Sequence[Tensor]) -> tuple[dict[str, Any], list[_Slot], list[_Slot]]:
-    """Return the data form of ``outputs``, and the places of names in it."""
+def _slots(
+    outputs: Sequence[Tensor],
+) -> tuple[dict[str, Any], list[ExternFunction], list[_Slot], list[_Slot]]:
+    """Return the data form of ``outputs``, its functions, and the places of names in it."""
     writer = Writer()
     parts: list[_Slot] = []
     for op in everything(outputs):
@@ -79,4 +82,4 @@ def _slots(outputs: Sequence[Tensor]) -> tuple[dict[str, Any], list[_Slot], list
     sizes = [(writer.items[at], 1) for key, at in writer.places.items() if isinstance(key, Var)]
     written_outputs = [writer.tensor(t) for t in outputs]
     data = {"format": FORMAT, "version": VERSION, "items": writer.items, "outputs": written_outputs}
-    return data, parts, sizes
+    return data, writer.functions, parts, sizes

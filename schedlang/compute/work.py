@@ -10,6 +10,7 @@ from collections.abc import Container, Mapping, Sequence
 from math import prod
 from typing import Any
 
+from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.graph import first_rows, operations
 from schedlang.compute.ragged import without_ranges
 from schedlang.compute.read import Read
@@ -57,7 +58,8 @@ def flops(outputs: Sequence[Tensor], sizes: Mapping[Var, Any] | None = None) -> 
 def needed_flops(outputs: Sequence[Tensor], sizes: Mapping[Var, Any] | None = None) -> int | None:
     """Return the count of :func:`flops` without the points that a reduction's ``where`` leaves out.
 
-    Return ``None`` if the condition reads elements or has too many points to try.
+    Return ``None`` if the condition reads elements or has too many points to try, and if a function
+    of the user's computes a stage.
 
     >>> import schedlang as sl
     >>> A, k = sl.placeholder((8,), name="A"), sl.reduce_axis(8, name="k")
@@ -65,7 +67,10 @@ def needed_flops(outputs: Sequence[Tensor], sizes: Mapping[Var, Any] | None = No
     >>> flops([C]), needed_flops([C])
     (64, 36)
     """
-    total, rows = 0, first_rows(operations(outputs))
+    ops = operations(outputs)
+    if any(isinstance(op, ExternOp) for op in ops):
+        return None
+    total, rows = 0, first_rows(ops)
     for op in compute_operations(outputs):
         tests = conditions(op.where)
         if tests:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Optional
 
 from schedlang.counting.regions import Region
+from schedlang.counting.rows import KINDS, Access, Instrumented, Made, Row
 from schedlang.counting.statement_stages import stages
 from schedlang.counting.work import Work, operation
 from schedlang.expr.dtypes import itemsize
@@ -32,6 +33,7 @@ from schedlang.machine.nodes import (
     For,
     Function,
     If,
+    Invoke,
     Let,
     Load,
     Num,
@@ -49,80 +51,11 @@ from schedlang.machine.nodes import (
 from schedlang.machine.passes.serial import serial
 from schedlang.machine.walks import children, operations, parts, values, walk
 
-# the kinds of accesses, as the probes know them
-KINDS = ("load", "store", "prefetch", "stream")
 # the first cells of the tally hold the offsets of a vector's lanes, then its mask, each in as many
 # cells as the widest vector has lanes, at least so many; counters come after them
 OFFSETS, FEWEST = 0, 64
 # the parameters of a probe after the model
 PARAMETERS = ("address", "size", "kind", "site")
-
-
-@dataclass(frozen=True, eq=False)
-class Access:
-    """The accesses of one load, store or prefetch: ``elements`` of them in each run of ``region``.
-
-    ``active``, if it is not -1, is the slot that counts the lanes under a mask instead. ``site``
-    numbers the access in reports. ``kind`` is one of :data:`KINDS`.
-    """
-
-    kind: str
-    array: Array
-    elements: int
-    lanes: int
-    region: Region
-    site: int
-    active: int = -1
-
-
-@dataclass(frozen=True, eq=False)
-class Made:
-    """The elements of a stage that a statement computes; see :class:`Access`."""
-
-    stage: str
-    elements: int
-    active: int = -1
-
-
-@dataclass(frozen=True, eq=False)
-class Row:
-    """A statement of the nest with what it does itself, in program order.
-
-    It runs as often as ``region``; ``inside`` is the body of a loop. The rows up to ``end`` are the
-    statements inside of this one.
-    """
-
-    stmt: Stmt
-    region: Region
-    stage: str
-    inside: Optional[Region]
-    accesses: tuple[Access, ...]
-    work: Mapping[tuple[Region, Work], int]
-    made: Optional[Made]
-    end: int
-
-
-@dataclass(frozen=True, eq=False)
-class Instrumented:
-    """A nest that counts, what its rows are, and where its entry expects the tally.
-
-    The last parameters of its entry are the tally and, if it reports accesses, the probes' model.
-    ``bases`` maps each array to the cell of the tally that holds its address. ``counts`` says
-    whether the kernel has counters, so that it must run before its counts are known. ``functions``
-    maps a function's name to its first row and the one after its last. ``probe`` is the name of the
-    function that is called at each access, which the nest declares without a body.
-    """
-
-    nest: MachineNest
-    original: MachineNest
-    rows: tuple[Row, ...]
-    functions: Mapping[str, tuple[int, int]]
-    calls: Mapping[str, tuple[Region, ...]]
-    bases: Mapping[Array, int]
-    cells: int
-    sites: tuple[Access, ...]
-    counts: bool
-    probe: str = ""
 
 
 def instrument(nest: MachineNest, report: bool) -> Instrumented:
@@ -247,6 +180,8 @@ class _Instrument:
             self.access(stmt, region, row, out)
         elif isinstance(stmt, (Alloc, View)):
             self.base(stmt.array)
+        elif isinstance(stmt, Invoke):
+            self.invoke(stmt, region, row, out)
         elif isinstance(stmt, Run):
             self.calls.setdefault(stmt.function, []).append(region)
             counters = (self.tally, *([self.model] if self.model else []))
@@ -377,6 +312,50 @@ class _Instrument:
             self.report(node, record, mask, out)
         return record
 
+    def invoke(self, stmt: Invoke, region: Region, row: _Row, out: list[Stmt]) -> None:
+        """Count the boxes of a call, each element once, and report them."""
+        end = 0
+        for k, (array, start) in enumerate(zip(stmt.given, stmt.starts)):
+            middle = end + stmt.ranks[k]
+            begin, end = end, middle + stmt.ranks[k]
+            shape, steps = stmt.sizes[begin:middle], stmt.sizes[middle:end]
+            count, active = _product(shape), -1
+            if not isinstance(count, Num):
+                self.counts, active = True, self.slot()
+                out.append(self.add(active, count))
+            kind = "load" if k < stmt.inputs else "store"
+            most = int(count.value) if isinstance(count, Num) else array.buffer.size or 1
+            access = Access(kind, array, most, 0, region, len(self.sites), active, True)
+            self.sites.append(access)
+            row.accesses.append(access)
+            if k == stmt.inputs:
+                row.made = Made(row.stage, most, active)
+            if self.model is not None:
+                if stmt.packed[k]:
+                    shape, steps = (count,), (Num(1),)
+                out += self.rows_of(access, start, shape, steps)
+
+    def rows_of(
+        self, access: Access, start: Value, shape: Sequence[Value], steps: Sequence[Value]
+    ) -> list[Stmt]:
+        """Return the reports of a box; rows without gaps are one access each."""
+        size = itemsize(access.array.dtype)
+        base = self.cell(Num(self.base(access.array)))
+        loops = [Reg(self.names.fresh("row")) for _ in shape]
+        length: Value = Num(1)
+        if steps and steps[-1] == Num(1):
+            loops, length = loops[:-1], shape[-1]
+        at = start
+        for index, step in zip(loops, steps):
+            at = _sum(at, Op("*", index, step, INDEX, index=True))
+        bytes_read = _product((length, Num(size)))
+        body: Stmt = self.call(_offset(base, at, size), bytes_read, access)
+        if not isinstance(length, Num):
+            body = If(Op(">", length, Num(0), Type("bool"), index=True), (body,))
+        for index, extent in reversed(list(zip(loops, shape))):
+            body = For(index, extent, (body,))
+        return [] if bytes_read == Num(0) else [body]
+
     def report(
         self, node: Load | Store | Prefetch, access: Access, mask: Value | None, out: list[Stmt]
     ) -> None:
@@ -411,10 +390,11 @@ class _Instrument:
             order = self.orders.get(order.name)
         return 1 + max(order.lanes) if isinstance(order, Order) else lanes
 
-    def call(self, address: Value, size: int, access: Access) -> Stmt:
+    def call(self, address: Value, size: int | Value, access: Access) -> Stmt:
         """Return the call of the probe for ``size`` bytes at ``address``."""
         assert self.model is not None
-        numbers = (Num(size), Num(KINDS.index(access.kind)), Num(access.site))
+        length = Num(size) if isinstance(size, int) else size
+        numbers = (length, Num(KINDS.index(access.kind)), Num(access.site))
         return Run(self.probe, (self.model, address, *numbers))
 
 
@@ -449,6 +429,22 @@ def _offset(base: Value, at: Value, size: int) -> Value:
 
 def _sum(a: Value, b: Value) -> Value:
     return Op("+", a, b, INDEX, index=True)
+
+
+def _product(factors: Sequence[Value]) -> Value:
+    """Return a product of indices, a number if all of them are numbers."""
+    number, others = 1, list[Value]()
+    for factor in factors:
+        if isinstance(factor, Num):
+            number *= int(factor.value)
+        else:
+            others.append(factor)
+    if not others or not number:
+        return Num(number)
+    product = others[0]
+    for factor in [*others[1:], *([Num(number)] if number != 1 else [])]:
+        product = Op("*", product, factor, INDEX, index=True)
+    return product
 
 
 def _array(name: str) -> Array:

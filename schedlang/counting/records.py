@@ -20,7 +20,8 @@ class Counts:
     ``loads``, ``stores``
         elements read and written; a vector of 8 lanes reads 8
     ``load_requests``, ``store_requests``
-        instructions that read and write; a vector is one, gathered or not
+        instructions that read and write; a vector is one, gathered or not. A function of yours
+        counts none, and its ``loads`` and ``stores`` are the elements of its boxes.
     ``loaded_bytes``, ``stored_bytes``
         the bytes of those elements
     ``prefetches``

@@ -45,6 +45,9 @@ class KernelCounts(Mapping[str, Counts]):
         are estimates. All other counts are exact.
     ``not_simulated``
         the number of accesses, if there were too many to simulate the caches; else 0
+    ``unknown``
+        the names of functions of yours that the kernel calls: each call counts a load or a store of
+        each element of its boxes, in order, and none of the function's arithmetic
 
     Each simulated level is set-associative, starts empty, and drops the least recently used line of
     a set. A store fetches its line first, and a changed line is written to the next level when it
@@ -69,6 +72,7 @@ class KernelCounts(Mapping[str, Counts]):
     streamed_bytes: int = 0
     sampled: int = 1
     not_simulated: int = 0
+    unknown: tuple[str, ...] = ()
 
     def __getitem__(self, stage: str) -> Counts:
         return self.stages[stage]
@@ -96,6 +100,11 @@ class KernelCounts(Mapping[str, Counts]):
             sentences.append("operations: " + _listed(total.arithmetic))
         if total.calls:
             sentences.append("calls, by element: " + _listed(total.calls))
+        if self.unknown:
+            sentences.append(
+                f"the arithmetic of {' and '.join(self.unknown)} is unknown; each element of its "
+                "boxes counts as one load or store"
+            )
         if total.prefetches:
             sentences.append(f"prefetches: {total.prefetches:,}")
         if self.not_simulated:

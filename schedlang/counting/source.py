@@ -9,7 +9,7 @@ from schedlang.codegen.listing import Listing, join_parts, plain
 from schedlang.codegen.numba_cpu import source_of
 from schedlang.codegen.numba_file import imports
 from schedlang.counting import probes
-from schedlang.counting.instrument import Instrumented
+from schedlang.counting.rows import Instrumented
 from schedlang.machine.nest import MachineNest
 
 OPTIONS = 'cache=True, nogil=True, error_model="numpy", fastmath={"contract"}'

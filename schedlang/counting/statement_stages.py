@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from schedlang.machine.nest import MachineNest
-from schedlang.machine.nodes import Alloc, Body, Let, Prefetch, Reg, Stmt, Store
+from schedlang.machine.nodes import Alloc, Array, Body, Invoke, Let, Prefetch, Reg, Stmt, Store
 from schedlang.machine.walks import bodies, defined_names, parts, values, walk
 
 
@@ -28,16 +28,19 @@ def _stored(nest: MachineNest) -> dict[str, str]:
     for function in nest.functions:
         for stmt, _ in walk(function.body):
             if isinstance(stmt, Store):
-                stage = stmt.stage or _name(stmt)
+                stage = stmt.stage or _name(stmt.array)
                 if stmt.stage or stmt.array.name not in stage_of:
                     stage_of[stmt.array.name] = stage
+            elif isinstance(stmt, Invoke):
+                for array in stmt.given[stmt.inputs :]:
+                    stage_of.setdefault(array.name, _name(array))
     return stage_of
 
 
-def _name(stmt: Store) -> str:
+def _name(array: Array) -> str:
     """Return the stage that an array belongs to; the outputs of a tuple belong to one."""
-    tensor = stmt.array.buffer.tensor
-    return stmt.array.buffer.name if tensor is None else tensor.op.name
+    tensor = array.buffer.tensor
+    return array.buffer.name if tensor is None else tensor.op.name
 
 
 def _backwards(
@@ -57,6 +60,8 @@ def _backwards(
                 stage = uses.get(result.name, stage)
         elif isinstance(stmt, Store):
             stage = stmt.stage or stored[stmt.array.name]
+        elif isinstance(stmt, Invoke):
+            stage = stored[stmt.given[stmt.inputs].name]
         elif isinstance(stmt, Let):
             stage = stmt.stage or uses.get(stmt.reg.name, first)
         elif isinstance(stmt, Alloc):

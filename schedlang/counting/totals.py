@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from schedlang.counting.instrument import Access, Instrumented, Row
 from schedlang.counting.records import Counts
 from schedlang.counting.regions import Region, Runs
+from schedlang.counting.rows import Access, Instrumented, Row
 from schedlang.counting.work import Work
 from schedlang.expr.dtypes import itemsize
 from schedlang.machine.nodes import Alloc, Array, For, Run
@@ -130,8 +130,8 @@ def _own(row: Row, runs: Runs, bytes_of: Callable[[Array], int], lines: Lines) -
         else _elements(assignment.elements, assignment.active, row.region, runs),
         loads=sum(_of(a, runs) for a in loads),
         stores=sum(_of(a, runs) for a in stores),
-        load_requests=sum(runs(a.region) for a in loads),
-        store_requests=sum(runs(a.region) for a in stores),
+        load_requests=sum(runs(a.region) for a in loads if not a.opaque),
+        store_requests=sum(runs(a.region) for a in stores if not a.opaque),
         loaded_bytes=sum(_of(a, runs) * itemsize(a.array.dtype) for a in loads),
         stored_bytes=sum(_of(a, runs) * itemsize(a.array.dtype) for a in stores),
         prefetches=sum(runs(a.region) for a in row.accesses if a.kind == "prefetch"),

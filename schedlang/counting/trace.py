@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from schedlang.counting.instrument import KINDS, Instrumented
 from schedlang.counting.probes import layout
+from schedlang.counting.rows import KINDS, Instrumented
 
 # consecutive accesses that are kept or left out together
 RUN = 256

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import ctypes
 import inspect
+import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from schedlang.codegen.c_compiler import user_head
+from schedlang.codegen.c_externs import C_TYPES, prototype
 from schedlang.compute.extern_op import ADDRESS, HOST, NUMBA, ExternFunction
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import CallError, CallTypeError, ComputeError, ComputeTypeError, explain
-from schedlang.expr.dtypes import storage_dtype
+from schedlang.externs.python_text import Unreadable, python_text
 from schedlang.runtime import files
-from schedlang.runtime.c_library import HEAD, library
+from schedlang.runtime.c_library import library
 
-C_TYPES = {
-    "bool": "bool", "float32": "float", "float64": "double",
-    **{f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)},
-}  # fmt: skip
 _C_FUNCTION: Any = ctypes.CFUNCTYPE(None).__mro__[1]
 
 
@@ -28,15 +28,15 @@ def function_of(
     call: Any, name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> ExternFunction:
     """Return ``call`` as the function of a stage; raise if it cannot take the arrays."""
-    count = len(inputs) + len(outputs)
+    dtypes = dtypes_of(inputs, outputs)
     if isinstance(call, str):
         return from_source(call, name, inputs, outputs)
     if isinstance(call, _C_FUNCTION):
         _check_ctypes(call, name, inputs, outputs)
         address = ctypes.cast(call, ctypes.c_void_p).value
-        return _at_address(address or 0, getattr(call, "__name__", name), name, count, call)
+        return _at_address(address or 0, getattr(call, "__name__", name), name, dtypes, call)
     if hasattr(call, "__index__") and not isinstance(call, (bool, np.bool_)):
-        return _at_address(int(call), name, name, count, None)
+        return _at_address(int(call), name, name, dtypes, None)
     module = str(type(call).__module__)
     if module.startswith(("numba.cuda", "numba_cuda")):
         raise ComputeTypeError(
@@ -51,7 +51,7 @@ def function_of(
         pointers = [getattr(kind, "dtype", None) for kind in call._sig.args]
         _check_pointers(name, [str(p) for p in pointers], inputs, outputs)
         _check_status(name, str(call._sig.return_type), "numba.int32")
-        return _at_address(int(call.address), call.__name__, name, count, call)
+        return _at_address(int(call.address), call.__name__, name, dtypes, call)
     if not callable(call) or isinstance(call, type):
         raise ComputeTypeError(
             explain(
@@ -67,7 +67,32 @@ def function_of(
     title = str(getattr(call, "__name__", type(call).__name__))
     title = title if title.isidentifier() else name
     kind = NUMBA if module.startswith("numba.") and python is not None else HOST
-    return ExternFunction(title, kind, call, partial(_run, call, title, kind, len(inputs)))
+    run = partial(_run, call, title, kind, len(inputs))
+    source, why = "", ""
+    try:
+        source = python_text(call)
+    except Unreadable as error:
+        why = str(error)
+    return ExternFunction(title, kind, call, run, dtypes, source, place_of(call), why)
+
+
+def dtypes_of(
+    inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the dtypes of the arrays that a function takes."""
+    return tuple(t.dtype for t in inputs), tuple(t.dtype for t in outputs)
+
+
+def place_of(call: Any) -> str:
+    """Return where other processes import a function from, ``"module:name"``, or an empty text."""
+    module, path = (str(getattr(call, what, "")) for what in ("__module__", "__qualname__"))
+    value: Any = sys.modules.get(module)
+    # another process has the module of a script under another name, or not at all
+    if module == "__main__" or value is None:
+        return ""
+    for name in path.split("."):
+        value = getattr(value, name, None)
+    return f"{module}:{path}" if value is call else ""
 
 
 def _run(call: Any, title: str, kind: str, inputs: int, *arrays: np.ndarray) -> None:
@@ -166,7 +191,9 @@ def _check_status(name: str, kind: str, integer: str) -> None:
         )
 
 
-def _at_address(address: int, title: str, name: str, count: int, kept: Any) -> ExternFunction:
+def _at_address(
+    address: int, title: str, name: str, dtypes: tuple[tuple[str, ...], tuple[str, ...]], kept: Any
+) -> ExternFunction:
     """Return the C function at an address."""
     if not 0 < address < 2**63:
         raise ComputeError(
@@ -177,9 +204,12 @@ def _at_address(address: int, title: str, name: str, count: int, kept: Any) -> E
                 "ctypes.cast(f, ctypes.c_void_p).value.",
             )
         )
+    count = sum(map(len, dtypes))
     kinds: list[Any] = [*[ctypes.c_void_p] * count, ctypes.POINTER(ctypes.c_int64)]
     function = ctypes.CFUNCTYPE(ctypes.c_int, *kinds)(address)
-    return ExternFunction(title, ADDRESS, address, partial(_run_c, function, title), kept=kept)
+    run = partial(_run_c, function, title)
+    why = "it is known by its address, which means nothing there"
+    return ExternFunction(title, ADDRESS, address, run, dtypes, why=why, kept=kept)
 
 
 def _run_c(function: Callable[..., int], title: str, *arrays: np.ndarray) -> None:
@@ -196,20 +226,6 @@ def _run_c(function: Callable[..., int], title: str, *arrays: np.ndarray) -> Non
         )
 
 
-def prototype(name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> str:
-    """Return the declaration of a C function of these arrays.
-
-    >>> import schedlang as sl
-    >>> A = sl.placeholder((4,), name="A")
-    >>> prototype("twice", [A], [sl.placeholder((4,), "float64", name="B")])
-    'int twice(const float *, double *, const int64_t *)'
-    """
-    # instructions take short floats, as their bits
-    given = [f"const {C_TYPES[storage_dtype(t.dtype)]} *" for t in inputs]
-    given += [f"{C_TYPES[storage_dtype(t.dtype)]} *" for t in outputs]
-    return f"int {name}({', '.join([*given, 'const int64_t *'])})"
-
-
 def from_source(
     source: str, name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor],
     objects: Sequence[bytes] = (),
@@ -218,7 +234,7 @@ def from_source(
 
     It is linked with ``objects``, of which the source has a hash.
     """
-    declared = prototype(name, inputs, outputs)
+    declared = prototype(name, dtypes_of(inputs, outputs))
 
     def refusal(first: str) -> ComputeError:
         return ComputeError(
@@ -237,9 +253,9 @@ def from_source(
                 "Give name= the name of the function in the source.",
             )
         )
-    text = f'{HEAD}{declared};\n#line 1 "{name}"\n{source}\n'
-    made = library(files.write(text, f"extern_{name}", ".c"), refusal=refusal, objects=objects)
-    function = getattr(made, name, None)
+    text = f'{user_head()}{declared};\n#line 1 "{name}"\n{source}\n'
+    loaded = library(files.write(text, f"extern_{name}", ".c"), refusal=refusal, objects=objects)
+    function = getattr(loaded, name, None)
     if function is None:
         raise ComputeError(
             explain(
@@ -249,5 +265,9 @@ def from_source(
             )
         )
     address = ctypes.cast(function, ctypes.c_void_p).value or 0
-    found = _at_address(address, name, name, len(inputs) + len(outputs), made)
-    return ExternFunction(name, ADDRESS, address, found.run, source, made)
+    at_address = _at_address(address, name, name, dtypes_of(inputs, outputs), loaded)
+    if objects:
+        return replace(
+            at_address, why="it is linked with code of LLVM, of which it has the object alone"
+        )
+    return replace(at_address, source=source, why="")

@@ -45,11 +45,13 @@ def call_of(
 ) -> tuple[list[Draft], Pending]:
     """Return the call that computes ``dims`` of ``stage``, and the boxes that it reads.
 
-    The box is clipped to the tensor. The extents of a box may so depend on the loops around it.
+    The box is clipped to the tensor. The extents of a box may so depend on the loops around it. For
+    a tile that lies outside of the tensor there is no call.
     """
     if any(d.extent.const == 0 for d in dims):
         return [], {}
     pending: Pending = {}
+    tests: list[Expr] = []
     if op.boxes is None:
         read = tiles = [_whole(t) for t in op.inputs]
         written = [_whole(t) for t in op.outputs]
@@ -60,6 +62,8 @@ def call_of(
             [_spans(ends, _values(op, given)) for ends in op.boxes.read] for given in (spans, tile)
         )
         written, computed = [spans] * len(op.outputs), [tile] * len(op.outputs)
+        tests = [to_expr(lo) < to_expr(end) for d, (lo, end) in zip(dims, spans)
+                 if _may_miss(d, ranges)]  # fmt: skip
     for tensor, span in zip(op.inputs, tiles):
         if job.needs_box(tensor) or tensor in job.prefetched:
             ends = tuple(end - 1 for _, end in span)
@@ -72,7 +76,10 @@ def call_of(
     writes = [*zip(op.outputs, written, computed)]
     body = [_described(stage, *one, ranges, writes=True) for one in writes]
     body += [_described(stage, *one, ranges, writes=False) for one in zip(op.inputs, read, tiles)]
-    return [DraftExtern(op, boxes, block(body), stage.name)], pending
+    call: Draft = DraftExtern(op, boxes, block(body), stage.name)
+    for test in tests:
+        call = If(test, block([call]), f"elements of {stage.name}")
+    return [call], pending
 
 
 def _whole(tensor: Tensor) -> Spans:
@@ -91,6 +98,14 @@ def _clipped(dim: Dim, ranges: Ranges) -> tuple[Lin, Lin]:
     if dim.high:
         end = extreme("min", (end, dim.size), ranges)
     return first, end
+
+
+def _may_miss(dim: Dim, ranges: Ranges) -> bool:
+    """Return whether a tile may have no element of the tensor in a dimension."""
+    first, end = _unclipped(dim)
+    before = dim.low and extreme("max", (end, ZERO), ranges) != end
+    behind = dim.high and extreme("min", (first, dim.size), ranges) != first
+    return before or behind
 
 
 def _values(op: ExternOp, spans: Sequence[tuple[Lin, Lin]]) -> dict[Axis, Lin]:

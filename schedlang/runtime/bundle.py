@@ -24,7 +24,7 @@ SHARED = (
     "simd", "operators", "elementary", "predicates", "lanes", "half", "bfloat", "bits", "saturated",
     "memory", "scratch", "scattered", "transposed", "hints", "instructions",
 )  # fmt: skip
-MODULES = (*SHARED, "cpu/clock", "cpu/conditional", "cpu/denormals", "cpu/extern",
+MODULES = (*SHARED, "cpu/clock", "cpu/conditional", "cpu/denormals", "cpu/extern", "cpu/foreign",
            "cpu/libm", "cpu/scaling", "cpu/tables", "cpu/vmath")  # fmt: skip
 DEVICE_PACKAGE = "schedlang.intrinsics.gpu"
 DEVICE_MODULES = (*SHARED, "gpu/libdevice", "gpu/warp", "gpu/atomics")
@@ -80,7 +80,9 @@ def bundle(source: str, package: str = PACKAGE) -> str:
     """
     tree = parse_source(source)
     imports = [
-        node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == package
+        node
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(package)
     ]
     if not imports:
         return source

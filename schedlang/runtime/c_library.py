@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from schedlang.codegen.c_compiler import COMPILERS, GCC_OPTIONS, OPTIONS
 from schedlang.errors import BuildError, explain
 from schedlang.expr.dtypes import register_dtype
 from schedlang.machine.nodes import Array, Reg
@@ -25,17 +26,6 @@ from schedlang.runtime.cache_files import LIBRARY, contents, store
 from schedlang.runtime.one_process import one_process
 from schedlang.runtime.parameters import Signature
 
-COMPILERS = ("cc", "gcc", "clang")
-# integers wrap around, and a product may be fused with an addition, as in numba's kernels
-OPTIONS = (
-    "-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O3", "-march=native", "-fwrapv",
-    "-ffp-contract=fast", "-fno-math-errno", "-fopenmp", "-shared", "-fPIC",
-    # C before C23 takes an unknown function for one of integers
-    "-Werror=implicit-function-declaration",
-)  # fmt: skip
-# Clang refuses these. GCC 12 pairs the factors of some sums of products wrongly where it vectorizes
-# a loop by itself, and it drops updates of an array where it distributes a loop
-GCC_OPTIONS = ("-fno-tree-loop-vectorize", "-fno-tree-loop-distribution")
 # -ffast-math would also flush denormals to zero in the whole process
 FASTMATH = (
     "-fassociative-math",
@@ -44,8 +34,6 @@ FASTMATH = (
     "-fno-trapping-math",
     "-ffinite-math-only",
 )
-# what a C file of a user's function begins with
-HEAD = "#include <math.h>\n#include <stdbool.h>\n#include <stdint.h>\n"
 SECONDS = 300
 # what loaders and compilers say of a function of the helpers that is not there
 UNDEFINED = re.compile(

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
+from schedlang.codegen.c_compiler import user_head
 from schedlang.codegen.c_instruction import instruction_file
 from schedlang.errors import BuildError
 from schedlang.instructions.declaration import MEMORY, Instruction
 from schedlang.runtime import files
-from schedlang.runtime.c_library import HEAD, OPTIONS, assembly
+from schedlang.runtime.c_library import OPTIONS, assembly
 from schedlang.runtime.llvm.trial import Trial
 from schedlang.runtime.processor import missing_features
 
@@ -25,7 +26,7 @@ def c_trial(declared: Instruction) -> Trial:
 def memory_trial(declared: Instruction) -> Trial:
     """Return the assembly of an instruction's function in memory, if it is the text of C source."""
     source = getattr(declared.emit[MEMORY], "call", None)
-    return _compiled(f"{HEAD}{source}\n", declared) if isinstance(source, str) else Trial("")
+    return _compiled(f"{user_head()}{source}\n", declared) if isinstance(source, str) else Trial("")
 
 
 def _compiled(text: str, declared: Instruction) -> Trial:

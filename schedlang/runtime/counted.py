@@ -17,11 +17,12 @@ from schedlang.counting.caches import (
     moved_lines,
     share,
 )
-from schedlang.counting.instrument import Instrumented, instrument
+from schedlang.counting.instrument import instrument
 from schedlang.counting.probes.layout import REPORT
 from schedlang.counting.records import Counts
 from schedlang.counting.regions import Runs
 from schedlang.counting.result import KernelCounts, LoopCounts
+from schedlang.counting.rows import Instrumented
 from schedlang.counting.source import counting_source, probe_source
 from schedlang.counting.totals import Lines, Totals
 from schedlang.counting.trace import Trace, log_model, trace_of
@@ -81,6 +82,7 @@ def count_call(call: Call, caches: Sequence[Cache], most: int) -> KernelCounts:
         moved.streamed,
         moved.sampled,
         requests if too_many else 0,
+        call.functions,
     )
 
 
@@ -93,7 +95,14 @@ def counts_without_run(call: Call) -> KernelCounts | None:
         counting, Runs(counting.calls, _tally(counting, call)), lambda a: _bytes(a, call), ()
     )
     rows = totals.rows()
-    return KernelCounts(call.name, totals.stages(), totals.total(), (), _beside(call.machine, rows))
+    return KernelCounts(
+        call.name,
+        totals.stages(),
+        totals.total(),
+        (),
+        _beside(call.machine, rows),
+        unknown=call.functions,
+    )
 
 
 def simulated_caches(caches: Any, target: Target, call: str = "counters") -> Sequence[Cache]:
@@ -155,7 +164,7 @@ def _run(
     module = probe_module(probe).__name__ if probe else ""
     path = files.write(counting_source(made, module), f"{call.name}_counted")
     entry = made.nest.entry.name
-    function = getattr(files.load_kernel(path, entry), entry)
+    function = call.started(getattr(files.load_kernel(path, entry), entry))
     function(*call.flat, tally, *([] if model is None else [model]))
 
 
@@ -201,7 +210,7 @@ def _sizes(nest: Nest) -> list[Var]:
 def _requests(made: Instrumented, tally: np.ndarray) -> int:
     """Return the number of loads, stores and prefetches of a call, a vector being one."""
     runs = Runs(made.calls, tally)
-    return sum(runs(access.region) for access in made.sites)
+    return sum(runs(a.region) * (a.elements if a.opaque else 1) for a in made.sites)
 
 
 def _events(made: Instrumented, tally: np.ndarray) -> int:

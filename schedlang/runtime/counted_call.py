@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,8 @@ class Call:
     """A call to count: the nest that runs, and its arguments as the compiled function takes them.
 
     ``flat`` are flat arrays and scalars; the kernel writes to the outputs among them. ``sizes`` are
-    the values of symbolic sizes.
+    the values of symbolic sizes. ``started`` returns a compiled function of the nest as one that
+    takes these arguments, then others.
     """
 
     name: str
@@ -29,6 +30,12 @@ class Call:
     machine: MachineNest
     flat: Sequence[Any]
     sizes: Mapping[str, int]
+    started: Callable[[Callable[..., None]], Callable[..., None]] = lambda function: function
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """The names of the user's functions that the nest calls."""
+        return tuple(dict.fromkeys(stmt.function.name for stmt in self.machine.invoked))
 
 
 def with_new_outputs(arrays: Sequence[Any], signature: Signature) -> list[Any]:

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from schedlang.compute.arrays import as_numpy
-from schedlang.compute.extern_op import ExternOp
-from schedlang.compute.graph import operations, variables
+from schedlang.compute.graph import variables
 from schedlang.compute.work import needed_flops
 from schedlang.errors import CallError, CallTypeError, explain
 from schedlang.markup.bundle import InNotebooks
@@ -206,9 +205,7 @@ def _work(
     values = [v if p.is_scalar else _seen(v, p.name) for v, p in zip(given, parameters)]
     sizes = Binder(f.signature).sizes(values)
     outputs = () if f.schedule is None else f.schedule.outputs
-    # nobody knows the arithmetic of a function of the user's
-    counted = not any(isinstance(op, ExternOp) for op in operations(outputs))
-    if outputs and flops is None and counted:
+    if outputs and flops is None:
         numbers = {v: sizes[v.name] for v in variables(outputs) if v.name in sizes}
         flops, dtype = needed_flops(outputs, numbers), outputs[0].dtype
     if moved is None:

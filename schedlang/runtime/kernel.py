@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from schedlang.codegen.extern_text import unsaved
 from schedlang.compute.arrays import as_numpy
 from schedlang.errors import BuildError, MissingNameError, explain
 from schedlang.ir.nest import Nest
@@ -266,20 +267,15 @@ class Kernel(Levels, TeModule, Countable, OnHost):
         own = function if self._externs is None else self._externs.with_table(function)
         return super()._starting(own, path)
 
-    def _refuse_externs(self, asked: str, hint: str) -> None:
-        """Raise if the kernel calls a user's function, which ``asked`` cannot take."""
-        if self._externs is not None:
-            name = self._externs.functions[0].function.name
-            why = f"kernel {self.name} calls {name}, a function of yours"
-            raise BuildError(explain(asked, why, hint))
-
     def _counted_call(self, args: Sequence[Any], named: Mapping[str, Any]) -> Call:
-        self._refuse_externs(
-            "counting accesses", "Count a kernel without it, or time this one by sl.evaluate."
-        )
         values, sizes, _ = self._checked(args, named)
         flat = self._flat(with_new_outputs(values, self.signature), sizes)
-        return Call(self.name, self._nest, self.machine_nest, flat, sizes)
+        call = Call(self.name, self._nest, self.machine_nest, flat, sizes)
+        if self._externs is None:
+            return call
+        # the nest that counts is compiled on every target
+        compiled = ExternTable(self.machine_nest, self.name, interpreted=False)
+        return replace(call, started=compiled.with_table)
 
     def profile(
         self, *args: Any, repeat: int = 5, levels: int = 3, share: float = 0.05, **named: Any
@@ -367,10 +363,15 @@ class Kernel(Levels, TeModule, Countable, OnHost):
         have, and for one that checks its reads against the sizes of each call, if the file cannot
         do that: it can for indices that are linear in loops, clamped, or read from tensors.
         """
-        self._refuse_externs(
-            f"save({str(path)!r})",
-            "A file holds no function of another program: save the kernels around it.",
-        )
+        if why := unsaved(self.machine_nest):
+            raise BuildError(
+                explain(
+                    f"save({str(path)!r}): kernel {self.name}",
+                    why,
+                    "Give the text of its C source, or a function of numba.njit that needs nothing "
+                    "of its program.",
+                )
+            )
         if self.checked_by_size and self._conditions is None:
             raise BuildError(
                 explain(

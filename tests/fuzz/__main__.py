@@ -31,13 +31,16 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--start", type=int, default=0, help="the first case")
     parser.add_argument("--failures", type=int, default=1, help="stop after this many failures")
     parser.add_argument("--compiled-share", type=float, default=0.05)
+    parser.add_argument(
+        "--externs", type=float, default=0.0, help="the share of stages that are functions of users"
+    )
     parser.add_argument("--interpret-only", action="store_true", help="build no kernels")
     parser.add_argument("--replay", metavar="SEED:INDEX", help="run one case and print it")
     options = parser.parse_args(argv)
     if options.replay:
         seed, index = options.replay.rsplit(":", 1)
         targets = [] if options.interpret_only else ["python", *COMPILED]
-        case = run_case(seed, int(index), targets)
+        case = run_case(seed, int(index), targets, externs=options.externs)
         print(described(case))
         return int(case.outcome == "failed")
     return fuzz(options)
@@ -58,7 +61,7 @@ def fuzz(options: argparse.Namespace) -> int:
         targets = [] if options.interpret_only else ["python"]
         if not options.interpret_only and index % 1000 < 1000 * options.compiled_share:
             targets += COMPILED
-        case = run_case(options.seed, index, targets)
+        case = run_case(options.seed, index, targets, externs=options.externs)
         index += 1
         outcomes[case.outcome] += 1
         counts.update(case.counts)
@@ -84,7 +87,7 @@ def fuzz(options: argparse.Namespace) -> int:
         + ", ".join(f"{n} {k}" for k, n in outcomes.most_common())
     )
     print(", ".join(f"{n} {k}" for k, n in counts.items()))
-    print(coverage.report(features))
+    print(coverage.report(features, options.externs > 0))
     for reason, n in unbuilt.most_common():
         print(f"not built, {n} times: {reason}")
     print(f"cases with fewer than five steps: {sum(n for k, n in steps.items() if k < 5)}")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import schedlang as sl
+from schedlang.compute.graph import operations
 from schedlang.compute.tensor import PlaceholderOp
 from schedlang.errors import BuildError
 from schedlang.expr import dtypes
@@ -23,13 +24,15 @@ from schedlang.lowering.lower import lower_state
 from schedlang.machine.lower import machine_nest
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Op
-from schedlang.machine.walks import operations, values, walk
+from schedlang.machine.walks import operations as parts_of
+from schedlang.machine.walks import values, walk
 from tests.fuzz.arguments import arguments
 from tests.fuzz.attach import check_attach_order
 from tests.fuzz.compare import compare, expected, scalar
 from tests.fuzz.counts import check_counts
 from tests.fuzz.coverage import note_graph, note_kernel, note_nest
 from tests.fuzz.derived import instructions_of
+from tests.fuzz.externs import by_numpy
 from tests.fuzz.graphs import build, random_graph
 from tests.fuzz.inputs import arrays, other_sizes
 from tests.fuzz.proofs import check_proofs, check_proofs_at
@@ -37,6 +40,7 @@ from tests.fuzz.record import Case, Mismatch
 from tests.fuzz.scans import check_refused
 from tests.fuzz.search import FEWEST, schedule_randomly
 from tests.fuzz.steps import bound
+from tests.fuzz.values import Graph
 from tests.machine_interpreter import interpret_machine
 
 MOST_ITERATIONS = 60_000
@@ -47,15 +51,22 @@ UNWRITTEN = 77
 ORDERED = ("parallel ", "vectorize ", "vthread ", "Idx.")
 
 
-def run_case(seed: int | str, index: int, targets: Sequence[str] = (), texts: bool = True) -> Case:
+def run_case(
+    seed: int | str, index: int, targets: Sequence[str] = (), texts: bool = True,
+    externs: float = 0.0,
+) -> Case:  # fmt: skip
     """Run case ``index`` of the run ``seed``; an exception becomes its ``failure``.
 
-    Replace a computation for which five steps cannot be found.
+    Replace a computation for which five steps cannot be found. A share ``externs`` of the stages
+    are functions of users, and each computation has one.
     """
     key = f"{seed}:{index}"
     rng = Random(key)
     for _ in range(MOST_GRAPHS):
-        case = Case(key, random_graph(rng, complexes=COMPLEX_SHARE))
+        graph = random_graph(rng, complexes=COMPLEX_SHARE, externs=externs)
+        while externs and "extern" not in graph.kinds:
+            graph = random_graph(rng, complexes=COMPLEX_SHARE, externs=externs)
+        case = Case(key, graph)
         try:
             _run(rng, case, targets, texts)
         except Exception as error:
@@ -91,7 +102,18 @@ def _run(rng: Random, case: Case, targets: Sequence[str], texts: bool) -> None:
     check_proofs(case, nest)
     if args is not None:
         outputs = [t for t in args if t in s.state.defined]
-    check_results(rng, case, s, nest, outputs, targets)
+    check_results(rng, case, s, nest, _oracle(case.graph, outputs), targets)
+
+
+def _oracle(g: Graph, outputs: list[Any]) -> list[Any]:
+    """Return the tensors that the reference computes: functions of users are NumPy's there."""
+    if "extern" not in g.kinds:
+        return outputs
+    space = build(by_numpy(g))
+    ops = operations([space[name] for name in g.outputs])
+    known = {t.name: t for op in ops for t in getattr(op, "outputs", ())}
+    # a step may have made an intermediate that is an argument
+    return [known[t.name] for t in outputs] if {t.name for t in outputs} <= {*known} else outputs
 
 
 def check_texts(
@@ -196,7 +218,7 @@ def contracts(machine: MachineNest) -> bool:
     """Return whether a product of floats may be fused with a sum: it is rounded or not."""
     names = {
         v.op for function in machine.functions for stmt, _ in walk(function.body)
-        for value in values(stmt) for v in operations(value)
+        for value in values(stmt) for v in parts_of(value)
         if isinstance(v, Op) and dtypes.is_float(v.type.dtype)
     }  # fmt: skip
     return "*" in names and bool(names & {"+", "-"})
@@ -234,6 +256,9 @@ def machine_run(
         else:
             args.append(np.dtype(arg.dtype).type(value))
     args += [sizes[v.name] for v in nest.sizes]
+    if machine.invoked:
+        by_position = {stmt.position: stmt.function.run for stmt in machine.invoked}
+        args.append([None, *(by_position[k] for k in sorted(by_position))])
     work = interpret_machine(machine, args, rng)
     check_counts(machine, args, work)
     return tuple(outputs)

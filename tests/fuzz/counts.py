@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.counting.instrument import Instrumented, instrument
+from schedlang.counting.instrument import instrument
 from schedlang.counting.regions import Runs
+from schedlang.counting.rows import Instrumented
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.verify import verify_machine
 from tests.machine_interpreter import Work, interpret_machine

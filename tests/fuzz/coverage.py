@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from schedlang.ir.extern_call import Extern
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import For, If, walk
 from tests.fuzz.record import Case
@@ -24,6 +25,12 @@ EXPECTED = (
     "several outputs", "guard", "cut tail", "sliding window", "masked lanes", "attached stage",
     "unfit on the way", "intermediate argument", "attached argument", "attached in another order",
     *LOOPS, *sorted({*DTYPES, *COMPLEX}),
+)  # fmt: skip
+
+EXTERNS = (
+    "extern", "extern by numba", "extern by C", "extern by numpy", "extern of whole arrays",
+    "extern at a loop",
+    "extern: same", "extern: near", "extern: sum", "extern: scan",
 )  # fmt: skip
 
 
@@ -47,6 +54,7 @@ def note_nest(case: Case, nest: Nest, source: str) -> None:
         "sliding window": any(isinstance(s, If) and s.slides for s in stmts),
         "cut tail": 'tail="cut"' in source,
         "attached stage": "compute_at(" in source,
+        "extern at a loop": any(isinstance(s, Extern) and path for s, path in walk(nest.body)),
     }
     case.features |= {name for name, holds in found.items() if holds}
 
@@ -56,11 +64,12 @@ def note_kernel(case: Case, source: str) -> None:
         case.features.add("masked lanes")
 
 
-def report(features: Counter[str]) -> str:
+def report(features: Counter[str], externs: bool = False) -> str:
     """Return two lines: the number of cases with each feature, and the features never seen."""
-    missing = [name for name in EXPECTED if not features[name]]
-    listed = ", ".join(f"{name} {features[name]}" for name in EXPECTED if features[name])
+    expected = (*EXPECTED, *EXTERNS) if externs else EXPECTED
+    missing = [name for name in expected if not features[name]]
+    listed = ", ".join(f"{name} {features[name]}" for name in expected if features[name])
     return f"cases with: {listed}\nnever seen: {', '.join(missing) or 'nothing'}"
 
 
-__all__ = ["EXPECTED", "note_graph", "note_kernel", "note_nest", "report"]
+__all__ = ["EXPECTED", "EXTERNS", "note_graph", "note_kernel", "note_nest", "report"]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import schedlang as sl
+from tests.fuzz.externs import random_extern
 from tests.fuzz.ragged import ragged_range
 from tests.fuzz.scans import random_scan
 from tests.fuzz.scatters import random_scatter
@@ -40,10 +41,12 @@ _COARSE = {"sum", "prod", "custom", "argmax", "argmin", "pair reducer", "reducti
 RAGGED = 0.22
 
 
-def random_graph(rng: Random, symbolic: float = 0.18, complexes: float = 0.0) -> Graph:
+def random_graph(
+    rng: Random, symbolic: float = 0.18, complexes: float = 0.0, externs: float = 0.0
+) -> Graph:
     """Return a computation of one to six stages; a share ``symbolic`` has symbolic sizes.
 
-    A share ``complexes`` has complex numbers.
+    A share ``complexes`` has complex numbers. A share ``externs`` of the stages are functions.
     """
     # drawn from the seed without a draw, so that cases of other dtypes stay as they are
     odd_seed = rng.getstate()[1][1] % 2
@@ -55,6 +58,9 @@ def random_graph(rng: Random, symbolic: float = 0.18, complexes: float = 0.0) ->
     placeholder(g, rng.choice((1, 2, 2, 2, 3)), rng.choice(g.dtypes))
     count = rng.choice((1, 2, 2, 3, 3, 4, 5, 6))
     while sum(not t.inner for t in g.tensors) - len(g.inputs) < count:
+        if externs and g.chance(externs):
+            random_extern(g)
+            continue
         kind = rng.random()
         if kind < 0.38:
             _pointwise(g)

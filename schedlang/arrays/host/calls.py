@@ -67,7 +67,10 @@ def stage_of(
         Tensor(n, tuple(s), d, None, k) for k, (n, s, d) in enumerate(zip(names, shapes, dtypes))
     )
     options = tuple(f"{n}={v!r}" for n, v in call.options)
-    function = ExternFunction(written(call.name), HOST, call, call.write, options=options)
+    function = ExternFunction(
+        written(call.name), HOST, call, call.write, (tuple(t.dtype for t in inputs), tuple(dtypes)),
+        why="NumPy computes it in this process", options=options,
+    )  # fmt: skip
     op = ExternOp(name, tuple(inputs), function, None, outputs)
     for tensor in outputs:
         tensor.op = op

@@ -12,14 +12,17 @@ from schedlang.autotune.at_once.plain import plain_schedule
 from schedlang.autotune.database import Database
 from schedlang.autotune.model.by_model import by_model
 from schedlang.autotune.model.parallel_loops import without_useless_threads
-from schedlang.autotune.model.problems import assumed_sizes, problem_of, space_of
+from schedlang.autotune.model.problems import (
+    assumed_sizes,
+    problem_of,
+    refuse_calls,
+    space_of,
+)
 from schedlang.autotune.record import NEAR_SIZE
 from schedlang.autotune.records.warn import warn
 from schedlang.autotune.sizes import checked_sizes
 from schedlang.autotune.tactics.facts import Problem
 from schedlang.autotune.tactics.registries import registry_for
-from schedlang.compute.extern_op import refuse_extern
-from schedlang.compute.graph import operations
 from schedlang.compute.precision import warn_of_float64
 from schedlang.errors import ComputeTypeError, PlainScheduleWarning, first_line
 from schedlang.runtime.collection import no_collection
@@ -151,13 +154,9 @@ def _choose(
             "autoschedule(schedule): give the tensor instead; it makes a schedule of its own"
         )
     tensors = empty_schedule(outputs, "autoschedule").outputs
-    refuse_extern(
-        operations(tensors),
-        "sl.autoschedule",
-        "Write the schedule of the stages around it yourself, on sl.schedule.",
-    )
     warn_of_float64(tensors)
     device = Target.of(target)
+    refuse_calls(tensors, device, "sl.autoschedule")
     # for a mistake in a package's tactics, an error says more than a plain schedule
     registry_for(device)
     given = checked_sizes("autoschedule", tensors, sizes)

@@ -75,7 +75,8 @@ def _merge(heads: Sequence[Tensor], flow: Dataflow) -> list[list[Tensor]]:
         readers = stage.consumers
         known = {id(group_of[r]) for r in readers if r in group_of}
         joined = group_of[readers[0]] if len(known) == 1 and readers[0] in group_of else None
-        if joined is None or stage.is_output or len(joined) >= MOST_STAGES or not all(
+        alone = stage.is_output or stage.feeds_call
+        if joined is None or alone or len(joined) >= MOST_STAGES or not all(
             _together(stage, flow.stage(reader)) for reader in readers
         ):  # fmt: skip
             joined = []

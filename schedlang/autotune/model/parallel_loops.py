@@ -14,8 +14,10 @@ from schedlang.autotune.costs.estimate import (
 )
 from schedlang.autotune.model.problems import JUMPS
 from schedlang.autotune.tactics.facts import Problem
+from schedlang.ir.extern_call import Extern
 from schedlang.ir.nest import Nest
 from schedlang.ir.specialize import at_sizes
+from schedlang.ir.trimmed import running
 from schedlang.lowering.lower import lower_state
 from schedlang.schedule import trace
 from schedlang.schedule.schedule import Schedule
@@ -40,7 +42,7 @@ def without_useless_threads(s: Schedule, problem: Problem) -> Schedule:
     nest = lower_state(s.state)
     if nest.sizes:
         nest = at_sizes(nest, {v.name: n for v, n in problem.sizes.items()})
-    useless = _useless(nest, problem)
+    useless = _useless(nest, problem) - _with_calls(nest)
     kept = [x for x in s.steps if x.primitive != "parallel" or x.stage not in useless]
     if len(kept) == len(s.steps):
         return s
@@ -54,6 +56,16 @@ def worth_threads(flops: int, moved: int) -> bool:
     save.
     """
     return flops / FLOPS + moved / BYTES >= 2 * MARGIN * LAUNCH
+
+
+def _with_calls(nest: Nest) -> set[str]:
+    """Return the stages in whose parallel loops a user's function runs: nobody knows its time."""
+    return {
+        loop.stage
+        for loop in nest.loops
+        if loop.kind == "parallel"
+        and any(isinstance(stmt, Extern) for stmt in running(loop.body))
+    }
 
 
 def _useless(nest: Nest, problem: Problem) -> set[str]:

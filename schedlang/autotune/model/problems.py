@@ -10,9 +10,11 @@ from schedlang.autotune.rules import BY_TACTICS, estimate_cost
 from schedlang.autotune.space import Space
 from schedlang.autotune.tactics.facts import Problem
 from schedlang.autotune.tactics.tactic import Registry
-from schedlang.compute.graph import variables
+from schedlang.compute.extern_op import ExternOp
+from schedlang.compute.graph import operations, variables
 from schedlang.compute.tensor import Tensor
 from schedlang.diagnostics.sites import SYMBOLIC
+from schedlang.errors import BuildError, explain
 from schedlang.runtime.environment import threads
 from schedlang.target import Target
 
@@ -32,6 +34,22 @@ def problem_of(
     values = {v: sizes.get(v.name, SYMBOLIC) for v in variables(outputs) if v.is_size}
     workers = 1 if target.facts.binds_threads else threads()
     return Problem(tuple(outputs), target, workers, values, compiler=compiler)
+
+
+def refuse_calls(outputs: Sequence[Tensor], target: Target, asked: str) -> None:
+    """Raise :class:`~schedlang.errors.BuildError` for a stage that cannot run on ``target``.
+
+    The functions of users run on CPUs.
+    """
+    for op in operations(outputs):
+        if isinstance(op, ExternOp) and target.facts.binds_threads:
+            raise BuildError(
+                explain(
+                    f"{asked} for target={target.kind!r}",
+                    f"stage {op.name} is computed by {op.function.name}, which runs on the CPU",
+                    'Schedule for target="cpu" or "c", or divide the computation there.',
+                )
+            )
 
 
 def assumed_sizes(problem: Problem, sizes: Mapping[str, int]) -> dict[str, int]:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import base64
 import io
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from schedlang.autotune.record import checked_text
 from schedlang.compute.data import from_data, to_data
+from schedlang.compute.extern_op import ExternFunction, ExternOp
 from schedlang.compute.graph import operations, placeholders, step_operations, variables
 from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
 from schedlang.errors import TuningError, explain
@@ -22,6 +26,7 @@ from schedlang.expr.dtypes import array_dtype, itemsize
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Axis, Cast, Expr, Var
 from schedlang.expr.visit import preorder
+from schedlang.externs.shared import function_of_code
 from schedlang.target import Cache, Target
 from schedlang.target_kinds import installed_target
 
@@ -92,8 +97,11 @@ class Task:
     @cached_property
     def _casts(self) -> bool:
         """True if floats are cast to integers, so that the order of a sum may change an integer."""
-        roots = [root for op in operations(self.outputs) if isinstance(op, ComputeOp)
-                 for root in op.roots]  # fmt: skip
+        ops = operations(self.outputs)
+        roots = [root for op in ops if isinstance(op, ComputeOp) for root in op.roots]
+        calls = [op.function.dtypes for op in ops if isinstance(op, ExternOp)]
+        if any({*given} & {*EPSILON} and {*made} - {*EPSILON} for given, made in calls):
+            return True
         return any(
             isinstance(e, Cast) and e.dtype not in EPSILON and e.a.dtype in EPSILON
             for e in preorder(roots)
@@ -119,8 +127,13 @@ class Task:
         It is computed once, as inputs may be large.
         """
         given = None if self.inputs is None else [_pack(a) for a in self.inputs]
+        functions: list[ExternFunction] = []
+        computation = to_data(self.outputs, functions)
+        imports = any(function.place for function in functions)
         return {
-            "computation": to_data(self.outputs), "target": target_data(self.target),
+            "computation": computation, "functions": [f.code for f in functions],
+            "path": [str(Path(p).absolute()) for p in sys.path] if imports else [],
+            "target": target_data(self.target),
             "sizes": dict(self.sizes),
             "inputs": given, "seed": self.seed, "tolerance": self.tolerance,
             "limits": [self.limits.build, self.limits.run, self.limits.memory],
@@ -173,10 +186,16 @@ def target_from(data: Mapping[str, Any]) -> Target:
 
 
 def task_from_data(data: Mapping[str, Any]) -> Task:
-    """Return the task of :attr:`Task.data`. It runs no code from the data."""
+    """Return the task of :attr:`Task.data`.
+
+    It runs no code from the data, except for the functions of the user's that the computation
+    calls: those it imports, or makes from their source.
+    """
     given = data["inputs"]
+    sys.path += [p for p in map(str, data["path"]) if p not in sys.path and os.path.isdir(p)]
+    functions = [function_of_code(code) for code in data["functions"]]
     return Task(
-        from_data(data["computation"]), target_from(data["target"]), dict(data["sizes"]),
+        from_data(data["computation"], functions), target_from(data["target"]), dict(data["sizes"]),
         None if given is None else [_unpack(text) for text in given],
         int(data["seed"]), float(data["tolerance"]), Limits(*data["limits"]), bool(data["timed"]),
         tuple(map(str, data["cold"])), str(data["compiler"]),

@@ -41,13 +41,44 @@ def attach_point(stage: StageFacts, knobs: Knobs) -> Scheduled:
         return Scheduled()
     if not places[0].nest.levels:
         return Scheduled()
-    reads = [
+    reads = _reads_of(stage, readers, places)
+    return attach_inside(stage, reads, places[0].nest, knobs)
+
+
+def _reads_of(
+    stage: StageFacts, readers: Sequence[Tensor], places: Sequence[Placement]
+) -> list[tuple[Access, Placement]]:
+    """Return the reads of a stage, each with the place of its reader."""
+    return [
         (read, place)
         for reader, place in zip(readers, places)
         for read in stage.flow.stage(reader).reads
         if read.tensor in stage.stage.outputs
     ]
-    return attach_inside(stage, reads, places[0].nest, knobs)
+
+
+def call_point(stage: StageFacts, knobs: Knobs) -> Scheduled:
+    """Choose the loop at which a user's function computes the boxes of a stage, or root.
+
+    A loop is possible only if one nest has all readers, and if no element is computed twice there:
+    nobody knows what that costs.
+    """
+    readers, placed = stage.consumers, stage.flow.decided.placements
+    places = [placed[r] for r in readers if r in placed]
+    nests = {id(place.nest) for place in places}
+    if stage.is_output or len(places) < len(readers) or len(nests) != 1:
+        return Scheduled()
+    nest, reads = places[0].nest, _reads_of(stage, readers, places)
+    legal = set(range(len(nest.levels)))
+    for read, place in reads:
+        legal &= set(_legal_levels(read, place))
+    options = [at for at in sorted(legal) if not _repetition(stage, reads, nest, at)]
+    if not options:
+        return Scheduled()
+    at = knobs.choice(f"{stage.name}.at", [-1, *options])
+    if at < 0:
+        return Scheduled()
+    return Scheduled(attached={stage.tensor: AttachPoint(nest, nest.levels[at])})
 
 
 def attach_inside(
@@ -126,6 +157,13 @@ def _repeated_operations(
     For example, if a reader of 100 rows is split into 10 iterations, and each of them also reads
     one row above and one below its own, then 10 * 12 rows are computed instead of 102.
     """
+    return stage.work(stage.flow.decided.inlined) * _repetition(stage, reads, nest, at)
+
+
+def _repetition(
+    stage: StageFacts, reads: Sequence[tuple[Access, Placement]], nest: OuterLoops, at: int
+) -> float:
+    """Return how many elements are computed again at a level, as a part of all of them."""
     iterations = nest.iterations(nest.levels[at])
     # the lengths of the readers' axes, and the part of each in one iteration
     lengths: dict[Axis, int] = {}
@@ -149,7 +187,7 @@ def _repeated_operations(
                 if read.depends(dimension, [axis])
             )
             points *= max(1.0, count * each / total)
-    return stage.work(stage.flow.decided.inlined) * (points - 1)
+    return points - 1
 
 
 def _box_extent(

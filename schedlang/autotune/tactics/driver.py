@@ -65,8 +65,11 @@ def _schedule_all(
     registry: Registry, s: Schedule, flow: Dataflow, knobs: Knobs, once: Once
 ) -> Scheduled:
     flow = once((flow,), partial(_inline_stages, s, flow, knobs))
-    for tensor in reversed(flow.stages):
+    for tensor in reversed(flow.in_order):
         if tensor in flow.decided.inlined or tensor in flow.decided.stages:
+            continue
+        if tensor not in flow.stages:
+            flow = once((flow, tensor), partial(_place_call, s, flow, tensor, knobs))
             continue
         flow = once((flow, tensor), partial(_choose_attach_point, s, flow, tensor, knobs))
         stage = flow.stage(tensor)
@@ -84,6 +87,13 @@ def _inline_stages(s: Schedule, flow: Dataflow, knobs: Knobs) -> Dataflow:
 def _choose_attach_point(s: Schedule, flow: Dataflow, tensor: Tensor, knobs: Knobs) -> Dataflow:
     """Return the dataflow after the choice of the loop at which a stage is computed."""
     return flow.then(s, attach.attach_point(flow.stage(tensor), knobs))
+
+
+def _place_call(s: Schedule, flow: Dataflow, tensor: Tensor, knobs: Knobs) -> Dataflow:
+    """Return the dataflow after the choice of the loop at which a user's function is called."""
+    flow = flow.then(s, attach.call_point(flow.stage(tensor), knobs))
+    _attach(s, flow.stage(tensor))
+    return flow.then(s)
 
 
 def _way(registry: Registry, stage: StageFacts, knobs: Knobs) -> Way:

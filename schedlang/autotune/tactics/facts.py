@@ -20,6 +20,7 @@ from schedlang.autotune.tactics.scheduled import (
     Scheduled,
 )
 from schedlang.autotune.work_bound import most_work
+from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.compute.work import flops, of_point
 from schedlang.expr.dtypes import itemsize
@@ -90,9 +91,19 @@ class Dataflow:
 
     @cached_property
     def stages(self) -> tuple[Tensor, ...]:
-        """The first output of each stage but scans, producers before consumers."""
+        """The first output of each stage with loops of its own, producers before consumers."""
         known = self.state.stages.values()
         return tuple(stage.outputs[0] for stage in known if isinstance(stage.op, ComputeOp))
+
+    @cached_property
+    def in_order(self) -> tuple[Tensor, ...]:
+        """The first outputs of :attr:`stages`, and of calls that can compute a box at a time."""
+        return tuple(
+            stage.outputs[0]
+            for stage in self.state.stages.values()
+            if isinstance(stage.op, ComputeOp)
+            or (isinstance(stage.op, ExternOp) and stage.op.boxes is not None)
+        )
 
     def stage(self, tensor: Tensor) -> StageFacts:
         """Return the facts about the stage that defines ``tensor``."""
@@ -161,6 +172,11 @@ class StageFacts:
     def is_output(self) -> bool:
         """True if the stage computes a result, which is at root."""
         return self.flow.state.is_output(self.stage)
+
+    @property
+    def feeds_call(self) -> bool:
+        """True if a user's function reads the stage, as an array."""
+        return self.flow.state.extern_reader(self.stage) is not None
 
     @property
     def stays(self) -> bool:

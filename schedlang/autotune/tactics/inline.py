@@ -66,6 +66,8 @@ def _inlinable(stage: StageFacts) -> bool:
     if choosing_axes(stage):
         # in its reader, no unrolled axis would settle the choice
         return False
+    if stage.feeds_call:
+        return False
     return not (stage.is_reduction or several or stage.is_output or stage.is_scan_step)
 
 

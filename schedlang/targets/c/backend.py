@@ -51,7 +51,7 @@ class CBackend(LoopBackend):
     def printed(self, request: Request[Lowered], machine: MachineNest) -> Listing:
         nest = request.nest
         header = header_lines(nest, request.steps, str(nest), order_hints(nest), "//")
-        return c_source(machine, header)
+        return c_source(machine, header, request.options.fastmath)
 
     def wrapped(self, request: Request[Lowered], built: Built) -> CKernel:
         return CKernel(built, request.schedule.copy(), request.nest, request.options.fastmath)

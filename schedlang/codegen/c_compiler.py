@@ -1,0 +1,22 @@
+"""The system's C compiler: its names and options, and what a C file of the user's begins with."""
+
+from __future__ import annotations
+
+COMPILERS = ("cc", "gcc", "clang")
+# integers wrap around, and a product may be fused with an addition, as in numba's kernels
+OPTIONS = (
+    "-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O3", "-march=native", "-fwrapv",
+    "-ffp-contract=fast", "-fno-math-errno", "-fopenmp", "-shared", "-fPIC",
+    # C before C23 takes an unknown function for one of integers
+    "-Werror=implicit-function-declaration",
+)  # fmt: skip
+# Clang refuses these. GCC 12 pairs the factors of some sums of products wrongly where it vectorizes
+# a loop by itself, and it drops updates of an array where it distributes a loop
+GCC_OPTIONS = ("-fno-tree-loop-vectorize", "-fno-tree-loop-distribution")
+# the headers that C source of the user's may take for granted
+USER_HEADERS = ("math.h", "stdbool.h", "stdint.h")
+
+
+def user_head() -> str:
+    """Return what a C file of the user's begins with."""
+    return "".join(f"#include <{name}>\n" for name in USER_HEADERS)
