@@ -5,6 +5,7 @@ A process whose calls take the fast path imports no tensors.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -24,10 +25,21 @@ def empty_like_library(first: Any, shape: tuple[int, ...], dtype: str) -> Any:
     return np.empty(shape, array_dtype(dtype))
 
 
+def is_jax(value: Any) -> bool:
+    """Return whether ``value`` is an array of JAX, without an import of JAX."""
+    kind = getattr(sys.modules.get("jax"), "Array", None)
+    return kind is not None and isinstance(value, kind)
+
+
 def like_library(first: Any, value: np.ndarray) -> Any:
-    """Return the memory of ``value`` as an array of the library of ``first``."""
+    """Return ``value`` as an array of the library of ``first``: PyTorch's, JAX's or NumPy's.
+
+    A tensor shares the memory of ``value``, and an array of JAX may do so.
+    """
     from schedlang.compute.torch_tensors import is_tensor
 
+    if is_jax(first):
+        return sys.modules["jax"].numpy.asarray(value)
     if not is_tensor(first):
         return value
     import torch
