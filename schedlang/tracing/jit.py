@@ -22,6 +22,7 @@ from schedlang.target import Target, TargetLike, or_emulator
 from schedlang.tracing.arguments import Given, bind_arguments
 from schedlang.tracing.array import TracedArray
 from schedlang.tracing.direct import Direct, direct, plain_key
+from schedlang.tracing.generators import TracedGenerator
 from schedlang.tracing.leaves import flatten
 from schedlang.tracing.masked import MaskedElements
 from schedlang.tracing.specialization import Specialization, specialize
@@ -53,37 +54,41 @@ class JitFunction:
         self.target = target
         self._signature = inspect.signature(function)
         self._static = static
+        self._has_static = bool(static)
         self._size = size
         self._moment, self._progress = moment, progress
         self._lock = RLock()
         self._known: OrderedDict[Any, Specialization] = OrderedDict()
         self._latest: Specialization | None = None
-        # the short ways of calls, by the dtypes and shapes of plain arrays
+        # the short ways of calls, by what tells plain arguments apart
         self._direct: dict[Hashable, Direct] = {}
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        plain = None if named else plain_key(args)
+        values = (*args, *named.values()) if named else args
+        plain = plain_key(values, named, self._has_static)  # type: ignore[arg-type]
         short = None if plain is None else self._direct.get(plain)
-        if short is not None:
+        if short is not None and short.fits(values):
             self._used(short)
-            return short(args)
+            return short(values)
         if running_trace() is not None and _traced((args, named)):
             # a traced function calls this one, which becomes a part of it
             return self.function(*args, **named)
         try:
             arguments = self._given(args, named)
             if arguments.key in self._known:
-                return self._called(arguments, plain, len(args))
+                return self._called(arguments, plain, args, named)
             with self._working():
-                return self._called(arguments, plain, len(args))
+                return self._called(arguments, plain, args, named)
         except SchedlangError as error:
             raise shorten_traceback(error) from error.__cause__
 
-    def _called(self, arguments: Given, plain: Hashable, count: int) -> Any:
-        """Return the result of a call, and remember the short way of ``count`` plain arrays."""
+    def _called(
+        self, arguments: Given, plain: Hashable, args: tuple[Any, ...], named: dict[str, Any]
+    ) -> Any:
+        """Return the result of a call, and remember the short way of plain ones like it."""
         specialization = self._for(arguments, called=True)
-        if plain is not None:
-            short = direct(arguments.key, specialization, count)
+        if plain is not None and plain not in self._direct:
+            short = direct(self._signature, args, named, arguments, specialization)
             if short is not None:
                 with self._lock:
                     # another thread may have dropped the specialization
@@ -180,7 +185,7 @@ class JitFunction:
 
 def _traced(arguments: Any) -> bool:
     leaves, _ = flatten([list(arguments[0]), dict(arguments[1])])
-    return any(isinstance(leaf, (TracedArray, MaskedElements)) for leaf in leaves)
+    return any(type(leaf) in (TracedArray, MaskedElements, TracedGenerator) for leaf in leaves)
 
 
 @overload
