@@ -31,11 +31,9 @@ LEAF = Form("leaf")
 
 
 def container_of(value: Any) -> type | None:
-    """Return tuple, list or dict if ``value`` is one, or stands for one; else ``None``."""
+    """Return tuple, list or dict if ``value`` is one, else ``None``."""
     kind = type(value)
-    if kind in (tuple, list, dict):
-        return kind
-    return getattr(kind, "stands_for", None)
+    return kind if kind in (tuple, list, dict) else None
 
 
 def flatten(value: Any) -> tuple[list[Any], Form]:
