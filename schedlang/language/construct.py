@@ -300,13 +300,15 @@ def complex_binary(op: str, a: Expr, b: Expr, dtype: str, weak: bool) -> Expr:
 def _complex_power(a: Expr, b: Expr) -> Expr:
     """Return ``a`` to a small integer power, by repeated squaring as in NumPy."""
     power = b.value if isinstance(b, Const) else None
+    if isinstance(power, float) and power.is_integer():
+        power = int(power)
     if not isinstance(power, int) or isinstance(power, bool) or abs(power) > MOST_POWER:
         raise ComputeTypeError(
             explain(
                 f"{a} ** {b}",
                 f"a complex power must be an integer of at most {MOST_POWER} in magnitude",
-                "Write the power by the magnitude and the angle: z**y is sl.pow(sl.abs(z), y) * "
-                "sl.exp(1j * y * sl.atan2(z.imag, z.real)) for a real y.",
+                "Write the power by the magnitude and the angle: z**y is np.abs(z) ** y * "
+                "np.exp(1j * y * np.arctan2(z.imag, z.real)) for a real y.",
             )
         )
     product: Expr | None = None

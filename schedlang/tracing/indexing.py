@@ -14,6 +14,7 @@ import numpy as np
 
 from schedlang.arrays.gathering import gather, is_array, places
 from schedlang.arrays.naming import automatic_name, mark_automatic
+from schedlang.arrays.shapes import is_one
 from schedlang.arrays.slices import items_text
 from schedlang.arrays.stages import each, tensor_of
 from schedlang.compute.math import all as all_of
@@ -35,13 +36,15 @@ numpy: Any = np
 class Part:
     """One dimension of an index: ``extent`` elements from ``start`` on, ``step`` apart.
 
-    ``extent`` is ``None`` for a single element, whose dimension the result lacks.
+    ``extent`` is ``None`` for a single element, whose dimension the result lacks. A dimension that
+    ``None`` has ``added`` is not one of the array.
     """
 
     start: Any
     step: int
     extent: Extent | None
     whole: bool = False
+    added: bool = False
 
 
 def select(base: Any, item: Any) -> Any:
@@ -58,13 +61,11 @@ def select(base: Any, item: Any) -> Any:
     shape = tuple(p.extent for p in parts if p.extent is not None)
 
     def element(*axes: Axis) -> Any:
-        rest = iter(axes)
-        return base[
-            tuple(
-                as_expr(p.start) if p.extent is None else p.start + next(rest) * p.step
-                for p in parts
-            )
-        ]
+        rest, at = iter(axes), []
+        for p in parts:
+            place = as_expr(p.start) if p.extent is None else p.start + next(rest) * p.step
+            at += [] if p.added else [place]
+        return base[tuple(at)]
 
     return each("part", shape, element) if shape else element()
 
@@ -104,24 +105,43 @@ def update(base: Tensor, items: Sequence[Any], value: Any, combine: str = "last"
 
 
 def check_mask(base: Any, mask: Tensor) -> Tensor:
-    """Return ``base``; raise unless ``mask`` has its shape."""
-    if not isinstance(base, Tensor) or mask.shape != base.shape:
-        shape = base.shape if isinstance(base, Tensor) else ()
+    """Return ``mask`` in the shape of ``base``; raise unless it has the first dimensions of it."""
+    shape = base.shape if isinstance(base, Tensor) else ()
+    if mask.shape != shape[: mask.ndim]:
         raise ComputeError(
             f"x[mask]: the mask has shape {shape_text(mask.shape)}, but must have the shape of "
-            f"the array, {shape_text(shape)}"
+            f"the array, {shape_text(shape)}, or of its first dimensions"
         )
-    return base
+    if mask.ndim == len(shape):
+        return mask
+    return each("mask", shape, lambda *i: mask[i[: mask.ndim]])
 
 
 def assign_under(base: Any, mask: Tensor, values: Any) -> Tensor:
     """Return ``base`` with the elements of ``values`` where ``mask`` holds."""
-    array = check_mask(base, mask)
+    full = check_mask(base, mask)
     return each(
         "assigned",
-        array.shape,
-        lambda *i: if_then_else(mask[i], cast(values[i], array.dtype), array[i]),
+        base.shape,
+        lambda *i: if_then_else(full[i], cast(values[i], base.dtype), base[i]),
     )
+
+
+def assign_diagonal(base: Tensor, places: Sequence[int], value: Tensor) -> Tensor:
+    """Return ``base`` with ``value`` where all dimensions in the same place have one index.
+
+    ``places`` has the dimension of ``value`` for each dimension of ``base``.
+    """
+
+    def element(*axes: Axis) -> Any:
+        at: dict[int, Axis] = {}
+        tests = [
+            axis == at[k] for axis, k in zip(axes, places) if at.setdefault(k, axis) is not axis
+        ]
+        new = value[tuple(at[k] for k in range(len(at)))]
+        return if_then_else(all_of(*tests), cast(new, base.dtype), base[axes])
+
+    return each("assigned", base.shape, element)
 
 
 def assign_elements(base: Any, item: Any, value: Any) -> Any:
@@ -147,8 +167,9 @@ def assign_elements(base: Any, item: Any, value: Any) -> Any:
 
     def element(*axes: Axis) -> Any:
         tests, at = [], []
-        for p, i in zip(parts, axes):
-            inside, place = _place(p, i)
+        rest = iter(axes)
+        for p in parts:
+            inside, place = ([], 0) if p.added else _place(p, next(rest))
             tests += inside
             if p.extent is not None:
                 at.append(place)
@@ -192,29 +213,31 @@ def _assign_masked(base: Tensor, items: Sequence[Any], value: Any) -> Tensor:
                 "x[...] = np.where(mask, value, x).",
             )
         )
-    check_mask(base, mask)
-    if isinstance(value, Tensor) and value.ndim:
+    full = check_mask(base, mask)
+    # the elements that a mask selects come first; what follows has the shape of the base
+    inside = (1, *base.shape[mask.ndim :])
+    fits = not isinstance(value, Tensor) or value.ndim < len(inside) or is_one(value.shape[0])
+    if not fits:
         raise ComputeTypeError(
             f"{base.name}[mask] = an array of shape {shape_text(value.shape)}: how many elements "
             "the mask selects depends on its values; assign a number, or write x = np.where(mask, "
             "values, x)"
         )
-    new = cast(as_expr(value), base.dtype)
-    return each("assigned", base.shape, lambda *i: if_then_else(mask[i], new, base[i]))
+    source = spread(value, inside, f"{base.name}[mask] = ...")
+    return each(
+        "assigned",
+        base.shape,
+        lambda *i: if_then_else(full[i], cast(source((0, *i[mask.ndim :])), base.dtype), base[i]),
+    )
 
 
 def _parts(base: Tensor, items: Sequence[Any]) -> list[Part]:
-    """Return the parts of an index, one for each dimension of ``base``."""
-    count = sum(i is not Ellipsis for i in items)
+    """Return the parts of an index: one for each dimension of ``base``, and for each ``None``."""
+    count = sum(i is not Ellipsis and i is not None for i in items)
     if count > base.ndim or sum(i is Ellipsis for i in items) > 1:
         raise BoundsError(
             f"{base.name}[{items_text(items)}]: {base.name} of shape {shape_text(base.shape)} has "
             f"{base.ndim} dimensions"
-        )
-    if any(i is None for i in items):
-        raise ComputeTypeError(
-            f"{base.name}[{items_text(items)}] = ...: None adds a dimension, which an assignment "
-            "does not need; leave it out"
         )
     full = [slice(None)] * (base.ndim - count)
     spread: list[Any] = []
@@ -222,10 +245,12 @@ def _parts(base: Tensor, items: Sequence[Any]) -> list[Part]:
         spread += full if i is Ellipsis else [i]
     if not any(i is Ellipsis for i in items):
         spread += full
-    return [_part(base, k, i, e) for k, (i, e) in enumerate(zip(spread, base.shape))]
+    dims = iter(enumerate(base.shape))
+    added = Part(0, 1, 1, added=True)
+    return [added if i is None else _part(base, *next(dims), i) for i in spread]
 
 
-def _part(base: Tensor, dim: int, item: Any, extent: Extent) -> Part:
+def _part(base: Tensor, dim: int, extent: Extent, item: Any) -> Part:
     if isinstance(item, slice):
         return _slice_part(base, dim, item, extent)
     if isinstance(item, (Expr, Tensor)):

@@ -23,13 +23,19 @@ numpy: Any = np
 
 
 class MaskedElements(np.lib.mixins.NDArrayOperatorsMixin):
-    """Elements of ``whole`` where ``mask`` holds, in row-major order."""
+    """Elements of ``whole`` where ``mask`` holds, in row-major order.
 
-    __slots__ = ("whole", "mask", "wrapped")
+    ``given`` is the mask of the index, which may lack the last dimensions.
+    """
 
-    def __init__(self, whole: Value, mask: Tensor, wrapped: Callable[[Any], Any]) -> None:
+    __slots__ = ("whole", "mask", "given", "wrapped")
+
+    def __init__(
+        self, whole: Value, mask: Tensor, given: Tensor, wrapped: Callable[[Any], Any]
+    ) -> None:
         self.whole = whole
         self.mask = mask
+        self.given = given
         self.wrapped = wrapped
 
     @property  # type: ignore[misc]
@@ -50,7 +56,7 @@ class MaskedElements(np.lib.mixins.NDArrayOperatorsMixin):
         operands = []
         for value in inputs:
             if isinstance(value, MaskedElements):
-                if value.mask is not self.mask:
+                if value.given is not self.given:
                     self.refuse(f"np.{ufunc.__name__} of elements under two masks")
                 operands.append(value.whole)
                 continue
@@ -58,7 +64,7 @@ class MaskedElements(np.lib.mixins.NDArrayOperatorsMixin):
             if np.ndim(value):
                 self.refuse(f"np.{ufunc.__name__} with an array of shape {np.shape(value)}")
             operands.append(value)
-        return MaskedElements(ufunc(*operands), self.mask, self.wrapped)
+        return MaskedElements(ufunc(*operands), self.mask, self.given, self.wrapped)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if args and args[0] is self and function in (np.sum, np.mean) and len(args) == 1:
