@@ -121,7 +121,7 @@ REFUSED = {
     "sort": (lambda x: x.sort(), [INTS], ["'sort', unlike NumPy's", "rank of an element"]),
     "a float into integers": (shifted, [INTS], ["float64 into counts of int64", "counts = ..."]),
     "a large number": (lambda a: a + 300, [INTS.astype("uint8")],
-                       ["a[i] + 300: 300 does not fit uint8", "a.astype('int64')"]),
+                       ["a + 300: 300 does not fit uint8", "a.astype('int64')"]),
 }  # fmt: skip
 
 

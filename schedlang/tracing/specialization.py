@@ -35,6 +35,7 @@ from schedlang.tracing.program import Build, Key, Program, plan
 from schedlang.tracing.run import run
 from schedlang.tracing.scheduling import schedule_for
 from schedlang.tracing.trace import LoopRule, Storage, Trace, run_as_current
+from schedlang.tracing.wording import in_numpys_words
 
 # the steps in which NumPy decides whether two strided arrays share memory, about a millisecond
 MOST_SHARED_WORK = 10_000
@@ -228,7 +229,7 @@ def _specialize(
     # between the kernels of a loop on the host, arrays would leave the memory of a GPU
     rule = LoopRule(limited=target.facts.host_arrays)
     trace = Trace(name, getattr(function, "__code__", None), rule=rule)
-    with run_as_current(trace):
+    with in_numpys_words(), run_as_current(trace):
         trace.arguments = containers = Containers()
         draws = Draws(trace)
         keys, arrays, args, named = _arguments(signature, call, trace, containers, draws)

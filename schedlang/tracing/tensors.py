@@ -17,6 +17,7 @@ from schedlang.tracing.leaves import flatten, rebuilt
 from schedlang.tracing.naming import name_stages
 from schedlang.tracing.run import run
 from schedlang.tracing.trace import LoopRule, Storage, Trace, Value, run_as_current
+from schedlang.tracing.wording import in_numpys_words
 
 # loops are scans, however large
 TENSORS = LoopRule(host=False, limited=False)
@@ -61,7 +62,7 @@ def _trace(function: Callable[..., Any], specs: Sequence[Any], named: Mapping[st
     inner = getattr(function, "function", function)
     title = getattr(inner, "__name__", "the function")
     running = Trace(title, getattr(inner, "__code__", None), rule=TENSORS, closed=True)
-    with run_as_current(running):
+    with in_numpys_words(), run_as_current(running):
         storages: list[Storage] = []
         names = list(inspect.signature(inner).parameters)
         containers = Containers()
