@@ -9,7 +9,7 @@ import numpy as np
 
 from schedlang.errors import CallError, CallTypeError
 from schedlang.expr.dtypes import storage_dtype
-from schedlang.runtime.arrays import is_jax, like_library
+from schedlang.runtime.arrays import HEAD, is_jax, like_library, without_expansion
 from schedlang.runtime.parameters import Binder, Signature, scalar
 
 
@@ -89,6 +89,8 @@ def _checked(
         array = value
         if type(value) is not np.ndarray:
             array = view(value, binder.places[k], p.is_output)
+            if p.name == HEAD and type(array) is np.ndarray and not p.is_output:
+                array = without_expansion(value, array)
         dtype, shape, flags = binder.needed[k]
         if array.dtype != dtype or array.shape != shape or flags & ~array.flags.num:
             binder.check(k, array, value)

@@ -9,7 +9,7 @@ import numpy as np
 
 from schedlang.compute.arrays import as_numpy
 from schedlang.compute.conversions import as_contiguous
-from schedlang.errors import CopyWarning, explain, warn_user
+from schedlang.errors import CallError, CopyWarning, explain, warn_user
 from schedlang.runtime.arrays import like_library
 from schedlang.runtime.parameters import Binder
 
@@ -64,6 +64,8 @@ class CopyingKernel:
             array = as_numpy(given, binder.places[k], p.is_output)
             if lies_by_rows(array):
                 continue
+            if p.is_output and not array.flags.writeable:
+                raise CallError(f"{binder.places[k]} is written, but this array is read-only")
             asked = f"{kernel.name}({p.name}=...)"
             convert = f"{p.name} = {as_contiguous(given, p.name)}"
             copy = copy_by_rows(array, asked, kernel.name, convert)
