@@ -108,13 +108,18 @@ def check_mask(base: Any, mask: Tensor) -> Tensor:
     """Return ``mask`` in the shape of ``base``; raise unless it has the first dimensions of it."""
     shape = base.shape if isinstance(base, Tensor) else ()
     if mask.shape != shape[: mask.ndim]:
-        raise ComputeError(
-            f"x[mask]: the mask has shape {shape_text(mask.shape)}, but must have the shape of "
-            f"the array, {shape_text(shape)}, or of its first dimensions"
-        )
+        _check_shape(mask, shape, "of the array", ", or of its first dimensions")
     if mask.ndim == len(shape):
         return mask
     return each("mask", shape, lambda *i: mask[i[: mask.ndim]])
+
+
+def _check_shape(mask: Tensor, shape: Sequence[Extent], whose: str, other: str = "") -> None:
+    if mask.shape != tuple(shape):
+        raise ComputeError(
+            f"x[mask]: the mask has shape {shape_text(mask.shape)}, but must have the shape "
+            f"{whose}, {shape_text(shape)}{other}"
+        )
 
 
 def assign_under(base: Any, mask: Tensor, values: Any) -> Tensor:
@@ -205,14 +210,7 @@ def _reaches_end(last: Any, extent: Any) -> bool:
 def _assign_masked(base: Tensor, items: Sequence[Any], value: Any) -> Tensor:
     mask = items[0]
     if len(items) > 1:
-        raise ComputeTypeError(
-            explain(
-                f"{base.name}[{items_text(items)}] = ...",
-                "a mask stands beside other indices",
-                "Assign through one mask of the shape of the array, x[mask] = value, or choose: "
-                "x[...] = np.where(mask, value, x).",
-            )
-        )
+        return _assign_under_one_of(base, items, value)
     full = check_mask(base, mask)
     # the elements that a mask selects come first; what follows has the shape of the base
     inside = (1, *base.shape[mask.ndim :])
@@ -229,6 +227,37 @@ def _assign_masked(base: Tensor, items: Sequence[Any], value: Any) -> Tensor:
         base.shape,
         lambda *i: if_then_else(full[i], cast(source((0, *i[mask.ndim :])), base.dtype), base[i]),
     )
+
+
+def _assign_under_one_of(base: Tensor, items: Sequence[Any], value: Any) -> Tensor:
+    """Return ``base`` after the assignment of a number where a mask beside slices holds."""
+    masks = [k for k, i in enumerate(items) if is_array(i)]
+    if len(masks) > 1 or (isinstance(value, Tensor) and value.ndim):
+        raise ComputeTypeError(
+            explain(
+                f"{base.name}[{items_text(items)}] = ...",
+                "a mask stands beside other indices",
+                "Assign a number, assign through one mask of the shape of the array, x[mask] = "
+                "value, or choose: x[...] = np.where(mask, value, x).",
+            )
+        )
+    (at,) = masks
+    mask = items[at]
+    whole = (*items[:at], *[slice(None)] * mask.ndim, *items[at + 1 :])
+    parts = _parts(base, whole)
+    if any(i is Ellipsis for i in items[:at]):
+        at += len(parts) - len(whole)
+    first = sum(p.extent is not None for p in parts[:at])
+    last = first + mask.ndim
+    before = select(base, whole)
+    _check_shape(mask, before.shape[first:last], "of the dimensions that it stands for")
+    number = cast(as_expr(value), base.dtype)
+    chosen = each(
+        "chosen",
+        before.shape,
+        lambda *i: if_then_else(mask[i[first:last]], number, before[i]),
+    )
+    return assign_elements(base, whole, chosen)
 
 
 def _parts(base: Tensor, items: Sequence[Any]) -> list[Part]:
