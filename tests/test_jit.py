@@ -624,3 +624,24 @@ def test_the_lines_of_functions_are_those_of_inspect():
                 assert _lines_of(code) == inspect.getsourcelines(code)
                 compared += 1
     assert compared > 40
+
+
+def test_a_scalar_of_much_work_is_a_stage_of_its_own():
+    def f(a):
+        t = 0.0
+        for i in range(4):
+            t += np.tanh(a[i, i])
+        b = a + t
+        t = t * a[0, 1] + np.exp(a[1, 1])
+        b[0] = t
+        return b * t, np.where(a > t, a, 1), a * a[0, 0], t
+
+    traced = check(f, numbers(4, 4))
+    assert sum("tanh" in str(s.op.body) for s in traced.schedule.stages) == 1
+
+
+def test_the_index_of_a_loop_stays_an_expression():
+    def f(x):
+        return sl.fori_loop(0, 3, lambda i, c: c * (i * 2 + 1 + np.sqrt(i * 1.5)) + np.exp(c[0]), x)
+
+    check(f, numbers(3, dtype="float64") / 9)

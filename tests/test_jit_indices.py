@@ -206,7 +206,7 @@ def _assign(x, item, value):
 MASK = np.array([True, False, True, True])
 REFUSED = {
     "a mask beside others": (lambda x: x[MASK, 0], ComputeTypeError, "depend on data"),
-    "an assignment to it": (lambda x: _assign(x, (MASK, 0), 1), ComputeTypeError,
+    "an assignment to it": (lambda x: _assign(x, (MASK, 0), x[:, 0]), ComputeTypeError,
                             "a mask stands beside other indices"),
     "no combiner": (lambda x: np.hypot.at(x, I, 1), ComputeTypeError,
                     r"np\.hypot\.at.*It has one for add, subtract.*sl\.scatter"),

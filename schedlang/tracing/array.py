@@ -41,6 +41,7 @@ from schedlang.tracing.masked import MaskedElements
 from schedlang.tracing.memory import Read, View, Write, part_of
 from schedlang.tracing.outputs import copy_to, into, update_in_place
 from schedlang.tracing.powers import check_power
+from schedlang.tracing.scalars import settle, settle_beside_arrays
 from schedlang.tracing.trace import Storage, Value, current
 from schedlang.tracing.unknown import (
     UNKNOWN,
@@ -246,6 +247,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
                 value.refuse("an assignment to other elements than those")
             self.assign(assign_under(self.value, picked, value.whole))
             return
+        settle(value)
         self.assign(assign_elements(self.value, picked, assigned_value(value)))
 
     def check_written(self) -> None:
@@ -271,6 +273,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         out = kwargs.pop("out", None)
         check_form(ufunc, method)
         check_power(ufunc, inputs, kwargs)
+        settle_beside_arrays(inputs)
         result = compute_once(getattr(ufunc, method), tuple(map(plain, inputs)), plain(kwargs))
         if out is not None:
             return into(out, result)
@@ -292,6 +295,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         if result is not NotImplemented:
             return result
         out = options.pop("out", None)
+        settle_beside_arrays(args)
         result = compute_once(function, plain(tuple(args)), plain(options))
         if out is not None:
             return into(out, result)
