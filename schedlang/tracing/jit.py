@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
 from contextlib import AbstractContextManager
-from functools import partial, update_wrapper
+from functools import cached_property, partial, update_wrapper
+from operator import attrgetter
 from threading import RLock
+from types import FunctionType
 from typing import Any, overload
 
 import numpy as np
@@ -52,7 +55,6 @@ class JitFunction:
         update_wrapper(self, function)
         self.function = function
         self.target = target
-        self._signature = inspect.signature(function)
         self._static = static
         self._has_static = bool(static)
         self._size = size
@@ -62,6 +64,11 @@ class JitFunction:
         self._latest: Specialization | None = None
         # the short ways of calls, by what tells plain arguments apart
         self._direct: dict[Hashable, Direct] = {}
+
+    @cached_property
+    def _signature(self) -> inspect.Signature:
+        # a function that names itself is unpickled before its defaults
+        return inspect.signature(self.function)
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         values = (*args, *named.values()) if named else args
@@ -178,9 +185,48 @@ class JitFunction:
         count = len(self._known)
         return f"<sl.jit of {self.__qualname__}, {count} specialization{'s' * (count != 1)}>"
 
-    def __reduce__(self) -> str:
-        # by name, as functions are pickled
-        return self.__qualname__
+    @cached_property
+    def undecorated(self) -> Callable[..., Any]:
+        """The function, under the name by which it is pickled: ``f.undecorated`` of its module."""
+        given = self.function
+        copy = FunctionType(
+            given.__code__, given.__globals__, given.__name__, given.__defaults__, given.__closure__
+        )
+        copy.__kwdefaults__, copy.__doc__ = given.__kwdefaults__, given.__doc__
+        copy.__module__, copy.__annotations__ = given.__module__, given.__annotations__
+        copy.__qualname__ = f"{given.__qualname__}.undecorated"
+        return copy
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickle the function as its pickler does: by name, or by value as cloudpickle may."""
+        function = self.function
+        if isinstance(function, FunctionType) and _named(function) is self:
+            if protocol < 4:
+                # older protocols have no names with dots
+                return self.__qualname__
+            # under the function's own name, a pickler would find this object
+            function = self.undecorated
+        options = (self.target, self._static, self._size, self._moment, self._progress)
+        return _unpickled, (function, *options)
+
+
+def _unpickled(function: Callable[..., Any], *options: Any) -> JitFunction:
+    """Return the traced function of this process, or a new one of a function that came by value."""
+    if isinstance(function, FunctionType):
+        own = _named(function)
+        if isinstance(own, JitFunction) and own.undecorated is function:
+            return own
+        function.__qualname__ = function.__qualname__.removesuffix(".undecorated")
+    return JitFunction(function, *options)
+
+
+def _named(function: FunctionType) -> Any:
+    """Return what the module of a function has under its name; ``None`` if nothing."""
+    name = function.__qualname__.removesuffix(".undecorated")
+    try:
+        return attrgetter(name)(sys.modules.get(function.__module__))
+    except AttributeError:
+        return None
 
 
 def _traced(arguments: Any) -> bool:
