@@ -62,17 +62,16 @@ def fast_call(signature: Signature, sizes_checked: bool = True) -> Bind | None:
         else:
             return None
         flat: list[Any] = []
-        value: Any
         owners: list[np.ndarray | None] = []
         for value, scalar, (dtype, shape, needed) in zip(values, scalars, kinds):
             if scalar is not None:
                 if type(value) is not scalar:
                     if type(value) is not weak.get(scalar):
                         return None
-                    if scalar is int64 and value > LARGEST:
+                    if scalar is int64 and value > LARGEST:  # type: ignore[operator]
                         return None
                     value = scalar(value)
-                if scalar is int64 and value < 0:  # type: ignore[operator]
+                if scalar is int64 and value < 0:
                     return None
                 flat.append(value)
                 owners.append(None)

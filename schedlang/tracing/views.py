@@ -364,15 +364,14 @@ def _einsum(function: Any, args: Sequence[Any], named: dict[str, Any]) -> Any:
 
 def _broadcast(function: Any, args: Sequence[Any], named: dict[str, Any]) -> Any:
     results = function(*plain(tuple(args)))
-    same = all(np.shape(a) == t.shape for a, t in zip(args, results))
-    return tuple(_stretched(a, t, same) for a, t in zip(args, results))
+    return tuple(_stretched(a, t) for a, t in zip(args, results))
 
 
-def _stretched(array: Any, model: Tensor, same: bool) -> Any:
-    """Return the array itself if all have the ``same`` shape, else a view of ``model``'s shape."""
+def _stretched(array: Any, model: Tensor) -> Any:
+    """Return the array itself if it has the shape of ``model``, else a view of this shape."""
     if not is_traced(array):
-        return array if same else numpy.broadcast_to(array, model.shape)
-    if same:
+        return numpy.broadcast_to(array, model.shape) if np.shape(array) != model.shape else array
+    if array.shape == model.shape:
         return _new(array, array.value) if array.is_scalar else array
     return array.view_by(
         lambda base: compute_once(np.broadcast_to, (base, model.shape), {}),

@@ -92,7 +92,7 @@ def _all_flat(x: Any, value: float) -> None:
 
 
 def _shaped(x: Any, value: float) -> None:
-    x.shape = (-1, 1, x.shape[0])
+    x.shape = (-1, 1, *x.shape[:1])
 
 
 def _rows_under(x: Any, value: float) -> None:
