@@ -307,8 +307,8 @@ def _complex_power(a: Expr, b: Expr) -> Expr:
             explain(
                 f"{a} ** {b}",
                 f"a complex power must be an integer of at most {MOST_POWER} in magnitude",
-                "Write the power by the magnitude and the angle: z**y is np.abs(z) ** y * "
-                "np.exp(1j * y * np.arctan2(z.imag, z.real)) for a real y.",
+                "Write the power by the magnitude and the angle: z**y is sl.pow(sl.abs(z), y) * "
+                "sl.exp(1j * y * sl.atan2(z.imag, z.real)) for a real y.",
             )
         )
     product: Expr | None = None

@@ -50,8 +50,8 @@ def without_expansion(value: Any, array: np.ndarray) -> np.ndarray:
 def like_library(first: Any, value: np.ndarray) -> Any:
     """Return ``value`` as an array of the library of ``first``: PyTorch's, JAX's or NumPy's.
 
-    A tensor shares the memory of ``value``, and an array of JAX may do so. JAX has no 64-bit numbers
-    unless it is told so: then this returns ``value``.
+    A tensor shares the memory of ``value``, and an array of JAX may do so. JAX has no 64-bit
+    numbers unless it is told so: then this returns ``value``.
     """
     from schedlang.compute.torch_tensors import is_tensor
 
