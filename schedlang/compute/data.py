@@ -17,14 +17,7 @@ from typing import Any
 from schedlang.compute.data_reader import rebuild, rebuild_expr
 from schedlang.compute.data_writer import FORMAT, VERSION, Writer, everything, expr_to_data
 from schedlang.compute.extern_op import ExternOp
-from schedlang.compute.pieces import (
-    at_places,
-    input_of,
-    operation_of,
-    operations_and_places,
-    piece_of,
-)
-from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
+from schedlang.compute.tensor import ComputeOp, PlaceholderOp, ScanOp, Tensor
 from schedlang.errors import ComputeError
 from schedlang.expr.nodes import Expr
 
@@ -44,11 +37,9 @@ class Graph:
     tensors: tuple[Tensor, ...]
 
     def __reduce__(self) -> Any:
-        return _graph_of, operations_and_places(self.tensors)
+        from schedlang.compute.pieces import graph_of, operations_and_places
 
-
-def _graph_of(operations: Sequence[Any], places: Sequence[Any]) -> Graph:
-    return Graph(at_places(operations, places))
+        return graph_of, operations_and_places(self.tensors)
 
 
 def _load_graph(data: Any) -> Graph:
@@ -108,13 +99,11 @@ def pickle_tensor(tensor: Tensor) -> tuple[Any, ...]:
 
     In one pickle, tensors keep what they share.
     """
+    from schedlang.compute.pieces import input_of, operations_and_places, output_of, piece_of
+
     if isinstance(tensor.op, PlaceholderOp):
         return input_of, piece_of(tensor.op)
-    return _output_of, operations_and_places([tensor])
-
-
-def _output_of(operations: Sequence[Any], places: Sequence[Any]) -> Tensor:
-    return at_places(operations, places)[0]
+    return output_of, operations_and_places([tensor])
 
 
 def _load_tensor(data: Any) -> Tensor:
@@ -124,6 +113,8 @@ def _load_tensor(data: Any) -> Tensor:
 
 def pickle_operation(op: Any) -> tuple[Any, ...]:
     """Return what pickle needs to rebuild an operation that is not an input."""
+    from schedlang.compute.pieces import operation_of, piece_of
+
     return operation_of, piece_of(op)
 
 

@@ -50,7 +50,7 @@ _STANDARD = (
 
 @dataclass(frozen=True)
 class Draw:
-    """A call of a ``method`` of the generator at ``place`` among those of a call."""
+    """A draw by a ``method`` of the generator at ``place`` among the generators of a call."""
 
     place: int
     method: str
@@ -71,7 +71,7 @@ class Draws:
     inputs: list[Tensor] = field(default_factory=list)
 
     def add(self, draw: Draw, sample: Any, name: str) -> Any:
-        """Return what stands for the numbers of ``draw``, like those of ``sample``."""
+        """Return what stands for the numbers of ``draw``, which are like ``sample``."""
         array = np.asarray(sample)
         tensor = placeholder(array.shape, dtypes.canonical(array.dtype), name=name)
         self.calls.append(draw)

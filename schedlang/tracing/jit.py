@@ -283,9 +283,10 @@ def jit(
     and in a notebook, unless ``progress=False``.
 
     As in NumPy, slices are views, and assignments to elements of an argument change the caller's
-    array. An ``if`` or ``while`` on the elements of an array is refused, at its line, and so are
-    changes of a list or dict of the caller, and random numbers that are drawn inside. Loops over
-    Python's ``range`` are unrolled; :func:`~schedlang.fori_loop` keeps a loop.
+    array; so do changes of a list or dict of the caller. Random numbers are drawn by each call from
+    a generator that is an argument, and refused from another one. An ``if`` or ``while`` on the
+    elements of an array is refused, at its line. Loops over Python's ``range`` are unrolled;
+    :func:`~schedlang.fori_loop` keeps a loop.
 
     Raises :class:`~schedlang.errors.ComputeTypeError` for an argument that is not a function, or
     static arguments that the function does not have, and :class:`~schedlang.errors.BuildError` for

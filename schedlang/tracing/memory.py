@@ -26,7 +26,7 @@ Write = Callable[[Value, Any], Value]
 
 @dataclass(eq=False)
 class View:
-    """The elements that an array of a trace names: all of ``storage``, or those of a view.
+    """The elements that an array of a trace names: all of ``storage``, or a part in a view.
 
     A view reads and writes through its ``base``. Without ``write`` it is read-only, and ``why``
     gives the reason. It is ``ordered`` if its elements lie in memory in the same order as the

@@ -95,7 +95,7 @@ def _permuted(function: Any, first: Any, others: Any, named: Any) -> Any:
 def _by_axes(first: Any, read: Read, mirrored: Mirrored) -> Any:
     """Return a view each of whose axes goes along one axis of the array, or along a diagonal."""
     ndim = first.ndim
-    # in a small array the strides are 1, 2, 4, ...: those of the view say which axes it goes along
+    # in a small array the strides are 1, 2, 4, ...: in the view they say which axes it goes along
     strides = mirrored(np.empty((2,) * ndim, "int8", order="F")).strides
     places = [next(k for k, s in enumerate(strides) if s & 1 << axis) for axis in range(ndim)]
 
@@ -290,6 +290,12 @@ def _refuse_stale(name: str, where: str) -> NoReturn:
 
 
 def _parts(function: Any, first: Any, others: Any, named: Any) -> Any:
+    least = {np.vsplit: 2, np.dsplit: 3}.get(function, 1)
+    if first.ndim < least:
+        raise ComputeError(
+            f"np.{function.__name__} in {line_text()} takes arrays of {least} or more dimensions, "
+            f"not {first.ndim}; np.split(x, ...) splits along axis 0"
+        )
     parts = _result(function, first, others, named)
     axis = {np.vsplit: 0, np.dsplit: 2, np.hsplit: min(first.ndim - 1, 1)}.get(function)
     if axis is None:

@@ -15,7 +15,7 @@ from schedlang.arrays.stages import LETTERS
 from schedlang.errors import SchedlangError
 from schedlang.expr.functions import FUNCTIONS
 
-# NumPy's functions for those of the language
+# the language's functions under NumPy's names
 _FUNCTIONS = {
     **{f.name: f.ufunc for f in FUNCTIONS.values() if f.ufunc},
     "abs": "abs", "min": "minimum", "max": "maximum", "select": "where", "if_then_else": "where",
