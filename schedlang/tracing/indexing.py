@@ -56,6 +56,9 @@ def select(base: Any, item: Any) -> Any:
         title = f"{base.name}[{items_text(items)}]"
         return gather(base, items, title, lambda k, i: _index(base, k, i))
     if not any(isinstance(i, Expr) for i in items):
+        if all(isinstance(i, (int, np.integer)) for i in items):
+            # NumPy's words for a place outside
+            _parts(base, items)
         return base[item]
     parts = _parts(base, items)
     shape = tuple(p.extent for p in parts if p.extent is not None)

@@ -18,8 +18,8 @@ from schedlang.expr.functions import FUNCTIONS
 # the language's functions under NumPy's names
 _FUNCTIONS = {
     **{f.name: f.ufunc for f in FUNCTIONS.values() if f.ufunc},
-    "abs": "abs", "min": "minimum", "max": "maximum", "select": "where", "if_then_else": "where",
-    "sum": "sum", "prod": "prod", "all": "all", "any": "any", "argmax": "argmax",
+    "abs": "abs", "min": "minimum", "max": "maximum", "pow": "power", "select": "where",
+    "if_then_else": "where", "sum": "sum", "prod": "prod", "all": "all", "any": "any", "argmax": "argmax",
     "argmin": "argmin", "einsum": "einsum", "pad": "pad", "cast": "astype",
 }  # fmt: skip
 _WORDS = (
@@ -33,13 +33,16 @@ _WORDS = (
 )  # fmt: skip
 _OF_LANGUAGE = re.compile(rf"\bsl\.({'|'.join(_FUNCTIONS)})\b")
 # a reduction of the language, over an axis
-_REDUCTION = re.compile(r"\bsl\.(min|max|sum|prod)(?: (?=of )|(\(.*?), axis=k\))")
+_REDUCTION = re.compile(
+    r"\b(?:sl|np)\.(min|max|sum|prod|any|all|argmin|argmax)(?: (?=of )|(\(.*?), axis=k\))"
+)
 # advice on computations by elements
 _BY_ELEMENTS = re.compile(r"\bsl\.(compute|placeholder|scatter|scan|schedule|build|reduce_axis)\b")
 # where a hint goes on with other advice
 _ADVICE = re.compile(r"(?<=[.;] )|(?=, or )")
-# the index of an element at axes of ours
-_AXES = re.compile(rf"(?<=\w)\[(?:[{LETTERS}]|i\d+)(?:, (?:[{LETTERS}]|i\d+))*\]")
+# an axis of ours, and the index of an element at such axes
+_AXIS = re.compile(rf"[{LETTERS}]|i\d+")
+_INDEX = re.compile(rf"(?<=\w)\[((?:[{LETTERS}]|i?\d+)(?:, (?:[{LETTERS}]|i?\d+))*)\]")
 # a line that a message quotes stays as it is
 _QUOTED = re.compile(r"(`[^`]*`)")
 
@@ -65,23 +68,33 @@ def reworded(message: str) -> str:
     """
     first, newline, hint = message.partition("\n")
     asked, colon, why = first.partition(": ")
-    asked = _outside_quotes(asked, lambda text: _AXES.sub("", text))
+    asked = _outside_quotes(asked, lambda text: _INDEX.sub(_of_array, text))
     lines = [_advice(line, asked) for line in (why, *hint.split("\n"))]
     text = newline.join([lines[0], *(line for line in lines[1:] if line)])
     return _outside_quotes(f"{asked}{colon}{text}", _named)
 
 
+def _of_array(index: re.Match[str]) -> str:
+    """Return the index of an array in place of the index of its element at axes of ours."""
+    parts = index[1].split(", ")
+    kept = [":" if _AXIS.fullmatch(part) else part for part in parts]
+    return "" if set(kept) == {":"} else f"[{', '.join(kept)}]"
+
+
 def _advice(line: str, asked: str) -> str:
     """Return a line without advice on computations by elements, unless ``asked`` is one."""
+    indent = line[: len(line) - len(line.lstrip())]
     kept = ""
-    for part in _ADVICE.split(line):
+    for part in _ADVICE.split(line.lstrip()):
         functions = {m[0] for m in _BY_ELEMENTS.finditer(part)}
         if all(name in asked for name in functions):
-            kept += part
+            kept += part if kept else part.removeprefix(", ").removeprefix("or ")
         elif kept and kept[-1] != " ":
             # what follows begins another piece of advice
             kept += "; " if part.endswith("; ") else ""
-    return kept if not kept or kept[-1] not in ";, " else kept.rstrip(".;, ") + "."
+    if kept and kept[-1] in ";, ":
+        kept = kept.rstrip(".;, ") + "."
+    return kept and f"{indent}{kept[0].upper() if indent else kept[0]}{kept[1:]}"
 
 
 def _named(text: str) -> str:
