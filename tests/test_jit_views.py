@@ -299,3 +299,17 @@ def test_views_that_a_trace_refuses(case):
     function, words = REFUSED[case]
     with pytest.raises(SchedlangError, match=f"(?s){words}"):
         sl.jit(function, target="python")(numbers(4, 3))
+
+
+def test_a_shape_in_place_holds_for_arguments_that_lie_row_by_row():
+    def f(x):
+        y = x[None]
+        y.shape = (-1, 1)
+        return y * 1
+
+    traced = sl.jit(f, target="python")
+    same(traced(numbers(3, 4)), f(numbers(3, 4)), 1e-6)
+    with pytest.raises(
+        CallError, match=r"x\.shape = \(-1, 1\) in f at line .*depends on the strides"
+    ):
+        traced(np.asfortranarray(numbers(3, 4)))

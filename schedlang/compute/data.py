@@ -37,9 +37,15 @@ class Graph:
     tensors: tuple[Tensor, ...]
 
     def __reduce__(self) -> Any:
-        from schedlang.compute.pieces import graph_of, operations_and_places
+        from schedlang.compute.pieces import operations_and_places
 
-        return graph_of, operations_and_places(self.tensors)
+        return _graph_of, operations_and_places(self.tensors)
+
+
+def _graph_of(operations: Sequence[Any], places: Sequence[Any]) -> Graph:
+    from schedlang.compute.pieces import at_places
+
+    return Graph(at_places(operations, places))
 
 
 def _load_graph(data: Any) -> Graph:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from schedlang.compute.data import Graph
 from schedlang.compute.data_reader import GRAPH_KINDS, Reader
 from schedlang.compute.data_writer import Writer, everything
 from schedlang.compute.tensor import Operation, PlaceholderOp, ScanOp, Tensor
@@ -35,19 +34,17 @@ def operations_and_places(tensors: Sequence[Tensor]) -> tuple[tuple[Operation, .
     return order, places
 
 
-def graph_of(operations: Sequence[Any], places: Sequence[Place]) -> Graph:
+def at_places(operations: Sequence[Any], places: Sequence[Place]) -> tuple[Tensor, ...]:
     """Return the tensors that :func:`operations_and_places` described."""
-    return Graph(
-        tuple(
-            place if isinstance(place, Tensor) else operations[place[0]].outputs[place[1]]
-            for place in places
-        )
+    return tuple(
+        place if isinstance(place, Tensor) else operations[place[0]].outputs[place[1]]
+        for place in places
     )
 
 
 def output_of(operations: Sequence[Any], places: Sequence[Place]) -> Tensor:
     """Return the one tensor that :func:`operations_and_places` described."""
-    return graph_of(operations, places).tensors[0]
+    return at_places(operations, places)[0]
 
 
 def piece_of(op: Operation) -> Piece:

@@ -252,6 +252,7 @@ def reshaped_in_place(array: Any, shape: Any) -> Any:
         if shares is None:
             why = "whether NumPy can do that depends on the strides, which a trace does not know"
         raise ComputeError(explain(asked, why, f"Write x = x.reshape({shape})."))
+    current().assume_rows(asked)
     return reshaped
 
 
@@ -376,7 +377,7 @@ def _broadcast(function: Any, args: Sequence[Any], named: dict[str, Any]) -> Any
 def _stretched(array: Any, model: Tensor) -> Any:
     """Return the array itself if it has the shape of ``model``, else a view of this shape."""
     if not is_traced(array):
-        return numpy.broadcast_to(array, model.shape) if np.shape(array) != model.shape else array
+        return np.broadcast_arrays(array, np.empty(tuple(model.shape)))[0]
     if array.shape == model.shape:
         return _new(array, array.value) if array.is_scalar else array
     return array.view_by(

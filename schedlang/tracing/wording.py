@@ -19,8 +19,8 @@ from schedlang.expr.functions import FUNCTIONS
 _FUNCTIONS = {
     **{f.name: f.ufunc for f in FUNCTIONS.values() if f.ufunc},
     "abs": "abs", "min": "minimum", "max": "maximum", "pow": "power", "select": "where",
-    "if_then_else": "where", "sum": "sum", "prod": "prod", "all": "all", "any": "any", "argmax": "argmax",
-    "argmin": "argmin", "einsum": "einsum", "pad": "pad", "cast": "astype",
+    "if_then_else": "where", "sum": "sum", "prod": "prod", "all": "all", "any": "any",
+    "argmax": "argmax", "argmin": "argmin", "einsum": "einsum", "pad": "pad", "cast": "astype",
 }  # fmt: skip
 _WORDS = (
     ("a tensor describes a computation and is not written to",
