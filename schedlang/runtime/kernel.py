@@ -100,10 +100,10 @@ class Kernel(Levels, TeModule, Countable, OnHost):
     def accepting_copies(self) -> CopyingKernel:
         """Return a kernel that copies strided arrays, which this one refuses.
 
-        Such are chunks of Dask, the columns of a ``DataFrame``, and ``x.T``. Outputs that are given
-        are copied back. Arrays of another byte order are copied, too; strided arrays of a GPU are
-        still refused. A copy of 1 MiB or more warns
-        with :class:`~schedlang.errors.CopyWarning`.
+        Such arrays are chunks of Dask, a ``DataFrame``, and ``x.T``. Outputs that are given are
+        copied back. Arrays of another byte order are copied, too. A copy of 1 MiB or more warns
+        with :class:`~schedlang.errors.CopyWarning`. Raises
+        :class:`~schedlang.errors.CallError` for strided arrays of a GPU, and as the kernel does.
 
         >>> import numpy as np, schedlang as sl
         >>> A = sl.placeholder((3, 2), name="A")
