@@ -24,7 +24,7 @@ Place = Any
 def operations_and_places(tensors: Sequence[Tensor]) -> tuple[tuple[Operation, ...], list[Place]]:
     """Return the operations behind tensors, producers first, and where each tensor is among them.
 
-    Inputs are no operations of a pickle: they are tensors themselves.
+    Inputs are not among the operations: they are tensors themselves.
     """
     order = tuple(op for op in everything(tensors) if not isinstance(op, PlaceholderOp))
     position = {op: k for k, op in enumerate(order)}

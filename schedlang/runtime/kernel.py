@@ -103,7 +103,8 @@ class Kernel(Levels, TeModule, Countable, OnHost):
         Such arrays are chunks of Dask, a ``DataFrame``, and ``x.T``. Outputs that are given are
         copied back. Arrays of another byte order are copied, too. A copy of 1 MiB or more warns
         with :class:`~schedlang.errors.CopyWarning`. Raises
-        :class:`~schedlang.errors.CallError` for strided arrays of a GPU, and as the kernel does.
+        :class:`~schedlang.errors.CallError` for strided arrays of a GPU, and whatever this kernel
+        raises.
 
         >>> import numpy as np, schedlang as sl
         >>> A = sl.placeholder((3, 2), name="A")

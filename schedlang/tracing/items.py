@@ -63,7 +63,7 @@ _NO_NUMBERS = {
 
 
 def check_numbers(array: np.ndarray, what: str, error: type[SchedlangError]) -> None:
-    """Raise an ``error`` for an array of elements that are no numbers."""
+    """Raise an ``error`` for an array whose elements are not numbers."""
     if array.dtype.kind in _NO_NUMBERS and array.dtype.isbuiltin != 2:
         kind, hint = _NO_NUMBERS[array.dtype.kind]
         fields = array.dtype.names or ("a",)
