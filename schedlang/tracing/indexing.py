@@ -14,6 +14,7 @@ import numpy as np
 
 from schedlang.arrays.gathering import gather, is_array, places
 from schedlang.arrays.naming import automatic_name, mark_automatic
+from schedlang.arrays.shapes import is_one
 from schedlang.arrays.slices import items_text
 from schedlang.arrays.stages import each, tensor_of
 from schedlang.compute.math import all as all_of
@@ -36,13 +37,15 @@ numpy: Any = np
 class Part:
     """One dimension of an index: ``extent`` elements from ``start`` on, ``step`` apart.
 
-    ``extent`` is ``None`` for a single element, whose dimension the result lacks.
+    ``extent`` is ``None`` for a single element, whose dimension the result lacks. A dimension that
+    ``None`` has ``added`` is not one of the array.
     """
 
     start: Any
     step: int
     extent: Extent | None
     whole: bool = False
+    added: bool = False
 
 
 def select(base: Any, item: Any) -> Any:
@@ -54,18 +57,19 @@ def select(base: Any, item: Any) -> Any:
         title = f"{base.name}[{items_text(items)}]"
         return gather(base, items, title, lambda k, i: _index(base, k, i))
     if not any(isinstance(i, Expr) for i in items):
+        if all(isinstance(i, (int, np.integer)) for i in items):
+            # NumPy's words for a place outside
+            _parts(base, items)
         return base[item]
     parts = _parts(base, items)
     shape = tuple(p.extent for p in parts if p.extent is not None)
 
     def element(*axes: Axis) -> Any:
-        rest = iter(axes)
-        return base[
-            tuple(
-                as_expr(p.start) if p.extent is None else p.start + next(rest) * p.step
-                for p in parts
-            )
-        ]
+        rest, at = iter(axes), []
+        for p in parts:
+            place = as_expr(p.start) if p.extent is None else p.start + next(rest) * p.step
+            at += [] if p.added else [place]
+        return base[tuple(at)]
 
     return each("part", shape, element) if shape else element()
 
@@ -105,24 +109,48 @@ def update(base: Tensor, items: Sequence[Any], value: Any, combine: str = "last"
 
 
 def check_mask(base: Any, mask: Tensor) -> Tensor:
-    """Return ``base``; raise unless ``mask`` has its shape."""
-    if not isinstance(base, Tensor) or mask.shape != base.shape:
-        shape = base.shape if isinstance(base, Tensor) else ()
+    """Return ``mask`` in the shape of ``base``; raise unless it has the first dimensions of it."""
+    shape = base.shape if isinstance(base, Tensor) else ()
+    if mask.shape != shape[: mask.ndim]:
+        _check_shape(mask, shape, "of the array", ", or of its first dimensions")
+    if mask.ndim == len(shape):
+        return mask
+    return each("mask", shape, lambda *i: mask[i[: mask.ndim]])
+
+
+def _check_shape(mask: Tensor, shape: Sequence[Extent], whose: str, other: str = "") -> None:
+    if mask.shape != tuple(shape):
         raise ComputeError(
-            f"x[mask]: the mask has shape {shape_text(mask.shape)}, but must have the shape of "
-            f"the array, {shape_text(shape)}"
+            f"x[mask]: the mask has shape {shape_text(mask.shape)}, but must have the shape "
+            f"{whose}, {shape_text(shape)}{other}"
         )
-    return base
 
 
 def assign_under(base: Any, mask: Tensor, values: Any) -> Tensor:
     """Return ``base`` with the elements of ``values`` where ``mask`` holds."""
-    array = check_mask(base, mask)
+    full = check_mask(base, mask)
     return each(
         "assigned",
-        array.shape,
-        lambda *i: if_then_else(mask[i], cast(values[i], array.dtype), array[i]),
+        base.shape,
+        lambda *i: if_then_else(full[i], cast(values[i], base.dtype), base[i]),
     )
+
+
+def assign_diagonal(base: Tensor, places: Sequence[int], value: Tensor) -> Tensor:
+    """Return ``base`` with ``value`` where all dimensions in the same place have one index.
+
+    ``places`` has the dimension of ``value`` for each dimension of ``base``.
+    """
+
+    def element(*axes: Axis) -> Any:
+        at: dict[int, Axis] = {}
+        tests = [
+            axis == at[k] for axis, k in zip(axes, places) if at.setdefault(k, axis) is not axis
+        ]
+        new = value[tuple(at[k] for k in range(len(at)))]
+        return if_then_else(all_of(*tests), cast(new, base.dtype), base[axes])
+
+    return each("assigned", base.shape, element)
 
 
 def assign_elements(base: Any, item: Any, value: Any) -> Any:
@@ -148,8 +176,9 @@ def assign_elements(base: Any, item: Any, value: Any) -> Any:
 
     def element(*axes: Axis) -> Any:
         tests, at = [], []
-        for p, i in zip(parts, axes):
-            inside, place = _place(p, i)
+        rest = iter(axes)
+        for p in parts:
+            inside, place = ([], 0) if p.added else _place(p, next(rest))
             tests += inside
             if p.extent is not None:
                 at.append(place)
@@ -185,33 +214,59 @@ def _reaches_end(last: Any, extent: Any) -> bool:
 def _assign_masked(base: Tensor, items: Sequence[Any], value: Any) -> Tensor:
     mask = items[0]
     if len(items) > 1:
+        return _assign_under_one_of(base, items, value)
+    full = check_mask(base, mask)
+    # the elements that a mask selects come first; what follows has the shape of the base
+    inside = (1, *base.shape[mask.ndim :])
+    repeats = not isinstance(value, Tensor) or value.ndim < len(inside) or is_one(value.shape[0])
+    if not repeats:
+        return update(base, selected_places(mask), value)
+    source = spread(value, inside, f"{base.name}[mask] = ...")
+    return each(
+        "assigned",
+        base.shape,
+        lambda *i: if_then_else(full[i], cast(source((0, *i[mask.ndim :])), base.dtype), base[i]),
+    )
+
+
+def _assign_under_one_of(base: Tensor, items: Sequence[Any], value: Any) -> Tensor:
+    """Return ``base`` after the assignment of a number where a mask beside slices holds."""
+    masks = [k for k, i in enumerate(items) if is_array(i)]
+    if len(masks) > 1 or (isinstance(value, Tensor) and value.ndim):
         raise ComputeTypeError(
             explain(
                 f"{base.name}[{items_text(items)}] = ...",
                 "a mask stands beside other indices",
-                "Assign through one mask of the shape of the array, x[mask] = value, or choose: "
-                "x[...] = np.where(mask, value, x).",
+                "Assign a number, assign through one mask of the shape of the array, x[mask] = "
+                "value, or choose: x[...] = np.where(mask, value, x).",
             )
         )
-    check_mask(base, mask)
-    if isinstance(value, Tensor) and value.ndim:
-        return update(base, selected_places(mask), value)
-    new = cast(as_expr(value), base.dtype)
-    return each("assigned", base.shape, lambda *i: if_then_else(mask[i], new, base[i]))
+    (at,) = masks
+    mask = items[at]
+    whole = (*items[:at], *[slice(None)] * mask.ndim, *items[at + 1 :])
+    parts = _parts(base, whole)
+    if any(i is Ellipsis for i in items[:at]):
+        at += len(parts) - len(whole)
+    first = sum(p.extent is not None for p in parts[:at])
+    last = first + mask.ndim
+    before = select(base, whole)
+    _check_shape(mask, before.shape[first:last], "of the dimensions that it stands for")
+    number = cast(as_expr(value), base.dtype)
+    chosen = each(
+        "chosen",
+        before.shape,
+        lambda *i: if_then_else(mask[i[first:last]], number, before[i]),
+    )
+    return assign_elements(base, whole, chosen)
 
 
 def _parts(base: Tensor, items: Sequence[Any]) -> list[Part]:
-    """Return the parts of an index, one for each dimension of ``base``."""
-    count = sum(i is not Ellipsis for i in items)
+    """Return the parts of an index: one for each dimension of ``base``, and for each ``None``."""
+    count = sum(i is not Ellipsis and i is not None for i in items)
     if count > base.ndim or sum(i is Ellipsis for i in items) > 1:
         raise BoundsError(
             f"{base.name}[{items_text(items)}]: {base.name} of shape {shape_text(base.shape)} has "
             f"{base.ndim} dimensions"
-        )
-    if any(i is None for i in items):
-        raise ComputeTypeError(
-            f"{base.name}[{items_text(items)}] = ...: None adds a dimension, which an assignment "
-            "does not need; leave it out"
         )
     full = [slice(None)] * (base.ndim - count)
     spread: list[Any] = []
@@ -219,10 +274,12 @@ def _parts(base: Tensor, items: Sequence[Any]) -> list[Part]:
         spread += full if i is Ellipsis else [i]
     if not any(i is Ellipsis for i in items):
         spread += full
-    return [_part(base, k, i, e) for k, (i, e) in enumerate(zip(spread, base.shape))]
+    dims = iter(enumerate(base.shape))
+    added = Part(0, 1, 1, added=True)
+    return [added if i is None else _part(base, *next(dims), i) for i in spread]
 
 
-def _part(base: Tensor, dim: int, item: Any, extent: Extent) -> Part:
+def _part(base: Tensor, dim: int, extent: Extent, item: Any) -> Part:
     if isinstance(item, slice):
         return _slice_part(base, dim, item, extent)
     if isinstance(item, (Expr, Tensor)):

@@ -119,6 +119,7 @@ class Trace:
     * ``given`` are the arguments with the values that they enter with. ``exponents`` are the
       arguments that are powers of integers, with the lines where they are.
     * ``sizes`` are the extents that a call on the host tells, each with a result that has it.
+    * ``arguments`` are the lists and dicts among the arguments.
     * ``closed`` says that the arguments are the only inputs, so that arrays of known elements
       become stages or are refused.
     """
@@ -144,6 +145,13 @@ class Trace:
     exponents: dict[Storage, str] = field(default_factory=dict)
     index: dict[Var, tuple[int, int]] = field(default_factory=dict)
     sizes: dict[Var, Tensor] = field(default_factory=dict)
+    arguments: Any = None
+
+    @property
+    def containers(self) -> Any:
+        """The lists and dicts among the arguments of the function."""
+        *_, outermost = self, *self._around()
+        return outermost.arguments
 
     @property
     def most_kernels(self) -> int:
@@ -219,7 +227,7 @@ class Trace:
             if _equal(elements, array):
                 return tensor
         # the function may change its array later
-        array = array.copy()
+        array = np.array(array, array.dtype.newbyteorder("="))
         if self.closed and self.around is None:
             stage = formula_stage(array)
             if stage is None:
@@ -246,6 +254,11 @@ class Trace:
         """
         *_, outermost = self, *self._around()
         outermost.assumed = outermost.assumed or asked
+
+    def is_argument(self, storage: Storage) -> bool:
+        """Return whether ``storage`` is the memory of an argument of a call."""
+        *_, outermost = self, *self._around()
+        return storage in outermost.given
 
     def note_exponent(self, storage: Storage) -> bool:
         """Return whether ``storage`` is an unchanged argument, and note it as an exponent if so."""
@@ -455,9 +468,25 @@ def _are_numbers(values: Sequence[Any]) -> bool:
 
 @contextmanager
 def run_as_current(trace: Trace) -> Iterator[None]:
-    """Make ``trace`` the current one."""
+    """Make ``trace`` the current one.
+
+    Raises ``ComputeError`` if the body of a loop changes a list or dict of the caller.
+    """
+    containers = trace.containers if trace.around is not None else None
+    before = None if containers is None else containers.snapshot()
     token = _CURRENT.set(trace)
     try:
         yield
     finally:
         _CURRENT.reset(token)
+    changed = "" if containers is None else containers.changed_since(before)
+    if changed:
+        raise ComputeError(
+            explain(
+                f"a change of {changed} in {trace.title}",
+                "the body is traced once, so the change would happen once and not in each "
+                "iteration",
+                "Assign to an array from before the loop, rows[i] = value, and store it after the "
+                "loop.",
+            )
+        )

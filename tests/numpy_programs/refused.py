@@ -32,7 +32,7 @@ class Symmetric(np.ndarray):
 
 
 # drawn once, when the function is traced
-@refused(12, MATRIX, words=["random numbers in random_cube", "pass the numbers as an argument"])
+@refused(12, MATRIX, words=["random numbers in random_cube", "make the generator outside"])
 def random_cube(x):
     return np.random.random((3, 3, 3)) + x[0, 0]
 
