@@ -30,11 +30,12 @@ RESERVED = (
 )
 # names that a standalone file imports and defines beside its public function
 SAVED = frozenset({
-    "AbstractTemplate", "Any", "BuiltinFunctionType", "CPUContext", "Callable", "Sequence",
-    "TypingError", "UnsupportedError", "annotations", "binding", "cgutils", "compiler",
-    "cpu_target", "get_num_threads", "infer_global", "intrinsic", "ir", "lower_builtin",
-    "lower_cast", "models", "operator", "populate_array", "register_model", "signature", "types",
-    "_array", "_apart", "_given", "_holds", "_root",
+    "AbstractTemplate", "Any", "BuiltinFunctionType", "CPUContext", "Callable", "Path", "Sequence",
+    "TypingError", "UnsupportedError", "annotations", "binding", "cfunc", "cgutils", "compiler",
+    "cpu_target", "ctypes", "from_dtype", "get_num_threads", "infer_global", "intrinsic", "ir",
+    "lower_builtin", "lower_cast", "lru_cache", "models", "numpy_dtype", "operator", "os",
+    "populate_array", "register_model", "shlex", "shutil", "signature", "subprocess", "tempfile",
+    "types", "_array", "_apart", "_given", "_holds", "_root",
 })  # fmt: skip
 
 
