@@ -75,7 +75,7 @@ class Compiling:
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Compiling:
     # the choice of schedules takes longer than all else
-    monkeypatch.setattr(specialization, "schedule_for", lambda outputs, _: sl.schedule([*outputs]))
+    monkeypatch.setattr(specialization, "schedule_for", lambda outputs, *_: sl.schedule([*outputs]))
     return Compiling(monkeypatch, tmp_path)
 
 

@@ -68,7 +68,7 @@ class CFunction:
         return f"{self.name}({', '.join(self.types)})"
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(init=False, unsafe_hash=True)
 class CSnippet:
     """Statements of C on variables that have the names of the operands and of the result.
 
@@ -100,9 +100,9 @@ class CSnippet:
                 'operands and of the result to types of C; write {"c": "__m256i", "a": ...}'
             )
         _check_c(header, *types.values())
-        object.__setattr__(self, "text", text)
-        object.__setattr__(self, "types", tuple(types.items()))
-        object.__setattr__(self, "header", header)
+        self.text = text
+        self.types = tuple(types.items())
+        self.header = header
 
     def check(self, asked: str, declared: Instruction) -> None:
         """Raise :class:`~schedlang.errors.ComputeError` for other names than the declaration's."""

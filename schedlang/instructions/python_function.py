@@ -40,7 +40,7 @@ _HINT = (
 )
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(init=False, unsafe_hash=True)
 class PythonFunction:
     """A function of Python over the intrinsics of ``schedlang.intrinsics.cpu``.
 
@@ -79,11 +79,11 @@ class PythonFunction:
         known = {**closure.globals, **closure.nonlocals}
         _check(asked, definition, known)
         statements = _Numbers(known).visit(definition).body
-        object.__setattr__(self, "name", function.__name__)
-        object.__setattr__(self, "parameters", tuple(a.arg for a in definition.args.args))
-        object.__setattr__(self, "body", "\n".join(map(ast.unparse, statements)))
+        self.name = function.__name__
+        self.parameters = tuple(a.arg for a in definition.args.args)
+        self.body = "\n".join(map(ast.unparse, statements))
         called = {ast.unparse(n.func) for n in _nodes(definition) if isinstance(n, ast.Call)}
-        object.__setattr__(self, "calls", tuple(sorted(called)))
+        self.calls = tuple(sorted(called))
 
     @property
     def arity(self) -> int:

@@ -6,12 +6,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from numba import from_dtype, types
-from numba.core.errors import NumbaError
 
 from schedlang.errors import BuildError, explain
 from schedlang.intrinsics.cpu.foreign import numba_function
 from schedlang.markup.text import uncoloured
-from schedlang.runtime.numba_internals import compiled_by_types
+from schedlang.runtime.numba_internals import NumbaError, compiled_by_types
 
 if TYPE_CHECKING:
     from schedlang.runtime.extern_table import Called

@@ -26,6 +26,7 @@ from numba.core.compiler import (
 )
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import register_pass
+from numba.core.errors import NumbaError
 from numba.core.fastmathpass import FastFloatBinOpVisitor, FastFloatCallVisitor
 from numba.core.lowering import Lower
 from numba.core.registry import CPUDispatcher, cpu_target
@@ -122,8 +123,8 @@ def python_function(name: str, module: Any, address: int, kept: Any) -> Any:
 __all__ = [
     "CPUDispatcher", "Cache", "CompileResult", "Compiler", "CompilerBase", "DefaultPassBuilder",
     "InlineClosureLikes", "InlineInlinables", "InlineOverloads", "Intrinsic", "JITCodeLibrary",
-    "LiteralUnroll", "Lower", "NativeLowering", "WithLifting", "add_object", "cgutils",
-    "compile_result", "compiled_by_types", "config", "cpu_context", "dumps",
+    "LiteralUnroll", "Lower", "NativeLowering", "NumbaError", "WithLifting", "add_object",
+    "cgutils", "compile_result", "compiled_by_types", "config", "cpu_context", "dumps",
     "global_compiler_lock", "launch_threads", "link", "linked_code", "linking_to",
     "machine_options", "math_context", "python_function", "ready_context", "register_pass", "rtsys",
     "with_flags",

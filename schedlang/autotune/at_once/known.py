@@ -117,8 +117,8 @@ def _places(problem: Problem) -> Iterator[Where]:
     # the name of a GPU would cost a start of its driver, and the architecture says enough
     here = str(target.kind) if target.arch else machine()
     for kind in dict.fromkeys((str(target.kind), target.facts.measured_as)):
-        compiler = problem.compiler if kind == target.kind else ""
         measured = replace(target, kind=kind)
+        compiler = problem.compiler if measured == target else ""
         yield Where.here(problem.outputs, measured, sizes, here, versions, compiler)
 
 

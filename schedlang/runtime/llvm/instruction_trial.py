@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from llvmlite import ir
 from numba import types
-from numba.core.errors import NumbaError
 
 from schedlang.expr.dtypes import register_dtype, storage_dtype
 from schedlang.instructions.c_forms import CFunction, CSnippet
@@ -17,7 +16,7 @@ from schedlang.runtime.llvm.instructed import instructed
 from schedlang.runtime.llvm.traced import traced
 from schedlang.runtime.llvm.trial import Trial, compiled_alone
 from schedlang.runtime.llvm.unprintable import Unprintable
-from schedlang.runtime.numba_internals import cpu_context
+from schedlang.runtime.numba_internals import NumbaError, cpu_context
 from schedlang.runtime.processor import missing_features
 
 
