@@ -30,6 +30,11 @@ class Form:
 LEAF = Form("leaf")
 
 
+def is_traced(value: Any) -> bool:
+    """Return whether ``value`` is an array of a traced function."""
+    return hasattr(type(value), "apply_traced")
+
+
 def container_of(value: Any) -> type | None:
     """Return tuple, list or dict if ``value`` is one, or stands for one; else ``None``."""
     kind = type(value)

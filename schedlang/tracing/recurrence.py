@@ -31,10 +31,16 @@ def host_reason(loop: HostLoop, rule: LoopRule) -> str:
     """Return why a loop runs on the host instead of as a scan; "" if it becomes a scan."""
     if loop.body.loops:
         return "its body has a loop on the host"
+    if not isinstance(loop.hi, int):
+        return "its range depends on the index of a loop around it"
     ops = _operations(loop)
     for op in ops:
         if isinstance(op, ScanOp):
             return f"its body has the recurrence {op.name}"
+        axes = (*op.axis, *op.reduce_axis) if isinstance(op, ComputeOp) else ()
+        extents = [a.extent for a in axes if isinstance(a.extent, Expr)]
+        if any(node is loop.index for node in postorder(extents)):
+            return f"the shape of {op.name} depends on its index"
         if isinstance(op, ComputeOp):
             if op.destination is not None:
                 return f"its body has the scatter {op.name}"
@@ -111,6 +117,7 @@ def recurrence(loop: HostLoop) -> list[Tensor]:
     """
     fixed = [_same(c.leaving, c.entering) for c in loop.carries]
     moving = [c for c, same in zip(loop.carries, fixed) if not same]
+    assert isinstance(loop.hi, int)
     rows = loop.hi - loop.lo + 1
     values: dict[Tensor, Value] = {t: v for v, t in loop.read}
     values |= {c.entering: c.start for c, same in zip(loop.carries, fixed) if same}

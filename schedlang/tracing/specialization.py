@@ -22,10 +22,11 @@ from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 from schedlang.targets.build import build
 from schedlang.tracing.arguments import Fixed, Given, Leaf
-from schedlang.tracing.array import TracedArray, array_of, value_of, wrap
+from schedlang.tracing.array import TracedArray, array_of, wrap
 from schedlang.tracing.containers import Containers
 from schedlang.tracing.leaves import Form, flatten, rebuilt
 from schedlang.tracing.naming import name_stages
+from schedlang.tracing.outputs import value_of
 from schedlang.tracing.powers import HINT, REASON
 from schedlang.tracing.program import Build, Key, Program, plan
 from schedlang.tracing.run import run
