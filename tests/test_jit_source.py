@@ -155,3 +155,124 @@ PROGRAMS = [
 @pytest.mark.parametrize(("function", "args"), PROGRAMS, ids=lambda v: getattr(v, "__name__", ""))
 def test_programs(function: Callable[..., Any], args: list[Any]) -> None:
     check(function, *args)
+
+
+def product(c, a, b):
+    for i in range(c.shape[0]):
+        for j in range(c.shape[1]):
+            for k in range(a.shape[1]):
+                c[i, j] += a[i, k] * b[k, j]
+
+
+def windows(x, w):
+    y = np.empty((x.shape[0] - 2, x.shape[1] - 2))
+    for i in range(y.shape[0]):
+        for j in range(y.shape[1]):
+            y[i, j] = np.sum(x[i : i + 3, j : j + 3] * w)
+    return y
+
+
+def reversed_differences(x, y):
+    for i in range(x.shape[0] - 2, 0, -1):
+        y[i] = x[i + 1] - x[i - 1]
+        y[i] = y[i] * 2
+
+
+def sum_of_large(x):
+    total = 0.0
+    for i in range(x.shape[0]):
+        if x[i] > 0.5:
+            total += x[i]
+    return total
+
+
+def sum_of_rows(a):
+    total = np.zeros(a.shape[1])
+    for row in a:
+        total += row
+    return total
+
+
+def fifths(x):
+    for i in range(5, x.shape[0]):
+        x[i] = x[i - 5] + 1
+
+
+def line_of(function: Callable[..., Any], more: int) -> int:
+    return function.__code__.co_firstlineno + more
+
+
+RANDOM_MATRICES = [RANDOM.random((5, 6)), RANDOM.random((5, 7)), RANDOM.random((7, 6))]
+FORMS = [
+    (product, RANDOM_MATRICES, ["{1}: a map", "  {2}: a map", "    {3}: a reduction"]),
+    (windows, [RANDOM.random((8, 9)), RANDOM.random((3, 3))], ["{2}: a map", "  {3}: a map"]),
+    (reversed_differences, [RANDOM.random(9), RANDOM.random(9)], ["{1}: a map"]),
+    (sum_of_large, [RANDOM.random(9)], ["{2}: a reduction"]),
+    (sum_of_rows, [RANDOM.random((6, 5))], ["{2}: a reduction"]),
+    (fifths, [RANDOM.random(12)], ["{1}: a scan of 7 rows, since x[i - 5] is read"]),
+    (neighbours, [RANDOM.random((8, 8))],
+     ["{1}: on the host, since its body has a loop on the host",
+      "  {2}: on the host, since its body has the recurrence loop",
+      "    {3}: a scan of 6 rows, since a[i + 1, j - 1] is read"]),
+    (counted, [RANDOM.random(8)],
+     ["{3}: on the host, since the number of its iterations depends on elements"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "lines"), FORMS, ids=lambda v: getattr(v, "__name__", "")
+)
+def test_what_loops_become(
+    function: Callable[..., Any], args: list[Any], lines: list[str]
+) -> None:
+    jitted = check(function, *args)
+    places = [f"line {line_of(function, k)}" for k in range(8)]
+    assert jitted.loops == "\n".join(line.format(*places) for line in lines)
+
+
+def test_a_map_is_a_tensor() -> None:
+    args = [sl.placeholder(a.shape, str(a.dtype), name=n) for a, n in zip(RANDOM_MATRICES, "cab")]
+    tensor = sl.trace(product, *args)
+    c, a, b = RANDOM_MATRICES
+    found = sl.build(sl.schedule(tensor), target="python")(a=a, b=b, c=c)
+    np.testing.assert_allclose(found, c + a @ b)
+
+
+def test_a_name_that_is_one_of_two_arrays() -> None:
+    def followed(x, y):
+        larger = x if x[0] > y[0] else y
+        x[1] = 7
+        y[1] = 8
+        return larger + 0
+
+    check(followed, np.array([1.0, 2.0]), np.array([0.0, 3.0]))
+    check(followed, np.array([0.0, 2.0]), np.array([1.0, 3.0]))
+
+    def written(x, y):
+        larger = x if x[0] > y[0] else y
+        larger[1] = 7
+
+    with pytest.raises(sl.errors.ComputeError, match="one of two arrays since the if at line"):
+        sl.jit(written, target="python")(np.ones(2), np.ones(2))
+
+
+def test_parts_of_and_and_or_are_values() -> None:
+    def joined(x):
+        first = x[0] or x[1]
+        return (x[0] and x[1]), first, x[0] > 0 and not x[1] > 0
+
+    for x in ([0.0, 2.0], [3.0, 2.0], [3.0, 0.0]):
+        check(joined, np.array(x))
+
+
+def test_a_branch_guards_what_it_reads() -> None:
+    def shifted(x):
+        y = np.zeros(x.shape)
+        for i in range(x.shape[0]):
+            if i + 2 < x.shape[0]:
+                y[i] = x[i + 2]
+            if i > 0 and x[i - 1] > 0.5:
+                y[i] += 1
+        return y
+
+    check(shifted, RANDOM.random(9))

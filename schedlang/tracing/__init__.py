@@ -15,8 +15,8 @@ Python and NumPy. ``states.py`` has the names that these parts share, and ``span
 slices and of loops that depend on the indices of loops around.
 
 The result is a program (``program.py``) of kernels and loops, scheduled by ``scheduling.py``. A
-loop of little work becomes a scan (``recurrence.py``); any other runs on the host. ``repeated.py``
-shortens a loop over one kernel, and ``direct.py`` a call with plain arrays. Names come from the
-user's source: ``statements.py`` finds what it assigns, and ``naming.py`` gives these names to
-stages.
+loop without an order becomes a map or a reduction (``lifted.py``), and one of little work a scan
+(``recurrence.py``); any other runs on the host. ``repeated.py`` shortens a loop over one kernel,
+and ``direct.py`` a call with plain arrays. Names come from the user's source: ``statements.py``
+finds what it assigns, and ``naming.py`` gives these names to stages.
 """

@@ -47,7 +47,8 @@ def merged(
     state.set(before)
     with trace.only_where(np.logical_not(cond)):
         second, after_second = orelse(), state.values()
-    sides = _Sides(cond, state.line, known)
+    place = trace.place()
+    sides = _Sides(cond, state.line or (place.line if place else 0), known)
     for name in state.names:
         a, b = after_first[name], after_second[name]
         if a is UNBOUND or b is UNBOUND:

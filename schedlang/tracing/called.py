@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -84,12 +85,30 @@ def _new_like(function: Any, args: Any, named: Any) -> Any:
         current().constant(value) if value.ndim else plain(value), rows=True)  # fmt: skip
 
 
+def _linspace(function: Any, args: Any, named: Any) -> Any:
+    """Return evenly spaced numbers between numbers of the trace, as NumPy computes them."""
+    given = signature(np.linspace).bind(*args, **named)
+    given.apply_defaults()
+    start, stop, num, endpoint, retstep, dtype, *_ = given.arguments.values()
+    numbers = [v for v in (start, stop) if is_traced(v) and not v.shape]
+    if not numbers or is_traced(num) or np.ndim(start) or np.ndim(stop) or retstep or num < 1:
+        return function(*args, **named)
+    kind = np.result_type(*(v.dtype for v in numbers), np.float64)
+    first = start * np.ones((), kind)[()]
+    step = (stop - first) / max(num - 1 if endpoint else num, 1)
+    values = array_of(create(np.arange, 0, num), rows=True) * step + first
+    if endpoint and num > 1:
+        values[-1] = stop
+    return values if dtype is None else values.astype(dtype)
+
+
 CALLED: dict[Any, Callable[[Any, Any, Any], Any]] = {
     range: _range,
     max: _extreme,
     min: _extreme,
     int: _number("int64"),
     float: _number("float64"),
+    np.linspace: _linspace,
     **dict.fromkeys((np.zeros, np.ones, np.empty, np.full, np.eye, np.identity, np.ndarray), _new),
     **dict.fromkeys((np.zeros_like, np.ones_like, np.empty_like, np.full_like), _new_like),
 }

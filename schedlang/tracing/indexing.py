@@ -23,7 +23,7 @@ from schedlang.compute.scatter import scatter
 from schedlang.compute.tensor import Tensor, shape_text
 from schedlang.errors import BoundsError, ComputeError, ComputeTypeError, explain
 from schedlang.expr import dtypes
-from schedlang.expr.nodes import Axis, Binary, Const, Expr, Var
+from schedlang.expr.nodes import Axis, Binary, Call, Const, Expr, Var
 from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import simplify, to_lin
 from schedlang.language.construct import as_expr, cast
@@ -65,6 +65,9 @@ def select(base: Any, item: Any, under: Sequence[Expr] = ()) -> Any:
         return base[item]
     if any(i is None for i in items):
         return _with_new_dimensions(base, items, under)
+    known = _assigned(base, items)
+    if known is not None:
+        return known
     parts = _parts(base, items)
     shape = tuple(p.extent for p in parts if p.extent is not None)
     tests = () if _in_bounds(base, parts) else under
@@ -85,6 +88,32 @@ def select(base: Any, item: Any, under: Sequence[Expr] = ()) -> Any:
 def _has_expression(item: Any) -> bool:
     ends = (item.start, item.stop) if isinstance(item, slice) else ()
     return any(isinstance(end, Expr) for end in ends)
+
+
+def _assigned(base: Tensor, items: Sequence[Any]) -> Any:
+    """Return ``base[items]`` where an assignment tells it, as a value or an element from before."""
+    region = current().regions.get(base)
+    if region is None:
+        return None
+    parts, written = _parts(base, items), parts_of(region.base, region.item)
+    ranges = ranges_of_loops()
+    if any(_apart(p, q, ranges) for p, q in zip(parts, written)):
+        return select(region.base, items if len(items) > 1 else items[0])
+    if any(p.extent is not None for p in parts) or not isinstance(region.value, Expr):
+        return None
+    same_place = all(
+        q.extent is None and to_lin(p.start, ranges=ranges) == to_lin(q.start, ranges=ranges)
+        for p, q in zip(parts, written)
+    )
+    return cast(region.value, base.dtype) if same_place else None
+
+
+def _apart(p: Part, q: Part, ranges: Ranges) -> bool:
+    """Return whether two single elements of a dimension are different ones."""
+    if p.extent is not None or q.extent is not None:
+        return False
+    distance = (to_lin(p.start, ranges=ranges) - to_lin(q.start, ranges=ranges)).const
+    return distance is not None and distance != 0
 
 
 def _in_bounds(base: Tensor, parts: Sequence[Part]) -> bool:
@@ -196,7 +225,8 @@ def assign_elements(base: Any, item: Any, value: Any) -> Any:
         return if_then_else(all_of(*tests), new, base[axes]) if tests else new
 
     result = each("assigned", base.shape, element)
-    current().regions[result] = Region(base, items, value)
+    new = value if isinstance(value, Tensor) else as_expr(value)
+    current().regions[result] = Region(base, items, new)
     return result
 
 
@@ -270,6 +300,11 @@ def _assign_masked(base: Tensor, items: Sequence[Any], value: Any) -> Tensor:
     return each("assigned", base.shape, lambda *i: if_then_else(mask[i], new, base[i]))
 
 
+def parts_of(base: Tensor, item: Any) -> list[Part]:
+    """Return the parts of an index of slices and integers, one for each dimension of ``base``."""
+    return _parts(base, item if isinstance(item, tuple) else (item,))
+
+
 def _parts(base: Tensor, items: Sequence[Any]) -> list[Part]:
     """Return the parts of an index, one for each dimension of ``base``."""
     count = sum(i is not Ellipsis for i in items)
@@ -328,6 +363,10 @@ def _from_start(item: Expr, extent: Extent) -> Expr:
         return item
     if Ranges().nonneg(to_lin(item)):
         return simplify(item)
+    ranges = ranges_of_loops()
+    if ranges.nonneg(to_lin(item, ranges=ranges)):
+        # bounds are checked without the ranges of the user's loops
+        return Call("max", (item, Const(0, item.dtype, item.weak)), item.dtype, item.weak)
     wide = cast(item, dtypes.INDEX)
     return if_then_else(wide < 0, wide + extent, wide)
 

@@ -26,17 +26,22 @@ _UNKNOWN = (SchedlangError, TypeError, ValueError, IndexError, NameError, Attrib
 
 @dataclass(frozen=True)
 class Items:
-    """What a loop runs over: ``count`` items, of which ``at`` returns one by its number."""
+    """What a loop runs over: ``count`` items, of which ``at`` returns one by its number.
+
+    The items are numbers from ``first`` on, unless that is ``None``.
+    """
 
     count: End
     at: Callable[[Any], Any]
+    first: int | None = None
 
 
 def items_of(given: Any) -> Items | None:
     """Return the items of a range of integers, or the rows of an array; else ``None``."""
     if isinstance(given, range):
         if given.step == 1:
-            return Items(len(given), lambda k: given.start + k if given.start else k)
+            first = given.start
+            return Items(len(given), lambda k: first + k if first else k, first)
         return Items(len(given), lambda k: given.start + given.step * k)
     if isinstance(given, TracedRange):
         start, stop = known_end(given.start), known_end(given.stop)
@@ -45,7 +50,7 @@ def items_of(given: Any) -> Items | None:
         ends = (start, stop) if given.step > 0 else (stop, start)
         count = extent_between(*ends)
         if given.step == 1 and isinstance(start, int) and start == 0:
-            return Items(count, lambda i: i)
+            return Items(count, lambda i: i, 0)
         return Items(count, lambda k: given.start + given.step * k)
     if is_traced(given) and given.shape and isinstance(given.shape[0], int):
         return Items(given.shape[0], lambda k: given[k])
@@ -129,6 +134,11 @@ def _cells(body: Callable[..., Any]) -> list[Any]:
     return values
 
 
+def _name(target: str) -> str:
+    """Return the name of an index for kernels; a name such as ``_`` is not used."""
+    return "t" if not target or target.startswith("_") else target
+
+
 def _reason(error: BaseException) -> str:
     return str(error).splitlines()[0] if str(error) else type(error).__name__
 
@@ -166,9 +176,10 @@ class _Kept:
         def step(i: Any, carry: Any) -> Any:
             return tuple(self._step(i, dict(zip(names, carry)), names))
 
-        code = self.body.__code__
+        code, head = self.body.__code__, f"line {state.line}"
+        index = ("k", 0) if items.first is None else (_name(state.target), items.first)
         init = tuple(starts.values())
-        ended = run_loop(self.trace, 0, items.count, step, init, code, f"line {state.line}")
+        ended = run_loop(self.trace, 0, items.count, step, init, code, head, index)
         after = {name: UNBOUND for name in state.names} | dict(zip(names, ended or ()))
         for name in state.names:
             if name not in starts and self._is_same(name):

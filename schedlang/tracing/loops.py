@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import chain, count
 from types import CodeType
 from typing import Any
 
@@ -16,6 +17,7 @@ from schedlang.language.construct import as_expr, cast, settle
 from schedlang.tracing.array import TracedArray, array_of, plain, wrap
 from schedlang.tracing.indexing import write_where
 from schedlang.tracing.leaves import Form, flatten, rebuilt
+from schedlang.tracing.lifted import lifted
 from schedlang.tracing.naming import name_stages
 from schedlang.tracing.powers import refuse_exponent
 from schedlang.tracing.recurrence import host_reason, recurrence
@@ -87,21 +89,26 @@ def run_loop(
     init: Any,
     code: CodeType | None,
     head: str,
+    user_index: tuple[str, int] | None = None,
 ) -> Any:
     """Return the carry after a loop over ``body``, whose statements have ``code``.
 
-    ``head`` names the loop in ``f.loops``.
+    ``head`` names the loop in ``f.loops``. A loop of the user's source has a ``user_index``: its
+    name, and its first value.
     """
     leaves, form = flatten(init)
     starts = [_value(leaf) for leaf in leaves]
-    loop, passed = _traced(trace, lo, hi, body, leaves, starts, form, code)
+    name = "i" if user_index is None else user_index[0]
+    loop, passed = _traced(trace, lo, hi, body, leaves, starts, form, code, name)
     widened = _widened(starts, loop)
     if any(v is not w for v, w in zip(starts, widened)):
         # a Python number takes the dtype of the value that follows it
-        loop, passed = _traced(trace, lo, hi, body, leaves, widened, form, code)
+        loop, passed = _traced(trace, lo, hi, body, leaves, widened, form, code, name)
     for k, carry in enumerate(loop.carries[: len(starts)]):
         _check_fits(carry, k, loop.body.title)
-    values = _values(trace, loop, head)
+    if user_index is not None:
+        loop = replace(loop, user_index=user_index)
+    values = _values(trace, loop, head, user_index is not None)
     for storage, value in zip(loop.storages, values[len(starts) :]):
         write_where(trace, storage, value)
     for k, (leaf, carry) in enumerate(zip(leaves, loop.carries)):
@@ -144,7 +151,7 @@ def run_while(
     loop = replace(loop, tested=True)
     place = trace.place()
     head = f"line {place.line}" if place else "a loop"
-    values = _values(trace, loop, head)
+    values = _values(trace, loop, head, True)
     for storage, value in zip(loop.storages, values[len(starts) :]):
         write_where(trace, storage, value)
     results = []
@@ -192,8 +199,19 @@ def _origin(passed: list[int], k: int, iterations: int) -> tuple[int, int]:
     return walk[-1], iterations
 
 
-def _values(trace: Trace, loop: HostLoop, head: str) -> list[Value]:
-    """Return the values of the carries after a loop, which becomes a scan or runs on the host."""
+def _values(trace: Trace, loop: HostLoop, head: str, from_source: bool) -> list[Value]:
+    """Return the values of the carries after a loop, which becomes a scan or runs on the host.
+
+    One ``from_source`` becomes a map or a reduction if its iterations need no order.
+    """
+    ordered = ""
+    if from_source and not loop.tested and not loop.body.loops:
+        unordered = lifted(trace, loop)
+        if unordered.values is not None:
+            name_stages(loop.body)
+            trace.forms += [f"{head}: {unordered.form}", *_inner(loop)]
+            return unordered.values
+        ordered = f", since {unordered.reason}"
     reason = host_reason(loop, trace.rule)
     if loop.tested:
         reason = "the number of its iterations depends on elements"
@@ -205,13 +223,18 @@ def _values(trace: Trace, loop: HostLoop, head: str) -> list[Value]:
                 f"Trace the body alone, or take the kernels of sl.jit({trace.title}).",
             )
         )
-    form = f"on the host, since {reason}" if reason else f"a scan of {loop.hi - loop.lo} rows"
-    trace.forms += [f"{head}: {form}", *(f"  {inner}" for inner in loop.body.forms)]
+    rows = f"a scan of {loop.hi - loop.lo} rows{ordered}"
+    trace.forms += [f"{head}: {f'on the host, since {reason}' if reason else rows}", *_inner(loop)]
     if reason:
         trace.loops.append(loop)
         return [_element(c.result) for c in loop.carries]
     name_stages(loop.body)
     return [_element(t) for t in recurrence(loop)]
+
+
+def _inner(loop: HostLoop) -> list[str]:
+    """Return the lines about the loops in the body of a loop."""
+    return [f"  {line}" for line in loop.body.forms]
 
 
 def _traced(
@@ -223,8 +246,11 @@ def _traced(
     starts: list[Value],
     form: Form,
     code: CodeType | None,
+    name: str = "i",
 ) -> tuple[HostLoop, list[int]]:
     """Return the loop over ``body``, whose carry begins with ``starts``, the values of ``leaves``.
+
+    The index gets the name of the body's parameter, or ``name``.
 
     The second result has an entry for each part that the body returns: the position of the part
     that it takes which is the same array, or ``~j`` if the array is new and is also part ``j``.
@@ -235,7 +261,10 @@ def _traced(
     inner = Trace(title, code, trace, statements=trace.statements, rule=trace.rule)
     inner.closed = trace.closed
     names = () if code is None else code.co_varnames[: code.co_argcount]
-    index = Var(names[0] if names and not names[0].startswith("_") else "i")
+    own = names[0] if names and not names[0].startswith("_") else name
+    # two indices of one kernel need two names
+    taken = {var.name for var in trace.indices()}
+    index = Var(next(n for n in chain([own], map(f"{own}{{}}".format, count(1))) if n not in taken))
     least = max(lo, 0)
     inner.spans[index] = (Lin.of(least), to_lin(hi) - 1 - min(lo, 0))
     inner.index[index] = (least, (range_of(hi)[1] or 0) - 1 - min(lo, 0))

@@ -5,22 +5,22 @@ from __future__ import annotations
 from typing import Any, NoReturn, Union
 
 from schedlang.errors import ComputeTypeError, explain
-from schedlang.expr.nodes import Binary, Cast, Const, Expr, Unary, Var
+from schedlang.expr.nodes import Binary, Call, Cast, Const, Expr, Unary, Var
 from schedlang.expr.visit import postorder
 from schedlang.index.linear import Lin, number_or_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.rules import extreme
 from schedlang.index.simplify import to_lin
 from schedlang.tracing.leaves import is_traced
-from schedlang.tracing.trace import current
+from schedlang.tracing.trace import Trace, current
 
 End = Union[int, Expr]
 
 
-def ranges_of_loops() -> Ranges:
-    """Return the ranges of the indices of the loops around what is traced."""
+def ranges_of_loops(trace: Trace | None = None) -> Ranges:
+    """Return the ranges of the indices of the loops of a trace, by default of the one that runs."""
     ranges = Ranges()
-    trace = current()
+    trace = current() if trace is None else trace
     for each in reversed([trace, *trace.around_all()]):
         for var, (lo, hi) in each.spans.items():
             ranges.learn(var, lo, hi)
@@ -44,7 +44,10 @@ def known_end(value: Any) -> End | None:
             if node not in known:
                 return None
         elif isinstance(node, Binary):
-            if node.op not in ("+", "-", "*", "//", "%", "min", "max"):
+            if node.op not in ("+", "-", "*", "//", "%"):
+                return None
+        elif isinstance(node, Call):
+            if node.fn not in ("min", "max"):
                 return None
         elif not isinstance(node, (Const, Unary, Cast)) or node.dtype not in ("int64",):
             return None

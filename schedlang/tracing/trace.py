@@ -81,7 +81,8 @@ class HostLoop:
 
     ``read`` pairs values around the loop with the placeholders that stand for them in the body.
     The last carries are the values of ``storages`` around the loop. A loop that is ``tested`` runs
-    as long as its first carry is true, and not over a range.
+    as long as its first carry is true, and not over a range. ``user_index`` is the name of the
+    user's index, and what that is where ``index`` is 0.
     """
 
     lo: int
@@ -92,6 +93,7 @@ class HostLoop:
     read: tuple[tuple[Value, Tensor], ...]
     storages: tuple[Storage, ...] = ()
     tested: bool = False
+    user_index: tuple[str, int] = ("i", 0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,8 +18,8 @@ from schedlang.tracing.trace import KNOWN, current, running_trace
 # what to write, or a function of the user's line that says so
 Hint = Union[str, Callable[[str], str]]
 
-# the module through which rewritten code calls functions
-_CALLER = "schedlang.tracing.control"
+# the package through which rewritten code calls functions
+_CALLER = "schedlang.tracing."
 _STACKED = "A list of arrays becomes an array by np.stack([a, b])"
 _CALLED = re.compile(r"\b(?:np|numpy)\.([\w.]+)\(")
 _TO_ARRAYS = {"array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray", "require"}
@@ -57,7 +57,7 @@ def refuse_numpy_target() -> NoReturn:
 def _asking() -> FrameType | None:
     """Return the frame that asks for a number: the user's line, or a function that it calls."""
     frame: FrameType | None = sys._getframe(2)
-    while frame is not None and frame.f_globals.get("__name__") == _CALLER:
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith(_CALLER):
         frame = frame.f_back
     return frame
 
