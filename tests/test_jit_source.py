@@ -276,3 +276,13 @@ def test_a_branch_guards_what_it_reads() -> None:
         return y
 
     check(shifted, RANDOM.random(9))
+
+
+def test_why_a_loop_is_unrolled_is_said() -> None:
+    def grown(x):
+        for _ in range(6):
+            x = np.concatenate([x, x[:1]])
+        return x
+
+    line = line_of(grown, 1)
+    assert check(grown, np.arange(3.0)).loops.startswith(f"line {line}: unrolled, since the body of ")

@@ -44,7 +44,7 @@ class Specialization:
     ``written`` pairs results of the program with the arguments that they replace, and says whether
     the kernel may write there itself. The results before them are the leaves of the function's
     return value, in ``form``. For each of these, ``returns`` has the argument that it is, if it is
-    one. ``loops`` are lines of text that say for each ``sl.fori_loop`` how it runs. ``assumed``
+    one. ``loops`` are lines of text that say for each loop how it runs. ``assumed``
     names the call that needs arguments which lie row by row in memory, if there is one.
     ``exponents`` are the arguments that are powers of integers, with the lines where they are.
     """
@@ -248,7 +248,7 @@ def _specialize(
         form,
         tuple(returns),
         replaced,
-        tuple(trace.forms),
+        (*trace.forms, *(f"line {k}: unrolled, since {why}" for k, why in trace.unrolled.items())),
         trace.assumed,
         tuple(
             (k, trace.exponents[a.storage])
