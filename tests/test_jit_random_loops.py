@@ -110,7 +110,7 @@ def compare(text: str) -> None:
     ours = copy.deepcopy(theirs)
     wanted = function(*theirs)
     # the meaning of loops does not depend on schedules, which take most of the time
-    with mock.patch.object(specialization, "schedule_for", lambda tensors, *_: sl.schedule(tensors)):
+    with mock.patch.object(specialization, "schedule_for", lambda out, *_: sl.schedule(out)):
         found = sl.jit(function, target="python")(*ours)
     for a, b in zip([found, *ours[:3]], [wanted, *theirs[:3]]):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12, err_msg=text)

@@ -284,5 +284,5 @@ def test_why_a_loop_is_unrolled_is_said() -> None:
             x = np.concatenate([x, x[:1]])
         return x
 
-    line = line_of(grown, 1)
-    assert check(grown, np.arange(3.0)).loops.startswith(f"line {line}: unrolled, since the body of ")
+    start = f"line {line_of(grown, 1)}: unrolled, since the body of "
+    assert check(grown, np.arange(3.0)).loops.startswith(start)

@@ -99,7 +99,7 @@ class _Sides:
             return choose(self.cond, a, b)
         if not is_traced(a) or not is_traced(b) or (self._is_new(a) and self._is_new(b)):
             return np.where(self.cond, a, b)
-        # the name is that of another array, whose elements may change later
+        # the name refers to an array from before, whose elements may change later
         return a.view_by(
             lambda base: plain(np.where(self.cond, a, b)),
             others=(b,),

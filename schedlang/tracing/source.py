@@ -64,7 +64,7 @@ def _tree(code: CodeType) -> ast.FunctionDef | None:
 
 
 def _compiled(tree: ast.FunctionDef, code: CodeType) -> CodeType | None:
-    """Return the code of a definition whose free names are those of ``code``."""
+    """Return the code of a definition with the free names of ``code``."""
     # a name of its own, so that the function's own name stays a name around it
     name, tree.name = tree.name, f"{PREFIX}function"
     tree.decorator_list = []

@@ -62,7 +62,7 @@ def extent_between(lo: End, hi: End) -> End:
 
 
 def range_of(end: End) -> tuple[int | None, int | None]:
-    """Return the least and the largest value of a number, ``None`` where there is no bound."""
+    """Return the least and the largest value of a number, ``None`` where it has no bound."""
     ranges = ranges_of_loops()
     return ranges.interval(to_lin(end, ranges=ranges))
 

@@ -96,7 +96,7 @@ class Dataflow:
 
     @cached_property
     def every_stage(self) -> tuple[Stage, ...]:
-        """The stages, those of scans among them."""
+        """The stages, scans among them."""
         return tuple(self.state.stages.values())
 
     def stage(self, tensor: Tensor) -> StageFacts:
