@@ -286,3 +286,18 @@ def test_why_a_loop_is_unrolled_is_said() -> None:
 
     start = f"line {line_of(grown, 1)}: unrolled, since the body of "
     assert check(grown, np.arange(3.0)).loops.startswith(start)
+
+
+def test_an_empty_range_leaves_what_was_there() -> None:
+    def latest(x):
+        y = np.zeros(x.shape)
+        for i in range(x.shape[0]):
+            t = x[i] * 10
+            mark = 2.0
+            for j in range(i - 2):
+                t = x[j]
+                mark = 5.0
+            y[i] = t * mark
+        return y
+
+    check(latest, RANDOM.random(7))

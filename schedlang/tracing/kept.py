@@ -227,7 +227,10 @@ class _Kept:
                  self.body.__code__, "")  # fmt: skip
         zeros = {}
         for name, value in found.items():
-            if is_traced(value):
+            if is_data(self.before[name]) and not isinstance(self.items.count, int):
+                # the range may be empty
+                zeros[name] = self.before[name]
+            elif is_traced(value):
                 zeros[name] = np.zeros(value.shape, value.dtype)[()]
             elif value is not UNBOUND:
                 self.constant[name] = value
