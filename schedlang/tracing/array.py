@@ -18,14 +18,19 @@ from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeTypeError
 from schedlang.expr.dtypes import is_complex
 from schedlang.expr.nodes import Expr
-from schedlang.language.construct import as_expr
 from schedlang.language.foreign import NUMBA_TYPE, check_ufunc, refuse_if_compiled
 from schedlang.language.numpy_functions import name_of
 from schedlang.language.torch_functions import refuse_torch
 from schedlang.tracing.calls import compute_once, key_of
 from schedlang.tracing.creation import CREATED, LIKE, create
 from schedlang.tracing.forms import check_form, check_known
-from schedlang.tracing.indexing import assign_elements, assign_under, check_mask, select
+from schedlang.tracing.indexing import (
+    assign_elements,
+    assign_under,
+    check_mask,
+    select,
+    write_where,
+)
 from schedlang.tracing.items import (
     assigned_value,
     copies,
@@ -70,6 +75,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     __slots__ = (
         "_storage", "_base", "_read", "_write", "_seen", "_item", "_kind", "_ordered", "_why",
+        "_others",
     )  # fmt: skip
 
     def __init__(self, storage: Storage, kind: type = np.ndarray) -> None:
@@ -78,7 +84,8 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         self._base: Optional[TracedArray] = None
         self._read: Optional[Read] = None
         self._write: Optional[Write] = None
-        self._seen: Optional[tuple[Value, Value]] = None
+        self._others: tuple[TracedArray, ...] = ()
+        self._seen: Optional[tuple[list[Value], Value]] = None
         self._item: Any = None
         self._ordered = False
         self._why = ""
@@ -105,31 +112,37 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         if self._base is None:
             return current().read(self._storage)
         assert self._read is not None
-        base = self._base.value
-        if self._seen is None or self._seen[0] is not base:
-            self._seen = (base, self._read(base))
+        bases = [self._base.value, *(other.value for other in self._others)]
+        if self._seen is None or any(a is not b for a, b in zip(self._seen[0], bases)):
+            self._seen = (bases, self._read(bases[0]))
         return self._seen[1]
 
     def assign(self, value: Value) -> None:
         """Replace the value; if this is a view, replace the value of its array, too."""
         if self._base is None:
-            current().write(self._storage, value)
+            write_where(current(), self._storage, value)
             return
         if self._write is None:
             refuse_assignment(self._why)
         self._base.assign(self._write(self._base.value, value))
 
     def view_by(
-        self, read: Read, write: Write | None = None, *, ordered: bool = False, why: str = ""
+        self,
+        read: Read,
+        write: Write | None = None,
+        *,
+        ordered: bool = False,
+        why: str = "",
+        others: tuple[TracedArray, ...] = (),
     ) -> TracedArray:
-        """Return a view of this array.
+        """Return a view of this array, whose elements depend on ``others``, too.
 
         The view is ``ordered`` if its elements lie in memory in the same order as the elements of
         this array. Without ``write``, the view is read-only, and ``why`` gives the reason.
         """
         view = TracedArray(self._storage)
         view._base, view._read, view._write = self, read, write
-        view._ordered, view._why = ordered, why
+        view._ordered, view._why, view._others = ordered, why, others
         return view
 
     @property
@@ -230,8 +243,14 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
             if self.ndim > 1 and picked.shape == self.shape[:1]:
                 return wrap(extracted("x[mask]", picked, self.value))
             return MaskedElements(check_mask(self.value, picked), picked, wrap)
+        tests = current().all_conditions()
+
+        def read(base: Value) -> Any:
+            under = tuple(test.value for test in tests)
+            return compute_once(select, (base, picked, under), {})
+
         view = self.view_by(
-            lambda base: compute_once(select, (base, picked), {}),
+            read,
             lambda base, value: assign_elements(base, picked, value),
             ordered=in_order(picked),
         )
@@ -436,20 +455,6 @@ def _rows(values: Sequence[Any]) -> bool:
     )
 
 
-def value_of(leaf: Any, title: str) -> Value:
-    """Return the value of a leaf of what a function returns; raise for what has none."""
-    result = plain(leaf)
-    if isinstance(result, (Tensor, Expr)):
-        return result
-    try:
-        return as_expr(result)
-    except ComputeTypeError:
-        raise ComputeTypeError(
-            f"{title} returns {type(leaf).__name__}: a traced function returns arrays and numbers, "
-            "and tuples, lists and dicts of them"
-        ) from None
-
-
 # the results of other functions without dimensions are scalars
 _ARRAYS = (
     np.where, np.select, np.pad, np.roll, np.tile, np.tensordot, np.linalg.tensordot,
@@ -470,4 +475,22 @@ for _name, _refused in UNKNOWN.items():
 TracedArray._numba_type_ = NUMBA_TYPE  # type: ignore[attr-defined]
 
 
-__all__ = ["TracedArray", "array_of", "plain", "value_of", "wrap"]
+def _in_place(name: str) -> Callable[..., Any]:
+    function = getattr(np.lib.mixins.NDArrayOperatorsMixin, name)
+
+    def operator(self: TracedArray, other: Any) -> Any:
+        # Python then takes the operator that makes a new value
+        return NotImplemented if self.is_scalar else function(self, other)
+
+    operator.__name__ = name
+    return operator
+
+
+for _name in (
+    "__iadd__", "__isub__", "__imul__", "__imatmul__", "__itruediv__", "__ifloordiv__", "__imod__",
+    "__ipow__", "__ilshift__", "__irshift__", "__iand__", "__ixor__", "__ior__",
+):  # fmt: skip
+    setattr(TracedArray, _name, _in_place(_name))
+
+
+__all__ = ["TracedArray", "array_of", "plain", "wrap"]

@@ -127,7 +127,7 @@ class JitFunction:
 
     @property
     def loops(self) -> str:
-        """The way each ``sl.fori_loop`` of the latest call runs, a line for each."""
+        """The way each loop of the latest call runs, a line for each."""
         return "\n".join(self._last().loops)
 
     @property
@@ -247,9 +247,12 @@ def jit(
     terminal and in a notebook, unless ``progress=False``.
 
     As in NumPy, slices are views, and assignments to elements of an argument change the caller's
-    array. An ``if`` or ``while`` on the elements of an array is refused, at its line, and so are
-    changes of a list or dict of the caller, and random numbers that are drawn inside. Loops over
-    Python's ``range`` are unrolled; :func:`~schedlang.fori_loop` keeps a loop.
+    array. The source of ``function`` is read, and of the functions that it calls, so that a loop
+    over ``range`` or over the rows of an array stays a loop: its body is traced once, as in
+    :func:`~schedlang.fori_loop`. ``while`` on elements is a loop on the host, and ``if`` on
+    elements computes both sides and chooses. Both are refused in a function whose source cannot be
+    read, such as one typed at a prompt, and in a lambda, where loops are unrolled. Changes of a
+    list or dict of the caller are refused, and so are random numbers that are drawn inside.
 
     Sorts, solvers, transforms and what has a length that only the elements tell, such as
     ``np.unique``, are called on the host between kernels: ``f.host_calls`` lists them.
