@@ -200,7 +200,10 @@ class StrideWarning(UserWarning):
 
 
 class CopyWarning(UserWarning):
-    """A call of a traced function copies a large strided argument, since kernels take rows."""
+    """A call copies a large strided argument, since kernels take rows.
+
+    Traced functions do so, and kernels of ``f.accepting_copies()``.
+    """
 
 
 class UnprovenWarning(UserWarning):

@@ -36,6 +36,8 @@ from schedlang.errors import ComputeError
 from schedlang.expr.nodes import Axis
 from schedlang.expr.visit import postorder
 from schedlang.language.construct import const
+from schedlang.schedule.schedule import schedule
+from schedlang.targets.build import build
 
 
 def matmul() -> Tensor:
@@ -147,6 +149,56 @@ def test_pickle(name):
         several = pickle.loads(pickle.dumps(Graph(tensors), protocol)).tensors
         assert to_data(several) == to_data(tensors)
     same(run(copy.deepcopy(tensors[0])), run(tensors[0]))
+
+
+def combined(x, y):
+    return x * y
+
+
+def one_of(dtype):
+    return 1.0
+
+
+def test_tensors_pickled_together_keep_identity():
+    A, n = placeholder((4, 4), name="A"), var("n")
+    X = placeholder((n,), name="X")
+    T = compute((n,), lambda i: X[i] * 2, name="T")
+    k = r.reduce_axis(4, name="k")
+    C = compute((4,), lambda i: r.sum(A[i, k], axis=k), name="C")
+    D = compute((4,), lambda i: r.sum(A[k, i] * C[i], axis=k), name="D")
+    for pickled in (pickle, pytest.importorskip("cloudpickle")):
+        for protocol in (2, pickle.HIGHEST_PROTOCOL):
+            again = pickle.loads(pickled.dumps([A, D, {"C": C, "k": k, "n": n}, T, D.op], protocol))
+            A2, D2, others, T2, op = again
+            C2 = others["C"]
+            assert C2.op.input_tensors[0] is A2 and [*D2.op.input_tensors] == [A2, C2]
+            assert D2.op is op and C2.op.reduce_axis[0] is D2.op.reduce_axis[0] is others["k"]
+            assert T2.op.axis[0].extent is others["n"]
+            assert to_data([D2, T2]) == to_data([D, T])
+    A2, C2 = copy.deepcopy((A, C))
+    assert C2.op.input_tensors[0] is A2 and A2 is not A
+    # together they take the room of one
+    assert len(pickle.dumps([C, D])) < len(pickle.dumps(D)) + 60
+
+
+def test_scheduled_tensors_after_a_pickle():
+    A = placeholder((4, 4), name="A")
+    C = compute((4, 4), lambda i, j: A[i, j] + 1, name="C")
+    s = schedule(C)
+    s.cache_write(C, "local")
+    again, A2, C2 = pickle.loads(pickle.dumps((s, A, C)))
+    again[C2].split(C2.op.axis[0], factor=2)
+    f = build(again, [A2, C2], target="python")
+    np.testing.assert_array_equal(f(np.ones((4, 4), "float32")), np.full((4, 4), 2))
+
+
+def test_reducers_pickle():
+    reducer = pickle.loads(pickle.dumps(comm_reducer(combined, one_of, "product")))
+    A, k = placeholder((3, 4), "int64", name="A"), r.reduce_axis(4, name="k")
+    P = pickle.loads(pickle.dumps(compute((3,), lambda i: reducer(A[i, k], axis=k), name="P")))
+    assert reducer.__name__ == P.op.reducer.name == "product"
+    x = np.arange(1, 13).reshape(3, 4)
+    np.testing.assert_array_equal(reference(P)(x), x.prod(1))
 
 
 def test_sharing_and_identity_are_kept():

@@ -151,6 +151,20 @@ def test_a_0_d_array_copies_a_row_and_a_scalar_does_not():
     check(f, numbers(4, 3), np.array(1), np.int64(2))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+@pytest.mark.parametrize("mask", [V[:3] > 10, np.arange(12).reshape(3, 4) % 5 > 1], ids=np.ndim)
+def test_masks_of_the_first_dimensions(dtype, mask):
+    def f(x, m):
+        y = x[m]
+        doubled, count = y * 2, x[..., 0]
+        total = y.sum(), y.mean(), y.sum(axis=0), y.mean(0), np.max(y, axis=-1), y + V[:2]
+        x[m] = x[m][::-1]
+        x[m] += count[m][..., None]
+        return y, doubled, total, x[m].T, x
+
+    check(f, (numbers(3, 4, 2) * 3).astype(dtype), mask)
+
+
 def test_a_0_d_array_under_a_mask():
     def f(x, y):
         x[x > 0] = 5
@@ -206,7 +220,7 @@ def _assign(x, item, value):
 MASK = np.array([True, False, True, True])
 REFUSED = {
     "a mask beside others": (lambda x: x[MASK, 0], ComputeTypeError, "depend on data"),
-    "an assignment to it": (lambda x: _assign(x, (MASK, 0), 1), ComputeTypeError,
+    "an assignment to it": (lambda x: _assign(x, (MASK, 0), x[:, 0]), ComputeTypeError,
                             "a mask stands beside other indices"),
     "no combiner": (lambda x: np.hypot.at(x, I, 1), ComputeTypeError,
                     r"np\.hypot\.at.*It has one for add, subtract.*sl\.scatter"),

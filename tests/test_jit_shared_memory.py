@@ -180,7 +180,7 @@ METHODS = {
     "repeat": of(lambda a: a.repeat(1, 0)), "take": of(lambda a: a.take([0, 1], 0)),
     "reshape": of(lambda a: a.reshape(16), lambda a: a.reshape(2, 8), lambda a: a.reshape(
         (2, 8), copy=True)),
-    "swapaxes": of(lambda a: a.swapaxes(0, 1)),
+    "swapaxes": of(lambda a: a.swapaxes(0, 1)), "flat": of(lambda a: a.flat[2:9]),
     "__pos__": of(lambda a: +a), "__iadd__": of(lambda a: a.__iadd__(1)),
 }  # fmt: skip
 # what NumPy's arrays have besides: they return no array, or are operators, which are ufuncs
@@ -205,10 +205,9 @@ QUICK = {f"np.{name_of(f)}" for f in SHARED} | {
 QUICK_CALLS = tuple(name for name in ALL if name.rpartition(" ")[0] in QUICK)
 # the functions of which a trace refuses writes that arrive in NumPy, or reads after them
 UNWRITTEN = {
-    "np.split", "np.array_split", "np.hsplit", "np.vsplit", "np.dsplit", "np.einsum",
     "np.broadcast_arrays", "np.meshgrid", "np.reshape", "np.asarray", "np.array", "x.__getitem__",
 }  # fmt: skip
-UNREAD = {"np.reshape", "np.asarray", "np.array", "x.__getitem__"}
+UNREAD = {"np.asarray", "np.array", "x.__getitem__"}
 
 
 def arrays_in(result):

@@ -301,3 +301,99 @@ def test_an_empty_range_leaves_what_was_there() -> None:
         return y
 
     check(latest, RANDOM.random(7))
+
+
+def stored(x: Any, rows: list[Any], total: dict[str, Any]) -> Any:
+    for i in range(9):
+        rows.append(x + i)
+        total["sum"] = x.sum() * i
+    return x
+
+
+def drawn(x: Any, rng: Any) -> Any:
+    for i in range(9):
+        x = x + i * rng.normal(size=x.shape)
+    return x
+
+
+def reshaped_in_a_loop(x: Any) -> Any:
+    y, z = x + 1, x
+    for i in range(9):
+        z = y * i
+        y.shape = (-1,)
+    return z
+
+
+def copy_written_on_a_side(x: Any) -> Any:
+    columns = x.T.reshape(-1)
+    if x[0, 0] > 0:
+        columns[0] = 7
+    else:
+        columns[1] = 8
+    return columns, x
+
+
+def test_containers_and_generators_in_loops() -> None:
+    x, changed = np.arange(6.0), []
+    for run in (stored, sl.jit(stored, target="python")):
+        rows, total = ["first"], {"count": 1}
+        run(x, rows, total)
+        changed.append((rows, total))
+    (rows, total), (own_rows, own_total) = changed
+    assert own_total == total and own_rows[0] == "first"
+    np.testing.assert_array_equal(own_rows[1:], rows[1:])
+    draw = sl.jit(drawn, target="python")
+    theirs, ours = (np.random.default_rng(5) for _ in range(2))
+    for _ in range(2):
+        np.testing.assert_allclose(draw(x, ours), drawn(x, theirs))
+
+
+@pytest.mark.parametrize("function", [reshaped_in_a_loop, copy_written_on_a_side])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_views_in_loops_and_sides(function: Callable[..., Any], sign: float) -> None:
+    x = np.arange(1.0, 13.0).reshape(3, 4) * sign
+    ours, theirs = sl.jit(function, target="python")(x.copy()), function(x.copy())
+    for a, b in zip(ours, theirs):
+        np.testing.assert_array_equal(a, b)
+
+
+def appended(x: Any, rows: list[Any]) -> Any:
+    if x.sum() > 0:
+        rows.append(x + 1)
+    return x
+
+
+def with_own_dict(x: Any, rows: list[Any]) -> Any:
+    parts = {}
+    if x.sum() > 0:
+        parts["x"] = x + 1
+    return parts.get("x", x)
+
+
+def noisy_if_positive(x: Any, rng: Any) -> Any:
+    if x.sum() > 0:
+        x = x + rng.normal(size=x.shape)
+    return x
+
+
+def reshaped_on_a_side(x: Any, rows: list[Any]) -> Any:
+    y = x + 1
+    if x.sum() > 0:
+        y.shape = (3, 2)
+    return y
+
+
+@pytest.mark.parametrize(
+    "function, words",
+    [
+        (appended, "if at line .* of appended: one side changes a list"),
+        (with_own_dict, "of with_own_dict: one side changes a list, a dict"),
+        (noisy_if_positive, r"rng.normal\(...\).*Draw before the if"),
+        (reshaped_on_a_side, r"y = x.reshape\(\(3, 2\)\)"),
+    ],
+)
+def test_what_one_side_cannot_do(function: Callable[..., Any], words: str) -> None:
+    given = np.random.default_rng(0) if function is noisy_if_positive else []
+    with pytest.raises(sl.errors.SchedlangError, match=f"(?s){words}"):
+        sl.jit(function, target="python")(np.arange(6.0), given)
+    assert given == [] or function is noisy_if_positive

@@ -8,8 +8,9 @@ declared about the data.
 
 ``reference.py`` is the oracle: it evaluates a computation with NumPy, without a schedule, in chunks
 (``chunks.py``, ``ragged_chunks.py``), with the reductions of ``fold.py``. Two forms serve other
-code: plain data for pickles and JSON (``data.py``), and a part cut out as a computation of its own
-(``extraction.py``). ``array_methods.pyi`` and ``functions.pyi`` are for type checkers.
+code: plain data for JSON (``data.py``) and pickles (``pieces.py``), and a part cut out as a
+computation of its own (``extraction.py``). ``array_methods.pyi`` and ``functions.pyi`` are for type
+checkers.
 """
 
 from importlib import import_module

@@ -47,7 +47,13 @@ def as_numpy(value: Any, what: str, written: bool = False) -> np.ndarray:
             ".cpu() or cupy.asnumpy"
         )
     if device is not None:
-        return np.from_dlpack(value)
+        try:
+            return np.from_dlpack(value)
+        except RuntimeError:
+            # a dtype that DLPack lacks in NumPy, such as JAX's bfloat16
+            if not hasattr(value, "__array__"):
+                raise
+            return np.asarray(value)
     if hasattr(value, "__array_interface__"):
         return np.asarray(value)
     # before __array__, which may copy
@@ -66,6 +72,15 @@ def as_numpy(value: Any, what: str, written: bool = False) -> np.ndarray:
         f"{what} is of type {kind}: pass an array (NumPy, PyTorch, or any object with "
         "__array_interface__, DLPack or the buffer protocol), e.g. np.asarray(...)"
     )
+
+
+def has_buffer(value: Any) -> bool:
+    """Return whether an object has the buffer protocol, such as ``bytearray``."""
+    try:
+        memoryview(value)
+    except TypeError:
+        return False
+    return True
 
 
 def _buffer(value: Any, what: str) -> np.ndarray | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Optional
 
 import numpy as np
 
@@ -65,7 +65,29 @@ def comm_reducer(
             "step by step, or nothing"
         )
 
-    def reduce_with(expr: Any, axis: Any = None, where: Any = None, init: Any = None) -> Reduction:
+    return _CustomReducer(name, fcombine, fidentity, samples, trusted, gradient or "")
+
+
+@dataclass(frozen=True, eq=False)
+class _CustomReducer:
+    """What :func:`comm_reducer` returns; it pickles if its functions do."""
+
+    name: str
+    fcombine: Callable[..., Any]
+    fidentity: Callable[..., Any]
+    samples: Optional[Sequence[Any]]
+    trusted: bool
+    gradient: str
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+    def __call__(
+        self, expr: Any, axis: Any = None, where: Any = None, init: Any = None
+    ) -> Reduction:
+        """Return the reduction of an expression, or of a tuple of them, over axes."""
+        name = self.name
         parts = expr if isinstance(expr, (tuple, list)) else (expr,)
         sources = tuple(source_of(p, None) for p in parts)
         if not sources:
@@ -73,20 +95,17 @@ def comm_reducer(
                 f"sl.{name}((), ...): there is nothing to reduce; give an expression, or a tuple "
                 "of one or more"
             )
-        reducer = _custom(name, fcombine, fidentity, [s.dtype for s in sources])
+        reducer = _custom(name, self.fcombine, self.fidentity, [s.dtype for s in sources])
         reduced = reduction(reducer, sources, axis, where, init, len(sources))
-        if not trusted:
+        if not self.trusted:
             exceptions = exceptions_of(
-                reducer, reduced.sources, reduced.where, reduced.init, samples
+                reducer, reduced.sources, reduced.where, reduced.init, self.samples
             )
             reducer = replace(reducer, **exceptions._asdict())
         reduced.reducer = replace(
-            reducer, vouched=trusted or samples is not None, gradient=gradient or ""
+            reducer, vouched=self.trusted or self.samples is not None, gradient=self.gradient
         )
         return reduced
-
-    reduce_with.__name__ = name
-    return reduce_with
 
 
 def _check_functions(name: str, fcombine: Any, fidentity: Any) -> None:

@@ -16,15 +16,15 @@ from typing import Any
 
 from schedlang.compute.data_reader import rebuild, rebuild_expr
 from schedlang.compute.data_writer import FORMAT, VERSION, Writer, everything, expr_to_data
-from schedlang.compute.extern_op import ExternFunction
-from schedlang.compute.tensor import Tensor
+from schedlang.compute.extern_op import ExternFunction, ExternOp
+from schedlang.compute.tensor import ComputeOp, PlaceholderOp, ScanOp, Tensor
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr.nodes import Expr
 
 
 @dataclass(frozen=True)
 class Graph:
-    """Tensors that are pickled as one graph; pickled alone, each has a copy of the graph.
+    """Tensors that are pickled as one graph, which takes less room than a tuple of them.
 
     >>> import pickle, schedlang as sl
     >>> A = sl.placeholder((4,), name="A")
@@ -37,11 +37,20 @@ class Graph:
     tensors: tuple[Tensor, ...]
 
     def __reduce__(self) -> Any:
-        return _load_graph, _pickled(self.tensors)
+        from schedlang.compute.pieces import operations_and_places
+
+        return _graph_of, operations_and_places(self.tensors)
 
 
-def _load_graph(data: Any, functions: Sequence[ExternFunction] = ()) -> Graph:
-    return Graph(from_data(data, functions))
+def _graph_of(operations: Sequence[Any], places: Sequence[Any]) -> Graph:
+    from schedlang.compute.pieces import at_places
+
+    return Graph(at_places(operations, places))
+
+
+def _load_graph(data: Any) -> Graph:
+    # pickles of earlier versions
+    return Graph(from_data(data))
 
 
 def dumps(outputs: Tensor | Sequence[Tensor]) -> str:
@@ -109,25 +118,32 @@ def from_data(data: Any, functions: Sequence[ExternFunction] = ()) -> tuple[Tens
 
 
 def pickle_tensor(tensor: Tensor) -> tuple[Any, ...]:
-    """Return what pickle needs to rebuild a tensor: the data of its whole graph.
+    """Return what pickle needs to rebuild a tensor: the operations behind it.
 
-    Tensors that are pickled one by one become separate graphs; :class:`Graph` keeps them in one.
+    In one pickle, tensors keep what they share.
     """
-    return _load_tensor, _pickled((tensor,))
+    from schedlang.compute.pieces import input_of, operations_and_places, output_of, piece_of
+
+    if isinstance(tensor.op, PlaceholderOp):
+        return input_of, piece_of(tensor.op)
+    return output_of, operations_and_places([tensor])
 
 
-def _load_tensor(data: Any, functions: Sequence[ExternFunction] = ()) -> Tensor:
-    return from_data(data, functions)[0]
+def _load_tensor(data: Any) -> Tensor:
+    # pickles of earlier versions
+    return from_data(data)[0]
 
 
-def _pickled(tensors: Sequence[Tensor]) -> tuple[Any, ...]:
-    """Return the data of tensors and, if there are any, the functions of the user's."""
-    functions: list[ExternFunction] = []
-    data = to_data(tensors, functions)
-    return (data, tuple(functions)) if functions else (data,)
+def pickle_operation(op: Any) -> tuple[Any, ...]:
+    """Return what pickle needs to rebuild an operation that is not an input."""
+    from schedlang.compute.pieces import operation_of, piece_of
+
+    return operation_of, piece_of(op)
 
 
 copyreg.pickle(Tensor, pickle_tensor)
+for _kind in (ComputeOp, ScanOp, ExternOp):
+    copyreg.pickle(_kind, pickle_operation)
 
 
 @dataclass(frozen=True)

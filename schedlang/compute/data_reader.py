@@ -55,7 +55,7 @@ def rebuild(data: Any, functions: Sequence[ExternFunction] = ()) -> tuple[Tensor
     unknown = set(data) - {"format", "version", "items", "outputs"}
     if unknown:
         raise ComputeError(f"{FORMAT} data has no field {min(unknown, key=str)!r}")
-    reader = _Reader(_GRAPH_KINDS, {}, functions)
+    reader = Reader(GRAPH_KINDS, {}, functions)
     reader.read(data.get("items"))
     outputs = as_list(data.get("outputs"), "'outputs'")
     if not outputs:
@@ -65,14 +65,14 @@ def rebuild(data: Any, functions: Sequence[ExternFunction] = ()) -> tuple[Tensor
 
 def rebuild_expr(data: Any, leaves: Mapping[str, Expr]) -> Expr:
     """Return the expression that ``data`` describes over ``leaves``."""
-    reader = _Reader(_EXPR_KINDS, leaves)
+    reader = Reader(_EXPR_KINDS, leaves)
     reader.read(data)
     if not reader.made:
         raise ComputeError("the data of an expression has no items")
     return reader.made[-1]
 
 
-class _Reader:
+class Reader:
     """Reader of items; ``made`` holds the object of each item read so far."""
 
     def __init__(
@@ -160,7 +160,7 @@ class _Reader:
 
 
 def _axis(
-    reader: _Reader, name: Any, extent: Any, kind: Any, lo: Any, tag: Any, bounds: Any = None
+    reader: Reader, name: Any, extent: Any, kind: Any, lo: Any, tag: Any, bounds: Any = None
 ) -> Axis:
     check_name(name, "an axis")
     if kind not in ("data", "reduce") or tag != "":
@@ -186,14 +186,14 @@ def _axis(
     return Axis(name, length)
 
 
-def _var(_: _Reader, name: Any, dtype: Any, weak: Any) -> Var:
+def _var(_: Reader, name: Any, dtype: Any, weak: Any) -> Var:
     check_name(name, "a variable")
     if as_flag(weak) and dtype != dtypes.INDEX:
         raise ComputeError(f"size {name} is {shorten(dtype)}, not int64")
     return Var(name, as_dtype(dtype), weak)
 
 
-def _const(reader: _Reader, dtype: Any, value: Any, weak: Any) -> Const:
+def _const(reader: Reader, dtype: Any, value: Any, weak: Any) -> Const:
     kind = as_dtype(dtype)
     if dtypes.is_complex(kind):
         pair = as_list(value, "a complex constant")
@@ -220,7 +220,7 @@ def _const(reader: _Reader, dtype: Any, value: Any, weak: Any) -> Const:
     return Const(python_type(value), kind, weak)
 
 
-def _binary(reader: _Reader, op: Any, a: Any, b: Any, dtype: Any, weak: Any) -> Expr:
+def _binary(reader: Reader, op: Any, a: Any, b: Any, dtype: Any, weak: Any) -> Expr:
     if not isinstance(op, str) or op not in OPERATORS:
         raise ComputeError(f"there is no operator {shorten(op)}")
     x, y = reader.expr(a), reader.expr(b)
@@ -230,7 +230,7 @@ def _binary(reader: _Reader, op: Any, a: Any, b: Any, dtype: Any, weak: Any) -> 
     return node
 
 
-def _unary(reader: _Reader, op: Any, a: Any, dtype: Any, weak: Any) -> Expr:
+def _unary(reader: Reader, op: Any, a: Any, dtype: Any, weak: Any) -> Expr:
     if op not in ("-", "~"):
         raise ComputeError(f"there is no operator {shorten(op)}")
     x = reader.expr(a)
@@ -239,7 +239,7 @@ def _unary(reader: _Reader, op: Any, a: Any, dtype: Any, weak: Any) -> Expr:
     return node
 
 
-def _cast(reader: _Reader, a: Any, dtype: Any, weak: Any) -> Cast:
+def _cast(reader: Reader, a: Any, dtype: Any, weak: Any) -> Cast:
     x, kind = reader.expr(a), as_dtype(dtype)
     if as_flag(weak) and not (x.weak and kind in ("float64", "complex128")):
         raise ComputeError(f"a weak conversion goes from sizes to float64, not to {kind}")
@@ -248,7 +248,7 @@ def _cast(reader: _Reader, a: Any, dtype: Any, weak: Any) -> Cast:
     return Cast(x, kind, weak)
 
 
-def _call(reader: _Reader, fn: Any, args: Any, dtype: Any, weak: Any) -> Call:
+def _call(reader: Reader, fn: Any, args: Any, dtype: Any, weak: Any) -> Call:
     if not isinstance(fn, str) or fn not in FUNCTIONS:
         raise ComputeError(f"there is no function {shorten(fn)}")
     operands = reader.exprs(args, "the operands")
@@ -257,7 +257,7 @@ def _call(reader: _Reader, fn: Any, args: Any, dtype: Any, weak: Any) -> Call:
     return node
 
 
-def _select(reader: _Reader, cond: Any, a: Any, b: Any, dtype: Any, lazy: Any, weak: Any) -> Select:
+def _select(reader: Reader, cond: Any, a: Any, b: Any, dtype: Any, lazy: Any, weak: Any) -> Select:
     c, x, y = reader.expr(cond), reader.expr(a), reader.expr(b)
     node = Select(c, x, y, as_dtype(dtype), as_flag(lazy), as_flag(weak))
     _check_node(node, construct.select(c, x, y, lazy))
@@ -281,7 +281,7 @@ def _typed(value: Expr) -> str:
     return f"weak {value.dtype}" if value.weak else value.dtype
 
 
-def _read(reader: _Reader, op: Any, number: Any, indices: Any) -> Read:
+def _read(reader: Reader, op: Any, number: Any, indices: Any) -> Read:
     tensor = reader.tensor([op, number])
     places = reader.exprs(indices, "the indices")
     element = tensor[places]
@@ -292,7 +292,7 @@ def _read(reader: _Reader, op: Any, number: Any, indices: Any) -> Read:
     return element
 
 
-def _leaf(reader: _Reader, name: Any) -> Expr:
+def _leaf(reader: Reader, name: Any) -> Expr:
     if not isinstance(name, str) or name not in reader.leaves:
         raise ComputeError(
             f"there is no leaf {shorten(name)}; the leaves are {', '.join(reader.leaves)}"
@@ -301,7 +301,7 @@ def _leaf(reader: _Reader, name: Any) -> Expr:
 
 
 def _reducer(
-    reader: _Reader, name: Any, lhs: Any, rhs: Any, result: Any, identity: Any, ties: Any = None,
+    reader: Reader, name: Any, lhs: Any, rhs: Any, result: Any, identity: Any, ties: Any = None,
     identity_ties: Any = "", restarts: Any = "", gradient: Any = "",
 ) -> Reducer:  # fmt: skip
     check_name(name, "a reducer")
@@ -359,7 +359,7 @@ def _same_reducer(a: Reducer, b: Reducer) -> bool:
 
 
 def _placeholder(
-    reader: _Reader, name: Any, shape: Any, dtype: Any, monotonic: Any = False, within: Any = None
+    reader: Reader, name: Any, shape: Any, dtype: Any, monotonic: Any = False, within: Any = None
 ) -> Operation:
     extents = tuple(reader.extent(e) for e in as_list(shape, "the shape"))
     tensor = placeholder(extents, as_dtype(dtype), name)
@@ -371,7 +371,7 @@ def _placeholder(
 
 
 def _compute(
-    reader: _Reader, name: Any, axis: Any, body: Any, reduced: Any, reducer: Any, where: Any,
+    reader: Reader, name: Any, axis: Any, body: Any, reduced: Any, reducer: Any, where: Any,
     init: Any, names: Any, places: Any = None,
 ) -> ComputeOp:  # fmt: skip
     check_name(name, "a tensor")
@@ -430,7 +430,7 @@ def _tested(
     return replace(fold, **exceptions_of(fold, values, cond, start)._asdict())
 
 
-def _joint(reader: _Reader, parts: Any) -> Reducer:
+def _joint(reader: Reader, parts: Any) -> Reducer:
     members: list[Part] = []
     positions: list[Any] = []
     for item in as_list(parts, "the reductions"):
@@ -455,7 +455,7 @@ def _joint(reader: _Reader, parts: Any) -> Reducer:
 
 
 def _scatter(
-    reader: _Reader, name: Any, axis: Any, places: Any, body: Any, reduced: Any, reducer: Any,
+    reader: Reader, name: Any, axis: Any, places: Any, body: Any, reduced: Any, reducer: Any,
     where: Any, init: Any, names: Any,
 ) -> ComputeOp:  # fmt: skip
     return _compute(reader, name, axis, body, reduced, reducer, where, init, names, places)
@@ -475,7 +475,7 @@ def _check_destination(
 
 
 def _scan(
-    reader: _Reader, name: Any, init: Any, update: Any, state: Any, inputs: Any, names: Any
+    reader: Reader, name: Any, init: Any, update: Any, state: Any, inputs: Any, names: Any
 ) -> ScanOp:  # fmt: skip
     first, step, states = (reader.tensors(v, w) for v, w in
                            ((init, "init"), (update, "update"), (state, "state")))  # fmt: skip
@@ -493,7 +493,7 @@ _NODES: dict[str, Callable[..., Any]] = {
     "select": _select,
 }  # fmt: skip
 _EXPR_KINDS: dict[str, Callable[..., Any]] = {"leaf": _leaf, **_NODES}
-_GRAPH_KINDS: dict[str, Callable[..., Any]] = {
+GRAPH_KINDS: dict[str, Callable[..., Any]] = {
     "axis": _axis, "var": _var, **_NODES, "read": _read, "reducer": _reducer, "joint": _joint,
     "placeholder": _placeholder, "compute": _compute, "scan": _scan, "scatter": _scatter,
     "extern": read_extern,

@@ -303,6 +303,8 @@ def complex_binary(op: str, a: Expr, b: Expr, dtype: str, weak: bool) -> Expr:
 def _complex_power(a: Expr, b: Expr, dtype: str) -> Expr:
     """Return ``a`` to the power ``b``, a small known integer by repeated squaring as in NumPy."""
     power = b.value if isinstance(b, Const) else None
+    if isinstance(power, float) and power.is_integer():
+        power = int(power)
     if not isinstance(power, int) or isinstance(power, bool) or abs(power) > MOST_POWER:
         return _power_by_angle(a, b, dtype)
     product: Expr | None = None

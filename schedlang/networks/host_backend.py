@@ -50,12 +50,12 @@ class HostBackend(ModuleBackend, OnHost):
         self._compile()
 
     def run(self, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        arrays, sizes, _ = checked = self.checked(args, named)
+        arrays, sizes, *_ = checked = self.checked(args, named)
         (self._start or self._starter())(*flat_arguments(self.data.signature, arrays, sizes))
         return checked.returned
 
     def bound(self, *args: Any) -> tuple[Callable[..., None], list[Any]]:
-        arrays, sizes, _ = self.checked(args, {})
+        arrays, sizes, *_ = self.checked(args, {})
         flat = flat_arguments(self.data.signature, arrays, sizes)
         return self._callable(), flat
 

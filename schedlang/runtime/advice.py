@@ -7,6 +7,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from schedlang.compute.argument_order import fit_in_another_order
+from schedlang.compute.arrays import as_numpy
 from schedlang.compute.graph import operations
 from schedlang.compute.tensor import ScanOp, Tensor
 from schedlang.errors import CallError, CallTypeError, SchedlangError
@@ -37,7 +38,22 @@ def advice(
         text = _order(binder, args, view)
     if not text and binder.what == "network":
         text = _batch(binder, args, named, view)
+    if not text and binder.what == "kernel":
+        text = _copies(binder, args, named)
     return text
+
+
+def _copies(binder: Binder, args: Sequence[Any], named: Mapping[str, Any]) -> str:
+    """Return advice if the call passes a strided array of the host."""
+    for value in (*args, *named.values()):
+        try:
+            array = as_numpy(value, "an argument")
+        except SchedlangError:
+            # an array of a GPU, or no array
+            continue
+        if not array.flags.c_contiguous:
+            return "Or call f.accepting_copies() of this kernel f, which copies such arrays."
+    return ""
 
 
 def _sizes(signature: Signature, args: Sequence[Any], named: Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ A process whose calls take the fast path imports no tensors.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -24,10 +25,39 @@ def empty_like_library(first: Any, shape: tuple[int, ...], dtype: str) -> Any:
     return np.empty(shape, array_dtype(dtype))
 
 
-def like_library(first: Any, value: np.ndarray) -> Any:
-    """Return the memory of ``value`` as an array of the library of ``first``."""
+def is_jax(value: Any) -> bool:
+    """Return whether ``value`` is an array of JAX, without an import of JAX."""
+    kind = getattr(sys.modules.get("jax"), "Array", None)
+    return kind is not None and isinstance(value, kind)
+
+
+# the name by which sl.gradient's argument head= reaches a kernel
+HEAD = "head"
+
+
+def without_expansion(value: Any, array: np.ndarray) -> np.ndarray:
+    """Return ``array``, the memory of ``value``, or a copy if ``value`` is an expanded tensor.
+
+    PyTorch's autograd gives the gradient of a sum as one number that is expanded to a shape.
+    """
     from schedlang.compute.torch_tensors import is_tensor
 
+    if 0 in array.strides and array.size > 1 and is_tensor(value):
+        return np.ascontiguousarray(array)
+    return array
+
+
+def like_library(first: Any, value: np.ndarray) -> Any:
+    """Return ``value`` as an array of the library of ``first``: PyTorch's, JAX's or NumPy's.
+
+    A tensor shares the memory of ``value``, and an array of JAX may do so. JAX has no 64-bit
+    numbers unless it is told so: then this returns ``value``.
+    """
+    from schedlang.compute.torch_tensors import is_tensor
+
+    if is_jax(first):
+        array = sys.modules["jax"].numpy.asarray(value)
+        return array if array.dtype == value.dtype else value
     if not is_tensor(first):
         return value
     import torch

@@ -16,25 +16,38 @@ Kind = tuple[np.dtype, tuple[int, ...], int]
 Bind = Callable[[Sequence[Any]], "Bound | None"]
 # the bit of ndarray.flags.num of an array that owns its memory, by NumPy's C API
 _OWNED = 0x4
+LARGEST = 2**63 - 1
 
 
-def fast_call(signature: Signature) -> Bind | None:
+def _no_call(args: Sequence[Any]) -> None:
+    """Bind no arguments: each call needs the full checks."""
+
+
+def fast_call(signature: Signature, sizes_checked: bool = True) -> Bind | None:
     """Return a function that maps a call's arguments to flat arrays and the call's result.
 
     It returns ``None`` for arguments that need the full checks, right or wrong: these go through
-    :class:`~schedlang.runtime.parameters.Binder`. A signature with sizes, scalars, short
-    floats, complex numbers or declared facts has no fast path, and ``None`` is returned for it.
+    :class:`~schedlang.runtime.parameters.Binder`. A signature with sizes, short floats, complex
+    numbers or declared facts has no fast path, and ``None`` is returned for it. A scalar has one if
+    it is of its dtype. An integer, which may be a size, has one unless ``sizes_checked`` says that
+    a call checks more than its sign.
     """
-    if not signature.is_plain:
+    if signature.sizes or not all(p.is_plain or p.is_plain_scalar for p in signature.parameters):
+        return None
+    if sizes_checked and any(p.is_size for p in signature.parameters):
         return None
     # a plain tuple unpacks faster
     kinds = [(n.dtype, n.shape or (), n.flags) for n in (p.needed for p in signature.parameters)]
-    pairs = signature.pairs
+    # the class of each scalar, in place of the dtype of an array
+    scalars = [p.needed.dtype.type if p.is_scalar else None for p in signature.parameters]
+    pairs = [(i, k, (i, k) in signature.in_place) for i, k in signature.pairs]
     outputs = [k for k, p in enumerate(signature.parameters) if p.is_output]
     slots = [(shape, dtype, k in outputs) for k, (dtype, shape, _) in enumerate(kinds)]
     count, inputs = len(kinds), len(kinds) - len(outputs)
-    ndarray, empty, may_share = np.ndarray, np.empty, np.may_share_memory
-    bind_tensors = _tensor_fast_call(kinds, outputs, pairs)
+    ndarray, empty, may_share, int64 = np.ndarray, np.empty, np.may_share_memory, np.int64
+    weak: dict[Any, type] = {np.float64: float, np.int64: int}
+    plain = signature.is_plain
+    bind_tensors = _tensor_fast_call(kinds, outputs, signature.pairs) if plain else _no_call
 
     def bind(args: Sequence[Any]) -> Bound | None:
         if args and type(args[0]) is not ndarray:
@@ -48,9 +61,21 @@ def fast_call(signature: Signature) -> Bind | None:
             ]
         else:
             return None
-        flat: list[np.ndarray] = []
+        flat: list[Any] = []
         owners: list[np.ndarray | None] = []
-        for value, (dtype, shape, needed) in zip(values, kinds):
+        for value, scalar, (dtype, shape, needed) in zip(values, scalars, kinds):
+            if scalar is not None:
+                if type(value) is not scalar:
+                    if type(value) is not weak.get(scalar):
+                        return None
+                    if scalar is int64 and value > LARGEST:  # type: ignore[operator]
+                        return None
+                    value = scalar(value)
+                if scalar is int64 and value < 0:
+                    return None
+                flat.append(value)
+                owners.append(None)
+                continue
             if type(value) is not ndarray or value.dtype is not dtype or value.shape != shape:
                 return None
             flags = value.flags.num
@@ -63,7 +88,9 @@ def fast_call(signature: Signature) -> Bind | None:
                 base = value.base
                 owners.append(base if type(base) is ndarray and base.flags.owndata else None)
             flat.append(value if len(shape) == 1 else value.ravel())
-        for i, k in pairs:
+        for i, k, same in pairs:
+            if same and values[i] is values[k]:
+                continue
             one, other = owners[i], owners[k]
             distinct = one is not other and one is not None and other is not None
             if not distinct and may_share(values[i], values[k]):

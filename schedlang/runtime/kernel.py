@@ -38,6 +38,7 @@ from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 
 if TYPE_CHECKING:
+    from schedlang.runtime.copies import CopyingKernel
     from schedlang.runtime.cpu_profile import Subject
     from schedlang.runtime.profile import Profile
 
@@ -78,7 +79,9 @@ class Kernel(Levels, TeModule, Countable, OnHost):
         self.schedule = schedule
         self._nest = nest
         self._binder = Binder(built.signature)
-        self._fast_call = fast_call(built.signature)
+        sizes = any(p.is_size for p in built.signature.parameters)
+        checked = sizes and (built.checked_by_size or sized_storage(nest).conditions)
+        self._fast_call = fast_call(built.signature, bool(checked))
         self._checked_sizes: set[tuple[tuple[str, int], ...]] = set()
 
     @property
@@ -95,6 +98,28 @@ class Kernel(Levels, TeModule, Countable, OnHost):
     def signature(self) -> Signature:
         """The parameters in calling order, as data."""
         return self._built.signature
+
+    def accepting_copies(self) -> CopyingKernel:
+        """Return a kernel that copies strided arrays, which this one refuses.
+
+        Such arrays are chunks of Dask, a ``DataFrame``, and ``x.T``. Outputs that are given are
+        copied back. Arrays of another byte order are copied, too. A copy of 1 MiB or more warns
+        with :class:`~schedlang.errors.CopyWarning`. Raises
+        :class:`~schedlang.errors.CallError` for strided arrays of a GPU, and whatever this kernel
+        raises.
+
+        >>> import numpy as np, schedlang as sl
+        >>> A = sl.placeholder((3, 2), name="A")
+        >>> B = sl.compute((3, 2), lambda i, j: A[i, j] * 2, name="B")
+        >>> f = sl.build(sl.schedule(B), target="python")
+        >>> f.accepting_copies()(np.ones((2, 3), "float32").T)
+        array([[2., 2.],
+               [2., 2.],
+               [2., 2.]], dtype=float32)
+        """
+        from schedlang.runtime.copies import CopyingKernel
+
+        return CopyingKernel(self)
 
     @property
     def unproven(self) -> tuple[str, ...]:
@@ -217,7 +242,7 @@ class Kernel(Levels, TeModule, Countable, OnHost):
         >>> b.tolist()
         [2.0, 2.0, 2.0]
         """
-        arrays, sizes, _ = self._checked(args, {})
+        arrays, sizes, *_ = self._checked(args, {})
         return self._callable(), self._flat(arrays, sizes)
 
     def _checked(self, args: Sequence[Any], named: Mapping[str, Any]) -> Checked:
@@ -268,7 +293,7 @@ class Kernel(Levels, TeModule, Countable, OnHost):
         return super()._starting(own, path)
 
     def _counted_call(self, args: Sequence[Any], named: Mapping[str, Any]) -> Call:
-        values, sizes, _ = self._checked(args, named)
+        values, sizes, *_ = self._checked(args, named)
         flat = self._flat(with_new_outputs(values, self.signature), sizes)
         call = Call(self.name, self._nest, self.machine_nest, flat, sizes)
         if self._externs is None:
@@ -309,7 +334,7 @@ class Kernel(Levels, TeModule, Countable, OnHost):
         from schedlang.runtime.cpu_profile import check_options, cpu_profile
 
         check_options(repeat, levels, share)
-        arrays, sizes, _ = self._checked(args, named)
+        arrays, sizes, *_ = self._checked(args, named)
         return cpu_profile(self._subject(self._flat(arrays, sizes)), repeat, levels, share)
 
     def _subject(self, flat: list[Any]) -> Subject:

@@ -60,6 +60,11 @@ class Parameter:
         return whole and storage_dtype(self.dtype) == self.dtype
 
     @property
+    def is_plain_scalar(self) -> bool:
+        """True for a scalar that is passed on as a NumPy scalar of its dtype."""
+        return self.is_scalar and self.dtype not in dtypes.SHORT_FLOATS
+
+    @property
     def is_size(self) -> bool:
         """True if this is a size passed as an argument: an integer variable."""
         return self.is_scalar and self.dtype == "int64"

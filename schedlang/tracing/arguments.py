@@ -13,13 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.compute.arrays import as_numpy
+from schedlang.compute.arrays import as_numpy, has_buffer
 from schedlang.compute.tensor import Tensor
 from schedlang.compute.torch_tensors import is_tensor
 from schedlang.errors import CallTypeError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Expr
-from schedlang.tracing.items import has_other_operators
+from schedlang.tracing.containers import containers_of
+from schedlang.tracing.generators import GENERATORS, Generator
+from schedlang.tracing.items import check_numbers, has_other_operators
 from schedlang.tracing.leaves import Form, flatten
 
 
@@ -46,17 +48,29 @@ class Fixed:
 
 
 @dataclass(frozen=True)
+class Drawn:
+    """A generator of random numbers among the arguments, at ``place`` among the generators."""
+
+    name: str
+    place: int
+
+
+@dataclass(frozen=True)
 class Given:
     """The arguments of a call: ``key`` tells calls apart that need traces of their own.
 
     ``arrays`` are the leaves of all arguments that may change, in order, as NumPy arrays and
     numbers; ``originals`` are the same as they were given, and ``leaves`` describe them.
+    ``containers`` are the lists and dicts among the arguments, and ``generators`` draw random
+    numbers.
     """
 
     key: Hashable
     arrays: tuple[Any, ...]
     originals: tuple[Any, ...]
     leaves: tuple[Leaf, ...]
+    containers: tuple[Any, ...] = ()
+    generators: tuple[Generator, ...] = ()
 
     @property
     def first(self) -> Any:
@@ -86,14 +100,22 @@ def bind_arguments(
     arrays: list[Any] = []
     originals: list[Any] = []
     leaves: list[Leaf] = []
+    containers: list[Any] = []
+    generators: list[Generator] = []
     for name, value in call.arguments.items():
         if name in static:
             key.append(_fix(title, name, value, static))
             continue
-        values, form = flatten(_as_dict(signature.parameters[name], value))
+        nested = _as_dict(signature.parameters[name], value)
+        containers += containers_of(nested)
+        values, form = flatten(nested)
         parts: list[Any] = [form]
         for k, leaf in enumerate(values):
             label = name if len(values) == 1 else f"{name}_{k}"
+            if isinstance(leaf, GENERATORS):
+                parts.append(Drawn(label, len(generators)))
+                generators.append(leaf)
+                continue
             array, described = _leaf(title, label, leaf)
             if described is None:
                 parts.append(_fix(title, label, leaf, static))
@@ -103,7 +125,14 @@ def bind_arguments(
             leaves.append(described)
             parts.append(described)
         key.append(tuple(parts))
-    return Given(tuple(key), tuple(arrays), tuple(originals), tuple(leaves))
+    return Given(
+        tuple(key),
+        tuple(arrays),
+        tuple(originals),
+        tuple(leaves),
+        tuple(containers),
+        tuple(generators),
+    )
 
 
 def _as_dict(parameter: Parameter, value: Any) -> Any:
@@ -115,7 +144,7 @@ def _leaf(title: str, name: str, value: Any) -> tuple[Any, Leaf | None]:
     if isinstance(value, np.signedinteger) and value < 0:
         # an integer argument of a kernel may be a size, which is never negative
         return -int(value), Leaf(name, dtypes.canonical(value.dtype), None, negative=True)
-    if isinstance(value, np.generic):
+    if isinstance(value, np.generic) and not isinstance(value, (str, bytes)):
         return value, Leaf(name, dtypes.canonical(value.dtype), None)
     if isinstance(value, (Tensor, Expr)):
         text = value.name if isinstance(value, Tensor) else str(value)
@@ -133,6 +162,7 @@ def _leaf(title: str, name: str, value: Any) -> tuple[Any, Leaf | None]:
     if isinstance(value, (bool, int, str, bytes, type, np.dtype)) or not _is_array(value):
         return value, None
     array = as_numpy(value, f"{title}: argument {name}")
+    check_numbers(array, f"{title}({name}=...)", CallTypeError)
     if has_other_operators(value):
         kind = type(value).__name__
         raise CallTypeError(
@@ -148,7 +178,7 @@ def _leaf(title: str, name: str, value: Any) -> tuple[Any, Leaf | None]:
 
 def _is_array(value: Any) -> bool:
     protocols = ("__array_interface__", "__dlpack__", "__array__")
-    return is_tensor(value) or any(hasattr(value, p) for p in protocols)
+    return is_tensor(value) or any(hasattr(value, p) for p in protocols) or has_buffer(value)
 
 
 def _fix(title: str, name: str, value: Any, static: frozenset[str]) -> Fixed:
@@ -178,4 +208,4 @@ def _kinds(value: Any) -> Any:
     return (float, str(value)) if isinstance(value, float) else type(value)
 
 
-__all__ = ["Fixed", "Form", "Given", "Leaf", "bind_arguments"]
+__all__ = ["Drawn", "Fixed", "Form", "Given", "Leaf", "bind_arguments"]

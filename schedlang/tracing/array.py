@@ -7,7 +7,7 @@ replace the value of the storage, and every view sees the new one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NoReturn, Optional
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -23,14 +23,9 @@ from schedlang.language.numpy_functions import name_of
 from schedlang.language.torch_functions import refuse_torch
 from schedlang.tracing.calls import compute_once, key_of
 from schedlang.tracing.creation import CREATED, LIKE, create
+from schedlang.tracing.flat import FlatElements
 from schedlang.tracing.forms import check_form, check_known
-from schedlang.tracing.indexing import (
-    assign_elements,
-    assign_under,
-    check_mask,
-    select,
-    write_where,
-)
+from schedlang.tracing.indexing import assign_elements, assign_under, check_mask, select
 from schedlang.tracing.items import (
     assigned_value,
     copies,
@@ -39,12 +34,16 @@ from schedlang.tracing.items import (
     index_of,
     plain,
     refuse_axes,
+    unknown_places,
+    with_all,
 )
 from schedlang.tracing.leaves import flatten, sequence_of
 from schedlang.tracing.masked import MaskedElements
+from schedlang.tracing.memory import Read, View, Write, part_of
 from schedlang.tracing.methods import add_methods
 from schedlang.tracing.outputs import copy_to, into, update_in_place
 from schedlang.tracing.powers import check_power
+from schedlang.tracing.scalars import settle, settle_beside_arrays
 from schedlang.tracing.trace import Storage, Value, current
 from schedlang.tracing.unknown import (
     UNKNOWN,
@@ -54,16 +53,11 @@ from schedlang.tracing.unknown import (
     refuse_length,
     refuse_outside,
 )
-from schedlang.tracing.unsized import extracted, unsized
-from schedlang.tracing.views import refuse_assignment, refuse_imaginary, shared_result
+from schedlang.tracing.unsized import unsized
+from schedlang.tracing.views import in_one_row, refuse_imaginary, reshaped_in_place, shared_result
 
 # NumPy's functions on tensors; NumPy's types do not know these calls
 numpy: Any = np
-
-# the value of a view from the base's value; and the base's new value from its old one and the
-# view's
-Read = Callable[[Value], Value]
-Write = Callable[[Value, Any], Value]
 
 
 class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
@@ -73,30 +67,19 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
     which never changes, unlike a 0-d array.
     """
 
-    __slots__ = (
-        "_storage", "_base", "_read", "_write", "_seen", "_item", "_kind", "_ordered", "_why",
-        "_others",
-    )  # fmt: skip
+    __slots__ = ("_view", "_kind")
 
     def __init__(self, storage: Storage, kind: type = np.ndarray) -> None:
-        self._storage = storage
+        self._view = View(storage)
         self._kind = kind
-        self._base: Optional[TracedArray] = None
-        self._read: Optional[Read] = None
-        self._write: Optional[Write] = None
-        self._others: tuple[TracedArray, ...] = ()
-        self._seen: Optional[tuple[list[Value], Value]] = None
-        self._item: Any = None
-        self._ordered = False
-        self._why = ""
 
     @property
     def storage(self) -> Storage:
-        return self._storage
+        return self._view.storage
 
     @property
     def is_view(self) -> bool:
-        return self._base is not None
+        return self._view.base is not None
 
     @property
     def is_scalar(self) -> bool:
@@ -109,53 +92,53 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
     @property
     def value(self) -> Value:
         """The present value, a tensor or, of a 0-d array, an expression."""
-        if self._base is None:
-            return current().read(self._storage)
-        assert self._read is not None
-        bases = [self._base.value, *(other.value for other in self._others)]
-        if self._seen is None or any(a is not b for a, b in zip(self._seen[0], bases)):
-            self._seen = (bases, self._read(bases[0]))
-        return self._seen[1]
+        return self._view.value
 
     def assign(self, value: Value) -> None:
         """Replace the value; if this is a view, replace the value of its array, too."""
-        if self._base is None:
-            write_where(current(), self._storage, value)
-            return
-        if self._write is None:
-            refuse_assignment(self._why)
-        self._base.assign(self._write(self._base.value, value))
+        self._view.assign(value)
 
     def view_by(
         self,
         read: Read,
         write: Write | None = None,
-        *,
-        ordered: bool = False,
-        why: str = "",
-        others: tuple[TracedArray, ...] = (),
+        others: Sequence[TracedArray] = (),
+        **options: Any,
     ) -> TracedArray:
-        """Return a view of this array, whose elements depend on ``others``, too.
-
-        The view is ``ordered`` if its elements lie in memory in the same order as the elements of
-        this array. Without ``write``, the view is read-only, and ``why`` gives the reason.
-        """
-        view = TracedArray(self._storage)
-        view._base, view._read, view._write = self, read, write
-        view._ordered, view._why, view._others = ordered, why, others
+        """Return a :class:`~schedlang.tracing.memory.View` of this array, and of ``others``."""
+        view = TracedArray(self.storage)
+        below = tuple(other._view for other in others)
+        view._view = View(self.storage, self._view, read, write, others=below, **options)
         return view
 
     @property
     def in_order(self) -> bool:
         """True if NumPy puts the elements of a result in the order of this array row by row."""
-        if self._base is None:
-            return self._storage.rows
-        return self._ordered and self._base.in_order
+        return self._view.in_order
+
+    @property
+    def layout(self) -> np.ndarray | None:
+        """An array of NumPy with the same shape and strides; ``None`` if they are unknown."""
+        return self._view.layout
 
     @property
     def shape(self) -> tuple[Any, ...]:
         value = self.value
         return value.shape if isinstance(value, Tensor) else ()
+
+    @shape.setter
+    def shape(self, shape: Any) -> None:
+        reshaped = reshaped_in_place(self, shape)
+        self._view = reshaped._view
+
+    @property
+    def flat(self) -> FlatElements:
+        """The elements in row-major order: an element, a copy of some, or an assignment."""
+        return FlatElements(in_one_row(self))
+
+    @flat.setter
+    def flat(self, value: Any) -> None:
+        self.flat[:] = value
 
     @property
     def dtype(self) -> np.dtype:
@@ -211,14 +194,20 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         function = getattr(np, name)
         if self.is_scalar:
             return wrap(function(self.value))
-        view = self.view_by(lambda base: compute_once(function, (base,), {}), write)
-        view._item = name
-        return view
+        return self.view_by(
+            lambda base: compute_once(function, (base,), {}),
+            write,
+            item=name,
+            ordered=is_complex(self.value.dtype),
+            mirrored=part_of if is_complex(self.value.dtype) else None,
+        )
 
     def _assign_part(self, whole: TracedArray, name: str, value: Any) -> None:
         """Assign to a part of ``whole``; ``z.real += x`` has done so already."""
         is_assigned = (
-            isinstance(value, TracedArray) and value._base is whole and value._item == name
+            isinstance(value, TracedArray)
+            and value._view.base is whole._view
+            and value._view.item == name
         )
         if not is_assigned:
             self[...] = value
@@ -237,12 +226,14 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
     def __getitem__(self, item: Any) -> Any:
         refuse_axes(self, item)
         picked = index_of(item)
+        if isinstance(picked, tuple) and not picked and self.shape:
+            picked = Ellipsis
         if not self.shape and picked is Ellipsis:
-            return self.view_by(lambda base: base, lambda _, value: value, ordered=True)
+            return self.view_by(
+                lambda base: base, lambda _, value: value, ordered=True, mirrored=lambda a: a
+            )
         if isinstance(picked, Tensor) and picked.dtype == "bool":
-            if self.ndim > 1 and picked.shape == self.shape[:1]:
-                return wrap(extracted("x[mask]", picked, self.value))
-            return MaskedElements(check_mask(self.value, picked), picked, wrap)
+            return MaskedElements(self.value, check_mask(self.value, picked), picked, wrap)
         tests = current().all_conditions()
 
         def read(base: Value) -> Any:
@@ -253,23 +244,25 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
             read,
             lambda base, value: assign_elements(base, picked, value),
             ordered=in_order(picked),
+            item=key_of(picked),
+            mirrored=None if unknown_places(picked) else lambda layout: layout[with_all(picked)],
         )
-        view._item = key_of(picked)
         if copies(item) or (not view.shape and not has_ellipsis(picked)):
             # NumPy copies what arrays of indices choose, and single elements
             return wrap(view.value)
         return view
 
     def __setitem__(self, item: Any, value: Any) -> None:
-        if isinstance(value, TracedArray) and value._base is self:
-            if value._item == key_of(index_of(item)):
+        if isinstance(value, TracedArray) and value._view.base is self._view:
+            if value._view.item == key_of(index_of(item)):
                 # x[i] += y assigns to the view x[i], then that view to x[i]
                 return
         self.check_written()
         picked = index_of(item)
-        if isinstance(value, MaskedElements) and value.whole_under(picked):
+        if isinstance(value, MaskedElements) and value.whole_under(picked, self.shape):
             self.assign(assign_under(self.value, picked, value.whole))
             return
+        settle(value)
         self.assign(assign_elements(self.value, picked, assigned_value(value)))
 
     def check_written(self) -> None:
@@ -297,6 +290,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         if method == "at":
             return update_in_place(ufunc, *inputs)
         out = kwargs.pop("out", None)
+        settle_beside_arrays(inputs)
         operands = tuple(map(plain, inputs))
         if whole:
             result = compute_once(apply, (ufunc, method, operands, ()), {})
@@ -327,6 +321,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         if result is not NotImplemented:
             return result
         out = options.pop("out", None)
+        settle_beside_arrays(args)
         result = compute_once(function, plain(tuple(args)), plain(options))
         if out is not None:
             return into(out, result)

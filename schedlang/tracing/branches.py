@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from schedlang.compute.tensor import shape_text
 from schedlang.errors import ComputeTypeError, explain
 from schedlang.tracing.array import TracedArray, plain, wrap
 from schedlang.tracing.leaves import flatten, is_traced, rebuilt
-from schedlang.tracing.states import UNBOUND, State, is_data
+from schedlang.tracing.states import UNBOUND, State, is_data, unchanged
 from schedlang.tracing.trace import Storage, current
 
 
@@ -38,17 +38,22 @@ def merged(
     """Run both sides; return what the side that ``test`` chooses returns.
 
     An array that a side assigns to keeps its elements where the test chooses the other side. Raise
-    ``ComputeTypeError`` if the sides leave values of different shapes or dtypes in a name.
+    ``ComputeTypeError`` if the sides leave values of different shapes or dtypes in a name, or if
+    one changes a list, a dict or a set.
     """
     trace, before, cond = current(), state.values(), condition_of(test)
     known = set(trace.values)
+    place = trace.place()
+    line = state.line or (place.line if place else 0)
+    containers = unchanged(trace, before, then, orelse)
     with trace.only_where(cond):
         first, after_first = then(), state.values()
     state.set(before)
     with trace.only_where(np.logical_not(cond)):
         second, after_second = orelse(), state.values()
-    place = trace.place()
-    sides = _Sides(cond, state.line or (place.line if place else 0), known)
+    if containers.undo():
+        _refuse_change(line)
+    sides = _Sides(cond, line, known)
     for name in state.names:
         a, b = after_first[name], after_second[name]
         if a is UNBOUND or b is UNBOUND:
@@ -56,6 +61,17 @@ def merged(
             a = b = b if a is UNBOUND else a
         state.set({name: sides.chosen(a, b, name)})
     return sides.chosen(first, second, "")
+
+
+def _refuse_change(line: int) -> NoReturn:
+    raise ComputeTypeError(
+        explain(
+            f"the if at line {line} of {current().title}",
+            "one side changes a list, a dict or a set, and which side runs depends on elements "
+            "that are unknown while the function is traced",
+            "Assign to a name on both sides, and change the list, dict or set after the if.",
+        )
+    )
 
 
 def choose(cond: Any, a: Any, b: Any) -> Any:

@@ -1,105 +1,72 @@
-"""Lists and dicts that are arguments of a traced function, which it does not change.
+"""Lists and dicts that are arguments of a traced function: a call stores in them what the function
+does.
 
-The function runs once, on copies of the containers: what it adds to one of the caller, or replaces
-there, would be missing. If a copy has changed, a second run gets stand-ins, which refuse to change
-at the user's line.
+The function runs once, on copies of the containers. What a copy holds afterwards, each call puts
+into the caller's container: new results, other arguments, and what the function itself stored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from copy import deepcopy
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, Union
 
-from schedlang.errors import ComputeTypeError, explain
-from schedlang.tracing.leaves import Form, sequence_of
-from schedlang.tracing.unknown import line_text
+import numpy as np
+
+from schedlang.errors import CallError, ComputeTypeError, explain
+from schedlang.tracing.items import is_traced
+from schedlang.tracing.leaves import Form, container_of, sequence_of
+from schedlang.tracing.masked import MaskedElements
 
 
-class GivenList(list[Any]):
-    """A list among the arguments, which refuses to change.
+@dataclass(frozen=True)
+class OfCaller:
+    """The container of the caller at ``place`` among the containers of a call."""
 
-    ``type(x)(...)`` makes the user's own list.
-    """
+    place: int
 
-    stands_for = list
+
+@dataclass(frozen=True)
+class OfResults:
+    """The leaf at ``place`` among the results of a call."""
+
+    place: int
+
+
+@dataclass(frozen=True)
+class HeldBefore:
+    """What the container of the caller at ``place`` holds under ``key`` before the call."""
+
+    place: int
+    key: Any
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A value of the function that each call stores as it is, such as a string."""
+
+    value: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Contents:
+    """What a container of a ``kind`` holds: parts, and for a dict their keys."""
+
+    kind: type
+    parts: tuple[Part, ...]
+    keys: tuple[Any, ...] = ()
+
+
+Part = Union[OfCaller, OfResults, HeldBefore, Kept, Contents]
+
+
+@dataclass(frozen=True)
+class Change:
+    """The container of the caller at ``place``, the argument ``name``, holds ``contents`` now."""
+
+    place: int
     name: str
-
-    def __new__(cls, *args: Any) -> Any:
-        return list(*args)
-
-    def __setitem__(self, at: Any, value: Any) -> None:
-        # d[k] += y assigns the same array again
-        if isinstance(at, slice) or not -len(self) <= at < len(self) or self[at] is not value:
-            _refuse(self, f"{self.name}[{at!r}] = ...")
-
-    def __copy__(self) -> list[Any]:
-        return list(self)
-
-    def __deepcopy__(self, memo: Any) -> list[Any]:
-        return deepcopy(list(self), memo)
-
-
-class GivenDict(dict[Any, Any]):
-    """A dict among the arguments, which refuses to change.
-
-    ``type(x)(...)`` makes the user's own dict.
-    """
-
-    stands_for = dict
-    name: str
-
-    def __new__(cls, *args: Any, **named: Any) -> Any:
-        return dict(*args, **named)
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        if key not in self or self[key] is not value:
-            _refuse(self, f"{self.name}[{key!r}] = ...")
-
-    def setdefault(self, key: Any, default: Any = None) -> Any:
-        """Return the value of a key that is there."""
-        return self[key] if key in self else _refuse(self, f"{self.name}.setdefault({key!r})")
-
-    def __copy__(self) -> dict[Any, Any]:
-        return dict(self)
-
-    def __deepcopy__(self, memo: Any) -> dict[Any, Any]:
-        return deepcopy(dict(self), memo)
-
-
-def _refuse(container: Any, asked: str, where: str | None = None) -> NoReturn:
-    kind = container.stands_for.__name__
-    raise ComputeTypeError(
-        explain(
-            f"{asked} in {line_text() if where is None else where}",
-            f"{container.name} is a {kind} of the caller, and a call runs kernels, which change "
-            "elements of arrays alone",
-            "Return what is new, and let the caller store it; to work on a copy, write "
-            f"{kind}({container.name}).",
-        )
-    )
-
-
-def _refusal_of(method: str) -> Callable[..., NoReturn]:
-    form = {
-        "__delitem__": "del {}[...]",
-        "__iadd__": "{} += ...",
-        "__imul__": "{} *= ...",
-        "__ior__": "{} |= ...",
-    }.get(method, "{}." + method + "(...)")
-
-    def refuse(self: Any, *_: Any, **__: Any) -> NoReturn:
-        _refuse(self, form.format(self.name))
-
-    return refuse
-
-
-for _name in ("__delitem__", "__iadd__", "__imul__", "append", "extend", "insert", "pop", "remove",
-              "clear", "sort", "reverse"):  # fmt: skip
-    setattr(GivenList, _name, _refusal_of(_name))
-for _name in ("__delitem__", "__ior__", "update", "pop", "popitem", "clear"):
-    setattr(GivenDict, _name, _refusal_of(_name))
+    contents: Contents
 
 
 @dataclass(frozen=True)
@@ -108,17 +75,12 @@ class Given:
 
     container: Any
     name: str
-    keys: tuple[Any, ...]
-    parts: tuple[Any, ...]
-
-    @property
-    def stands_for(self) -> type:
-        return type(self.container)
+    place: int
+    held: tuple[tuple[Any, ...], tuple[Any, ...]]
 
     @property
     def is_changed(self) -> bool:
-        keys, parts = _contents(self.container)
-        return keys != self.keys or any(a is not b for a, b in zip(parts, self.parts))
+        return not _same(self.held, _held(self.container))
 
 
 @dataclass(frozen=True)
@@ -143,47 +105,143 @@ class Containers:
         if issubclass(form.kind, tuple):
             return sequence_of(form.kind, parts)
         container: Any = dict(zip(keys, parts)) if form.kind is dict else parts
-        self.known[id(container)] = Given(container, name, *_contents(container))
+        self.known[id(container)] = Given(container, name, len(self.known), _held(container))
         return container
 
-    def check(
-        self,
-        title: str,
-        function: Callable[..., Any],
-        args: Sequence[Any],
-        named: Mapping[str, Any],
-    ) -> None:
-        """Raise if a container changed when ``function`` of these arguments ran, at its line."""
-        changed = next(
-            (container for container in self.known.values() if container.is_changed), None
-        )
-        if changed is None:
-            return
-        function(*map(self._refusing, args), **{k: self._refusing(v) for k, v in named.items()})
-        # by a way that a stand-in does not see, such as list.append(l)
-        _refuse(changed, f"a change of {changed.name}", title)
+    def all(self) -> list[Any]:
+        """Return the containers."""
+        return [given.container for given in self.known.values()]
 
-    def _refusing(self, value: Any) -> Any:
-        """Return an argument as it was, with containers that refuse to change."""
-        if type(value) is tuple:
-            return tuple(map(self._refusing, value))
-        container = self.known.get(id(value))
-        if container is None:
-            return value
-        parts = map(self._refusing, container.parts)
-        stand_in: Any
-        if container.stands_for is dict:
-            stand_in = dict.__new__(GivenDict)
-            dict.update(stand_in, zip(container.keys, parts))
+    def snapshot(self) -> list[tuple[tuple[Any, ...], tuple[Any, ...]]]:
+        """Return what all containers hold now."""
+        return [_held(given.container) for given in self.known.values()]
+
+    def changed_since(self, snapshot: Sequence[Any]) -> str:
+        """Return the name of a container that holds other parts than in ``snapshot``, or ``""``."""
+        pairs = zip(self.known.values(), snapshot)
+        return next((g.name for g, then in pairs if not _same(then, _held(g.container))), "")
+
+    def changes(self, leaves: list[Any]) -> tuple[Change, ...]:
+        """Return the changes of the containers; arrays in them are added to ``leaves``."""
+        contents: dict[int, Contents | None] = {}
+        before = {
+            id(value): HeldBefore(given.place, key)
+            for given in self.known.values()
+            for key, value in zip(given.held[0] or range(len(given.held[1])), given.held[1])
+        }
+
+        def part(value: Any) -> Part:
+            known = self.known.get(id(value))
+            if known is not None:
+                return OfCaller(known.place)
+            if container_of(value) is not None:
+                return whole(value)
+            if is_traced(value) or isinstance(value, (np.ndarray, MaskedElements)):
+                leaves.append(value)
+                return OfResults(len(leaves) - 1)
+            _check_kept(value)
+            return before.get(id(value), Kept(value))
+
+        def whole(container: Any) -> Contents:
+            # one container in two places stays one
+            if id(container) not in contents:
+                contents[id(container)] = None
+                keys, parts = _held(container)
+                made = Contents(type(container), tuple(map(part, parts)), keys)
+                contents[id(container)] = made
+            present = contents[id(container)]
+            if present is None:
+                raise ComputeTypeError(
+                    f"{type(container).__name__} of the caller would hold itself: store a copy"
+                )
+            return present
+
+        changed = [given for given in self.known.values() if given.is_changed]
+        return tuple(Change(g.place, g.name, whole(g.container)) for g in changed)
+
+
+def containers_of(value: Any) -> Iterator[Any]:
+    """Yield the lists and dicts in nested containers, in the order of :class:`Containers`."""
+    kind = container_of(value)
+    if kind is None:
+        return
+    for part in value.values() if kind is dict else value:
+        yield from containers_of(part)
+    if not issubclass(kind, tuple):
+        yield value
+
+
+def check_apart(title: str, changes: Sequence[Change], containers: Sequence[Any]) -> None:
+    """Raise ``CallError`` if a container that a function changes is given twice."""
+    for change in changes:
+        container = containers[change.place]
+        if sum(other is container for other in containers) > 1:
+            kind = type(container).__name__
+            raise CallError(
+                explain(
+                    f"{title} changes {change.name}",
+                    f"this {kind} stands twice among the arguments of the call, but was traced as "
+                    "two",
+                    f"Pass a copy: {kind}({change.name}).",
+                )
+            )
+
+
+def store(changes: Sequence[Change], containers: Sequence[Any], leaves: Sequence[Any]) -> None:
+    """Put what a call computed into the caller's containers."""
+    stored: dict[int, Any] = {}
+
+    def value_of(part: Part) -> Any:
+        if isinstance(part, OfCaller):
+            return containers[part.place]
+        if isinstance(part, OfResults):
+            return leaves[part.place]
+        if isinstance(part, HeldBefore):
+            return containers[part.place][part.key]
+        if isinstance(part, Kept):
+            return part.value
+        if id(part) not in stored:
+            stored[id(part)] = sequence_of(part.kind, _items(part, value_of))
+        return stored[id(part)]
+
+    # all values first: one container may hold another one
+    values = [_items(change.contents, value_of) for change in changes]
+    for change, items in zip(changes, values):
+        container = containers[change.place]
+        container.clear()
+        if isinstance(container, dict):
+            container.update(items)
         else:
-            stand_in = list.__new__(GivenList)
-            list.extend(stand_in, parts)
-        stand_in.name = container.name
-        return stand_in
+            container.extend(items)
 
 
-def _contents(container: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Return the keys, or the positions, and what is there."""
+def _items(contents: Contents, value_of: Callable[[Part], Any]) -> list[Any]:
+    values = [value_of(part) for part in contents.parts]
+    return list(zip(contents.keys, values)) if contents.kind is dict else values
+
+
+def _check_kept(value: Any) -> None:
+    """Raise for a container of another class that holds arrays of the trace."""
+    if isinstance(value, (tuple, list, dict, set, frozenset)):
+        parts = value.values() if isinstance(value, dict) else value
+        if any(is_traced(v) or isinstance(v, MaskedElements) for v in parts):
+            kind = type(value).__name__
+            raise ComputeTypeError(
+                f"a {kind} of arrays is stored in a container of the caller: a traced function "
+                f"stores arrays, and tuples, lists and dicts of them; write dict(...) or list(...)"
+            )
+
+
+def _held(container: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Return the keys of a dict, and what is in a container."""
     if isinstance(container, dict):
         return tuple(container), tuple(container.values())
-    return tuple(range(len(container))), tuple(container)
+    return (), tuple(container)
+
+
+def _same(one: tuple[Any, Any], other: tuple[Any, Any]) -> bool:
+    """Return whether a container has the same keys, and the very same parts."""
+    (keys, parts), (other_keys, other_parts) = one, other
+    if len(parts) != len(other_parts) or keys != other_keys:
+        return False
+    return all(a is b for a, b in zip(parts, other_parts))

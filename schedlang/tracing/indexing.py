@@ -14,7 +14,7 @@ import numpy as np
 
 from schedlang.arrays.gathering import gather, is_array, places
 from schedlang.arrays.naming import automatic_name, mark_automatic
-from schedlang.arrays.shapes import same
+from schedlang.arrays.shapes import is_one, same
 from schedlang.arrays.slices import items_text
 from schedlang.arrays.stages import each, tensor_of
 from schedlang.compute.math import all as all_of
@@ -41,13 +41,15 @@ numpy: Any = np
 class Part:
     """One dimension of an index: ``extent`` elements from ``start`` on, ``step`` apart.
 
-    ``extent`` is ``None`` for a single element, whose dimension the result lacks.
+    ``extent`` is ``None`` for a single element, whose dimension the result lacks. A dimension that
+    ``None`` has ``added`` is not one of the array.
     """
 
     start: Any
     extent: Extent | None
     step: int = 1
     whole: bool = False
+    added: bool = False
 
 
 def select(base: Any, item: Any, under: Sequence[Expr] = ()) -> Any:
@@ -63,9 +65,10 @@ def select(base: Any, item: Any, under: Sequence[Expr] = ()) -> Any:
         title = f"{base.name}[{items_text(items)}]"
         return gather(base, items, title, lambda k, i: _index(base, k, i))
     if not any(isinstance(i, Expr) or _has_expression(i) for i in items):
+        if all(isinstance(i, (int, np.integer)) for i in items):
+            # NumPy's words for a place outside
+            _parts(base, items)
         return base[item]
-    if any(i is None for i in items):
-        return _with_new_dimensions(base, items, under)
     known = _assigned(base, items)
     if known is not None:
         return known
@@ -74,13 +77,11 @@ def select(base: Any, item: Any, under: Sequence[Expr] = ()) -> Any:
     tests = () if _in_bounds(base, parts) else under
 
     def element(*axes: Axis) -> Any:
-        rest = iter(axes)
-        read = base[
-            tuple(
-                as_expr(p.start) if p.extent is None else p.start + next(rest) * p.step
-                for p in parts
-            )
-        ]
+        rest, at = iter(axes), []
+        for p in parts:
+            place = as_expr(p.start) if p.extent is None else p.start + next(rest) * p.step
+            at += [] if p.added else [place]
+        read = base[tuple(at)]
         return if_then_else(all_of(*tests), read, Const(0, read.dtype)) if tests else read
 
     return each("part", shape, element) if shape else element()
@@ -96,11 +97,12 @@ def _assigned(base: Tensor, items: Sequence[Any]) -> Any:
     region = current().regions.get(base)
     if region is None:
         return None
-    parts, written = _parts(base, items), parts_of(region.base, region.item)
+    parts, written = parts_of(base, items), parts_of(region.base, region.item)
     ranges = ranges_of_loops()
     if any(_apart(p, q, ranges) for p, q in zip(parts, written)):
         return select(region.base, items if len(items) > 1 else items[0])
-    if any(p.extent is not None for p in parts) or not isinstance(region.value, Expr):
+    is_single = all(p.extent is None for p in _parts(base, items))
+    if not is_single or not isinstance(region.value, Expr):
         return None
     same_place = all(
         q.extent is None and to_lin(p.start, ranges=ranges) == to_lin(q.start, ranges=ranges)
@@ -120,23 +122,12 @@ def _apart(p: Part, q: Part, ranges: Ranges) -> bool:
 def _in_bounds(base: Tensor, parts: Sequence[Part]) -> bool:
     """Return whether the single indices among ``parts`` are proved to lie within ``base``."""
     ranges = ranges_of_loops()
-    for part, extent in zip(parts, base.shape):
+    for part, extent in zip((p for p in parts if not p.added), base.shape):
         if part.extent is None and isinstance(part.start, Expr):
             at = to_lin(part.start, ranges=ranges)
             if not ranges.nonneg(at) or not ranges.nonneg(to_lin(extent) - at - 1):
                 return False
     return True
-
-
-def _with_new_dimensions(base: Tensor, items: Sequence[Any], under: Sequence[Expr]) -> Any:
-    """Return ``base[items]``, where ``None`` stands for a new dimension."""
-    kept = select(base, tuple(i for i in items if i is not None), under)
-    again = [
-        slice(None) if isinstance(i, slice) else i
-        for i in items
-        if i is None or i is Ellipsis or isinstance(i, slice)
-    ]
-    return kept[tuple(again)]
 
 
 def _assign_scalar(base: Expr, items: Sequence[Any], new: Expr) -> Expr:
@@ -174,24 +165,48 @@ def update(base: Tensor, items: Sequence[Any], value: Any, combine: str = "last"
 
 
 def check_mask(base: Any, mask: Tensor) -> Tensor:
-    """Return ``base``; raise unless ``mask`` has its shape."""
-    if not isinstance(base, Tensor) or mask.shape != base.shape:
-        shape = base.shape if isinstance(base, Tensor) else ()
+    """Return ``mask`` in the shape of ``base``; raise unless it has the first dimensions of it."""
+    shape = base.shape if isinstance(base, Tensor) else ()
+    if mask.shape != shape[: mask.ndim]:
+        _check_shape(mask, shape, "of the array", ", or of its first dimensions")
+    if mask.ndim == len(shape):
+        return mask
+    return each("mask", shape, lambda *i: mask[i[: mask.ndim]])
+
+
+def _check_shape(mask: Tensor, shape: Sequence[Extent], whose: str, other: str = "") -> None:
+    if mask.shape != tuple(shape):
         raise ComputeError(
-            f"x[mask]: the mask has shape {shape_text(mask.shape)}, but must have the shape of "
-            f"the array, {shape_text(shape)}"
+            f"x[mask]: the mask has shape {shape_text(mask.shape)}, but must have the shape "
+            f"{whose}, {shape_text(shape)}{other}"
         )
-    return base
 
 
 def assign_under(base: Any, mask: Tensor, values: Any) -> Tensor:
     """Return ``base`` with the elements of ``values`` where ``mask`` holds."""
-    array = check_mask(base, mask)
+    full = check_mask(base, mask)
     return each(
         "assigned",
-        array.shape,
-        lambda *i: if_then_else(mask[i], cast(values[i], array.dtype), array[i]),
+        base.shape,
+        lambda *i: if_then_else(full[i], cast(values[i], base.dtype), base[i]),
     )
+
+
+def assign_diagonal(base: Tensor, places: Sequence[int], value: Tensor) -> Tensor:
+    """Return ``base`` with ``value`` where all dimensions in the same place have one index.
+
+    ``places`` has the dimension of ``value`` for each dimension of ``base``.
+    """
+
+    def element(*axes: Axis) -> Any:
+        at: dict[int, Axis] = {}
+        tests = [
+            axis == at[k] for axis, k in zip(axes, places) if at.setdefault(k, axis) is not axis
+        ]
+        new = value[tuple(at[k] for k in range(len(at)))]
+        return if_then_else(all_of(*tests), cast(new, base.dtype), base[axes])
+
+    return each("assigned", base.shape, element)
 
 
 def assign_elements(base: Any, item: Any, value: Any) -> Any:
@@ -217,8 +232,9 @@ def assign_elements(base: Any, item: Any, value: Any) -> Any:
 
     def element(*axes: Axis) -> Any:
         tests, at = [], []
-        for p, i in zip(parts, axes):
-            inside, place = _place(p, i)
+        rest = iter(axes)
+        for p in parts:
+            inside, place = ([], 0) if p.added else _place(p, next(rest))
             tests += inside
             if p.extent is not None:
                 at.append(place)
@@ -227,7 +243,8 @@ def assign_elements(base: Any, item: Any, value: Any) -> Any:
 
     result = each("assigned", base.shape, element)
     new = value if isinstance(value, Tensor) else as_expr(value)
-    current().regions[result] = Region(base, items, new)
+    if not any(i is None for i in items):
+        current().regions[result] = Region(base, items, new)
     return result
 
 
@@ -282,38 +299,65 @@ def _reaches_end(last: Any, extent: Any) -> bool:
 def _assign_masked(base: Tensor, items: Sequence[Any], value: Any) -> Tensor:
     mask = items[0]
     if len(items) > 1:
+        return _assign_under_one_of(base, items, value)
+    full = check_mask(base, mask)
+    # the elements that a mask selects come first; what follows has the shape of the base
+    inside = (1, *base.shape[mask.ndim :])
+    repeats = not isinstance(value, Tensor) or value.ndim < len(inside) or is_one(value.shape[0])
+    if not repeats:
+        return update(base, selected_places(mask), value)
+    source = spread(value, inside, f"{base.name}[mask] = ...")
+    return each(
+        "assigned",
+        base.shape,
+        lambda *i: if_then_else(full[i], cast(source((0, *i[mask.ndim :])), base.dtype), base[i]),
+    )
+
+
+def _assign_under_one_of(base: Tensor, items: Sequence[Any], value: Any) -> Tensor:
+    """Return ``base`` after the assignment of a number where a mask beside slices holds."""
+    masks = [k for k, i in enumerate(items) if is_array(i)]
+    if len(masks) > 1 or (isinstance(value, Tensor) and value.ndim):
         raise ComputeTypeError(
             explain(
                 f"{base.name}[{items_text(items)}] = ...",
                 "a mask stands beside other indices",
-                "Assign through one mask of the shape of the array, x[mask] = value, or choose: "
-                "x[...] = np.where(mask, value, x).",
+                "Assign a number, assign through one mask of the shape of the array, x[mask] = "
+                "value, or choose: x[...] = np.where(mask, value, x).",
             )
         )
-    check_mask(base, mask)
-    if isinstance(value, Tensor) and value.ndim:
-        return update(base, selected_places(mask), value)
-    new = cast(as_expr(value), base.dtype)
-    return each("assigned", base.shape, lambda *i: if_then_else(mask[i], new, base[i]))
+    (at,) = masks
+    mask = items[at]
+    whole = (*items[:at], *[slice(None)] * mask.ndim, *items[at + 1 :])
+    parts = _parts(base, whole)
+    if any(i is Ellipsis for i in items[:at]):
+        at += len(parts) - len(whole)
+    first = sum(p.extent is not None for p in parts[:at])
+    last = first + mask.ndim
+    before = select(base, whole)
+    _check_shape(mask, before.shape[first:last], "of the dimensions that it stands for")
+    number = cast(as_expr(value), base.dtype)
+    chosen = each(
+        "chosen",
+        before.shape,
+        lambda *i: if_then_else(mask[i[first:last]], number, before[i]),
+    )
+    return assign_elements(base, whole, chosen)
 
 
 def parts_of(base: Tensor, item: Any) -> list[Part]:
     """Return the parts of an index of slices and integers, one for each dimension of ``base``."""
-    return _parts(base, item if isinstance(item, tuple) else (item,))
+    parts = _parts(base, item if isinstance(item, tuple) else (item,))
+    return [p for p in parts if not p.added]
 
 
 def _parts(base: Tensor, items: Sequence[Any]) -> list[Part]:
-    """Return the parts of an index, one for each dimension of ``base``."""
-    count = sum(i is not Ellipsis for i in items)
+    """Return the parts of an index: one for each dimension of ``base``, and for each ``None``."""
+    count = sum(i is not Ellipsis and i is not None for i in items)
     if count > base.ndim or sum(i is Ellipsis for i in items) > 1:
         raise BoundsError(
             f"{base.name}[{items_text(items)}]: {base.name} of shape {shape_text(base.shape)} has "
             f"{base.ndim} dimensions"
-        )
-    if any(i is None for i in items):
-        raise ComputeTypeError(
-            f"{base.name}[{items_text(items)}] = ...: None adds a dimension, which an assignment "
-            "does not need; leave it out"
         )
     full = [slice(None)] * (base.ndim - count)
     spread: list[Any] = []
@@ -321,10 +365,12 @@ def _parts(base: Tensor, items: Sequence[Any]) -> list[Part]:
         spread += full if i is Ellipsis else [i]
     if not any(i is Ellipsis for i in items):
         spread += full
-    return [_part(base, k, i, e) for k, (i, e) in enumerate(zip(spread, base.shape))]
+    dims = iter(enumerate(base.shape))
+    added = Part(0, 1, added=True)
+    return [added if i is None else _part(base, *next(dims), i) for i in spread]
 
 
-def _part(base: Tensor, dim: int, item: Any, extent: Extent) -> Part:
+def _part(base: Tensor, dim: int, extent: Extent, item: Any) -> Part:
     if isinstance(item, slice):
         return _slice_part(base, dim, item, extent)
     if isinstance(item, (Expr, Tensor)):

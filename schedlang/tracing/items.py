@@ -10,7 +10,7 @@ import numpy as np
 from schedlang.arrays.operands import axis_in
 from schedlang.arrays.taking import MOST_CHOICES
 from schedlang.compute.tensor import Tensor
-from schedlang.errors import ComputeTypeError, explain
+from schedlang.errors import ComputeTypeError, SchedlangError, explain
 from schedlang.expr.nodes import Expr
 from schedlang.tracing.leaves import container_of, flatten, is_traced, sequence_of
 from schedlang.tracing.spans import known_end
@@ -38,6 +38,7 @@ def plain(value: Any) -> Any:
                     "m.filled(v) for a masked array, with its mask as an array.",
                 )
             )
+        check_numbers(value, f"an array in {line_text()}", ComputeTypeError)
         return current().constant(value) if value.ndim else value[()]
     kind = container_of(value)
     if kind is dict:
@@ -45,6 +46,33 @@ def plain(value: Any) -> Any:
     if kind is not None:
         return sequence_of(kind, (plain(v) for v in value))
     return value
+
+
+_CODES = "Pass numbers in their place: values, codes = np.unique(x, return_inverse=True)."
+# by the kind of NumPy's dtype: what the elements are, and what to pass instead
+_NO_NUMBERS = {
+    "V": ("a structured array", "Pass its fields, each an array of numbers: x['{field}']."),
+    "U": ("an array of strings", _CODES),
+    "S": ("an array of bytes strings", _CODES),
+    "T": ("an array of strings", _CODES),
+    "O": ("an array of Python objects", "Convert it to numbers: x.astype('float64')."),
+    "M": ("an array of dates", "Pass its numbers, x.astype('int64')."),
+    "m": ("an array of time differences", "Pass its numbers, x.astype('int64')."),
+}  # fmt: skip
+
+
+def check_numbers(array: np.ndarray, what: str, error: type[SchedlangError]) -> None:
+    """Raise an ``error`` for an array whose elements are not numbers."""
+    if array.dtype.kind in _NO_NUMBERS and array.dtype.isbuiltin != 2:
+        kind, hint = _NO_NUMBERS[array.dtype.kind]
+        fields = array.dtype.names or ("a",)
+        raise error(
+            explain(
+                f"{what} of dtype {array.dtype}",
+                f"it is {kind}, and kernels compute with numbers",
+                hint.format(field=fields[0]),
+            )
+        )
 
 
 def has_other_operators(value: Any) -> bool:
@@ -123,3 +151,15 @@ def in_order(picked: Any) -> bool:
     """Return whether an index of slices and numbers keeps the order of elements in memory."""
     items = picked if isinstance(picked, tuple) else (picked,)
     return all(not isinstance(i, slice) or i.step is None or i.step > 0 for i in items)
+
+
+def unknown_places(picked: Any) -> bool:
+    """Return whether an index has arrays or bools, or places that only a call knows."""
+    items = picked if isinstance(picked, tuple) else (picked,)
+    return any(isinstance(i, (Expr, Tensor, list, np.ndarray, bool, np.bool_)) for i in items)
+
+
+def with_all(picked: Any) -> tuple[Any, ...]:
+    """Return an index with ``...``, by which NumPy returns a view of a single element, too."""
+    items = picked if isinstance(picked, tuple) else (picked,)
+    return items if any(i is Ellipsis for i in items) else (*items, Ellipsis)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
 from contextlib import AbstractContextManager
-from functools import partial, update_wrapper
+from functools import cached_property, partial, update_wrapper
+from operator import attrgetter
 from threading import RLock
+from types import FunctionType
 from typing import Any, overload
 
 import numpy as np
@@ -22,6 +25,7 @@ from schedlang.target import Target, TargetLike, or_emulator
 from schedlang.tracing.arguments import Given, bind_arguments
 from schedlang.tracing.array import TracedArray
 from schedlang.tracing.direct import Direct, direct, plain_key
+from schedlang.tracing.generators import TracedGenerator
 from schedlang.tracing.leaves import flatten
 from schedlang.tracing.masked import MaskedElements
 from schedlang.tracing.specialization import Specialization, specialize
@@ -52,39 +56,47 @@ class JitFunction:
         update_wrapper(self, function)
         self.function = function
         self.target = target
-        self._signature = inspect.signature(function)
         self._static = static
+        self._has_static = bool(static)
         self._size = size
         self._compiler, self._moment, self._progress = compiler, moment, progress
         self._lock = RLock()
         self._known: OrderedDict[Any, Specialization] = OrderedDict()
         self._latest: Specialization | None = None
-        # the short ways of calls, by the dtypes and shapes of plain arrays
+        # the short ways of calls, by what tells plain arguments apart
         self._direct: dict[Hashable, Direct] = {}
 
+    @cached_property
+    def _signature(self) -> inspect.Signature:
+        # a function that names itself is unpickled before its defaults
+        return inspect.signature(self.function)
+
     def __call__(self, *args: Any, **named: Any) -> Any:
-        plain = None if named else plain_key(args)
+        values = (*args, *named.values()) if named else args
+        plain = plain_key(values, named, self._has_static)  # type: ignore[arg-type]
         short = None if plain is None else self._direct.get(plain)
-        if short is not None:
+        if short is not None and short.fits(values):
             self._used(short)
-            return short(args)
+            return short(values)
         if running_trace() is not None and _traced((args, named)):
             # a traced function calls this one, which becomes a part of it
             return self.function(*args, **named)
         try:
             arguments = self._given(args, named)
             if arguments.key in self._known:
-                return self._called(arguments, plain, len(args))
+                return self._called(arguments, plain, args, named)
             with self._working():
-                return self._called(arguments, plain, len(args))
+                return self._called(arguments, plain, args, named)
         except SchedlangError as error:
             raise shorten_traceback(error) from error.__cause__
 
-    def _called(self, arguments: Given, plain: Hashable, count: int) -> Any:
-        """Return the result of a call, and remember the short way of ``count`` plain arrays."""
+    def _called(
+        self, arguments: Given, plain: Hashable, args: tuple[Any, ...], named: dict[str, Any]
+    ) -> Any:
+        """Return the result of a call, and remember the short way of plain ones like it."""
         specialization = self._for(arguments, called=True)
-        if plain is not None:
-            short = direct(arguments.key, specialization, count)
+        if plain is not None and plain not in self._direct:
+            short = direct(self._signature, args, named, arguments, specialization)
             if short is not None:
                 with self._lock:
                     # another thread may have dropped the specialization
@@ -185,14 +197,53 @@ class JitFunction:
         count = len(self._known)
         return f"<sl.jit of {self.__qualname__}, {count} specialization{'s' * (count != 1)}>"
 
-    def __reduce__(self) -> str:
-        # by name, as functions are pickled
-        return self.__qualname__
+    @cached_property
+    def undecorated(self) -> Callable[..., Any]:
+        """The function, under the name by which it is pickled: ``f.undecorated`` of its module."""
+        given = self.function
+        copy = FunctionType(
+            given.__code__, given.__globals__, given.__name__, given.__defaults__, given.__closure__
+        )
+        copy.__kwdefaults__, copy.__doc__ = given.__kwdefaults__, given.__doc__
+        copy.__module__, copy.__annotations__ = given.__module__, given.__annotations__
+        copy.__qualname__ = f"{given.__qualname__}.undecorated"
+        return copy
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickle the function as its pickler does: by name, or by value as cloudpickle may."""
+        function = self.function
+        if isinstance(function, FunctionType) and _named(function) is self:
+            if protocol < 4:
+                # older protocols have no names with dots
+                return self.__qualname__
+            # under the function's own name, a pickler would find this object
+            function = self.undecorated
+        options = (self.target, self._static, self._size, self._compiler)
+        return _unpickled, (function, *options, self._moment, self._progress)
+
+
+def _unpickled(function: Callable[..., Any], *options: Any) -> JitFunction:
+    """Return the traced function of this process, or a new one of a function that came by value."""
+    if isinstance(function, FunctionType):
+        own = _named(function)
+        if isinstance(own, JitFunction) and own.undecorated is function:
+            return own
+        function.__qualname__ = function.__qualname__.removesuffix(".undecorated")
+    return JitFunction(function, *options)
+
+
+def _named(function: FunctionType) -> Any:
+    """Return what the module of a function has under its name; ``None`` if nothing."""
+    name = function.__qualname__.removesuffix(".undecorated")
+    try:
+        return attrgetter(name)(sys.modules.get(function.__module__))
+    except AttributeError:
+        return None
 
 
 def _traced(arguments: Any) -> bool:
     leaves, _ = flatten([list(arguments[0]), dict(arguments[1])])
-    return any(isinstance(leaf, (TracedArray, MaskedElements)) for leaf in leaves)
+    return any(type(leaf) in (TracedArray, MaskedElements, TracedGenerator) for leaf in leaves)
 
 
 @overload
@@ -247,12 +298,13 @@ def jit(
     terminal and in a notebook, unless ``progress=False``.
 
     As in NumPy, slices are views, and assignments to elements of an argument change the caller's
-    array. The source of ``function`` is read, and of the functions that it calls, so that a loop
-    over ``range`` or over the rows of an array stays a loop: its body is traced once, as in
-    :func:`~schedlang.fori_loop`. ``while`` on elements is a loop on the host, and ``if`` on
-    elements computes both sides and chooses. Both are refused in a function whose source cannot be
-    read, such as one typed at a prompt, and in a lambda, where loops are unrolled. Changes of a
-    list or dict of the caller are refused, and so are random numbers that are drawn inside.
+    array; so do changes of a list or dict of the caller. Random numbers are drawn by each call from
+    a generator that is an argument, and refused from another one. The source of ``function`` is
+    read, and of the functions that it calls, so that a loop over ``range`` or over the rows of an
+    array stays a loop: its body is traced once, as in :func:`~schedlang.fori_loop`. ``while`` on
+    elements is a loop on the host, and ``if`` on elements computes both sides and chooses. Both are
+    refused in a function whose source cannot be read, such as one typed at a prompt, and in a
+    lambda, where loops are unrolled.
 
     Sorts, solvers, transforms and what has a length that only the elements tell, such as
     ``np.unique``, are called on the host between kernels: ``f.host_calls`` lists them.

@@ -13,7 +13,7 @@ from schedlang.tracing.called import TracedRange
 from schedlang.tracing.leaves import is_traced
 from schedlang.tracing.loops import run_loop, run_while
 from schedlang.tracing.spans import End, extent_between, known_end
-from schedlang.tracing.states import UNBOUND, State, Unchanged, is_data
+from schedlang.tracing.states import UNBOUND, State, is_data, unchanged
 from schedlang.tracing.trace import KNOWN, Trace
 from schedlang.tracing.unknown import line_text
 
@@ -74,7 +74,7 @@ def run_kept(trace: Trace, given: Any, body: Callable[[Any], Any], state: State)
                 return False
             return True
     before = state.values()
-    containers = Unchanged([*_cells(body), *before.values()])
+    containers = unchanged(trace, before, body)
     point = trace.point()
     try:
         after = _Kept(trace, items, body, state, before).run(given)
@@ -122,16 +122,6 @@ def refuse_range(given: TracedRange) -> NoReturn:
             KNOWN,
         )
     )
-
-
-def _cells(body: Callable[..., Any]) -> list[Any]:
-    values = []
-    for cell in body.__closure__ or ():
-        try:
-            values.append(cell.cell_contents)
-        except ValueError:
-            continue
-    return values
 
 
 def _name(target: str) -> str:

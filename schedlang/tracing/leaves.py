@@ -39,11 +39,9 @@ def is_traced(value: Any) -> bool:
 
 
 def container_of(value: Any) -> type | None:
-    """Return the class of a tuple, list or dict, or what ``value`` stands for; else ``None``."""
+    """Return the class of a tuple, named tuple, list or dict; else ``None``."""
     kind = type(value)
-    if kind in (tuple, list, dict) or is_named_tuple(kind):
-        return kind
-    return getattr(kind, "stands_for", None)
+    return kind if kind in (tuple, list, dict) or is_named_tuple(kind) else None
 
 
 def is_named_tuple(kind: type) -> bool:

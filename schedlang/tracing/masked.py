@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from schedlang.arrays.operands import shape_of
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeTypeError, explain
 from schedlang.tracing.leaves import flatten, rebuilt
@@ -28,14 +29,18 @@ numpy: Any = np
 class MaskedElements(np.lib.mixins.NDArrayOperatorsMixin):
     """Elements of ``whole`` where ``mask`` holds, in row-major order.
 
-    What needs their number works on an array of them, and so does all that comes after.
+    ``given`` is the mask of the index, which may lack the last dimensions; ``mask`` has them all.
+    What needs the number of elements works on an array of them, and so does all that comes after.
     """
 
-    __slots__ = ("whole", "mask", "wrapped", "_array")
+    __slots__ = ("whole", "mask", "given", "wrapped", "_array")
 
-    def __init__(self, whole: Value, mask: Tensor, wrapped: Callable[[Any], Any]) -> None:
+    def __init__(
+        self, whole: Value, mask: Tensor, given: Tensor, wrapped: Callable[[Any], Any]
+    ) -> None:
         self.whole = whole
         self.mask = mask
+        self.given = given
         self.wrapped = wrapped
         self._array: Any = None
 
@@ -51,7 +56,7 @@ class MaskedElements(np.lib.mixins.NDArrayOperatorsMixin):
         in_place = kwargs.get("out", ())
         options = {k: v for k, v in kwargs.items() if k != "out"}
         fits = all(
-            v.whole_under(self.mask)
+            v.whole_under(self.given, shape_of(self.whole))
             if isinstance(v, MaskedElements)
             else not np.ndim(v)
             for v in (*inputs, *in_place)
@@ -66,7 +71,7 @@ class MaskedElements(np.lib.mixins.NDArrayOperatorsMixin):
             check_in_place(np.dtype(result.dtype), target.dtype)
             target.whole = result.astype(target.dtype)
             return target
-        return MaskedElements(result, self.mask, self.wrapped)
+        return MaskedElements(result, self.mask, self.given, self.wrapped)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if args and args[0] is self and function in (np.sum, np.mean) and len(args) == 1:
@@ -76,32 +81,31 @@ class MaskedElements(np.lib.mixins.NDArrayOperatorsMixin):
         positional, named = rebuilt(form, [*map(_array_of, given)])
         return function(*positional, **named)
 
-    def whole_under(self, mask: Any) -> bool:
-        """Return whether ``whole`` has these elements where ``mask``, an index, holds."""
-        return mask is self.mask and self._array is None
+    def whole_under(self, mask: Any, shape: Any) -> bool:
+        """Return whether ``whole``, of this ``shape``, has these elements where ``mask`` holds."""
+        return mask is self.given and shape_of(self.whole) == shape and self._array is None
 
     def as_array(self) -> Any:
         """Return the elements as an array of the trace, whose length the kernels do not know."""
         if self._array is None:
-            self._array = self.wrapped(extracted("x[mask]", self.mask, self.whole))
+            self._array = self.wrapped(extracted("x[mask]", self.given, self.whole))
         return self._array
 
-    def sum(self) -> Any:
-        """Return the sum of the elements."""
-        if self._array is not None:
-            return self._array.sum()
+    def sum(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the sum of the elements, or ``np.sum`` of them along an axis."""
+        if self._array is not None or args or kwargs:
+            return self.as_array().sum(*args, **kwargs)
         return self.wrapped(numpy.sum(self.whole, where=self.mask))
 
-    def mean(self) -> Any:
-        """Return the mean of the elements; NaN if there are none."""
-        if self._array is not None:
-            return self._array.mean()
+    def mean(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the mean of the elements, or along an axis; NaN if there are none."""
+        if self._array is not None or args or kwargs:
+            return self.as_array().mean(*args, **kwargs)
         count = numpy.sum(self.mask)
         total = numpy.sum(self.whole, where=self.mask)
         quotient = total / count
-        return self.wrapped(
-            quotient if quotient.dtype == self.whole.dtype else quotient.astype(self.dtype)
-        )
+        inexact = np.issubdtype(self.dtype, np.inexact)
+        return self.wrapped(quotient.astype(self.dtype) if inexact else quotient)
 
     def refuse(self, what: str) -> NoReturn:
         """Raise ``ComputeTypeError`` for what needs their number while the function is traced."""

@@ -12,7 +12,6 @@ from schedlang.expr.nodes import Expr
 from schedlang.language.construct import as_expr
 from schedlang.tracing.items import assigned_value, index_of, plain
 from schedlang.tracing.leaves import is_traced
-from schedlang.tracing.masked import MaskedElements
 from schedlang.tracing.trace import Value, current
 from schedlang.tracing.unknown import refuse_numpy_target
 from schedlang.tracing.updates import update_at
@@ -82,8 +81,6 @@ def _assigned_name() -> str:
 
 def value_of(leaf: Any, title: str) -> Value:
     """Return the value of a leaf of what a function returns; raise for what has none."""
-    if isinstance(leaf, MaskedElements):
-        leaf.refuse(f"{title} returns the elements")
     result = plain(leaf)
     if isinstance(result, (Tensor, Expr)):
         return result

@@ -11,20 +11,23 @@ from typing import Any, Optional
 import numpy as np
 
 from schedlang.compute.tensor import Tensor, placeholder
-from schedlang.errors import CallError, CopyWarning, explain, warn_user
+from schedlang.errors import CallError, explain
 from schedlang.expr.nodes import Cast, Var
 from schedlang.language.construct import cast
 from schedlang.runtime.arrays import like_library
+from schedlang.runtime.background import compile_at
 from schedlang.runtime.collection import no_collection
+from schedlang.runtime.copies import copy_by_rows, lies_by_rows
 from schedlang.runtime.kernel import Kernel
 from schedlang.runtime.together import compile_together
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
-from schedlang.targets.build import build
-from schedlang.tracing.arguments import Fixed, Given, Leaf
+from schedlang.targets.build import unwritten_kernel
+from schedlang.tracing.arguments import Drawn, Fixed, Given, Leaf
 from schedlang.tracing.array import TracedArray, array_of, wrap
-from schedlang.tracing.containers import Containers
-from schedlang.tracing.leaves import Form, flatten, rebuilt
+from schedlang.tracing.containers import Change, Containers, check_apart, store
+from schedlang.tracing.generators import Draw, Draws, TracedGenerator
+from schedlang.tracing.leaves import Form, flatten, is_traced, rebuilt
 from schedlang.tracing.naming import name_stages
 from schedlang.tracing.outputs import value_of
 from schedlang.tracing.powers import HINT, REASON
@@ -32,9 +35,10 @@ from schedlang.tracing.program import Build, Key, Program, plan
 from schedlang.tracing.run import run
 from schedlang.tracing.scheduling import schedule_for
 from schedlang.tracing.trace import LoopRule, Storage, Trace, run_as_current
+from schedlang.tracing.wording import in_numpys_words
 
-# a copy of an argument of this many bytes is worth a warning
-LARGE_COPY = 2**20
+# the steps in which NumPy decides whether two strided arrays share memory, about a millisecond
+MOST_SHARED_WORK = 10_000
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,10 @@ class Specialization:
     one. ``loops`` are lines of text that say for each loop how it runs. ``assumed``
     names the call that needs arguments which lie row by row in memory, if there is one.
     ``exponents`` are the arguments that are powers of integers, with the lines where they are.
+
+    The leaves of the return value are followed by those that ``changes`` store in containers of the
+    caller. ``numbers`` has the class of each leaf that is a number of Python. A call makes the
+    ``draws`` of random numbers, which are the last inputs of the program.
     """
 
     name: str
@@ -57,23 +65,31 @@ class Specialization:
     loops: tuple[str, ...] = ()
     assumed: str = ""
     exponents: tuple[tuple[int, str], ...] = ()
+    changes: tuple[Change, ...] = ()
+    draws: tuple[Draw, ...] = ()
+    numbers: tuple[Optional[type], ...] = ()
 
     def __call__(self, call: Given) -> Any:
+        check_apart(self.name, self.changes, call.containers)
         self._check_rows(call)
         self._check_exponents(call)
         outputs: list[Any] = [None] * len(self.program.returned)
         for k, argument, direct in self.written:
             self._check_apart(call, argument)
-            if direct and call.arrays[argument].flags.c_contiguous:
+            if direct and lies_by_rows(call.arrays[argument]):
                 outputs[k] = call.arrays[argument]
-        results = self._apart(self.program(self._rows(call), outputs), call, outputs)
+        inputs = self._rows(call) + [draw.of(call.generators) for draw in self.draws]
+        results = self._apart(self.program(inputs, outputs), call, outputs)
         for k, argument, _ in self.written:
             if results[k] is not call.arrays[argument]:
                 np.copyto(call.arrays[argument], results[k])
         leaves = [
-            _returned(results[k], call.first) if argument is None else call.originals[argument]
+            _returned(results[k], call.first, self.numbers[k])
+            if argument is None
+            else call.originals[argument]
             for k, argument in enumerate(self.returns)
         ]
+        store(self.changes, call.containers, leaves)
         return rebuilt(self.form, leaves)
 
     def _check_rows(self, call: Given) -> None:
@@ -103,18 +119,9 @@ class Specialization:
         """Return the arguments as kernels take them: row by row, copies of strided arrays."""
         arrays: list[Any] = []
         for value, leaf in zip(call.arrays, call.leaves):
-            if isinstance(value, np.ndarray) and not value.flags.c_contiguous:
-                if value.nbytes >= LARGE_COPY:
-                    warn_user(
-                        explain(
-                            f"{self.name}({leaf.name}=...) of {value.nbytes / 2**20:.0f} MiB",
-                            f"it is strided (strides {value.strides}), so each call copies it",
-                            f"If you call {self.name} several times, copy it once: "
-                            f"{leaf.name} = np.ascontiguousarray({leaf.name}).",
-                        ),
-                        CopyWarning,
-                    )
-                value = np.ascontiguousarray(value)
+            if isinstance(value, np.ndarray) and not lies_by_rows(value):
+                convert = f"{leaf.name} = np.ascontiguousarray({leaf.name})"
+                value = copy_by_rows(value, f"{self.name}({leaf.name}=...)", self.name, convert)
             arrays.append(value)
         return arrays
 
@@ -138,7 +145,7 @@ class Specialization:
         if not array.flags.writeable:
             raise CallError(f"{self.name} writes {leaf.name}, but this array is read-only")
         for k, other in enumerate(call.arrays):
-            if k != target and isinstance(other, np.ndarray) and np.may_share_memory(array, other):
+            if k != target and isinstance(other, np.ndarray) and _share_memory(array, other):
                 raise CallError(
                     explain(
                         f"{self.name} writes {leaf.name}",
@@ -174,8 +181,20 @@ class Specialization:
         return self.kernels[0].schedule
 
 
-def _returned(value: Any, first: Any) -> Any:
-    """Return a result in the library of the ``first`` array of the call."""
+def _share_memory(one: np.ndarray, other: np.ndarray) -> bool:
+    """Return whether two arrays have an element in common; interleaved ones have none."""
+    if not np.may_share_memory(one, other):
+        return False
+    try:
+        return bool(np.shares_memory(one, other, max_work=MOST_SHARED_WORK))  # type: ignore[arg-type]
+    except np.exceptions.TooHardError:
+        return True
+
+
+def _returned(value: Any, first: Any, number: type | None) -> Any:
+    """Return a result in the library of the ``first`` array of the call, or as a ``number``."""
+    if number is not None:
+        return number(value)
     if not isinstance(value, np.ndarray):
         return value
     if not value.ndim:
@@ -218,15 +237,16 @@ def _specialize(
     # between the kernels of a loop on the host, arrays would leave the memory of a GPU
     rule = LoopRule(limited=target.facts.host_arrays)
     trace = Trace(name, getattr(function, "__code__", None), rule=rule)
-    with run_as_current(trace):
-        containers = Containers()
-        keys, arrays, args, named = _arguments(signature, call, trace, containers)
+    with in_numpys_words(), run_as_current(trace):
+        trace.arguments = containers = Containers()
+        draws = Draws(trace)
+        keys, arrays, args, named = _arguments(signature, call, trace, containers, draws)
         storages = [
             a.storage if leaf.shape is not None else None for a, leaf in zip(arrays, call.leaves)
         ]
         before = [None if s is None else trace.values[s] for s in storages]
-        returned = run(trace, function, args, named, containers)
-        leaves, form = flatten(returned)
+        leaves, form = flatten(run(trace, function, args, named))
+        changes = containers.changes(leaves)
         values = [value_of(leaf, name) for leaf in leaves]
     after = [None if s is None else trace.values[s] for s in storages]
     assigned = [(k, v) for k, v in enumerate(after) if v is not None and v is not before[k]]
@@ -237,7 +257,8 @@ def _specialize(
     most = trace.most_kernels
     ahead = most > 1 and (moment == "now" or (moment == "lazy" and called))
     with compile_together(most) if ahead else nullcontext() as begin:
-        program = plan(trace, keys, results, _builder(target, compiler, moment, begin), title)
+        inputs = [*keys, *draws.inputs]
+        program = plan(trace, inputs, results, _builder(target, compiler, moment, begin), title)
     if ahead and moment == "now":
         for kernel in program.kernels:
             kernel.compile()
@@ -260,7 +281,18 @@ def _specialize(
             for k, a in enumerate(arrays)
             if a.storage in trace.exponents
         ),
+        changes,
+        tuple(draws.calls),
+        tuple(map(_number, leaves)),
     )
+
+
+def _number(leaf: Any) -> type | None:
+    """Return the class of a number of Python that a function returns; ``None`` for an array."""
+    if is_traced(leaf):
+        kind = leaf.__class__
+        return kind if kind in (int, float) else None
+    return type(leaf) if type(leaf) in (bool, int, float, complex) else None
 
 
 def _argument(leaf: Any, storages: Sequence[Storage | None]) -> int | None:
@@ -276,18 +308,20 @@ def _builder(
     """Return what builds a kernel, which ``begin`` starts to compile if it is given."""
 
     def build_kernel(inputs: Sequence[Key], outputs: Sequence[Tensor], name: str) -> Kernel:
-        schedule, args = schedule_for(outputs, target, compiler), [*inputs, *outputs]
+        schedule = schedule_for(outputs, target, compiler)
+        # hints about strides and registers are for people who write a schedule
+        kernel = unwritten_kernel(schedule, [*inputs, *outputs], target, name, compiler)
         if begin is None:
-            return build(schedule, args, target, name, compiler=compiler, compile=moment)
-        kernel = build(schedule, args, target, name, compiler=compiler)
-        begin(kernel)
+            compile_at(moment, [kernel.compile])
+        else:
+            begin(kernel)
         return kernel
 
     return build_kernel
 
 
 def _arguments(
-    signature: Signature, call: Given, trace: Trace, containers: Containers
+    signature: Signature, call: Given, trace: Trace, containers: Containers, draws: Draws
 ) -> tuple[list[Key], list[TracedArray], list[Any], dict[str, Any]]:
     """Return the inputs, what stands for them, and the arguments of the trace."""
     keys: list[Key] = []
@@ -303,6 +337,10 @@ def _arguments(
             for leaf in described:
                 if isinstance(leaf, Fixed):
                     parts.append(leaf.value)
+                    continue
+                if isinstance(leaf, Drawn):
+                    given = call.generators[leaf.place]
+                    parts.append(TracedGenerator(leaf.name, leaf.place, draws, given))
                     continue
                 key, array = _stands_for(leaf, trace)
                 keys.append(key)

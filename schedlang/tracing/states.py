@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from schedlang.tracing.leaves import flatten
+from schedlang.tracing.trace import Trace
 
 
 class Unbound:
@@ -87,6 +88,25 @@ class Unchanged:
             value.clear()
             value.extend(old) if isinstance(value, list) else value.update(old)
         return bool(changed)
+
+
+def unchanged(trace: Trace, before: dict[str, Any], *parts: Callable[..., Any]) -> Unchanged:
+    """Return the containers that functions made of a function's parts can reach.
+
+    ``before`` has the values of the names that they assign.
+    """
+    cells = [value for part in parts for value in _cells(part)]
+    return Unchanged([*cells, *before.values(), *trace.containers.all()])
+
+
+def _cells(part: Callable[..., Any]) -> list[Any]:
+    values = []
+    for cell in getattr(part, "__closure__", None) or ():
+        try:
+            values.append(cell.cell_contents)
+        except ValueError:
+            continue
+    return values
 
 
 def _same_parts(a: Any, b: Any) -> bool:

@@ -12,12 +12,13 @@ from schedlang.errors import ComputeTypeError, SchedlangError, shorten_traceback
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Expr
 from schedlang.tracing.array import wrap
-from schedlang.tracing.containers import Containers
+from schedlang.tracing.containers import Containers, containers_of, store
 from schedlang.tracing.leaves import flatten, rebuilt
 from schedlang.tracing.naming import name_stages
 from schedlang.tracing.outputs import value_of
 from schedlang.tracing.run import run
 from schedlang.tracing.trace import LoopRule, Storage, Trace, Value, run_as_current
+from schedlang.tracing.wording import in_numpys_words
 
 # loops are scans, however large
 TENSORS = LoopRule(host=False, limited=False)
@@ -32,7 +33,8 @@ def trace(function: Callable[..., Any], *specs: Any, **named: Any) -> Any:
     passed unchanged, and so are tuples, lists and dicts of all these.
 
     The tensors come in the tuples, lists and dicts that ``function`` returns. If it returns
-    ``None``, they are the new values of the arguments that it assigns to, one or a tuple.
+    ``None``, they are the new values of the arguments that it assigns to, one or a tuple. What it
+    stores in a list or dict among ``specs`` is there, too.
 
     Arrays that ``function`` has from elsewhere, such as ``np.zeros(3)``, become stages if their
     elements are one number or an arithmetic progression, and an ``sl.fori_loop`` becomes a scan.
@@ -61,7 +63,7 @@ def _trace(function: Callable[..., Any], specs: Sequence[Any], named: Mapping[st
     inner = getattr(function, "function", function)
     title = getattr(inner, "__name__", "the function")
     running = Trace(title, getattr(inner, "__code__", None), rule=TENSORS, closed=True)
-    with run_as_current(running):
+    with in_numpys_words(), run_as_current(running):
         storages: list[Storage] = []
         names = list(inspect.signature(inner).parameters)
         containers = Containers()
@@ -71,11 +73,16 @@ def _trace(function: Callable[..., Any], specs: Sequence[Any], named: Mapping[st
         ]
         others = {k: _stand_in(spec, k, storages, containers) for k, spec in named.items()}
         before = [running.values[s] for s in storages]
-        leaves, form = flatten(run(running, inner, args, others, containers))
+        running.arguments = containers
+        leaves, form = flatten(run(running, inner, args, others))
+        returned = len(leaves)
+        changes = containers.changes(leaves)
         values = [value_of(leaf, title) for leaf in leaves]
     name_stages(running)
+    tensors = [tensor_of(v, "a result of sl.trace") for v in values]
+    store(changes, [c for spec in (*specs, *named.values()) for c in containers_of(spec)], tensors)
     if form.kind is not None:
-        return rebuilt(form, [tensor_of(v, "a result of sl.trace") for v in values])
+        return rebuilt(form, tensors[:returned])
     after = [running.values[s] for s in storages]
     changed = [v for v, old in zip(after, before) if v is not old]
     results = tuple(tensor_of(v, "a result of sl.trace") for v in changed)

@@ -21,7 +21,7 @@ from schedlang.errors import ComputeError, explain
 from schedlang.expr.nodes import Expr, Var
 from schedlang.index.linear import Lin
 from schedlang.language.construct import settle
-from schedlang.tracing.constants import formula_stage
+from schedlang.tracing.constants import formula_stage, same_bits
 from schedlang.tracing.rewriting import PREFIX
 from schedlang.tracing.statements import Statement, Statements
 
@@ -77,12 +77,10 @@ class Carry:
 class HostLoop:
     """A loop whose body is a program of its own: ``index`` runs over ``lo..hi``.
 
-    ``hi`` may depend on the indices of loops around.
-
-    ``read`` pairs values around the loop with the placeholders that stand for them in the body.
-    The last carries are the values of ``storages`` around the loop. A loop that is ``tested`` runs
-    as long as its first carry is true, and not over a range. ``user_index`` is the name of the
-    user's index, and what that is where ``index`` is 0.
+    ``hi`` may depend on the indices of loops around. ``read`` pairs values around the loop with the
+    placeholders that stand for them in the body. The last carries are the values of ``storages``
+    around the loop. A loop that is ``tested`` runs as long as its first carry is true, and not over
+    a range. ``user_index`` is the name of the user's index, and what that is where ``index`` is 0.
     """
 
     lo: int
@@ -135,6 +133,7 @@ class Trace:
     * ``given`` are the arguments with the values that they enter with. ``exponents`` are the
       arguments that are powers of integers, with the lines where they are.
     * ``sizes`` are the extents that a call on the host tells, each with a result that has it.
+    * ``arguments`` are the lists and dicts among the arguments.
     * ``closed`` says that the arguments are the only inputs, so that arrays of known elements
       become stages or are refused.
     * ``converted`` are the user's functions that run from their source, and ``unrolled`` says for
@@ -170,6 +169,12 @@ class Trace:
     unrolled: dict[int, str] = field(default_factory=dict)
     conditions: list[Any] = field(default_factory=list)
     regions: dict[Tensor, Region] = field(default_factory=dict)
+    arguments: Any = None
+
+    @property
+    def containers(self) -> Any:
+        """The lists and dicts among the arguments of the function."""
+        return self.outermost.arguments
 
     @property
     def most_kernels(self) -> int:
@@ -278,10 +283,10 @@ class Trace:
         In a ``closed`` trace it is a stage; raises ``ComputeError`` for elements without a formula.
         """
         for tensor, elements in self.constants:
-            if _equal(elements, array):
+            if same_bits(elements, array):
                 return tensor
         # the function may change its array later
-        array = array.copy()
+        array = np.array(array, array.dtype.newbyteorder("="))
         if self.closed and self.around is None:
             stage = formula_stage(array)
             if stage is None:
@@ -307,6 +312,10 @@ class Trace:
         ``asked`` is the call of NumPy's function that would copy others.
         """
         self.outermost.assumed = self.outermost.assumed or asked
+
+    def is_argument(self, storage: Storage) -> bool:
+        """Return whether ``storage`` is the memory of an argument of a call."""
+        return storage in self.outermost.given
 
     def note_exponent(self, storage: Storage) -> bool:
         """Return whether ``storage`` is an unchanged argument, and note it as an exponent if so."""
@@ -430,13 +439,6 @@ class Trace:
             )
 
 
-def _equal(a: np.ndarray, b: np.ndarray) -> bool:
-    """Return whether two arrays have the same dtype, shape and bits."""
-    if (a.dtype, a.shape) != (b.dtype, b.shape):
-        return False
-    return a.tobytes() == b.tobytes()
-
-
 def stand_in(value: Value, name: str) -> tuple[Tensor, Value]:
     """Return a placeholder of the shape and dtype of ``value``, and the value it has in a trace."""
     if isinstance(value, Tensor):
@@ -473,9 +475,25 @@ def running_trace() -> Trace | None:
 
 @contextmanager
 def run_as_current(trace: Trace) -> Iterator[None]:
-    """Make ``trace`` the current one."""
+    """Make ``trace`` the current one.
+
+    Raises ``ComputeError`` if the body of a loop changes a list or dict of the caller.
+    """
+    containers = trace.containers if trace.around is not None else None
+    before = None if containers is None else containers.snapshot()
     token = _CURRENT.set(trace)
     try:
         yield
     finally:
         _CURRENT.reset(token)
+    changed = "" if containers is None else containers.changed_since(before)
+    if changed:
+        raise ComputeError(
+            explain(
+                f"a change of {changed} in {trace.title}",
+                "the body is traced once, so the change would happen once and not in each "
+                "iteration",
+                "Assign to an array from before the loop, rows[i] = value, and store it after the "
+                "loop.",
+            )
+        )

@@ -49,6 +49,8 @@ def extracted(asked: str, mask: Tensor, array: Any) -> Any:
     """Return the elements, or the rows, of ``array`` where ``mask`` holds."""
     refuse_unsized(asked)
     if mask.ndim < array.ndim:
+        if mask.ndim > 1:
+            return array[selected_places(mask)]
         return _called("compress", (mask, array, 0), {})
     return _called("extract", (mask, array), {})
 

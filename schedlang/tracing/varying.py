@@ -58,7 +58,7 @@ def refuse_draws(trace: Trace, uses: Sequence[Use], values: Sequence[Any]) -> It
             trace,
             seeded[0],
             "a generator of random numbers without a seed",
-            "Draw outside, and pass the numbers as an argument; or give a seed, "
+            "Draw from a generator that is an argument, f(x, rng); or give a seed, "
             "np.random.default_rng(0): then each call draws the same numbers, as in NumPy.",
         )
     for generator, state, use in before:
@@ -68,8 +68,9 @@ def refuse_draws(trace: Trace, uses: Sequence[Use], values: Sequence[Any]) -> It
                 trace,
                 place,
                 "random numbers",
-                "Draw outside, and pass the numbers as an argument: "
-                f"{trace.title if trace.title.isidentifier() else 'f'}(x, rng.random(n)).",
+                "Draw from an argument: make the generator outside, rng = np.random.default_rng(), "
+                "and pass it to each call, "
+                f"{trace.title if trace.title.isidentifier() else 'f'}(x, rng).",
             )
 
 
@@ -102,7 +103,8 @@ def _generators(value: Any, visited: dict[int, Any]) -> Iterator[Any]:
         if id(part) in visited or isinstance(part, _LEAVES):
             continue
         visited[id(part)] = part
-        if isinstance(part, _GENERATORS):
+        if issubclass(type(part), _GENERATORS):
+            # not what stands for a generator among the arguments
             yield part
         elif depth < _DEEPEST:
             waiting += [(inner, depth + 1) for inner in islice(_parts(part), _MOST_PARTS)]

@@ -7,24 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NoReturn, Union
+from typing import Any, NoReturn
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from schedlang.arrays.functions import FORMS
+from schedlang.arrays.stages import tensor_of
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeError, ComputeTypeError, explain
-from schedlang.expr.nodes import Expr
 from schedlang.language.numpy_functions import name_of
 from schedlang.tracing.calls import compute_once
+from schedlang.tracing.indexing import assign_diagonal
 from schedlang.tracing.items import is_traced, plain
-from schedlang.tracing.trace import current
+from schedlang.tracing.memory import Read
+from schedlang.tracing.trace import Value, current
 from schedlang.tracing.unknown import line_text
 
 # a function of NumPy, its arguments by position, and those by name
 Shared = Callable[[Any, Sequence[Any], dict[str, Any]], Any]
-Value = Union[Tensor, Expr]
+# makes a view of a layout
+Mirrored = Callable[[np.ndarray], np.ndarray]
 # NumPy's functions on tensors; NumPy's types do not know these calls
 numpy: Any = np
 
@@ -76,16 +78,33 @@ def _new(first: Any, value: Value) -> Any:
     return type(first)(current().new(value))
 
 
-def _permuted(function: Any, first: Any, others: Any, named: Any) -> Any:
-    ndim = _result(function, first, others, named).ndim  # type: ignore[union-attr]
-    # the strides of the result say where each dimension comes from
-    probe = as_strided(np.empty(1), (1,) * ndim, range(ndim))
-    order = function(probe, *others, **named).strides
-    back = [order.index(k) for k in range(ndim)]
-    return first.view_by(
+def _of_base(function: Any, others: Any, named: Any) -> tuple[Read, Mirrored]:
+    """Return how a view by ``function`` reads its base, and makes its layout."""
+    return (
         lambda base: compute_once(function, (base, *others), named),
-        lambda base, value: numpy.transpose(value, back),
+        lambda layout: function(layout, *others, **named),
     )
+
+
+def _permuted(function: Any, first: Any, others: Any, named: Any) -> Any:
+    _result(function, first, others, named)
+    read, mirrored = _of_base(function, others, named)
+    return _by_axes(first, read, mirrored)
+
+
+def _by_axes(first: Any, read: Read, mirrored: Mirrored) -> Any:
+    """Return a view each of whose axes goes along one axis of the array, or along a diagonal."""
+    ndim = first.ndim
+    # in a small array the strides are 1, 2, 4, ...: in the view they say which axes it goes along
+    strides = mirrored(np.empty((2,) * ndim, "int8", order="F")).strides
+    places = [next(k for k, s in enumerate(strides) if s & 1 << axis) for axis in range(ndim)]
+
+    def write(base: Value, value: Any) -> Value:
+        if len(strides) == ndim:
+            return numpy.transpose(value, places)
+        return assign_diagonal(tensor_of(base, "a diagonal"), places, value)
+
+    return first.view_by(read, write, mirrored=mirrored)
 
 
 def _same_order(function: Any, first: Any, others: Any, named: Any) -> Any:
@@ -93,11 +112,13 @@ def _same_order(function: Any, first: Any, others: Any, named: Any) -> Any:
     value = _result(function, first, others, named)
     if function is not np.expand_dims and getattr(value, "shape", ()) == first.shape:
         return first
-    return first.view_by(
-        lambda base: compute_once(function, (base, *others), named),
-        lambda base, value: numpy.reshape(value, getattr(base, "shape", ())),
-        ordered=True,
-    )
+    read, mirrored = _of_base(function, others, named)
+    return first.view_by(read, _shaped_back, ordered=True, mirrored=mirrored)
+
+
+def _shaped_back(base: Value, value: Any) -> Value:
+    """Return the value of an array after an assignment to a view of another shape."""
+    return numpy.reshape(value, getattr(base, "shape", ()))
 
 
 def _flipped(function: Any, first: Any, others: Any, named: Any) -> Any:
@@ -105,9 +126,9 @@ def _flipped(function: Any, first: Any, others: Any, named: Any) -> Any:
         # NumPy returns the element
         return NotImplemented
     _result(function, first, others, named)
+    read, mirrored = _of_base(function, others, named)
     return first.view_by(
-        lambda base: compute_once(function, (base, *others), named),
-        lambda base, value: function(value, *others, **named),
+        read, lambda base, value: function(value, *others, **named), mirrored=mirrored
     )
 
 
@@ -115,18 +136,17 @@ def _turned(function: Any, first: Any, others: Any, named: Any) -> Any:
     _result(function, first, others, named)
     turns = _option(function, others, named, "k", 1)
     axes = _option(function, others, named, "axes", (0, 1))
+    read, mirrored = _of_base(function, others, named)
     return first.view_by(
-        lambda base: compute_once(function, (base, *others), named),
-        lambda base, value: numpy.rot90(value, -turns, axes),
+        read, lambda base, value: numpy.rot90(value, -turns, axes), mirrored=mirrored
     )
 
 
 def _read_only(function: Any, first: Any, others: Any, named: Any) -> Any:
     _result(function, first, others, named)
-    return first.view_by(
-        lambda base: compute_once(function, (base, *others), named),
-        why=f"NumPy returns a read-only view from np.{name_of(function)}",
-    )
+    read, mirrored = _of_base(function, others, named)
+    why = f"NumPy returns a read-only view from np.{name_of(function)}"
+    return first.view_by(read, mirrored=mirrored, why=why)
 
 
 def _diagonal(function: Any, first: Any, others: Any, named: Any) -> Any:
@@ -136,34 +156,126 @@ def _diagonal(function: Any, first: Any, others: Any, named: Any) -> Any:
 
 
 def _reshaped(function: Any, first: Any, others: Any, named: Any) -> Any:
-    """Return a view, which is read after assignments to the array only if NumPy does not copy."""
+    """Return a view, or a copy where NumPy copies.
+
+    The strides decide which. If a trace does not know them, the result is read until the array is
+    written, and not written itself.
+    """
     value = _result(function, first, others, named)
-    if _option(function, others, named, "copy", None) is True:
+    copy = _option(function, others, named, "copy", None)
+    if copy is True:
         return _new(first, value)
     made_in, storage = current(), first.storage
     whole = made_in.read(storage)
-    # an array that lies row by row has views of every shape
-    certain = storage.rows and not first.is_view
     name, where = f"np.{function.__name__}", line_text()
     order = _option(function, others, named, "order", "C")
+    shape = value.shape if isinstance(value, Tensor) else ()
+    shares = _shares(first, shape, function is np.ravel)
     if order in ("A", "K") and first.ndim > 1:
-        if not certain:
-            _refuse_order(f"{name}(order={order!r}) in {where}")
-        current().assume_rows(f"{name}(order={order!r}) in {where}")
+        name += f"(order={order!r})"
+        if not _is_contiguous(first):
+            _refuse_order(f"{name} in {where}")
+        current().assume_rows(f"{name} in {where}")
+    if copy is False and not shares:
+        _refuse_copy(f"{name}(copy=False) in {where}")
 
     def read(base: Value) -> Value:
         if made_in.read(storage) is not whole or current().changes(storage, made_in):
-            if not certain:
+            if shares is None or (not shares and current() is not made_in):
                 _refuse_stale(name, where)
             current().assume_rows(f"{name} in {where}")
+            if not shares:
+                return value
         return compute_once(function, (base, *others), named)
 
     def write(base: Value, value: Any) -> Value:
         current().assume_rows(f"{name} in {where}")
-        return numpy.reshape(value, getattr(base, "shape", ()))
+        return _shaped_back(base, value)
 
-    why = f"whether {name} copies there depends on the strides"
-    return first.view_by(read, write if certain else None, ordered=True, why=why)
+    if shares is False:
+        return first.view_by(read, copied=made_in, why=f"{name} in {where}")
+    return first.view_by(
+        read,
+        write if shares else None,
+        ordered=True,
+        mirrored=lambda layout: np.reshape(layout, shape, copy=False),
+        why=f"whether {name} copies there depends on the strides",
+    )
+
+
+def _is_contiguous(array: Any) -> bool:
+    """Return whether the elements lie row by row in memory, one after the other."""
+    if not array.is_view:
+        return bool(array.in_order)
+    return array.layout is not None and bool(array.layout.flags.c_contiguous)
+
+
+def _shares(array: Any, shape: Any, contiguous: bool = False) -> bool | None:
+    """Return whether NumPy reshapes an array without a copy; ``None`` if a trace cannot know.
+
+    ``np.ravel`` copies what is not ``contiguous``, also where a view would do.
+    """
+    if _is_contiguous(array):
+        return True
+    if array.layout is None:
+        return None
+    try:
+        np.reshape(array.layout, shape, copy=False)
+    except ValueError:
+        return False
+    return not contiguous
+
+
+def reshaped_in_place(array: Any, shape: Any) -> Any:
+    """Return the view that an array becomes by ``x.shape = shape``.
+
+    Raises ``ComputeError`` for an argument, whose shape is the caller's, and where NumPy would have
+    to copy.
+    """
+    asked = f"x.shape = {shape} in {line_text()}"
+    if array.is_scalar:
+        raise ComputeTypeError(
+            f"{asked}: a scalar has no other shape; write y = np.reshape(x, ...)"
+        )
+    if array.storage.home is not current() or current().conditions:
+        raise ComputeError(
+            explain(
+                asked,
+                "the body of a loop and the sides of an if on elements are traced once, and x has "
+                "one shape in all of them",
+                f"Write y = x.reshape({shape}), and use y in place of x.",
+            )
+        )
+    if not array.is_view and current().is_argument(array.storage):
+        raise ComputeError(
+            explain(
+                asked,
+                "x is an argument, and a call changes elements of the caller's arrays alone",
+                f"Write y = x.reshape({shape}), and use y in place of x.",
+            )
+        )
+    reshaped = np.reshape(array, shape)
+    shares = _shares(array, reshaped.shape)
+    if not shares:
+        why = "NumPy would have to copy the elements"
+        if shares is None:
+            why = "whether NumPy can do that depends on the strides, which a trace does not know"
+        raise ComputeError(explain(asked, why, f"Write x = x.reshape({shape})."))
+    current().assume_rows(asked)
+    return reshaped
+
+
+def in_one_row(array: Any) -> Any:
+    """Return the elements as a vector, through which an assignment reaches any array."""
+    return array.view_by(
+        lambda base: compute_once(np.reshape, (base, (-1,)), {}), _shaped_back, ordered=True
+    )
+
+
+def _refuse_copy(asked: str) -> NoReturn:
+    raise ComputeError(
+        explain(asked, "NumPy may have to copy the elements there", "Leave copy= out.")
+    )
 
 
 def _refuse_order(asked: str) -> NoReturn:
@@ -188,16 +300,35 @@ def _refuse_stale(name: str, where: str) -> NoReturn:
 
 
 def _parts(function: Any, first: Any, others: Any, named: Any) -> Any:
-    parts = _result(function, first, others, named)
-
-    def part(k: int) -> Any:
-        return first.view_by(
-            lambda base: compute_once(function, (base, *others), named)[k],
-            ordered=True,
-            why=f"it is a view of the array that np.{function.__name__} took",
+    least = {np.vsplit: 2, np.dsplit: 3}.get(function, 1)
+    if first.ndim < least:
+        raise ComputeError(
+            f"np.{function.__name__} in {line_text()} takes arrays of {least} or more dimensions, "
+            f"not {first.ndim}; np.split(x, ...) splits along axis 0"
         )
-
-    return [part(k) for k in range(len(parts))]  # type: ignore[arg-type]
+    parts = _result(function, first, others, named)
+    axis = {np.vsplit: 0, np.dsplit: 2, np.hsplit: min(first.ndim - 1, 1)}.get(function)
+    if axis is None:
+        axis = _option(function, others, named, "axis", 0) % first.ndim
+    extent = first.shape[axis]
+    if not isinstance(extent, int):
+        why = f"it is a view of the array that np.{function.__name__} took"
+        return [
+            first.view_by(
+                lambda base, k=k: compute_once(function, (base, *others), named)[k],
+                ordered=True,
+                why=why,
+            )
+            for k in range(len(parts))  # type: ignore[arg-type]
+        ]
+    sections = _option(function, others, named, "indices_or_sections", 1)
+    places = np.array_split(np.arange(extent), sections)
+    # the slices that NumPy takes; one past the end has no elements
+    starts = [int(p[0]) if p.size else extent for p in places]
+    return [
+        first[(slice(None),) * axis + (slice(start, start + p.size),)]
+        for start, p in zip(starts, places)
+    ]
 
 
 def _unstacked(function: Any, first: Any, others: Any, named: Any) -> Any:
@@ -241,26 +372,26 @@ def _einsum(function: Any, args: Sequence[Any], named: dict[str, Any]) -> Any:
 
     result(first.value)
     # a small array of the same kind shows whether NumPy sums
-    probe = np.empty([min(e, 2) if isinstance(e, int) else 2 for e in first.shape], "int8")
+    probe = np.empty((2,) * first.ndim, "int8")
     if not np.may_share_memory(probe, result(probe)):
         return NotImplemented
-    return first.view_by(result, why="np.einsum without a sum returns a view of its operand")
+    return _by_axes(first, result, result)
 
 
 def _broadcast(function: Any, args: Sequence[Any], named: dict[str, Any]) -> Any:
     results = function(*plain(tuple(args)))
-    same = all(np.shape(a) == t.shape for a, t in zip(args, results))
-    return tuple(_stretched(a, t, same) for a, t in zip(args, results))
+    return tuple(_stretched(a, t) for a, t in zip(args, results))
 
 
-def _stretched(array: Any, model: Tensor, same: bool) -> Any:
-    """Return the array itself if all have the ``same`` shape, else a view of ``model``'s shape."""
+def _stretched(array: Any, model: Tensor) -> Any:
+    """Return the array itself if it has the shape of ``model``, else a view of this shape."""
     if not is_traced(array):
-        return array if same else numpy.broadcast_to(array, model.shape)
-    if same:
+        return np.broadcast_arrays(array, np.empty(tuple(model.shape)))[0]
+    if array.shape == model.shape:
         return _new(array, array.value) if array.is_scalar else array
     return array.view_by(
         lambda base: compute_once(np.broadcast_to, (base, model.shape), {}),
+        mirrored=lambda layout: numpy.broadcast_to(layout, model.shape),
         why="np.broadcast_arrays returns views, in which elements share memory",
     )
 
@@ -297,17 +428,6 @@ def _at_least(function: Any, args: Sequence[Any], named: dict[str, Any]) -> Any:
         for a in args
     )
     return arrays if len(arrays) > 1 else arrays[0]
-
-
-def refuse_assignment(why: str) -> NoReturn:
-    """Raise for an assignment to a view through which a trace cannot write."""
-    raise ComputeError(
-        explain(
-            f"an assignment to elements of a view in {line_text()}",
-            why or "it may be a view of another array, which a trace does not follow",
-            "Assign to the array itself, or to a copy: np.copy(x).",
-        )
-    )
 
 
 def refuse_imaginary(base: Value, value: Any) -> NoReturn:

@@ -42,6 +42,12 @@ RESULTS: tuple[Callable[[Any], Any], ...] = (
     lambda x: np.zeros_like(x), lambda x: np.where(x > 2, x, 2), lambda x: np.diff(x, 0),
     lambda x: np.meshgrid(x, x, copy=False)[0], lambda x: x.sum(axis=0), lambda x: np.maximum(x, 3),
     lambda x: np.linalg.matrix_power(x, 1), lambda x: np.pad(x, 1), lambda x: np.cumsum(x),
+    lambda x: x[()], lambda x: x[None, ..., None], lambda x: x[1:2, ..., ::-1],
+    lambda x: x.flat[:3], lambda x: np.einsum("iji->ij", x), lambda x: np.einsum("iij->ji", x),
+    lambda x: np.hsplit(x, 2)[1], lambda x: np.vsplit(x, 2)[0], lambda x: np.dsplit(x, [1])[-1],
+    lambda x: x.reshape(-1, 1), lambda x: x[::2].reshape(-1), lambda x: x.T.reshape(x.shape),
+    lambda x: x[..., :2].ravel(), lambda x: x.reshape(x.shape[::-1]),
+    lambda x: np.linalg.matrix_transpose(x), lambda x: x.imag,
 )  # fmt: skip
 
 
@@ -77,7 +83,43 @@ def _at(x: Any, value: float) -> None:
     np.add.at(x, np.array([0, 0]), value)
 
 
-WRITES = (_filled, _first, _increased, _last, _under, _scaled, _rotated, _at)
+def _flat(x: Any, value: float) -> None:
+    x.flat[1::2] = value
+
+
+def _all_flat(x: Any, value: float) -> None:
+    x.flat = value
+
+
+def _shaped(x: Any, value: float) -> None:
+    x.shape = (-1, 1, *x.shape[:1])
+
+
+def _rows_under(x: Any, value: float) -> None:
+    x[np.asarray([True, False] * 8)[: len(x)]] = value
+
+
+def _under_rows(x: Any, value: float) -> None:
+    x[x[(slice(None), *[0] * (x.ndim - 1))] > 3] *= value
+
+
+def _added(x: Any, value: float) -> None:
+    x[None, ..., None][0] = value
+
+
+def _diagonal(x: Any, value: float) -> None:
+    np.einsum("ii->i", x)[...] += value
+
+
+def _parts(x: Any, value: float) -> None:
+    for k, part in enumerate(np.array_split(x, 2)):
+        part += value * k
+
+
+WRITES = (
+    _filled, _first, _increased, _last, _under, _scaled, _rotated, _at, _flat, _all_flat, _shaped,
+    _rows_under, _under_rows, _added, _diagonal, _parts,
+)  # fmt: skip
 
 
 class Step(NamedTuple):
@@ -117,8 +159,9 @@ def run(program: list[Step], x: Any, left_out: set[int], traced: bool) -> list[A
                 # what cannot be read is refused now
                 made * 1
                 known.append(made)
-        except SchedlangError:
-            assert traced
+        except (SchedlangError, IndexError) as error:
+            # an array without elements has no first one
+            assert traced and (isinstance(error, SchedlangError) or not array.size)
             left_out.add(k)
     results = []
     for k, array in enumerate(known):

@@ -1,6 +1,6 @@
 """Programs of the same sources that are refused: the words of the message, which say why.
 
-``WAITING`` are programs among the others that write into arrays which they make themselves.
+``WAITING`` are programs among the others that choose from arrays which they make themselves by masks.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from tests.numpy_programs.exercises import MATRIX, VECTOR, WHOLE
 
 REFUSED: dict[int, tuple[Callable[..., Any], tuple[Any, ...], list[str]]] = {}
-WAITING = {70, "mandelbrot", "mandelbrot_of_living_points", "maze"}
+WAITING = {"mandelbrot_of_living_points"}
 POSITION = [("x", float), ("y", float)]
 
 
@@ -32,7 +32,7 @@ class Symmetric(np.ndarray):
 
 
 # drawn once, when the function is traced
-@refused(12, MATRIX, words=["random numbers in random_cube", "pass the numbers as an argument"])
+@refused(12, MATRIX, words=["random numbers in random_cube", "make the generator outside"])
 def random_cube(x):
     return np.random.random((3, 3, 3)) + x[0, 0]
 

@@ -1,0 +1,119 @@
+"""What an array of a trace names: storage, or a view of an array.
+
+Where NumPy's answer depends on strides, as in ``reshape``, a view has a *layout*: an array of NumPy
+with the same shape and strides, whose elements nothing reads or writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NoReturn, Optional
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from schedlang.compute.tensor import Tensor
+from schedlang.errors import ComputeError, explain
+from schedlang.tracing.indexing import write_where
+from schedlang.tracing.trace import Storage, Trace, Value, current
+from schedlang.tracing.unknown import line_text
+
+# the value of a view from the base's value; and the base's new value from its old one and the
+# view's
+Read = Callable[[Value], Value]
+Write = Callable[[Value, Any], Value]
+
+
+@dataclass(eq=False)
+class View:
+    """The elements that an array of a trace names: all of ``storage``, or a part in a view.
+
+    A view reads and writes through its ``base``. Without ``write`` it is read-only, and ``why``
+    gives the reason. It is ``ordered`` if its elements lie in memory in the same order as the
+    elements of ``base``; ``mirrored`` makes the same view of a layout. What it reads depends on
+    ``others``, too. ``item`` is the index that chose it. Elements that NumPy has ``copied``, in
+    this trace, become a storage of their own when they are written.
+    """
+
+    storage: Storage
+    base: Optional[View] = None
+    read: Optional[Read] = None
+    write: Optional[Write] = None
+    mirrored: Optional[Callable[[np.ndarray], np.ndarray]] = None
+    ordered: bool = False
+    why: str = ""
+    item: Any = None
+    copied: Optional[Trace] = None
+    others: tuple[View, ...] = ()
+    _seen: Optional[tuple[list[Value], Value]] = None
+
+    @property
+    def value(self) -> Value:
+        """The present value, a tensor or, of a 0-d array, an expression."""
+        if self.base is None:
+            return current().read(self.storage)
+        assert self.read is not None
+        below = [self.base.value, *(other.value for other in self.others)]
+        if self._seen is None or any(a is not b for a, b in zip(self._seen[0], below)):
+            self._seen = (below, self.read(below[0]))
+        return self._seen[1]
+
+    def assign(self, value: Value) -> None:
+        """Replace the value; if this is a view, replace the value of its base, too."""
+        trace = current()
+        if self.base is None:
+            write_where(trace, self.storage, value)
+        elif self.copied is not None and self.copied is trace:
+            trace.assume_rows(self.why)
+            start = self.value if trace.conditions else value
+            self.storage, self.base = trace.new(start, rows=True), None
+            write_where(trace, self.storage, value)
+        elif self.write is None:
+            refuse_assignment("" if self.copied else self.why)
+        else:
+            self.base.assign(self.write(self.base.value, value))
+
+    @property
+    def in_order(self) -> bool:
+        """True if NumPy puts the elements of a result in the order of this array row by row."""
+        if self.base is None:
+            return self.storage.rows
+        return self.ordered and self.base.in_order
+
+    @property
+    def layout(self) -> np.ndarray | None:
+        """An array of NumPy with the same shape and strides; ``None`` if they are unknown."""
+        if self.base is None:
+            value = self.value
+            shape = value.shape if isinstance(value, Tensor) else ()
+            return _by_rows(shape) if self.storage.rows else None
+        below = None if self.mirrored is None else self.base.layout
+        return None if below is None or self.mirrored is None else self.mirrored(below)
+
+
+def _by_rows(shape: tuple[Any, ...]) -> np.ndarray | None:
+    """Return a layout of elements that lie row by row; ``None`` if an extent is symbolic."""
+    if not all(isinstance(extent, int) for extent in shape):
+        return None
+    strides, step = [], 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= max(extent, 1)
+    return as_strided(np.empty(1, "int8"), shape, strides[::-1])
+
+
+def part_of(layout: np.ndarray) -> np.ndarray:
+    """Return the layout of the real or imaginary parts, every second number of complex ones."""
+    return as_strided(layout, layout.shape, [2 * stride for stride in layout.strides])
+
+
+def refuse_assignment(why: str) -> NoReturn:
+    """Raise for an assignment to a view through which a trace cannot write."""
+    raise ComputeError(
+        explain(
+            f"an assignment to elements of a view in {line_text()}",
+            why or "it may be a view of another array, which a trace does not follow",
+            "Assign to the array itself, or to a copy: np.copy(x).",
+        )
+    )
