@@ -383,9 +383,18 @@ def reshaped_on_a_side(x: Any, rows: list[Any]) -> Any:
     return y
 
 
+def appended_while(x: Any, rows: list[Any]) -> Any:
+    sums = []
+    while x.sum() > 1:
+        x = x / 2
+        sums.append(x.sum())
+    return x, sums[0]
+
+
 @pytest.mark.parametrize(
     "function, words",
     [
+        (appended_while, "while at line .* of appended_while: its body changes a list"),
         (appended, "if at line .* of appended: one side changes a list"),
         (with_own_dict, "of with_own_dict: one side changes a list, a dict"),
         (noisy_if_positive, r"rng.normal\(...\).*Draw before the if"),

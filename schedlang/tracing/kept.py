@@ -99,10 +99,21 @@ def run_kept_while(
     before = state.values()
     carried = [n for n in state.names if n in state.carried | state.live and is_data(before[n])]
 
+    containers = unchanged(trace, before, test, body)
+
     def step(parts: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
         state.set({**before, **dict(zip(carried, parts))})
         if body() is not None:
             raise ComputeTypeError("a break in a while loop on data")
+        if containers.undo():
+            raise ComputeTypeError(
+                explain(
+                    f"the while at line {state.line} of {trace.title}",
+                    "its body changes a list, a dict or a set, and how often it runs depends on "
+                    "elements that are unknown while the function is traced",
+                    "Assign to names and to elements of arrays in the body.",
+                )
+            )
         return test(), [state.value(name) for name in carried]
 
     after = run_while(trace, test(), step, [before[name] for name in carried], body.__code__)

@@ -1,6 +1,6 @@
 """Programs of the same sources that are refused: the words of the message, which say why.
 
-``WAITING`` are programs among the others that choose from arrays which they make themselves by masks.
+``WAITING`` are programs among the others that choose by masks from arrays which they make.
 """
 
 from __future__ import annotations
