@@ -26,12 +26,13 @@ _INSTEAD = {
 }  # fmt: skip
 
 
-def number_function() -> str:
-    """Return the function of numbers that called the caller of this one, as ``"math.exp"``.
+def number_function(frame: FrameType | None = None) -> str:
+    """Return the function of numbers that ``frame`` is calling, as ``"math.exp"``.
 
-    "" for Python's conversions, as ``float``, and if it cannot be told.
+    By default ``frame`` is the one that called the caller of this one. Return "" for Python's
+    conversions, as ``float``, and if it cannot be told.
     """
-    name = called_function(sys._getframe(2))
+    name = called_function(frame or sys._getframe(2))
     return "" if name in _CONVERSIONS else name
 
 

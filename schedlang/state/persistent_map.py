@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import ItemsView, Iterator, Mapping, ValuesView
 from typing import Generic, TypeVar
 
 V = TypeVar("V")
@@ -38,6 +38,14 @@ class PersistentMap(Mapping[str, V], Generic[V]):
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._base)
+
+    def values(self) -> ValuesView[V]:
+        """Return the values in the order of the keys."""
+        return {**self._base, **self._over}.values()
+
+    def items(self) -> ItemsView[str, V]:
+        """Return the keys with their values."""
+        return {**self._base, **self._over}.items()
 
     def __len__(self) -> int:
         return len(self._base)

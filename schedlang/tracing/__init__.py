@@ -10,10 +10,17 @@ containers of the caller (``containers.py``), and draws random numbers from a ge
 argument (``generators.py``); other random numbers are refused (``varying.py``). ``unknown.py``
 refuses what needs the values of elements, and ``wording.py`` has messages in NumPy's words.
 
+The function runs from its source (``source.py``), rewritten (``rewriting.py``, ``names.py``) so
+that each loop, branch, test and call goes through ``control.py``: ``kept.py`` traces the body of a
+loop once, ``branches.py`` merges the sides of an ``if``, and ``called.py`` replaces functions of
+Python and NumPy. ``states.py`` has the names that these parts share, and ``spans.py`` the ends of
+slices and of loops that depend on the indices of loops around.
+
 The result is a program (``program.py``) of kernels, calls of NumPy on the host and loops, scheduled
 by ``scheduling.py``. ``host_calls.py`` cuts a computation at the calls, and ``unsized.py`` calls
-functions whose results have a length that only the elements tell. A loop of little work becomes a
-scan (``recurrence.py``); any other runs on the host. ``repeated.py`` shortens a loop over one
-kernel, and ``direct.py`` a call with plain arrays. Names come from the user's source:
-``statements.py`` finds what it assigns, and ``naming.py`` gives these names to stages.
+functions whose results have a length that only the elements tell. A loop without an order becomes a
+map or a reduction (``lifted.py``), and one of little work a scan (``recurrence.py``); any other
+runs on the host. ``repeated.py`` shortens a loop over one kernel, and ``direct.py`` a call with
+plain arrays. Names come from the user's source: ``statements.py`` finds what it assigns, and
+``naming.py`` gives these names to stages.
 """

@@ -18,7 +18,6 @@ from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeTypeError
 from schedlang.expr.dtypes import is_complex
 from schedlang.expr.nodes import Expr
-from schedlang.language.construct import as_expr
 from schedlang.language.foreign import NUMBA_TYPE, check_ufunc, refuse_if_compiled
 from schedlang.language.numpy_functions import name_of
 from schedlang.language.torch_functions import refuse_torch
@@ -99,10 +98,17 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         """Replace the value; if this is a view, replace the value of its array, too."""
         self._view.assign(value)
 
-    def view_by(self, read: Read, write: Write | None = None, **options: Any) -> TracedArray:
-        """Return a view of this array: a :class:`~schedlang.tracing.memory.View` on this one."""
+    def view_by(
+        self,
+        read: Read,
+        write: Write | None = None,
+        others: Sequence[TracedArray] = (),
+        **options: Any,
+    ) -> TracedArray:
+        """Return a :class:`~schedlang.tracing.memory.View` of this array, and of ``others``."""
         view = TracedArray(self.storage)
-        view._view = View(self.storage, self._view, read, write, **options)
+        below = tuple(other._view for other in others)
+        view._view = View(self.storage, self._view, read, write, others=below, **options)
         return view
 
     @property
@@ -228,8 +234,14 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
             )
         if isinstance(picked, Tensor) and picked.dtype == "bool":
             return MaskedElements(self.value, check_mask(self.value, picked), picked, wrap)
+        tests = current().all_conditions()
+
+        def read(base: Value) -> Any:
+            under = tuple(test.value for test in tests)
+            return compute_once(select, (base, picked, under), {})
+
         view = self.view_by(
-            lambda base: compute_once(select, (base, picked), {}),
+            read,
             lambda base, value: assign_elements(base, picked, value),
             ordered=in_order(picked),
             item=key_of(picked),
@@ -438,20 +450,6 @@ def _rows(values: Sequence[Any]) -> bool:
     )
 
 
-def value_of(leaf: Any, title: str) -> Value:
-    """Return the value of a leaf of what a function returns; raise for what has none."""
-    result = plain(leaf)
-    if isinstance(result, (Tensor, Expr)):
-        return result
-    try:
-        return as_expr(result)
-    except ComputeTypeError:
-        raise ComputeTypeError(
-            f"{title} returns {type(leaf).__name__}: a traced function returns arrays and numbers, "
-            "and tuples, lists and dicts of them"
-        ) from None
-
-
 # the results of other functions without dimensions are scalars
 _ARRAYS = (
     np.where, np.select, np.pad, np.roll, np.tile, np.tensordot, np.linalg.tensordot,
@@ -472,4 +470,22 @@ for _name, _refused in UNKNOWN.items():
 TracedArray._numba_type_ = NUMBA_TYPE  # type: ignore[attr-defined]
 
 
-__all__ = ["TracedArray", "array_of", "plain", "value_of", "wrap"]
+def _in_place(name: str) -> Callable[..., Any]:
+    function = getattr(np.lib.mixins.NDArrayOperatorsMixin, name)
+
+    def operator(self: TracedArray, other: Any) -> Any:
+        # Python then takes the operator that makes a new value
+        return NotImplemented if self.is_scalar else function(self, other)
+
+    operator.__name__ = name
+    return operator
+
+
+for _name in (
+    "__iadd__", "__isub__", "__imul__", "__imatmul__", "__itruediv__", "__ifloordiv__", "__imod__",
+    "__ipow__", "__ilshift__", "__irshift__", "__iand__", "__ixor__", "__ior__",
+):  # fmt: skip
+    setattr(TracedArray, _name, _in_place(_name))
+
+
+__all__ = ["TracedArray", "array_of", "plain", "wrap"]

@@ -35,7 +35,7 @@ def uses_of(values: Iterable[Any]) -> list[Use]:
     waiting = [f for value in values for f in _functions(value)]
     while waiting and len(visited) < _MOST_FUNCTIONS:
         function = waiting.pop(0)
-        if function.__code__ in visited or _is_library(function):
+        if function.__code__ in visited or is_library(function):
             continue
         cells = zip(function.__code__.co_freevars, function.__closure__ or ())
         names = {**vars(builtins), **function.__globals__, **_contents(cells)}
@@ -45,7 +45,7 @@ def uses_of(values: Iterable[Any]) -> list[Use]:
     return uses
 
 
-def _is_library(function: FunctionType) -> bool:
+def is_library(function: FunctionType) -> bool:
     return str(function.__module__).partition(".")[0] in LIBRARIES
 
 

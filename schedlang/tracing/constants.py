@@ -60,3 +60,10 @@ def _progression(elements: np.ndarray) -> tuple[int, int] | None:
     if whole.astype(flat.dtype).tobytes() != flat.tobytes() or not (steps == steps[0]).all():
         return None
     return int(whole[0]), int(steps[0])
+
+
+def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
+    """Return whether two arrays have the same dtype, shape and bits."""
+    if (a.dtype, a.shape) != (b.dtype, b.shape):
+        return False
+    return a.tobytes() == b.tobytes()

@@ -108,6 +108,10 @@ class Containers:
         self.known[id(container)] = Given(container, name, len(self.known), _held(container))
         return container
 
+    def all(self) -> list[Any]:
+        """Return the containers."""
+        return [given.container for given in self.known.values()]
+
     def snapshot(self) -> list[tuple[tuple[Any, ...], tuple[Any, ...]]]:
         """Return what all containers hold now."""
         return [_held(given.container) for given in self.known.values()]

@@ -125,6 +125,13 @@ class TracedGenerator:
                 "Draw the numbers of all iterations before the loop, noise = {name}.{method}(..., "
                 "(n, *x.shape)), and read noise[i] in it.",
             )
+        if current().conditions:
+            self._refuse(
+                method,
+                "whether it draws depends on elements, which are unknown while the function is "
+                "traced",
+                "Draw before the if.",
+            )
         if named.get("out") is not None:
             self._refuse(method, "out= is an array of NumPy", "Write x[...] = {name}.{method}(...)")
         if any(is_traced(v) for v in flatten([list(args), dict(named)])[0]):

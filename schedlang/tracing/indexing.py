@@ -14,7 +14,7 @@ import numpy as np
 
 from schedlang.arrays.gathering import gather, is_array, places
 from schedlang.arrays.naming import automatic_name, mark_automatic
-from schedlang.arrays.shapes import is_one
+from schedlang.arrays.shapes import is_one, same
 from schedlang.arrays.slices import items_text
 from schedlang.arrays.stages import each, tensor_of
 from schedlang.compute.math import all as all_of
@@ -23,9 +23,13 @@ from schedlang.compute.scatter import scatter
 from schedlang.compute.tensor import Tensor, shape_text
 from schedlang.errors import BoundsError, ComputeError, ComputeTypeError, explain
 from schedlang.expr import dtypes
-from schedlang.expr.nodes import Axis, Binary, Const, Expr, Var
+from schedlang.expr.nodes import Axis, Binary, Call, Const, Expr, Var
+from schedlang.index.ranges import Ranges
+from schedlang.index.simplify import simplify, to_lin
 from schedlang.language.construct import as_expr, cast
+from schedlang.tracing.spans import ranges_of_loops, slice_of
 from schedlang.tracing.spread import spread
+from schedlang.tracing.trace import Region, Storage, Trace, Value, current
 from schedlang.tracing.unsized import selected_places
 
 Extent = Union[int, Expr]
@@ -42,36 +46,88 @@ class Part:
     """
 
     start: Any
-    step: int
     extent: Extent | None
+    step: int = 1
     whole: bool = False
     added: bool = False
 
 
-def select(base: Any, item: Any) -> Any:
-    """Return ``base[item]``, a tensor, or an expression if it is one element."""
+def select(base: Any, item: Any, under: Sequence[Expr] = ()) -> Any:
+    """Return ``base[item]``, a tensor, or an expression if it is one element.
+
+    The result matters only where the conditions ``under`` hold: elsewhere, indices may lie outside
+    of ``base``.
+    """
     items = item if isinstance(item, tuple) else (item,)
     if not isinstance(base, Tensor):
         base = tensor_of(base, "an index of a 0-d array")
     if any(is_array(i) for i in items):
         title = f"{base.name}[{items_text(items)}]"
         return gather(base, items, title, lambda k, i: _index(base, k, i))
-    if not any(isinstance(i, Expr) for i in items):
+    if not any(isinstance(i, Expr) or _has_expression(i) for i in items):
         if all(isinstance(i, (int, np.integer)) for i in items):
             # NumPy's words for a place outside
             _parts(base, items)
         return base[item]
+    known = _assigned(base, items)
+    if known is not None:
+        return known
     parts = _parts(base, items)
     shape = tuple(p.extent for p in parts if p.extent is not None)
+    tests = () if _in_bounds(base, parts) else under
 
     def element(*axes: Axis) -> Any:
         rest, at = iter(axes), []
         for p in parts:
             place = as_expr(p.start) if p.extent is None else p.start + next(rest) * p.step
             at += [] if p.added else [place]
-        return base[tuple(at)]
+        read = base[tuple(at)]
+        return if_then_else(all_of(*tests), read, Const(0, read.dtype)) if tests else read
 
     return each("part", shape, element) if shape else element()
+
+
+def _has_expression(item: Any) -> bool:
+    ends = (item.start, item.stop) if isinstance(item, slice) else ()
+    return any(isinstance(end, Expr) for end in ends)
+
+
+def _assigned(base: Tensor, items: Sequence[Any]) -> Any:
+    """Return ``base[items]`` where an assignment tells it, as a value or an element from before."""
+    region = current().regions.get(base)
+    if region is None:
+        return None
+    parts, written = parts_of(base, items), parts_of(region.base, region.item)
+    ranges = ranges_of_loops()
+    if any(_apart(p, q, ranges) for p, q in zip(parts, written)):
+        return select(region.base, items if len(items) > 1 else items[0])
+    is_single = all(p.extent is None for p in _parts(base, items))
+    if not is_single or not isinstance(region.value, Expr):
+        return None
+    same_place = all(
+        q.extent is None and to_lin(p.start, ranges=ranges) == to_lin(q.start, ranges=ranges)
+        for p, q in zip(parts, written)
+    )
+    return cast(region.value, base.dtype) if same_place else None
+
+
+def _apart(p: Part, q: Part, ranges: Ranges) -> bool:
+    """Return whether two single elements of a dimension are different ones."""
+    if p.extent is not None or q.extent is not None:
+        return False
+    distance = (to_lin(p.start, ranges=ranges) - to_lin(q.start, ranges=ranges)).const
+    return distance is not None and distance != 0
+
+
+def _in_bounds(base: Tensor, parts: Sequence[Part]) -> bool:
+    """Return whether the single indices among ``parts`` are proved to lie within ``base``."""
+    ranges = ranges_of_loops()
+    for part, extent in zip((p for p in parts if not p.added), base.shape):
+        if part.extent is None and isinstance(part.start, Expr):
+            at = to_lin(part.start, ranges=ranges)
+            if not ranges.nonneg(at) or not ranges.nonneg(to_lin(extent) - at - 1):
+                return False
+    return True
 
 
 def _assign_scalar(base: Expr, items: Sequence[Any], new: Expr) -> Expr:
@@ -170,8 +226,8 @@ def assign_elements(base: Any, item: Any, value: Any) -> Any:
     parts = _parts(base, items)
     shape = tuple(p.extent for p in parts if p.extent is not None)
     source = spread(value, shape, f"{base.name}[{items_text(items)}] = ...")
-    if isinstance(value, Tensor) and (value.shape, value.dtype) == (base.shape, base.dtype):
-        if all(p.whole for p in parts):
+    if isinstance(value, Tensor) and value.dtype == base.dtype and value.ndim == base.ndim:
+        if all(p.whole for p in parts) and all(map(same, value.shape, base.shape)):
             return value
 
     def element(*axes: Axis) -> Any:
@@ -185,7 +241,36 @@ def assign_elements(base: Any, item: Any, value: Any) -> Any:
         new = cast(source(at), base.dtype)
         return if_then_else(all_of(*tests), new, base[axes]) if tests else new
 
-    return each("assigned", base.shape, element)
+    result = each("assigned", base.shape, element)
+    new = value if isinstance(value, Tensor) else as_expr(value)
+    if not any(i is None for i in items):
+        current().regions[result] = Region(base, items, new)
+    return result
+
+
+def write_where(trace: Trace, storage: Storage, value: Value) -> None:
+    """Replace the value of ``storage`` where the conditions around the assignment hold."""
+    for condition in (test.value for test in trace.conditions):
+        before = trace.read(storage)
+        region = trace.regions.get(value) if isinstance(value, Tensor) else None
+        if region is not None and region.base is before:
+            old = select(before, region.item)
+            value = assign_elements(before, region.item, _chosen(condition, region.value, old))
+        else:
+            value = _chosen(condition, value, before)
+    trace.write(storage, value)
+
+
+def _chosen(condition: Any, new: Any, old: Value) -> Any:
+    """Return ``new`` where a condition holds, and ``old`` elsewhere."""
+    if not isinstance(old, Tensor):
+        return if_then_else(condition, cast(as_expr(new), old.dtype), old)
+    source = spread(new, old.shape, "an assignment")
+    return each(
+        "chosen",
+        old.shape,
+        lambda *i: if_then_else(condition, cast(source(i), old.dtype), old[i]),
+    )
 
 
 def _place(p: Part, i: Axis) -> tuple[list[Any], Any]:
@@ -260,6 +345,12 @@ def _assign_under_one_of(base: Tensor, items: Sequence[Any], value: Any) -> Tens
     return assign_elements(base, whole, chosen)
 
 
+def parts_of(base: Tensor, item: Any) -> list[Part]:
+    """Return the parts of an index of slices and integers, one for each dimension of ``base``."""
+    parts = _parts(base, item if isinstance(item, tuple) else (item,))
+    return [p for p in parts if not p.added]
+
+
 def _parts(base: Tensor, items: Sequence[Any]) -> list[Part]:
     """Return the parts of an index: one for each dimension of ``base``, and for each ``None``."""
     count = sum(i is not Ellipsis and i is not None for i in items)
@@ -275,7 +366,7 @@ def _parts(base: Tensor, items: Sequence[Any]) -> list[Part]:
     if not any(i is Ellipsis for i in items):
         spread += full
     dims = iter(enumerate(base.shape))
-    added = Part(0, 1, 1, added=True)
+    added = Part(0, 1, added=True)
     return [added if i is None else _part(base, *next(dims), i) for i in spread]
 
 
@@ -283,11 +374,11 @@ def _part(base: Tensor, dim: int, extent: Extent, item: Any) -> Part:
     if isinstance(item, slice):
         return _slice_part(base, dim, item, extent)
     if isinstance(item, (Expr, Tensor)):
-        return Part(_index(base, dim, item), 1, None)
+        return Part(_index(base, dim, item), None)
     at = int(item)
     if isinstance(extent, int) and not -extent <= at < extent:
         raise BoundsError(f"index {dim} of {base.name} is {at}, but the extent there is {extent}")
-    return Part(at if at >= 0 else extent + at, 1, None)
+    return Part(at if at >= 0 else extent + at, None)
 
 
 def _index(base: Tensor, dim: int, item: Expr | Tensor) -> Expr:
@@ -313,11 +404,20 @@ def _from_start(item: Expr, extent: Extent) -> Expr:
     """Return an index that counts from the start, also where ``item`` may be negative."""
     if _not_negative(item):
         return item
+    if Ranges().nonneg(to_lin(item)):
+        return simplify(item)
+    ranges = ranges_of_loops()
+    if ranges.nonneg(to_lin(item, ranges=ranges)):
+        # bounds are checked without the ranges of the user's loops
+        return Call("max", (item, Const(0, item.dtype, item.weak)), item.dtype, item.weak)
     wide = cast(item, dtypes.INDEX)
     return if_then_else(wide < 0, wide + extent, wide)
 
 
 def _slice_part(base: Tensor, dim: int, item: slice, extent: Extent) -> Part:
+    if _has_expression(item) and item.step in (None, 1):
+        asked = f"a slice of dimension {dim} of {base.name} from {item.start} to {item.stop}"
+        return Part(*slice_of(item, extent, asked))
     for end in (item.start, item.stop, item.step):
         if isinstance(end, Expr):
             raise ComputeTypeError(
@@ -329,7 +429,7 @@ def _slice_part(base: Tensor, dim: int, item: slice, extent: Extent) -> Part:
                 )
             )
     if item == slice(None):
-        return Part(0, 1, extent, whole=True)
+        return Part(0, extent, whole=True)
     if not isinstance(extent, int):
         raise ComputeTypeError(
             f"a slice of dimension {dim} of {base.name}, whose extent {extent} is symbolic, is not "
@@ -337,4 +437,4 @@ def _slice_part(base: Tensor, dim: int, item: slice, extent: Extent) -> Part:
         )
     start, stop, step = item.indices(extent)
     count = len(range(start, stop, step))
-    return Part(start, step, count, whole=(start, step, count) == (0, 1, extent))
+    return Part(start, count, step, whole=(start, step, count) == (0, 1, extent))

@@ -12,14 +12,10 @@ from schedlang.arrays.taking import MOST_CHOICES
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeTypeError, SchedlangError, explain
 from schedlang.expr.nodes import Expr
-from schedlang.tracing.leaves import container_of, flatten, sequence_of
+from schedlang.tracing.leaves import container_of, flatten, is_traced, sequence_of
+from schedlang.tracing.spans import known_end
 from schedlang.tracing.trace import current
 from schedlang.tracing.unknown import line_text, refuse_element
-
-
-def is_traced(value: Any) -> bool:
-    """Return whether ``value`` is an array of a traced function."""
-    return hasattr(type(value), "apply_traced")
 
 
 def plain(value: Any) -> Any:
@@ -97,11 +93,7 @@ def index_of(item: Any) -> Any:
     if isinstance(item, tuple):
         return tuple(map(index_of, item))
     if isinstance(item, slice):
-        for end in (item.start, item.stop, item.step):
-            if is_traced(end):
-                # raises, since it is unknown
-                operator.index(end)
-        return item
+        return slice(*(_end(end) for end in (item.start, item.stop, item.step)))
     is_array = isinstance(item, np.ndarray) and not is_traced(item) and item.ndim
     if isinstance(item, list) or is_array:
         return _known_index(item)
@@ -109,6 +101,15 @@ def index_of(item: Any) -> Any:
     if is_traced(item) and item.is_scalar and isinstance(index, Tensor):
         return index[()]
     return index
+
+
+def _end(end: Any) -> Any:
+    """Return an end of a slice, which may be an expression over the indices of loops."""
+    if not is_traced(end):
+        return end
+    known = known_end(end)
+    # raises, since it is unknown
+    return operator.index(end) if known is None else known
 
 
 def _known_index(item: Any) -> Any:

@@ -139,7 +139,7 @@ class JitFunction:
 
     @property
     def loops(self) -> str:
-        """The way each ``sl.fori_loop`` of the latest call runs, a line for each."""
+        """The way each loop of the latest call runs, a line for each."""
         return "\n".join(self._last().loops)
 
     @property
@@ -299,9 +299,12 @@ def jit(
 
     As in NumPy, slices are views, and assignments to elements of an argument change the caller's
     array; so do changes of a list or dict of the caller. Random numbers are drawn by each call from
-    a generator that is an argument, and refused from another one. An ``if`` or ``while`` on the
-    elements of an array is refused, at its line. Loops over Python's ``range`` are unrolled;
-    :func:`~schedlang.fori_loop` keeps a loop.
+    a generator that is an argument, and refused from another one. The source of ``function`` is
+    read, and of the functions that it calls, so that a loop over ``range`` or over the rows of an
+    array stays a loop: its body is traced once, as in :func:`~schedlang.fori_loop`. ``while`` on
+    elements is a loop on the host, and ``if`` on elements computes both sides and chooses. Both are
+    refused in a function whose source cannot be read, such as one typed at a prompt, and in a
+    lambda, where loops are unrolled.
 
     Sorts, solvers, transforms and what has a length that only the elements tell, such as
     ``np.unique``, are called on the host between kernels: ``f.host_calls`` lists them.

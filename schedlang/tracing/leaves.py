@@ -33,6 +33,11 @@ class Form:
 LEAF = Form("leaf")
 
 
+def is_traced(value: Any) -> bool:
+    """Return whether ``value`` is an array of a traced function."""
+    return hasattr(type(value), "apply_traced")
+
+
 def container_of(value: Any) -> type | None:
     """Return the class of a tuple, named tuple, list or dict; else ``None``."""
     kind = type(value)

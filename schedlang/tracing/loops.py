@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import chain, count
+from types import CodeType
 from typing import Any
 
 from schedlang.compute.tensor import Tensor, shape_text
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr.nodes import Const, Expr, Var
+from schedlang.index.linear import Lin
+from schedlang.index.simplify import to_lin
 from schedlang.language.construct import as_expr, cast, settle
 from schedlang.signatures import public
 from schedlang.tracing.array import TracedArray, array_of, plain, wrap
+from schedlang.tracing.indexing import write_where
 from schedlang.tracing.leaves import Form, flatten, rebuilt
+from schedlang.tracing.lifted import lifted
 from schedlang.tracing.naming import name_stages
 from schedlang.tracing.powers import refuse_exponent
 from schedlang.tracing.recurrence import host_reason, recurrence
+from schedlang.tracing.spans import End, range_of
 from schedlang.tracing.trace import (
     Carry,
     HostLoop,
@@ -69,34 +77,105 @@ def fori_loop(lo: int, hi: int, body: Callable[..., Any] | None = None, init: An
         )
     if lo >= hi:
         return init
+    place = trace.place()
+    where = f" at line {place.line}" if place else ""
+    code = getattr(body, "__code__", None)
+    return run_loop(trace, lo, hi, body, init, code, f"sl.fori_loop({lo}, {hi}){where}")
+
+
+def run_loop(
+    trace: Trace,
+    lo: int,
+    hi: End,
+    body: Callable[..., Any],
+    init: Any,
+    code: CodeType | None,
+    head: str,
+    user_index: tuple[str, int] | None = None,
+) -> Any:
+    """Return the carry after a loop over ``body``, whose statements have ``code``.
+
+    ``head`` names the loop in ``f.loops``. A loop of the user's source has a ``user_index``: its
+    name, and its first value.
+    """
     leaves, form = flatten(init)
     starts = [_value(leaf) for leaf in leaves]
-    loop, passed = _traced(trace, lo, hi, body, leaves, starts, form)
-    widened = [
-        cast(v, c.leaving.dtype) if isinstance(v, Expr) and v.weak else v
-        for v, c in zip(starts, loop.carries)
-    ]
+    name = "i" if user_index is None else user_index[0]
+    loop, passed = _traced(trace, lo, hi, body, leaves, starts, form, code, name)
+    widened = _widened(starts, loop)
     if any(v is not w for v, w in zip(starts, widened)):
         # a Python number takes the dtype of the value that follows it
-        loop, passed = _traced(trace, lo, hi, body, leaves, widened, form)
+        loop, passed = _traced(trace, lo, hi, body, leaves, widened, form, code, name)
     for k, carry in enumerate(loop.carries[: len(starts)]):
         _check_fits(carry, k, loop.body.title)
-    values = _values(trace, loop)
+    if user_index is not None:
+        loop = replace(loop, user_index=user_index)
+    values = _values(trace, loop, head, user_index is not None)
     for storage, value in zip(loop.storages, values[len(starts) :]):
-        trace.write(storage, value)
+        write_where(trace, storage, value)
     for k, (leaf, carry) in enumerate(zip(leaves, loop.carries)):
         if passed[k] == k and _is_array(leaf) and carry.leaving is not _element(carry.entering):
             leaf.assign(values[k])
-    arrays: dict[tuple[int, int], Any] = {
-        (k, hi - lo): leaf for k, leaf in enumerate(leaves) if _is_array(leaf)
-    }
+    arrays: dict[tuple[int, int], Any] = {}
+    if isinstance(hi, int):
+        arrays = {(k, hi - lo): leaf for k, leaf in enumerate(leaves) if _is_array(leaf)}
+    elif any(k != place for k, place in enumerate(passed) if place >= 0):
+        raise ComputeError(f"{loop.body.title}: arrays of the carry change places")
     results = []
     for k, value in enumerate(values[: len(leaves)]):
+        if not isinstance(hi, int):
+            results.append(leaves[k] if passed[k] == k and _is_array(leaves[k]) else wrap(value))
+            continue
         origin = _origin(passed, k, hi - lo)
         if origin not in arrays:
             arrays[origin] = wrap(value)
         results.append(arrays[origin])
     return rebuilt(form, results)
+
+
+def run_while(
+    trace: Trace, test: Any, step: Callable[..., Any], init: Sequence[Any], code: CodeType
+) -> Sequence[Any]:
+    """Return the carry after ``step`` ran as long as ``test`` holds, which it returns anew."""
+
+    def body(_: Any, carry: Any) -> Any:
+        again, parts = step(carry[1:])
+        return (_truth(again), *parts)
+
+    leaves, form = flatten((_truth(test), *init))
+    starts = [_value(leaf) for leaf in leaves]
+    loop, passed = _traced(trace, 0, 1, body, leaves, starts, form, code)
+    widened = _widened(starts, loop)
+    if any(v is not w for v, w in zip(starts, widened)):
+        loop, passed = _traced(trace, 0, 1, body, leaves, widened, form, code)
+    for k, carry in enumerate(loop.carries[: len(starts)]):
+        _check_fits(carry, k, loop.body.title)
+    loop = replace(loop, tested=True)
+    place = trace.place()
+    head = f"line {place.line}" if place else "a loop"
+    values = _values(trace, loop, head, True)
+    for storage, value in zip(loop.storages, values[len(starts) :]):
+        write_where(trace, storage, value)
+    results = []
+    for k, (leaf, value) in enumerate(zip(leaves, values)):
+        if passed[k] == k and _is_array(leaf):
+            leaf.assign(value)
+            results.append(leaf)
+        else:
+            results.append(wrap(value))
+    return rebuilt(form, results)[1:]
+
+
+def _truth(value: Any) -> Any:
+    return value if value.dtype == bool else value != 0
+
+
+def _widened(starts: Sequence[Value], loop: HostLoop) -> list[Value]:
+    """Return the values before a loop, numbers of Python in the dtype of what follows them."""
+    return [
+        cast(v, c.leaving.dtype) if isinstance(v, Expr) and v.weak else v
+        for v, c in zip(starts, loop.carries)
+    ]
 
 
 def _is_array(leaf: Any) -> bool:
@@ -122,11 +201,22 @@ def _origin(passed: list[int], k: int, iterations: int) -> tuple[int, int]:
     return walk[-1], iterations
 
 
-def _values(trace: Trace, loop: HostLoop) -> list[Value]:
-    """Return the values of the carries after a loop, which becomes a scan or runs on the host."""
-    place = trace.place()
-    head = f"sl.fori_loop({loop.lo}, {loop.hi})" + (f" at line {place.line}" if place else "")
+def _values(trace: Trace, loop: HostLoop, head: str, from_source: bool) -> list[Value]:
+    """Return the values of the carries after a loop, which becomes a scan or runs on the host.
+
+    One ``from_source`` becomes a map or a reduction if its iterations need no order.
+    """
+    ordered = ""
+    if from_source and not loop.tested and not loop.body.loops:
+        unordered = lifted(trace, loop)
+        if unordered.values is not None:
+            name_stages(loop.body)
+            trace.forms += [f"{head}: {unordered.form}", *_inner(loop)]
+            return unordered.values
+        ordered = f", since {unordered.reason}"
     reason = host_reason(loop, trace.rule)
+    if loop.tested:
+        reason = "the number of its iterations depends on elements"
     if reason and not trace.rule.host:
         raise ComputeError(
             explain(
@@ -135,8 +225,8 @@ def _values(trace: Trace, loop: HostLoop) -> list[Value]:
                 f"Trace the body alone, or take the kernels of sl.jit({trace.title}).",
             )
         )
-    form = f"on the host, since {reason}" if reason else f"a scan of {loop.hi - loop.lo} rows"
-    trace.forms += [f"{head}: {form}", *(f"  {inner}" for inner in loop.body.forms)]
+    rows = f"a scan of {loop.hi - loop.lo} rows{ordered}"
+    trace.forms += [f"{head}: {f'on the host, since {reason}' if reason else rows}", *_inner(loop)]
     if reason:
         trace.loops.append(loop)
         return [_element(c.result) for c in loop.carries]
@@ -144,28 +234,42 @@ def _values(trace: Trace, loop: HostLoop) -> list[Value]:
     return [_element(t) for t in recurrence(loop)]
 
 
+def _inner(loop: HostLoop) -> list[str]:
+    """Return the lines about the loops in the body of a loop."""
+    return [f"  {line}" for line in loop.body.forms]
+
+
 def _traced(
     trace: Trace,
     lo: int,
-    hi: int,
+    hi: End,
     body: Callable[..., Any],
     leaves: list[Any],
     starts: list[Value],
     form: Form,
+    code: CodeType | None,
+    name: str = "i",
 ) -> tuple[HostLoop, list[int]]:
     """Return the loop over ``body``, whose carry begins with ``starts``, the values of ``leaves``.
+
+    The index gets the name of the body's parameter, or ``name``.
 
     The second result has an entry for each part that the body returns: the position of the part
     that it takes which is the same array, or ``~j`` if the array is new and is also part ``j``.
 
     Arrays around the body that it assigns to are carries, too.
     """
-    code = getattr(body, "__code__", None)
     title = f"the body of sl.fori_loop in {trace.title}"
     inner = Trace(title, code, trace, statements=trace.statements, rule=trace.rule)
     inner.closed = trace.closed
-    index = Var("i" if code is None or not code.co_argcount else code.co_varnames[0])
-    inner.index[index] = (lo, hi - 1) if lo >= 0 else (0, hi - 1 - lo)
+    names = () if code is None else code.co_varnames[: code.co_argcount]
+    own = names[0] if names and not names[0].startswith("_") else name
+    # two indices of one kernel need two names
+    taken = {var.name for var in trace.indices()}
+    index = Var(next(n for n in chain([own], map(f"{own}{{}}".format, count(1))) if n not in taken))
+    least = max(lo, 0)
+    inner.spans[index] = (Lin.of(least), to_lin(hi) - 1 - min(lo, 0))
+    inner.index[index] = (least, (range_of(hi)[1] or 0) - 1 - min(lo, 0))
     with run_as_current(inner):
         at = wrap(index if lo >= 0 else index + lo)
         stands = [stand_in(v, f"carry{k}") for k, v in enumerate(starts)]

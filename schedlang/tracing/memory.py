@@ -15,6 +15,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeError, explain
+from schedlang.tracing.indexing import write_where
 from schedlang.tracing.trace import Storage, Trace, Value, current
 from schedlang.tracing.unknown import line_text
 
@@ -30,9 +31,9 @@ class View:
 
     A view reads and writes through its ``base``. Without ``write`` it is read-only, and ``why``
     gives the reason. It is ``ordered`` if its elements lie in memory in the same order as the
-    elements of ``base``; ``mirrored`` makes the same view of a layout. ``item`` is the index that
-    chose it. Elements that NumPy has ``copied``, in this trace, become a storage of their own when
-    they are written.
+    elements of ``base``; ``mirrored`` makes the same view of a layout. What it reads depends on
+    ``others``, too. ``item`` is the index that chose it. Elements that NumPy has ``copied``, in
+    this trace, become a storage of their own when they are written.
     """
 
     storage: Storage
@@ -44,7 +45,8 @@ class View:
     why: str = ""
     item: Any = None
     copied: Optional[Trace] = None
-    _seen: Optional[tuple[Value, Value]] = None
+    others: tuple[View, ...] = ()
+    _seen: Optional[tuple[list[Value], Value]] = None
 
     @property
     def value(self) -> Value:
@@ -52,18 +54,21 @@ class View:
         if self.base is None:
             return current().read(self.storage)
         assert self.read is not None
-        below = self.base.value
-        if self._seen is None or self._seen[0] is not below:
-            self._seen = (below, self.read(below))
+        below = [self.base.value, *(other.value for other in self.others)]
+        if self._seen is None or any(a is not b for a, b in zip(self._seen[0], below)):
+            self._seen = (below, self.read(below[0]))
         return self._seen[1]
 
     def assign(self, value: Value) -> None:
         """Replace the value; if this is a view, replace the value of its base, too."""
+        trace = current()
         if self.base is None:
-            current().write(self.storage, value)
-        elif self.copied is not None and self.copied is current():
-            current().assume_rows(self.why)
-            self.storage, self.base = current().new(value, rows=True), None
+            write_where(trace, self.storage, value)
+        elif self.copied is not None and self.copied is trace:
+            trace.assume_rows(self.why)
+            start = self.value if trace.conditions else value
+            self.storage, self.base = trace.new(start, rows=True), None
+            write_where(trace, self.storage, value)
         elif self.write is None:
             refuse_assignment("" if self.copied else self.why)
         else:

@@ -1,4 +1,4 @@
-"""Results that go into an array that a traced function names: ``out=``, ``np.copyto``, ``at``."""
+"""Results of calls in an array that a traced function names (``out=``), and of the function."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ import numpy as np
 
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeError, ComputeTypeError
-from schedlang.tracing.items import assigned_value, index_of, is_traced
-from schedlang.tracing.trace import current
+from schedlang.expr.nodes import Expr
+from schedlang.language.construct import as_expr
+from schedlang.tracing.items import assigned_value, index_of, plain
+from schedlang.tracing.leaves import is_traced
+from schedlang.tracing.trace import Value, current
 from schedlang.tracing.unknown import refuse_numpy_target
 from schedlang.tracing.updates import update_at
 
@@ -74,3 +77,17 @@ def _assigned_name() -> str:
     """Return the variable that the user's statement assigns to, or ``""``."""
     place = current().place()
     return "" if place is None else place.target
+
+
+def value_of(leaf: Any, title: str) -> Value:
+    """Return the value of a leaf of what a function returns; raise for what has none."""
+    result = plain(leaf)
+    if isinstance(result, (Tensor, Expr)):
+        return result
+    try:
+        return as_expr(result)
+    except ComputeTypeError:
+        raise ComputeTypeError(
+            f"{title} returns {type(leaf).__name__}: a traced function returns arrays and numbers, "
+            "and tuples, lists and dicts of them"
+        ) from None

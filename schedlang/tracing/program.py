@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count, takewhile
 from typing import Any, Union
 
 import numpy as np
@@ -14,7 +15,9 @@ from schedlang.compute.arrays import as_numpy
 from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.graph import variables
 from schedlang.compute.tensor import Tensor
-from schedlang.expr.nodes import Var
+from schedlang.expr.evaluate import evaluate
+from schedlang.expr.nodes import Expr, Var
+from schedlang.expr.visit import postorder
 from schedlang.markup.progress import tell
 from schedlang.runtime.kernel import Kernel
 from schedlang.tracing.host_calls import Part, parts_of
@@ -53,19 +56,34 @@ class HostCall:
 
 
 @dataclass(frozen=True)
+class End:
+    """The end of a loop's range: a number over the values at ``places``."""
+
+    value: Union[int, Expr]
+    places: tuple[tuple[Var, int], ...] = ()
+
+    def of(self, values: Sequence[Any]) -> int:
+        """Return the number for the values of a program."""
+        if isinstance(self.value, int):
+            return self.value
+        return int(evaluate(self.value, {var: int(values[k]) for var, k in self.places}))
+
+
+@dataclass(frozen=True)
 class LoopCall:
     """A loop over ``body``, whose inputs are the index, then what it reads, then the carries.
 
     ``read`` and ``starts`` are positions among the values around it, and ``results`` those that the
-    last carries get.
+    last carries get. One that is ``tested`` runs as long as its first carry is true.
     """
 
     lo: int
-    hi: int
+    hi: End
     body: Program
     read: tuple[int, ...]
     starts: tuple[int, ...]
     results: tuple[int, ...]
+    tested: bool = False
 
 
 @dataclass(frozen=True)
@@ -211,10 +229,14 @@ def _run_loop(step: LoopCall, values: list[Any]) -> None:
     # for each array made here, its place in the carry; the caller owns the first arrays
     made_for: dict[int, int] = {}
     first = min(step.lo, 0)
-    iterations, only = range(step.lo, step.hi), step.body.only_kernel
+    whole = range(step.lo, step.hi.of(values))
+    iterations: Iterable[int] = whole
+    only = None if step.tested else step.body.only_kernel
+    if step.tested:
+        iterations = takewhile(lambda _: bool(carries[0]), count())
     if only is not None:
         inputs, leaving = only.inputs, step.body.returned
-        carries = run_repeated(only.kernel, iterations, first, read, carries, inputs, leaving)
+        carries = run_repeated(only.kernel, whole, first, read, carries, inputs, leaving)
         iterations = range(0)
     for i in iterations:
         spare = [arrays.pop() if arrays else None for arrays in free]
@@ -328,4 +350,7 @@ def _loop(loop: HostLoop, planner: Planner) -> LoopCall:
     body = plan(loop.body, inside, leaving, planner.build, f"{planner.name}_loop")
     places = tuple(planner.places[v] for v in scalars)
     results = tuple(planner.add(c.result) for c in loop.carries)
-    return LoopCall(loop.lo, loop.hi, body, (*places, *read), tuple(starts), results)
+    inputs = (*places, *read)
+    used = [] if isinstance(loop.hi, int) else postorder([loop.hi])
+    ends = tuple((v, planner.places[v]) for v in used if isinstance(v, Var))
+    return LoopCall(loop.lo, End(loop.hi, ends), body, inputs, tuple(starts), results, loop.tested)

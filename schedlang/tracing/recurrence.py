@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
+from typing import Any
 
 from schedlang.arrays.naming import automatic_name, mark_automatic
 from schedlang.arrays.stages import axis_names, data_axes, each, read
@@ -13,7 +14,7 @@ from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.graph import operations
 from schedlang.compute.read import Read
 from schedlang.compute.scan import scan
-from schedlang.compute.tensor import ComputeOp, Operation, ScanOp, Tensor, placeholder
+from schedlang.compute.tensor import ComputeOp, Extent, Operation, ScanOp, Tensor, placeholder
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.visit import postorder, rewrite
 from schedlang.index.simplify import simplify
@@ -32,12 +33,18 @@ def host_reason(loop: HostLoop, rule: LoopRule) -> str:
     """Return why a loop runs on the host instead of as a scan; "" if it becomes a scan."""
     if loop.body.loops:
         return "its body has a loop on the host"
+    if not isinstance(loop.hi, int):
+        return "its range depends on the index of a loop around it"
     ops = _operations(loop)
     for op in ops:
         if isinstance(op, ScanOp):
             return f"its body has the recurrence {op.name}"
         if isinstance(op, ExternOp):
             return f"its body calls {op.function.name}"
+        axes = (*op.axis, *op.reduce_axis) if isinstance(op, ComputeOp) else ()
+        extents = [a.extent for a in axes if isinstance(a.extent, Expr)]
+        if any(node is loop.index for node in postorder(extents)):
+            return f"the shape of {op.name} depends on its index"
         if isinstance(op, ComputeOp):
             if op.destination is not None:
                 return f"its body has the scatter {op.name}"
@@ -65,7 +72,8 @@ def _dependences(loop: HostLoop, ops: Sequence[Operation]) -> tuple[set[Tensor],
 
     ``ops`` come in their order of computation.
     """
-    carried: set[Tensor] = {c.entering for c in loop.carries if not _same(c.leaving, c.entering)}
+    moving = [c for c in loop.carries if not same_value(c.leaving, c.entering)]
+    carried: set[Tensor] = {c.entering for c in moving}
     indexed: list[ComputeOp] = []
     by_index: set[Tensor] = set()
     for op in ops:
@@ -112,8 +120,9 @@ def recurrence(loop: HostLoop) -> list[Tensor]:
     Row 0 of each state is the value before the loop, and row ``k`` the value after ``k``
     iterations.
     """
-    fixed = [_same(c.leaving, c.entering) for c in loop.carries]
+    fixed = [same_value(c.leaving, c.entering) for c in loop.carries]
     moving = [c for c, same in zip(loop.carries, fixed) if not same]
+    assert isinstance(loop.hi, int)
     rows = loop.hi - loop.lo + 1
     values: dict[Tensor, Value] = {t: v for v, t in loop.read}
     values |= {c.entering: c.start for c, same in zip(loop.carries, fixed) if same}
@@ -123,7 +132,7 @@ def recurrence(loop: HostLoop) -> list[Tensor]:
         for k, c in enumerate(moving)
     ]
     carried, indexed = _dependences(loop, _operations(loop))
-    body = _Body(
+    body = Body(
         loop.index,
         max(loop.lo, 0),
         rows,
@@ -150,10 +159,22 @@ def recurrence(loop: HostLoop) -> list[Tensor]:
     return [_whole(c.start) if same else next(last) for c, same in zip(loop.carries, fixed)]
 
 
-def _same(value: Value, tensor: Tensor) -> bool:
+def same_value(value: Value, tensor: Tensor) -> bool:
     """Return whether a value is a tensor, or the element of a 0-d one."""
     element = isinstance(value, Read) and not value.indices and value.tensor is tensor
     return value is tensor or element
+
+
+def dependent(loop: HostLoop, ops: Sequence[Operation]) -> frozenset[Tensor]:
+    """Return the tensors that depend on the index of a loop."""
+    tensors: set[Tensor] = set()
+    for op in ops:
+        reads = not tensors.isdisjoint(op.input_tensors)
+        if isinstance(op, ComputeOp) and (
+            reads or any(node is loop.index for node in postorder(op.roots))
+        ):
+            tensors.update(op.outputs)
+    return frozenset(tensors)
 
 
 def _first(start: Value, state: Tensor, name: str) -> Tensor:
@@ -172,7 +193,7 @@ def _whole(value: Value) -> Tensor:
 
 
 @dataclass(frozen=True)
-class _Body:
+class Body:
     """The stages of a body as stages over rows or over iterations.
 
     ``known`` has the values from around the loop, and ``states`` the rows before. Stages that
@@ -183,7 +204,7 @@ class _Body:
 
     index: Var
     first: int
-    rows: int
+    rows: Extent
     known: Mapping[Tensor, Value]
     states: Mapping[Tensor, Tensor]
     carried: frozenset[Tensor]
@@ -193,7 +214,7 @@ class _Body:
     def row_of(self, value: Value, name: str, updates: Sequence[Tensor]) -> Tensor:
         """Return the stage whose row is ``value``, a new one if it is among those ``taken``."""
         for op in operations([t for t in _tensors(value) if t not in self.done]):
-            self._add(op)
+            self.add(op)
         if isinstance(value, Tensor):
             stage = self.done.get(value)
             if stage is not None and value in self.carried and not any(stage is t for t in updates):
@@ -201,20 +222,20 @@ class _Body:
             names = axis_names(value.ndim)
             row = self._axis(names, self.rows)
             axes = (row, *data_axes(value.shape, names))
-            element = self._moved(Read(value, axes[1:], value.dtype), row, row - 1)
+            element = self._row_moved(Read(value, axes[1:], value.dtype), row, row - 1)
         else:
             axes = (self._axis((), self.rows),)
-            element = settle(self._moved(value, axes[0], axes[0] - 1))
+            element = settle(self._row_moved(value, axes[0], axes[0] - 1))
         op = ComputeOp(name, axes, (element,))
         row_stage: Tensor = finish(op, 1, first={axes[0]: 1})
         mark_automatic(row_stage)
         return row_stage
 
-    def _axis(self, names: Sequence[str], extent: int) -> Axis:
+    def _axis(self, names: Sequence[str], extent: Extent) -> Axis:
         """Return the axis of rows or iterations of a stage whose other axes have ``names``."""
         return Axis(self.index.name if self.index.name not in names else "t", extent)
 
-    def _add(self, op: Operation) -> None:
+    def add(self, op: Operation) -> None:
         """Make the stage of an operation of the body."""
         if not isinstance(op, ComputeOp) or op.outputs[0] in self.done:
             return
@@ -233,7 +254,7 @@ class _Body:
         memo: dict[int, Expr] = {}
 
         def moved(values: Sequence[Expr]) -> tuple[Expr, ...]:
-            return tuple(self._moved(v, row, at, memo) for v in values)
+            return tuple(self._row_moved(v, row, at, memo) for v in values)
 
         new = replace(
             op,
@@ -249,7 +270,11 @@ class _Body:
             tensor.name = old.name
             self.done[old] = tensor
 
-    def _moved(
+    def moved(self, value: Expr, at: Any) -> Expr:
+        """Return an expression of the body as one of iteration ``at``."""
+        return self._row_moved(value, None, at)
+
+    def _row_moved(
         self, value: Expr, row: Axis | None, at: Expr | None, memo: dict[int, Expr] | None = None
     ) -> Expr:
         """Return an expression of the body as one at a ``row``, of iteration ``at``."""

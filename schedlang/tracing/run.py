@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.errors import ComputeTypeError, explain
+from schedlang.errors import ComputeTypeError, explain, user_location
+from schedlang.language.foreign import functions_of_user
 from schedlang.tracing.code import Use, uses_of
-from schedlang.tracing.trace import Trace, call_traced
+from schedlang.tracing.control import converted
+from schedlang.tracing.trace import KNOWN, Trace, current
 from schedlang.tracing.varying import refuse_draws
 
 
@@ -29,7 +31,69 @@ def run(
     uses = uses_of([function, *values])
     _refuse_type_tests(trace, uses)
     with refuse_draws(trace, uses, values):
-        return call_traced(function, args, named)
+        traced = converted(function)
+        trace.code = getattr(traced, "__code__", None)
+        return call_traced(traced, args, named)
+
+
+def call_traced(function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> Any:
+    """Return the result of a traced function.
+
+    Where NumPy refuses an array without values, the error explains why.
+    """
+    try:
+        with functions_of_user():
+            return function(*args, **named)
+    except TypeError as error:
+        _refuse_list(error, function, args, named)
+        if not str(error).startswith("expected a sequence of integers or a single integer"):
+            raise
+        # NumPy's own message does not say why an array of the trace is not an integer
+        raise ComputeTypeError(
+            explain(
+                f"an array of {current().title} where NumPy takes an integer "
+                f"({user_location(error)})",
+                "its elements are unknown while the function is traced",
+                KNOWN,
+            )
+        ) from error
+    except ValueError as error:
+        if not str(error).startswith("setting an array element with a sequence"):
+            raise
+        title, place = current().title, user_location(error)
+        raise ComputeTypeError(
+            explain(
+                f"an assignment into a NumPy array in {title} ({place})",
+                "its elements would be values that are unknown while the function is traced",
+                "Make the array part of the trace: np.zeros_like(x), or np.zeros(shape, dtype, "
+                "like=x), where x is an argument.",
+            )
+        ) from error
+
+
+def _refuse_list(
+    error: TypeError, function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]
+) -> None:
+    """Raise if a list of numbers was given for the array that the function computes with."""
+    names = getattr(getattr(function, "__code__", None), "co_varnames", ())
+    for name, value in [*zip(names, args), *named.items()]:
+        kind = type(value).__name__
+        if isinstance(value, (list, tuple)) and _are_numbers(value) and kind in str(error):
+            raise ComputeTypeError(
+                explain(
+                    f"{current().title}({name}=[...]) ({user_location(error)})",
+                    f"{name} is a {kind} of {len(value)} in the function, too: {error}",
+                    f"Pass an array: np.array({name}).",
+                )
+            ) from error
+
+
+def _are_numbers(values: Sequence[Any]) -> bool:
+    """Return whether sequences hold numbers and sequences of numbers alone."""
+    return bool(values) and all(
+        _are_numbers(v) if isinstance(v, (list, tuple)) else getattr(v, "ndim", 0) == 0
+        for v in values
+    )
 
 
 def _refuse_type_tests(trace: Trace, uses: Sequence[Use]) -> None:

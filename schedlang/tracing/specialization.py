@@ -24,12 +24,12 @@ from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 from schedlang.targets.build import unwritten_kernel
 from schedlang.tracing.arguments import Drawn, Fixed, Given, Leaf
-from schedlang.tracing.array import TracedArray, array_of, value_of, wrap
+from schedlang.tracing.array import TracedArray, array_of, wrap
 from schedlang.tracing.containers import Change, Containers, check_apart, store
 from schedlang.tracing.generators import Draw, Draws, TracedGenerator
-from schedlang.tracing.items import is_traced
-from schedlang.tracing.leaves import Form, flatten, rebuilt
+from schedlang.tracing.leaves import Form, flatten, is_traced, rebuilt
 from schedlang.tracing.naming import name_stages
+from schedlang.tracing.outputs import value_of
 from schedlang.tracing.powers import HINT, REASON
 from schedlang.tracing.program import Build, Key, Program, plan
 from schedlang.tracing.run import run
@@ -48,7 +48,7 @@ class Specialization:
     ``written`` pairs results of the program with the arguments that they replace, and says whether
     the kernel may write there itself. The results before them are the leaves of the function's
     return value, in ``form``. For each of these, ``returns`` has the argument that it is, if it is
-    one. ``loops`` are lines of text that say for each ``sl.fori_loop`` how it runs. ``assumed``
+    one. ``loops`` are lines of text that say for each loop how it runs. ``assumed``
     names the call that needs arguments which lie row by row in memory, if there is one.
     ``exponents`` are the arguments that are powers of integers, with the lines where they are.
 
@@ -274,7 +274,7 @@ def _specialize(
         form,
         tuple(returns),
         replaced,
-        tuple(trace.forms),
+        (*trace.forms, *(f"line {k}: unrolled, since {why}" for k, why in trace.unrolled.items())),
         trace.assumed,
         tuple(
             (k, trace.exponents[a.storage])

@@ -61,7 +61,7 @@ class Statements:
         statements = self._known.get(code)
         if statements is None:
             try:
-                lines, first = _lines_of(code)
+                lines, first = lines_of(code)
                 tree = parse_source(dedent("".join(lines)))
             except SyntaxError:
                 # typed at a prompt, or a lambda in the middle of a statement
@@ -76,7 +76,7 @@ class Statements:
 _BEGIN = re.compile(r"\s*(def|async\s+def)\s|\s*@|.*\blambda\b")
 
 
-def _lines_of(code: CodeType) -> tuple[list[str], int]:
+def lines_of(code: CodeType) -> tuple[list[str], int]:
     """Return the source of the function around some code, and the number of its first line.
 
     ``inspect.getsourcelines`` finds the same, but asks all modules for their files, which takes a

@@ -11,10 +11,11 @@ from schedlang.compute.tensor import Tensor, placeholder
 from schedlang.errors import ComputeTypeError, SchedlangError, shorten_traceback
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Expr
-from schedlang.tracing.array import value_of, wrap
+from schedlang.tracing.array import wrap
 from schedlang.tracing.containers import Containers, containers_of, store
 from schedlang.tracing.leaves import flatten, rebuilt
 from schedlang.tracing.naming import name_stages
+from schedlang.tracing.outputs import value_of
 from schedlang.tracing.run import run
 from schedlang.tracing.trace import LoopRule, Storage, Trace, Value, run_as_current
 from schedlang.tracing.wording import in_numpys_words

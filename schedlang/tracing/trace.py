@@ -6,7 +6,7 @@ import linecache
 import os
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -17,11 +17,12 @@ import numpy as np
 
 from schedlang.compute.read import reads
 from schedlang.compute.tensor import Tensor, placeholder
-from schedlang.errors import ComputeError, ComputeTypeError, explain, user_location
+from schedlang.errors import ComputeError, explain
 from schedlang.expr.nodes import Expr, Var
+from schedlang.index.linear import Lin
 from schedlang.language.construct import settle
-from schedlang.language.foreign import functions_of_user
-from schedlang.tracing.constants import formula_stage
+from schedlang.tracing.constants import formula_stage, same_bits
+from schedlang.tracing.rewriting import PREFIX
 from schedlang.tracing.statements import Statement, Statements
 
 Value = Union[Tensor, Expr]
@@ -76,17 +77,30 @@ class Carry:
 class HostLoop:
     """A loop whose body is a program of its own: ``index`` runs over ``lo..hi``.
 
-    ``read`` pairs values around the loop with the placeholders that stand for them in the body.
-    The last carries are the values of ``storages`` around the loop.
+    ``hi`` may depend on the indices of loops around. ``read`` pairs values around the loop with the
+    placeholders that stand for them in the body. The last carries are the values of ``storages``
+    around the loop. A loop that is ``tested`` runs as long as its first carry is true, and not over
+    a range. ``user_index`` is the name of the user's index, and what that is where ``index`` is 0.
     """
 
     lo: int
-    hi: int
+    hi: Union[int, Expr]
     index: Var
     body: Trace
     carries: tuple[Carry, ...]
     read: tuple[tuple[Value, Tensor], ...]
     storages: tuple[Storage, ...] = ()
+    tested: bool = False
+    user_index: tuple[str, int] = ("i", 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """An assignment ``base[item] = value``."""
+
+    base: Tensor
+    item: Any
+    value: Any
 
 
 @dataclass(frozen=True)
@@ -122,6 +136,10 @@ class Trace:
     * ``arguments`` are the lists and dicts among the arguments.
     * ``closed`` says that the arguments are the only inputs, so that arrays of known elements
       become stages or are refused.
+    * ``converted`` are the user's functions that run from their source, and ``unrolled`` says for
+      lines of loops why they are unrolled.
+    * ``conditions`` are the tests of the ``if`` statements around what runs, if they are unknown.
+    * ``regions`` has the assignments to parts of arrays by their results.
     """
 
     title: str
@@ -145,13 +163,18 @@ class Trace:
     exponents: dict[Storage, str] = field(default_factory=dict)
     index: dict[Var, tuple[int, int]] = field(default_factory=dict)
     sizes: dict[Var, Tensor] = field(default_factory=dict)
+    spans: dict[Var, tuple[Lin, Lin]] = field(default_factory=dict)
+    converted: dict[Any, Any] = field(default_factory=dict)
+    parts: set[CodeType] = field(default_factory=set)
+    unrolled: dict[int, str] = field(default_factory=dict)
+    conditions: list[Any] = field(default_factory=list)
+    regions: dict[Tensor, Region] = field(default_factory=dict)
     arguments: Any = None
 
     @property
     def containers(self) -> Any:
         """The lists and dicts among the arguments of the function."""
-        *_, outermost = self, *self._around()
-        return outermost.arguments
+        return self.outermost.arguments
 
     @property
     def most_kernels(self) -> int:
@@ -209,6 +232,42 @@ class Trace:
         self.values[storage] = value
         self._note(value, self.place())
 
+    @contextmanager
+    def only_where(self, condition: Any) -> Iterator[None]:
+        """Let assignments change elements of arrays only where ``condition`` holds."""
+        self.conditions.append(condition)
+        try:
+            yield
+        finally:
+            self.conditions.pop()
+
+    def all_conditions(self) -> list[Any]:
+        """Return the conditions of this trace and of those around it, the outermost first."""
+        traces = [*self.around_all()][::-1]
+        return [test for trace in (*traces, self) for test in trace.conditions]
+
+    @property
+    def outermost(self) -> Trace:
+        """The trace of the function itself."""
+        *_, outermost = self, *self.around_all()
+        return outermost
+
+    def point(self) -> Any:
+        """Return what :meth:`go_back` needs."""
+        fields = ("values", "outer", "written", "constants", "loops", "made", "targets", "counts",
+                  "forms", "exponents", "conditions")  # fmt: skip
+        kept = {name: getattr(self, name).copy() for name in fields}
+        kept["made"] = {key: list(tensors) for key, tensors in self.made.items()}
+        return kept, None if self.around is None else self.around.point()
+
+    def go_back(self, point: Any) -> None:
+        """Forget what was traced since ``point``."""
+        kept, around = point
+        for name, value in kept.items():
+            setattr(self, name, value)
+        if self.around is not None:
+            self.around.go_back(around)
+
     def changes(self, storage: Storage, outer: Trace) -> bool:
         """Return whether this trace or one around it, within ``outer``, changed ``storage``."""
         trace: Trace | None = self
@@ -224,7 +283,7 @@ class Trace:
         In a ``closed`` trace it is a stage; raises ``ComputeError`` for elements without a formula.
         """
         for tensor, elements in self.constants:
-            if _equal(elements, array):
+            if same_bits(elements, array):
                 return tensor
         # the function may change its array later
         array = np.array(array, array.dtype.newbyteorder("="))
@@ -252,17 +311,15 @@ class Trace:
 
         ``asked`` is the call of NumPy's function that would copy others.
         """
-        *_, outermost = self, *self._around()
-        outermost.assumed = outermost.assumed or asked
+        self.outermost.assumed = self.outermost.assumed or asked
 
     def is_argument(self, storage: Storage) -> bool:
         """Return whether ``storage`` is the memory of an argument of a call."""
-        *_, outermost = self, *self._around()
-        return storage in outermost.given
+        return storage in self.outermost.given
 
     def note_exponent(self, storage: Storage) -> bool:
         """Return whether ``storage`` is an unchanged argument, and note it as an exponent if so."""
-        traces = [self, *self._around()]
+        traces = [self, *self.around_all()]
         outermost = traces.pop()
         unchanged = outermost.given.get(storage) is outermost.values.get(storage) is not None
         if not unchanged or any(t.values.get(storage) is not t.outer.get(storage) for t in traces):
@@ -275,13 +332,13 @@ class Trace:
 
     def indices(self) -> dict[Var, tuple[int, int]]:
         """Return the indices of the loops around, each with its least and greatest value."""
-        return {k: v for t in (self, *self._around()) for k, v in t.index.items()}
+        return {k: v for t in (self, *self.around_all()) for k, v in t.index.items()}
 
     def new_size(self) -> Var:
         """Return an extent that a call on the host will tell, with a name of its own."""
-        return Var(f"size{sum(len(t.sizes) for t in (self, *self._around()))}")
+        return Var(f"size{sum(len(t.sizes) for t in (self, *self.around_all()))}")
 
-    def _around(self) -> Iterator[Trace]:
+    def around_all(self) -> Iterator[Trace]:
         """Yield the traces around this one, the outermost last."""
         trace = self.around
         while trace is not None:
@@ -319,17 +376,32 @@ class Trace:
 
     def _is_library(self, frame: FrameType) -> bool:
         """Return whether a frame is neither the user's nor the traced function's."""
-        if frame.f_code is self.code:
+        if self._is_part(frame.f_code):
             return False
         return _package(frame) in _COMPUTING or frame.f_code.co_filename.startswith(_INSTALLED)
 
     def _own_place(self) -> Statement | None:
         """Return the statement of the traced function itself that runs."""
-        own = (f for f in self._frames() if f.f_code is self.code)
+        own = (f for f in self._frames() if self._is_part(f.f_code))
         frame = next(own, None)
         if frame is None:
             return None
         return self.statements.at(frame.f_code, frame.f_lineno)
+
+    def _is_part(self, code: CodeType) -> bool:
+        """Return whether code is a loop's body or a side of an ``if`` of the traced function."""
+        known = self.parts
+        if self.code is not None and not known:
+            waiting = [self.code]
+            while waiting:
+                part = waiting.pop()
+                known.add(part)
+                waiting += [
+                    c
+                    for c in part.co_consts
+                    if isinstance(c, CodeType) and c.co_name.startswith(PREFIX)
+                ]
+        return code in known
 
     def _frames(self) -> Iterator[FrameType]:
         frame: FrameType | None = sys._getframe(2)
@@ -340,7 +412,7 @@ class Trace:
             frame = frame.f_back
 
     def _encloses(self, storage: Storage) -> bool:
-        return any(trace is storage.home for trace in self._around())
+        return any(trace is storage.home for trace in self.around_all())
 
     def _note(self, value: Value, place: Statement | None) -> None:
         """Note which statement made ``value``; refuse a loop that is unrolled too often."""
@@ -354,22 +426,17 @@ class Trace:
         if count > MOST_COPIES and place.loops:
             loop = place.loops[0]
             head = linecache.getline(place.path, loop).strip()
+            reason = self.outermost.unrolled.get(loop, "")
             raise ComputeError(
                 explain(
                     f"tracing {self.title}",
                     f"the loop at line {loop}, `{head}`, is unrolled, and its line {place.line} "
-                    f"has made more than {MOST_COPIES} stages",
+                    f"has made more than {MOST_COPIES} stages"
+                    + (f". It is not kept as a loop, because of {reason}" if reason else ""),
                     "Make the body a function and write sl.fori_loop(lo, hi, body): it is traced "
                     "once and runs as a loop.",
                 )
             )
-
-
-def _equal(a: np.ndarray, b: np.ndarray) -> bool:
-    """Return whether two arrays have the same dtype, shape and bits."""
-    if (a.dtype, a.shape) != (b.dtype, b.shape):
-        return False
-    return a.tobytes() == b.tobytes()
 
 
 def stand_in(value: Value, name: str) -> tuple[Tensor, Value]:
@@ -404,66 +471,6 @@ def current() -> Trace:
 def running_trace() -> Trace | None:
     """Return the trace that runs, or ``None``."""
     return _CURRENT.get()
-
-
-def call_traced(function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> Any:
-    """Return the result of a traced function.
-
-    Where NumPy refuses an array without values, the error explains why.
-    """
-    try:
-        with functions_of_user():
-            return function(*args, **named)
-    except TypeError as error:
-        _refuse_list(error, function, args, named)
-        if not str(error).startswith("expected a sequence of integers or a single integer"):
-            raise
-        # NumPy's own message does not say why an array of the trace is not an integer
-        raise ComputeTypeError(
-            explain(
-                f"an array of {current().title} where NumPy takes an integer "
-                f"({user_location(error)})",
-                "its elements are unknown while the function is traced",
-                KNOWN,
-            )
-        ) from error
-    except ValueError as error:
-        if not str(error).startswith("setting an array element with a sequence"):
-            raise
-        title, place = current().title, user_location(error)
-        raise ComputeTypeError(
-            explain(
-                f"an assignment into a NumPy array in {title} ({place})",
-                "its elements would be values that are unknown while the function is traced",
-                "Make the array part of the trace: np.zeros_like(x), or np.zeros(shape, dtype, "
-                "like=x), where x is an argument.",
-            )
-        ) from error
-
-
-def _refuse_list(
-    error: TypeError, function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]
-) -> None:
-    """Raise if a list of numbers was given for the array that the function computes with."""
-    names = getattr(getattr(function, "__code__", None), "co_varnames", ())
-    for name, value in [*zip(names, args), *named.items()]:
-        kind = type(value).__name__
-        if isinstance(value, (list, tuple)) and _are_numbers(value) and kind in str(error):
-            raise ComputeTypeError(
-                explain(
-                    f"{current().title}({name}=[...]) ({user_location(error)})",
-                    f"{name} is a {kind} of {len(value)} in the function, too: {error}",
-                    f"Pass an array: np.array({name}).",
-                )
-            ) from error
-
-
-def _are_numbers(values: Sequence[Any]) -> bool:
-    """Return whether sequences hold numbers and sequences of numbers alone."""
-    return bool(values) and all(
-        _are_numbers(v) if isinstance(v, (list, tuple)) else getattr(v, "ndim", 0) == 0
-        for v in values
-    )
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any, NoReturn, Union
 
 import numpy as np
@@ -17,6 +18,8 @@ from schedlang.tracing.trace import KNOWN, current, running_trace
 # what to write, or a function of the user's line that says so
 Hint = Union[str, Callable[[str], str]]
 
+# the package through which rewritten code calls functions
+_CALLER = "schedlang.tracing."
 _STACKED = "A list of arrays becomes an array by np.stack([a, b])"
 _CALLED = re.compile(r"\b(?:np|numpy)\.([\w.]+)\(")
 _TO_ARRAYS = {"array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray", "require"}
@@ -51,6 +54,14 @@ def refuse_numpy_target() -> NoReturn:
     )
 
 
+def _asking() -> FrameType | None:
+    """Return the frame that asks for a number: the user's line, or a function that it calls."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith(_CALLER):
+        frame = frame.f_back
+    return frame
+
+
 def _refusing(what: str, hint: Hint, of_number: bool = False) -> Callable[..., NoReturn]:
     """Return a method that raises ``ComputeTypeError`` with the user's line.
 
@@ -59,7 +70,7 @@ def _refusing(what: str, hint: Hint, of_number: bool = False) -> Callable[..., N
 
     def method(self: Any, *_: Any, **__: Any) -> NoReturn:
         where, text = _line()
-        called = number_function() if of_number else ""
+        called = number_function(_asking()) if of_number else ""
         asked = f"{called}()" if called else what
         library = current().library()
         if library:

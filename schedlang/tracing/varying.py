@@ -175,7 +175,8 @@ def _seeds_noted(trace: Trace, makers: list[Use]) -> Iterator[list[Statement | N
             user = _users(frame)
             # np.random.RandomState(0) asks for a seed, too, and replaces it
             replaced = user is not None and any(
-                (use.code, use.line) == (user.f_code, user.f_lineno) and not use.bare
+                (use.code.co_filename, use.line) == (user.f_code.co_filename, user.f_lineno)
+                and not use.bare
                 for use in makers
                 if use.value is np.random.RandomState
             )

@@ -237,6 +237,15 @@ def reshaped_in_place(array: Any, shape: Any) -> Any:
         raise ComputeTypeError(
             f"{asked}: a scalar has no other shape; write y = np.reshape(x, ...)"
         )
+    if array.storage.home is not current() or current().conditions:
+        raise ComputeError(
+            explain(
+                asked,
+                "the body of a loop and the sides of an if on elements are traced once, and x has "
+                "one shape in all of them",
+                f"Write y = x.reshape({shape}), and use y in place of x.",
+            )
+        )
     if not array.is_view and current().is_argument(array.storage):
         raise ComputeError(
             explain(

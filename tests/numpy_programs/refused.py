@@ -1,6 +1,6 @@
 """Programs of the same sources that are refused: the words of the message, which say why.
 
-``WAITING`` are programs among the others that write into arrays which they make themselves.
+``WAITING`` are programs among the others that choose by masks from arrays which they make.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from tests.numpy_programs.exercises import MATRIX, VECTOR, WHOLE
 
 REFUSED: dict[int, tuple[Callable[..., Any], tuple[Any, ...], list[str]]] = {}
-WAITING = {70, "mandelbrot", "mandelbrot_of_living_points", "maze"}
+WAITING = {"mandelbrot_of_living_points"}
 POSITION = [("x", float), ("y", float)]
 
 

@@ -105,6 +105,11 @@ class Dataflow:
             or (isinstance(stage.op, ExternOp) and stage.op.boxes is not None)
         )
 
+    @cached_property
+    def every_stage(self) -> tuple[Stage, ...]:
+        """The stages, scans among them."""
+        return tuple(self.state.stages.values())
+
     def stage(self, tensor: Tensor) -> StageFacts:
         """Return the facts about the stage that defines ``tensor``."""
         facts = self._facts.get(tensor)
@@ -258,10 +263,10 @@ class StageFacts:
         inlined = self.flow.decided.inlined
         readers: dict[Tensor, None] = {self.tensor: None}
         for producer in (waiting := [self.tensor]):
-            outputs = self.flow.stage(producer).stage.outputs
-            for stage in self.flow.state.stages.values():
+            outputs = set(self.flow.stage(producer).stage.outputs)
+            for stage in self.flow.every_stage:
                 reader = stage.outputs[0]
-                if reader in readers or not any(t in outputs for t in stage.op.input_tensors):
+                if reader in readers or outputs.isdisjoint(stage.op.input_tensors):
                     continue
                 readers[reader] = None
                 if reader in inlined:

@@ -1,0 +1,151 @@
+"""An ``if`` on the elements of arrays: both sides are computed, and each element is chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+
+from schedlang.arrays.shapes import same
+from schedlang.compute.math import if_then_else
+from schedlang.compute.tensor import shape_text
+from schedlang.errors import ComputeTypeError, explain
+from schedlang.tracing.array import TracedArray, plain, wrap
+from schedlang.tracing.leaves import flatten, is_traced, rebuilt
+from schedlang.tracing.states import UNBOUND, State, is_data, unchanged
+from schedlang.tracing.trace import Storage, current
+
+
+def is_unknown(test: Any) -> bool:
+    """Return whether the truth value of ``test`` depends on elements that a trace does not know."""
+    return is_traced(test) and (not test.shape or test.size == 1)
+
+
+def condition_of(test: TracedArray) -> Any:
+    """Return a test as a scalar of bool."""
+    scalar = test if not test.shape else test.reshape(())[()]
+    return scalar if scalar.dtype == bool else scalar != 0
+
+
+def merged(
+    test: TracedArray,
+    then: Callable[[], Any],
+    orelse: Callable[[], Any],
+    state: State,
+) -> Any:
+    """Run both sides; return what the side that ``test`` chooses returns.
+
+    An array that a side assigns to keeps its elements where the test chooses the other side. Raise
+    ``ComputeTypeError`` if the sides leave values of different shapes or dtypes in a name, or if
+    one changes a list, a dict or a set.
+    """
+    trace, before, cond = current(), state.values(), condition_of(test)
+    known = set(trace.values)
+    place = trace.place()
+    line = state.line or (place.line if place else 0)
+    containers = unchanged(trace, before, then, orelse)
+    with trace.only_where(cond):
+        first, after_first = then(), state.values()
+    state.set(before)
+    with trace.only_where(np.logical_not(cond)):
+        second, after_second = orelse(), state.values()
+    if containers.undo():
+        _refuse_change(line)
+    sides = _Sides(cond, line, known)
+    for name in state.names:
+        a, b = after_first[name], after_second[name]
+        if a is UNBOUND or b is UNBOUND:
+            # a read of it is an error where its side did not run
+            a = b = b if a is UNBOUND else a
+        state.set({name: sides.chosen(a, b, name)})
+    return sides.chosen(first, second, "")
+
+
+def _refuse_change(line: int) -> NoReturn:
+    raise ComputeTypeError(
+        explain(
+            f"the if at line {line} of {current().title}",
+            "one side changes a list, a dict or a set, and which side runs depends on elements "
+            "that are unknown while the function is traced",
+            "Assign to a name on both sides, and change the list, dict or set after the if.",
+        )
+    )
+
+
+def choose(cond: Any, a: Any, b: Any) -> Any:
+    """Return one of two numbers, the first where a scalar of bool holds."""
+    # an expression: a read within it stays under the condition
+    return wrap(if_then_else(cond.value, plain(a), plain(b)))
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """The sides of an ``if`` at a ``line``; ``known`` are the storages that were there before."""
+
+    cond: Any
+    line: int
+    known: Collection[Storage]
+
+    def chosen(self, a: Any, b: Any, name: str) -> Any:
+        """Return the value after sides that leave ``a`` and ``b`` in a name, or return them."""
+        if a is b:
+            return a
+        if is_data(a) and is_data(b):
+            (ours, form), (theirs, other) = flatten(a), flatten(b)
+            if form == other and all(map(_agree, ours, theirs)):
+                return rebuilt(form, [self._value(x, y) for x, y in zip(ours, theirs)])
+        elif type(a) is type(b) and not is_traced(a) and a == b:
+            return a
+        what = f"{name} is" if name else "the value is"
+        raise ComputeTypeError(
+            explain(
+                f"the if at line {self.line} of {current().title}",
+                f"{what} {_kind(a)} on one side and {_kind(b)} on the other, and which side runs "
+                "depends on elements that are unknown while the function is traced",
+                "Leave arrays of one shape and dtype, or numbers, on both sides.",
+            )
+        )
+
+    def _value(self, a: Any, b: Any) -> Any:
+        if a is b or (not is_traced(a) and not is_traced(b) and not np.ndim(a) and _equal(a, b)):
+            return a
+        if _is_number(a):
+            return choose(self.cond, a, b)
+        if not is_traced(a) or not is_traced(b) or (self._is_new(a) and self._is_new(b)):
+            return np.where(self.cond, a, b)
+        # the name refers to an array from before, whose elements may change later
+        return a.view_by(
+            lambda base: plain(np.where(self.cond, a, b)),
+            others=(b,),
+            why=f"it is one of two arrays since the if at line {self.line}",
+        )
+
+    def _is_new(self, array: TracedArray) -> bool:
+        """Return whether an array was made on one of the sides."""
+        storage = array.storage
+        return not array.is_view and storage.home is current() and storage not in self.known
+
+
+def _agree(a: Any, b: Any) -> bool:
+    """Return whether both sides leave numbers, or arrays of one shape and dtype."""
+    if _is_number(a) or _is_number(b):
+        return _is_number(a) and _is_number(b)
+    return a.dtype == b.dtype and a.ndim == b.ndim and all(map(same, a.shape, b.shape))
+
+
+def _is_number(value: Any) -> bool:
+    return value.is_scalar if is_traced(value) else not np.ndim(value)
+
+
+def _equal(a: Any, b: Any) -> bool:
+    # 0.0 and -0.0 are equal
+    return type(a) is type(b) and repr(a) == repr(b)
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    shape = getattr(value, "shape", ())
+    return f"{value.dtype} of shape {shape_text(shape)}" if shape else type(value).__name__

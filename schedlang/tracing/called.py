@@ -1,0 +1,114 @@
+"""Functions of Python and NumPy that mean something else in a traced function than outside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from inspect import signature
+from typing import Any
+
+import numpy as np
+
+from schedlang.tracing.array import array_of
+from schedlang.tracing.branches import choose
+from schedlang.tracing.creation import create
+from schedlang.tracing.forms import check_known
+from schedlang.tracing.items import plain
+from schedlang.tracing.leaves import is_traced
+from schedlang.tracing.trace import current
+
+
+@dataclass(frozen=True)
+class TracedRange:
+    """A range whose ends are values of a trace."""
+
+    start: Any
+    stop: Any
+    step: int
+
+
+def _range(_: Any, args: Any, named: Any) -> Any:
+    if not any(map(is_traced, args)) or named or not 1 <= len(args) <= 3:
+        return range(*args, **named)
+    start, stop = (0, args[0]) if len(args) == 1 else args[:2]
+    step = args[2] if len(args) == 3 else 1
+    return range(start, stop, step) if is_traced(step) else TracedRange(start, stop, step)
+
+
+def _extreme(function: Any, args: Any, named: Any) -> Any:
+    """Return ``max`` or ``min`` as Python chooses: the first of equal values."""
+    scalars = len(args) > 1 and not named and all(np.ndim(a) == 0 for a in args)
+    if not scalars or not any(map(is_traced, args)):
+        return function(*args, **named)
+    if function is max:
+        return reduce(lambda a, b: choose(b > a, b, a), args)
+    return reduce(lambda a, b: choose(b < a, b, a), args)
+
+
+def _number(dtype: Any) -> Callable[..., Any]:
+    def convert(function: Any, args: Any, named: Any) -> Any:
+        if named or len(args) != 1 or not is_traced(args[0]) or args[0].shape:
+            return function(*args, **named)
+        return args[0][()].astype(dtype)
+
+    return convert
+
+
+def _new(function: Any, args: Any, named: Any) -> Any:
+    """Return an array that NumPy makes of nothing but its shape, as an array of the trace."""
+    if named.get("like") is not None or any(map(is_traced, (*args, *named.values()))):
+        return function(*args, **named)
+    options = {k: v for k, v in named.items() if k != "order"}
+    maker = np.empty if function is np.ndarray else function
+    check_known(maker, args, options)
+    if np.dtype(_dtype(maker, args, options)).kind not in "biufc":
+        return function(*args, **named)
+    if current().closed:
+        args, options = plain(tuple(args)), plain(options)
+    return array_of(create(maker, *args, **options), rows=True)
+
+
+def _dtype(maker: Any, args: Any, options: Any) -> Any:
+    """Return the dtype of what a function makes, from an array of no size."""
+    at = {np.zeros: 1, np.ones: 1, np.empty: 1, np.full: 2, np.eye: 3, np.identity: 1}[maker]
+    given = args[at] if len(args) > at else options.get("dtype")
+    if given is None:
+        fill = args[1] if len(args) > 1 else options.get("fill_value")
+        return np.asarray(fill).dtype if maker is np.full else float
+    return given
+
+
+def _new_like(function: Any, args: Any, named: Any) -> Any:
+    value = function(*args, **named)
+    return value if is_traced(value) or value.dtype.kind not in "biufc" else array_of(
+        current().constant(value) if value.ndim else plain(value), rows=True)  # fmt: skip
+
+
+def _linspace(function: Any, args: Any, named: Any) -> Any:
+    """Return evenly spaced numbers between numbers of the trace, as NumPy computes them."""
+    given = signature(np.linspace).bind(*args, **named)
+    given.apply_defaults()
+    start, stop, num, endpoint, retstep, dtype, *_ = given.arguments.values()
+    numbers = [v for v in (start, stop) if is_traced(v) and not v.shape]
+    if not numbers or is_traced(num) or np.ndim(start) or np.ndim(stop) or retstep or num < 1:
+        return function(*args, **named)
+    kind = np.result_type(*(v.dtype for v in numbers), np.float64)
+    first = start * np.ones((), kind)[()]
+    step = (stop - first) / max(num - 1 if endpoint else num, 1)
+    values = array_of(create(np.arange, 0, num), rows=True) * step + first
+    if endpoint and num > 1:
+        values[-1] = stop
+    return values if dtype is None else values.astype(dtype)
+
+
+CALLED: dict[Any, Callable[[Any, Any, Any], Any]] = {
+    range: _range,
+    max: _extreme,
+    min: _extreme,
+    int: _number("int64"),
+    float: _number("float64"),
+    np.linspace: _linspace,
+    **dict.fromkeys((np.zeros, np.ones, np.empty, np.full, np.eye, np.identity, np.ndarray), _new),
+    **dict.fromkeys((np.zeros_like, np.ones_like, np.empty_like, np.full_like), _new_like),
+}

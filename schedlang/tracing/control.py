@@ -1,0 +1,119 @@
+"""What rewritten code (:mod:`schedlang.tracing.rewriting`) calls at loops, branches and calls.
+
+Where nothing depends on the elements of arrays, each does what Python does.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
+from types import FunctionType, MethodType
+from typing import Any
+
+import numpy as np
+
+from schedlang.tracing.branches import condition_of, is_unknown, merged
+from schedlang.tracing.called import CALLED
+from schedlang.tracing.code import is_library
+from schedlang.tracing.kept import run_kept, run_kept_while
+from schedlang.tracing.source import from_source
+from schedlang.tracing.states import NOTHING, UNBOUND, State
+from schedlang.tracing.trace import running_trace
+
+
+def converted(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of the user's as one that goes through this module, if it has a source."""
+    trace = running_trace()
+    if trace is None:
+        return function
+    if isinstance(function, MethodType) and isinstance(function.__func__, FunctionType):
+        return MethodType(converted(function.__func__), function.__self__)
+    if not isinstance(function, FunctionType) or _is_plain(function):
+        return function
+    known = trace.outermost.converted
+    if function not in known:
+        known[function] = from_source(function, sys.modules[__name__]) or function
+    return known[function]
+
+
+def _is_plain(function: FunctionType) -> bool:
+    """Return whether a function belongs to a library, whose code runs as it stands."""
+    package = str(function.__module__).partition(".")[0]
+    return is_library(function) or package in sys.stdlib_module_names
+
+
+def call(function: Any, /, *args: Any, **named: Any) -> Any:
+    """Return what a call in a traced function returns."""
+    if running_trace() is None:
+        return function(*args, **named)
+    special = CALLED.get(function) if isinstance(function, Hashable) else None
+    if special is not None:
+        return special(function, args, named)
+    return converted(function)(*args, **named)
+
+
+def for_loop(items: Any, body: Callable[[Any], Any], state: State) -> None:
+    """Run ``body`` for each item until it returns true."""
+    trace = running_trace()
+    if trace is not None and not run_kept(trace, items, body, state):
+        return
+    for item in items:
+        if body(item):
+            break
+
+
+def while_loop(test: Callable[[], Any], body: Callable[[], Any], state: State) -> None:
+    """Run ``body`` while ``test`` holds, until it returns true."""
+    trace = running_trace()
+    while True:
+        again = test()
+        if trace is not None and is_unknown(again):
+            run_kept_while(trace, test, body, state)
+            return
+        if not again or body():
+            return
+
+
+def branch(test: Any, then: Callable[[], Any], orelse: Callable[[], Any], state: State) -> Any:
+    """Return what the side of an ``if`` returns that ``test`` chooses."""
+    if running_trace() is not None and is_unknown(test):
+        return merged(test, then, orelse, state)
+    return then() if test else orelse()
+
+
+def both(*parts: Callable[[], Any]) -> Any:
+    """Return ``a and b and ...``."""
+    return _joined(parts, False)
+
+
+def either(*parts: Callable[[], Any]) -> Any:
+    """Return ``a or b or ...``."""
+    return _joined(parts, True)
+
+
+def _joined(parts: Sequence[Callable[[], Any]], ends: bool) -> Any:
+    """Return the first part whose truth value is ``ends``, else the last part."""
+    value = parts[0]()
+    if len(parts) == 1:
+        return value
+    rest = partial(_joined, parts[1:], ends)
+    if is_unknown(value):
+        then, orelse = ((lambda: value), rest) if ends else (rest, (lambda: value))
+        return merged(condition_of(value), then, orelse, NOTHING)
+    return value if bool(value) is ends else rest()
+
+
+def opposite(value: Any) -> Any:
+    """Return ``not value``."""
+    return np.logical_not(condition_of(value)) if is_unknown(value) else not value
+
+
+def choice(test: Any, a: Callable[[], Any], b: Callable[[], Any]) -> Any:
+    """Return ``a if test else b``."""
+    if is_unknown(test):
+        return merged(test, a, b, NOTHING)
+    return a() if test else b()
+
+
+__all__ = ["UNBOUND", "State", "both", "branch", "call", "choice", "either", "for_loop", "opposite"]

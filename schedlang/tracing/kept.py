@@ -1,0 +1,243 @@
+"""``for`` and ``while`` of a traced function: kept as loops where they can be, else unrolled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+
+from schedlang.errors import ComputeTypeError, SchedlangError, explain
+from schedlang.tracing.called import TracedRange
+from schedlang.tracing.leaves import is_traced
+from schedlang.tracing.loops import run_loop, run_while
+from schedlang.tracing.spans import End, extent_between, known_end
+from schedlang.tracing.states import UNBOUND, State, is_data, unchanged
+from schedlang.tracing.trace import KNOWN, Trace
+from schedlang.tracing.unknown import line_text
+
+# a loop of so few iterations is unrolled, unless it has a loop in it
+FEW = 4
+
+# what a body may raise that works with Python's numbers only
+_UNKNOWN = (SchedlangError, TypeError, ValueError, IndexError, NameError, AttributeError, KeyError)
+
+
+@dataclass(frozen=True)
+class Items:
+    """What a loop runs over: ``count`` items, of which ``at`` returns one by its number.
+
+    The items are numbers from ``first`` on, unless that is ``None``.
+    """
+
+    count: End
+    at: Callable[[Any], Any]
+    first: int | None = None
+
+
+def items_of(given: Any) -> Items | None:
+    """Return the items of a range of integers, or the rows of an array; else ``None``."""
+    if isinstance(given, range):
+        if given.step == 1:
+            first = given.start
+            return Items(len(given), lambda k: first + k if first else k, first)
+        return Items(len(given), lambda k: given.start + given.step * k)
+    if isinstance(given, TracedRange):
+        start, stop = known_end(given.start), known_end(given.stop)
+        if start is None or stop is None or given.step not in (1, -1):
+            return None
+        ends = (start, stop) if given.step > 0 else (stop, start)
+        count = extent_between(*ends)
+        if given.step == 1 and isinstance(start, int) and start == 0:
+            return Items(count, lambda i: i, 0)
+        return Items(count, lambda k: given.start + given.step * k)
+    if is_traced(given) and given.shape and isinstance(given.shape[0], int):
+        return Items(given.shape[0], lambda k: given[k])
+    return None
+
+
+def run_kept(trace: Trace, given: Any, body: Callable[[Any], Any], state: State) -> bool:
+    """Trace the body of a loop once; return whether Python is to run the loop instead."""
+    items = items_of(given)
+    if items is None:
+        if isinstance(given, TracedRange):
+            refuse_range(given)
+        return True
+    if isinstance(items.count, int) and items.count == 0:
+        return False
+    if isinstance(items.count, int):
+        if items.count < 2 or (items.count <= FEW and not state.nested):
+            if isinstance(given, TracedRange):
+                for k in range(items.count):
+                    body(items.at(k))
+                return False
+            return True
+    before = state.values()
+    containers = unchanged(trace, before, body)
+    point = trace.point()
+    try:
+        after = _Kept(trace, items, body, state, before).run(given)
+        if containers.undo():
+            raise ComputeTypeError("it changes a list, a dict or a set")
+    except _UNKNOWN as error:
+        containers.undo()
+        trace.go_back(point)
+        state.set(before)
+        if isinstance(given, TracedRange):
+            raise
+        trace.outermost.unrolled[state.line] = _reason(error)
+        return True
+    state.set(after)
+    return False
+
+
+def run_kept_while(
+    trace: Trace, test: Callable[[], Any], body: Callable[[], Any], state: State
+) -> None:
+    """Run a loop whose test depends on the elements of arrays."""
+    before = state.values()
+    carried = [n for n in state.names if n in state.carried | state.live and is_data(before[n])]
+
+    containers = unchanged(trace, before, test, body)
+
+    def step(parts: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
+        state.set({**before, **dict(zip(carried, parts))})
+        if body() is not None:
+            raise ComputeTypeError("a break in a while loop on data")
+        if containers.undo():
+            raise ComputeTypeError(
+                explain(
+                    f"the while at line {state.line} of {trace.title}",
+                    "its body changes a list, a dict or a set, and how often it runs depends on "
+                    "elements that are unknown while the function is traced",
+                    "Assign to names and to elements of arrays in the body.",
+                )
+            )
+        return test(), [state.value(name) for name in carried]
+
+    after = run_while(trace, test(), step, [before[name] for name in carried], body.__code__)
+    state.set({**before, **dict(zip(carried, after))})
+
+
+def _last(given: Any, items: Items) -> Any:
+    return items.at(items.count - 1) if isinstance(given, TracedRange) else given[-1]
+
+
+def refuse_range(given: TracedRange) -> NoReturn:
+    """Raise for a range whose ends are unknown in a trace."""
+    raise ComputeTypeError(
+        explain(
+            f"range({given.start}, {given.stop}, {given.step}) in {line_text()}",
+            "its ends are values of arrays, which are unknown while the function is traced",
+            KNOWN,
+        )
+    )
+
+
+def _name(target: str) -> str:
+    """Return the name of an index for kernels; a name such as ``_`` is not used."""
+    return "t" if not target or target.startswith("_") else target
+
+
+def _reason(error: BaseException) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+class _Kept:
+    """One loop that is traced once."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        items: Items,
+        body: Callable[[Any], Any],
+        state: State,
+        before: dict[str, Any],
+    ) -> None:
+        self.trace, self.items, self.body, self.state, self.before = (
+            trace, items, body, state, before
+        )  # fmt: skip
+        self.constant: dict[str, Any] = {}
+
+    def run(self, given: Any) -> dict[str, Any]:
+        """Return the values of the names after the loop."""
+        state, items = self.state, self.items
+        starts = {
+            name: self.before[name]
+            for name in state.names
+            if name in state.carried and self._is_carried(name)
+        }
+        last = [n for n in state.names if n in state.live and n not in starts and n != state.target]
+        last = [n for n in last if n in state.rebound or n in state.carried]
+        if any(self.before[n] is UNBOUND or n not in state.carried for n in last):
+            starts |= self._placeholders(starts, last)
+        names = list(starts)
+
+        def step(i: Any, carry: Any) -> Any:
+            return tuple(self._step(i, dict(zip(names, carry)), names))
+
+        code, head = self.body.__code__, f"line {state.line}"
+        index = ("k", 0) if items.first is None else (_name(state.target), items.first)
+        init = tuple(starts.values())
+        ended = run_loop(self.trace, 0, items.count, step, init, code, head, index)
+        after = {name: UNBOUND for name in state.names} | dict(zip(names, ended or ()))
+        for name in state.names:
+            if name not in starts and self._is_same(name):
+                after[name] = self.before[name]
+        if state.target in state.live:
+            after[state.target] = _last(given, items)
+        return after | self.constant
+
+    def _is_carried(self, name: str) -> bool:
+        value = self.before[name]
+        # x += y on an array changes the array itself
+        is_array = is_traced(value) and not value.is_scalar
+        return is_data(value) and (name in self.state.rebound or not is_array)
+
+    def _is_same(self, name: str) -> bool:
+        return self.before[name] is not UNBOUND and name not in self.state.rebound
+
+    def _step(self, i: Any, parts: dict[str, Any], names: Sequence[str]) -> list[Any]:
+        self.state.set({**self.before, **parts})
+        returned = self.body(self.items.at(i))
+        if returned is not None and returned is not False:
+            raise ComputeTypeError("it ends early, where elements decide")
+        for name, old in self.before.items():
+            new = self.state.value(name)
+            same = new is old or (not is_traced(new) and not is_traced(old) and _equal(new, old))
+            if name in names or name == self.state.target or same:
+                continue
+            if name in self.state.carried and old is not UNBOUND:
+                raise ComputeTypeError(f"{name} is another object in the next iteration")
+        return [self.state.value(name) for name in names]
+
+    def _placeholders(self, starts: dict[str, Any], last: Sequence[str]) -> dict[str, Any]:
+        """Return zeros in place of the first values of names that the body assigns anew."""
+        found: dict[str, Any] = {}
+
+        def step(i: Any, carry: Any) -> Any:
+            parts = dict(zip(starts, carry))
+            values = self._step(i, parts, list(starts))
+            for name in last:
+                found[name] = self.state.value(name)
+            return tuple(values)
+
+        point = self.trace.point()
+        run_loop(self.trace, 0, self.items.count, step, tuple(starts.values()),
+                 self.body.__code__, "")  # fmt: skip
+        zeros = {}
+        for name, value in found.items():
+            if is_data(self.before[name]) and not isinstance(self.items.count, int):
+                # the range may be empty
+                zeros[name] = self.before[name]
+            elif is_traced(value):
+                zeros[name] = np.zeros(value.shape, value.dtype)[()]
+            elif value is not UNBOUND:
+                self.constant[name] = value
+        self.trace.go_back(point)
+        return zeros
+
+
+def _equal(a: Any, b: Any) -> bool:
+    return type(a) is type(b) and isinstance(a, (int, float, str, bool)) and a == b

@@ -1,0 +1,326 @@
+"""A function's syntax tree with its loops, branches, tests and calls passed to ``control``.
+
+The body of each loop and each side of an ``if`` becomes a function of its own, which shares the
+names that it assigns (``nonlocal``). ``control`` then decides how often to run it, and on what.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import Any
+
+from schedlang.tracing.names import assigned, inside, plainly_assigned, read_first
+
+# the name by which rewritten code refers to schedlang.tracing.control
+CONTROL = "_sl_control"
+PREFIX = "_sl_"
+
+# functions that look at the frame that calls them
+_OF_FRAMES = {"super", "locals", "globals", "vars", "dir", "eval", "exec", "__import__"}
+# statements that a function of a loop's body cannot hold
+_KEPT_OUT = (
+    ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal, ast.Delete, ast.Import,
+    ast.ImportFrom, ast.ClassDef, ast.NamedExpr, ast.Try, ast.With, ast.AsyncFor, ast.AsyncWith,
+)  # fmt: skip
+
+
+def rewrite_function(tree: ast.FunctionDef) -> ast.FunctionDef:
+    """Return a definition whose loops, branches and calls go through ``control``."""
+    rewriter = _Rewriter(tree)
+    body = tree.body
+    start = 1 if ast.get_docstring(tree, clean=False) is not None else 0
+    new = rewriter.block(body[start:], [], ends=True)
+    declared = [_parsed(f"if 0: {name} = None", body[0])[0] for name in sorted(rewriter.shared)]
+    tree.body = [*body[:start], *declared, *new] or body
+    return tree
+
+
+class _Rewriter(ast.NodeTransformer):
+    """Rewrites the statements of one function.
+
+    ``shared`` are the names that functions made here assign, and ``fixed`` those that are global
+    or belong to a function around.
+    """
+
+    def __init__(self, tree: ast.FunctionDef) -> None:
+        self.shared: set[str] = set()
+        self.fixed = {
+            name
+            for node in inside(tree.body)
+            if isinstance(node, (ast.Global, ast.Nonlocal))
+            for name in node.names
+        }
+        self.count = 0
+
+    def block(
+        self, statements: Sequence[ast.stmt], after: Sequence[ast.stmt], ends: bool = False
+    ) -> list[ast.stmt]:
+        """Return statements rewritten; ``after`` are those that may run next.
+
+        If the function ``ends`` with them, an ``if`` with a ``return`` takes the rest into its
+        sides.
+        """
+        new: list[ast.stmt] = []
+        for k, statement in enumerate(statements):
+            rest = list(statements[k + 1 :])
+            if isinstance(statement, ast.If) and _returns(statement) and ends:
+                sides = _completed(statement, rest)
+                if sides is not None and self._fits(statement):
+                    return [*new, *self._choice(statement, *sides, [], returns=True)]
+            new += self._statement(statement, [*rest, *after])
+        return new
+
+    def _statement(self, statement: ast.stmt, after: Sequence[ast.stmt]) -> list[ast.stmt]:
+        if isinstance(statement, (ast.For, ast.While)):
+            return self._loop(statement, after)
+        if isinstance(statement, ast.If):
+            if self._fits(statement) and not _returns(statement):
+                return self._choice(statement, statement.body, statement.orelse, after)
+            statement.test = self.visit(statement.test)
+            statement.body = self.block(statement.body, after)
+            statement.orelse = self.block(statement.orelse, after)
+            return [statement]
+        if isinstance(statement, (ast.With, ast.Try)):
+            for name in ("body", "orelse", "finalbody"):
+                if getattr(statement, name, None):
+                    setattr(statement, name, self.block(getattr(statement, name), after))
+            for handler in getattr(statement, "handlers", ()):
+                handler.body = self.block(handler.body, after)
+            for item in getattr(statement, "items", ()):
+                item.context_expr = self.visit(item.context_expr)
+            return [statement]
+        if isinstance(statement, ast.FunctionDef):
+            rewrite_function(statement)
+            return [statement]
+        if isinstance(statement, (ast.ClassDef, ast.AsyncFunctionDef)):
+            return [statement]
+        return [self.visit(statement)]
+
+    def _fits(self, statement: ast.stmt) -> bool:
+        """Return whether functions can hold the statements in a loop or an ``if``."""
+        names = {n for n in assigned([statement])}
+        return not names & self.fixed and not any(
+            isinstance(node, _KEPT_OUT) for node in inside([statement])
+        )
+
+    def _loop(self, loop: ast.For | ast.While, after: Sequence[ast.stmt]) -> list[ast.stmt]:
+        again = [*loop.body, *after]
+        if loop.orelse or _returns(loop) or not self._fits(loop):
+            if isinstance(loop, ast.For):
+                loop.iter = self.visit(loop.iter)
+            else:
+                loop.test = self.visit(loop.test)
+            loop.body = self.block(loop.body, again)
+            loop.orelse = self.block(loop.orelse, after)
+            return [loop]
+        body = [_Leaving().visit(statement) for statement in loop.body]
+        self.count += 1
+        at = self.count
+        target = loop.target if isinstance(loop, ast.For) else None
+        whole: list[ast.stmt] = list(loop.body)
+        names = sorted({*assigned(whole), *(assigned([target]) if target is not None else ())})
+        reads = read_first(whole)
+        if isinstance(loop, ast.While):
+            reads |= read_first([ast.Expr(loop.test)])
+        if target is not None:
+            reads -= set(assigned([target]))
+        live = read_first(list(after))
+        nested = any(isinstance(n, (ast.For, ast.While)) for s in whole for n in ast.walk(s))
+        facts = {
+            "names": names,
+            "rebound": sorted(plainly_assigned(whole)),
+            "carried": sorted(reads & set(names)),
+            "live": sorted(live & set(names)),
+            "target": target.id if isinstance(target, ast.Name) else "",
+            "line": loop.lineno,
+            "nested": nested,
+        }
+        new_body = self.block(body, again, ends=True)
+        functions = self._function(f"body_{at}", names, new_body, loop, target)
+        functions += self._state(at, names, facts, loop)
+        if isinstance(loop, ast.For):
+            given: ast.expr = self.visit(loop.iter)
+            word = "for_loop"
+        else:
+            given = ast.Lambda(_no_arguments(), self.visit(loop.test))
+            word = "while_loop"
+        call = _parsed(f"{CONTROL}.{word}(None, {PREFIX}body_{at}, {PREFIX}state_{at})", loop)[0]
+        call.value.args[0] = given  # type: ignore[attr-defined]
+        return [*functions, ast.fix_missing_locations(ast.copy_location(call, loop))]
+
+    def _choice(
+        self,
+        statement: ast.If,
+        body: Sequence[ast.stmt],
+        orelse: Sequence[ast.stmt],
+        after: Sequence[ast.stmt],
+        returns: bool = False,
+    ) -> list[ast.stmt]:
+        """Return what runs one side of an ``if``, or both."""
+        self.count += 1
+        at = self.count
+        names = sorted({*assigned(body), *assigned(orelse)})
+        facts = {
+            "names": names,
+            "live": sorted(read_first(list(after)) & set(names)),
+            "line": statement.lineno,
+        }
+        test = self.visit(statement.test)
+        functions = []
+        for word, side in (("then", body), ("else", orelse)):
+            new = self.block(list(side), after, ends=returns)
+            functions += self._function(f"{word}_{at}", names, new, statement)
+        functions += self._state(at, names, facts, statement)
+        text = f"{CONTROL}.branch(None, {PREFIX}then_{at}, {PREFIX}else_{at}, {PREFIX}state_{at})"
+        (call,) = _parsed(f"return {text}" if returns else text, statement)
+        call.value.args[0] = test  # type: ignore[attr-defined]
+        return [*functions, ast.fix_missing_locations(call)]
+
+    def _function(
+        self,
+        name: str,
+        names: Sequence[str],
+        body: list[ast.stmt],
+        at: ast.stmt,
+        target: ast.expr | None = None,
+    ) -> list[ast.stmt]:
+        """Return the definition of a function that assigns ``names`` of the function around."""
+        self.shared |= set(names)
+        (new,) = _parsed(f"def {PREFIX}{name}({PREFIX}item=None): pass", at)
+        assert isinstance(new, ast.FunctionDef)
+        statements: list[ast.stmt] = []
+        if names:
+            statements.append(ast.Nonlocal(list(names)))
+        if target is not None:
+            statements.append(ast.Assign([target], ast.Name(f"{PREFIX}item", ast.Load())))
+        for statement in statements:
+            ast.copy_location(statement, at)
+        new.body = [*statements, *body] or [ast.copy_location(ast.Pass(), at)]
+        return [ast.fix_missing_locations(new)]
+
+    def _state(
+        self, at: int, names: Sequence[str], facts: dict[str, Any], statement: ast.stmt
+    ) -> list[ast.stmt]:
+        """Return the definition of what reads and sets names of this function."""
+        getters = ", ".join(f"lambda: {name}" for name in names)
+        lines = [f"def {PREFIX}set_{at}({PREFIX}at, {PREFIX}value):"]
+        lines += [f" nonlocal {', '.join(names)}"] if names else []
+        for k, name in enumerate(names):
+            lines += [
+                f" if {PREFIX}at == {k}:",
+                f"  if {PREFIX}value is {CONTROL}.UNBOUND:",
+                f"   {name} = None",
+                f"   del {name}",
+                f"  else: {name} = {PREFIX}value",
+            ]
+        lines += [" return None"]
+        lines += [
+            f"{PREFIX}state_{at} = {CONTROL}.State([{getters}], {PREFIX}set_{at}, **{facts!r})"
+        ]
+        return _parsed("\n".join(lines), statement)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:  # noqa: N802
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id in _OF_FRAMES:
+            return node
+        new = ast.Call(_helper("call"), [node.func, *node.args], node.keywords)
+        return ast.fix_missing_locations(ast.copy_location(new, node))
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:  # noqa: N802
+        self.generic_visit(node)
+        word = "both" if isinstance(node.op, ast.And) else "either"
+        parts: list[ast.expr] = [ast.Lambda(_no_arguments(), value) for value in node.values]
+        new = ast.Call(_helper(word), parts, [])
+        return ast.fix_missing_locations(ast.copy_location(new, node))
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:  # noqa: N802
+        self.generic_visit(node)
+        if not isinstance(node.op, ast.Not):
+            return node
+        new = ast.Call(_helper("opposite"), [node.operand], [])
+        return ast.fix_missing_locations(ast.copy_location(new, node))
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:  # noqa: N802
+        self.generic_visit(node)
+        sides: list[ast.expr] = [ast.Lambda(_no_arguments(), v) for v in (node.body, node.orelse)]
+        new = ast.Call(_helper("choice"), [node.test, *sides], [])
+        return ast.fix_missing_locations(ast.copy_location(new, node))
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:  # noqa: N802
+        self.generic_visit(node)
+        if len(node.ops) == 1 or any(
+            isinstance(v, (ast.Call, ast.NamedExpr)) for v in node.comparators[:-1]
+        ):
+            return node
+        values = [node.left, *node.comparators]
+        parts: list[ast.expr] = [
+            ast.Lambda(_no_arguments(), ast.Compare(a, [op], [b]))
+            for a, op, b in zip(values, node.ops, values[1:])
+        ]
+        new = ast.Call(_helper("both"), parts, [])
+        return ast.fix_missing_locations(ast.copy_location(new, node))
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:  # noqa: N802
+        node.body = self.visit(node.body)
+        return node
+
+
+def _helper(name: str) -> ast.expr:
+    return ast.Attribute(ast.Name(CONTROL, ast.Load()), name, ast.Load())
+
+
+def _no_arguments() -> ast.arguments:
+    return ast.arguments([], [], None, [], [], None, [])
+
+
+def _parsed(text: str, at: ast.stmt) -> list[ast.stmt]:
+    """Return the statements of a text, all of them at the line of another statement."""
+    body = ast.parse(text).body
+    for statement in body:
+        for node in ast.walk(statement):
+            if hasattr(node, "lineno"):
+                ast.copy_location(node, at)
+                node.end_lineno = node.lineno  # type: ignore[attr-defined]
+    return body
+
+
+def _returns(statement: ast.stmt) -> bool:
+    return any(isinstance(node, ast.Return) for node in inside([statement]))
+
+
+def _always_returns(block: Sequence[ast.stmt]) -> bool:
+    if not block:
+        return False
+    last = block[-1]
+    if isinstance(last, ast.If):
+        return _always_returns(last.body) and _always_returns(last.orelse)
+    return isinstance(last, (ast.Return, ast.Raise))
+
+
+def _completed(
+    choice: ast.If, rest: list[ast.stmt]
+) -> tuple[list[ast.stmt], list[ast.stmt]] | None:
+    """Return both sides of an ``if`` with the statements after it; ``None`` if both need them."""
+    sides = (choice.body, choice.orelse)
+    open_sides = [not _always_returns(side) for side in sides]
+    if all(open_sides) and rest:
+        return None
+    body, orelse = ([*side, *rest] if more else list(side) for side, more in zip(sides, open_sides))
+    return body, deepcopy(orelse)
+
+
+class _Leaving(ast.NodeTransformer):
+    """Replaces the ``break`` and ``continue`` of one loop, whose body returns ``True`` to break."""
+
+    def visit_Break(self, node: ast.Break) -> ast.AST:  # noqa: N802
+        return ast.copy_location(ast.Return(ast.copy_location(ast.Constant(True), node)), node)
+
+    def visit_Continue(self, node: ast.Continue) -> ast.AST:  # noqa: N802
+        return ast.copy_location(ast.Return(ast.copy_location(ast.Constant(False), node)), node)
+
+    def _itself(self, node: ast.AST) -> ast.AST:
+        return node
+
+    visit_For = visit_While = visit_FunctionDef = visit_Lambda = visit_ClassDef = _itself  # noqa: N815
