@@ -12,7 +12,7 @@ import pytest
 from numba import cfunc, njit, types
 
 import schedlang as sl
-from schedlang.errors import SchedlangError
+from schedlang.errors import CallError, SchedlangError
 
 X = np.ones((4, 6), "float32")
 FLOATS, SIZES = types.CPointer(types.float32), types.CPointer(types.int64)
@@ -397,3 +397,10 @@ def test_check_passes(dtype: str) -> None:
 def test_check_takes_the_inputs() -> None:
     with pytest.raises(sl.errors.CallError, match=re.escape("A")):
         stage().op.check(np.ones((3, 3), "float32"))
+
+
+@pytest.mark.parametrize("name, value", [("cases", -1), ("cases", 2.5), ("seed", "x")])
+def test_the_numbers_of_a_check(name: str, value: Any) -> None:
+    message = f"B.op.check(..., {name}={value!r}): {name} is a whole number, at least 0"
+    with pytest.raises(CallError, match=re.escape(message)):
+        stage().op.check(X, **{name: value})
