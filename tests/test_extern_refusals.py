@@ -125,6 +125,7 @@ DEFINITIONS: dict[str, tuple[Callable[[], Any], str]] = {
     "a list": (lambda: stage([1]), r"its call is list, .*\n.*numba\.njit"),
     "a class": (lambda: stage(dict), "its call is type, which cannot be called"),
     "no address": (lambda: stage(0), "the number 0, which is no address"),
+    "a small number": (lambda: stage(8), "the number 8, which is no address"),
     "a negative address": (lambda: stage(-8), "the number -8, which is no address"),
     "one parameter": (lambda: stage(lambda a: None),
                       r"takes 1 argument, but is called with 2: A, B\n.*then for each output"),
