@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.errors import BuildError
+from schedlang.errors import BuildError, CallError, text_of
 
 LINE = 64
 KIB = 1024
@@ -51,6 +51,18 @@ class Cache:
 def is_whole(value: Any) -> bool:
     """Return whether ``value`` is a whole number of Python or NumPy, and no truth value."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def check_whole(call: str, least: int, **given: Any) -> None:
+    """Raise :class:`~schedlang.errors.CallError` unless arguments of ``call`` are whole numbers.
+
+    >>> check_whole("k.trace", 1, most=8)
+    """
+    for name, value in given.items():
+        if not is_whole(value) or value < least:
+            raise CallError(
+                f"{call}(..., {name}={text_of(value)}): {name} is a whole number, at least {least}"
+            )
 
 
 # typical caches of server cores

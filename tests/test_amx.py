@@ -142,3 +142,23 @@ def test_a_call_of_amx_fails_where_there_are_no_tiles() -> None:
               (((16, 16, 4), "uint8"), ((16, 16, 4), "int8"), ((16, 16), "int32"))]  # fmt: skip
     with pytest.raises(sl.errors.CallError, match="the C function returned 1, so it failed"):
         function.run(*arrays)
+
+
+@pytest.mark.parametrize("target", ["cpu", "c"])
+def test_a_kernel_with_amx_is_built(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The source is compiled and linked; where there are no tiles, a call fails."""
+    if runs(instructions.tdpbusd):
+        pytest.skip("this processor has AMX")
+    features = frozenset({"amx-tile", "amx-int8", "amx-bf16"})
+    monkeypatch.setattr(processor, "processor_features", lambda: features)
+    monkeypatch.setattr(processor, "_has_tiles", lambda: True)
+    A, B, C, s = tiled_by_amx("tdpbusd", 64)
+    f = sl.build(s, [A, B, C], target=target)
+    with pytest.raises(sl.errors.CallError, match="tdpbusd"):
+        f(*operands(A, B))
+
+
+@pytest.mark.parametrize("steps", [0, 63, "x", 64.0])
+def test_steps_that_no_tile_has(steps: Any) -> None:
+    with pytest.raises(sl.errors.ComputeError, match=r"steps: a tile has 64, so give a multiple"):
+        amx.int8_product(steps)

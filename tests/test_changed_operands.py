@@ -98,3 +98,12 @@ def test_the_printed_schedule_shows_both_steps() -> None:
         "A_pad, B_shift_pad = s.pad_einsum(C, [1, 16, 4])",
     ]
     assert "B.shift[ax0, ax1] = uint8(B[ax0, ax1]) ^ 128" in str(s)
+
+
+def test_zeros_times_infinity() -> None:
+    A, B = sl.placeholder((3, 6), name="A"), sl.placeholder((6, 5), name="B")
+    k = sl.reduce_axis(6, name="k")
+    body = lambda i, j: sl.sum(A[i, k] * B[k, j] * float("inf"), axis=k)  # noqa: E731
+    C = sl.compute((3, 5), body, name="C")
+    with pytest.raises(ScheduleError, match="and zero times inf is NaN\n  Multiply the sum by it"):
+        sl.schedule(C).pad_einsum(C, [1, 1, 4])

@@ -161,10 +161,19 @@ def test_addresses_stay_addresses() -> None:
     np.testing.assert_array_equal(f(X), X + 1)
 
 
+@pytest.mark.parametrize("target", ["cpu", "c"])
+def test_functions_of_a_library_keep_their_names(target: str) -> None:
+    declared = "double sqrt(double);\nextern int abs(int);"
+    source = function("(float)sqrt(a[i]) + abs(-2)", before=declared)
+    f = sl.build(sl.schedule(chain(source)), target=target)
+    np.testing.assert_allclose(f(X), np.sqrt(X) + 2, rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     "source, names",
     [
-        ("int f(int), g; extern double h[3];", ["f", "g", "h"]),
+        ("int f(int), g; extern double h[3];", ["g"]),
+        ("int f(int); extern int x; int x = 3; int f(int a) { return a; }", ["f", "x"]),
         ("static int (*table[2])(int) = {0, 0}; int64_t (*f)(float);", ["table", "f"]),
         ("typedef float (*call)(float), (*array)[4];", ["call", "array"]),
         ("static float *rows(void) { return 0; } static long long *p, q;", ["rows", "p", "q"]),

@@ -12,7 +12,7 @@ import pytest
 from numba import cfunc, njit, types
 
 import schedlang as sl
-from schedlang.errors import SchedlangError
+from schedlang.errors import CallError, SchedlangError
 
 X = np.ones((4, 6), "float32")
 FLOATS, SIZES = types.CPointer(types.float32), types.CPointer(types.int64)
@@ -125,6 +125,7 @@ DEFINITIONS: dict[str, tuple[Callable[[], Any], str]] = {
     "a list": (lambda: stage([1]), r"its call is list, .*\n.*numba\.njit"),
     "a class": (lambda: stage(dict), "its call is type, which cannot be called"),
     "no address": (lambda: stage(0), "the number 0, which is no address"),
+    "a small number": (lambda: stage(8), "the number 8, which is no address"),
     "a negative address": (lambda: stage(-8), "the number -8, which is no address"),
     "one parameter": (lambda: stage(lambda a: None),
                       r"takes 1 argument, but is called with 2: A, B\n.*then for each output"),
@@ -397,3 +398,10 @@ def test_check_passes(dtype: str) -> None:
 def test_check_takes_the_inputs() -> None:
     with pytest.raises(sl.errors.CallError, match=re.escape("A")):
         stage().op.check(np.ones((3, 3), "float32"))
+
+
+@pytest.mark.parametrize("name, value", [("cases", -1), ("cases", 2.5), ("seed", "x")])
+def test_the_numbers_of_a_check(name: str, value: Any) -> None:
+    message = f"B.op.check(..., {name}={value!r}): {name} is a whole number, at least 0"
+    with pytest.raises(CallError, match=re.escape(message)):
+        stage().op.check(X, **{name: value})

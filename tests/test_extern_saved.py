@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numba import njit, prange
+from numba import int8, njit, prange
 
 import schedlang as sl
 from schedlang.errors import BuildError, CallError, ComputeError, ComputeTypeError
@@ -206,6 +206,13 @@ def renamed(name: str, **globals_: Any) -> Any:
     return njit(space[name])
 
 
+@pytest.mark.parametrize("name", ["_functions", "c_function", "COMPILERS", "_make_B"])
+def test_a_kernel_with_the_name_of_a_helper(name: str, tmp_path: Path) -> None:
+    f = sl.build(schedule(scaled_stage(SOURCE, name="B")), name=name)
+    module = module_of(f.save(tmp_path / "k.py"))
+    np.testing.assert_allclose(getattr(module, module.__all__[0])(X), f(X))
+
+
 @pytest.mark.parametrize(
     "name, stage, globals_",
     [
@@ -225,6 +232,33 @@ def test_names_that_collide_in_a_saved_file(
     np.testing.assert_allclose(f(X), want)
     run = getattr(module_of(f.save(tmp_path / "k.py")), stage)
     np.testing.assert_allclose(run(X), want)
+
+
+@njit(locals={"total": int8})
+def of_short_sums(a, out):
+    total = 0
+    for k in range(a.shape[0]):
+        total += k
+    out[0] = total
+
+
+@njit("int64(int64)")
+def rounded(x):
+    return x
+
+
+@njit
+def of_an_integer(a, out):
+    out[0] = rounded(a[0])
+
+
+@njit(fastmath={"nsz", "nnan", "arcp", "contract"})
+def of_flags(a, out):
+    out[0] = a[0]
+
+
+def test_the_text_of_options_is_the_same_in_each_process() -> None:
+    assert "fastmath={'arcp', 'contract', 'nnan', 'nsz'}" in python_text(of_flags)
 
 
 def _two_factors() -> Any:
@@ -274,6 +308,8 @@ def _decorated() -> Any:
         (_default, "whose default is not a number"),
         (_decorated, "its source is not what was compiled"),
         (lambda: long_text, "has a text of several lines"),
+        (lambda: of_short_sums, "of_short_sums is compiled with locals="),
+        (lambda: of_an_integer, "rounded has a signature that converts its arguments"),
     ],
 )
 def test_functions_without_a_text(make: Callable[[], Any], why: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import schedlang as sl
 from schedlang import instructions
 from schedlang.errors import (
     BuildError,
+    CallError,
     ComputeError,
     ComputeTypeError,
     InstructionError,
@@ -606,6 +608,23 @@ def defaults(c: Any, a: Any, b: Any = 1) -> Any:
     return c
 
 
+def doubled(function: Any) -> Any:
+    @wraps(function)
+    def call(*given: Any) -> Any:
+        return function(*given) * 2
+
+    return call
+
+
+@doubled
+def decorated(c: Any, a: Any, b: Any) -> Any:
+    return c
+
+
+def recursive(c: Any, a: Any, b: Any) -> Any:
+    return recursive(c, a, b)
+
+
 FUNCTIONS: list[tuple[Any, type[SchedlangError], str]] = [
     (3, ComputeTypeError, "PythonFunction(3): give a function of Python, which calls intrinsics"),
     (len, ComputeTypeError, "give a function of Python"),
@@ -623,6 +642,8 @@ FUNCTIONS: list[tuple[Any, type[SchedlangError], str]] = [
     (complex_one, ComputeError, "it has `1j`"),
     (large, ComputeError, "LARGE is not an intrinsic of values, and not a number"),
     (defaults, ComputeError, "its parameters are not plain ones"),
+    (decorated, ComputeError, "its file has changed, or it is decorated\n  Leave out decorators"),
+    (recursive, ComputeError, "recursive is not an intrinsic of values"),
     (lambda c, a, b: c, ComputeError, "is not"),
 ]
 
@@ -639,8 +660,10 @@ def test_a_function_that_hides_an_intrinsic(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(ComputeError, match="fma is not an intrinsic of values"):
         PythonFunction(hidden)
     function = PythonFunction(attributes_of_none)
-    with pytest.raises(ComputeError, match="have an intrinsic fma, and the function would hide it"):
+    with pytest.raises(ComputeError, match="use the name fma, and the function would hide what"):
         sl.instruction("fma", dot(), emit={"llvm": function})
+    with pytest.raises(ComputeError, match="use the name njit, and the function would hide what"):
+        sl.instruction("njit", dot(), emit={"llvm": function})
 
 
 def attributes_of_none(c: Any, a: Any, b: Any) -> Any:
@@ -678,6 +701,20 @@ def of_no_signature(c: Any, a: Any, b: Any) -> Any:
     return instruct("nonsense", (c, a, b))
 
 
+def of_no_function(c: Any, a: Any, b: Any) -> Any:
+    return instruct("i32x16 llvm.nothing.here(i32x16)", (c,))
+
+
+def of_a_later_value(c: Any, a: Any, b: Any) -> Any:
+    c = later + c  # noqa: F821, F841
+    later = c
+    return later
+
+
+def of_a_division(c: Any, a: Any, b: Any) -> Any:
+    return c + 1 / 0
+
+
 @pytest.mark.parametrize(
     ("function", "said"),
     [
@@ -688,6 +725,9 @@ def of_no_signature(c: Any, a: Any, b: Any) -> Any:
         (of_two_values, "of_two_values returns UniTuple(Vec(int32, 16) x 2), and c is Vec(int32"),
         (of_integers_divided, "Vec(int32, 16) / Vec(int32, 16): convert one to a float, as in"),
         (of_no_signature, "nonsense"),
+        (of_no_function, "there is no function llvm.nothing.here on this processor"),
+        (of_a_later_value, "cannot access local variable 'later'"),
+        (of_a_division, "division by zero"),
     ],
     ids=lambda value: getattr(value, "__name__", "said"),
 )  # fmt: skip
@@ -783,3 +823,51 @@ def test_json_of_an_instruction_of_another_meaning() -> None:
     )
     with pytest.raises(ScheduleError, match=message):
         sl.Schedule.from_json(text.replace("int16", "int8"), C)
+
+
+@pytest.mark.parametrize("name, value", [("samples", "x"), ("samples", -1), ("seed", None)])
+def test_the_numbers_of_a_check(name: str, value: Any) -> None:
+    message = f"fused.check(..., {name}={value!r}): {name} is a whole number, at least 0"
+    with pytest.raises(CallError, match=re.escape(message)):
+        fused().check(**{name: value})
+
+
+def not_a_number(a: Any, b: Any) -> Any:
+    return (a - a) / (b - b)
+
+
+def test_a_check_finds_a_nan() -> None:
+    a, b = (sl.placeholder((8,), name=name) for name in "ab")
+    y = sl.compute((8,), lambda i: a[i] + b[i], name="y")
+    wrong = sl.instruction("wrong", y, emit={"llvm": PythonFunction(not_a_number)}, tolerance=0.5)
+    with pytest.raises(InstructionError, match="lane 0 is nan, and the declaration gives"):
+        wrong.check(samples=2)
+
+
+@pytest.mark.parametrize("types", ["int", 3, ("int", 3)])
+def test_types_of_c_that_are_no_tuple_of_names(types: Any) -> None:
+    with pytest.raises(ComputeError, match="the types of its operands are|not the name of a type"):
+        CFunction("f", "", types)
+
+
+@pytest.mark.parametrize("order", [(1.0, 0), (True, 0)])
+def test_an_order_of_other_numbers(order: Any) -> None:
+    with pytest.raises(ComputeError, match="does not name each of 2 operands once"):
+        CFunction("f", "", ("int", "int"), order)
+
+
+@pytest.mark.parametrize("compiler", ["llvm", "numba"])
+def test_a_kernel_with_the_name_of_an_instruction(compiler: str) -> None:
+    A, B = (sl.placeholder((16,), name=name) for name in "AB")
+    C = sl.compute((16,), lambda i: A[i] - B[i], name="difference")
+    a, b = (sl.placeholder((8,), name=name) for name in "ab")
+    c = sl.compute((8,), lambda i: a[i] - b[i], name="c")
+    s = sl.schedule(C)
+    own = sl.instruction("difference", c, emit={"llvm": PythonFunction(minus)})
+    s[C].tensorize(s[C].split(C.op.axis[0], factor=8)[1], own)
+    x, y = np.arange(16, dtype="float32"), np.ones(16, "float32")
+    np.testing.assert_array_equal(sl.build(s, compiler=compiler)(x, y), x - y)
+
+
+def minus(a: Any, b: Any) -> Any:
+    return a - b

@@ -27,8 +27,7 @@ from schedlang.errors import (
     LoweringError,
     SchedlangError,
 )
-from schedlang.intrinsics.dialect import NAMES
-from schedlang.machine.identifiers import RESERVED, SAVED
+from schedlang.intrinsics.dialect import NAMES, RESERVED, SAVED
 from schedlang.runtime import thread_safety
 from schedlang.runtime.bundle import read_library
 from schedlang.targets.build import unwritten_kernel

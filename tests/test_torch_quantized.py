@@ -39,8 +39,8 @@ def values(module: Any, *args: Any) -> tuple[Any, Any]:
     """Return the results of the import and of PyTorch, as lists of arrays."""
     with torch.no_grad():
         wanted = module(*args)
-    found = sl.frontend.from_torch(module, args).reference(*(a.numpy() for a in args))
-    both = (r if isinstance(r, tuple) else (r,) for r in (found, wanted))
+    results = sl.frontend.from_torch(module, args).reference(*(a.numpy() for a in args))
+    both = (r if isinstance(r, tuple) else (r,) for r in (results, wanted))
     own, other = ([np.asarray(v) for v in r] for r in both)
     return own, other
 

@@ -106,6 +106,8 @@ def _definition(function: ExternFunction, name: str, prefix: str) -> str:
 def file_scope(source: str) -> list[str]:
     """Return the names that C source declares outside of its functions, in order.
 
+    Without those that it declares and that a library defines, such as ``double sqrt(double);``.
+
     >>> file_scope('''
     ... #include <math.h>
     ... struct point { float x, y; };
@@ -118,9 +120,21 @@ def file_scope(source: str) -> list[str]:
     ['point', 'point_t', 'SMALL', 'LARGE', 'weights', 'scaled', 'B']
     """
     names: dict[str, None] = {}
+    own: set[str] = set()
     for declaration in _declarations(source):
-        names.update(dict.fromkeys(_declared(declaration)))
-    return list(names)
+        declared = dict.fromkeys(_declared(declaration))
+        names |= declared
+        own |= {*declared} - _defined_elsewhere(declaration)
+    return [name for name in names if name in own]
+
+
+def _defined_elsewhere(signs: list[str]) -> set[str]:
+    """Return the names that one declaration leaves to a definition: functions, and ``extern``."""
+    if signs[-1] != ";" or {"static", "typedef"} & {*signs}:
+        return set()
+    if "extern" in signs:
+        return {*signs}
+    return {name for name, after in zip(signs, signs[1:]) if after == "("}
 
 
 def _declarations(source: str) -> Iterator[list[str]]:

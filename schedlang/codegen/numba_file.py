@@ -22,7 +22,7 @@ from schedlang.index.linear import Lin, to_expr
 from schedlang.ir.aliasing import in_place_pairs
 from schedlang.ir.arguments import arguments_apart
 from schedlang.ir.array_rules import RULES, ArrayRule
-from schedlang.ir.nest import Nest
+from schedlang.ir.nest import Nest, functions_of
 from schedlang.ir.nodes import Buffer
 from schedlang.ir.printer import argument_text, header
 from schedlang.ir.specialize import size_equations
@@ -140,7 +140,8 @@ def render(
             # this process alone knows functions that the entry calls
             lines = join_parts([plain("\n".join(parts)), *source.definitions, *source.functions], 2)
             return as_listing(source, source.functions, lines)
-        called = extern_text(source.nest, {source.public, *(f.name for f in source.nest.functions)})
+        functions = {*(f.name for f in source.nest.functions), *functions_of(nest)}
+        called = extern_text(source.nest, {source.public, *functions})
         head_parts = [head, imports(source, compiled, extra, helpers=called.helpers)]
         parts = [*head_parts, *parts[2:]]
     public, helpers = _public(nest, source, refused, called)

@@ -208,10 +208,10 @@ class Writer:
             self.add(op, item)
         elif isinstance(op, ExternOp):
             given = [self.tensor(t) for t in op.inputs]
-            made = [[[self.extent(e) for e in t.shape], t.dtype] for t in op.outputs]
+            results = [[[self.extent(e) for e in t.shape], t.dtype] for t in op.outputs]
             boxes = None if op.boxes is None else self.boxes(op.boxes)
             called = op.function.identity if self.anonymous else self.function(op.function)
-            self.add(op, ["extern", self.name(op.name), called, given, made, boxes, names])
+            self.add(op, ["extern", self.name(op.name), called, given, results, boxes, names])
         elif isinstance(op, ScanOp):
             parts = [[self.tensor(t) for t in p] for p in (op.init, op.update, op.state, op.inputs)]
             self.add(op, ["scan", self.name(op.name), *parts, names])

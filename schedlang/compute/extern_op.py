@@ -151,7 +151,9 @@ class ExternOp:
 
         Raises :class:`~schedlang.errors.VerifyError` if it writes outside of the box of an output,
         leaves an element of it unwritten, changes an input, or computes another value for a box
-        than for the whole. Reading outside of ``reads`` shows as another value.
+        than for the whole. Reading outside of ``reads`` shows as another value. Raises
+        :class:`~schedlang.errors.CallError` if ``cases`` or ``seed`` is not a whole number of 0 or
+        more.
 
         >>> import numpy as np, schedlang as sl
         >>> A = sl.placeholder((4, 4), name="A")

@@ -13,6 +13,7 @@ from schedlang.compute.extern_op import Ends, ExternOp
 from schedlang.errors import VerifyError, explain
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Expr
+from schedlang.host import check_whole
 
 # bytes that are in memory that no call may touch, in two runs
 _POISONS = (0xA5, 0x5B)
@@ -24,6 +25,7 @@ Box = tuple[slice, ...]
 
 def check(op: ExternOp, arrays: Sequence[Any], cases: int, seed: int) -> None:
     """Raise :class:`VerifyError` if the function of ``op`` leaves its boxes."""
+    check_whole(f"{op.name}.op.check", 0, cases=cases, seed=seed)
     inputs, sizes = bind(tuple(op.input_tensors), op.variables, arrays, {})
     given = [np.asarray(inputs[t], order="C") for t in op.inputs]
     shapes = [tuple(extent_of(e, sizes) for e in t.shape) for t in op.outputs]

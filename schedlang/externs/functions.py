@@ -195,7 +195,8 @@ def _at_address(
     address: int, title: str, name: str, dtypes: tuple[tuple[str, ...], tuple[str, ...]], kept: Any
 ) -> ExternFunction:
     """Return the C function at an address."""
-    if not 0 < address < 2**63:
+    # systems leave the first page of memory empty
+    if not 4096 <= address < 2**63:
         raise ComputeError(
             explain(
                 f"sl.extern for {name}",

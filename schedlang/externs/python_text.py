@@ -10,8 +10,10 @@ import math
 import sys
 from collections.abc import Iterator, Mapping
 from textwrap import dedent
-from types import CodeType, FunctionType, ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
+
+from schedlang.parsing import codes, compiles_to
 
 # packages that a file may import, and those whose functions a text may name
 PACKAGES = ("math", "numpy", "numba")
@@ -129,44 +131,9 @@ def _definition(python: FunctionType) -> str:
             continue
         if part.value != docstring and (part.end_lineno or 0) > part.lineno:
             raise Unreadable(f"{node.name} has a text of several lines")
-    _check_same(python, written)
+    if not compiles_to(written, python):
+        raise Unreadable("its source is not what was compiled: it has changed, or is decorated")
     return written
-
-
-def _check_same(python: FunctionType, written: str) -> None:
-    """Raise unless ``written`` compiles to the code of a function, whose file may have changed."""
-    around = ast.parse(f"def around({', '.join(python.__code__.co_freevars)}): pass").body
-    assert isinstance(around[0], ast.FunctionDef)
-    around[0].body = ast.parse(written).body
-    # Python compiles a call of a module's function otherwise if the file imports the module
-    read = [n for n in python.__code__.co_names if n.isidentifier()]
-    modules = [n for n in read if isinstance(python.__globals__.get(n), ModuleType)]
-    imports = [ast.parse(f"import {n}").body[0] for n in modules]
-    for body in (around, [*imports, *around]):
-        for code in _codes(compile(ast.Module(body, []), "<text>", "exec")):
-            if code.co_name == python.__name__ and _same_code(code, python.__code__):
-                return
-    raise Unreadable("its source is not what was compiled: it has changed, or is decorated")
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for const in code.co_consts:
-        if isinstance(const, CodeType):
-            yield from _codes(const)
-
-
-def _same_code(a: CodeType, b: CodeType) -> bool:
-    fields = ("co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars")
-    if any(getattr(a, f) != getattr(b, f) for f in fields):
-        return False
-    pairs = list(zip(a.co_consts, b.co_consts))
-    return len(a.co_consts) == len(b.co_consts) and all(
-        _same_code(x, y)
-        if isinstance(x, CodeType) and isinstance(y, CodeType)
-        else (type(x), repr(x)) == (type(y), repr(y))
-        for x, y in pairs
-    )
 
 
 def _needed(python: FunctionType) -> Iterator[tuple[str, Any]]:
@@ -179,7 +146,7 @@ def _needed(python: FunctionType) -> Iterator[tuple[str, Any]]:
     space: Mapping[str, Any] = python.__globals__
     names = {
         step.argval: None
-        for code in _codes(python.__code__)
+        for code in codes(python.__code__)
         for step in dis.get_instructions(code)
         if step.opname == "LOAD_GLOBAL"
     }
@@ -207,17 +174,26 @@ def _import_of(name: str, value: Any) -> str | None:
 
 def _decorator(dispatcher: Any) -> str:
     """Return the line with ``njit`` and the options that a function was compiled with."""
+    # only a function of numba loads it
+    from schedlang.runtime.numba_internals import has_own_types
+
     given = dict(getattr(dispatcher, "targetoptions", {}))
+    if getattr(dispatcher, "locals", None):
+        raise Unreadable(f"{dispatcher.__name__} is compiled with locals=")
+    if not has_own_types(dispatcher):
+        raise Unreadable(f"{dispatcher.__name__} has a signature that converts its arguments")
     listed = []
     for option in OPTIONS:
         value = given.get(option)
         if value in (None, False) or (option == "inline" and value == "never"):
             continue
+        # a set prints in another order in each process
+        text = f"{{{', '.join(map(repr, sorted(value)))}}}" if type(value) is set else repr(value)
         try:
-            ast.literal_eval(repr(value))
+            ast.literal_eval(text)
         except (ValueError, SyntaxError):
-            raise Unreadable(f"it is compiled with {option}={value!r}") from None
-        listed.append(f"{option}={value!r}")
+            raise Unreadable(f"it is compiled with {option}={text}") from None
+        listed.append(f"{option}={text}")
     return f"@njit({', '.join(listed)})\n" if listed else "@njit\n"
 
 

@@ -13,7 +13,8 @@ from schedlang.compute.define import compute
 from schedlang.compute.reduce import reduce_axis
 from schedlang.compute.reduce import sum as sum_over
 from schedlang.compute.tensor import placeholder
-from schedlang.errors import ComputeError
+from schedlang.errors import ComputeError, text_of
+from schedlang.host import is_whole
 from schedlang.instructions.declaration import Instruction, instruction
 from schedlang.instructions.emission import MemoryFunction
 
@@ -68,9 +69,9 @@ def _product(
     """Return ``c[i, j] += a[i, q, r] * b[q, j, r]`` over 16 rows and columns, and ``steps``."""
     left, right, result = dtypes
     group = 4 if result == "int32" else 2
-    if steps < 1 or steps % (ROWS * group):
+    if not is_whole(steps) or steps < 1 or steps % (ROWS * group):
         raise ComputeError(
-            f"{name} of {steps} steps: a tile has {ROWS * group}, so give a multiple of it"
+            f"{name} of {text_of(steps)} steps: a tile has {ROWS * group}, so give a multiple of it"
         )
     a = placeholder((ROWS, steps // group, group), left, name="a")
     b = placeholder((steps // group, ROWS, group), right, name="b")

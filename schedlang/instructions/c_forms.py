@@ -43,6 +43,10 @@ class CFunction:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             raise ComputeError(f"{self.name!r} is not the name of a function of C")
+        if not isinstance(self.types, (tuple, list)):
+            raise ComputeError(
+                f"{self.name}: the types of its operands are {self.types!r}; give a tuple of them"
+            )
         _check_c(self.header, *self.types)
         check_order(self.name, self.order, len(self.types))
 

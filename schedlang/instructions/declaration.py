@@ -29,7 +29,7 @@ from schedlang.instructions.emission import (
     in_order,
     lanes_and_bits,
 )
-from schedlang.instructions.python_function import PythonFunction, intrinsics_of_values
+from schedlang.instructions.python_function import PythonFunction, is_reserved
 from schedlang.signatures import public
 
 # what computes an instruction on the values of its operands
@@ -111,8 +111,9 @@ class Instruction:
         tiles. Where this machine lacks the instruction, or the GPU, the compiler writes its code
         and nothing runs; the result says so. Raise :class:`~schedlang.errors.InstructionError` for
         a lane that differs by more than ``tolerance``, with the operands, for what the compiler
-        refuses, and for a target without a form. A function in memory runs on tiles that are
-        packed.
+        refuses, and for a target without a form, and :class:`~schedlang.errors.CallError` if
+        ``samples`` or ``seed`` is not a whole number of 0 or more. A function in memory runs on
+        tiles that are packed.
 
         >>> import schedlang as sl
         >>> sl.instructions.vpdpwssd.check(samples=4).error
@@ -383,8 +384,8 @@ def _check_operands(asked: str, declared: Instruction, language: str, emission: 
                 "The earlier value of a sum comes first, then the inputs as they are read.",
             )
         )
-    if isinstance(emission, PythonFunction) and declared.name in intrinsics_of_values():
-        why = f"emitted files have an intrinsic {declared.name}, and the function would hide it"
+    if isinstance(emission, PythonFunction) and is_reserved(declared.name):
+        why = f"emitted files use the name {declared.name}, and the function would hide what it is"
         raise ComputeError(explain(asked, why, "Give the instruction another name."))
     if not isinstance(emission, (Intrinsic, Assembly)):
         return

@@ -188,7 +188,7 @@ def check_types(owner: str, types: tuple[str, ...]) -> None:
 def check_order(owner: str, order: tuple[int, ...], count: int) -> None:
     """Raise :class:`~schedlang.errors.ComputeError` for an order that leaves operands out."""
     listed = isinstance(order, (tuple, list)) and len(order) in (0, count)
-    if not listed or (order and any(k not in order for k in range(count))):
+    if not listed or (order and sorted(map(repr, order)) != sorted(map(repr, range(count)))):
         raise ComputeError(
             f"{owner}: order={order!r} does not name each of {count} operands once; give their "
             "numbers, from 0"

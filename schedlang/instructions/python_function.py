@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from schedlang.errors import ComputeError, ComputeTypeError, explain, text_of
 from schedlang.instructions.emission import Call
-from schedlang.parsing import parse_source
+from schedlang.parsing import compiles_to, parse_source
 
 if TYPE_CHECKING:
     from schedlang.instructions.declaration import Instruction
@@ -106,6 +106,11 @@ def intrinsics_of_values() -> frozenset[str]:
     return frozenset(import_module("schedlang.intrinsics.dialect").OF_VALUES)
 
 
+def is_reserved(name: str) -> bool:
+    """Return whether emitted files use a name themselves, as they do those of intrinsics."""
+    return bool(import_module("schedlang.intrinsics.dialect").is_reserved(name))
+
+
 def _definition(asked: str, function: Any) -> ast.FunctionDef:
     """Return the definition of a function, from its source."""
     try:
@@ -121,6 +126,14 @@ def _definition(asked: str, function: Any) -> ast.FunctionDef:
     definition = tree.body[0]
     if not isinstance(definition, ast.FunctionDef):
         _refuse(asked, "it is not defined by def", "Define it by def.")
+    # decorators of numba leave the function as it is written
+    definition.decorator_list = []
+    if not compiles_to(ast.unparse(definition), function):
+        _refuse(
+            asked,
+            "its source is not what it runs: its file has changed, or it is decorated",
+            "Leave out decorators, and import its file again.",
+        )
     if ast.get_docstring(definition) is not None:
         definition.body = definition.body[1:]
     given = definition.args

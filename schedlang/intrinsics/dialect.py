@@ -1,4 +1,4 @@
-"""The names of the intrinsics that emitted CPU source may use.
+"""The names of the intrinsics that emitted CPU source may use, and the names of its own.
 
 The names are plain text so that code generation imports neither numba nor the runtime. They are the
 names in ``schedlang.intrinsics.cpu.__all__`` and in ``__all__`` of its twins; a test asks both for
@@ -6,6 +6,9 @@ each name.
 """
 
 from __future__ import annotations
+
+import builtins
+import keyword
 
 from schedlang.expr.functions import INTRINSICS
 
@@ -46,3 +49,34 @@ _OF_MEMORY = ("load", "prefetch", "store", "vgather", "vload", "vscatter", "vsto
 OF_VALUES = tuple(
     name for name in GPU_NAMES if name in NAMES and not name.startswith(_OF_MEMORY)
 )  # fmt: skip
+
+RESERVED = (
+    frozenset(keyword.kwlist)
+    | frozenset(dir(builtins))
+    | {
+        "np",
+        "njit",
+        "prange",
+        "inf",
+        "nan",
+        "OPTIONS",
+        "math",
+        "numba",
+    }
+)
+# names that a standalone file imports and defines beside its public function
+SAVED = frozenset({
+    "AbstractTemplate", "Any", "BuiltinFunctionType", "CPUContext", "Callable", "Path", "Sequence",
+    "TypingError", "UnsupportedError", "annotations", "binding", "cfunc", "cgutils", "compiler",
+    "cpu_target", "ctypes", "from_dtype", "get_num_threads", "infer_global", "intrinsic", "ir",
+    "lower_builtin", "lower_cast", "lru_cache", "models", "numpy_dtype", "operator", "os",
+    "populate_array", "register_model", "shlex", "shutil", "signature", "subprocess", "tempfile",
+    "types", "_array", "_apart", "_given", "_holds", "_root",
+    "COMPILERS", "C_OPTIONS", "GCC_OPTIONS", "_functions", "_succeeded", "c_function",
+    "numba_function",
+})  # fmt: skip
+
+
+def is_reserved(name: str) -> bool:
+    """Return whether an emitted file uses a name itself, so that nothing of the user's has it."""
+    return any(name in names for names in (RESERVED, NAMES, GPU_ONLY, SAVED))

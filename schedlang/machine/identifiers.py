@@ -2,41 +2,15 @@
 
 from __future__ import annotations
 
-import builtins
-import keyword
 import re
 import sys
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from schedlang.intrinsics.dialect import NAMES
+from schedlang.intrinsics.dialect import RESERVED, is_reserved
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Alloc, Block, Buffer, walk
-
-RESERVED = (
-    frozenset(keyword.kwlist)
-    | frozenset(dir(builtins))
-    | {
-        "np",
-        "njit",
-        "prange",
-        "inf",
-        "nan",
-        "OPTIONS",
-        "math",
-        "numba",
-    }
-)
-# names that a standalone file imports and defines beside its public function
-SAVED = frozenset({
-    "AbstractTemplate", "Any", "BuiltinFunctionType", "CPUContext", "Callable", "Path", "Sequence",
-    "TypingError", "UnsupportedError", "annotations", "binding", "cfunc", "cgutils", "compiler",
-    "cpu_target", "ctypes", "from_dtype", "get_num_threads", "infer_global", "intrinsic", "ir",
-    "lower_builtin", "lower_cast", "lru_cache", "models", "numpy_dtype", "operator", "os",
-    "populate_array", "register_model", "shlex", "shutil", "signature", "subprocess", "tempfile",
-    "types", "_array", "_apart", "_given", "_holds", "_root",
-})  # fmt: skip
 
 
 def identifier(name: str) -> str:
@@ -57,8 +31,7 @@ def public_name(wanted: str, taken: Collection[str] = ()) -> str:
     ('my_sum', 'np_', 'pack_')
     """
     name = identifier(wanted)
-    used = name in RESERVED or name in NAMES or name in SAVED or name in taken
-    return f"{name}_" if used else name
+    return f"{name}_" if is_reserved(name) or name in taken else name
 
 
 def loop_name(printed: str) -> str:

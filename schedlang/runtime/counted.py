@@ -29,7 +29,7 @@ from schedlang.counting.trace import Trace, log_model, trace_of
 from schedlang.errors import CallError
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.nodes import Var
-from schedlang.host import Cache, is_whole
+from schedlang.host import Cache, check_whole
 from schedlang.index.linear import Lin
 from schedlang.index.simplify import to_lin
 from schedlang.ir.nest import Nest
@@ -48,7 +48,7 @@ def count_call(call: Call, caches: Sequence[Cache], most: int) -> KernelCounts:
     32 times ``most`` they are left out, and the result says so. Raises
     :class:`~schedlang.errors.CallError` if ``most`` is not a positive whole number.
     """
-    _check_most("counters", "most", most)
+    check_whole("counters", 1, most=most)
     counting = instrument(call.machine, False)
     tally = _tally(counting, call)
     if counting.counts:
@@ -123,7 +123,7 @@ def trace(call: Call, most: int) -> Trace:
     Raises :class:`~schedlang.errors.CallError` if ``most`` is not a positive whole number, or if
     the call makes so many accesses that a trace would take minutes.
     """
-    _check_most("trace", "most", most)
+    check_whole("trace", 1, most=most)
     plain = instrument(call.machine, False)
     tally = _tally(plain, call)
     if plain.counts:
@@ -150,11 +150,6 @@ def trace(call: Call, most: int) -> Trace:
         tuple(line.text for line in lines),
         every,
     )
-
-
-def _check_most(what: str, name: str, given: Any) -> None:
-    if not is_whole(given) or given < 1:
-        raise CallError(f"{what}(..., {name}={given!r}): {name} is a whole number, at least 1")
 
 
 def _run(

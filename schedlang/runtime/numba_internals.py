@@ -14,7 +14,7 @@ from typing import Any
 
 from llvmlite import binding, ir
 from numba._dynfunc import Environment, make_function
-from numba.core import cgutils, config
+from numba.core import cgutils, config, types
 from numba.core.caching import _Cache as Cache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import (
@@ -46,6 +46,15 @@ from numba.np.ufunc.parallel import _launch_threads as launch_threads
 def compiled_by_types(function: Any) -> dict[tuple[Any, ...], Any]:
     """Return what numba compiled of a function, by the types of its arguments."""
     return function.overloads
+
+
+def has_own_types(function: Any) -> bool:
+    """Return whether numba compiles a function for what it is called with, without conversions.
+
+    A function that is declared with signatures converts numbers, but no arrays.
+    """
+    given = [kind for signature in function.signatures for kind in signature]
+    return bool(function._can_compile) or all(isinstance(kind, types.Array) for kind in given)
 
 
 def link(context: Any, function: Any, called: Any) -> Any:

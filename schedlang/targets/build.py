@@ -18,7 +18,7 @@ from schedlang.errors import (
 from schedlang.expr.names import check_name
 from schedlang.expr.nodes import Var
 from schedlang.ir.aliasing import in_place_pairs
-from schedlang.ir.nest import Nest
+from schedlang.ir.nest import Nest, functions_of
 from schedlang.ir.numbers import number_statements
 from schedlang.ir.verify import report
 from schedlang.lowering.lower import known_report, lower_state
@@ -210,7 +210,8 @@ def _request(
     nest = number_statements(lower_state(schedule.state, args, name=name))
     if refusal := backend.refusal(nest):
         raise BuildError(refusal)
-    public = public_name(check_name(name, "a kernel") if name is not None else nest.name)
+    wanted = check_name(name, "a kernel") if name is not None else nest.name
+    public = public_name(wanted, functions_of(nest))
     # before the verifier: its messages name the bound axes, the verifier's only loops
     lowered = backend.lowered(nest, where, options)
     # a schedule of a database was verified when it was replayed

@@ -16,10 +16,11 @@ from schedlang.compute.reduce import reduce_axis
 from schedlang.compute.reduce import sum as sum_over
 from schedlang.compute.reference import reference
 from schedlang.compute.tensor import Tensor, placeholder
-from schedlang.errors import BuildError, InstructionError, explain
+from schedlang.errors import BuildError, InstructionError, explain, text_of
 from schedlang.expr.dtypes import array_dtype, is_float, is_integer
 from schedlang.expr.nodes import Axis, Cast, Expr
 from schedlang.expr.visit import rewrite
+from schedlang.host import check_whole
 from schedlang.instructions.declaration import MEMORY, Emission, Instruction
 from schedlang.runtime.nvidia import driver
 from schedlang.runtime.processor import missing_features, why_missing
@@ -71,6 +72,7 @@ class Comparison:
 
 def check(declared: Instruction, samples: int, seed: int, target: str) -> Comparison:
     """Compare what is emitted with the declaration; see :meth:`Instruction.check`."""
+    check_whole(f"{declared}.check", 0, samples=samples, seed=seed)
     kind, language = _form(declared, target)
     on_gpu = KINDS[kind].binds_threads
     if not on_gpu and (why := refusal(declared, language)):
@@ -94,7 +96,7 @@ def check(declared: Instruction, samples: int, seed: int, target: str) -> Compar
             error = _errors(result, expected, size)
         compared += expected.size
         worst = max(worst, float(error.max()))
-        if not worst <= tolerance:
+        if worst > tolerance:
             emission = declared.emit[language]
             raise InstructionError(_difference(declared, emission, arrays, result, expected, error))
     each = worst * declared.tolerance / tolerance if tolerance else worst
@@ -112,9 +114,9 @@ def _ptx(declared: Instruction, kernel: Any) -> str:
 
 def _form(declared: Instruction, target: str) -> tuple[str, str]:
     """Return the target that a check builds for, and the language of the instruction there."""
-    if target and target not in TARGETS:
+    if target != "" and target not in [*TARGETS]:
         listed = ", ".join(map(repr, TARGETS))
-        why = f"target={target!r} has no instructions"
+        why = f"target={text_of(target)} has no instructions"
         raise InstructionError(explain(f"{declared}.check()", why, f"Give one of {listed}."))
     for kind in [target] if target else TARGETS:
         for language in TARGETS[kind]:
@@ -215,8 +217,11 @@ def _errors(result: Any, expected: Any, size: Any) -> Any:
     """Return the error of each element relative to the sum of the magnitudes of its terms."""
     if is_integer(str(result.dtype)):
         return (result != expected).astype("float64")
-    away = np.abs(result.astype("float64") - expected.astype("float64"))
-    return np.where(away == 0, 0.0, away / np.maximum(size.astype("float64"), 2.0**-126))
+    wide, wanted = result.astype("float64"), expected.astype("float64")
+    same = (wide == wanted) | (np.isnan(wide) & np.isnan(wanted))
+    relative = np.abs(wide - wanted) / np.maximum(size.astype("float64"), 2.0**-126)
+    # a NaN where there is a number is as far away as can be
+    return np.where(same, 0.0, np.nan_to_num(relative, nan=np.inf, posinf=np.inf))
 
 
 def _difference(

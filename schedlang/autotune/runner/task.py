@@ -100,7 +100,7 @@ class Task:
         ops = operations(self.outputs)
         roots = [root for op in ops if isinstance(op, ComputeOp) for root in op.roots]
         calls = [op.function.dtypes for op in ops if isinstance(op, ExternOp)]
-        if any({*given} & {*EPSILON} and {*made} - {*EPSILON} for given, made in calls):
+        if any({*inputs} & {*EPSILON} and {*outputs} - {*EPSILON} for inputs, outputs in calls):
             return True
         return any(
             isinstance(e, Cast) and e.dtype not in EPSILON and e.a.dtype in EPSILON

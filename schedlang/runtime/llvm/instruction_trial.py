@@ -8,7 +8,7 @@ from numba import types
 from schedlang.expr.dtypes import register_dtype, storage_dtype
 from schedlang.instructions.c_forms import CFunction, CSnippet
 from schedlang.instructions.declaration import Instruction, ValueEmission, elements
-from schedlang.instructions.emission import Intrinsic, MemoryFunction, in_order
+from schedlang.instructions.emission import MemoryFunction, in_order
 from schedlang.intrinsics.simd import Vec, llvm_type
 from schedlang.markup.text import uncoloured
 from schedlang.runtime.llvm.dialect import Context, scalar_type
@@ -32,13 +32,15 @@ def trial(declared: Instruction) -> Trial:
     needed = ",".join([features, *(f"+{name}" for name in lacking)])
     try:
         module = module_of(declared, emission)
-    except (NumbaError, Unprintable, LookupError, TypeError, ValueError) as error:
+    except (NumbaError, Unprintable, ArithmeticError, LookupError, NameError, TypeError,
+            ValueError) as error:  # fmt: skip
         # a function of the user's may call intrinsics in any way
         return Trial("", uncoloured(str(error)) or type(error).__name__)
     compiled = compiled_alone(str(module), processor, needed)
+    called = [f.name for f in module.functions if f.is_declaration and f.name.startswith("llvm.")]
     # LLVM takes a name that it does not know for a function of the user's
-    if isinstance(emission, Intrinsic) and emission.name in compiled.assembly:
-        return Trial("", f"there is no function {emission.name} on this processor")
+    if unknown := [name for name in called if name in compiled.assembly]:
+        return Trial("", f"there is no function {unknown[0]} on this processor")
     return compiled
 
 

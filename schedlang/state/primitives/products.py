@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import isfinite
 from typing import Any
 
 from schedlang.compute.read import Read, reads
@@ -148,6 +149,11 @@ def _factors(stage: Stage, body: Expr) -> list[Read]:
             waiting.append(node.a)
         elif isinstance(node, Read):
             factors.append(node)
+        elif isinstance(node, Const) and not isfinite(abs(node.value)):
+            refuse(
+                f"{stage.name} sums {body}, and zero times {node} is NaN",
+                "Multiply the sum by it in a stage of its own.",
+            )
         elif not isinstance(node, Const):
             refuse(
                 f"{stage.name} sums {body}, and {node} is not an element of a tensor",
