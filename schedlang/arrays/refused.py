@@ -43,7 +43,7 @@ _WRITTEN = (
 )
 _COUNTED = (
     ("bincount", "histogram2d", "histogramdd"),
-    "the number of bins would depend on data, or it is no form here",
+    "the number of bins would depend on data, or this form is not supported",
     "Give the number of bins, np.bincount(A, minlength=n), or count with a scatter: "
     "sl.scatter((n,), A.shape, lambda *k: (A[k], 1)).",
 )

@@ -136,8 +136,8 @@ def apply_best(
     """Start every ``sl.schedule(C)`` inside from the steps of ``sl.best(C)``, if there are any.
 
     Yield an :class:`Applied`, which lists the schedules found. The default target is the CPU of
-    this machine. ``sizes`` may name sizes that a computation does not have; ``compiler`` is that of
-    :func:`best`. Other threads and tasks
+    this machine. ``sizes`` may name sizes that a computation does not have; ``compiler`` is the one
+    of :func:`best`. Other threads and tasks
     are not affected. In nested contexts, the innermost counts. If the file of ``database`` does not
     exist, a :class:`~schedlang.errors.DatabaseWarning` says so, and no schedule is known.
 

@@ -29,8 +29,8 @@ class ExternFunction:
     """A user's function, which takes the arrays of inputs, then of outputs, and writes the latter.
 
     ``kind`` is ``"numba"``, ``"host"`` or ``"address"``, and ``call`` a dispatcher of numba, a
-    function of Python, or an address. ``run`` takes NumPy arrays. ``dtypes`` are those of the
-    inputs and of the outputs, and ``kept`` is what keeps an address valid. ``options`` are the
+    function of Python, or an address. ``run`` takes NumPy arrays. ``dtypes`` are the dtypes of
+    inputs and of outputs, and ``kept`` is what keeps an address valid. ``options`` are the
     texts of further arguments, for the print of a nest.
 
     ``source`` is text that defines the function anywhere: C source of one at an address, else

@@ -107,7 +107,7 @@ def intrinsics_of_values() -> frozenset[str]:
 
 
 def is_reserved(name: str) -> bool:
-    """Return whether emitted files use a name themselves, as they do those of intrinsics."""
+    """Return whether emitted files use a name themselves, such as the name of an intrinsic."""
     return bool(import_module("schedlang.intrinsics.dialect").is_reserved(name))
 
 

@@ -137,7 +137,7 @@ class Program:
     def function(
         self, inputs: Sequence[Handle], outputs: Sequence[Handle], name: str
     ) -> Callable[..., None]:
-        """Return the program as a function of arrays: those of ``inputs``, then of ``outputs``.
+        """Return the program as a function of the arrays of ``inputs``, then of ``outputs``.
 
         Raise :class:`~schedlang.errors.ComputeError` for an input that it writes, for an index
         outside of an array, and for iterations of a parallel loop that race.

@@ -89,7 +89,7 @@ def _is_unknown(value: Any) -> bool:
 
 
 def _known(value: Any, name: str, asked: str) -> Any:
-    """Return an argument that is no array of the computation, as NumPy takes it."""
+    """Return an argument that is not an array of the computation, as NumPy takes it."""
     if isinstance(value, Const):
         return value.value if value.weak else np.dtype(value.dtype).type(value.value)
     if _is_unknown(value):

@@ -124,7 +124,7 @@ def choose(
     The cost model assumes that the caches have what fits them, and that threads start late on a
     machine with other work. A kernel may run among others: ``cold`` are then the names of the
     inputs that come from memory in each call, and ``team`` says that other threads wait for work
-    when the kernel starts. Records of ``compiler`` come before those of others. Raise what
+    when the kernel starts. Records of ``compiler`` come before other records. Raise what
     :func:`autoschedule` raises, and never warn of a plain schedule.
 
     >>> import schedlang as sl

@@ -39,7 +39,7 @@ class Problem:
     ``sizes`` are the values of symbolic sizes to tune for. Where a kernel runs among others,
     ``cold`` are the names of its inputs that come from memory in each call, and ``team`` says that
     other threads wait for work when it starts. Records of ``compiler``, one of the target's or
-    empty for the default one, come before those of others.
+    empty for the default one, come before other records.
     """
 
     outputs: tuple[Tensor, ...]

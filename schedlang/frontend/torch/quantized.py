@@ -67,7 +67,7 @@ def dequantize_per_channel(
     if zero_points is not None:
         zero_points = _along(call, zero_points, x, axis)
         if x.dtype == "int32":
-            # PyTorch subtracts integers; floats would round those of 32 bits
+            # PyTorch subtracts integers; floats would round integers of 32 bits
             x, zero_points = array("shifted", _difference, x, zero_points), None
     return dequantized(x, _along(call, scales, x, axis), zero_points, call.dtype)
 
