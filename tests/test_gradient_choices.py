@@ -47,7 +47,8 @@ def _clipped(x: Any) -> Any:
 def _in_sequence(x: Any) -> Any:
     """Make the condition of each choice that of all before it, too."""
     value = np.sqrt(x)
-    for k in range(12):
+    # over a tuple, since a trace would keep a loop over a range, whose choices end at its border
+    for k in tuple(range(12)):
         value = np.where(x > k, value, 0.0) * 1.5 + 0.0
     return value
 
