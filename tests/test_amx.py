@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from math import isnan
 from platform import machine
 from typing import Any
 
@@ -22,7 +23,8 @@ def test_tiles_of_amx_compile(name: str) -> None:
     tile = getattr(instructions, name)
     result = tile.check(samples=4)
     assert re.search(rf"^\s{name}\s+%tmm2, %tmm1, %tmm0$", result.assembly, re.MULTILINE)
-    assert result.ran == runs(tile) and result.error <= tile.tolerance
+    assert result.ran == runs(tile)
+    assert result.error <= tile.tolerance if result.ran else isnan(result.error)
 
 
 # the tiles of a processor as arrays: Intel's manual, volume 2, TILELOADD, TILESTORED, TDPBUSD, ...

@@ -395,6 +395,24 @@ def test_check_passes(dtype: str) -> None:
         B.op.check((np.random.default_rng(1).random((rows, 6)) * 9).astype(dtype))
 
 
+def test_a_check_names_the_argument_that_lacks_elements() -> None:
+    def below(a, out):
+        rows, columns = out.shape
+        if rows < 4:
+            a = np.lib.stride_tricks.as_strided(a, (rows + 1, columns), a.strides)[1:]
+        out[...] = a
+
+    B = stage(below, reads=lambda y, x: np.s_[y, x])
+    message = (
+        "(?s)in the box .* depends on memory outside of the boxes\n  Write each element of its "
+        "outputs, from the boxes that reads= gives alone"
+    )
+    with pytest.raises(sl.errors.VerifyError, match=message):
+        B.op.check(np.random.default_rng(0).random((4, 6), "float32"))
+    with pytest.raises(sl.errors.VerifyError, match="whole output.*\n.*from its inputs alone"):
+        stage(peeking).op.check(np.ones((4, 6), "float32"))
+
+
 def test_check_takes_the_inputs() -> None:
     with pytest.raises(sl.errors.CallError, match=re.escape("A")):
         stage().op.check(np.ones((3, 3), "float32"))

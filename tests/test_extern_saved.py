@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from schedlang.externs.shared import function_of_code
 from tests.test_saved_files import module_of
 
 SCALE, OFFSETS = 2.5, (1, 2.0)
+DECAY, NUMBER = np.float32(0.9), 1
 TABLE = np.arange(3)
 X = np.arange(12, dtype="float32")
 
@@ -232,6 +234,47 @@ def test_names_that_collide_in_a_saved_file(
     np.testing.assert_allclose(f(X), want)
     run = getattr(module_of(f.save(tmp_path / "k.py")), stage)
     np.testing.assert_allclose(run(X), want)
+
+
+@pytest.mark.parametrize(
+    "number",
+    [np.float32(0.9), np.float16(0.1), np.float64(1e-300), np.int8(-3), np.uint64(2**64 - 1)],
+    ids=lambda n: n.dtype.name,
+)
+def test_numbers_of_numpy_keep_their_dtypes(number: Any) -> None:
+    text = python_text(number_reader(number))
+    space: dict[str, Any] = {}
+    exec(text, space)
+    kept = space["NUMBER"]
+    assert type(kept) is type(number) and kept == number
+
+
+def test_a_saved_function_reads_a_number_of_numpy(tmp_path: Path) -> None:
+    f = sl.build(schedule(scaled_stage(factor_of_numpy)))
+    module = module_of(f.save(tmp_path / "k.py"))
+    np.testing.assert_array_equal(getattr(module, module.__all__[0])(X), f(X))
+    np.testing.assert_array_equal(f(X), X * np.float32(0.9) + 1)
+
+
+@pytest.mark.parametrize("number", [np.float32("nan"), np.complex64(1j), np.datetime64("2020")])
+def test_what_no_text_keeps_of_numpy(number: Any) -> None:
+    with pytest.raises(Unreadable, match="reads NUMBER of its program, which is"):
+        python_text(number_reader(number))
+
+
+def number_reader(number: Any) -> Any:
+    """Return a function that reads a ``number`` of its program."""
+    return FunctionType(reading.__code__, {"NUMBER": number}, "reading")
+
+
+def reading(a, out):
+    out[:] = a * NUMBER
+
+
+@njit
+def factor_of_numpy(a, out):
+    for k in range(a.shape[0]):
+        out[k] = a[k] * DECAY
 
 
 @njit(locals={"total": int8})

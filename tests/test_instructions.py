@@ -6,6 +6,7 @@ import pickle
 import re
 import subprocess
 import sys
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -338,7 +339,7 @@ def test_each_instruction_in_the_box_is_checked(name: str) -> None:
         return
     result = declared.check(samples=60)
     assert result.ran == runs(declared)
-    assert result.error <= declared.tolerance
+    assert result.error <= declared.tolerance or (not result.ran and isnan(result.error))
     mnemonic = name.split("_")[0]
     # the processor may take a longer form of it for names of registers
     assert re.search(rf"^\t(\{{e?vex\}}\t)?{mnemonic}\b", result.assembly, re.M)
@@ -358,7 +359,7 @@ def test_a_comparison_says_what_the_processor_lacks() -> None:
     if declared is None:
         pytest.skip("this processor has them all")
     result = declared.check()
-    assert not result.ran and not result.compared
+    assert not result.ran and not result.compared and isnan(result.error)
     said = rf"{declared} compiles; it needs [\w-]+, which this processor lacks, so nothing ran"
     assert re.fullmatch(said, str(result))
 

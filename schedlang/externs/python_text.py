@@ -13,6 +13,8 @@ from textwrap import dedent
 from types import FunctionType, ModuleType
 from typing import Any
 
+import numpy as np
+
 from schedlang.parsing import codes, compiles_to
 
 # packages that a file may import, and those whose functions a text may name
@@ -46,6 +48,14 @@ def python_text(function: Any) -> str:
 def _is_plain(value: Any) -> bool:
     """Return whether the text of a value means it."""
     return type(value) in (bool, int, str) or (type(value) is float and math.isfinite(value))
+
+
+def _numpy_number(value: Any) -> str:
+    """Return the text of a number of NumPy, by its dtype; empty if it is something else."""
+    kinds = {np.dtype(code).type for code in "bhilqBHILQefd"}
+    if type(value) not in kinds or not np.isfinite(value):
+        return ""
+    return f"np.{value.dtype.name}({value})"
 
 
 class _Writer:
@@ -95,6 +105,9 @@ class _Writer:
             self.imports[imported] = None
         elif value is None or _is_plain(value):
             self.constants.append(f"{name} = {value!r}")
+        elif number := _numpy_number(value):
+            self.need(function, "np", np)
+            self.constants.append(f"{name} = {number}")
         elif type(value) is tuple and all(map(_is_plain, value)):
             self.constants.append(f"{name} = {value!r}")
         elif getattr(getattr(value, "py_func", value), "__name__", "") == name:

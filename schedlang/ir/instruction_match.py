@@ -238,6 +238,7 @@ class _Comparison:
     ) -> None:
         self.declared, self.axes, self.inside = declared, axes, inside
         self.reason: Mismatch | None = None
+        self.likeness = (False, -1)
 
     def expressions(self, ours: Expr, theirs: Expr, bound: Bound) -> Iterator[Bound]:
         """Yield the operands of each way in which two expressions are equal."""
@@ -286,9 +287,14 @@ class _Comparison:
         if any(depends(leaf, self.inside) for leaf in first.leaves()):
             steps = _coefficients(own, self.inside)
             wanted = _coefficients(self._offset(theirs), self.inside)
+            # the order of factors in which most else fits tells the user most
+            likeness = steps.keys() == wanted.keys(), len(bound)
+            if likeness <= self.likeness:
+                return None
+            self.likeness = likeness
             self.reason = Mismatch(
-                f"the elements of {ours.buffer.name} are {_steps(steps, self.inside)} apart, and "
-                f"{self.declared.name} reads its {tensor.name} {_steps(wanted, self.inside)} apart",
+                f"{ours.buffer.name} steps by {_steps(steps, self.inside)}, and operand "
+                f"{tensor.name} of {self.declared.name} by {_steps(wanted, self.inside)}",
                 f"Pack {ours.buffer.name}: cache_read gives it a stage, and transform_layout puts "
                 "the elements of a tile one after the other.",
             )

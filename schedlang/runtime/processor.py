@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import re
+import subprocess
 import sys
 from collections.abc import Collection
 from functools import cache
 
+from schedlang.errors import nearest
 from schedlang.runtime.numba_internals import cpu_context
 from schedlang.target import ARCHITECTURE
 
@@ -19,6 +22,36 @@ def processor_features() -> frozenset[str]:
     """
     listed: str = cpu_context().codegen().magic_tuple()[2]
     return frozenset(word[1:] for word in listed.split(",") if word.startswith("+"))
+
+
+# LLVM lists the features of a kind of processor on the standard error of its process
+_LISTING = """
+from llvmlite import binding
+binding.initialize_native_target()
+binding.Target.from_default_triple().create_target_machine(features="+help")
+"""
+
+
+@cache
+def _known_features() -> frozenset[str]:
+    """Return the features that LLVM knows of processors of this kind; none if it lists none."""
+    command = [sys.executable, "-c", _LISTING]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    listed = done.stderr.partition("Available features")[2]
+    return frozenset(re.findall(r"^  (\S+) +- ", listed, re.MULTILINE))
+
+
+def unknown_features(needed: Collection[str]) -> list[str]:
+    """Return the features among ``needed`` that no processor of this kind has, by LLVM's names.
+
+    One known name of ``"a or b"`` is enough. Architectures of GPUs are known.
+    """
+    features = processor_features()
+    own = [name for name in needed if not name.startswith(ARCHITECTURE)]
+    rest = [name for name in own if features.isdisjoint(name.split(" or "))]
+    if not rest or not (known := _known_features()):
+        return []
+    return [name for name in rest if known.isdisjoint(name.split(" or "))]
 
 
 # what the names of the features of AMX begin with
@@ -52,6 +85,9 @@ def missing_features(needed: Collection[str]) -> list[str]:
 
 def why_missing(missing: Collection[str]) -> str:
     """Return which features :func:`missing_features` says are missing, and why, for a sentence."""
+    if unknown := unknown_features(missing):
+        close = nearest(unknown[0].split(" or ")[0], _known_features())
+        return f"{unknown[0]}, which LLVM does not know for this kind of processor{close}"
     features, listed = processor_features(), " and ".join(missing)
     if features.issuperset(missing):
         return f"{listed}, and the system gives this process no tiles of AMX"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import nan
 from random import Random
 from typing import Any
 
@@ -23,7 +24,7 @@ from schedlang.expr.visit import rewrite
 from schedlang.host import check_whole
 from schedlang.instructions.declaration import MEMORY, Emission, Instruction
 from schedlang.runtime.nvidia import driver
-from schedlang.runtime.processor import missing_features, why_missing
+from schedlang.runtime.processor import missing_features, unknown_features, why_missing
 from schedlang.schedule.schedule import schedule
 from schedlang.target import Target
 from schedlang.target_kinds import KINDS
@@ -32,6 +33,8 @@ from schedlang.targets.instruction_trials import COMPILERS, refusal
 
 # tiles that a sum adds, so that it also begins with what is not 0
 TILES = 3
+# the largest error that another rounding may explain
+ROUNDING = 1e-2
 
 
 # the targets that a check can run, and the languages in which each takes an instruction
@@ -48,8 +51,8 @@ class Comparison:
 
     ``ran`` is false where the processor lacks the instruction, or where there is no GPU.
     ``compared`` is the number of elements, ``error`` the largest error of a tile relative to the
-    sum of its terms' magnitudes, and ``assembly`` what the compiler writes for one tile, which for
-    a GPU is PTX of the kernel that the check runs.
+    sum of its terms' magnitudes, ``nan`` if nothing ran, and ``assembly`` what the compiler writes
+    for one tile, which for a GPU is PTX of the kernel that the check runs.
     """
 
     instruction: Instruction
@@ -75,18 +78,22 @@ def check(declared: Instruction, samples: int, seed: int, target: str) -> Compar
     check_whole(f"{declared}.check", 0, samples=samples, seed=seed)
     kind, language = _form(declared, target)
     on_gpu = KINDS[kind].binds_threads
+    if not on_gpu and unknown_features(declared.needs):
+        lacking = f"it needs {why_missing(declared.needs)}"
+        hint = "Give features of this kind of processor by LLVM's names, such as avx512vnni."
+        raise InstructionError(explain(f"{declared}.check()", lacking, hint))
     if not on_gpu and (why := refusal(declared, language)):
         raise InstructionError(explain(f"{declared}.check()", *why))
     assembly = "" if on_gpu else COMPILERS[language].trial(declared).assembly
     if not on_gpu and missing_features(declared.needs):
-        return Comparison(declared, False, 0, 0.0, assembly, kind)
+        return Comparison(declared, False, 0, nan, assembly, kind)
     tiled, inputs = _tiled(declared, lambda read: read)
     terms, _ = _tiled(declared, _as_magnitude)
     kernel = _tensorized(declared, tiled, inputs, kind)
     if on_gpu:
         assembly = _ptx(declared, kernel)
         if not driver().is_available():
-            return Comparison(declared, False, 0, 0.0, assembly, kind)
+            return Comparison(declared, False, 0, nan, assembly, kind)
     oracle, sizes = reference(tiled), reference(terms)
     worst, compared = 0.0, 0
     tolerance = declared.tolerance * (TILES if declared.accumulates else 1)
@@ -236,10 +243,12 @@ def _difference(
     at = tuple(int(k) for k in np.unravel_index(int(error.argmax()), error.shape))
     lane = at[-1] if len(declared.op.axis) == 1 else at[-len(declared.op.axis) :]
     operands = "\n".join(f"{t.name} = {a.tolist()}" for t, a in zip(declared.operands, arrays))
+    hint = f"{emission} computes something else than {declared.output.name}"
+    if (size := float(error[at])) <= ROUNDING:
+        hint += f", or with another rounding: state it as tolerance= (the error here is {size:.1e})"
     return explain(
         f"{declared}.check()",
         f"lane {lane} is {result[at]}, and the declaration gives {expected[at]}",
-        f"{emission} computes something else than {declared.output.name}, or with "
-        f"another rounding: state it as tolerance= (the error here is {float(error[at]):.1e}).",
+        f"{hint}.",
         operands[:600],
     )
