@@ -225,6 +225,23 @@ def sum_until_small(x):
     return s
 
 
+def triangular_sum(a):
+    s = 0.0
+    for i in range(a.shape[0]):
+        for j in range(i + 1):
+            s += a[i, j]
+    return s
+
+
+def triangular_sums(a):
+    y, s = np.zeros(a.shape[0]), 0.0
+    for i in range(a.shape[0]):
+        for j in range(i + 1):
+            s += a[i, j]
+        y[i] = s
+    return y
+
+
 def line_of(function: Callable[..., Any], more: int) -> int:
     return function.__code__.co_firstlineno + more
 
@@ -243,6 +260,10 @@ FORMS = [
      ["{2}: a scan of 9 rows, since an iteration reads what the ones before it wrote"]),
     (sum_until_small, [np.array([0.5, 0.9, 0.4, 0.1, 0.7, 0.8])],
      ["{2}: a scan of 6 rows, since each iteration computes a number from the one before"]),
+    (triangular_sum, [RANDOM.random((7, 7))],
+     ["{2}: on the host, since the shape of sum depends on its index", "  {3}: a reduction"]),
+    (triangular_sums, [RANDOM.random((7, 7))],
+     ["{2}: on the host, since the shape of sum depends on its index", "  {3}: a reduction"]),
     (neighbours, [RANDOM.random((8, 8))],
      ["{1}: on the host, since its body has a loop on the host",
       "  {2}: on the host, since its body has the recurrence loop",
@@ -261,6 +282,41 @@ def test_what_loops_become(
     jitted = check(function, *args)
     places = [f"line {line_of(function, k)}" for k in range(8)]
     assert jitted.loops == "\n".join(line.format(*places) for line in lines)
+
+
+def halved_sums(x):
+    t, s = 0.0, 0.0
+    for i in range(9):
+        s = -s
+        for j in range(i + 1):
+            s += x[j]
+        t = t * 0.5 + s
+    return t
+
+
+def sum_from_an_integer(x):
+    s = 0
+    for i in range(9):
+        for j in range(9):
+            s += x[j] * i
+    return s
+
+
+def scaled_by_a_float(x):
+    s = 0.0
+    for _ in range(9):
+        s = s * 0.5 + 1
+    return s * x
+
+
+@pytest.mark.parametrize("function", [halved_sums, sum_from_an_integer, scaled_by_a_float])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_python_numbers_take_the_dtype_that_follows(
+    function: Callable[..., Any], dtype: str
+) -> None:
+    # sums of few halves are exact in each dtype
+    jitted = check(function, np.arange(9).astype(dtype))
+    assert "unrolled" not in jitted.loops
 
 
 def test_a_map_is_a_tensor() -> None:
