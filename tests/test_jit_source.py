@@ -198,6 +198,50 @@ def fifths(x):
         x[i] = x[i - 5] + 1
 
 
+def running_sum(x):
+    y = np.zeros(len(x))
+    s = 0.0
+    for i in range(len(x)):
+        s += x[i]
+        y[i] = s
+    return y
+
+
+def sum_without_small(x):
+    y, s = np.zeros(len(x)), 0.0
+    for i in range(len(x)):
+        if x[i] < 0.3:
+            continue
+        s += x[i]
+        y[i] = s
+    return y, s
+
+
+def sum_until_small(x):
+    s, on = 0.0, True
+    for i in range(len(x)):
+        on = on & ~(x[i] < 0.3)
+        s = np.where(on, s + x[i], s)
+    return s
+
+
+def triangular_sum(a):
+    s = 0.0
+    for i in range(a.shape[0]):
+        for j in range(i + 1):
+            s += a[i, j]
+    return s
+
+
+def triangular_sums(a):
+    y, s = np.zeros(a.shape[0]), 0.0
+    for i in range(a.shape[0]):
+        for j in range(i + 1):
+            s += a[i, j]
+        y[i] = s
+    return y
+
+
 def line_of(function: Callable[..., Any], more: int) -> int:
     return function.__code__.co_firstlineno + more
 
@@ -210,6 +254,16 @@ FORMS = [
     (sum_of_large, [RANDOM.random(9)], ["{2}: a reduction"]),
     (sum_of_rows, [RANDOM.random((6, 5))], ["{2}: a reduction"]),
     (fifths, [RANDOM.random(12)], ["{1}: a scan of 7 rows, since x[i - 5] is read"]),
+    (running_sum, [RANDOM.random(9)],
+     ["{3}: a scan of 9 rows, since an iteration reads what the ones before it wrote"]),
+    (sum_without_small, [RANDOM.random(9)],
+     ["{2}: a scan of 9 rows, since an iteration reads what the ones before it wrote"]),
+    (sum_until_small, [np.array([0.5, 0.9, 0.4, 0.1, 0.7, 0.8])],
+     ["{2}: a scan of 6 rows, since each iteration computes a number from the one before"]),
+    (triangular_sum, [RANDOM.random((7, 7))],
+     ["{2}: on the host, since the shape of sum depends on its index", "  {3}: a reduction"]),
+    (triangular_sums, [RANDOM.random((7, 7))],
+     ["{2}: on the host, since the shape of sum depends on its index", "  {3}: a reduction"]),
     (neighbours, [RANDOM.random((8, 8))],
      ["{1}: on the host, since its body has a loop on the host",
       "  {2}: on the host, since its body has the recurrence loop",
@@ -228,6 +282,41 @@ def test_what_loops_become(
     jitted = check(function, *args)
     places = [f"line {line_of(function, k)}" for k in range(8)]
     assert jitted.loops == "\n".join(line.format(*places) for line in lines)
+
+
+def halved_sums(x):
+    t, s = 0.0, 0.0
+    for i in range(9):
+        s = -s
+        for j in range(i + 1):
+            s += x[j]
+        t = t * 0.5 + s
+    return t
+
+
+def sum_from_an_integer(x):
+    s = 0
+    for i in range(9):
+        for j in range(9):
+            s += x[j] * i
+    return s
+
+
+def scaled_by_a_float(x):
+    s = 0.0
+    for _ in range(9):
+        s = s * 0.5 + 1
+    return s * x
+
+
+@pytest.mark.parametrize("function", [halved_sums, sum_from_an_integer, scaled_by_a_float])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_python_numbers_take_the_dtype_that_follows(
+    function: Callable[..., Any], dtype: str
+) -> None:
+    # sums of few halves are exact in each dtype
+    jitted = check(function, np.arange(9).astype(dtype))
+    assert "unrolled" not in jitted.loops
 
 
 def test_a_map_is_a_tensor() -> None:
@@ -370,10 +459,32 @@ def with_own_dict(x: Any, rows: list[Any]) -> Any:
     return parts.get("x", x)
 
 
+def labelled(x: Any) -> Any:
+    if x[0] > 0.5:
+        pair = ("scaled", x * 2)
+    else:
+        pair = ("scaled", x * 3)
+    return pair[1]
+
+
+@pytest.mark.parametrize("first", [0.0, 1.0])
+def test_sides_leave_equal_words_beside_arrays(first: float) -> None:
+    check(labelled, np.array([first, 0.5, 2.0]))
+
+
 def noisy_if_positive(x: Any, rng: Any) -> Any:
     if x.sum() > 0:
         x = x + rng.normal(size=x.shape)
     return x
+
+
+def broken_by_elements(x: Any, rows: list[Any]) -> Any:
+    s = 0.0
+    for i in range(6):
+        if x[i] > 3:
+            break
+        s += x[i]
+    return s
 
 
 def reshaped_on_a_side(x: Any, rows: list[Any]) -> Any:
@@ -398,6 +509,7 @@ def appended_while(x: Any, rows: list[Any]) -> Any:
         (appended, "if at line .* of appended: one side changes a list"),
         (with_own_dict, "of with_own_dict: one side changes a list, a dict"),
         (noisy_if_positive, r"rng.normal\(...\).*Draw before the if"),
+        (broken_by_elements, r"its test decides whether to break, .*np.where\(on, new, name\)"),
         (reshaped_on_a_side, r"y = x.reshape\(\(3, 2\)\)"),
     ],
 )

@@ -14,7 +14,7 @@ from schedlang.compute.tensor import shape_text
 from schedlang.errors import ComputeTypeError, explain
 from schedlang.tracing.array import TracedArray, plain, wrap
 from schedlang.tracing.leaves import flatten, is_traced, rebuilt
-from schedlang.tracing.states import UNBOUND, State, is_data, unchanged
+from schedlang.tracing.states import BREAK, UNBOUND, State, is_data, unchanged
 from schedlang.tracing.trace import Storage, current
 
 
@@ -74,6 +74,18 @@ def _refuse_change(line: int) -> NoReturn:
     )
 
 
+def _refuse_break(line: int) -> NoReturn:
+    raise ComputeTypeError(
+        explain(
+            f"the if at line {line} of {current().title}",
+            "its test decides whether to break, and depends on elements or indices that are "
+            "unknown while the function is traced",
+            "Keep a mask: write on = True before the loop, on = on & ~(test) in place of the if, "
+            "and name = np.where(on, new, name) for what follows.",
+        )
+    )
+
+
 def choose(cond: Any, a: Any, b: Any) -> Any:
     """Return one of two numbers, the first where a scalar of bool holds."""
     # an expression: a read within it stays under the condition
@@ -92,12 +104,11 @@ class _Sides:
         """Return the value after sides that leave ``a`` and ``b`` in a name, or return them."""
         if a is b:
             return a
-        if is_data(a) and is_data(b):
-            (ours, form), (theirs, other) = flatten(a), flatten(b)
-            if form == other and all(map(_agree, ours, theirs)):
-                return rebuilt(form, [self._value(x, y) for x, y in zip(ours, theirs)])
-        elif type(a) is type(b) and not is_traced(a) and a == b:
-            return a
+        if a is BREAK or b is BREAK:
+            _refuse_break(self.line)
+        (ours, form), (theirs, other) = flatten(a), flatten(b)
+        if form == other and all(map(_agree, ours, theirs)):
+            return rebuilt(form, [self._value(x, y) for x, y in zip(ours, theirs)])
         what = f"{name} is" if name else "the value is"
         raise ComputeTypeError(
             explain(
@@ -109,7 +120,8 @@ class _Sides:
         )
 
     def _value(self, a: Any, b: Any) -> Any:
-        if a is b or (not is_traced(a) and not is_traced(b) and not np.ndim(a) and _equal(a, b)):
+        known = not is_traced(a) and not is_traced(b) and not np.ndim(a)
+        if a is b or not is_data(a) or (known and _equal(a, b)):
             return a
         if _is_number(a):
             return choose(self.cond, a, b)
@@ -129,7 +141,9 @@ class _Sides:
 
 
 def _agree(a: Any, b: Any) -> bool:
-    """Return whether both sides leave numbers, or arrays of one shape and dtype."""
+    """Return whether both sides leave numbers, arrays of one shape and dtype, or equal objects."""
+    if not is_data(a) or not is_data(b):
+        return type(a) is type(b) and (a is b or bool(a == b))
     if _is_number(a) or _is_number(b):
         return _is_number(a) and _is_number(b)
     return a.dtype == b.dtype and a.ndim == b.ndim and all(map(same, a.shape, b.shape))

@@ -18,7 +18,7 @@ from schedlang.tracing.called import CALLED
 from schedlang.tracing.code import is_library
 from schedlang.tracing.kept import run_kept, run_kept_while
 from schedlang.tracing.source import from_source
-from schedlang.tracing.states import NOTHING, UNBOUND, State
+from schedlang.tracing.states import BREAK, NOTHING, UNBOUND, State
 from schedlang.tracing.trace import running_trace
 
 
@@ -54,24 +54,24 @@ def call(function: Any, /, *args: Any, **named: Any) -> Any:
 
 
 def for_loop(items: Any, body: Callable[[Any], Any], state: State) -> None:
-    """Run ``body`` for each item until it returns true."""
+    """Run ``body`` for each item until it returns ``BREAK``."""
     trace = running_trace()
     if trace is not None and not run_kept(trace, items, body, state):
         return
     for item in items:
-        if body(item):
+        if body(item) is BREAK:
             break
 
 
 def while_loop(test: Callable[[], Any], body: Callable[[], Any], state: State) -> None:
-    """Run ``body`` while ``test`` holds, until it returns true."""
+    """Run ``body`` while ``test`` holds, until it returns ``BREAK``."""
     trace = running_trace()
     while True:
         again = test()
         if trace is not None and is_unknown(again):
             run_kept_while(trace, test, body, state)
             return
-        if not again or body():
+        if not again or body() is BREAK:
             return
 
 
@@ -116,4 +116,15 @@ def choice(test: Any, a: Callable[[], Any], b: Callable[[], Any]) -> Any:
     return a() if test else b()
 
 
-__all__ = ["UNBOUND", "State", "both", "branch", "call", "choice", "either", "for_loop", "opposite"]
+__all__ = [
+    "BREAK",
+    "UNBOUND",
+    "State",
+    "both",
+    "branch",
+    "call",
+    "choice",
+    "either",
+    "for_loop",
+    "opposite",
+]

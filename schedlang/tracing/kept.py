@@ -13,7 +13,7 @@ from schedlang.tracing.called import TracedRange
 from schedlang.tracing.leaves import is_traced
 from schedlang.tracing.loops import run_loop, run_while
 from schedlang.tracing.spans import End, extent_between, known_end
-from schedlang.tracing.states import UNBOUND, State, is_data, unchanged
+from schedlang.tracing.states import BREAK, UNBOUND, State, is_data, unchanged
 from schedlang.tracing.trace import KNOWN, Trace
 from schedlang.tracing.unknown import line_text
 
@@ -103,7 +103,7 @@ def run_kept_while(
 
     def step(parts: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
         state.set({**before, **dict(zip(carried, parts))})
-        if body() is not None:
+        if body() is BREAK:
             raise ComputeTypeError("a break in a while loop on data")
         if containers.undo():
             raise ComputeTypeError(
@@ -201,7 +201,7 @@ class _Kept:
     def _step(self, i: Any, parts: dict[str, Any], names: Sequence[str]) -> list[Any]:
         self.state.set({**self.before, **parts})
         returned = self.body(self.items.at(i))
-        if returned is not None and returned is not False:
+        if returned is BREAK:
             raise ComputeTypeError("it ends early, where elements decide")
         for name, old in self.before.items():
             new = self.state.value(name)

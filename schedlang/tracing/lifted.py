@@ -196,7 +196,9 @@ def _checked(loop: HostLoop, forms: Sequence[_Map | _Sum]) -> list[ComputeOp]:
 def _said(loop: HostLoop, node: Read, form: _Map | _Sum) -> str:
     """Return which element an iteration reads that another one may write."""
     written = form.carry.leaving
-    names = (loop.body.targets.get(k) for k, made in loop.body.made.items() if written in made)
+    # == of tensors is a tensor
+    places = (k for k, made in loop.body.made.items() if any(written is t for t in made))
+    names = map(loop.body.targets.get, places)
     name = next((name for name in names if name), "")
     own = Lin({(Var(loop.user_index[0]),): 1}) - loop.user_index[1]
     indices = ", ".join(str(to_expr(to_lin(i, {loop.index: own}))) for i in node.indices)

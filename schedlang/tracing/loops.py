@@ -8,9 +8,11 @@ from itertools import chain, count
 from types import CodeType
 from typing import Any
 
-from schedlang.compute.tensor import Tensor, shape_text
+from schedlang.compute.read import Read
+from schedlang.compute.tensor import Tensor, placeholder, shape_text
 from schedlang.errors import ComputeError, ComputeTypeError, explain
-from schedlang.expr.nodes import Const, Expr, Var
+from schedlang.expr import dtypes
+from schedlang.expr.nodes import Cast, Const, Expr, Var
 from schedlang.index.linear import Lin
 from schedlang.index.simplify import to_lin
 from schedlang.language.construct import as_expr, cast, settle
@@ -101,16 +103,10 @@ def run_loop(
     leaves, form = flatten(init)
     starts = [_value(leaf) for leaf in leaves]
     name = "i" if user_index is None else user_index[0]
-    loop, passed = _traced(trace, lo, hi, body, leaves, starts, form, code, name)
-    widened = _widened(starts, loop)
-    if any(v is not w for v, w in zip(starts, widened)):
-        # a Python number takes the dtype of the value that follows it
-        loop, passed = _traced(trace, lo, hi, body, leaves, widened, form, code, name)
-    for k, carry in enumerate(loop.carries[: len(starts)]):
-        _check_fits(carry, k, loop.body.title)
+    loop, passed, floats = _fitted(trace, lo, hi, body, leaves, starts, form, code, name)
     if user_index is not None:
         loop = replace(loop, user_index=user_index)
-    values = _values(trace, loop, head, user_index is not None)
+    values = _python_floats(_values(trace, loop, head, user_index is not None), floats)
     for storage, value in zip(loop.storages, values[len(starts) :]):
         write_where(trace, storage, value)
     for k, (leaf, carry) in enumerate(zip(leaves, loop.carries)):
@@ -144,16 +140,11 @@ def run_while(
 
     leaves, form = flatten((_truth(test), *init))
     starts = [_value(leaf) for leaf in leaves]
-    loop, passed = _traced(trace, 0, 1, body, leaves, starts, form, code)
-    widened = _widened(starts, loop)
-    if any(v is not w for v, w in zip(starts, widened)):
-        loop, passed = _traced(trace, 0, 1, body, leaves, widened, form, code)
-    for k, carry in enumerate(loop.carries[: len(starts)]):
-        _check_fits(carry, k, loop.body.title)
+    loop, passed, floats = _fitted(trace, 0, 1, body, leaves, starts, form, code)
     loop = replace(loop, tested=True)
     place = trace.place()
     head = f"line {place.line}" if place else "a loop"
-    values = _values(trace, loop, head, True)
+    values = _python_floats(_values(trace, loop, head, True), floats)
     for storage, value in zip(loop.storages, values[len(starts) :]):
         write_where(trace, storage, value)
     results = []
@@ -170,12 +161,69 @@ def _truth(value: Any) -> Any:
     return value if value.dtype == bool else value != 0
 
 
-def _widened(starts: Sequence[Value], loop: HostLoop) -> list[Value]:
-    """Return the values before a loop, numbers of Python in the dtype of what follows them."""
+def _fitted(
+    trace: Trace,
+    lo: int,
+    hi: End,
+    body: Callable[..., Any],
+    leaves: list[Any],
+    starts: list[Value],
+    form: Form,
+    code: CodeType | None,
+    name: str = "i",
+) -> tuple[HostLoop, list[int], set[int]]:
+    """Return what :func:`_traced` does once each Python number has the dtype that follows it.
+
+    The third result has the parts of the carry that are Python floats in all iterations.
+    """
+    loop, passed = _traced(trace, lo, hi, body, leaves, starts, form, code, name)
+    floats: set[int] = set()
+    while any(map(_is_weak, starts)):
+        known, starts = starts, _widened(starts, loop)
+        floats = {
+            k
+            for k, (old, new, c) in enumerate(zip(known, starts, loop.carries))
+            if old is not new and _is_weak(c.leaving) and dtypes.is_float(_dtype(new))
+        }
+        loop, passed = _traced(trace, lo, hi, body, leaves, starts, form, code, name)
+    for k, carry in enumerate(loop.carries[: len(starts)]):
+        _check_fits(carry, k, loop.body.title)
+    return loop, passed, floats
+
+
+def _python_floats(values: list[Value], floats: set[int]) -> list[Value]:
+    """Return values of which the parts ``floats`` take the dtype of what they meet."""
     return [
-        cast(v, c.leaving.dtype) if isinstance(v, Expr) and v.weak else v
-        for v, c in zip(starts, loop.carries)
+        Cast(v, v.dtype, weak=True) if k in floats and isinstance(v, Expr) else v
+        for k, v in enumerate(values)
     ]
+
+
+def _widened(starts: list[Value], loop: HostLoop) -> list[Value]:
+    """Return the values before a loop, Python numbers in the dtype of what follows them.
+
+    A number that a Python number follows waits until the dtypes of the others are known.
+    """
+    weak = [_is_weak(v) for v in starts]
+    ready = [w and not _is_weak(c.leaving) for w, c in zip(weak, loop.carries)]
+    cast_now = ready if any(ready) else weak
+    return [
+        cast(v, c.leaving.dtype) if now and isinstance(v, Expr) else v
+        for v, now, c in zip(starts, cast_now, loop.carries)
+    ]  # fmt: skip
+
+
+def _entering(value: Value, name: str) -> tuple[Tensor, Value]:
+    """Return a placeholder for a value before an iteration, and the value that it has there."""
+    if not _is_weak(value):
+        return stand_in(value, name)
+    # a loop in the body tells the dtype of a number that it adds to
+    tensor = placeholder((), value.dtype, name=name)
+    return tensor, Read(tensor, (), value.dtype, weak=True)
+
+
+def _is_weak(value: Value) -> bool:
+    return isinstance(value, Expr) and value.weak
 
 
 def _is_array(leaf: Any) -> bool:
@@ -272,7 +320,7 @@ def _traced(
     inner.index[index] = (least, (range_of(hi)[1] or 0) - 1 - min(lo, 0))
     with run_as_current(inner):
         at = wrap(index if lo >= 0 else index + lo)
-        stands = [stand_in(v, f"carry{k}") for k, v in enumerate(starts)]
+        stands = [_entering(v, f"carry{k}") for k, v in enumerate(starts)]
         parts = [
             array_of(value) if isinstance(leaf, TracedArray) and not leaf.is_scalar else wrap(value)
             for leaf, (_, value) in zip(leaves, stands)

@@ -312,13 +312,15 @@ def _completed(
 
 
 class _Leaving(ast.NodeTransformer):
-    """Replaces the ``break`` and ``continue`` of one loop, whose body returns ``True`` to break."""
+    """Replaces the ``break`` and ``continue`` of one loop, whose body returns ``BREAK`` or None."""
 
     def visit_Break(self, node: ast.Break) -> ast.AST:  # noqa: N802
-        return ast.copy_location(ast.Return(ast.copy_location(ast.Constant(True), node)), node)
+        new = ast.Return(_helper("BREAK"))
+        return ast.fix_missing_locations(ast.copy_location(new, node))
 
     def visit_Continue(self, node: ast.Continue) -> ast.AST:  # noqa: N802
-        return ast.copy_location(ast.Return(ast.copy_location(ast.Constant(False), node)), node)
+        new = ast.Return(ast.Constant(None))
+        return ast.fix_missing_locations(ast.copy_location(new, node))
 
     def _itself(self, node: ast.AST) -> ast.AST:
         return node

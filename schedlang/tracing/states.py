@@ -19,6 +19,16 @@ class Unbound:
 UNBOUND = Unbound()
 
 
+class Break:
+    """What the body of a loop returns to leave the loop."""
+
+    def __repr__(self) -> str:
+        return "BREAK"
+
+
+BREAK = Break()
+
+
 class State:
     """The ``names`` that a loop's body or the sides of an ``if`` assign, at a ``line``.
 
