@@ -73,7 +73,11 @@ def timed() -> Iterator[Timed]:
             where = Where.here(outputs, target, {})
             for database in databases:
                 for entry in database.ranked(where, outputs):
-                    same = replace(entry.where, machine=where.machine, versions=where.versions)
+                    # a rate is the processor's, whichever compiler the code is from
+                    same = replace(
+                        entry.where, machine=where.machine, versions=where.versions,
+                        compiler=where.compiler,
+                    )  # fmt: skip
                     if same != where or entry.seconds is None:
                         continue
                     try:

@@ -95,6 +95,9 @@ class LoopBackend(PrintedBackend[Lowered]):
 
     def refusal(self, nest: Nest) -> str:
         """Return which instruction of a nest the processor lacks; it would end the process."""
+        # a target without vectors runs the loops of an instruction as they stand
+        if not self.facts.vectors:
+            return ""
         loops = [loop for loop in nest.loops if loop.instruction is not None]
         if self.facts.instructions and (unused := unused_code(nest, loops)):
             return unused
