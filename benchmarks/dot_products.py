@@ -17,6 +17,7 @@ computes it, too.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,20 +25,23 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
-import numpy as np
+# PyTorch's threads that wait in a loop would take the core of the next implementation
+os.environ.setdefault("GOMP_SPINCOUNT", "0")
 
-import schedlang as sl
-from benchmarks.byte_convolutions import (
+import numpy as np  # noqa: E402
+
+import schedlang as sl  # noqa: E402
+from benchmarks.byte_convolutions import (  # noqa: E402
     CONVOLUTIONS,
     is_right,
     onnx_convolution,
     torch_convolution,
 )
-from benchmarks.byte_convolutions import ours as convolve
-from benchmarks.harness import Case, Column, Row, Unavailable, main
-from benchmarks.peers.onnx_node import node_call
-from schedlang.expr.dtypes import array_dtype
-from schedlang.runtime.processor import missing_features
+from benchmarks.byte_convolutions import ours as convolve  # noqa: E402
+from benchmarks.harness import Case, Column, Row, Unavailable, main  # noqa: E402
+from benchmarks.peers.onnx_node import node_call  # noqa: E402
+from schedlang.expr.dtypes import array_dtype  # noqa: E402
+from schedlang.runtime.processor import missing_features  # noqa: E402
 
 PACKAGES = {"torch": "torch", "ONNX Runtime": "onnxruntime"}
 # rows and vectors of a tile of sums, and the rows of one with few columns

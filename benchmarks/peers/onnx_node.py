@@ -27,5 +27,7 @@ def node_call(
     model.ir_version = 9
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = threads()
+    # threads that wait in a loop would take the core of the next implementation
+    settings.add_session_config_entry("session.force_spinning_stop", "1")
     session = onnxruntime.InferenceSession(model.SerializeToString(), settings)
     return lambda: session.run(None, dict(arrays))[0]
