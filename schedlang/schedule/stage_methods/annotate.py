@@ -132,7 +132,7 @@ class AnnotationMethods(Recording):
         for k.outer in 0..8:
           tensorize vpdpbusd j in 0..16:
             for k.inner in 0..4:
-              C[j] += int32(A[k.outer*4 + k.inner])*int32(B[k.outer, j, k.inner])
+              C[j] += int32(A[k.outer*4 + k.inner]) * int32(B[k.outer, j, k.inner])
         """
         self._apply("tensorize", axis=axis, instruction=instruction)
 
