@@ -114,7 +114,7 @@ class Facts:
         return self.device == CPU
 
     def compiler_named(self, compiler: str) -> str:
-        """Return ``compiler``, or the default one for an empty text; empty if there is no choice.
+        """Return ``compiler``, or the target's default compiler if that is empty.
 
         Raise :class:`~schedlang.errors.BuildError` for a compiler that the target lacks.
         """

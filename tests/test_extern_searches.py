@@ -9,38 +9,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numba import njit
 
 import schedlang as sl
 from schedlang.autotune.model.problems import problem_of, space_of
 from schedlang.compute.data import structure
 from schedlang.errors import BuildError, ComputeTypeError, TuningError
 from tests.marks import slow_but
+from tests.test_extern import BLURRED as SOURCE
+from tests.test_extern import blurred
+from tests.test_extern import blurred_on_host as on_host
 
 X = np.random.default_rng(0).random((66, 40), "float32")
-
-
-@njit
-def blurred(a, out):
-    for i in range(out.shape[0]):
-        for j in range(out.shape[1]):
-            out[i, j] = a[i, j] + a[i + 1, j] + a[i + 2, j]
-
-
-def on_host(a, out):
-    out[...] = a[:-2] + a[1:-1] + a[2:]
-
-
-SOURCE = """
-int B(const float *a, float *out, const int64_t *s) {
-    for (int64_t i = 0; i < s[4]; i++)
-        for (int64_t j = 0; j < s[5]; j++) {
-            const float *from = a + i * s[2] + j * s[3];
-            out[i * s[6] + j * s[7]] = from[0] + from[s[2]] + from[2 * s[2]];
-        }
-    return 0;
-}
-"""
 
 
 def blur(call: Any, n: Any = 64, m: Any = 40, boxes: bool = True) -> sl.Tensor:

@@ -70,7 +70,7 @@ def comm_reducer(
 
 @dataclass(frozen=True, eq=False)
 class _CustomReducer:
-    """What :func:`comm_reducer` returns; it pickles if its functions do."""
+    """The result of :func:`comm_reducer`; it pickles if its functions do."""
 
     name: str
     fcombine: Callable[..., Any]

@@ -15,7 +15,7 @@ from schedlang.expr.visit import postorder
 
 
 class Reader(Protocol):
-    """What a reader of items knows."""
+    """The knowledge of a reader of items."""
 
     functions: Sequence[ExternFunction]
 

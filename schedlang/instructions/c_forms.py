@@ -1,4 +1,4 @@
-"""How ``target="c"`` runs an instruction: a function of C, or statements of C."""
+"""The forms of an instruction for ``target="c"``: a function of C, or statements of C."""
 
 from __future__ import annotations
 

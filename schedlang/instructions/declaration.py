@@ -330,7 +330,7 @@ def _unsuited(op: ComputeOp, in_memory: bool) -> tuple[str, str] | None:
     extents = [axis.extent for axis in (*op.axis, *op.reduce_axis)]
     if all(isinstance(extent, int) and extent == 1 for extent in extents):
         return (
-            f"{op.name} has one element of one term, so that there is no loop to replace",
+            f"{op.name} has one element of one term, so it has no loop to replace",
             "Declare two elements, or two terms of a sum.",
         )
     if op.reducer is not None and op.reducer.name != "sum":

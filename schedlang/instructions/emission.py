@@ -1,4 +1,4 @@
-"""How a target runs an instruction: a function of LLVM's or in memory, assembly, or PTX."""
+"""The forms of an instruction for a target: a function of LLVM's or in memory, assembly, PTX."""
 
 from __future__ import annotations
 

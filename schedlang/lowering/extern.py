@@ -46,7 +46,7 @@ def call_of(
     """Return the call that computes ``dims`` of ``stage``, and the boxes that it reads.
 
     The box is clipped to the tensor. The extents of a box may so depend on the loops around it. For
-    a tile that lies outside of the tensor there is no call.
+    a tile that lies outside of the tensor, the function is not called.
     """
     if any(d.extent.const == 0 for d in dims):
         return [], {}

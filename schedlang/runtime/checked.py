@@ -16,24 +16,24 @@ from schedlang.runtime.parameters import Binder, Signature, scalar
 class Checked(NamedTuple):
     """The arrays and scalars of a call after all checks, its sizes, and the outputs to return.
 
-    The outputs ``made`` for this call become arrays of the library of ``first`` when they are
+    Outputs that are ``new`` in this call become arrays of the library of ``first`` when they are
     returned.
     """
 
     arrays: list[Any]
     sizes: dict[str, int]
     results: list[Any]
-    made: frozenset[int] = frozenset()
+    new: frozenset[int] = frozenset()
     first: Any = None
 
     @property
     def returned(self) -> Any:
         """The output of the call, or a tuple of several."""
         results = self.results
-        if self.made and is_jax(self.first):
+        if self.new and is_jax(self.first):
             # JAX has no arrays to write into
             results = [
-                like_library(self.first, r) if k in self.made else r for k, r in enumerate(results)
+                like_library(self.first, r) if k in self.new else r for k, r in enumerate(results)
             ]
         return results[0] if len(results) == 1 else tuple(results)
 
@@ -99,12 +99,12 @@ def _checked(
     arrays_given = (v for v, p in zip(values, parameters) if not p.is_scalar)
     first = next((v for v in arrays_given if hasattr(v, "dtype")), None)
     results: list[Any] = []
-    made: set[int] = set()
+    new: set[int] = set()
     for k, p in enumerate(parameters):
         if not p.is_output:
             continue
         if values[k] is None:
-            made.add(len(results))
+            new.add(len(results))
             values[k] = fresh(first, binder.shape(p, sizes), p.dtype)
             output = values[k]
             arrays[k] = output if type(output) is np.ndarray else view(output, p.name, True)
@@ -115,7 +115,7 @@ def _checked(
     binder.check_overlap(arrays)
     if binder.has_facts:
         binder.check_facts([elements(a) for a in arrays], sizes)
-    return Checked(arrays, sizes, results, frozenset(made), first)
+    return Checked(arrays, sizes, results, frozenset(new), first)
 
 
 def flat_arguments(

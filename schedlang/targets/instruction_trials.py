@@ -1,4 +1,4 @@
-"""Which compiler writes an instruction in each language, and what it says."""
+"""Trials of an instruction: the compiler of each language, and its words."""
 
 from __future__ import annotations
 

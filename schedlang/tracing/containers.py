@@ -35,7 +35,7 @@ class OfResults:
 
 @dataclass(frozen=True)
 class HeldBefore:
-    """What the container of the caller at ``place`` holds under ``key`` before the call."""
+    """The value in the caller's container at ``place`` under ``key`` before the call."""
 
     place: int
     key: Any
@@ -50,7 +50,7 @@ class Kept:
 
 @dataclass(frozen=True, eq=False)
 class Contents:
-    """What a container of a ``kind`` holds: parts, and for a dict their keys."""
+    """The contents of a container of a ``kind``: parts, and for a dict their keys."""
 
     kind: type
     parts: tuple[Part, ...]
@@ -147,8 +147,8 @@ class Containers:
             if id(container) not in contents:
                 contents[id(container)] = None
                 keys, parts = _held(container)
-                made = Contents(type(container), tuple(map(part, parts)), keys)
-                contents[id(container)] = made
+                parts = tuple(map(part, parts))
+                contents[id(container)] = Contents(type(container), parts, keys)
             present = contents[id(container)]
             if present is None:
                 raise ComputeTypeError(

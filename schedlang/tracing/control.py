@@ -1,4 +1,4 @@
-"""What rewritten code (:mod:`schedlang.tracing.rewriting`) calls at loops, branches and calls.
+"""Functions that rewritten code (:mod:`schedlang.tracing.rewriting`) calls in place of syntax.
 
 Where nothing depends on the elements of arrays, each does what Python does.
 """

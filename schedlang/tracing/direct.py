@@ -159,9 +159,9 @@ def direct(
     behind |= {program.inputs + at: count + len(own) + at for at in range(len(program.constants))}
     position = {**behind, **{k: place for k, place in enumerate(places) if place is not None}}
 
-    made = [program.returned[k] for k, a in enumerate(specialization.returns) if a is None]
-    made += [program.returned[k] for k, _, _ in specialization.written]
-    if len({*made}) != len(made) or not {*made} <= {*step.outputs}:
+    results = [program.returned[k] for k, a in enumerate(specialization.returns) if a is None]
+    results += [program.returned[k] for k, _, _ in specialization.written]
+    if len({*results}) != len(results) or not {*results} <= {*step.outputs}:
         return None
     written = [position[argument] for _, argument, _ in specialization.written]
     returned = [a for a in specialization.returns if a is not None]

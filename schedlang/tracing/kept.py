@@ -26,7 +26,7 @@ _UNKNOWN = (SchedlangError, TypeError, ValueError, IndexError, NameError, Attrib
 
 @dataclass(frozen=True)
 class Items:
-    """What a loop runs over: ``count`` items, of which ``at`` returns one by its number.
+    """The items of a loop: ``count`` of them, and ``at`` returns one by its number.
 
     The items are numbers from ``first`` on, unless that is ``None``.
     """
@@ -214,20 +214,20 @@ class _Kept:
 
     def _placeholders(self, starts: dict[str, Any], last: Sequence[str]) -> dict[str, Any]:
         """Return zeros in place of the first values of names that the body assigns anew."""
-        found: dict[str, Any] = {}
+        ends: dict[str, Any] = {}
 
         def step(i: Any, carry: Any) -> Any:
             parts = dict(zip(starts, carry))
             values = self._step(i, parts, list(starts))
             for name in last:
-                found[name] = self.state.value(name)
+                ends[name] = self.state.value(name)
             return tuple(values)
 
         point = self.trace.point()
         run_loop(self.trace, 0, self.items.count, step, tuple(starts.values()),
                  self.body.__code__, "")  # fmt: skip
         zeros = {}
-        for name, value in found.items():
+        for name, value in ends.items():
             if is_data(self.before[name]) and not isinstance(self.items.count, int):
                 # the range may be empty
                 zeros[name] = self.before[name]

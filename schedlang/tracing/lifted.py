@@ -133,7 +133,7 @@ def _regions(loop: HostLoop, carry: Carry) -> list[Region]:
 
 def _place(loop: HostLoop, region: Region) -> tuple[int, int, Lin, Lin] | None:
     """Return the dimension in which a region moves with the index, and where it is there."""
-    found: tuple[int, int, Lin, Lin] | None = None
+    place: tuple[int, int, Lin, Lin] | None = None
     for dim, part in enumerate(parts_of(region.base, region.item)):
         start = _lin(loop, part.start)
         moves = _uses(loop, part.start)
@@ -144,13 +144,13 @@ def _place(loop: HostLoop, region: Region) -> tuple[int, int, Lin, Lin] | None:
         if not moves:
             continue
         sign = start.terms.get((loop.index,), 0)
-        if found is not None or sign not in (1, -1):
+        if place is not None or sign not in (1, -1):
             raise _Recurrence("the place that it writes is more than its index and a number")
         first = start - Lin({(loop.index,): sign})
         if _uses(loop, number_or_expr(first)):
             raise _Recurrence("the place that it writes is more than its index and a number")
-        found = dim, sign, first, start
-    return found
+        place = dim, sign, first, start
+    return place
 
 
 def _lin(loop: HostLoop, value: Any) -> Lin:

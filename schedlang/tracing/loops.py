@@ -313,8 +313,8 @@ def _traced(
     names = () if code is None else code.co_varnames[: code.co_argcount]
     own = names[0] if names and not names[0].startswith("_") else name
     # two indices of one kernel need two names
-    taken = {var.name for var in trace.indices()}
-    index = Var(next(n for n in chain([own], map(f"{own}{{}}".format, count(1))) if n not in taken))
+    used = {var.name for var in trace.indices()}
+    index = Var(next(n for n in chain([own], map(f"{own}{{}}".format, count(1))) if n not in used))
     least = max(lo, 0)
     inner.spans[index] = (Lin.of(least), to_lin(hi) - 1 - min(lo, 0))
     inner.index[index] = (least, (range_of(hi)[1] or 0) - 1 - min(lo, 0))

@@ -1,4 +1,4 @@
-"""What an array of a trace names: storage, or a view of an array.
+"""The memory that an array of a trace names: storage, or a view of an array.
 
 Where NumPy's answer depends on strides, as in ``reshape``, a view has a *layout*: an array of NumPy
 with the same shape and strides, whose elements nothing reads or writes.

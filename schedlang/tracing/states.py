@@ -20,7 +20,7 @@ UNBOUND = Unbound()
 
 
 class Break:
-    """What the body of a loop returns to leave the loop."""
+    """The result with which the body of a loop leaves the loop."""
 
     def __repr__(self) -> str:
         return "BREAK"

@@ -19,7 +19,7 @@ Form = tuple[str, Sequence[Optional[int]]]
 
 @dataclass(frozen=True)
 class Row:
-    """How a function of NumPy is called on the host.
+    """The way to call a function of NumPy on the host.
 
     ``parameters`` are NumPy's, in order, and ``arrays`` the ones among them that are arrays.
     ``shape`` takes the shapes of the arrays and the other arguments by name, and returns the shape

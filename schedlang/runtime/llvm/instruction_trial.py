@@ -40,7 +40,7 @@ def trial(declared: Instruction) -> Trial:
     called = [f.name for f in module.functions if f.is_declaration and f.name.startswith("llvm.")]
     # LLVM takes a name that it does not know for a function of the user's
     if unknown := [name for name in called if name in compiled.assembly]:
-        return Trial("", f"there is no function {unknown[0]} on this processor")
+        return Trial("", f"this processor has no function {unknown[0]}")
     return compiled
 
 
