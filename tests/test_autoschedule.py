@@ -590,3 +590,27 @@ def test_plain_schedules_of_small_and_odd_shapes() -> None:
         for target in (AVX2, GPU):
             s = plain_schedule(problem_of([output], target, {}))
             verify(sl.lower(s))
+
+
+def test_a_butterfly_of_many_stages() -> None:
+    """Each stage reads the one before twice: whole walks of what it reads would not end."""
+    stages, rows = 40, 3
+    X = sl.placeholder((2,) * rows + (8,), name="X", dtype="int64")
+
+    def butterfly(V: sl.Tensor, dimension: int) -> Callable[..., sl.Expr]:
+        def element(*i: sl.Expr) -> sl.Expr:
+            first, second = (V[(*i[:dimension], k, *i[dimension + 1 :])] for k in (0, 1))
+            return sl.select(i[dimension] == 0, first + second, first - second)
+
+        return element
+
+    V = X
+    for k in range(stages):
+        V = sl.compute(X.shape, butterfly(V, k % rows), name=f"V{k}")
+    kernel = sl.build(sl.autoschedule(V))
+    x = np.random.default_rng(3).integers(-9, 9, X.shape)
+    expected = x
+    for k in range(stages):
+        first, second = np.split(expected, 2, axis=k % rows)
+        expected = np.concatenate([first + second, first - second], axis=k % rows)
+    np.testing.assert_array_equal(kernel(x), expected)

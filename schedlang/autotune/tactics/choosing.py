@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.compute.read import reads
+from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis, Binary, Const
 from schedlang.expr.visit import postorder
 from schedlang.index.linear import Lin, Mod
@@ -48,8 +49,18 @@ def chosen_axes(stage: StageFacts) -> dict[int, int]:
     Each axis comes with the number of elements to compute together, so that the producer chooses
     once for all of them: every element of the axis, or 4 for an index such as ``y % 4``.
     """
-    axes = stage.op.axis
-    chosen: dict[int, int] = {}
+    return _chosen_axes(stage, {})
+
+
+def _chosen_axes(stage: StageFacts, known: dict[Tensor, dict[int, int]]) -> dict[int, int]:
+    """Return what :func:`chosen_axes` does; ``known`` has the answers for other stages.
+
+    Without ``known``, the time would double with each stage that reads the one before twice.
+    """
+    if stage.tensor in known:
+        return known[stage.tensor]
+    chosen = known[stage.tensor] = {}
+    places: dict[int, dict[Lin, int]] = {}
     for read in stage.reads:
         if read.tensor not in stage.flow.stages:
             continue
@@ -57,12 +68,20 @@ def chosen_axes(stage: StageFacts) -> dict[int, int]:
         dimensions = choosing_axes(producer)
         if dimensions:
             # what its own producers choose, such as the other transform of a matrix
-            dimensions += chosen_axes(producer)
+            dimensions += _chosen_axes(producer, known)
         for dimension in dimensions:
             length = producer.op.axis[dimension].extent
-            form = to_lin(read.indices[dimension])
-            for at, axis in enumerate(axes[: stage.last]):
-                whole, rest = Lin.of(axis), Lin.of(Mod(Lin.of(axis), to_lin(length)))
-                if at >= stage.time_axes and isinstance(length, int) and form in (whole, rest):
+            if isinstance(length, int):
+                if length not in places:
+                    places[length] = _places(stage, length)
+                at = places[length].get(to_lin(read.indices[dimension]))
+                if at is not None:
                     chosen[at] = length
     return chosen
+
+
+def _places(stage: StageFacts, length: int) -> dict[Lin, int]:
+    """Return the positions of the axes by the indices of them all, also modulo ``length``."""
+    forms = {at: Lin.of(stage.op.axis[at]) for at in range(stage.time_axes, stage.last)}
+    rests = {Lin.of(Mod(form, to_lin(length))): at for at, form in forms.items()}
+    return rests | {form: at for at, form in forms.items()}
