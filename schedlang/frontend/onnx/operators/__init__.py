@@ -59,6 +59,11 @@ TABLES: dict[str, Table] = {
 }
 
 
+def is_known(node: Node) -> bool:
+    """Return whether a node's operator has a function in some opset."""
+    return node.operator in TABLES[node.domain]
+
+
 def function_of(node: Node) -> Function:
     """Return the function of a node's operator in the opset of the model.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _CONTROL = (
-    "its body is a graph that data choose or repeat",
+    "its body is a graph that data repeat",
     "A computation has one fixed graph: export the model without control flow.",
 )
 _SORTED = (
@@ -35,7 +35,7 @@ _SIGNALS = ("transforms and windows of signals have no form here", "Prepare the 
 _BOXES = ("regions that data choose have no form here", "Export the model without its detection.")
 
 REASONS: dict[str, tuple[str, str]] = {
-    **dict.fromkeys(("If", "Loop", "Scan", "SequenceMap"), _CONTROL),
+    **dict.fromkeys(("Scan", "SequenceMap"), _CONTROL),
     **dict.fromkeys(("TopK", "NonMaxSuppression"), _SORTED),
     **dict.fromkeys(("NonZero", "Unique", "Compress"), _SHAPE),
     **dict.fromkeys(
