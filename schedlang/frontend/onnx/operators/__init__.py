@@ -30,6 +30,7 @@ from schedlang.frontend.onnx.operators import (
     recurrent,
     reductions,
     refused,
+    scattering,
     shapes,
 )
 from schedlang.frontend.onnx.operators.table import Function, Table
@@ -53,6 +54,7 @@ TABLES: dict[str, Table] = {
         **quantized_products.OPERATORS,
         **recurrent.OPERATORS,
         **reductions.OPERATORS,
+        **scattering.OPERATORS,
         **shapes.OPERATORS,
     },
     CLASSIC: classic.OPERATORS,

@@ -23,10 +23,6 @@ _LISTS = (
     "Export the model with one tensor for each.",
 )
 _TEXT = ("it works on strings, which have no dtype here", "Prepare the text before the network.")
-_SCATTER = (
-    "writes at places that data choose have no form here",
-    "Export the model with Concat or Where in its place.",
-)
 _QUANTIZED = (
     "a scale that is computed from data has no form here",
     "Quantize the model ahead (onnxruntime.quantization.quantize_static).",
@@ -51,8 +47,7 @@ REASONS: dict[str, tuple[str, str]] = {
         ("StringConcat", "StringNormalizer", "StringSplit", "RegexFullMatch", "TfIdfVectorizer",
          "LabelEncoder", "CategoryMapper"), _TEXT,
     ),
-    **dict.fromkeys(("Scatter", "ScatterElements", "ScatterND", "TensorScatter", "MaxUnpool"),
-                    _SCATTER),
+    "MaxUnpool": ("writes at the places of another pooling have no form here", "Use Resize."),
     "DynamicQuantizeLinear": _QUANTIZED,
     **dict.fromkeys(("DFT", "STFT", "MelWeightMatrix", "HannWindow", "HammingWindow",
                      "BlackmanWindow"), _SIGNALS),
