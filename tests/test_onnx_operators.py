@@ -271,6 +271,13 @@ INDICES = [
     of("GatherElements", V, np.array([[4, -5], [0, 1], [2, 3]], "int32"), axis=1, note="part"),
     of("GatherND", X, np.array([[0, 1], [1, -1]])),
     of("GatherND", X, np.array([[[1, 2]], [[0, -4]]]), batch_dims=1, note="batch"),
+    *(of("ScatterElements", V, np.array([[0, 2], [1, -1]]), f32(2, 2, seed=1), axis=axis,
+         reduction=how, note=f"{how}-{axis}")
+      for how in ("none", "add", "mul", "max", "min") for axis in (0, -1)),
+    of("ScatterElements", WHOLE, np.array([[1], [0]], "int32"), WHOLE[:, :1], axis=1, note="int"),
+    *(of("ScatterND", X, np.array([[0, 1], [1, -1]]), f32(2, 8, 7, seed=1), reduction=how, note=how)
+      for how in ("none", "add", "max")),
+    of("ScatterND", V, np.array([[[2, 0]], [[-3, 4]]]), f32(2, 1, seed=1), note="elements"),
     of("OneHot", np.array([[0, 3], [-1, 9]]), Known(np.int64(4)), np.float32([0.5, 2]),
         tolerance=0),
     of("OneHot", np.array([0, 2]), Known(np.int64(3)), np.array([1, 5]), axis=0, note="first"),
