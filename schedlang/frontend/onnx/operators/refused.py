@@ -22,7 +22,7 @@ _LISTS = (
     "it works on sequences or optional values, and only tensors can be computed",
     "Export the model with one tensor for each.",
 )
-_TEXT = ("it works on strings, which have no dtype here", "Prepare the text before the network.")
+TEXT = ("it works on strings, which have no dtype here", "Prepare the text before the network.")
 _QUANTIZED = (
     "a scale that is computed from data has no form here",
     "Quantize the model ahead (onnxruntime.quantization.quantize_static).",
@@ -45,7 +45,7 @@ REASONS: dict[str, tuple[str, str]] = {
     ),
     **dict.fromkeys(
         ("StringConcat", "StringNormalizer", "StringSplit", "RegexFullMatch", "TfIdfVectorizer",
-         "LabelEncoder", "CategoryMapper"), _TEXT,
+         "CategoryMapper"), TEXT,
     ),
     "MaxUnpool": ("writes at the places of another pooling have no form here", "Use Resize."),
     "DynamicQuantizeLinear": _QUANTIZED,
@@ -53,9 +53,8 @@ REASONS: dict[str, tuple[str, str]] = {
                      "BlackmanWindow"), _SIGNALS),
     **dict.fromkeys(("RoiAlign", "MaxRoiPool", "DeformConv", "GridSample", "AffineGrid"), _BOXES),
     **dict.fromkeys(
-        ("TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor", "SVMClassifier",
-         "SVMRegressor"),
-        ("trees and support vectors have no form here", "Use a linear model or an MLP."),
+        ("SVMClassifier", "SVMRegressor"),
+        ("support vectors have no form here", "Use a linear model, trees or an MLP."),
     ),
     **dict.fromkeys(
         ("SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss", "Gradient", "Adam", "Adagrad",

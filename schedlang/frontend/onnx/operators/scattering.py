@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from schedlang.arrays.shapes import axis_number, same
 from schedlang.compute.scatter import scatter
 from schedlang.compute.tensor import Extent, Tensor, shape_text
@@ -67,7 +70,7 @@ def tensor_scatter(
     """Write a block into a cache, from a place of its own in each batch; ``circular`` wraps it."""
     along = axis_number(axis, past.ndim, str(call.node))
     if along == 0 or update.ndim != past.ndim:
-        raise call.refused("its axis is the batch, or its update has other dimensions than the past")
+        raise call.refused("its axis is the batch, or its update has another number of dimensions")
     if mode not in ("linear", "circular"):
         raise call.refused(f"its mode is {mode[:40]!r}, neither linear nor circular")
     size = as_expr(past.shape[along])
@@ -81,7 +84,9 @@ def tensor_scatter(
     return _scattered(call, past, update.shape, written, "none")
 
 
-def _scattered(call: Call, data: Tensor, domain: object, update: object, reduction: str) -> Tensor:
+def _scattered(
+    call: Call, data: Tensor, domain: Any, update: Callable[..., Any], reduction: str
+) -> Tensor:
     combine = _COMBINE.get(reduction)
     if combine is None:
         raise call.refused(f"its reduction is {reduction[:40]!r}, none of {', '.join(_COMBINE)}")
@@ -107,7 +112,7 @@ def _from_start(index: Expr, size: Extent) -> Expr:
 
 
 OPERATORS: Table = {
-    "Scatter": since(scatter_elements, 9),
+    "Scatter": since(scatter_elements, 9, 11),
     "ScatterElements": since(scatter_elements, 11, 13, 16, 18),
     "ScatterND": since(scatter_nd, 11, 13, 16, 18),
     "TensorScatter": since(tensor_scatter, 24),
