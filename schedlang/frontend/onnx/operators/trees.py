@@ -230,6 +230,6 @@ def _scores(
 
 
 OPERATORS: Table = {
-    "TreeEnsembleClassifier": since(classifier, 1, 3),
-    "TreeEnsembleRegressor": since(regressor, 1, 3),
+    "TreeEnsembleClassifier": since(classifier, 1, 3, 5),
+    "TreeEnsembleRegressor": since(regressor, 1, 3, 5),
 }
