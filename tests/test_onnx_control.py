@@ -132,6 +132,31 @@ def test_a_loop_whose_count_is_data_is_refused() -> None:
         sl.frontend.from_onnx(graph_of(text))
 
 
+def test_a_scan() -> None:
+    """It goes through one input from its end, and stacks its output along the last dimension."""
+    text = """
+    agraph (float[3] s, float[4, 3] x, float[3, 4] z) => (float[3] last, float[3, 4] all) {
+        last, all = Scan <num_scan_inputs = 2, scan_input_axes = [0, 1],
+            scan_input_directions = [1, 0], scan_output_axes = [1], body = step
+            (float[3] before, float[3] row, float[3] column)
+            => (float[3] after, float[3] out) {
+                t = Mul(before, row)
+                after = Add(t, column)
+                out = Sub(after, s)
+            }
+        > (s, x, z)
+    }
+    """
+    s, x, z = f32(3), f32(4, 3), f32(3, 4)
+    value, columns = s, []
+    for k in range(4):
+        value = value * x[3 - k] + z[:, k]
+        columns.append(value - s)
+    last, every = outputs(graph_of(text), s, x, z)
+    np.testing.assert_allclose(last, value, rtol=1e-5)
+    np.testing.assert_allclose(every, np.stack(columns, 1), rtol=1e-5)
+
+
 def of(operator: str, *inputs: Any, note: str = "", opset: int = 22, outputs: int = 1,
        **attributes: Any) -> Case:  # fmt: skip
     return Case(operator, inputs, attributes, opset, outputs, 1e-5, note)

@@ -1,4 +1,4 @@
-"""``If`` and ``Loop`` where conditions and counts are known at import: the nodes that they run."""
+"""``If``, ``Loop`` and ``Scan``, where conditions and counts are known at import."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any, Union
 import numpy as np
 
 from schedlang import topi
+from schedlang.arrays.shapes import axis_number
+from schedlang.arrays.stages import tensor_of
 from schedlang.compute.tensor import Tensor, declaration, shape_text
 from schedlang.errors import FrontendError
 from schedlang.expr.nodes import Expr
@@ -51,6 +53,62 @@ def _loop(node: Node, operands: Sequence[Value | None], run: Run) -> list[Value]
             rows.append(row)
         done += 1
     return [*values, *(_stack(node, rows) for rows in stacked)]
+
+
+def _scan(node: Node, operands: Sequence[Value | None], run: Run) -> list[Value]:
+    """Return the outputs of ``Scan``: the nodes of its body, once for each row of its inputs."""
+    count = node.attributes.get("num_scan_inputs")
+    if not isinstance(count, int) or not 1 <= count <= len(operands):
+        raise node.refused(f"its attribute 'num_scan_inputs' is {count!r:.40}")
+    if node.version < 9 or any(v is None for v in operands):
+        raise node.refused("its form before opset 9, or with inputs left out, has no form here")
+    given = [v for v in operands if v is not None]
+    values, scanned = given[:-count], given[-count:]
+    body = _body(node, "body", len(given))
+    stacked = len(body.outputs) - len(values)
+    axes, backward = _ways(node, "input", count)
+    ends, reverse = _ways(node, "output", stacked)
+    rows = [_rows(node, *way) for way in zip(scanned, axes, backward)]
+    if len({len(r) for r in rows}) > 1:
+        raise node.refused("its inputs have several lengths")
+    outputs: list[list[Value]] = [[] for _ in range(stacked)]
+    for row in zip(*rows):
+        results = run(body, [*values, *row])
+        values = results[: len(values)]
+        for kept, result in zip(outputs, results[len(values) :]):
+            kept.append(result)
+    last = [
+        _stack(node, kept[::-1] if back else kept, axis)
+        for kept, axis, back in zip(outputs, ends, reverse)
+    ]
+    return [*values, *last]
+
+
+def _ways(node: Node, side: str, count: int) -> tuple[list[int], list[bool]]:
+    """Return the axes along which a scan goes through its inputs or outputs, and which way."""
+    axes = node.attributes.get(f"scan_{side}_axes") or [0] * count
+    ways = node.attributes.get(f"scan_{side}_directions") or [0] * count
+    if len(axes) != count or len(ways) != count or not {*ways} <= {0, 1}:
+        raise node.refused(f"its axes or directions do not fit its {count} scanned {side}s")
+    return axes, [way == 1 for way in ways]
+
+
+def _rows(node: Node, value: Value, axis: int, backward: bool) -> list[Value]:
+    """Return the parts of a value along a dimension."""
+    along = axis_number(axis, value.ndim, str(node))
+    extent = value.shape[along]
+    if not isinstance(extent, int):
+        raise node.refused(
+            f"it goes through the symbolic size {extent}, but must know how often it repeats",
+            "Import the model with a number for this size: shapes={...}.",
+        )
+    places: list[Any] = [(*[slice(None)] * along, k) for k in range(extent)]
+    parts: list[Value]
+    if isinstance(value, Known):
+        parts = [Known("", np.asarray(value.array[at]), value.dtype) for at in places]
+    else:
+        parts = [tensor_of(value[at], "row") for at in places]
+    return parts[::-1] if backward else parts
 
 
 def _body(node: Node, name: str, inputs: int) -> Body:
@@ -99,19 +157,19 @@ def _known(node: Node, value: Value, what: str) -> Any:
     return item
 
 
-def _stack(node: Node, rows: Sequence[Value]) -> Value:
-    """Return what each iteration makes, side by side along a new first dimension."""
+def _stack(node: Node, rows: Sequence[Value], axis: int = 0) -> Value:
+    """Return what each iteration makes, side by side along a new dimension."""
     if not rows:
         raise node.refused("without iterations, the shape of what it stacks is unknown")
     if all(isinstance(row, Known) for row in rows):
         arrays = [row.array for row in rows if isinstance(row, Known)]
         if len({a.shape for a in arrays}) > 1:
             raise node.refused("its iterations make arrays of several shapes")
-        return Known("", np.stack(arrays), rows[0].dtype)
+        return Known("", np.stack(arrays, axis), rows[0].dtype)
     tensors = [row for row in rows if isinstance(row, Tensor)]
     if len(tensors) < len(rows):
         raise FrontendError(f"{node}: some of its iterations make constants, others do not")
-    return topi.stack(tensors, 0)
+    return topi.stack(tensors, axis)
 
 
-CONTROL: dict[str, Control] = {"If": _branch, "Loop": _loop}
+CONTROL: dict[str, Control] = {"If": _branch, "Loop": _loop, "Scan": _scan}

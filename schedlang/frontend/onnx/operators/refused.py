@@ -31,7 +31,7 @@ _SIGNALS = ("transforms and windows of signals have no form here", "Prepare the 
 _BOXES = ("regions that data choose have no form here", "Export the model without its detection.")
 
 REASONS: dict[str, tuple[str, str]] = {
-    **dict.fromkeys(("Scan", "SequenceMap"), _CONTROL),
+    **dict.fromkeys(("SequenceMap",), _CONTROL),
     **dict.fromkeys(("TopK", "NonMaxSuppression"), _SORTED),
     **dict.fromkeys(("NonZero", "Unique", "Compress"), _SHAPE),
     **dict.fromkeys(
