@@ -35,9 +35,9 @@ def from_onnx(model: Any, shapes: Mapping[str, Any] | None = None) -> Imported:
     makes dicts of probabilities, passes on the tensor of probabilities. Only what the outputs need
     is imported.
 
-    ``If``, ``Loop`` and ``Scan`` are followed where their conditions and counts are known at import, such as
-    those that shapes decide. An operator without a form of its own is computed by ONNX's definition
-    of it, if that is a graph of operators.
+    ``If``, ``Loop`` and ``Scan`` are followed where their conditions and counts are known at
+    import, such as those that shapes decide. An operator without a form of its own is computed by
+    ONNX's definition of it, if that is a graph of operators.
 
     A file is data: nothing in it is executed. Raises :class:`~schedlang.errors.FrontendError`,
     which names the node, for operators, opsets and types without a form here, for what depends on
