@@ -47,6 +47,11 @@ def same(a: Extent, b: Extent) -> bool:
     return to_lin(a) == to_lin(b)
 
 
+def same_shape(a: Sequence[Extent], b: Sequence[Extent]) -> bool:
+    """Return whether two shapes are the same at all sizes."""
+    return len(a) == len(b) and all(map(same, a, b))
+
+
 def is_one(value: Extent) -> bool:
     return to_lin(value).const == 1
 

@@ -55,8 +55,8 @@ class GpuKernel(DeviceCode, Kernel):
         """The launches on the host in order, as data."""
         return self._program
 
-    def _check_sizes(self, sizes: dict[str, int]) -> None:
-        super()._check_sizes(sizes)
+    def check_sizes(self, sizes: dict[str, int]) -> None:
+        super().check_sizes(sizes)
         key = tuple(sizes.values())
         if key in self._checked_grids:
             return
@@ -177,7 +177,7 @@ class GpuKernel(DeviceCode, Kernel):
             arrays.append(inputs[-1])
         sizes = binder.sizes(arrays) if binder.symbolic else {}
         if sizes:
-            self._check_sizes(sizes)
+            self.check_sizes(sizes)
         return inputs, sizes
 
     @property

@@ -31,7 +31,7 @@ from schedlang.runtime.kernel_html import kernel_html
 from schedlang.runtime.levels import Levels
 from schedlang.runtime.missing_attributes import no_attribute
 from schedlang.runtime.on_host import OnHost
-from schedlang.runtime.parameters import Binder, Signature
+from schedlang.runtime.parameters import Binder, Parameter, Signature
 from schedlang.runtime.size_checks import refuse
 from schedlang.runtime.te_module import TeModule
 from schedlang.schedule.schedule import Schedule
@@ -248,7 +248,7 @@ class Kernel(Levels, TeModule, Countable, OnHost):
     def _checked(self, args: Sequence[Any], named: Mapping[str, Any]) -> Checked:
         """Return what a call is given, after all checks."""
         return checked_arguments(
-            self._binder, args, named, self._view, self._fresh, self._elements, self._check_sizes
+            self._binder, args, named, self._view, self._fresh, self._elements, self.check_sizes
         )
 
     def _elements(self, value: Any) -> Any:
@@ -263,7 +263,11 @@ class Kernel(Levels, TeModule, Countable, OnHost):
         """Return a new output in the library of ``first``."""
         return empty_like_library(first, shape, dtype)
 
-    def _check_sizes(self, sizes: dict[str, int]) -> None:
+    def shape_of(self, parameter: Parameter, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """Return the shape of a parameter where the symbolic sizes are ``sizes``."""
+        return self._binder.shape(parameter, sizes)
+
+    def check_sizes(self, sizes: dict[str, int]) -> None:
         """Check storage and unproven accesses for given sizes, once for each combination."""
         # a call finds sizes in the order of its arguments, which may be given in several ways
         key = tuple(sorted(sizes.items()))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import Parameter, Signature
-from typing import Any
+from typing import Any, Optional, Union
 
 import numpy as np
 
@@ -26,15 +26,23 @@ from schedlang.tracing.leaves import Form, flatten
 
 
 @dataclass(frozen=True)
+class Length:
+    """A symbolic length in the shape of an argument; equal ones have the same ``number``."""
+
+    number: int
+
+
+@dataclass(frozen=True)
 class Leaf:
     """An array or number of a call: its dtype and shape, and whether it is a Python float.
 
-    For a ``negative`` integer, kernels get the opposite.
+    For a ``negative`` integer, kernels get the opposite. In a trace for many calls, a length may be
+    symbolic; a trace for one has the lengths of its call.
     """
 
     name: str
     dtype: str
-    shape: tuple[int, ...] | None
+    shape: Optional[tuple[Union[int, Length], ...]]
     weak: bool = False
     negative: bool = False
 
@@ -208,4 +216,4 @@ def _kinds(value: Any) -> Any:
     return (float, str(value)) if isinstance(value, float) else type(value)
 
 
-__all__ = ["Drawn", "Fixed", "Form", "Given", "Leaf", "bind_arguments"]
+__all__ = ["Drawn", "Fixed", "Form", "Given", "Leaf", "Length", "bind_arguments"]

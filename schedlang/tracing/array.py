@@ -18,6 +18,7 @@ from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeTypeError
 from schedlang.expr.dtypes import is_complex
 from schedlang.expr.nodes import Expr
+from schedlang.index.simplify import to_lin
 from schedlang.language.foreign import NUMBA_TYPE, check_ufunc, refuse_if_compiled
 from schedlang.language.numpy_functions import name_of
 from schedlang.language.torch_functions import refuse_torch
@@ -37,13 +38,14 @@ from schedlang.tracing.items import (
     unknown_places,
     with_all,
 )
-from schedlang.tracing.leaves import flatten, sequence_of
+from schedlang.tracing.leaves import flatten, is_traced, sequence_of
 from schedlang.tracing.masked import MaskedElements
 from schedlang.tracing.memory import Read, View, Write, part_of
 from schedlang.tracing.methods import add_methods
 from schedlang.tracing.outputs import copy_to, into, update_in_place
 from schedlang.tracing.powers import check_power
 from schedlang.tracing.scalars import settle, settle_beside_arrays
+from schedlang.tracing.spans import of_lengths, truth_of
 from schedlang.tracing.trace import Storage, Value, current
 from schedlang.tracing.unknown import (
     UNKNOWN,
@@ -122,9 +124,14 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return self._view.layout
 
     @property
-    def shape(self) -> tuple[Any, ...]:
+    def extents(self) -> tuple[Any, ...]:
+        """The shape of the value, with symbolic extents as expressions."""
         value = self.value
         return value.shape if isinstance(value, Tensor) else ()
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        return tuple(map(number_of, self.extents))
 
     @shape.setter
     def shape(self, shape: Any) -> None:
@@ -146,11 +153,11 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     @property
     def ndim(self) -> int:
-        return len(self.shape)
+        return len(self.extents)
 
     @property
     def size(self) -> Any:
-        return size_of(self.shape)
+        return number_of(size_of(self.extents))
 
     @property
     def itemsize(self) -> int:
@@ -226,9 +233,9 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
     def __getitem__(self, item: Any) -> Any:
         refuse_axes(self, item)
         picked = index_of(item)
-        if isinstance(picked, tuple) and not picked and self.shape:
+        if isinstance(picked, tuple) and not picked and self.ndim:
             picked = Ellipsis
-        if not self.shape and picked is Ellipsis:
+        if not self.ndim and picked is Ellipsis:
             return self.view_by(
                 lambda base: base, lambda _, value: value, ordered=True, mirrored=lambda a: a
             )
@@ -247,7 +254,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
             item=key_of(picked),
             mirrored=None if unknown_places(picked) else lambda layout: layout[with_all(picked)],
         )
-        if copies(item) or (not view.shape and not has_ellipsis(picked)):
+        if copies(item) or (not view.ndim and not has_ellipsis(picked)):
             # NumPy copies what arrays of indices choose, and single elements
             return wrap(view.value)
         return view
@@ -259,7 +266,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
                 return
         self.check_written()
         picked = index_of(item)
-        if isinstance(value, MaskedElements) and value.whole_under(picked, self.shape):
+        if isinstance(value, MaskedElements) and value.whole_under(picked, self.extents):
             self.assign(assign_under(self.value, picked, value.whole))
             return
         settle(value)
@@ -274,11 +281,16 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
             )
 
     def __len__(self) -> int:
-        if not self.shape:
+        if not self.ndim:
             raise ComputeTypeError("len() of a 0-d array: it has one element and no length")
-        if not isinstance(self.shape[0], int):
+        if not isinstance(self.extents[0], int):
             refuse_length(self)
-        return self.shape[0]
+        return self.extents[0]
+
+    def __bool__(self) -> bool:
+        value = of_lengths(self)
+        known = None if value is None else truth_of(value)
+        return UNKNOWN["__bool__"](self) if known is None else known
 
     def __iter__(self) -> Iterator[TracedArray]:
         return (self[k] for k in range(len(self)))
@@ -306,7 +318,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         if function in CREATED:
             options = {k: v for k, v in kwargs.items() if k != "like"}
             check_known(function, args, options)
-            if current().closed:
+            if current().closed or any(map(is_traced, flatten((args, options))[0])):
                 args, options = plain(tuple(args)), plain(options)
             return array_of(create(function, *args, **options), rows=True)
         late = unsized(function, args, kwargs)
@@ -399,7 +411,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         self[...] = value
 
     def __repr__(self) -> str:
-        return f"TracedArray(shape={self.shape}, dtype={self.dtype})"
+        return f"TracedArray(shape={self.extents}, dtype={self.dtype})"
 
     def __format__(self, spec: str) -> str:
         refuse_format(self)
@@ -422,6 +434,19 @@ def wrap(value: Any, rows: bool = False) -> Any:
     if isinstance(value, (tuple, list)):
         return sequence_of(type(value), (wrap(v, rows) for v in value))
     return value
+
+
+def number_of(extent: Any) -> Any:
+    """Return an extent as users see it: one over symbolic lengths is a number of the trace."""
+    if isinstance(extent, int) or of_lengths(extent) is None:
+        return extent
+    outermost = current().outermost
+    key = to_lin(extent)
+    if key not in outermost.numbers:
+        storage = Storage(outermost, "")
+        outermost.values[storage] = extent
+        outermost.numbers[key] = TracedArray(storage, int)
+    return outermost.numbers[key]
 
 
 def _kind(value: Value) -> type:
@@ -466,7 +491,8 @@ _ATTRIBUTES: dict[Any, Callable[..., Any]] = {
 
 add_methods(TracedArray)
 for _name, _refused in UNKNOWN.items():
-    setattr(TracedArray, _name, _refused)
+    if _name not in vars(TracedArray):
+        setattr(TracedArray, _name, _refused)
 TracedArray._numba_type_ = NUMBA_TYPE  # type: ignore[attr-defined]
 
 
@@ -488,4 +514,4 @@ for _name in (
     setattr(TracedArray, _name, _in_place(_name))
 
 
-__all__ = ["TracedArray", "array_of", "plain", "wrap"]
+__all__ = ["TracedArray", "array_of", "number_of", "plain", "wrap"]

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
 
-from schedlang.arrays.shapes import same
+from schedlang.arrays.shapes import is_one, same_shape, size_of
 from schedlang.compute.math import if_then_else
 from schedlang.compute.tensor import shape_text
 from schedlang.errors import ComputeTypeError, explain
 from schedlang.tracing.array import TracedArray, plain, wrap
 from schedlang.tracing.leaves import flatten, is_traced, rebuilt
+from schedlang.tracing.spans import of_lengths
 from schedlang.tracing.states import BREAK, UNBOUND, State, is_data, unchanged
 from schedlang.tracing.trace import Storage, current
 
 
 def is_unknown(test: Any) -> bool:
     """Return whether the truth value of ``test`` depends on elements that a trace does not know."""
-    return is_traced(test) and (not test.shape or test.size == 1)
+    is_single = is_traced(test) and (not test.ndim or is_one(size_of(test.extents)))
+    return is_single and of_lengths(test) is None
 
 
 def condition_of(test: TracedArray) -> Any:
     """Return a test as a scalar of bool."""
-    scalar = test if not test.shape else test.reshape(())[()]
+    scalar = test if not test.ndim else test.reshape(())[()]
     return scalar if scalar.dtype == bool else scalar != 0
 
 
@@ -146,7 +148,12 @@ def _agree(a: Any, b: Any) -> bool:
         return type(a) is type(b) and (a is b or bool(a == b))
     if _is_number(a) or _is_number(b):
         return _is_number(a) and _is_number(b)
-    return a.dtype == b.dtype and a.ndim == b.ndim and all(map(same, a.shape, b.shape))
+    return a.dtype == b.dtype and same_shape(_extents(a), _extents(b))
+
+
+def _extents(value: Any) -> Sequence[Any]:
+    extents: Sequence[Any] = value.extents if is_traced(value) else np.shape(value)
+    return extents
 
 
 def _is_number(value: Any) -> bool:
@@ -161,5 +168,5 @@ def _equal(a: Any, b: Any) -> bool:
 def _kind(value: Any) -> str:
     if value is None:
         return "nothing"
-    shape = getattr(value, "shape", ())
+    shape = value.extents if is_traced(value) else getattr(value, "shape", ())
     return f"{value.dtype} of shape {shape_text(shape)}" if shape else type(value).__name__

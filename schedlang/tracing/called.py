@@ -10,12 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.tracing.array import array_of
+from schedlang.expr.nodes import Cast
+from schedlang.language.calls import call
+from schedlang.tracing.array import array_of, wrap
 from schedlang.tracing.branches import choose
 from schedlang.tracing.creation import create
 from schedlang.tracing.forms import check_known
 from schedlang.tracing.items import plain
-from schedlang.tracing.leaves import is_traced
+from schedlang.tracing.leaves import flatten, is_traced
+from schedlang.tracing.spans import known_end, of_lengths
 from schedlang.tracing.trace import current
 
 
@@ -41,6 +44,9 @@ def _extreme(function: Any, args: Any, named: Any) -> Any:
     scalars = len(args) > 1 and not named and all(np.ndim(a) == 0 for a in args)
     if not scalars or not any(map(is_traced, args)):
         return function(*args, **named)
+    ends = [known_end(a) for a in args]
+    if any(of_lengths(a) is not None for a in args) and None not in ends:
+        return wrap(reduce(lambda a, b: call(function.__name__, a, b), ends))
     if function is max:
         return reduce(lambda a, b: choose(b > a, b, a), args)
     return reduce(lambda a, b: choose(b < a, b, a), args)
@@ -48,8 +54,13 @@ def _extreme(function: Any, args: Any, named: Any) -> Any:
 
 def _number(dtype: Any) -> Callable[..., Any]:
     def convert(function: Any, args: Any, named: Any) -> Any:
-        if named or len(args) != 1 or not is_traced(args[0]) or args[0].shape:
+        if named or len(args) != 1 or not is_traced(args[0]) or args[0].ndim:
             return function(*args, **named)
+        if of_lengths(args[0]) is not None:
+            if args[0].dtype.kind != "i":
+                # raises, since Python rounds it
+                return function(args[0])
+            return args[0] if dtype == "int64" else wrap(Cast(args[0].value, dtype, weak=True))
         return args[0][()].astype(dtype)
 
     return convert
@@ -57,16 +68,33 @@ def _number(dtype: Any) -> Callable[..., Any]:
 
 def _new(function: Any, args: Any, named: Any) -> Any:
     """Return an array that NumPy makes of nothing but its shape, as an array of the trace."""
-    if named.get("like") is not None or any(map(is_traced, (*args, *named.values()))):
+    traced = [v for v in flatten((args, named))[0] if is_traced(v)]
+    if named.get("like") is not None or not all(of_lengths(v) is not None for v in traced):
         return function(*args, **named)
     options = {k: v for k, v in named.items() if k != "order"}
     maker = np.empty if function is np.ndarray else function
     check_known(maker, args, options)
     if np.dtype(_dtype(maker, args, options)).kind not in "biufc":
         return function(*args, **named)
-    if current().closed:
+    if current().closed or traced:
         args, options = plain(tuple(args)), plain(options)
     return array_of(create(maker, *args, **options), rows=True)
+
+
+def _arange(function: Any, args: Any, named: Any) -> Any:
+    """Return ``np.arange`` up to a symbolic length as an array of the trace."""
+    if not any(of_lengths(v) is not None for v in (*args, *named.values())):
+        return function(*args, **named)
+    options = {k: v for k, v in named.items() if k != "like"}
+    return array_of(create(function, *plain(tuple(args)), **plain(options)), rows=True)
+
+
+def _length(function: Any, args: Any, named: Any) -> Any:
+    """Return ``len`` of an array, whose length may be symbolic."""
+    if named or len(args) != 1 or not is_traced(args[0]) or not args[0].ndim:
+        return function(*args, **named)
+    first = args[0].shape[0]
+    return function(*args) if not is_traced(first) else first
 
 
 def _dtype(maker: Any, args: Any, options: Any) -> Any:
@@ -90,7 +118,7 @@ def _linspace(function: Any, args: Any, named: Any) -> Any:
     given = signature(np.linspace).bind(*args, **named)
     given.apply_defaults()
     start, stop, num, endpoint, retstep, dtype, *_ = given.arguments.values()
-    numbers = [v for v in (start, stop) if is_traced(v) and not v.shape]
+    numbers = [v for v in (start, stop) if is_traced(v) and not v.ndim]
     if not numbers or is_traced(num) or np.ndim(start) or np.ndim(stop) or retstep or num < 1:
         return function(*args, **named)
     kind = np.result_type(*(v.dtype for v in numbers), np.float64)
@@ -104,10 +132,12 @@ def _linspace(function: Any, args: Any, named: Any) -> Any:
 
 CALLED: dict[Any, Callable[[Any, Any, Any], Any]] = {
     range: _range,
+    len: _length,
     max: _extreme,
     min: _extreme,
     int: _number("int64"),
     float: _number("float64"),
+    np.arange: _arange,
     np.linspace: _linspace,
     **dict.fromkeys((np.zeros, np.ones, np.empty, np.full, np.eye, np.identity, np.ndarray), _new),
     **dict.fromkeys((np.zeros_like, np.ones_like, np.empty_like, np.full_like), _new_like),

@@ -9,7 +9,9 @@ import numpy as np
 from schedlang.arrays.calls import call_form
 from schedlang.arrays.functions import FORMS
 from schedlang.compute.tensor import Tensor
+from schedlang.expr.nodes import Expr
 from schedlang.tracing.constants import formula_stage
+from schedlang.tracing.leaves import flatten
 from schedlang.tracing.trace import current
 
 # the functions that make an array of a shape, and those that make one like another
@@ -20,7 +22,7 @@ LIKE = (np.zeros_like, np.ones_like, np.full_like, np.empty_like)
 def create(function: Any, *args: Any, **named: Any) -> Tensor:
     """Return the array that a function of NumPy creates; ``like=`` led here."""
     name = function.__name__
-    if current().closed:
+    if current().closed or any(isinstance(leaf, Expr) for leaf in flatten((args, named))[0]):
         return call_form(f"np.{name}", FORMS[name], args, named)
     elements = function(*args, **named)
     if function is np.empty:

@@ -130,10 +130,13 @@ def direct(
     signature: Signature,
     args: Sequence[Any],
     named: Mapping[str, Any],
+    key: Hashable,
     call: Given,
     specialization: Specialization,
 ) -> Direct | None:
     """Return the short way of a specialization for plain calls like this one, if it has one.
+
+    ``key`` is the key of the specialization.
 
     Its program is a single kernel, which makes each result once, and the call has no more to check
     than the memory of arrays that are written.
@@ -155,8 +158,12 @@ def direct(
     # what the call does not pass: defaults, and arrays of the function
     own = [k for k, place in enumerate(places) if place is None]
     behind = {k: count + at for at, k in enumerate(own)}
-    constants = (*(call.arrays[k] for k in own), *program.constants)
-    behind |= {program.inputs + at: count + len(own) + at for at in range(len(program.constants))}
+    sizes = specialization.sizes_of(call)
+    # the sizes are the last inputs
+    constants = (*(call.arrays[k] for k in own), *sizes.values(), *program.constants)
+    first = program.inputs - len(sizes)
+    later = len(sizes) + len(program.constants)
+    behind |= {first + at: count + len(own) + at for at in range(later)}
     position = {**behind, **{k: place for k, place in enumerate(places) if place is not None}}
 
     results = [program.returned[k] for k, a in enumerate(specialization.returns) if a is None]
@@ -180,7 +187,7 @@ def direct(
     if written and any(place >= count for place in arrays):
         return None
     return Direct(
-        call.key,
+        key,
         specialization,
         step.kernel,
         tuple(position[k] for k in step.inputs),
@@ -191,7 +198,7 @@ def direct(
             if k < len(places) and places[k] is not None and call.leaves[k].negative
         ),
         tuple(outputs),
-        tuple((tuple(p.shape), p.dtype) for p in step.kernel.signature.outputs),
+        tuple((step.kernel.shape_of(p, sizes), p.dtype) for p in step.kernel.signature.outputs),
         tuple(copied),
         tuple(
             (result_of[program.returned[k]] if a is None else ~position[a], number)

@@ -16,6 +16,7 @@ from schedlang.errors import ComputeTypeError, docs_page, explain
 from schedlang.language.numpy_functions import name_of
 from schedlang.language.ufuncs import has_form
 from schedlang.tracing.items import is_traced
+from schedlang.tracing.spans import of_lengths
 from schedlang.tracing.trace import current
 
 # parameters of NumPy's functions that a trace must know
@@ -76,6 +77,6 @@ def check_known(function: Any, args: Sequence[Any], named: Mapping[str, Any]) ->
     for name, value in (*zip(names, args), *named.items()):
         if name in _KNOWN:
             for part in value if isinstance(value, (tuple, list)) else (value,):
-                if is_traced(part):
+                if is_traced(part) and of_lengths(part) is None:
                     # this raises, and explains why the part is not an integer
                     operator.index(part)

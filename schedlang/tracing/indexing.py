@@ -14,7 +14,7 @@ import numpy as np
 
 from schedlang.arrays.gathering import gather, is_array, places
 from schedlang.arrays.naming import automatic_name, mark_automatic
-from schedlang.arrays.shapes import is_one, same
+from schedlang.arrays.shapes import is_one, same, same_shape
 from schedlang.arrays.slices import items_text
 from schedlang.arrays.stages import each, tensor_of
 from schedlang.compute.math import all as all_of
@@ -167,7 +167,7 @@ def update(base: Tensor, items: Sequence[Any], value: Any, combine: str = "last"
 def check_mask(base: Any, mask: Tensor) -> Tensor:
     """Return ``mask`` in the shape of ``base``; raise unless it has the first dimensions of it."""
     shape = base.shape if isinstance(base, Tensor) else ()
-    if mask.shape != shape[: mask.ndim]:
+    if not same_shape(mask.shape, shape[: mask.ndim]):
         _check_shape(mask, shape, "of the array", ", or of its first dimensions")
     if mask.ndim == len(shape):
         return mask
@@ -175,7 +175,7 @@ def check_mask(base: Any, mask: Tensor) -> Tensor:
 
 
 def _check_shape(mask: Tensor, shape: Sequence[Extent], whose: str, other: str = "") -> None:
-    if mask.shape != tuple(shape):
+    if not same_shape(mask.shape, shape):
         raise ComputeError(
             f"x[mask]: the mask has shape {shape_text(mask.shape)}, but must have the shape "
             f"{whose}, {shape_text(shape)}{other}"

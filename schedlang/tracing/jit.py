@@ -27,9 +27,13 @@ from schedlang.tracing.array import TracedArray
 from schedlang.tracing.direct import Direct, direct, plain_key
 from schedlang.tracing.generators import TracedGenerator
 from schedlang.tracing.leaves import flatten
+from schedlang.tracing.lengths import Lengths
 from schedlang.tracing.masked import MaskedElements
 from schedlang.tracing.specialization import Specialization, specialize
 from schedlang.tracing.trace import running_trace
+
+# a trace with symbolic lengths has a short way for each combination of them, at most so many
+MOST_SHORT_WAYS = 16
 
 
 class JitFunction:
@@ -52,6 +56,7 @@ class JitFunction:
         compiler: str = "",
         moment: str = "lazy",
         progress: Setting = None,
+        dynamic: bool | None = None,
     ) -> None:
         update_wrapper(self, function)
         self.function = function
@@ -60,6 +65,8 @@ class JitFunction:
         self._has_static = bool(static)
         self._size = size
         self._compiler, self._moment, self._progress = compiler, moment, progress
+        self._dynamic = dynamic
+        self._lengths = Lengths(dynamic, size)
         self._lock = RLock()
         self._known: OrderedDict[Any, Specialization] = OrderedDict()
         self._latest: Specialization | None = None
@@ -83,7 +90,7 @@ class JitFunction:
             return self.function(*args, **named)
         try:
             arguments = self._given(args, named)
-            if arguments.key in self._known:
+            if self._ready(arguments) is not None:
                 return self._called(arguments, plain, args, named)
             with self._working():
                 return self._called(arguments, plain, args, named)
@@ -94,14 +101,16 @@ class JitFunction:
         self, arguments: Given, plain: Hashable, args: tuple[Any, ...], named: dict[str, Any]
     ) -> Any:
         """Return the result of a call, and remember the short way of plain ones like it."""
-        specialization = self._for(arguments, called=True)
+        key, specialization = self._for(arguments, called=True)
         if plain is not None and plain not in self._direct:
-            short = direct(self._signature, args, named, arguments, specialization)
+            short = direct(self._signature, args, named, key, arguments, specialization)
             if short is not None:
                 with self._lock:
                     # another thread may have dropped the specialization
-                    if arguments.key in self._known:
+                    if key in self._known:
                         self._direct[plain] = short
+                        if len(self._direct) > MOST_SHORT_WAYS * self._size:
+                            del self._direct[next(iter(self._direct))]
         return specialization(arguments)
 
     def _used(self, short: Direct) -> None:
@@ -115,7 +124,7 @@ class JitFunction:
         """Return what a call with such arguments runs; nothing runs now."""
         try:
             with self._working():
-                return self._for(self._given(args, named))
+                return self._for(self._given(args, named))[1]
         except SchedlangError as error:
             raise shorten_traceback(error) from error.__cause__
 
@@ -143,6 +152,12 @@ class JitFunction:
         return "\n".join(self._last().loops)
 
     @property
+    def lengths(self) -> str:
+        """The lengths for which the latest call's trace holds, a line for each: those that may
+        change, and why others may not."""
+        return "\n".join(self._last().lengths)
+
+    @property
     def host_calls(self) -> str:
         """The functions of NumPy that the latest call calls between kernels, a line for each."""
         return "\n".join(self._last().host_calls)
@@ -155,27 +170,38 @@ class JitFunction:
     def _given(self, args: tuple[Any, ...], named: dict[str, Any]) -> Given:
         return bind_arguments(self._signature, self.__name__, self._static, args, named)
 
-    def _for(self, arguments: Given, called: bool = False) -> Specialization:
+    def _ready(self, arguments: Given) -> Hashable | None:
+        """Return the key of a trace for a call, ``None`` if there is none yet."""
+        if arguments.key in self._known:
+            return arguments.key
+        key = self._lengths.key_of(arguments)
+        known = self._known.get(key)
+        return None if known is None or not known.takes(arguments) else key
+
+    def _for(self, arguments: Given, called: bool = False) -> tuple[Hashable, Specialization]:
+        def make(given: Given) -> Specialization:
+            return specialize(
+                self.function,
+                self._signature,
+                given,
+                self.target,
+                self._compiler,
+                self._moment,
+                called,
+            )
+
         with self._lock:
-            specialization = self._known.get(arguments.key)
-            if specialization is None:
+            key = self._ready(arguments)
+            if key is None:
                 tell("tracing and scheduling")
-                specialization = specialize(
-                    self.function,
-                    self._signature,
-                    arguments,
-                    self.target,
-                    self._compiler,
-                    self._moment,
-                    called,
-                )
-                self._known[arguments.key] = specialization
+                key, specialization = self._lengths.specialized(arguments, make)
+                self._known[key] = specialization
                 if len(self._known) > self._size:
                     gone, _ = self._known.popitem(last=False)
                     self._direct = {k: d for k, d in self._direct.items() if d.key != gone}
-            self._known.move_to_end(arguments.key)
-            self._latest = specialization
-        return specialization
+            self._known.move_to_end(key)
+            self._latest = self._known[key]
+        return key, self._latest
 
     def _last(self) -> Specialization:
         if self._latest is None:
@@ -219,7 +245,7 @@ class JitFunction:
             # under the function's own name, a pickler would find this object
             function = self.undecorated
         options = (self.target, self._static, self._size, self._compiler)
-        return _unpickled, (function, *options, self._moment, self._progress)
+        return _unpickled, (function, *options, self._moment, self._progress, self._dynamic)
 
 
 def _unpickled(function: Callable[..., Any], *options: Any) -> JitFunction:
@@ -257,6 +283,7 @@ def jit(
     compiler: str = ...,
     compile: str = ...,
     progress: Setting = ...,
+    dynamic: bool | None = ...,
 ) -> JitFunction: ...
 @overload
 def jit(
@@ -269,6 +296,7 @@ def jit(
     compiler: str = ...,
     compile: str = ...,
     progress: Setting = ...,
+    dynamic: bool | None = ...,
 ) -> Callable[[Callable[..., Any]], JitFunction]: ...
 @public
 def jit(
@@ -281,6 +309,7 @@ def jit(
     compiler: str = "",
     compile: str = "lazy",  # noqa: A002
     progress: Setting = None,
+    dynamic: bool | None = None,
 ) -> Any:
     """Return a function that runs as kernels what ``function`` computes with NumPy.
 
@@ -332,6 +361,7 @@ def jit(
             compiler=compiler,
             compile=compile,
             progress=progress,
+            dynamic=dynamic,
         )
     if not callable(function):
         raise ComputeTypeError(
@@ -353,7 +383,12 @@ def jit(
     static = _static(function, static_argnames, static_argnums)
     where = or_emulator(Target.of(target))
     where.facts.compiler_named(compiler)
-    return JitFunction(function, where, static, cache_size, compiler, compile, progress)
+    if dynamic is not None and not isinstance(dynamic, bool):
+        raise ComputeTypeError(
+            f"sl.jit(..., dynamic={dynamic!r}): give True for one trace of all lengths, False for "
+            "a trace of each, or None for a trace of each until a length has had three values"
+        )
+    return JitFunction(function, where, static, cache_size, compiler, compile, progress, dynamic)
 
 
 def _static(

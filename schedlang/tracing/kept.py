@@ -9,7 +9,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from schedlang.errors import ComputeTypeError, SchedlangError, explain
+from schedlang.tracing.array import array_of
 from schedlang.tracing.called import TracedRange
+from schedlang.tracing.creation import create
 from schedlang.tracing.leaves import is_traced
 from schedlang.tracing.loops import run_loop, run_while
 from schedlang.tracing.spans import End, extent_between, known_end
@@ -52,8 +54,9 @@ def items_of(given: Any) -> Items | None:
         if given.step == 1 and isinstance(start, int) and start == 0:
             return Items(count, lambda i: i, 0)
         return Items(count, lambda k: given.start + given.step * k)
-    if is_traced(given) and given.shape and isinstance(given.shape[0], int):
-        return Items(given.shape[0], lambda k: given[k])
+    if is_traced(given) and given.ndim:
+        count = known_end(given.extents[0])
+        return None if count is None else Items(count, lambda k: given[k])
     return None
 
 
@@ -118,6 +121,13 @@ def run_kept_while(
 
     after = run_while(trace, test(), step, [before[name] for name in carried], body.__code__)
     state.set({**before, **dict(zip(carried, after))})
+
+
+def _zeros(value: Any) -> Any:
+    """Return zeros of the shape and dtype of a value, a number if it has no dimensions."""
+    if all(isinstance(extent, int) for extent in value.extents):
+        return np.zeros(value.extents, value.dtype)[()]
+    return array_of(create(np.zeros, value.extents, value.dtype), rows=True)
 
 
 def _last(given: Any, items: Items) -> Any:
@@ -232,7 +242,7 @@ class _Kept:
                 # the range may be empty
                 zeros[name] = self.before[name]
             elif is_traced(value):
-                zeros[name] = np.zeros(value.shape, value.dtype)[()]
+                zeros[name] = _zeros(value)
             elif value is not UNBOUND:
                 self.constant[name] = value
         self.trace.go_back(point)

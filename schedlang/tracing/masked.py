@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from schedlang.arrays.operands import shape_of
+from schedlang.arrays.shapes import same_shape
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeTypeError, explain
 from schedlang.tracing.leaves import flatten, rebuilt
@@ -83,7 +84,7 @@ class MaskedElements(np.lib.mixins.NDArrayOperatorsMixin):
 
     def whole_under(self, mask: Any, shape: Any) -> bool:
         """Return whether ``whole``, of this ``shape``, has these elements where ``mask`` holds."""
-        return mask is self.given and shape_of(self.whole) == shape and self._array is None
+        return mask is self.given and same_shape(shape_of(self.whole), shape) and self._array is None
 
     def as_array(self) -> Any:
         """Return the elements as an array of the trace, whose length the kernels do not know."""

@@ -31,7 +31,7 @@ def into(out: Any, result: Any) -> Any:
     shape = result.shape if isinstance(result, Tensor) else ()
     if len(shape) > target.ndim:
         raise ComputeError(
-            f"a result of shape {shape} into an array of shape {target.shape}: it has more "
+            f"a result of shape {shape} into an array of shape {target.extents}: it has more "
             "dimensions; write x = ..."
         )
     target[...] = result

@@ -111,11 +111,13 @@ class Program:
 
     @property
     def only_kernel(self) -> KernelCall | None:
-        """The step of a program that is one kernel, whose shapes are all known, on the host."""
+        """The step of a program that is one kernel, whose shapes are all numbers, on the host."""
         if len(self.steps) != 1 or self.constants:
             return None
         (step,) = self.steps
-        if not isinstance(step, KernelCall) or step.kernel.signature.sizes:
+        if not isinstance(step, KernelCall):
+            return None
+        if any(p.fixed is None for p in step.kernel.signature.parameters):
             return None
         return step if step.kernel.target.facts.host_arrays else None
 
@@ -198,13 +200,20 @@ def _steps(program: Program) -> Iterator[Step]:
 
 def _run_kernel(step: KernelCall, values: list[Any], targets: dict[int, Any]) -> None:
     arguments = [values[k] for k in step.inputs]
-    if any(targets.get(k) is not None for k in step.outputs):
-        shapes = step.kernel.signature.outputs
-        arguments += [
-            targets[k] if targets.get(k) is not None else np.empty(p.shape, p.dtype)
-            for k, p in zip(step.outputs, shapes)
-        ]
-    results = step.kernel(*arguments)
+    given = [targets.get(k) for k in step.outputs]
+    named: dict[str, Any] = {}
+    if all(array is not None for array in given):
+        arguments += given
+    elif any(array is not None for array in given):
+        outputs = step.kernel.signature.outputs
+        if any(p.fixed is None for p in outputs):
+            named = {p.name: a for p, a in zip(outputs, given) if a is not None}
+        else:
+            arguments += [
+                np.empty(p.shape, p.dtype) if array is None else array
+                for array, p in zip(given, outputs)
+            ]
+    results = step.kernel(*arguments, **named)
     for k, value in zip(step.outputs, results if len(step.outputs) > 1 else (results,)):
         values[k] = value
 

@@ -24,7 +24,7 @@ MUCH_WORK = 8
 def settle_beside_arrays(values: Any) -> None:
     """Make stages of scalars of much work, if there is an array among the operands of a call."""
     operands = [v for v in flatten(values)[0] if is_traced(v)]
-    if any(v.shape for v in operands):
+    if any(v.ndim for v in operands):
         for operand in operands:
             settle(operand)
 

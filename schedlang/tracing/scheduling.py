@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from schedlang.autotune.at_once.scheduler import choose
+from schedlang.compute.graph import variables
 from schedlang.compute.tensor import Tensor
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 
 
-def schedule_for(outputs: Sequence[Tensor], target: Target, compiler: str) -> Schedule:
-    """Return a schedule from the tuning database, for this size or a near one, or by the model."""
-    return choose(list(outputs), target, compiler=compiler).schedule
+def schedule_for(
+    outputs: Sequence[Tensor], target: Target, compiler: str, sizes: Mapping[str, int]
+) -> Schedule:
+    """Return a schedule from the tuning database, for these sizes or near ones, or by the model."""
+    names = {v.name for v in variables(outputs)}
+    own = {name: size for name, size in sizes.items() if name in names}
+    return choose(list(outputs), target, own, compiler=compiler).schedule

@@ -1,11 +1,13 @@
-"""Numbers that depend on the indices of loops alone: ends of slices and of inner loops."""
+"""Numbers over the indices of loops and symbolic lengths: ends of slices and of inner loops."""
 
 from __future__ import annotations
 
 from typing import Any, NoReturn, Union
 
+from schedlang.compute.read import Read
 from schedlang.errors import ComputeTypeError, explain
-from schedlang.expr.nodes import Binary, Call, Cast, Const, Expr, Unary, Var
+from schedlang.expr import dtypes
+from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Unary, Var
 from schedlang.expr.visit import postorder
 from schedlang.index.linear import Lin, number_or_expr
 from schedlang.index.ranges import Ranges
@@ -15,6 +17,16 @@ from schedlang.tracing.leaves import is_traced
 from schedlang.tracing.trace import Trace, current
 
 End = Union[int, Expr]
+
+# for a comparison a < b and its like, from b - a: what is 0 or more where it holds, and where not
+_DISTANCES: dict[str, Any] = {
+    "<": lambda d: (d - 1, -d),
+    "<=": lambda d: (d, -d - 1),
+    ">": lambda d: (-d - 1, d),
+    ">=": lambda d: (-d, d - 1),
+    "==": None,
+    "!=": None,
+}
 
 
 def ranges_of_loops(trace: Trace | None = None) -> Ranges:
@@ -30,7 +42,7 @@ def ranges_of_loops(trace: Trace | None = None) -> Ranges:
 def known_end(value: Any) -> End | None:
     """Return a value as a number over the indices of loops; ``None`` if it depends on more."""
     if is_traced(value):
-        value = value.value if not value.shape else None
+        value = value.value if not value.ndim else None
     if isinstance(value, Const) and isinstance(value.value, int):
         return int(value.value)
     if not isinstance(value, Expr):
@@ -52,6 +64,39 @@ def known_end(value: Any) -> End | None:
         elif not isinstance(node, (Const, Unary, Cast)) or node.dtype not in ("int64",):
             return None
     return value
+
+
+def of_lengths(value: Any) -> Expr | None:
+    """Return a number or a test as an expression over symbolic lengths; ``None`` for any other."""
+    lengths = current().outermost.lengths
+    if not lengths:
+        return None
+    if is_traced(value):
+        value = value.value if value.is_scalar else None
+    if not isinstance(value, Expr):
+        return None
+    nodes = list(postorder([value]))
+    if any(isinstance(node, (Read, Axis)) for node in nodes):
+        return None
+    used = [node for node in nodes if isinstance(node, Var)]
+    return value if used and all(var in lengths for var in used) else None
+
+
+def truth_of(test: Expr) -> bool | None:
+    """Return the truth value of a test of symbolic lengths, if all lengths have the same."""
+    if not isinstance(test, Binary) or test.op not in _DISTANCES:
+        if test.dtype == "bool":
+            return None
+        test = Binary("!=", test, Const(0, "int64"), "bool")
+    ranges = ranges_of_loops()
+    if not all(dtypes.is_integer(side.dtype) for side in (test.a, test.b)):
+        return None
+    distance = to_lin(test.b, ranges=ranges) - to_lin(test.a, ranges=ranges)
+    if test.op in ("==", "!="):
+        differs = ranges.nonneg(distance - 1) or ranges.nonneg(-distance - 1)
+        return (test.op == "!=") == differs if differs or distance == Lin.of(0) else None
+    holds, fails = _DISTANCES[test.op](distance)
+    return True if ranges.nonneg(holds) else False if ranges.nonneg(fails) else None
 
 
 def extent_between(lo: End, hi: End) -> End:
@@ -103,4 +148,7 @@ def _refuse_sign(what: str, end: Any) -> NoReturn:
     )
 
 
-__all__ = ["End", "extent_between", "known_end", "range_of", "ranges_of_loops", "slice_of"]
+__all__ = [
+    "End", "extent_between", "known_end", "of_lengths", "range_of", "ranges_of_loops", "slice_of",
+    "truth_of",
+]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from inspect import Parameter, Signature
@@ -34,6 +34,7 @@ from schedlang.tracing.powers import HINT, REASON
 from schedlang.tracing.program import Build, Key, Program, plan
 from schedlang.tracing.run import run
 from schedlang.tracing.scheduling import schedule_for
+from schedlang.tracing.sizes import Sizes
 from schedlang.tracing.trace import LoopRule, Storage, Trace, run_as_current
 from schedlang.tracing.wording import in_numpys_words
 
@@ -54,7 +55,10 @@ class Specialization:
 
     The leaves of the return value are followed by those that ``changes`` store in containers of the
     caller. ``numbers`` has the class of each leaf that is a number of Python. A call makes the
-    ``draws`` of random numbers, which are the last inputs of the program.
+    ``draws`` of random numbers, which follow the arguments among the inputs of the program.
+
+    ``sizes`` are the symbolic lengths, the last inputs: the name of each in kernels, and an argument
+    with the dimension that has it. ``lengths`` are lines of text about them.
     """
 
     name: str
@@ -68,6 +72,8 @@ class Specialization:
     changes: tuple[Change, ...] = ()
     draws: tuple[Draw, ...] = ()
     numbers: tuple[Optional[type], ...] = ()
+    sizes: tuple[tuple[str, int, int], ...] = ()
+    lengths: tuple[str, ...] = ()
 
     def __call__(self, call: Given) -> Any:
         check_apart(self.name, self.changes, call.containers)
@@ -79,6 +85,7 @@ class Specialization:
             if direct and lies_by_rows(call.arrays[argument]):
                 outputs[k] = call.arrays[argument]
         inputs = self._rows(call) + [draw.of(call.generators) for draw in self.draws]
+        inputs += self.sizes_of(call).values()
         results = self._apart(self.program(inputs, outputs), call, outputs)
         for k, argument, _ in self.written:
             if results[k] is not call.arrays[argument]:
@@ -91,6 +98,22 @@ class Specialization:
         ]
         store(self.changes, call.containers, leaves)
         return rebuilt(self.form, leaves)
+
+    def sizes_of(self, call: Given) -> dict[str, int]:
+        """Return the lengths that are symbolic in the trace, as they are in a call."""
+        return {name: call.arrays[k].shape[dimension] for name, k, dimension in self.sizes}
+
+    def takes(self, call: Given) -> bool:
+        """Return whether the kernels may run where lengths are as in a call."""
+        sizes = self.sizes_of(call)
+        try:
+            for kernel in self.kernels if sizes else ():
+                names = kernel.signature.given_sizes
+                if sizes.keys() >= set(names):
+                    kernel.check_sizes({name: sizes[name] for name in names})
+        except CallError:
+            return False
+        return True
 
     def _check_rows(self, call: Given) -> None:
         """Raise for a strided argument, if the function reads a view that NumPy has of others."""
@@ -240,7 +263,8 @@ def _specialize(
     with in_numpys_words(), run_as_current(trace):
         trace.arguments = containers = Containers()
         draws = Draws(trace)
-        keys, arrays, args, named = _arguments(signature, call, trace, containers, draws)
+        sizes = Sizes(trace)
+        keys, arrays, args, named = _arguments(signature, call, trace, containers, draws, sizes)
         storages = [
             a.storage if leaf.shape is not None else None for a, leaf in zip(arrays, call.leaves)
         ]
@@ -257,8 +281,9 @@ def _specialize(
     most = trace.most_kernels
     ahead = most > 1 and (moment == "now" or (moment == "lazy" and called))
     with compile_together(most) if ahead else nullcontext() as begin:
-        inputs = [*keys, *draws.inputs]
-        program = plan(trace, inputs, results, _builder(target, compiler, moment, begin), title)
+        inputs = [*keys, *draws.inputs, *trace.lengths]
+        build = _builder(target, compiler, moment, begin, sizes.values(call))
+        program = plan(trace, inputs, results, build, title)
     if ahead and moment == "now":
         for kernel in program.kernels:
             kernel.compile()
@@ -284,6 +309,8 @@ def _specialize(
         changes,
         tuple(draws.calls),
         tuple(map(_number, leaves)),
+        tuple(sizes.places.values()),
+        sizes.lines,
     )
 
 
@@ -303,12 +330,19 @@ def _argument(leaf: Any, storages: Sequence[Storage | None]) -> int | None:
 
 
 def _builder(
-    target: Target, compiler: str, moment: str, begin: Callable[[Kernel], None] | None
+    target: Target,
+    compiler: str,
+    moment: str,
+    begin: Callable[[Kernel], None] | None,
+    sizes: Mapping[str, int],
 ) -> Build:
-    """Return what builds a kernel, which ``begin`` starts to compile if it is given."""
+    """Return what builds a kernel, which ``begin`` starts to compile if it is given.
+
+    Its schedule is planned for ``sizes``.
+    """
 
     def build_kernel(inputs: Sequence[Key], outputs: Sequence[Tensor], name: str) -> Kernel:
-        schedule = schedule_for(outputs, target, compiler)
+        schedule = schedule_for(outputs, target, compiler, sizes)
         # hints about strides and registers are for people who write a schedule
         kernel = unwritten_kernel(schedule, [*inputs, *outputs], target, name, compiler)
         if begin is None:
@@ -321,7 +355,12 @@ def _builder(
 
 
 def _arguments(
-    signature: Signature, call: Given, trace: Trace, containers: Containers, draws: Draws
+    signature: Signature,
+    call: Given,
+    trace: Trace,
+    containers: Containers,
+    draws: Draws,
+    sizes: Sizes,
 ) -> tuple[list[Key], list[TracedArray], list[Any], dict[str, Any]]:
     """Return the inputs, what stands for them, and the arguments of the trace."""
     keys: list[Key] = []
@@ -342,7 +381,7 @@ def _arguments(
                     given = call.generators[leaf.place]
                     parts.append(TracedGenerator(leaf.name, leaf.place, draws, given))
                     continue
-                key, array = _stands_for(leaf, trace)
+                key, array = _stands_for(leaf, len(keys), sizes)
                 keys.append(key)
                 trace.given[array.storage] = trace.values[array.storage]
                 arrays.append(array)
@@ -359,12 +398,12 @@ def _arguments(
     return keys, arrays, args, named
 
 
-def _stands_for(leaf: Leaf, trace: Trace) -> tuple[Key, TracedArray]:
+def _stands_for(leaf: Leaf, place: int, sizes: Sizes) -> tuple[Key, TracedArray]:
     if leaf.shape is None:
         if leaf.negative:
             opposite = Var(leaf.name, "int64", weak=False)
             return opposite, wrap(cast(-opposite, leaf.dtype))
         scalar = Var(leaf.name, leaf.dtype, weak=False)
         return scalar, wrap(Cast(scalar, leaf.dtype, weak=True) if leaf.weak else scalar)
-    array = placeholder(leaf.shape, leaf.dtype, name=leaf.name)
+    array = placeholder(sizes.extents(leaf, place), leaf.dtype, name=leaf.name)
     return array, array_of(array if leaf.shape else array[()], rows=True)

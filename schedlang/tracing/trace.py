@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
-from typing import Any, NoReturn, Union
+from typing import Any, NoReturn, Optional, Union
 
 import numpy as np
 
@@ -32,6 +32,8 @@ KNOWN = (
     "A shape, an axis, a range or a step must be known when the function is traced: pass it as a "
     "Python int, or name it in static_argnames."
 )
+# the largest value of an index or a length
+LARGEST = 2**63 - 1
 # the most stages that one statement makes, before a loop around it is refused
 MOST_COPIES = 200
 
@@ -133,6 +135,8 @@ class Trace:
     * ``given`` are the arguments with the values that they enter with. ``exponents`` are the
       arguments that are powers of integers, with the lines where they are.
     * ``sizes`` are the extents that a call on the host tells, each with a result that has it.
+    * ``lengths`` are the symbolic lengths of arguments, each with where it is: text for messages.
+      ``numbers`` has what stands for numbers over them.
     * ``arguments`` are the lists and dicts among the arguments.
     * ``closed`` says that the arguments are the only inputs, so that arrays of known elements
       become stages or are refused.
@@ -163,7 +167,9 @@ class Trace:
     exponents: dict[Storage, str] = field(default_factory=dict)
     index: dict[Var, tuple[int, int]] = field(default_factory=dict)
     sizes: dict[Var, Tensor] = field(default_factory=dict)
-    spans: dict[Var, tuple[Lin, Lin]] = field(default_factory=dict)
+    spans: dict[Var, tuple[Lin, Optional[Lin]]] = field(default_factory=dict)
+    lengths: dict[Var, str] = field(default_factory=dict)
+    numbers: dict[Lin, Any] = field(default_factory=dict)
     converted: dict[Any, Any] = field(default_factory=dict)
     parts: set[CodeType] = field(default_factory=set)
     unrolled: dict[int, str] = field(default_factory=dict)
@@ -255,7 +261,7 @@ class Trace:
     def point(self) -> Any:
         """Return what :meth:`go_back` needs."""
         fields = ("values", "outer", "written", "constants", "loops", "made", "targets", "counts",
-                  "forms", "exponents", "conditions")  # fmt: skip
+                  "forms", "exponents", "conditions", "numbers")  # fmt: skip
         kept = {name: getattr(self, name).copy() for name in fields}
         kept["made"] = {key: list(tensors) for key, tensors in self.made.items()}
         return kept, None if self.around is None else self.around.point()

@@ -12,7 +12,10 @@ import numpy as np
 
 from schedlang.compute.tensor import NUMPY_METHODS, shape_text
 from schedlang.errors import ComputeTypeError, MissingNameError, docs_page, explain, nearest
+from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.number_refusals import number_function
+from schedlang.expr.visit import postorder
+from schedlang.tracing.spans import of_lengths
 from schedlang.tracing.trace import KNOWN, current, running_trace
 
 # what to write, or a function of the user's line that says so
@@ -72,12 +75,15 @@ def _refusing(what: str, hint: Hint, of_number: bool = False) -> Callable[..., N
         where, text = _line()
         called = number_function(_asking()) if of_number else ""
         asked = f"{called}()" if called else what
+        length = of_lengths(self)
+        if length is not None:
+            refuse_number(asked, length, where)
         library = current().library()
         if library:
             asked = f"{asked}, which {library} asks for,"
         raise ComputeTypeError(
             explain(
-                f"{asked} of an array of shape {shape_text(self.shape)} in {where}",
+                f"{asked} of an array of shape {shape_text(self.extents)} in {where}",
                 "its elements are unknown while the function is traced",
                 _instead_of_library(library) if library
                 else hint if isinstance(hint, str) else hint(text),
@@ -85,6 +91,19 @@ def _refusing(what: str, hint: Hint, of_number: bool = False) -> Callable[..., N
         )  # fmt: skip
 
     return method
+
+
+def refuse_number(asked: str, value: Expr, where: str) -> NoReturn:
+    """Raise for a number or a truth value over lengths that are symbolic in this trace."""
+    lengths = current().outermost.lengths
+    used = {n: None for n in postorder([value]) if isinstance(n, Var)}
+    raise ComputeTypeError(
+        explain(
+            f"{asked} of {value} in {where}",
+            f"{' and '.join(f'{n} is {lengths[n]}' for n in used)}, any length in this trace",
+            "A trace of each length has the number: sl.jit(..., dynamic=False).",
+        )
+    )
 
 
 def _instead_of_library(library: str) -> str:
@@ -162,7 +181,7 @@ def refuse_element(array: Any) -> NoReturn:
     title = _called()
     raise ComputeTypeError(
         explain(
-            f"an element of an array of shape {shape_text(array.shape)} in {where}",
+            f"an element of an array of shape {shape_text(array.extents)} in {where}",
             "sl.compute, sl.scatter and sl.scan read tensors, and the arrays of a traced function "
             "(sl.jit, sl.trace) are not tensors",
             f"In {title}, write NumPy's functions of whole arrays, np.add.at for sl.scatter, and "
@@ -178,7 +197,7 @@ def refuse_outside(array: Any, asked: str) -> NoReturn:
     title = _called()
     raise ComputeTypeError(
         explain(
-            f"{asked} of an array of shape {shape_text(array.shape)} in {where}",
+            f"{asked} of an array of shape {shape_text(array.extents)} in {where}",
             f"{asked} takes tensors, and the arrays of a traced function (sl.jit, sl.trace) are "
             "not tensors",
             f"Call it outside: T = sl.trace({title}, ...) returns the tensors that it computes "

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from schedlang.arrays.functions import FORMS
+from schedlang.arrays.shapes import same_shape
 from schedlang.arrays.stages import tensor_of
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeError, ComputeTypeError, explain
@@ -110,7 +111,7 @@ def _by_axes(first: Any, read: Read, mirrored: Mirrored) -> Any:
 def _same_order(function: Any, first: Any, others: Any, named: Any) -> Any:
     """Return a view with dimensions of extent 1 added or left out."""
     value = _result(function, first, others, named)
-    if function is not np.expand_dims and getattr(value, "shape", ()) == first.shape:
+    if function is not np.expand_dims and same_shape(getattr(value, "shape", ()), first.extents):
         return first
     read, mirrored = _of_base(function, others, named)
     return first.view_by(read, _shaped_back, ordered=True, mirrored=mirrored)
@@ -255,7 +256,7 @@ def reshaped_in_place(array: Any, shape: Any) -> Any:
             )
         )
     reshaped = np.reshape(array, shape)
-    shares = _shares(array, reshaped.shape)
+    shares = _shares(array, reshaped.extents)
     if not shares:
         why = "NumPy would have to copy the elements"
         if shares is None:
@@ -310,7 +311,7 @@ def _parts(function: Any, first: Any, others: Any, named: Any) -> Any:
     axis = {np.vsplit: 0, np.dsplit: 2, np.hsplit: min(first.ndim - 1, 1)}.get(function)
     if axis is None:
         axis = _option(function, others, named, "axis", 0) % first.ndim
-    extent = first.shape[axis]
+    extent = first.extents[axis]
     if not isinstance(extent, int):
         why = f"it is a view of the array that np.{function.__name__} took"
         return [
@@ -387,7 +388,7 @@ def _stretched(array: Any, model: Tensor) -> Any:
     """Return the array itself if it has the shape of ``model``, else a view of this shape."""
     if not is_traced(array):
         return np.broadcast_arrays(array, np.empty(tuple(model.shape)))[0]
-    if array.shape == model.shape:
+    if same_shape(array.extents, model.shape):
         return _new(array, array.value) if array.is_scalar else array
     return array.view_by(
         lambda base: compute_once(np.broadcast_to, (base, model.shape), {}),

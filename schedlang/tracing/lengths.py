@@ -1,0 +1,207 @@
+"""The lengths of a traced function's arguments that are symbolic in a trace, and why.
+
+Calls that differ in lengths alone share an entry. A length of 0 or 1 is part of it: there NumPy
+broadcasts, or has nothing to reduce.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Container, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Union
+
+from schedlang.errors import first_line
+from schedlang.tracing.arguments import Fixed, Given, Leaf, Length
+from schedlang.tracing.specialization import Specialization
+
+# the lengths of a call from 2 on, some of them symbolic
+Pattern = tuple[Union[int, Length], ...]
+Make = Callable[[Given], Specialization]
+
+# a length is symbolic when a call has its third value
+DISTINCT = 3
+
+
+@dataclass
+class Seen:
+    """The lengths of calls that differ in nothing else, of which there are ``count``.
+
+    Lengths that were equal in all calls have the same label. ``patterns`` are the lengths of
+    traces, and ``needed`` says for lengths that are numbers in all traces why.
+    """
+
+    count: int
+    distinct: list[set[int]] = field(init=False)
+    labels: list[int] = field(init=False)
+    patterns: list[Pattern] = field(default_factory=list)
+    needed: dict[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.distinct = [set() for _ in range(self.count)]
+        self.labels = [0] * self.count
+
+    def note(self, lengths: Sequence[int]) -> None:
+        """Note the lengths of a call."""
+        numbers: dict[tuple[int, int], int] = {}
+        self.labels = [numbers.setdefault(p, len(numbers)) for p in zip(self.labels, lengths)]
+        for values, length in zip(self.distinct, lengths):
+            if len(values) < DISTINCT:
+                values.add(length)
+
+    def pattern(self, lengths: Sequence[int], least: int) -> Pattern:
+        """Return the pattern of a call, with the lengths symbolic that had ``least`` values."""
+        numbers: dict[int, int] = {}
+        return tuple(
+            Length(numbers.setdefault(label, len(numbers)))
+            if len(values) >= least and k not in self.needed
+            else length
+            for k, (length, label, values) in enumerate(zip(lengths, self.labels, self.distinct))
+        )
+
+    def fitting(self, lengths: Sequence[int]) -> Pattern | None:
+        """Return the pattern of a trace that takes a call of these lengths."""
+        return next((p for p in self.patterns if _fits(p, lengths)), None)
+
+
+class Lengths:
+    """Which lengths are symbolic in the traces of a function.
+
+    All of them are if ``dynamic`` is true; if it is ``None``, those that calls change often; and
+    none if it is false. What the last ``size`` kinds of calls have shown is kept.
+    """
+
+    def __init__(self, dynamic: bool | None, size: int) -> None:
+        self._least = {None: DISTINCT, True: 1, False: 0}[dynamic]
+        self._size = size
+        self._seen: OrderedDict[Hashable, Seen] = OrderedDict()
+
+    def key_of(self, call: Given) -> Hashable:
+        """Return the key of the trace for a call, if it has symbolic lengths that fit; else the
+        key of the call."""
+        if not self._least:
+            return call.key
+        lengths = lengths_of(call)
+        if not lengths:
+            return call.key
+        seen = self._seen.get(with_lengths(call.key, [0] * len(lengths)))
+        pattern = None if seen is None else seen.fitting(lengths)
+        return call.key if pattern is None else with_lengths(call.key, pattern)
+
+    def specialized(self, call: Given, make: Make) -> tuple[Hashable, Specialization]:
+        """Return the key of a new trace for a call, and what ``make`` returns for it.
+
+        A length is a number in the trace if ``make`` raises for a symbolic one.
+        """
+        lengths = lengths_of(call)
+        if not self._least or not lengths:
+            return call.key, make(call)
+        seen = self._seen_by(call, len(lengths))
+        seen.note(lengths)
+        pattern = seen.fitting(lengths) or seen.pattern(lengths, self._least)
+        pattern, specialization, refused = _made(pattern, lengths, call, make)
+        seen.needed.update(refused)
+        if specialization.sizes and not specialization.takes(call):
+            return call.key, make(call)
+        if specialization.sizes and pattern not in seen.patterns:
+            seen.patterns.append(pattern)
+        names = _names(call)
+        reasons = tuple(
+            f"{names[k]} is {lengths[k]}, since a trace needs the number: {why}"
+            for k, why in seen.needed.items()
+        )
+        own = replace(specialization, lengths=(*specialization.lengths, *reasons))
+        return with_lengths(call.key, pattern), own
+
+    def _seen_by(self, call: Given, count: int) -> Seen:
+        """Return what calls of one kind have shown; forget the kind that was called least lately."""
+        kind = with_lengths(call.key, [0] * count)
+        seen = self._seen.setdefault(kind, Seen(count))
+        self._seen.move_to_end(kind)
+        if len(self._seen) > self._size:
+            self._seen.popitem(last=False)
+        return seen
+
+
+def _made(
+    pattern: Pattern, lengths: Sequence[int], call: Given, make: Make
+) -> tuple[Pattern, Specialization, dict[int, str]]:
+    """Return what ``make`` returns with the lengths of a pattern, or with numbers where it raises.
+
+    The first result has the lengths of the trace, and the last one says what was raised for each
+    length that is a number instead.
+    """
+    symbols = _symbols(pattern)
+    kept, specialization = tuple(lengths), None
+    refused: dict[int, str] = {}
+    trials = [symbols] if len(symbols) == 1 else [symbols, *({s} for s in sorted(symbols))]
+    for trial in trials if symbols else ():
+        wanted = _with_numbers(pattern, lengths, trial | _symbols(kept))
+        try:
+            specialization = make(replace(call, key=with_lengths(call.key, wanted)))
+        except Exception as error:
+            refused |= {s: first_line(error) for s in trial}
+            continue
+        kept = wanted
+        refused = {s: why for s, why in refused.items() if s not in trial}
+        if trial == symbols:
+            break
+    if specialization is None:
+        # raises if the function is wrong
+        specialization = make(call)
+    why = {k: refused[e.number] for k, e in enumerate(pattern) if _is_symbol(e, refused)}
+    return kept, specialization, why
+
+
+def _is_symbol(extent: int | Length, numbers: Container[int]) -> bool:
+    return isinstance(extent, Length) and extent.number in numbers
+
+
+def _symbols(pattern: Pattern) -> set[int]:
+    return {e.number for e in pattern if isinstance(e, Length)}
+
+
+def _with_numbers(pattern: Pattern, lengths: Sequence[int], symbols: Container[int]) -> Pattern:
+    """Return a pattern in which only ``symbols`` are symbolic."""
+    return tuple(e if _is_symbol(e, symbols) else n for e, n in zip(pattern, lengths))
+
+
+def _fits(pattern: Pattern, lengths: Sequence[int]) -> bool:
+    values: dict[int, int] = {}
+    return all(
+        length == (values.setdefault(e.number, length) if isinstance(e, Length) else e)
+        for e, length in zip(pattern, lengths)
+    )
+
+
+def _names(call: Given) -> list[str]:
+    """Return the lengths of a call from 2 on as text, such as ``x.shape[0]``."""
+    return [
+        f"{leaf.name}.shape[{k}]"
+        for leaf in call.leaves
+        for k, extent in enumerate(leaf.shape or ())
+        if extent > 1
+    ]
+
+
+def lengths_of(call: Given) -> tuple[int, ...]:
+    """Return the lengths of the arrays of a call from 2 on."""
+    return tuple(e for leaf in call.leaves for e in leaf.shape or () if e > 1)
+
+
+def with_lengths(key: Hashable, lengths: Iterable[int | Length]) -> Hashable:
+    """Return the key of a call with other lengths in place of those from 2 on."""
+    rest = iter(lengths)
+
+    def other(part: Any) -> Any:
+        if not isinstance(part, Leaf) or not part.shape:
+            return part
+        return replace(part, shape=tuple(next(rest) if e > 1 else e for e in part.shape))
+
+    return tuple(
+        part if isinstance(part, Fixed) else (part[0], *map(other, part[1:]))
+        for part in key  # type: ignore[attr-defined]
+    )
+
+
+__all__ = ["Lengths"]

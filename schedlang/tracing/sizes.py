@@ -1,0 +1,64 @@
+"""The symbolic lengths of arguments as sizes of kernels, each with a name that users would write."""
+
+from __future__ import annotations
+
+from itertools import chain, count
+from typing import Union
+
+from schedlang.expr.nodes import Var
+from schedlang.index.linear import Lin
+from schedlang.tracing.arguments import Given, Leaf, Length
+from schedlang.tracing.trace import LARGEST, Trace
+
+# a trace with symbolic lengths is for lengths from this one on
+LEAST = 2
+_LETTERS = ("n", "m", "k", "p", "q")
+
+
+class Sizes:
+    """The sizes of a trace: one for each symbolic length, which stands for numbers from 2 on.
+
+    ``places`` has the name of each, and the first argument and dimension that has the length.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._used = set() if trace.code is None else {*trace.code.co_varnames}
+        self._sizes: dict[int, Var] = {}
+        self._said: dict[int, list[str]] = {}
+        self.places: dict[int, tuple[str, int, int]] = {}
+
+    def extents(self, leaf: Leaf, place: int) -> tuple[Union[int, Var], ...]:
+        """Return the shape of argument number ``place``."""
+        return tuple(
+            self._size(e.number, leaf, place, k) if isinstance(e, Length) else e
+            for k, e in enumerate(leaf.shape or ())
+        )
+
+    def _size(self, number: int, leaf: Leaf, place: int, dimension: int) -> Var:
+        self._said.setdefault(number, []).append(f"{leaf.name}.shape[{dimension}]")
+        if number not in self._sizes:
+            names = chain(_LETTERS, map("n{}".format, count(1)))
+            name = next(n for n in names if n not in self._used)
+            self._used.add(name)
+            size = self._sizes[number] = Var(name)
+            self.places[number] = name, place, dimension
+            self._trace.lengths[size] = self._said[number][0]
+            self._trace.index[size] = (LEAST, LARGEST)
+            self._trace.spans[size] = (Lin.of(LEAST), None)
+        return self._sizes[number]
+
+    def values(self, call: Given) -> dict[str, int]:
+        """Return the lengths in a call."""
+        return {name: call.arrays[k].shape[at] for name, k, at in self.places.values()}
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """A line of text for each symbolic length."""
+        return tuple(
+            f"{self._sizes[k].name} is any length from {LEAST} on: {', '.join(said)}"
+            for k, said in self._said.items()
+        )
+
+
+__all__ = ["LEAST", "Sizes"]
