@@ -15,7 +15,7 @@ import numpy as np
 from schedlang.arrays.gathering import gather, is_array, places
 from schedlang.arrays.naming import automatic_name, mark_automatic
 from schedlang.arrays.shapes import is_one, same, same_shape
-from schedlang.arrays.slices import items_text
+from schedlang.arrays.slices import items_text, slice_elements
 from schedlang.arrays.stages import each, tensor_of
 from schedlang.compute.math import all as all_of
 from schedlang.compute.math import if_then_else
@@ -428,13 +428,10 @@ def _slice_part(base: Tensor, dim: int, item: slice, extent: Extent) -> Part:
                     "Python int.",
                 )
             )
-    if item == slice(None):
-        return Part(0, extent, whole=True)
+    asked = f"a slice of dimension {dim} of {base.name}"
     if not isinstance(extent, int):
-        raise ComputeTypeError(
-            f"a slice of dimension {dim} of {base.name}, whose extent {extent} is symbolic, is not "
-            "assigned to: give the array a shape of numbers"
-        )
+        taken = slice_elements(item, extent, asked)
+        return Part(taken.start, taken.length, taken.step, taken.whole)
     start, stop, step = item.indices(extent)
     count = len(range(start, stop, step))
     return Part(start, count, step, whole=(start, step, count) == (0, 1, extent))

@@ -21,7 +21,7 @@ from schedlang.index.simplify import to_lin
 from schedlang.language.construct import as_expr, cast, settle
 from schedlang.tracing.indexing import Part, assign_elements, parts_of, select
 from schedlang.tracing.recurrence import MOST_ELEMENTS, Body, dependent, same_value
-from schedlang.tracing.spans import ranges_of_loops
+from schedlang.tracing.spans import likely, ranges_of_loops
 from schedlang.tracing.spread import spread
 from schedlang.tracing.trace import Carry, HostLoop, Region, Trace, Value, run_as_current
 
@@ -209,14 +209,15 @@ def _said(loop: HostLoop, node: Read, form: _Map | _Sum) -> str:
 
 def _check_size(trace: Trace, loop: HostLoop, ops: Sequence[ComputeOp]) -> None:
     """Raise if the stages of all iterations at once have too many elements to be kept."""
-    count = loop.hi - loop.lo if isinstance(loop.hi, int) else 0
+    count = likely(loop.hi - loop.lo) or 0
     indexed = dependent(loop, ops)
     elements = 0
     for op in ops:
         if op.outputs[0] in indexed and op.reduce_axis:
             size = count
             for axis in op.axis:
-                size *= axis.extent if isinstance(axis.extent, int) else 1
+                extent = likely(axis.extent)
+                size *= 1 if extent is None else extent
             elements += size
     if trace.rule.host and elements > MOST_ELEMENTS:
         raise _Recurrence(

@@ -19,6 +19,7 @@ from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.visit import postorder, rewrite
 from schedlang.index.simplify import simplify
 from schedlang.language.construct import settle
+from schedlang.tracing.spans import likely
 from schedlang.tracing.trace import HostLoop, LoopRule, Value
 
 # the most points that the stages of a body compute in an iteration of a scan; beyond it, a kernel
@@ -33,7 +34,7 @@ def host_reason(loop: HostLoop, rule: LoopRule) -> str:
     """Return why a loop runs on the host instead of as a scan; "" if it becomes a scan."""
     if loop.body.loops:
         return "its body has a loop on the host"
-    if not isinstance(loop.hi, int):
+    if likely(loop.hi) is None:
         return "its range depends on the index of a loop around it"
     ops = _operations(loop)
     for op in ops:
@@ -57,8 +58,8 @@ def host_reason(loop: HostLoop, rule: LoopRule) -> str:
             f"{MOST_POINTS:,}"
         )
     _, indexed = _dependences(loop, ops)
-    rows = loop.hi - loop.lo
-    elements = sum(rows * prod(e for e in op.shape if isinstance(e, int)) for op in indexed)
+    rows = likely(loop.hi - loop.lo) or 0
+    elements = sum(rows * prod(map(_likely, op.shape)) for op in indexed)
     if rule.host and elements > MOST_ELEMENTS:
         return (
             f"what depends on its index alone has {elements:,} elements in all iterations, more "
@@ -109,9 +110,12 @@ def _points(op: Operation) -> int:
     """Return how many values an operation computes, 0 for sizes that only a call knows."""
     if not isinstance(op, ComputeOp):
         return 0
-    axes = (*op.axis, *op.reduce_axis)
-    extents = [a.extent for a in axes if isinstance(a.extent, int)]
-    return prod(extents) if len(extents) == len(axes) else 0
+    return prod(likely(a.extent) or 0 for a in (*op.axis, *op.reduce_axis))
+
+
+def _likely(extent: Extent) -> int:
+    size = likely(extent)
+    return 1 if size is None else size
 
 
 def recurrence(loop: HostLoop) -> list[Tensor]:
@@ -122,8 +126,9 @@ def recurrence(loop: HostLoop) -> list[Tensor]:
     """
     fixed = [same_value(c.leaving, c.entering) for c in loop.carries]
     moving = [c for c, same in zip(loop.carries, fixed) if not same]
-    assert isinstance(loop.hi, int)
     rows = loop.hi - loop.lo + 1
+    if not isinstance(rows, int):
+        rows = simplify(rows)
     values: dict[Tensor, Value] = {t: v for v, t in loop.read}
     values |= {c.entering: c.start for c, same in zip(loop.carries, fixed) if same}
     name = automatic_name("loop")

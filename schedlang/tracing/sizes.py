@@ -8,7 +8,7 @@ from typing import Union
 from schedlang.expr.nodes import Var
 from schedlang.index.linear import Lin
 from schedlang.tracing.arguments import Given, Leaf, Length
-from schedlang.tracing.trace import LARGEST, Trace
+from schedlang.tracing.trace import LARGEST, Symbolic, Trace
 
 # a trace with symbolic lengths is for lengths from this one on
 LEAST = 2
@@ -16,13 +16,13 @@ _LETTERS = ("n", "m", "k", "p", "q")
 
 
 class Sizes:
-    """The sizes of a trace: one for each symbolic length, which stands for numbers from 2 on.
+    """The sizes of the trace for a ``call``: one for each symbolic length, which stands for numbers from 2 on.
 
     ``places`` has the name of each, and the first argument and dimension that has the length.
     """
 
-    def __init__(self, trace: Trace) -> None:
-        self._trace = trace
+    def __init__(self, trace: Trace, call: Given) -> None:
+        self._trace, self._call = trace, call
         self._used = set() if trace.code is None else {*trace.code.co_varnames}
         self._sizes: dict[int, Var] = {}
         self._said: dict[int, list[str]] = {}
@@ -43,14 +43,15 @@ class Sizes:
             self._used.add(name)
             size = self._sizes[number] = Var(name)
             self.places[number] = name, place, dimension
-            self._trace.lengths[size] = self._said[number][0]
+            self._trace.lengths[size] = Symbolic(self._said[number][0], self._call.arrays[place].shape[dimension])
             self._trace.index[size] = (LEAST, LARGEST)
             self._trace.spans[size] = (Lin.of(LEAST), None)
         return self._sizes[number]
 
-    def values(self, call: Given) -> dict[str, int]:
-        """Return the lengths in a call."""
-        return {name: call.arrays[k].shape[at] for name, k, at in self.places.values()}
+    @property
+    def values(self) -> dict[str, int]:
+        """The lengths in the call that is traced."""
+        return {var.name: length.likely for var, length in self._trace.lengths.items()}
 
     @property
     def lines(self) -> tuple[str, ...]:

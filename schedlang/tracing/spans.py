@@ -7,6 +7,7 @@ from typing import Any, NoReturn, Union
 from schedlang.compute.read import Read
 from schedlang.errors import ComputeTypeError, explain
 from schedlang.expr import dtypes
+from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Unary, Var
 from schedlang.expr.visit import postorder
 from schedlang.index.linear import Lin, number_or_expr
@@ -82,6 +83,16 @@ def of_lengths(value: Any) -> Expr | None:
     return value if used and all(var in lengths for var in used) else None
 
 
+def likely(extent: End) -> int | None:
+    """Return an extent where symbolic lengths are as likely; ``None`` for one over other sizes."""
+    if isinstance(extent, int):
+        return extent
+    lengths = current().outermost.lengths
+    if of_lengths(extent) is None:
+        return None
+    return int(evaluate(extent, {var: length.likely for var, length in lengths.items()}))
+
+
 def truth_of(test: Expr) -> bool | None:
     """Return the truth value of a test of symbolic lengths, if all lengths have the same."""
     if not isinstance(test, Binary) or test.op not in _DISTANCES:
@@ -149,6 +160,6 @@ def _refuse_sign(what: str, end: Any) -> NoReturn:
 
 
 __all__ = [
-    "End", "extent_between", "known_end", "of_lengths", "range_of", "ranges_of_loops", "slice_of",
-    "truth_of",
+    "End", "extent_between", "known_end", "likely", "of_lengths", "range_of", "ranges_of_loops",
+    "slice_of", "truth_of",
 ]  # fmt: skip

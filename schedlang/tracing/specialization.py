@@ -263,7 +263,7 @@ def _specialize(
     with in_numpys_words(), run_as_current(trace):
         trace.arguments = containers = Containers()
         draws = Draws(trace)
-        sizes = Sizes(trace)
+        sizes = Sizes(trace, call)
         keys, arrays, args, named = _arguments(signature, call, trace, containers, draws, sizes)
         storages = [
             a.storage if leaf.shape is not None else None for a, leaf in zip(arrays, call.leaves)
@@ -282,7 +282,7 @@ def _specialize(
     ahead = most > 1 and (moment == "now" or (moment == "lazy" and called))
     with compile_together(most) if ahead else nullcontext() as begin:
         inputs = [*keys, *draws.inputs, *trace.lengths]
-        build = _builder(target, compiler, moment, begin, sizes.values(call))
+        build = _builder(target, compiler, moment, begin, sizes.values)
         program = plan(trace, inputs, results, build, title)
     if ahead and moment == "now":
         for kernel in program.kernels:

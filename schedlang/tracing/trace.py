@@ -106,6 +106,14 @@ class Region:
 
 
 @dataclass(frozen=True)
+class Symbolic:
+    """A symbolic length: where it is, as text for messages, and a ``likely`` value."""
+
+    text: str
+    likely: int
+
+
+@dataclass(frozen=True)
 class LoopRule:
     """The loops that become scans: all that have the form or, if ``limited``, only loops of little
     work.
@@ -135,8 +143,8 @@ class Trace:
     * ``given`` are the arguments with the values that they enter with. ``exponents`` are the
       arguments that are powers of integers, with the lines where they are.
     * ``sizes`` are the extents that a call on the host tells, each with a result that has it.
-    * ``lengths`` are the symbolic lengths of arguments, each with where it is: text for messages.
-      ``numbers`` has what stands for numbers over them.
+    * ``lengths`` are the symbolic lengths of arguments, and ``numbers`` has what stands for numbers
+      over them.
     * ``arguments`` are the lists and dicts among the arguments.
     * ``closed`` says that the arguments are the only inputs, so that arrays of known elements
       become stages or are refused.
@@ -168,7 +176,7 @@ class Trace:
     index: dict[Var, tuple[int, int]] = field(default_factory=dict)
     sizes: dict[Var, Tensor] = field(default_factory=dict)
     spans: dict[Var, tuple[Lin, Optional[Lin]]] = field(default_factory=dict)
-    lengths: dict[Var, str] = field(default_factory=dict)
+    lengths: dict[Var, Symbolic] = field(default_factory=dict)
     numbers: dict[Lin, Any] = field(default_factory=dict)
     converted: dict[Any, Any] = field(default_factory=dict)
     parts: set[CodeType] = field(default_factory=set)

@@ -100,7 +100,7 @@ def refuse_number(asked: str, value: Expr, where: str) -> NoReturn:
     raise ComputeTypeError(
         explain(
             f"{asked} of {value} in {where}",
-            f"{' and '.join(f'{n} is {lengths[n]}' for n in used)}, any length in this trace",
+            f"{' and '.join(f'{n} is {lengths[n].text}' for n in used)}, any length in this trace",
             "A trace of each length has the number: sl.jit(..., dynamic=False).",
         )
     )
