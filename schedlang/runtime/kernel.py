@@ -26,13 +26,14 @@ from schedlang.runtime.checked import Checked, checked_arguments, flat_arguments
 from schedlang.runtime.countable import Countable
 from schedlang.runtime.counted_call import Call, with_new_outputs
 from schedlang.runtime.extern_table import ExternTable
-from schedlang.runtime.fast_call import fast_call
+from schedlang.runtime.fast_call import Bind, fast_call
 from schedlang.runtime.kernel_html import kernel_html
 from schedlang.runtime.levels import Levels
 from schedlang.runtime.missing_attributes import no_attribute
 from schedlang.runtime.on_host import OnHost
 from schedlang.runtime.parameters import Binder, Parameter, Signature
 from schedlang.runtime.size_checks import refuse
+from schedlang.runtime.sized_calls import SizedCalls
 from schedlang.runtime.te_module import TeModule
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
@@ -81,7 +82,9 @@ class Kernel(Levels, TeModule, Countable, OnHost):
         self._binder = Binder(built.signature)
         sizes = any(p.is_size for p in built.signature.parameters)
         checked = sizes and (built.checked_by_size or sized_storage(nest).conditions)
-        self._fast_call = fast_call(built.signature, bool(checked))
+        self._fast_call: Bind | SizedCalls | None = fast_call(built.signature, bool(checked))
+        if self._fast_call is None and self._binder.symbolic:
+            self._fast_call = SizedCalls(built.signature, self._binder.shape)
         self._checked_sizes: set[tuple[tuple[str, int], ...]] = set()
 
     @property
@@ -223,6 +226,8 @@ class Kernel(Levels, TeModule, Countable, OnHost):
                 (self._start or self._starter())(*bound[0])
                 return bound[1]
         checked = self._checked(args, named)
+        if isinstance(self._fast_call, SizedCalls) and not named:
+            self._fast_call.learn(args, checked.sizes)
         self._launch(checked.arrays, checked.sizes)
         return checked.returned
 
