@@ -30,10 +30,10 @@ class Ranges:
 
     def __init__(
         self,
-        known: Mapping[Axis | Var, tuple[Lin, Lin | None]] | tuple[()] = (),
+        known: Mapping[Axis | Var, tuple[Lin, Lin]] | tuple[()] = (),
         facts: tuple[Lin, ...] = (),
     ) -> None:
-        self.known: dict[Axis | Var, tuple[Lin, Lin | None]] = dict(known)
+        self.known: dict[Axis | Var, tuple[Lin, Lin]] = dict(known)
         self.facts = facts
         self._cache: dict[Axis | Var, Interval] = {}
         self._bare: Ranges | None = None if facts else self
@@ -50,7 +50,7 @@ class Ranges:
             return self
         return self._sharing(self.facts + facts)
 
-    def learn(self, var: Axis | Var, lo: Lin, hi: Lin | None) -> None:
+    def learn(self, var: Axis | Var, lo: Lin, hi: Lin) -> None:
         """Set the range of ``var`` in place."""
         self.known[var] = (lo, hi)
         self._cache.pop(var, None)

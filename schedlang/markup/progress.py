@@ -1,8 +1,8 @@
 """Work that takes long says so: one line on a terminal or in a notebook, gone when it is done.
 
 :func:`working` opens the line of a piece of work, and :func:`tell` says in any function below it
-what is being done; both cost next to nothing where nobody looks. A line appears when its work has
-taken two seconds. Work inside of other work has no line of its own.
+what is being done, and :func:`note` what stays; all cost next to nothing where nobody looks. A line
+appears when its work has taken two seconds. Work inside of other work has no line of its own.
 """
 
 from __future__ import annotations
@@ -280,6 +280,7 @@ class Work:
     def __init__(self, name: str, clock: Callable[[], float] = monotonic) -> None:
         self._name, self._clock, self._began = name, clock, clock()
         self.phase: Phase | None = None
+        self.line: Line | None = None
 
     def tell(self, text: str, done: int = 0, total: int = 0) -> None:
         """Say what is being done, as :class:`Phase` has it."""
@@ -306,6 +307,13 @@ def tell(text: str, done: int = 0, total: int = 0) -> None:
         work.tell(text, done, total)
 
 
+def note(text: str) -> None:
+    """Show a text that stays where the line of the work around is, if there is one."""
+    work = _current.get()
+    if work is not None and work.line is not None:
+        work.line.note(text)
+
+
 @contextmanager
 def working(name: str, progress: Setting = None) -> Iterator[None]:
     """Show on a line what :func:`tell` says inside, if it takes long.
@@ -319,7 +327,9 @@ def working(name: str, progress: Setting = None) -> Iterator[None]:
     around = _current.get()
     if around is not None:
         before = around.phase
-        token = _current.set(Work(name) if before and before.total else around)
+        work = Work(name) if before and before.total else around
+        work.line = around.line
+        token = _current.set(work)
         try:
             yield
         finally:
@@ -327,7 +337,7 @@ def working(name: str, progress: Setting = None) -> Iterator[None]:
             around.phase = before
         return
     work = Work(name)
-    line = Line(work.text, progress)
+    line = work.line = Line(work.text, progress)
     token = _current.set(work)
     try:
         yield

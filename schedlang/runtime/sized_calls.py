@@ -26,7 +26,7 @@ class SizedCalls:
         kinds = [_kind(p) for p in signature.parameters]
         inputs = [k for k, p in zip(kinds, signature.parameters) if not p.is_output]
         self._kinds = {len(kinds): kinds, len(inputs): inputs}
-        self._known: dict[Any, tuple[Bind, list[int]]] = {}
+        self._known: dict[Any, tuple[Bind, list[Any]]] = {}
 
     def __call__(self, args: Sequence[Any]) -> Bound | None:
         """Return the flat arrays and the result of a call whose sizes were checked before."""

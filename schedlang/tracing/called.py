@@ -44,8 +44,8 @@ def _extreme(function: Any, args: Any, named: Any) -> Any:
     scalars = len(args) > 1 and not named and all(np.ndim(a) == 0 for a in args)
     if not scalars or not any(map(is_traced, args)):
         return function(*args, **named)
-    ends = [known_end(a) for a in args]
-    if any(of_lengths(a) is not None for a in args) and None not in ends:
+    ends = [end for end in map(known_end, args) if end is not None]
+    if any(of_lengths(a) is not None for a in args) and len(ends) == len(args):
         return wrap(reduce(lambda a, b: call(function.__name__, a, b), ends))
     if function is max:
         return reduce(lambda a, b: choose(b > a, b, a), args)

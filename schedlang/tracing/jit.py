@@ -117,8 +117,11 @@ class JitFunction:
         """Note that a short way is the latest one used; it leaves the cache with the others."""
         with self._lock:
             self._latest = short.specialization
-            if short.key in self._known:
+            try:
                 self._known.move_to_end(short.key)
+            except KeyError:
+                # another thread has dropped it
+                pass
 
     def specialized(self, *args: Any, **named: Any) -> Specialization:
         """Return what a call with such arguments runs; nothing runs now."""

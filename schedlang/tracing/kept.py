@@ -55,8 +55,8 @@ def items_of(given: Any) -> Items | None:
             return Items(count, lambda i: i, 0)
         return Items(count, lambda k: given.start + given.step * k)
     if is_traced(given) and given.ndim:
-        count = known_end(given.extents[0])
-        return None if count is None else Items(count, lambda k: given[k])
+        rows = known_end(given.extents[0])
+        return None if rows is None else Items(rows, lambda k: given[k])
     return None
 
 

@@ -11,7 +11,8 @@ from collections.abc import Callable, Container, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Union
 
-from schedlang.errors import first_line
+from schedlang.errors import first_line, user_location
+from schedlang.markup.progress import note
 from schedlang.tracing.arguments import Fixed, Given, Leaf, Length
 from schedlang.tracing.specialization import Specialization
 
@@ -27,14 +28,14 @@ DISTINCT = 3
 class Seen:
     """The lengths of calls that differ in nothing else, of which there are ``count``.
 
-    Lengths that were equal in all calls have the same label. ``patterns`` are the lengths of
-    traces, and ``needed`` says for lengths that are numbers in all traces why.
+    Lengths that were equal in all calls have the same label. ``keys`` are the keys of traces by
+    their lengths, and ``needed`` says for lengths that are numbers in all traces why.
     """
 
     count: int
     distinct: list[set[int]] = field(init=False)
     labels: list[int] = field(init=False)
-    patterns: list[Pattern] = field(default_factory=list)
+    keys: dict[Pattern, Hashable] = field(default_factory=dict)
     needed: dict[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -61,7 +62,7 @@ class Seen:
 
     def fitting(self, lengths: Sequence[int]) -> Pattern | None:
         """Return the pattern of a trace that takes a call of these lengths."""
-        return next((p for p in self.patterns if _fits(p, lengths)), None)
+        return next((p for p in self.keys if _fits(p, lengths)), None)
 
 
 class Lengths:
@@ -86,7 +87,7 @@ class Lengths:
             return call.key
         seen = self._seen.get(with_lengths(call.key, [0] * len(lengths)))
         pattern = None if seen is None else seen.fitting(lengths)
-        return call.key if pattern is None else with_lengths(call.key, pattern)
+        return call.key if seen is None or pattern is None else seen.keys[pattern]
 
     def specialized(self, call: Given, make: Make) -> tuple[Hashable, Specialization]:
         """Return the key of a new trace for a call, and what ``make`` returns for it.
@@ -103,18 +104,21 @@ class Lengths:
         seen.needed.update(refused)
         if specialization.sizes and not specialization.takes(call):
             return call.key, make(call)
-        if specialization.sizes and pattern not in seen.patterns:
-            seen.patterns.append(pattern)
+        key = call.key
+        if specialization.sizes:
+            key = seen.keys.setdefault(pattern, with_lengths(key, pattern))
+            if self._least > 1:
+                free = [name for name, e in zip(_names(call), pattern) if isinstance(e, Length)]
+                note(f"{specialization.name} under sl.jit: one trace for any {' and '.join(free)}")
         names = _names(call)
         reasons = tuple(
             f"{names[k]} is {lengths[k]}, since a trace needs the number: {why}"
             for k, why in seen.needed.items()
         )
-        own = replace(specialization, lengths=(*specialization.lengths, *reasons))
-        return with_lengths(call.key, pattern), own
+        return key, replace(specialization, lengths=(*specialization.lengths, *reasons))
 
     def _seen_by(self, call: Given, count: int) -> Seen:
-        """Return what calls of one kind have shown; forget the kind that was called least lately."""
+        """Return what calls of one kind have shown, and forget the kind called least recently."""
         kind = with_lengths(call.key, [0] * count)
         seen = self._seen.setdefault(kind, Seen(count))
         self._seen.move_to_end(kind)
@@ -132,7 +136,8 @@ def _made(
     length that is a number instead.
     """
     symbols = _symbols(pattern)
-    kept, specialization = tuple(lengths), None
+    kept: Pattern = tuple(lengths)
+    specialization: Specialization | None = None
     refused: dict[int, str] = {}
     trials = [symbols] if len(symbols) == 1 else [symbols, *({s} for s in sorted(symbols))]
     for trial in trials if symbols else ():
@@ -140,7 +145,9 @@ def _made(
         try:
             specialization = make(replace(call, key=with_lengths(call.key, wanted)))
         except Exception as error:
-            refused |= {s: first_line(error) for s in trial}
+            where = user_location(error)
+            why = first_line(error) + f" ({where})" * bool(where)
+            refused |= dict.fromkeys(trial, why)
             continue
         kept = wanted
         refused = {s: why for s, why in refused.items() if s not in trial}
@@ -149,12 +156,12 @@ def _made(
     if specialization is None:
         # raises if the function is wrong
         specialization = make(call)
-    why = {k: refused[e.number] for k, e in enumerate(pattern) if _is_symbol(e, refused)}
-    return kept, specialization, why
-
-
-def _is_symbol(extent: int | Length, numbers: Container[int]) -> bool:
-    return isinstance(extent, Length) and extent.number in numbers
+    reasons = {
+        k: refused[e.number]
+        for k, e in enumerate(pattern)
+        if isinstance(e, Length) and e.number in refused
+    }
+    return kept, specialization, reasons
 
 
 def _symbols(pattern: Pattern) -> set[int]:
@@ -163,7 +170,10 @@ def _symbols(pattern: Pattern) -> set[int]:
 
 def _with_numbers(pattern: Pattern, lengths: Sequence[int], symbols: Container[int]) -> Pattern:
     """Return a pattern in which only ``symbols`` are symbolic."""
-    return tuple(e if _is_symbol(e, symbols) else n for e, n in zip(pattern, lengths))
+    return tuple(
+        e if isinstance(e, Length) and e.number in symbols else n
+        for e, n in zip(pattern, lengths)
+    )
 
 
 def _fits(pattern: Pattern, lengths: Sequence[int]) -> bool:
@@ -180,13 +190,14 @@ def _names(call: Given) -> list[str]:
         f"{leaf.name}.shape[{k}]"
         for leaf in call.leaves
         for k, extent in enumerate(leaf.shape or ())
-        if extent > 1
+        if isinstance(extent, int) and extent > 1
     ]
 
 
 def lengths_of(call: Given) -> tuple[int, ...]:
     """Return the lengths of the arrays of a call from 2 on."""
-    return tuple(e for leaf in call.leaves for e in leaf.shape or () if e > 1)
+    extents = (e for leaf in call.leaves for e in leaf.shape or ())
+    return tuple(e for e in extents if isinstance(e, int) and e > 1)
 
 
 def with_lengths(key: Hashable, lengths: Iterable[int | Length]) -> Hashable:
@@ -196,7 +207,8 @@ def with_lengths(key: Hashable, lengths: Iterable[int | Length]) -> Hashable:
     def other(part: Any) -> Any:
         if not isinstance(part, Leaf) or not part.shape:
             return part
-        return replace(part, shape=tuple(next(rest) if e > 1 else e for e in part.shape))
+        shape = (next(rest) if isinstance(e, int) and e > 1 else e for e in part.shape)
+        return replace(part, shape=tuple(shape))
 
     return tuple(
         part if isinstance(part, Fixed) else (part[0], *map(other, part[1:]))

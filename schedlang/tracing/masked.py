@@ -84,7 +84,9 @@ class MaskedElements(np.lib.mixins.NDArrayOperatorsMixin):
 
     def whole_under(self, mask: Any, shape: Any) -> bool:
         """Return whether ``whole``, of this ``shape``, has these elements where ``mask`` holds."""
-        return mask is self.given and same_shape(shape_of(self.whole), shape) and self._array is None
+        if mask is not self.given or self._array is not None:
+            return False
+        return same_shape(shape_of(self.whole), shape)
 
     def as_array(self) -> Any:
         """Return the elements as an array of the trace, whose length the kernels do not know."""

@@ -189,7 +189,7 @@ def _first(start: Value, state: Tensor, name: str) -> Tensor:
     return define(name, axes, value)
 
 
-def _last(tensor: Tensor, row: int) -> Tensor:
+def _last(tensor: Tensor, row: Extent) -> Tensor:
     return each("last", tensor.shape[1:], lambda *i: tensor.element((row, *i)))
 
 

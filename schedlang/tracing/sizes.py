@@ -1,4 +1,4 @@
-"""The symbolic lengths of arguments as sizes of kernels, each with a name that users would write."""
+"""The symbolic lengths of arguments as sizes of kernels, each with a name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LETTERS = ("n", "m", "k", "p", "q")
 
 
 class Sizes:
-    """The sizes of the trace for a ``call``: one for each symbolic length, which stands for numbers from 2 on.
+    """The sizes of the trace for a ``call``: one for each symbolic length, a number from 2 on.
 
     ``places`` has the name of each, and the first argument and dimension that has the length.
     """
@@ -43,9 +43,10 @@ class Sizes:
             self._used.add(name)
             size = self._sizes[number] = Var(name)
             self.places[number] = name, place, dimension
-            self._trace.lengths[size] = Symbolic(self._said[number][0], self._call.arrays[place].shape[dimension])
+            likely = self._call.arrays[place].shape[dimension]
+            self._trace.lengths[size] = Symbolic(self._said[number][0], likely)
             self._trace.index[size] = (LEAST, LARGEST)
-            self._trace.spans[size] = (Lin.of(LEAST), None)
+            self._trace.spans[size] = (Lin.of(LEAST), Lin.of(LARGEST))
         return self._sizes[number]
 
     @property

@@ -57,8 +57,8 @@ class Specialization:
     caller. ``numbers`` has the class of each leaf that is a number of Python. A call makes the
     ``draws`` of random numbers, which follow the arguments among the inputs of the program.
 
-    ``sizes`` are the symbolic lengths, the last inputs: the name of each in kernels, and an argument
-    with the dimension that has it. ``lengths`` are lines of text about them.
+    ``sizes`` are the symbolic lengths, the last inputs: the name of each in kernels, and an
+    argument with the dimension that has it. ``lengths`` are lines of text about them.
     """
 
     name: str

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
-from typing import Any, NoReturn, Optional, Union
+from typing import Any, NoReturn, Union
 
 import numpy as np
 
@@ -175,7 +175,7 @@ class Trace:
     exponents: dict[Storage, str] = field(default_factory=dict)
     index: dict[Var, tuple[int, int]] = field(default_factory=dict)
     sizes: dict[Var, Tensor] = field(default_factory=dict)
-    spans: dict[Var, tuple[Lin, Optional[Lin]]] = field(default_factory=dict)
+    spans: dict[Var, tuple[Lin, Lin]] = field(default_factory=dict)
     lengths: dict[Var, Symbolic] = field(default_factory=dict)
     numbers: dict[Lin, Any] = field(default_factory=dict)
     converted: dict[Any, Any] = field(default_factory=dict)

@@ -255,7 +255,7 @@ def reshaped_in_place(array: Any, shape: Any) -> Any:
                 f"Write y = x.reshape({shape}), and use y in place of x.",
             )
         )
-    reshaped = np.reshape(array, shape)
+    reshaped: Any = np.reshape(array, shape)
     shares = _shares(array, reshaped.extents)
     if not shares:
         why = "NumPy would have to copy the elements"
