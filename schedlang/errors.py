@@ -348,7 +348,7 @@ def user_location(error: BaseException) -> str:
     own = [
         (frame.f_code.co_filename, line)
         for frame, line in walk_tb(error.__traceback__)
-        if not _is_ours(frame)
+        if not _is_ours(frame) and not str(frame.f_globals.get("__name__")).startswith("numpy.")
     ]
     return f"{os.path.basename(own[-1][0])}:{own[-1][1]}" if own else ""
 

@@ -68,10 +68,12 @@ def _number(dtype: Any) -> Callable[..., Any]:
 
 def _new(function: Any, args: Any, named: Any) -> Any:
     """Return an array that NumPy makes of nothing but its shape, as an array of the trace."""
-    traced = [v for v in flatten((args, named))[0] if is_traced(v)]
-    if named.get("like") is not None or not all(of_lengths(v) is not None for v in traced):
+    options = {k: v for k, v in named.items() if k not in ("order", "like")}
+    traced = [v for v in flatten((args, options))[0] if is_traced(v)]
+    if named.get("like") is not None and not traced:
         return function(*args, **named)
-    options = {k: v for k, v in named.items() if k != "order"}
+    if not all(of_lengths(v) is not None for v in traced):
+        return function(*args, **named)
     maker = np.empty if function is np.ndarray else function
     check_known(maker, args, options)
     if np.dtype(_dtype(maker, args, options)).kind not in "biufc":
