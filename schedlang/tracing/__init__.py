@@ -1,20 +1,22 @@
 """Traced functions: ``sl.jit``, ``sl.trace`` and ``sl.fori_loop``.
 
 ``jit.py`` makes a specialization (``specialization.py``) for each kind of arguments that a function
-is called with; ``arguments.py`` classifies them. ``run.py`` runs the user's function once, on
-arrays that stand for any values (``array.py``). A trace (``trace.py``) holds the present value of
-each array: views and assignments change it (``memory.py``, ``views.py``, ``indexing.py``,
-``flat.py``, ``masked.py``, ``updates.py``), and equal calls share a stage (``calls.py``), as do all
-uses of a scalar of much work (``scalars.py``). Each call stores what the function stores in
-containers of the caller (``containers.py``), and draws random numbers from a generator that is an
-argument (``generators.py``); other random numbers are refused (``varying.py``). ``unknown.py``
-refuses what needs the values of elements, and ``wording.py`` has messages in NumPy's words.
+is called with; ``arguments.py`` classifies them. ``lengths.py`` decides which lengths of arguments
+are symbolic in it, and ``sizes.py`` makes sizes of kernels of these. ``run.py`` runs the user's
+function once, on arrays that stand for any values (``array.py``). A trace (``trace.py``) holds the
+present value of each array: views and assignments change it (``memory.py``, ``views.py``,
+``indexing.py``, ``flat.py``, ``masked.py``, ``updates.py``), and equal calls share a stage
+(``calls.py``), as do all uses of a scalar of much work (``scalars.py``). Each call stores what the
+function stores in containers of the caller (``containers.py``), and draws random numbers from a
+generator that is an argument (``generators.py``); other random numbers are refused
+(``varying.py``). ``unknown.py`` refuses what needs the values of elements, and ``wording.py`` has
+messages in NumPy's words.
 
 The function runs from its source (``source.py``), rewritten (``rewriting.py``, ``names.py``) so
 that each loop, branch, test and call goes through ``control.py``: ``kept.py`` traces the body of a
 loop once, ``branches.py`` merges the sides of an ``if``, and ``called.py`` replaces functions of
 Python and NumPy. ``states.py`` has the names that these parts share, and ``spans.py`` the ends of
-slices and of loops that depend on the indices of loops around.
+slices and of loops that depend on lengths and on the indices of loops around.
 
 The result is a program (``program.py``) of kernels, calls of NumPy on the host and loops, scheduled
 by ``scheduling.py``. ``host_calls.py`` cuts a computation at the calls, and ``unsized.py`` calls

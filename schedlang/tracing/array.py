@@ -441,12 +441,13 @@ def number_of(extent: Any) -> Any:
     if isinstance(extent, int) or of_lengths(extent) is None:
         return extent
     outermost = current().outermost
-    key = to_lin(extent)
-    if key not in outermost.numbers:
-        storage = Storage(outermost, "")
-        outermost.values[storage] = extent
-        outermost.numbers[key] = TracedArray(storage, int)
-    return outermost.numbers[key]
+    key = (number_of, to_lin(extent))
+    if key not in outermost.computed:
+        outermost.computed[key] = TracedArray(Storage(outermost, ""), int)
+    number = outermost.computed[key]
+    # the body of a loop that was traced in vain may have been the first that needs it
+    outermost.values.setdefault(number.storage, extent)
+    return number
 
 
 def _kind(value: Value) -> type:
@@ -494,24 +495,6 @@ for _name, _refused in UNKNOWN.items():
     if _name not in vars(TracedArray):
         setattr(TracedArray, _name, _refused)
 TracedArray._numba_type_ = NUMBA_TYPE  # type: ignore[attr-defined]
-
-
-def _in_place(name: str) -> Callable[..., Any]:
-    function = getattr(np.lib.mixins.NDArrayOperatorsMixin, name)
-
-    def operator(self: TracedArray, other: Any) -> Any:
-        # Python then takes the operator that makes a new value
-        return NotImplemented if self.is_scalar else function(self, other)
-
-    operator.__name__ = name
-    return operator
-
-
-for _name in (
-    "__iadd__", "__isub__", "__imul__", "__imatmul__", "__itruediv__", "__ifloordiv__", "__imod__",
-    "__ipow__", "__ilshift__", "__irshift__", "__iand__", "__ixor__", "__ior__",
-):  # fmt: skip
-    setattr(TracedArray, _name, _in_place(_name))
 
 
 __all__ = ["TracedArray", "array_of", "number_of", "plain", "wrap"]

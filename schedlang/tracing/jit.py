@@ -41,7 +41,7 @@ class JitFunction:
 
     ``specialized(*args)`` returns what a call with such arguments runs, a
     :class:`~schedlang.tracing.specialization.Specialization`. ``source``, ``schedule``,
-    ``kernels`` and ``loops`` describe the latest call.
+    ``kernels``, ``loops`` and ``lengths`` describe the latest call.
     """
 
     __name__: str
@@ -321,6 +321,11 @@ def jit(
     are scheduled without a search, by a schedule of the tuning database if it has one, and built
     for ``target`` (the CPU by default). Further calls with such arrays run the kernels at once.
 
+    When the length of a dimension has its third value, the function is traced once more, with this
+    length symbolic, and further lengths run this trace: ``f.lengths`` describes it. Lengths of 0
+    and 1, and those whose number the function needs, have traces of their own. With
+    ``dynamic=True`` all lengths are symbolic from the first call on, with ``dynamic=False`` none.
+
     Arguments are arrays of any library that a kernel takes, floats and NumPy's scalars, and tuples,
     lists and dicts of them. Python integers, bools and strings are fixed: each value is traced
     anew. All arguments in ``static_argnames`` and ``static_argnums`` are fixed, too. At most
@@ -342,8 +347,9 @@ def jit(
     ``np.unique``, are called on the host between kernels: ``f.host_calls`` lists them.
 
     Raises :class:`~schedlang.errors.ComputeTypeError` for an argument that is not a function, or
-    static arguments that the function does not have, and :class:`~schedlang.errors.BuildError` for
-    an unknown target, a compiler that it lacks, or another ``compile``.
+    static arguments that the function does not have or another ``dynamic``, and
+    :class:`~schedlang.errors.BuildError` for an unknown target, a compiler that it lacks, or
+    another ``compile``.
 
     >>> import numpy as np, schedlang as sl
     >>> @sl.jit(target="python")

@@ -145,9 +145,7 @@ def _made(
         try:
             specialization = make(replace(call, key=with_lengths(call.key, wanted)))
         except Exception as error:
-            where = user_location(error)
-            why = first_line(error) + f" ({where})" * bool(where)
-            refused |= dict.fromkeys(trial, why)
+            refused |= dict.fromkeys(trial, _said(error))
             continue
         kept = wanted
         refused = {s: why for s, why in refused.items() if s not in trial}
@@ -164,6 +162,13 @@ def _made(
     return kept, specialization, reasons
 
 
+def _said(error: Exception) -> str:
+    """Return the first line of an error, with the user's line if it does not name that."""
+    message, where = first_line(error), user_location(error)
+    is_named = f"line {where.rpartition(':')[2]}" in message
+    return message if is_named or not where else f"{message} ({where})"
+
+
 def _symbols(pattern: Pattern) -> set[int]:
     return {e.number for e in pattern if isinstance(e, Length)}
 
@@ -171,8 +176,7 @@ def _symbols(pattern: Pattern) -> set[int]:
 def _with_numbers(pattern: Pattern, lengths: Sequence[int], symbols: Container[int]) -> Pattern:
     """Return a pattern in which only ``symbols`` are symbolic."""
     return tuple(
-        e if isinstance(e, Length) and e.number in symbols else n
-        for e, n in zip(pattern, lengths)
+        e if isinstance(e, Length) and e.number in symbols else n for e, n in zip(pattern, lengths)
     )
 
 

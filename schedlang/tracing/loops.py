@@ -26,7 +26,6 @@ from schedlang.tracing.powers import refuse_exponent
 from schedlang.tracing.recurrence import host_reason, recurrence
 from schedlang.tracing.spans import End, range_of
 from schedlang.tracing.trace import (
-    LARGEST,
     Carry,
     HostLoop,
     Trace,
@@ -318,8 +317,7 @@ def _traced(
     index = Var(next(n for n in chain([own], map(f"{own}{{}}".format, count(1))) if n not in used))
     least = max(lo, 0)
     inner.spans[index] = (Lin.of(least), to_lin(hi) - 1 - min(lo, 0))
-    greatest = range_of(hi)[1]
-    inner.index[index] = (least, (LARGEST if greatest is None else greatest) - 1 - min(lo, 0))
+    inner.index[index] = (least, (range_of(hi)[1] or 0) - 1 - min(lo, 0))
     with run_as_current(inner):
         at = wrap(index if lo >= 0 else index + lo)
         stands = [_entering(v, f"carry{k}") for k, v in enumerate(starts)]

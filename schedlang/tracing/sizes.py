@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import chain, count
 from typing import Union
 
 from schedlang.expr.nodes import Var
 from schedlang.index.linear import Lin
+from schedlang.runtime.fast_call import LARGEST
 from schedlang.tracing.arguments import Given, Leaf, Length
-from schedlang.tracing.trace import LARGEST, Symbolic, Trace
+from schedlang.tracing.trace import Trace
 
 # a trace with symbolic lengths is for lengths from this one on
 LEAST = 2
 _LETTERS = ("n", "m", "k", "p", "q")
+
+
+@dataclass(frozen=True)
+class Symbolic:
+    """A symbolic length: where it is, as text for messages, and a ``likely`` value."""
+
+    text: str
+    likely: int
 
 
 class Sizes:

@@ -32,8 +32,6 @@ KNOWN = (
     "A shape, an axis, a range or a step must be known when the function is traced: pass it as a "
     "Python int, or name it in static_argnames."
 )
-# the largest value of an index or a length
-LARGEST = 2**63 - 1
 # the most stages that one statement makes, before a loop around it is refused
 MOST_COPIES = 200
 
@@ -106,14 +104,6 @@ class Region:
 
 
 @dataclass(frozen=True)
-class Symbolic:
-    """A symbolic length: where it is, as text for messages, and a ``likely`` value."""
-
-    text: str
-    likely: int
-
-
-@dataclass(frozen=True)
 class LoopRule:
     """The loops that become scans: all that have the form or, if ``limited``, only loops of little
     work.
@@ -143,9 +133,7 @@ class Trace:
     * ``given`` are the arguments with the values that they enter with. ``exponents`` are the
       arguments that are powers of integers, with the lines where they are.
     * ``sizes`` are the extents that a call on the host tells, each with a result that has it.
-    * ``lengths`` are the symbolic lengths of arguments, and ``numbers`` has what stands for numbers
-      over them.
-    * ``arguments`` are the lists and dicts among the arguments.
+    * ``arguments`` are the lists and dicts among the arguments; ``lengths`` are symbolic lengths.
     * ``closed`` says that the arguments are the only inputs, so that arrays of known elements
       become stages or are refused.
     * ``converted`` are the user's functions that run from their source, and ``unrolled`` says for
@@ -176,8 +164,7 @@ class Trace:
     index: dict[Var, tuple[int, int]] = field(default_factory=dict)
     sizes: dict[Var, Tensor] = field(default_factory=dict)
     spans: dict[Var, tuple[Lin, Lin]] = field(default_factory=dict)
-    lengths: dict[Var, Symbolic] = field(default_factory=dict)
-    numbers: dict[Lin, Any] = field(default_factory=dict)
+    lengths: dict[Var, Any] = field(default_factory=dict)
     converted: dict[Any, Any] = field(default_factory=dict)
     parts: set[CodeType] = field(default_factory=set)
     unrolled: dict[int, str] = field(default_factory=dict)
@@ -269,7 +256,7 @@ class Trace:
     def point(self) -> Any:
         """Return what :meth:`go_back` needs."""
         fields = ("values", "outer", "written", "constants", "loops", "made", "targets", "counts",
-                  "forms", "exponents", "conditions", "numbers")  # fmt: skip
+                  "forms", "exponents", "conditions")  # fmt: skip
         kept = {name: getattr(self, name).copy() for name in fields}
         kept["made"] = {key: list(tensors) for key, tensors in self.made.items()}
         return kept, None if self.around is None else self.around.point()
