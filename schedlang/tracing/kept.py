@@ -8,10 +8,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from schedlang.arrays.shapes import extent
 from schedlang.errors import ComputeTypeError, SchedlangError, explain
 from schedlang.tracing.array import array_of
 from schedlang.tracing.called import TracedRange
 from schedlang.tracing.creation import create
+from schedlang.tracing.items import plain
 from schedlang.tracing.leaves import is_traced
 from schedlang.tracing.loops import run_loop, run_while
 from schedlang.tracing.spans import End, extent_between, known_end
@@ -47,10 +49,10 @@ def items_of(given: Any) -> Items | None:
         return Items(len(given), lambda k: given.start + given.step * k)
     if isinstance(given, TracedRange):
         start, stop = known_end(given.start), known_end(given.stop)
-        if start is None or stop is None or given.step not in (1, -1):
+        if start is None or stop is None or not given.step:
             return None
         ends = (start, stop) if given.step > 0 else (stop, start)
-        count = extent_between(*ends)
+        count = extent((extent_between(*ends) + abs(given.step) - 1) // abs(given.step))
         if given.step == 1 and isinstance(start, int) and start == 0:
             return Items(count, lambda i: i, 0)
         return Items(count, lambda k: given.start + given.step * k)
@@ -138,7 +140,7 @@ def refuse_range(given: TracedRange) -> NoReturn:
     """Raise for a range whose ends are unknown in a trace."""
     raise ComputeTypeError(
         explain(
-            f"range({given.start}, {given.stop}, {given.step}) in {line_text()}",
+            f"range({plain(given.start)}, {plain(given.stop)}, {given.step}) in {line_text()}",
             "its ends are values of arrays, which are unknown while the function is traced",
             KNOWN,
         )
