@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from schedlang.compute.tensor import Extent, Shape, shape_text
 from schedlang.errors import ComputeError, ComputeTypeError, explain
-from schedlang.expr.nodes import Const, Expr, Var
+from schedlang.expr.nodes import Const, Expr
 from schedlang.index.linear import Extreme, Lin
 from schedlang.index.ranges import Ranges
 from schedlang.index.rules import single_atom
 from schedlang.index.simplify import simplify, to_lin
 from schedlang.language.calls import call
 from schedlang.language.construct import as_expr
-
-_KNOWN: ContextVar[Mapping[Var, tuple[Lin, Lin]] | None] = ContextVar("known", default=None)
-
-
-@contextmanager
-def known_sizes(ranges: Mapping[Var, tuple[Lin, Lin]]) -> Iterator[None]:
-    """Let the smaller of two extents be known where it is for all sizes in ``ranges``.
-
-    A kernel refuses other sizes where it would leave an array.
-    """
-    token = _KNOWN.set(ranges)
-    try:
-        yield
-    finally:
-        _KNOWN.reset(token)
 
 
 def extent(value: Expr | int) -> Extent:
@@ -52,10 +35,9 @@ def at_least_0(value: Expr | int) -> Extent:
 def smallest(a: Extent, b: Extent) -> Extent:
     """Return the smaller of two extents, without a minimum where it is known."""
     left, right = to_lin(a), to_lin(b)
-    ranges = Ranges(_KNOWN.get() or ())
-    if ranges.le(left, right):
+    if Ranges().le(left, right):
         return a
-    if ranges.le(right, left):
+    if Ranges().le(right, left):
         return b
     return extent(call("min", *sorted((a, b), key=str)))
 

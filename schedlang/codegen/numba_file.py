@@ -335,7 +335,7 @@ def argument_checks(
     for arg in nest.args:
         if isinstance(arg, Var):
             if arg.is_size:
-                lines += not_negative(names[arg])
+                lines += large_enough(arg, names[arg])
             kind = "bool_" if arg.dtype == "bool" else arg.dtype
             scalar = f"np.{kind}({names[arg]})"
             if kind == "bfloat16":
@@ -382,11 +382,12 @@ def out_argument(outputs: Sequence[str], taken: Sequence[str]) -> tuple[list[str
     return ["out=None"], lines
 
 
-def not_negative(size: str) -> list[str]:
-    """Return a check that raises for a negative size: proofs of bounds assume 0 or more."""
+def large_enough(size: Var, name: str) -> list[str]:
+    """Return a check that raises for a size below its least value, which proofs assume."""
+    rule = f"{name if size.least else 'sizes'} must be {size.least} or more"
     return [
-        f"    if {size} < 0:",
-        f'        raise ValueError(f"{size} is {{{size}}}, but sizes must be 0 or more")',
+        f"    if {name} < {size.least}:",
+        f'        raise ValueError(f"{name} is {{{name}}}, but {rule}")',
     ]
 
 
@@ -405,8 +406,8 @@ def size_lines(
             lines += [f"    if {names[arg]} is None:", f"        raise TypeError({why})"]
         length = f"{names[arg]}.shape[{equation.dim}]"
         lines.append(f"    {sizes[size]} = {_solve(equation.extent, size, length, sizes)}")
-        if equation.extent != Lin.of(size):
-            lines += not_negative(sizes[size])
+        if equation.extent != Lin.of(size) or size.least:
+            lines += large_enough(size, sizes[size])
     return lines
 
 

@@ -186,11 +186,13 @@ def _axis(
     return Axis(name, length)
 
 
-def _var(_: Reader, name: Any, dtype: Any, weak: Any) -> Var:
+def _var(_: Reader, name: Any, dtype: Any, weak: Any, least: Any = 0) -> Var:
     check_name(name, "a variable")
+    if isinstance(least, bool) or not isinstance(least, int) or least < 0:
+        raise ComputeError(f"size {name} is {shorten(least)} or more, not a number from 0 on")
     if as_flag(weak) and dtype != dtypes.INDEX:
         raise ComputeError(f"size {name} is {shorten(dtype)}, not int64")
-    return Var(name, as_dtype(dtype), weak)
+    return Var(name, as_dtype(dtype), weak, least)
 
 
 def _const(reader: Reader, dtype: Any, value: Any, weak: Any) -> Const:

@@ -144,7 +144,8 @@ class Writer:
                 )
             return ["leaf", self.leaves[node]]
         if isinstance(node, Var):
-            return ["var", self.name(node.name), node.dtype, node.weak]
+            least = [node.least] if node.least else []
+            return ["var", self.name(node.name), node.dtype, node.weak, *least]
         if isinstance(node, Const):
             return ["const", node.dtype, _number(node.value), node.weak]
         if isinstance(node, Binary):

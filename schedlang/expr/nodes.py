@@ -134,11 +134,15 @@ class Const(Expr):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Var(Expr):
-    """A named scalar: a symbolic size (``int64``, weak) or a scalar argument."""
+    """A named scalar: a symbolic size (``int64``, weak) or a scalar argument.
+
+    A size is ``least`` or more.
+    """
 
     name: str
     dtype: str = dtypes.INDEX
     weak: bool = True
+    least: int = 0
 
     @property
     def is_size(self) -> bool:

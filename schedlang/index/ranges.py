@@ -77,7 +77,7 @@ class Ranges:
             ends = (lo, lo + _declared(var.extent) - 1)
             self.known[var] = ends
             return ends
-        return ZERO, None
+        return Lin.of(var.least) if var.least else ZERO, None
 
     def interval(self, lin: Lin) -> Interval:
         """Return the least and largest value of ``lin``; ``None`` where no bound is known."""

@@ -7,7 +7,7 @@ no tensors.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Optional, Union
 
@@ -83,6 +83,7 @@ class Signature:
     ``extents`` gives derived extents (such as ``n + 1`` or ``n//2``) as data. ``solved`` lists
     sizes in the order in which they are found, each with the position and the dimension of the
     argument that determines it. ``single`` gives, for a derived extent of one size, that size.
+    ``least`` has the sizes that are more than 0, with the least value of each.
     """
 
     name: str
@@ -92,6 +93,7 @@ class Signature:
     extents: Mapping[str, Sum]
     solved: tuple[tuple[str, int, int], ...]
     single: Mapping[str, str]
+    least: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def inputs(self) -> tuple[Parameter, ...]:
@@ -260,9 +262,11 @@ class Binder:
                 origin.setdefault(extent, f"dimension {k} of {p.name}")
         unsolved = self._solve(values, numbers, origin)
         for name, size in numbers.items():
-            if size < 0:
+            least = self.signature.least.get(name, 0)
+            if size < least:
                 raise CallError(
-                    f"{self.title}: {name} is {size} in {origin[name]}, but sizes must be 0 or more"
+                    f"{self.title}: {name} is {size} in {origin[name]}, but "
+                    f"{name if least else 'sizes'} must be {least} or more"
                 )
         for name in self.signature.sizes:
             if name not in numbers:

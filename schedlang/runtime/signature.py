@@ -47,7 +47,9 @@ def signature_of(nest: Nest, in_place: frozenset[tuple[int, int]]) -> Signature:
         )
     sizes = tuple(v.name for v in nest.sizes)
     solved = tuple((e.size.name, e.arg, e.dim) for e in size_equations(nest))
-    return Signature(nest.name, tuple(parameters), sizes, in_place, extents, solved, single)
+    variables = (*nest.sizes, *(a for a in nest.args if isinstance(a, Var)))
+    least = {v.name: v.least for v in variables if v.least}
+    return Signature(nest.name, tuple(parameters), sizes, in_place, extents, solved, single, least)
 
 
 def _named(end: int | Expr) -> Extent:

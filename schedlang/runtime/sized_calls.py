@@ -49,7 +49,7 @@ class SizedCalls:
             for p in signature.parameters
         )
         known = replace(
-            signature, parameters=parameters, sizes=(), extents={}, solved=(), single={}
+            signature, parameters=parameters, sizes=(), extents={}, solved=(), single={}, least={}
         )
         bind = fast_call(known, sizes_checked=False)
         if bind is not None:

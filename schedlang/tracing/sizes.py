@@ -7,7 +7,6 @@ from itertools import chain, count
 from typing import Union
 
 from schedlang.expr.nodes import Var
-from schedlang.index.linear import Lin
 from schedlang.runtime.fast_call import LARGEST
 from schedlang.tracing.arguments import Given, Leaf, Length
 from schedlang.tracing.trace import Trace
@@ -51,12 +50,11 @@ class Sizes:
             names = chain(_LETTERS, map("n{}".format, count(1)))
             name = next(n for n in names if n not in self._used)
             self._used.add(name)
-            size = self._sizes[number] = Var(name)
+            size = self._sizes[number] = Var(name, least=LEAST)
             self.places[number] = name, place, dimension
             likely = self._call.arrays[place].shape[dimension]
             self._trace.lengths[size] = Symbolic(self._said[number][0], likely)
             self._trace.index[size] = (LEAST, LARGEST)
-            self._trace.spans[size] = (Lin.of(LEAST), Lin.of(LARGEST))
         return self._sizes[number]
 
     @property

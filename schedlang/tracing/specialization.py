@@ -10,7 +10,6 @@ from typing import Any, Optional
 
 import numpy as np
 
-from schedlang.arrays.shapes import known_sizes
 from schedlang.compute.tensor import Tensor, placeholder
 from schedlang.errors import CallError, explain
 from schedlang.expr.nodes import Cast, Var
@@ -261,7 +260,7 @@ def _specialize(
     # between the kernels of a loop on the host, arrays would leave the memory of a GPU
     rule = LoopRule(limited=target.facts.host_arrays)
     trace = Trace(name, getattr(function, "__code__", None), rule=rule)
-    with in_numpys_words(), known_sizes(trace.spans), run_as_current(trace):
+    with in_numpys_words(), run_as_current(trace):
         trace.arguments = containers = Containers()
         draws = Draws(trace)
         sizes = Sizes(trace, call)
