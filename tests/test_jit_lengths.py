@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import schedlang as sl
-from schedlang.errors import ComputeError, ComputeTypeError, SchedlangError
+from schedlang.compute.data import from_data, to_data
+from schedlang.errors import CallError, ComputeError, ComputeTypeError, SchedlangError
 from schedlang.tracing import specialization
 from tests.test_array_properties import expression, replayed
 
@@ -362,6 +363,10 @@ def test_what_users_do_with_a_kernel(tmp_path: Any, monkeypatch: pytest.MonkeyPa
     kernel = f.kernels[0]
     names = runpy.run_path(str(kernel.save(tmp_path / "scaled.py")))
     np.testing.assert_allclose(names["scaled"](x, y, 9), wanted)
+    # the kernel is proven from 2 on
+    for call, error in ((names["scaled"], ValueError), (kernel, CallError)):
+        with pytest.raises(error, match="n is 1.* must be 2 or more"):
+            call(*arrays(1, 1), 1)
     names = {"sl": sl, "add": f.schedule.outputs[0]}
     exec(f.schedule.as_python(), names)
     assert str(names["s"]) == str(f.schedule) and "vectorize" in str(f.schedule)
@@ -429,6 +434,17 @@ def test_a_line_says_so_once(capsys: pytest.CaptureFixture[str]) -> None:
         f(*arrays(n, n))
     said = [line for line in capsys.readouterr().err.splitlines() if "any" in line]
     assert said == ["scaled under sl.jit: one trace for any x.shape[0] and y.shape[0]"]
+
+
+def test_the_least_value_of_a_size_is_kept_as_data() -> None:
+    f = sl.jit(lambda x: x[1:] * 2, target="python", dynamic=True)
+    f(*arrays(5))
+    (made,) = from_data(to_data(f.schedule.outputs))
+    assert str(made.shape) == "(n - 1,)" and made.op.axis[0].extent.a.least == 2
+    kernel = sl.build(sl.schedule(made), target="python")
+    assert kernel(*arrays(2)).shape == (1,)
+    with pytest.raises(CallError, match="n is 1 in .* must be 2 or more"):
+        kernel(*arrays(1))
 
 
 RESIZED = [{}, {2: 6, 3: 5, 4: 7}, {2: 5, 3: 2, 4: 3}, {2: 9, 3: 9, 4: 9}]

@@ -32,6 +32,13 @@ def as_flag(value: Any) -> bool:
     return value
 
 
+def as_least(value: Any) -> int:
+    """Return the least value of a size; raise for anything but a number from 0 on."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ComputeError(f"the least value of a size is {shorten(value)}, not a number from 0 on")
+    return value
+
+
 def as_dtype(value: Any) -> str:
     """Return the name of a dtype."""
     if not isinstance(value, str) or value not in dtypes.DTYPES:
