@@ -7,6 +7,7 @@ with arrays for some of its placeholders, the weights. Each step below returns n
    come after the sum. ``folding.py`` looks for stages that alone read a sum and are affine in it;
    ``affine.py`` splits an expression into scale and shift. A scale of known values that changes
    only along whole dimensions of the weights is multiplied into them, in a new stage.
+   ``reciprocals.py`` replaces quotients by known values by products.
 2. Rewritings change the form of the graph. ``padding.py`` leaves out the taps of convolutions that
    meet padding alone. ``layouts.py`` chooses blocks of channels, until each blocked tensor has a
    reader of blocks (``blocks.py`` splits axes, ``reading.py`` copies an operation with other
