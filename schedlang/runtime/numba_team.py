@@ -1,7 +1,7 @@
 """Parallel loops that follow each other closely, by threads that wait for work in between.
 
-A loop over time has a parallel loop in each step, of some microseconds. Between such loops OpenMP
-makes all threads meet. On a machine with other work one of them runs some milliseconds late, so
+A loop over time has a parallel loop in each step, and a network one in each kernel, of some
+microseconds. Between such loops OpenMP makes all threads meet. On a machine with other work one of them runs some milliseconds late, so
 that each step takes as long. Here all threads start once, as a team: one of them runs the kernel,
 and the others wait for its parallel loops. A loop is divided into pieces. Each thread has the same
 share of them in each loop, so that its data stay in its caches, and takes pieces of others when its
