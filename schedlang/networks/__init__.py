@@ -22,7 +22,7 @@ with arrays for some of its placeholders, the weights. Each step below returns n
 5. ``grouping.py`` visits the nodes once, producers first. A node joins the part of the operand that
    comes last, so that parts never wait for each other, if the kinds fit and the results that it
    reads may stay inside. They may if all readers up to the post-dominator can be in the part.
-   Copies are computed where they are read.
+   Copies are computed where they are read, and so are floats of bytes that a sum reads.
 6. ``overrides.py`` applies the user's cuts and fusions, and ``ordering.py`` sorts the parts.
    ``partition.py`` holds the result, with each part as a computation of its own.
 7. ``kernels.py`` schedules the first of all parts that are equal but for names; ``origins.py`` says
