@@ -12,9 +12,11 @@ import pytest
 import schedlang as sl
 from schedlang.machine.nodes import For, Run
 from schedlang.networks.network import Network
+from schedlang.runtime.environment import threads as usual_threads
 from schedlang.runtime.llvm.parts import Whole
 from tests.onnx_cases import f32
 
+several = pytest.mark.skipif(usual_threads() < 2, reason="the kernels of one thread are serial")
 SHAPE = (1024, 1024)
 
 
@@ -28,6 +30,7 @@ def layers(count: int) -> tuple[Network, np.ndarray, np.ndarray]:
     return sl.network(value, cut=names[:-1], database=None), x, found
 
 
+@several
 def test_one_team_runs_all_kernels() -> None:
     net, x, expected = layers(3)
     whole = Whole(net.module.machine_nest)
@@ -58,6 +61,7 @@ def test_a_kernel_alone_starts_no_team() -> None:
     np.testing.assert_allclose(net(x), expected, 1e-5)
 
 
+@several
 def test_no_team_if_a_parallel_loop_calls_a_kernel_with_another_one() -> None:
     net, _, _ = layers(3)
     nest = net.module.machine_nest
