@@ -374,7 +374,13 @@ class Kernel(Levels, TeModule, Countable, OnHost):
         """
         self.target.facts.compiler_named(compiler)
         make, (_, *others) = self.__reduce__()
-        built = replace(self._built, compiler=compiler, printing=lambda: self._built.printed)
+        known = self._built
+        built = replace(
+            known,
+            compiler=compiler,
+            making=lambda: known.machine,
+            printing=lambda machine: known.printed,
+        )
         return cast(Kernel, make(built, *others))
 
     def save(self, path: str | Path) -> Path:
