@@ -105,7 +105,7 @@ def _typical_size(want: np.ndarray[Any, Any]) -> float:
 
 
 def _wide(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    return array.astype("complex128" if array.dtype.kind == "c" else "float64")
+    return array.astype("complex128" if np.iscomplexobj(array) else "float64")
 
 
 def _blocks(array: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:
