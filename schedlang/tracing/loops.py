@@ -24,6 +24,8 @@ from schedlang.tracing.lifted import lifted
 from schedlang.tracing.naming import name_stages
 from schedlang.tracing.powers import refuse_exponent
 from schedlang.tracing.recurrence import host_reason, recurrence
+from schedlang.tracing.serial.kernel import refusal
+from schedlang.tracing.serial.order import in_place
 from schedlang.tracing.spans import End, range_of
 from schedlang.tracing.trace import (
     Carry,
@@ -265,6 +267,16 @@ def _values(trace: Trace, loop: HostLoop, head: str, from_source: bool) -> list[
     reason = host_reason(loop, trace.rule)
     if loop.tested:
         reason = "the number of its iterations depends on elements"
+    if trace.rule.host and trace.rule.limited and (reason or in_place(loop)):
+        why = refusal(loop)
+        if not why:
+            nested = ", since its body has a serial loop" if loop.body.loops else ""
+            since = nested or ordered or f", since {reason}"
+            loop = replace(loop, form=f"serial inside the kernel{since}")
+            trace.forms += [f"{head}: {loop.form}", *_inner(loop)]
+            trace.loops.append(loop)
+            return [_element(c.result) for c in loop.carries]
+        reason = reason and why
     if reason and not trace.rule.host:
         raise ComputeError(
             explain(

@@ -81,6 +81,7 @@ class HostLoop:
     placeholders that stand for them in the body. The last carries are the values of ``storages``
     around the loop. A loop that is ``tested`` runs as long as its first carry is true, and not over
     a range. ``user_index`` is the name of the user's index, and what that is where ``index`` is 0.
+    One that is to run inside of a kernel has a ``form``, which ``f.loops`` shows.
     """
 
     lo: int
@@ -92,6 +93,7 @@ class HostLoop:
     storages: tuple[Storage, ...] = ()
     tested: bool = False
     user_index: tuple[str, int] = ("i", 0)
+    form: str = ""
 
 
 @dataclass(frozen=True, eq=False)
