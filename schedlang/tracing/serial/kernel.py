@@ -20,6 +20,7 @@ from schedlang.tracing.recurrence import same_value
 from schedlang.tracing.serial.nest import LARGE, copied, loop_of
 from schedlang.tracing.serial.order import NotInKernel, moving, order_of
 from schedlang.tracing.serial.segments import Maker, Names
+from schedlang.tracing.serial.simpler import simpler
 from schedlang.tracing.trace import HostLoop
 
 
@@ -112,7 +113,7 @@ def _nest(
         copies.append(copied(first, own, own.name))
         places.append(k)
     body = loop_of(Maker(target, compiler, names), loop, where)
-    block = with_large_first(Block((*copies, body)))
+    block = simpler(with_large_first(Block((*copies, body))))
     used = {
         node
         for stmt, _ in walk(block)

@@ -28,6 +28,7 @@ from schedlang.ir.nodes import (
 from schedlang.ir.rewrite import relocate, substitute, with_leaves
 from schedlang.language.construct import as_expr, cast
 from schedlang.tracing.indexing import Part, parts_of
+from schedlang.tracing.serial.direct import Target, stored_directly
 from schedlang.tracing.serial.order import (
     Event,
     NotInKernel,
@@ -36,11 +37,12 @@ from schedlang.tracing.serial.order import (
     inside_scans,
     moving,
     order_of,
+    states_of,
 )
 from schedlang.tracing.serial.segments import Maker
 from schedlang.tracing.spans import ranges_of_loops
 from schedlang.tracing.spread import spread
-from schedlang.tracing.trace import HostLoop, Region
+from schedlang.tracing.trace import HostLoop, Region, run_as_current
 
 # storage of at least so many bytes is allocated once for all iterations
 LARGE = 1024
@@ -49,7 +51,8 @@ LARGE = 1024
 def loop_of(maker: Maker, loop: HostLoop, where: Mapping[Tensor, Buffer]) -> For:
     """Return the nest of a loop, whose carries and reads are at the buffers ``where``."""
     body = _Iteration(maker, order_of(loop), dict(where))
-    body.run()
+    with run_as_current(loop.body):
+        body.run()
     extent = number_or_expr(to_lin(loop.hi) - to_lin(loop.lo))
     if isinstance(extent, int):
         extent = max(extent, 0)
@@ -159,8 +162,9 @@ class _Iteration:
         if not missing:
             return
         ops = behind(missing, {**self.order.slot_of, **self.where})
+        states = states_of(ops)
         for op in ops:
-            if not all(t in self.where or t.op in ops for t in _inputs(op)):
+            if not all(t in self.where or t.op in ops or t in states for t in op.input_tensors):
                 raise NotInKernel("it reads an array before and after an assignment at once")
         separate = set(ops) - inside_scans([*ops])
         later = {op: None for e in pending for op in self._ops(e) if op not in ops}
@@ -169,8 +173,34 @@ class _Iteration:
         outputs = list(missing)
         outputs += [t for op in separate for t in op.outputs if t in read and t not in outputs]
         made = self.maker.segment([*ops], outputs, self.where, self.ranges)
-        self.stmts += made.stmts
+        stmts: Sequence[Stmt] = made.stmts
+        (value, *_) = event.needs
+        if event.loop is None and value in missing and value not in read:
+            target = self._target(event, made.buffers[value])
+            direct = None if target is None else stored_directly(stmts, target)
+            if target is not None and direct is not None:
+                stmts, made.buffers[value] = direct, target.into
+        self.stmts += stmts
         self.where |= made.buffers
+
+    def _target(self, event: Event, value: Buffer) -> Target | None:
+        """Return where the value of an assignment belongs, if it has the shape of that place."""
+        (slot,), (tensor,) = event.slots, event.needs
+        into = self.slots[slot]
+        if tensor.dtype != into.dtype:
+            return None
+        if event.region is None:
+            return Target(value, into, lambda at: at, ())
+        parts = parts_of(event.region.base, event.region.item)
+        extents = [p.extent for p in parts if p.extent is not None]
+        if len(extents) != tensor.ndim:
+            return None
+        if any(to_lin(a) != to_lin(b) for a, b in zip(extents, tensor.shape)):
+            return None
+        if any(isinstance(n, Read) for n in postorder(place_of(parts, data_axes(extents)))):
+            return None
+        fixed = tuple(k for k, p in enumerate(parts) if p.extent is None)
+        return Target(value, into, lambda at: place_of(parts, at), fixed)
 
     def _do(self, event: Event, pending: Sequence[Event]) -> None:
         if event.loop is not None:
@@ -178,7 +208,8 @@ class _Iteration:
         else:
             (slot,), (value,) = event.slots, event.needs
             into = self.slots[slot]
-            self.stmts.append(self._assignment(into, self.where[value], value, event.region))
+            if self.where[value] is not into or value in self.order.slot_of:
+                self.stmts.append(self._assignment(into, self.where[value], value, event.region))
         for slot, old, new in zip(event.slots, event.before, event.after):
             if old is not None and self.where.get(old) is self.slots[slot]:
                 del self.where[old]
@@ -231,12 +262,7 @@ class _Iteration:
         self.stmts.append(loop_of(self.maker, loop, inside))
 
 
-def _inputs(op: Operation) -> Sequence[Tensor]:
-    states = getattr(op, "state", ())
-    return [t for t in op.input_tensors if t not in states]
-
-
-def place_of(parts: Sequence[Part], axes: Sequence[Axis]) -> tuple[Expr, ...]:
+def place_of(parts: Sequence[Part], axes: Sequence[Expr]) -> tuple[Expr, ...]:
     """Return the indices of an element of a region."""
     rest = iter(axes)
     places = []

@@ -6,7 +6,7 @@ tensors of the body's trace, of which the slot holds one at a time.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
@@ -200,6 +200,11 @@ def behind(tensors: Sequence[Tensor], known: Container[Tensor]) -> dict[Operatio
         stack.append((tensor, True))
         stack += [(t, False) for t in reversed(op.input_tensors)]
     return order
+
+
+def states_of(ops: Iterable[Operation]) -> set[Tensor]:
+    """Return what stands for the rows before in the steps of scans."""
+    return {t for op in ops if isinstance(op, ScanOp) for t in op.state}
 
 
 def inside_scans(ops: Container[Operation] | Sequence[Operation]) -> set[Operation]:

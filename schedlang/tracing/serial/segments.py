@@ -39,7 +39,7 @@ class Segment:
     """The statements that compute some tensors, and the buffers where these stand after them."""
 
     stmts: tuple[Stmt, ...]
-    buffers: Mapping[Tensor, Buffer]
+    buffers: dict[Tensor, Buffer]
 
 
 @dataclass(frozen=True)
