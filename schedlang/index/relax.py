@@ -47,13 +47,28 @@ def upper(lin: Lin, ranges: Scope) -> Lin | None:
     >>> upper(i * 2 + n, Ranges()), lower(i * 2 + n, Ranges())
     (n + 14, n)
     """
+    return _without_axes(lin, ranges, inner_only=False)
+
+
+def upper_over_outer(lin: Lin, ranges: Scope) -> Lin | None:
+    """Return an upper bound of ``lin`` without the variables whose ranges depend on others.
+
+    >>> from schedlang.index.ranges import Ranges
+    >>> i, k = Axis("i", 9), Axis("k", 9)
+    >>> upper_over_outer(Lin.of(k) - Lin.of(i), Ranges({k: (ZERO, Lin.of(i) - 1)}))
+    -1
+    """
+    return _without_axes(lin, ranges, inner_only=True)
+
+
+def _without_axes(lin: Lin, ranges: Scope, inner_only: bool) -> Lin | None:
     current = lin
     for _ in range(64):
         axes: dict[Axis, None] = {}
         for leaf in current.leaves():
             if isinstance(leaf, Opaque):
                 return None
-            if isinstance(leaf, Axis):
+            if isinstance(leaf, Axis) and not (inner_only and _is_outer(leaf, ranges)):
                 axes[leaf] = None
         if not axes:
             return current
@@ -64,6 +79,12 @@ def upper(lin: Lin, ranges: Scope) -> Lin | None:
             return None
         current = bound
     return None
+
+
+def _is_outer(axis: Axis, ranges: Scope) -> bool:
+    """Return whether the ends of the range of ``axis`` are numbers."""
+    lo, hi = ranges.of(axis)
+    return lo.const is not None and (hi is None or hi.const is not None)
 
 
 def _innermost(axes: Sequence[Axis], ranges: Scope) -> Axis:
