@@ -23,7 +23,7 @@ from schedlang.tracing.leaves import Form, flatten, rebuilt
 from schedlang.tracing.lifted import lifted
 from schedlang.tracing.naming import name_stages
 from schedlang.tracing.powers import refuse_exponent
-from schedlang.tracing.recurrence import host_reason, recurrence
+from schedlang.tracing.recurrence import host_reason, much_work, recurrence
 from schedlang.tracing.serial.kernel import refusal
 from schedlang.tracing.serial.order import in_place
 from schedlang.tracing.spans import End, range_of
@@ -263,16 +263,16 @@ def _values(trace: Trace, loop: HostLoop, head: str, from_source: bool) -> list[
             name_stages(loop.body)
             trace.forms += [f"{head}: {unordered.form}", *_inner(loop)]
             return unordered.values
-        ordered = f", since {unordered.reason}"
+        ordered = unordered.reason
     reason = host_reason(loop, trace.rule)
     if loop.tested:
         reason = "the number of its iterations depends on elements"
-    if trace.rule.host and trace.rule.limited and (reason or in_place(loop)):
+    if trace.rule.host and trace.rule.limited and (in_place(loop) or (reason and not much_work(loop))):
         why = refusal(loop)
         if not why:
-            nested = ", since its body has a serial loop" if loop.body.loops else ""
-            since = nested or ordered or f", since {reason}"
-            loop = replace(loop, form=f"serial inside the kernel{since}")
+            inner = "its body has a serial loop" if loop.body.loops else ""
+            since = inner or ordered or reason or "it assigns to parts of arrays"
+            loop = replace(loop, form=f"serial inside the kernel, since {since}")
             trace.forms += [f"{head}: {loop.form}", *_inner(loop)]
             trace.loops.append(loop)
             return [_element(c.result) for c in loop.carries]
@@ -285,7 +285,7 @@ def _values(trace: Trace, loop: HostLoop, head: str, from_source: bool) -> list[
                 f"Trace the body alone, or take the kernels of sl.jit({trace.title}).",
             )
         )
-    rows = f"a scan of {loop.hi - loop.lo} rows{ordered}"
+    rows = f"a scan of {loop.hi - loop.lo} rows" + (f", since {ordered}" if ordered else "")
     trace.forms += [f"{head}: {f'on the host, since {reason}' if reason else rows}", *_inner(loop)]
     if reason:
         trace.loops.append(loop)

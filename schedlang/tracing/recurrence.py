@@ -50,12 +50,8 @@ def host_reason(loop: HostLoop, rule: LoopRule) -> str:
                 return f"its body has the scatter {op.name}"
             if any(a.bounds is not None for a in op.reduce_axis):
                 return f"its body has the ragged reduction {op.name}"
-    points = sum(_points(op) for op in ops)
-    if rule.limited and points > MOST_POINTS:
-        return (
-            f"each iteration computes {points:,} elements and terms of sums, more than "
-            f"{MOST_POINTS:,}"
-        )
+    if rule.limited and (reason := much_work(loop)):
+        return reason
     _, indexed = _dependences(loop, ops)
     rows = loop.hi - loop.lo
     elements = sum(rows * prod(e for e in op.shape if isinstance(e, int)) for op in indexed)
@@ -65,6 +61,14 @@ def host_reason(loop: HostLoop, rule: LoopRule) -> str:
             f"than {MOST_ELEMENTS:,}"
         )
     return ""
+
+
+def much_work(loop: HostLoop) -> str:
+    """Return how much work an iteration is, if a call of a kernel costs little beside it."""
+    points = sum(map(_points, _operations(loop)))
+    if points <= MOST_POINTS:
+        return ""
+    return f"each iteration computes {points:,} elements and terms of sums, more than {MOST_POINTS:,}"
 
 
 def _dependences(loop: HostLoop, ops: Sequence[Operation]) -> tuple[set[Tensor], list[ComputeOp]]:

@@ -12,13 +12,14 @@ from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.visit import postorder
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Alloc, Block, Buffer, Stmt, expressions, walk
+from schedlang.ir.rewrite import replace_statements, with_each
 from schedlang.lowering.loop_names import loop_names
 from schedlang.runtime.kernel import Kernel
 from schedlang.target import Target
 from schedlang.targets.build import kernel_of_nest
 from schedlang.tracing.recurrence import same_value
 from schedlang.tracing.serial.nest import LARGE, copied, loop_of
-from schedlang.tracing.serial.order import NotInKernel, moving, order_of
+from schedlang.tracing.serial.order import NotInKernel, behind, moving, order_of, title_of
 from schedlang.tracing.serial.segments import Maker, Names
 from schedlang.tracing.serial.simpler import simpler
 from schedlang.tracing.trace import HostLoop
@@ -57,8 +58,6 @@ def _check(loop: HostLoop) -> None:
         if not all(isinstance(e, int) for e in tensor.shape):
             raise NotInKernel(f"{tensor.name} has a size that only a call knows")
     order = order_of(loop)
-    from schedlang.tracing.serial.order import behind
-
     for event in order.events:
         behind(event.needs, order.slot_of)
     for inner in loop.body.loops:
@@ -106,8 +105,7 @@ def _nest(
         if same_value(c.leaving, c.entering):
             where[c.entering] = first
             continue
-        title = c.leaving.name if isinstance(c.leaving, Tensor) else c.result.name
-        own = Buffer(names.fresh(title), c.entering.dtype, tuple(c.entering.shape))
+        own = Buffer(names.fresh(title_of(loop, c)), c.entering.dtype, tuple(c.entering.shape))
         where[c.entering] = own
         outputs.append(own)
         copies.append(copied(first, own, own.name))
@@ -138,8 +136,6 @@ def _argument(names: Names, value: Any, tensor: Tensor) -> Buffer:
 
 def with_large_first(block: Block) -> Block:
     """Return a block with large storage allocated once, before all loops."""
-    from schedlang.ir.rewrite import replace_statements, with_each
-
     large: list[Stmt] = []
 
     def change(stmt: Stmt) -> Sequence[Stmt]:

@@ -38,6 +38,7 @@ from schedlang.tracing.serial.order import (
     moving,
     order_of,
     states_of,
+    title_of,
 )
 from schedlang.tracing.serial.segments import Maker
 from schedlang.tracing.spans import ranges_of_loops
@@ -61,7 +62,7 @@ def loop_of(maker: Maker, loop: HostLoop, where: Mapping[Tensor, Buffer]) -> For
     index = simplify(axis + max(loop.lo, 0))
     stmts = substitute(Block(tuple(body.stmts)), {loop.index: index})
     assert isinstance(stmts, Block)
-    stage = moving(loop)[0].result.name
+    stage = title_of(loop, moving(loop)[0])
     return For(axis, extent, "serial", stmts, stage)
 
 

@@ -87,6 +87,16 @@ def moving(loop: HostLoop) -> list[Carry]:
     return [c for c in loop.carries if not same_value(c.leaving, c.entering)]
 
 
+def title_of(loop: HostLoop, carry: Carry) -> str:
+    """Return the user's name of a carry: the name of the last stage that assigns to it."""
+    for inner in loop.body.loops:
+        for own in inner.carries:
+            if same_value(carry.leaving, own.result):
+                return title_of(inner, own)
+    known = isinstance(carry.leaving, Tensor) and carry.leaving is not carry.entering
+    return carry.leaving.name if known else carry.result.name
+
+
 def in_place(loop: HostLoop) -> bool:
     """Return whether an iteration assigns to parts of an array, which a scan would copy."""
     return any(c.leaving in loop.body.regions for c in moving(loop) if isinstance(c.leaving, Tensor))
