@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schedlang.arrays.stages import data_axes
+from schedlang.compute.math import all as all_of
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp, Operation, Tensor
 from schedlang.expr.nodes import Axis, Const, Expr
@@ -19,6 +20,7 @@ from schedlang.ir.nodes import (
     Block,
     Buffer,
     For,
+    If,
     Load,
     Stmt,
     Store,
@@ -186,7 +188,7 @@ class _Iteration:
 
     def _target(self, event: Event, value: Buffer) -> Target | None:
         """Return where the value of an assignment belongs, if it has the shape of that place."""
-        (slot,), (tensor,) = event.slots, event.needs
+        (slot,), (tensor, *_) = event.slots, event.needs
         into = self.slots[slot]
         if tensor.dtype != into.dtype:
             return None
@@ -207,7 +209,7 @@ class _Iteration:
         if event.loop is not None:
             self._run_loop(event, event.loop)
         else:
-            (slot,), (value,) = event.slots, event.needs
+            (slot,), (value, *_) = event.slots, event.needs
             into = self.slots[slot]
             if self.where[value] is not into or value in self.order.slot_of:
                 self.stmts.append(self._assignment(into, self.where[value], value, event.region))
@@ -229,10 +231,21 @@ class _Iteration:
         new = cast(as_expr(element), into.dtype)
         new = self._loaded(new, {value: source})
         places = place_of(parts, axes)
-        for node in postorder(places):
-            if isinstance(node, Read):
-                raise NotInKernel("the place that it writes depends on elements")
-        return nested(axes, Store((into,), places, (new,), stage=into.name), into.name)
+        store: Stmt = Store((into,), places, (new,), stage=into.name)
+        reads = [node for node in postorder(places) if isinstance(node, Read)]
+        if not reads:
+            return nested(axes, store, into.name)
+        loaded = tuple(self._loaded(place, self.where) for place in places)
+        if axes and any(self.where[node.tensor] is into for node in reads):
+            raise NotInKernel("it writes the array that tells where")
+        store = Store((into,), loaded, (new,), stage=into.name)
+        inside = [
+            (place >= 0) & (place < extent)
+            for place, before, extent in zip(loaded, places, into.shape)
+            if place is not before
+        ]
+        guarded = If(all_of(*inside), Block((store,)), "the place is in the array")
+        return nested(axes, guarded, into.name)
 
     def _loaded(self, value: Expr, where: Mapping[Tensor, Buffer]) -> Expr:
         def load(node: Expr) -> Expr | None:

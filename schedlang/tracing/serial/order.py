@@ -15,7 +15,8 @@ from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
 from schedlang.compute.read import Read
 from schedlang.expr.nodes import Const, Expr, Var
-from schedlang.expr.visit import rewrite
+from schedlang.expr.visit import postorder, rewrite
+from schedlang.tracing.indexing import parts_of
 from schedlang.tracing.recurrence import same_value
 from schedlang.tracing.trace import Carry, HostLoop, Region, Value
 
@@ -173,7 +174,11 @@ def _token(slot: Tensor) -> Tensor:
 
 def _store(order: Order, slot: Tensor, version: Tensor, after: Tensor, region: Region) -> Event:
     value = order.tensor(region.value)
-    return Event((value,), (slot,), (version,), (after,), Region(region.base, region.item, value))
+    starts = [p.start for p in parts_of(region.base, region.item) if isinstance(p.start, Expr)]
+    read = [node.tensor for node in postorder(starts) if isinstance(node, Read)]
+    return Event(
+        (value, *read), (slot,), (version,), (after,), Region(region.base, region.item, value)
+    )
 
 
 def _loop(order: Order, inner: HostLoop, places: dict[int, tuple[Tensor, Tensor]]) -> Event:
