@@ -98,10 +98,9 @@ def names_change(a, b):
         a[i] += b[i - 1]
         b[i] += a[i - 1]
         s = a[i].sum()
-        for j in range(3):
+        for j in range(5):
             s = s / 2 + a[i, j]
         a[i, 0] = s
-    return s
 
 
 def whole_and_part(a, b):

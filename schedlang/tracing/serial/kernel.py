@@ -22,7 +22,7 @@ from schedlang.tracing.serial.nest import LARGE, copied, loop_of
 from schedlang.tracing.serial.order import NotInKernel, behind, moving, order_of, title_of
 from schedlang.tracing.serial.segments import Maker, Names
 from schedlang.tracing.serial.simpler import simpler
-from schedlang.tracing.trace import HostLoop
+from schedlang.tracing.trace import HostLoop, run_as_current
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,8 @@ def _check(loop: HostLoop) -> None:
     for tensor in (*(t for _, t in loop.read), *(c.entering for c in loop.carries)):
         if not all(isinstance(e, int) for e in tensor.shape):
             raise NotInKernel(f"{tensor.name} has a size that only a call knows")
-    order = order_of(loop)
+    with run_as_current(loop.body):
+        order = order_of(loop)
     for event in order.events:
         behind(event.needs, order.slot_of)
     for inner in loop.body.loops:

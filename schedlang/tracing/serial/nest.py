@@ -53,8 +53,8 @@ LARGE = 1024
 
 def loop_of(maker: Maker, loop: HostLoop, where: Mapping[Tensor, Buffer]) -> For:
     """Return the nest of a loop, whose carries and reads are at the buffers ``where``."""
-    body = _Iteration(maker, order_of(loop), dict(where))
     with run_as_current(loop.body):
+        body = _Iteration(maker, order_of(loop), dict(where))
         body.run()
     extent = number_or_expr(to_lin(loop.hi) - to_lin(loop.lo))
     if isinstance(extent, int):
