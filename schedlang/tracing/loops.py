@@ -27,6 +27,7 @@ from schedlang.tracing.recurrence import host_reason, much_work, recurrence
 from schedlang.tracing.serial.kernel import refusal
 from schedlang.tracing.serial.order import in_place
 from schedlang.tracing.spans import End, range_of
+from schedlang.tracing.triangular import triangular
 from schedlang.tracing.trace import (
     Carry,
     HostLoop,
@@ -263,6 +264,11 @@ def _values(trace: Trace, loop: HostLoop, head: str, from_source: bool) -> list[
             name_stages(loop.body)
             trace.forms += [f"{head}: {unordered.form}", *_inner(loop)]
             return unordered.values
+        triangle = triangular(loop)
+        if triangle is not None:
+            name_stages(loop.body)
+            trace.forms.append(f"{head}: a triangular map")
+            return triangle
         ordered = unordered.reason
     reason = host_reason(loop, trace.rule)
     if loop.tested:
