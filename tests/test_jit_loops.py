@@ -235,8 +235,8 @@ def test_what_depends_on_the_index_alone_is_read_and_computed_in_bounds():
     traced = sl.jit(large, target="python")
     traced.specialized(numbers(100))
     assert traced.loops.endswith(
-        "serial inside the kernel, since what depends on its index alone has 20,000,000 elements in all "
-        "iterations, more than 4,194,304"
+        "serial inside the kernel, since what depends on its index alone has 20,000,000 elements "
+        "in all iterations, more than 4,194,304"
     )
 
 

@@ -145,7 +145,7 @@ def sorted_rows(a, b):
 
 
 def one_row(a, b):
-    for t in range(3):
+    for _ in range(3):
         for i in range(1, a.shape[0] - 1):
             a[i, 1:-1] += a[i - 1, :-2] + a[i + 1, 2:]
             for j in range(1, a.shape[1] - 1):
@@ -181,7 +181,8 @@ def compare(name, n, dtype, target, expect="serial inside the kernel"):
 
 
 @pytest.mark.parametrize("name", slow_but(
-    ["triangles", "swapped_rows", "copy_in_each", "local_array", "upwards"], list(PROGRAMS)))  # fmt: skip
+    ["triangles", "swapped_rows", "copy_in_each", "local_array", "upwards"], list(PROGRAMS)
+))  # fmt: skip
 def test_programs_in_python(name):
     traced = compare(name, 7, "float64", "python")
     assert any("for " in str(kernel.loop_nest) for kernel in traced.kernels)

@@ -51,6 +51,7 @@ def check_first_values(nest: Nest) -> None:
 
 def _uses(stmt: Any, buffer: Buffer) -> bool:
     return any(
-        buffer in getattr(s, "buffers", ()) or any(x.buffer is buffer for x in loads(expressions(s)))
+        buffer in getattr(s, "buffers", ())
+        or any(x.buffer is buffer for x in loads(expressions(s)))
         for s, _ in walk(Block((stmt,)))
     )

@@ -27,7 +27,6 @@ from schedlang.tracing.recurrence import host_reason, much_work, recurrence
 from schedlang.tracing.serial.kernel import refusal
 from schedlang.tracing.serial.order import in_place
 from schedlang.tracing.spans import End, range_of
-from schedlang.tracing.triangular import triangular
 from schedlang.tracing.trace import (
     Carry,
     HostLoop,
@@ -37,6 +36,7 @@ from schedlang.tracing.trace import (
     running_trace,
     stand_in,
 )
+from schedlang.tracing.triangular import triangular
 
 
 @public
@@ -273,7 +273,11 @@ def _values(trace: Trace, loop: HostLoop, head: str, from_source: bool) -> list[
     reason = host_reason(loop, trace.rule)
     if loop.tested:
         reason = "the number of its iterations depends on elements"
-    if trace.rule.host and trace.rule.limited and (in_place(loop) or (reason and not much_work(loop))):
+    if (
+        trace.rule.host
+        and trace.rule.limited
+        and (in_place(loop) or (reason and not much_work(loop)))
+    ):
         why = refusal(loop)
         if not why:
             inner = "its body has a serial loop" if loop.body.loops else ""

@@ -68,7 +68,9 @@ def much_work(loop: HostLoop) -> str:
     points = sum(map(_points, _operations(loop)))
     if points <= MOST_POINTS:
         return ""
-    return f"each iteration computes {points:,} elements and terms of sums, more than {MOST_POINTS:,}"
+    return (
+        f"each iteration computes {points:,} elements and terms of sums, more than {MOST_POINTS:,}"
+    )
 
 
 def _dependences(loop: HostLoop, ops: Sequence[Operation]) -> tuple[set[Tensor], list[ComputeOp]]:

@@ -36,8 +36,7 @@ class _NotTriangular(Exception):
 
 @dataclass(frozen=True)
 class _Rows:
-    """A region that an iteration writes: index ``at`` of dimension ``dim``, and slices of others.
-    """
+    """A region that an iteration writes: place ``at`` of dimension ``dim``, slices of others."""
 
     region: Region
     parts: tuple[Part, ...]
@@ -128,7 +127,9 @@ def _builder(loop: HostLoop, rows: Sequence[_Rows]) -> _Builder:
         if isinstance(value, Tensor):
             tensors.append(value)
         else:
-            tensors += [node.tensor for node in postorder([as_expr(value)]) if isinstance(node, Read)]
+            tensors += [
+                node.tensor for node in postorder([as_expr(value)]) if isinstance(node, Read)
+            ]
     ops = operations(tensors)
     carried = {c.entering for c in loop.carries if not same_value(c.leaving, c.entering)}
     if any(t in carried for t in tensors):
@@ -196,7 +197,9 @@ class _Builder:
             if op.reduce_axis:
                 return self._rectangle(op, node)
             places = dict(zip(op.axis, node.indices))
-            inner = rewrite(settle(op.body[0]), lambda n: places.get(n) if isinstance(n, Axis) else None)
+            inner = rewrite(
+                settle(op.body[0]), lambda n: places.get(n) if isinstance(n, Axis) else None
+            )
             return self._whole(inner)
 
         return rewrite(value, swap)

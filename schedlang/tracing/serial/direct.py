@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from schedlang.expr.nodes import Expr
-from schedlang.expr.visit import postorder
 from schedlang.index.simplify import to_lin
 from schedlang.ir.accesses import loads
 from schedlang.ir.nodes import (
@@ -21,6 +20,7 @@ from schedlang.ir.nodes import (
     written_by,
 )
 from schedlang.ir.rewrite import relocate
+from schedlang.language.construct import as_expr
 
 Place = Callable[[tuple[Expr, ...]], tuple[Expr, ...]]
 
@@ -92,13 +92,8 @@ def _is_apart(load: Load, target: Target) -> bool:
 
 
 def _zeros(buffer: Buffer) -> list[Expr]:
-    from schedlang.language.construct import as_expr
-
     return [as_expr(0) for _ in buffer.shape]
 
 
 def _same(a: Sequence[Expr], b: Sequence[Expr]) -> bool:
     return all(to_lin(x) == to_lin(y) for x, y in zip(a, b))
-
-
-__all__ = ["Target", "postorder", "stored_directly"]

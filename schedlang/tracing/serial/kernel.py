@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import SchedlangError, first_line
-from schedlang.expr.nodes import Expr, Var
+from schedlang.expr.nodes import Var
 from schedlang.expr.visit import postorder
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Alloc, Block, Buffer, Stmt, expressions, walk
@@ -19,7 +19,7 @@ from schedlang.target import Target
 from schedlang.targets.build import kernel_of_nest
 from schedlang.tracing.recurrence import same_value
 from schedlang.tracing.serial.nest import LARGE, copied, loop_of
-from schedlang.tracing.serial.order import NotInKernel, behind, moving, order_of, title_of
+from schedlang.tracing.serial.order import NotInKernel, behind, order_of, title_of
 from schedlang.tracing.serial.segments import Maker, Names
 from schedlang.tracing.serial.simpler import simpler
 from schedlang.tracing.trace import HostLoop, run_as_current
@@ -120,7 +120,7 @@ def _nest(
         if isinstance(node, Var)
     }
     scalars = tuple(sorted(used, key=lambda v: v.name))
-    args = (*inputs, *scalars, *outputs)
+    args: tuple[Union[Buffer, Var], ...] = (*inputs, *scalars, *outputs)
     taken = names.taken | {v.name for v in scalars}
     return (
         Nest(name, args, tuple(outputs), block, (), loop_names(block, taken)),

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from schedlang.arrays.stages import data_axes
 from schedlang.compute.math import all as all_of
 from schedlang.compute.read import Read
-from schedlang.compute.tensor import ComputeOp, Operation, Tensor
-from schedlang.expr.nodes import Axis, Const, Expr
+from schedlang.compute.tensor import Tensor
+from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder, rewrite
 from schedlang.index.linear import number_or_expr
 from schedlang.index.simplify import simplify, to_lin
-from schedlang.ir.accesses import loads
 from schedlang.ir.nodes import (
     Alloc,
     Block,
@@ -24,14 +22,13 @@ from schedlang.ir.nodes import (
     Load,
     Stmt,
     Store,
-    expressions,
-    walk,
 )
-from schedlang.ir.rewrite import relocate, substitute, with_leaves
+from schedlang.ir.rewrite import substitute
 from schedlang.language.construct import as_expr, cast
 from schedlang.tracing.indexing import Part, parts_of
 from schedlang.tracing.serial.direct import Target, stored_directly
 from schedlang.tracing.serial.order import (
+    Computed,
     Event,
     NotInKernel,
     Order,
@@ -105,7 +102,7 @@ class _Iteration:
     def _is_available(self, tensor: Tensor) -> bool:
         return tensor not in self.order.slot_of or tensor in self.where
 
-    def _ops(self, event: Event) -> dict[Operation, None]:
+    def _ops(self, event: Event) -> dict[Computed, None]:
         # of all versions, those of later events too
         return behind(event.needs, {**self.order.slot_of, **self.where})
 
@@ -113,10 +110,7 @@ class _Iteration:
         """Return the versions that what an event still computes reads."""
         direct = {t for t in event.needs if t in self.order.slot_of}
         return direct | {
-            t
-            for op in self._ops(event)
-            for t in op.input_tensors
-            if t in self.order.slot_of
+            t for op in self._ops(event) for t in op.input_tensors if t in self.order.slot_of
         }
 
     def _next(self, pending: Sequence[Event]) -> Event:
@@ -158,9 +152,7 @@ class _Iteration:
         self.stmts += [Alloc(into), copied(source, into, source.name)]
         return into
 
-    def _compute(
-        self, wanted: Sequence[Tensor], event: Event, pending: Sequence[Event]
-    ) -> None:
+    def _compute(self, wanted: Sequence[Tensor], event: Event, pending: Sequence[Event]) -> None:
         missing = [t for t in wanted if t not in self.where]
         if not missing:
             return
@@ -195,7 +187,7 @@ class _Iteration:
         if event.region is None:
             return Target(value, into, lambda at: at, ())
         parts = parts_of(event.region.base, event.region.item)
-        extents = [p.extent for p in parts if p.extent is not None]
+        extents = tuple(p.extent for p in parts if p.extent is not None)
         if len(extents) != tensor.ndim:
             return None
         if any(to_lin(a) != to_lin(b) for a, b in zip(extents, tensor.shape)):

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 from schedlang.arrays.stages import tensor_of
 from schedlang.compute.extern_op import ExternOp
-from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
 from schedlang.compute.read import Read
+from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
 from schedlang.expr.nodes import Const, Expr, Var
 from schedlang.expr.visit import postorder, rewrite
 from schedlang.tracing.indexing import parts_of
 from schedlang.tracing.recurrence import same_value
 from schedlang.tracing.trace import Carry, HostLoop, Region, Value
+
+Computed = Union[ComputeOp, ScanOp]
 
 
 class NotInKernel(Exception):
@@ -75,7 +77,6 @@ class Order:
         assert isinstance(value, Tensor)
         return value
 
-
     def _stored_value(self, node: Expr) -> Expr | None:
         known = self.stored.get(id(node))
         if known is None or isinstance(node, (Const, Var)) or node.weak:
@@ -90,22 +91,23 @@ def moving(loop: HostLoop) -> list[Carry]:
 
 def title_of(loop: HostLoop, carry: Carry) -> str:
     """Return the user's name of a carry: the name of the last stage that assigns to it."""
+    leaving = carry.leaving
     for inner in loop.body.loops:
         for own in inner.carries:
-            if same_value(carry.leaving, own.result):
+            if same_value(leaving, own.result):
                 return title_of(inner, own)
-    known = isinstance(carry.leaving, Tensor) and carry.leaving is not carry.entering
-    return carry.leaving.name if known else carry.result.name
+    return leaving.name if isinstance(leaving, Tensor) else carry.result.name
 
 
 def in_place(loop: HostLoop) -> bool:
     """Return whether an iteration assigns to parts of an array, which a scan would copy."""
-    return any(c.leaving in loop.body.regions for c in moving(loop) if isinstance(c.leaving, Tensor))
+    return any(
+        c.leaving in loop.body.regions for c in moving(loop) if isinstance(c.leaving, Tensor)
+    )
 
 
 def order_of(loop: HostLoop) -> Order:
-    """Return the events of an iteration; raise :class:`NotInKernel` if a kernel has no form of it.
-    """
+    """Return the events of an iteration; raise :class:`NotInKernel` if no kernel can run it."""
     order = Order(loop)
     results: dict[Tensor, tuple[HostLoop, int]] = {}
     for inner in loop.body.loops:
@@ -198,34 +200,31 @@ def _loop(order: Order, inner: HostLoop, places: dict[int, tuple[Tensor, Tensor]
     return Event(tuple(needs), tuple(slots), tuple(before), tuple(after), loop=inner)
 
 
-def behind(tensors: Sequence[Tensor], known: Container[Tensor]) -> dict[Operation, None]:
+def behind(tensors: Sequence[Tensor], known: Container[Tensor]) -> dict[Computed, None]:
     """Return the operations that compute ``tensors`` from what is ``known``, producers first."""
-    order: dict[Operation, None] = {}
+    order: dict[Computed, None] = {}
     stack: list[tuple[Tensor, bool]] = [(t, False) for t in reversed(tensors)]
     while stack:
         tensor, ready = stack.pop()
         op = tensor.op
-        if tensor in known or op in order or isinstance(op, PlaceholderOp):
-            continue
-        if ready:
-            order[op] = None
+        if tensor in known or isinstance(op, PlaceholderOp) or op in order:
             continue
         if isinstance(op, ExternOp):
             raise NotInKernel(f"its body calls {op.function.name}")
+        if ready:
+            order[op] = None
+            continue
         stack.append((tensor, True))
         stack += [(t, False) for t in reversed(op.input_tensors)]
     return order
 
 
-def states_of(ops: Iterable[Operation]) -> set[Tensor]:
+def states_of(ops: Iterable[Computed]) -> set[Tensor]:
     """Return what stands for the rows before in the steps of scans."""
     return {t for op in ops if isinstance(op, ScanOp) for t in op.state}
 
 
-def inside_scans(ops: Container[Operation] | Sequence[Operation]) -> set[Operation]:
+def inside_scans(ops: Iterable[Computed]) -> set[Operation]:
     """Return the operations that belong to a scan, which no other kernel can read."""
-    scans = [op for op in ops if isinstance(op, ScanOp)]  # type: ignore[union-attr]
+    scans = [op for op in ops if isinstance(op, ScanOp)]
     return {t.op for op in scans for t in (*op.init, *op.update)}
-
-
-__all__ = ["ComputeOp", "Event", "NotInKernel", "Order", "behind", "inside_scans", "moving", "order_of"]

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field, replace
 
 from schedlang.compute.extraction import extract
 from schedlang.compute.graph import placeholders, variables
-from schedlang.compute.tensor import Operation, PlaceholderOp, Tensor
+from schedlang.compute.tensor import PlaceholderOp, Tensor
 from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
-from schedlang.ir.nodes import Alloc, Block, Buffer, Stmt, with_fields
+from schedlang.ir.nodes import Alloc, Buffer, Stmt
 from schedlang.ir.rewrite import storage, with_buffers
 from schedlang.lowering.lower import lower_state
 from schedlang.target import Target
 from schedlang.tracing.scheduling import schedule_for
-from schedlang.tracing.serial.order import NotInKernel
+from schedlang.tracing.serial.order import Computed, NotInKernel
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Maker:
 
     def segment(
         self,
-        ops: Sequence[Operation],
+        ops: Sequence[Computed],
         outputs: Sequence[Tensor],
         where: Mapping[Tensor, Buffer],
         ranges: Ranges,
@@ -100,9 +100,4 @@ class Maker:
                     raise NotInKernel(f"the size of {buffer.name} has no bound")
                 extent = max(most, 0)
             shape.append(extent)
-        return replace(
-            buffer, name=self.names.fresh(name), shape=tuple(shape), tensor=None, strides=buffer.strides
-        )
-
-
-__all__ = ["Block", "Maker", "Names", "Segment", "with_fields"]
+        return replace(buffer, name=self.names.fresh(name), shape=tuple(shape), tensor=None)
