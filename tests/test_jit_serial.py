@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
+import random
+import runpy
+
 import numpy as np
 import pytest
 
@@ -197,3 +201,209 @@ def test_programs_compiled(name, n, dtype, target):
     if dtype == "int64" and name in FRACTIONS:
         pytest.skip("its results are fractions")
     compare(name, n, dtype, target)
+
+
+def covariances(x, n):
+    c = np.zeros((n, n), x.dtype)
+    for i in range(n):
+        c[i:n, i] = c[i, i:n] = x[:, i] @ x[:, i:n] / 3
+    return c
+
+
+def off_diagonal(x, n):
+    c = np.eye(n, dtype=x.dtype)
+    for i in range(n - 1):
+        c[i + 1 : n, i] = c[i, i + 1 : n] = x[:, i] @ x[:, i + 1 : n]
+    return c
+
+
+def lower_rows(x, n):
+    c = np.ones((n, n), x.dtype)
+    for i in range(1, n):
+        c[i, :i] = x[i, :i] * 2 + x[:i, i] + i
+    return c
+
+
+def windows_that_meet(x, n):
+    c = np.zeros((n, n), x.dtype)
+    for i in range(n - 1):
+        c[i : n - 1, i] = x[i, i : n - 1]
+        c[i + 1, i:n] = x[i, i:n] * 2
+    return c
+
+
+@pytest.mark.parametrize("n", [2, 5, 9])
+@pytest.mark.parametrize("f", [covariances, off_diagonal, lower_rows, windows_that_meet])
+def test_slices_that_change_their_size(f, n):
+    x = RANDOM.random((9, 9))
+    traced = sl.jit(f, static_argnums=(1,), target="python")
+    np.testing.assert_allclose(traced(x, n), f(x, n), rtol=1e-12)
+    if f in (covariances, off_diagonal) and n > 5:
+        assert "a triangular map" in traced.loops
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_empty_ranges(n):
+    f = PROGRAMS["triangles"]
+    ours, theirs = (np.ones((n, n)) for _ in range(2))
+    sl.jit(f, target="python")(ours, ours.copy())
+    f(theirs, theirs)
+    np.testing.assert_allclose(ours, theirs)
+
+
+def counts(places, n):
+    found = np.zeros(n, "int64")
+    last = np.zeros((n, 2))
+    for i in range(places.shape[0]):
+        found[places[i]] += i + 1
+        last[places[i], :] = last[places[i - 1], :] + i
+    return found, last
+
+
+def test_places_that_elements_tell():
+    places = RANDOM.integers(0, 5, 13)
+    traced = sl.jit(counts, static_argnums=(1,), target="python")
+    for one, other in zip(traced(places, 5), counts(places, 5)):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_kernel_of_a_loop_prints_is_saved_and_works_in_place(tmp_path):
+    f = sl.jit(PROGRAMS["triangles"])
+    a = RANDOM.random((9, 9)) + np.eye(9) * 9
+    expected = a.copy()
+    f.function(expected, None)
+    found = a.copy()
+    f(found, np.ones(1))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    (kernel,) = f.kernels
+    assert "for j in 0..i:" in str(kernel.loop_nest)
+    saved = runpy.run_path(str(kernel.save(tmp_path / "lu.py")))
+    np.testing.assert_allclose(saved[kernel.name](a), expected, rtol=1e-12)
+    same = a.copy()
+    kernel(same, same)
+    np.testing.assert_allclose(same, expected, rtol=1e-12)
+    np.testing.assert_allclose(kernel.compiled_by("numba")(a), expected, rtol=1e-12)
+    with pytest.raises(sl.errors.MissingNameError, match="without a schedule"):
+        _ = kernel.schedule.steps
+
+
+def reversed_sums(x):
+    for i in range(x.shape[0]):
+        while x[i] < 3:
+            x[i] += 1
+        x[i] += x[i - 1]
+
+
+def test_a_loop_that_no_kernel_runs_says_so():
+    f, x = sl.jit(reversed_sums, target="python"), np.arange(4.0)
+    f(x)
+    expected = np.arange(4.0)
+    reversed_sums(expected)
+    np.testing.assert_array_equal(x, expected)
+    assert "on the host, since the number of iterations of a loop in it" in f.loops
+
+
+def random_program(seed):
+    """Return the source of a function of two square arrays: loops with assignments in them."""
+    draw = random.Random(seed)
+    lines = ["import numpy as np", "def program(a, b):", "    n, s = a.shape[0], a[0, 0]"]
+    lines += draw.choice([[], ["    c = a.copy()"], ["    c = np.zeros_like(a)"]])
+    arrays = ["a", "b"] + ["c"] * ("c = " in lines[-1])
+
+    def place(index, least):
+        return draw.choice([index, f"{index} - {least}", "0", f"n - 1 - {index}"])
+
+    def scalar(rows, depth):
+        x = draw.choice(arrays)
+        column = rows[-1] if depth > 1 else "1"
+        return draw.choice(
+            [
+                f"{x}[{place(rows[0], 1)}, {place(column, 1)}]",
+                f"{x}[{rows[0]}, {column}]",
+                "s",
+                "0.5",
+                f"{x}[{rows[0]}, :{column}].sum()",
+                f"({x}[{rows[0]}, :{column}] @ {x}[:{column}, {column}])",
+                f"max({x}[{rows[0]}, {column}], {draw.choice(arrays)}[{column}, {rows[0]}])",
+            ]
+        )
+
+    def row(rows):
+        x = draw.choice(arrays)
+        return draw.choice(
+            [
+                f"{x}[{rows[0]} - 1]",
+                f"{x}[:, {rows[0]}]",
+                f"{x}[{rows[0]}, ::-1]",
+                f"{x}[{rows[0]}] * 0.5",
+                f"np.where({x}[{rows[0]}] > 0.3, {x}[0], 1.0)",
+                f"{x}.sum(axis=0) / 9",
+            ]
+        )
+
+    def statement(rows, depth, pad):
+        x, y = draw.choice(arrays), draw.choice(arrays)
+        column = rows[-1] if depth > 1 else "2"
+        kind = draw.randrange(8)
+        if kind == 0 and depth < 3:
+            inner = "ijk"[depth]
+            ends = draw.choice(["1, n", f"1, {rows[-1]}", f"{rows[-1]}, n", "n - 1, 0, -1"])
+            return [f"{pad}for {inner} in range({ends}):", *block([*rows, inner], depth + 1, pad)]
+        if kind == 1:
+            return [f"{pad}{x}[{rows[0]}] = ({row(rows)} + {row(rows)}) / 2"]
+        if kind == 2:
+            return [f"{pad}{x}[{rows[0]}, 1:] = ({y}[{rows[0]}, :-1] + {x}[{rows[0]} - 1, 1:]) / 3"]
+        if kind == 3:
+            return [f"{pad}s = s * 0.5 + {scalar(rows, depth)} / 4"]
+        if kind == 4:
+            test = f"{scalar(rows, depth)} > {scalar(rows, depth)}"
+            return [
+                f"{pad}if {test}:",
+                f"{pad}    {x}[{rows[0]}, {column}] = {scalar(rows, depth)} / 2",
+            ]
+        if kind == 5:
+            return [f"{pad}t = {y}[{rows[0]}].copy()", f"{pad}{y}[{rows[0]}] = {y}[{rows[0]} - 1] / 2",
+                    f"{pad}{x}[{rows[0]} - 1] = t"]  # fmt: skip
+        operator = draw.choice(["=", "+=", "-="])
+        return [
+            f"{pad}{x}[{rows[0]}, {column}] {operator} ({scalar(rows, depth)} + {scalar(rows, depth)}) / 5"
+        ]
+
+    def block(rows, depth, pad):
+        return [
+            line
+            for _ in range(draw.randrange(1, 4))
+            for line in statement(rows, depth, pad + "    ")
+        ]
+
+    for _ in range(draw.randrange(1, 3)):
+        ends = draw.choice(["1, n", "2, n - 1", "n - 1, 0, -1"])
+        lines += [f"    for i in range({ends}):", *block(["i"], 1, "    ")]
+    return "\n".join([*lines, f"    return s, {arrays[-1]} * 1", ""])
+
+
+def check_random_program(seed, folder, target):
+    path = folder / f"program{seed}.py"
+    path.write_text(random_program(seed))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    given = [np.random.default_rng(seed).random((7, 7)) for _ in range(2)]
+    ours, theirs = [a.copy() for a in given], [a.copy() for a in given]
+    expected = module.program(*theirs)
+    traced = sl.jit(module.program, target=target)
+    found = traced(*ours)
+    for one, other in zip((*ours, *found), (*theirs, *expected)):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+    return traced.loops
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_programs(seed, tmp_path):
+    check_random_program(seed, tmp_path, "python")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6, 200))
+def test_many_random_programs(seed, tmp_path):
+    check_random_program(seed, tmp_path, "python")

@@ -15,14 +15,16 @@ from schedlang.compute.arrays import as_numpy
 from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.graph import variables
 from schedlang.compute.tensor import Tensor
+from schedlang.errors import LoopWarning, warn_user
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.visit import postorder
 from schedlang.markup.progress import tell
 from schedlang.runtime.kernel import Kernel
 from schedlang.tracing.host_calls import Part, parts_of
+from schedlang.tracing.recurrence import little_work
 from schedlang.tracing.repeated import run_repeated
-from schedlang.tracing.serial.kernel import SerialKernel
+from schedlang.tracing.serial.kernel import SerialKernel, refusal
 from schedlang.tracing.serial.order import NotInKernel
 from schedlang.tracing.trace import HostLoop, Trace, Value
 
@@ -348,6 +350,7 @@ def plan(
             _add_serial(loop, planner)
         except NotInKernel as why:
             _say_host(loop, str(why))
+            _warn_of_little_work(loop, str(why))
             planner.steps.append(_loop(loop, planner))
     returned = tuple(planner.need(results))
     arrays = tuple(np.ascontiguousarray(a) for _, a in constants)
@@ -357,7 +360,7 @@ def plan(
 def _add_serial(loop: HostLoop, planner: Planner) -> None:
     """Add the kernel that runs a loop; raise ``NotInKernel`` if there is none."""
     if not loop.form:
-        raise NotInKernel
+        raise NotInKernel(refusal(loop))
     name = f"{planner.name}_loop"
     made = planner.build_loop(loop, planner.places, name)
     read = planner.need([value for value, _ in loop.read])
@@ -375,6 +378,18 @@ def _say_host(loop: HostLoop, reason: str) -> None:
     if loop.form:
         lines = loop.body.outermost.forms
         lines[:] = [line.replace(loop.form, f"on the host, since {reason}") for line in lines]
+
+
+def _warn_of_little_work(loop: HostLoop, reason: str) -> None:
+    """Warn of a loop on the host whose iterations take less time than the calls of their kernels.
+    """
+    if not loop.tested and not loop.body.loops and reason and little_work(loop):
+        name, _ = loop.user_index
+        warn_user(
+            f"{loop.body.outermost.title}: the loop over {name} runs on the host, since {reason}; "
+            "an iteration is so little work that NumPy alone may be faster",
+            LoopWarning,
+        )
 
 
 def _loop(loop: HostLoop, planner: Planner) -> LoopCall:

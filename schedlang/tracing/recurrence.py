@@ -24,6 +24,8 @@ from schedlang.tracing.trace import HostLoop, LoopRule, Value
 # the most points that the stages of a body compute in an iteration of a scan; beyond it, a kernel
 # call costs little beside its work, and steps of a scan lack some schedules
 MOST_POINTS = 2**18
+# an iteration of so few points takes less time than a call of its kernel
+LITTLE_POINTS = 2**10
 # the most elements of the stages that depend on the index alone, computed for all iterations at
 # once
 MOST_ELEMENTS = 2**22
@@ -71,6 +73,13 @@ def much_work(loop: HostLoop) -> str:
     return (
         f"each iteration computes {points:,} elements and terms of sums, more than {MOST_POINTS:,}"
     )
+
+
+def little_work(loop: HostLoop) -> bool:
+    """Return whether an iteration is so little work that the calls of its kernels take longer."""
+    ops = _operations(loop)
+    calls = any(isinstance(op, ExternOp) for op in ops)
+    return not calls and 0 < sum(map(_points, ops)) <= LITTLE_POINTS
 
 
 def _dependences(loop: HostLoop, ops: Sequence[Operation]) -> tuple[set[Tensor], list[ComputeOp]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from schedlang.arrays.stages import data_axes
 from schedlang.compute.math import all as all_of
 from schedlang.compute.read import Read
-from schedlang.compute.tensor import Tensor
+from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder, rewrite
 from schedlang.index.linear import number_or_expr
@@ -161,12 +161,13 @@ class _Iteration:
         for op in ops:
             if not all(t in self.where or t.op in ops or t in states for t in op.input_tensors):
                 raise NotInKernel("it reads an array before and after an assignment at once")
-        separate = set(ops) - inside_scans([*ops])
+        inner = inside_scans(ops)
         later = {op: None for e in pending for op in self._ops(e) if op not in ops}
         read = {t for op in later for t in op.input_tensors}
         read |= {t for e in pending for t in e.needs}
         outputs = list(missing)
-        outputs += [t for op in separate for t in op.outputs if t in read and t not in outputs]
+        shared = [t for op in ops if op not in inner and not _is_view(op) for t in op.outputs]
+        outputs += [t for t in shared if t in read and t not in outputs]
         made = self.maker.segment([*ops], outputs, self.where, self.ranges)
         stmts: Sequence[Stmt] = made.stmts
         (value, *_) = event.needs
@@ -250,11 +251,11 @@ class _Iteration:
     def _run_loop(self, event: Event, loop: HostLoop) -> None:
         inside = dict(self.where)
         for value, tensor in loop.read:
-            inside[tensor] = self.where[self.order.tensor(value)]
+            inside[tensor] = self.where[self.order.tensor(value, tensor.dtype)]
         places = iter(zip(event.slots, event.before, event.after))
         changed = {id(c) for c in moving(loop)}
         for c in loop.carries:
-            start = self.order.tensor(c.start)
+            start = self.order.tensor(c.start, c.entering.dtype)
             if id(c) not in changed:
                 inside[c.entering] = self.where[start]
                 continue
@@ -266,6 +267,11 @@ class _Iteration:
                 self.slots[slot] = own
             inside[c.entering] = self.slots[slot]
         self.stmts.append(loop_of(self.maker, loop, inside))
+
+
+def _is_view(op: Computed) -> bool:
+    """Return whether an operation only moves elements, which readers may as well do."""
+    return isinstance(op, ComputeOp) and not op.reduce_axis and isinstance(op.body[0], Read)
 
 
 def place_of(parts: Sequence[Part], axes: Sequence[Expr]) -> tuple[Expr, ...]:

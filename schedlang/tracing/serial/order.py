@@ -16,6 +16,7 @@ from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
 from schedlang.expr.nodes import Const, Expr, Var
 from schedlang.expr.visit import postorder, rewrite
+from schedlang.language.construct import cast
 from schedlang.tracing.indexing import parts_of
 from schedlang.tracing.recurrence import same_value
 from schedlang.tracing.trace import Carry, HostLoop, Region, Value
@@ -56,20 +57,25 @@ class Order:
     events: list[Event] = field(default_factory=list)
     slot_of: dict[Tensor, Tensor] = field(default_factory=dict)
     same: dict[Tensor, Tensor] = field(default_factory=dict)
-    stored: dict[int, Tensor] = field(default_factory=dict)
+    stored: dict[tuple[int, str], Tensor] = field(default_factory=dict)
     kept: list[Any] = field(default_factory=list)
 
-    def tensor(self, value: Value) -> Tensor:
-        """Return a value of the body as a tensor; an expression becomes a 0-d one, once."""
+    def tensor(self, value: Value, dtype: str = "") -> Tensor:
+        """Return a value of the body as a tensor; an expression becomes a 0-d one, once.
+
+        An expression that takes the dtype of what it meets gets ``dtype``.
+        """
         read = getattr(value, "tensor", None)
         if isinstance(read, Tensor) and not read.ndim:
             value = read
         if isinstance(value, Expr):
-            known = self.stored.get(id(value))
+            key = id(value), dtype if value.weak else ""
+            known = self.stored.get(key)
             if known is None:
                 # what an assignment before stored is read from there
                 shorter = rewrite(value, self._stored_value)
-                known = self.stored[id(value)] = tensor_of(shorter, "a value of a loop")
+                typed = cast(shorter, dtype) if value.weak and dtype else shorter
+                known = self.stored[key] = tensor_of(typed, "a value of a loop")
                 self.kept.append(value)
             return known
         while value in self.same:
@@ -78,7 +84,7 @@ class Order:
         return value
 
     def _stored_value(self, node: Expr) -> Expr | None:
-        known = self.stored.get(id(node))
+        known = self.stored.get((id(node), ""))
         if known is None or isinstance(node, (Const, Var)) or node.weak:
             return None
         return Read(known, (), known.dtype) if known.dtype == node.dtype else None
@@ -115,7 +121,7 @@ def order_of(loop: HostLoop) -> Order:
             raise NotInKernel("the number of iterations of a loop in it depends on elements")
         for k, c in enumerate(inner.carries):
             if same_value(c.leaving, c.entering):
-                order.same[c.result] = order.tensor(c.start)
+                order.same[c.result] = order.tensor(c.start, c.result.dtype)
             else:
                 results[c.result] = (inner, k)
     places: dict[HostLoop, dict[int, tuple[Tensor, Tensor]]] = {}
@@ -137,7 +143,7 @@ def _chain(
     """Add the events that make the value after an iteration out of the one before."""
     slot = carry.entering
     steps: list[tuple[Any, Tensor]] = []
-    value = order.tensor(carry.leaving)
+    value = order.tensor(carry.leaving, slot.dtype)
     while value is not slot and value not in order.slot_of:
         region = order.loop.body.regions.get(value)
         if region is not None:
@@ -145,7 +151,7 @@ def _chain(
             value = order.tensor(region.base)
         elif value in results:
             inner, k = results[value]
-            start = order.tensor(inner.carries[k].start)
+            start = order.tensor(inner.carries[k].start, value.dtype)
             if start is not slot and start not in order.loop.body.regions and start not in results:
                 break
             steps.append((results[value], value))
@@ -175,7 +181,7 @@ def _token(slot: Tensor) -> Tensor:
 
 
 def _store(order: Order, slot: Tensor, version: Tensor, after: Tensor, region: Region) -> Event:
-    value = order.tensor(region.value)
+    value = order.tensor(region.value, slot.dtype)
     starts = [p.start for p in parts_of(region.base, region.item) if isinstance(p.start, Expr)]
     read = [node.tensor for node in postorder(starts) if isinstance(node, Read)]
     return Event(
@@ -184,16 +190,16 @@ def _store(order: Order, slot: Tensor, version: Tensor, after: Tensor, region: R
 
 
 def _loop(order: Order, inner: HostLoop, places: dict[int, tuple[Tensor, Tensor]]) -> Event:
-    needs = [order.tensor(value) for value, _ in inner.read]
+    needs = [order.tensor(value, t.dtype) for value, t in inner.read]
     slots, before, after = [], [], []
     for k, c in enumerate(inner.carries):
         if same_value(c.leaving, c.entering):
-            needs.append(order.tensor(c.start))
+            needs.append(order.tensor(c.start, c.entering.dtype))
             continue
         slot, version = places.get(k, (c.result, None))
         if version is None:
             order.slot_of[c.result] = c.result
-            needs.append(order.tensor(c.start))
+            needs.append(order.tensor(c.start, c.entering.dtype))
         slots.append(slot)
         before.append(version)
         after.append(c.result)
