@@ -238,6 +238,7 @@ def _body(loop: HostLoop, ops: Sequence[ComputeOp]) -> Body:
 
 def _mapped(loop: HostLoop, form: _Map, body: Body) -> Value:
     value: Any = form.carry.start
+    dtype = form.carry.entering.dtype
     count = loop.hi - loop.lo
     for region in form.regions:
         parts = parts_of(region.base, region.item)
@@ -249,7 +250,8 @@ def _mapped(loop: HostLoop, form: _Map, body: Body) -> Value:
         def element(*axes: Axis, at: int = at, source: Any = source) -> Expr:
             k: Any = axes[at]
             k = k if form.sign > 0 else count - 1 - k
-            return settle(body.moved(as_expr(source((*axes[:at], *axes[at + 1 :]))), k))
+            stored = cast(as_expr(source((*axes[:at], *axes[at + 1 :]))), dtype)
+            return settle(body.moved(stored, k))
 
         shape.insert(at, count)
         new = each("mapped", tuple(shape), element)
