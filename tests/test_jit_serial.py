@@ -362,12 +362,12 @@ def random_program(seed):
                 f"{pad}    {x}[{rows[0]}, {column}] = {scalar(rows, depth)} / 2",
             ]
         if kind == 5:
-            return [f"{pad}t = {y}[{rows[0]}].copy()", f"{pad}{y}[{rows[0]}] = {y}[{rows[0]} - 1] / 2",
+            return [f"{pad}t = {y}[{rows[0]}].copy()",
+                    f"{pad}{y}[{rows[0]}] = {y}[{rows[0]} - 1] / 2",
                     f"{pad}{x}[{rows[0]} - 1] = t"]  # fmt: skip
         operator = draw.choice(["=", "+=", "-="])
-        return [
-            f"{pad}{x}[{rows[0]}, {column}] {operator} ({scalar(rows, depth)} + {scalar(rows, depth)}) / 5"
-        ]
+        value = f"({scalar(rows, depth)} + {scalar(rows, depth)}) / 5"
+        return [f"{pad}{x}[{rows[0]}, {column}] {operator} {value}"]
 
     def block(rows, depth, pad):
         return [

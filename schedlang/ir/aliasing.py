@@ -75,8 +75,10 @@ def _copy(stmt: Stmt) -> tuple[Buffer | None, Buffer | None]:
     """Return the target and the source of loops that copy an array element by element."""
     while isinstance(stmt, For) and len(stmt.body.stmts) == 1:
         (stmt,) = stmt.body.stmts
-    if isinstance(stmt, Store) and _is_plain(stmt) and isinstance(stmt.values[0], Load):
+    if isinstance(stmt, Store) and _is_plain(stmt):
         (source,), (out,) = stmt.values, stmt.buffers
+        if not isinstance(source, Load):
+            return None, None
         if _same_at(source.indices, stmt.indices) and _is_alike(out, source.buffer):
             return out, source.buffer
     return None, None

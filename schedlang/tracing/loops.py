@@ -52,8 +52,8 @@ def fori_loop(lo: int, hi: int, body: Callable[..., Any] | None = None, init: An
 
     In a function under :func:`~schedlang.jit` the body is traced once. A body of little work
     becomes the step of a scan, or a serial loop, inside of the kernel; any other becomes kernels of
-    its own, which run in a loop on the host. ``i`` may be used in arithmetic and as an index. Anywhere else
-    this is Python's ``for``.
+    its own, which run in a loop on the host. ``i`` may be used in arithmetic and as an index.
+    Anywhere else this is Python's ``for``.
 
     Raises :class:`~schedlang.errors.ComputeTypeError` for bounds that are not Python integers, and
     :class:`~schedlang.errors.ComputeError` for a carry whose shapes or dtypes change.

@@ -80,7 +80,7 @@ class HostLoop:
     ``hi`` may depend on the indices of loops around. ``read`` pairs values around the loop with the
     placeholders that stand for them in the body. The last carries are the values of ``storages``
     around the loop. A ``tested`` loop runs while its first carry is true. ``user_index`` is the
-    user's index and its value where ``index`` is 0. A loop inside a kernel has a ``form``, its text.
+    user's index and its value where ``index`` is 0. A loop inside a kernel has a text, ``form``.
     """
 
     lo: int
