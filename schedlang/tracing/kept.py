@@ -10,11 +10,11 @@ import numpy as np
 
 from schedlang.errors import ComputeTypeError, SchedlangError, explain
 from schedlang.tracing.called import TracedRange
-from schedlang.tracing.leaves import is_traced
+from schedlang.tracing.leaves import flatten, is_traced
 from schedlang.tracing.loops import run_loop, run_while
 from schedlang.tracing.spans import End, extent_between, known_end
 from schedlang.tracing.states import BREAK, UNBOUND, State, is_data, unchanged
-from schedlang.tracing.trace import KNOWN, Trace
+from schedlang.tracing.trace import KNOWN, Trace, current
 from schedlang.tracing.unknown import line_text
 
 # a loop of so few iterations is unrolled, unless it has a loop in it
@@ -114,10 +114,42 @@ def run_kept_while(
                     "Assign to names and to elements of arrays in the body.",
                 )
             )
-        return test(), [state.value(name) for name in carried]
+        again, values = test(), [state.value(name) for name in carried]
+        try:
+            _check_memory(dict(zip(carried, values)), parts)
+        except ComputeTypeError as error:
+            raise ComputeTypeError(
+                explain(
+                    f"the while at line {state.line} of {trace.title}",
+                    f"{error}, and a loop on elements keeps arrays of their own",
+                    "Assign a copy in the body: np.copy(...).",
+                )
+            ) from None
+        return again, values
 
     after = run_while(trace, test(), step, [before[name] for name in carried], body.__code__)
     state.set({**before, **dict(zip(carried, after))})
+
+
+def _check_memory(values: dict[str, Any], entering: Sequence[Any]) -> None:
+    """Raise if a name has memory of another array after an iteration, which later writes change.
+
+    ``entering`` are the arrays with which the iteration began; a name may refer to one as a whole.
+    """
+    inner = current()
+    begun = {a.storage for a in flatten(list(entering))[0] if _is_array(a)}
+    arrays = [(name, a) for name, v in values.items() for a in flatten(v)[0] if _is_array(a)]
+    storages = [a.storage for _, a in arrays]
+    for name, array in arrays:
+        if array.storage in begun or array.storage.home is inner:
+            others = array.storage in begun or storages.count(array.storage) > 1
+            if not (array.is_view and others):
+                continue
+        raise ComputeTypeError(f"{name} shares memory with another array after an iteration")
+
+
+def _is_array(value: Any) -> bool:
+    return is_traced(value) and not value.is_scalar
 
 
 def _last(given: Any, items: Items) -> Any:
@@ -169,6 +201,7 @@ class _Kept:
             if name in state.carried and self._is_carried(name)
         }
         last = [n for n in state.names if n in state.live and n not in starts and n != state.target]
+        last = [n for n in last if not self._is_same(n)]
         last = [n for n in last if n in state.rebound or n in state.carried]
         if any(self.before[n] is UNBOUND or n not in state.carried for n in last):
             starts |= self._placeholders(starts, last)
@@ -210,7 +243,9 @@ class _Kept:
                 continue
             if name in self.state.carried and old is not UNBOUND:
                 raise ComputeTypeError(f"{name} is another object in the next iteration")
-        return [self.state.value(name) for name in names]
+        values = [self.state.value(name) for name in names]
+        _check_memory(dict(zip(names, values)), list(parts.values()))
+        return values
 
     def _placeholders(self, starts: dict[str, Any], last: Sequence[str]) -> dict[str, Any]:
         """Return zeros in place of the first values of names that the body assigns anew."""
