@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.tracing.array import array_of
+from schedlang.expr.nodes import Cast
+from schedlang.tracing.array import array_of, wrap
 from schedlang.tracing.branches import choose
 from schedlang.tracing.creation import create
 from schedlang.tracing.forms import check_known
@@ -50,7 +51,8 @@ def _number(dtype: Any) -> Callable[..., Any]:
     def convert(function: Any, args: Any, named: Any) -> Any:
         if named or len(args) != 1 or not is_traced(args[0]) or args[0].shape:
             return function(*args, **named)
-        return args[0][()].astype(dtype)
+        # a number of Python, which takes the dtype of what it meets
+        return wrap(Cast(plain(args[0][()].astype(dtype)), dtype, weak=True))
 
     return convert
 

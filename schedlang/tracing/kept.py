@@ -9,10 +9,12 @@ from typing import Any, NoReturn
 import numpy as np
 
 from schedlang.errors import ComputeTypeError, SchedlangError, explain
+from schedlang.expr.nodes import Expr
+from schedlang.tracing.array import wrap
 from schedlang.tracing.called import TracedRange
 from schedlang.tracing.leaves import flatten, is_traced
 from schedlang.tracing.loops import run_loop, run_while
-from schedlang.tracing.spans import End, extent_between, known_end
+from schedlang.tracing.spans import End, extent_between, known_end, range_of
 from schedlang.tracing.states import BREAK, UNBOUND, State, is_data, unchanged
 from schedlang.tracing.trace import KNOWN, Trace, current
 from schedlang.tracing.unknown import line_text
@@ -152,8 +154,17 @@ def _is_array(value: Any) -> bool:
     return is_traced(value) and not value.is_scalar
 
 
-def _last(given: Any, items: Items) -> Any:
-    return items.at(items.count - 1) if isinstance(given, TracedRange) else given[-1]
+def _last(given: Any, items: Items, before: Any) -> Any:
+    """Return the last item; the value ``before`` the loop, if there may be none."""
+    if not isinstance(given, TracedRange):
+        return given[-1]
+    last = items.at(items.count - 1)
+    if not isinstance(last, Expr):
+        return last
+    least, _ = range_of(items.count)
+    if (least is None or least < 1) and is_data(before):
+        return np.where(wrap(items.count) > 0, wrap(last), before)[()]
+    return wrap(last)
 
 
 def refuse_range(given: TracedRange) -> NoReturn:
@@ -219,7 +230,7 @@ class _Kept:
             if name not in starts and self._is_same(name):
                 after[name] = self.before[name]
         if state.target in state.live:
-            after[state.target] = _last(given, items)
+            after[state.target] = _last(given, items, self.before[state.target])
         return after | self.constant
 
     def _is_carried(self, name: str) -> bool:
@@ -233,9 +244,13 @@ class _Kept:
 
     def _step(self, i: Any, parts: dict[str, Any], names: Sequence[str]) -> list[Any]:
         self.state.set({**self.before, **parts})
-        returned = self.body(self.items.at(i))
+        item = self.items.at(i)
+        returned = self.body(item)
         if returned is BREAK:
             raise ComputeTypeError("it ends early, where elements decide")
+        target = self.state.target
+        if target in self.state.live and self.state.value(target) is not item:
+            raise ComputeTypeError(f"its body assigns to {target}, which is read after it")
         for name, old in self.before.items():
             new = self.state.value(name)
             same = new is old or (not is_traced(new) and not is_traced(old) and _equal(new, old))
@@ -250,25 +265,26 @@ class _Kept:
     def _placeholders(self, starts: dict[str, Any], last: Sequence[str]) -> dict[str, Any]:
         """Return zeros in place of the first values of names that the body assigns anew."""
         ends: dict[str, Any] = {}
+        zeros: dict[str, Any] = {}
 
         def step(i: Any, carry: Any) -> Any:
             parts = dict(zip(starts, carry))
             values = self._step(i, parts, list(starts))
             for name in last:
-                ends[name] = self.state.value(name)
+                value = ends[name] = self.state.value(name)
+                if is_traced(value):
+                    # its shape is known as long as the trace of the body runs
+                    zeros[name] = np.zeros(value.shape, value.dtype)[()]
             return tuple(values)
 
         point = self.trace.point()
         run_loop(self.trace, 0, self.items.count, step, tuple(starts.values()),
                  self.body.__code__, "")  # fmt: skip
-        zeros = {}
         for name, value in ends.items():
             if is_data(self.before[name]) and not isinstance(self.items.count, int):
                 # the range may be empty
                 zeros[name] = self.before[name]
-            elif is_traced(value):
-                zeros[name] = np.zeros(value.shape, value.dtype)[()]
-            elif value is not UNBOUND:
+            elif not is_traced(value) and value is not UNBOUND:
                 self.constant[name] = value
         self.trace.go_back(point)
         return zeros

@@ -121,7 +121,7 @@ def difference(found: Any, wanted: Any, coarse: bool, name: str = "result") -> s
         return next(filter(None, (difference(a, b, coarse, n) for n, a, b in parts)), "")
     a, b = np.asarray(found), np.asarray(wanted)
     # a choice between a number of Python and another one has its own dtype on each side
-    chosen = type(wanted) in (int, float) and (a.dtype.kind in "iu") == (b.dtype.kind in "iu")
+    chosen = type(wanted) in (int, float)
     if a.shape != b.shape or (a.dtype != b.dtype and not chosen):
         return f"{name} is {a.dtype}{a.shape}, not {b.dtype}{b.shape}"
     if a.dtype.kind in "fc":
