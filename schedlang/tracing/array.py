@@ -234,15 +234,19 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
             )
         if isinstance(picked, Tensor) and picked.dtype == "bool":
             return MaskedElements(self.value, check_mask(self.value, picked), picked, wrap)
-        tests = current().all_conditions()
+        tests, made_in = current().all_conditions(), current()
+
+        def place() -> Any:
+            # the body of a loop has values of its own for scalars from around it
+            return picked if current() is made_in else index_of(item)
 
         def read(base: Value) -> Any:
             under = tuple(test.value for test in tests)
-            return compute_once(select, (base, picked, under), {})
+            return compute_once(select, (base, place(), under), {})
 
         view = self.view_by(
             read,
-            lambda base, value: assign_elements(base, picked, value),
+            lambda base, value: assign_elements(base, place(), value),
             ordered=in_order(picked),
             item=key_of(picked),
             mirrored=None if unknown_places(picked) else lambda layout: layout[with_all(picked)],

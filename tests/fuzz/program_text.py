@@ -7,6 +7,7 @@ left out. So a line may hold anything, and the writer needs no rules for shapes 
 from __future__ import annotations
 
 import linecache
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ HELPERS = {
     if callable(value) and not name.startswith("_") and name not in ("Any", "annotations")
 }
 NUMBERS = count()
+_ORDERS = re.compile("[<>%]|//|max|min|sort|clip|sign|floor|round|arg|median|percentile|unique|ptp|capped")
 
 
 @dataclass
@@ -134,6 +136,7 @@ class Writer:
         self.scope.gathers = {n for n, k in self.program.kinds.items() if k.startswith("index")}
         self.scope.fixed = {"n"}
         self.reached = False
+        self.early_names: list[str] = []
         self.program.body.append(MARK)
         self.probe_run()
         self.program.body.clear()
@@ -163,7 +166,7 @@ class Writer:
             kinds["t"] = rng.choice(["0.5", "0.25", "np.float32(1.5)", "np.float64(-0.5)", "2", "np.int64(2)"])
         if rng.random() < 0.3:
             kinds["n"] = str(n)
-        if rng.random() < 0.08:
+        if rng.random() < 0.03:
             kinds["w"] = rng.choice(["x of x", "x of a", "x[1:] of x", "x[::-1] of x", "x[0] of a", "x.T of a"])
         return kinds
 
@@ -194,11 +197,14 @@ class Writer:
         values = made(self.program.kinds, seed)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
+            warnings.simplefilter("error", np.exceptions.ComplexWarning)
             function(**values)
         return values
 
     def keep(self, nodes: list[Node], node: Node) -> bool:
         """Write a line at the end of ``nodes``, if the program runs with it."""
+        if self.orders_complex(node if isinstance(node, str) else node.head):
+            return False
         names = self.scope.names
         nodes += [node, MARK]
         good = self.probe_run() and self.reached
@@ -207,6 +213,11 @@ class Writer:
             nodes.pop()
             self.scope.names = names
         return good
+
+    def orders_complex(self, line: str) -> bool:
+        """Return whether a line compares complex numbers, which schedlang refuses to."""
+        names = (n for n, v in self.scope.names.items() if _is_data(v) and np.iscomplexobj(v))
+        return bool(_ORDERS.search(line)) and any(re.search(rf"\b{n}\b", line) for n in names)
 
     @contextmanager
     def within(self, indices: list[str], fixed: set[str]) -> Iterator[None]:
@@ -276,8 +287,7 @@ class Writer:
             name, g = scope.array(), scope.one_of(sorted(scope.gathers))
             form = rng.choice(["{0}[{1}] += {2}", "{0}[{1}] = {2}", "np.add.at({0}, {1}, {2})",
                                "{0}[:, {1}] = {2}", "{0}[{1}, 0] = {2}", "{0}[{1}, {1}] += {2}",
-                               "{0}[[0, 1]] = {2}", "{0}[{1}[0]] = {2}", "np.maximum.at({0}, {1}, {2})",
-                               "np.put({0}, {1}, {2})"])  # fmt: skip
+                               "{0}[[0, 1]] = {2}", "{0}[{1}[0]] = {2}", "np.maximum.at({0}, {1}, {2})"])  # fmt: skip
             return form.format(name, g, scope.number(0))
         if kind == "number":
             names = [n for n in scope.numbers() if not n.startswith("v")] or ["s"]
@@ -301,7 +311,7 @@ class Writer:
             form = rng.choice(["{0}[...] = {1}", "{0}[:] = {1}", "{0}.fill({2})", "np.copyto({0}, {1})",
                                "np.copyto({0}, {2}, where={3})", "np.fill_diagonal({0}, {2})",
                                "{0}.flat[::2] = {2}", "{0}.flat = {2}", "{0}.real = {2}", "{0}.imag[0] = {2}",
-                               "{0}.sort()", "np.place({0}, {3}, 1)", "np.putmask({0}, {3}, {2})",
+                               "{0}.sort()",
                                "{0}.T[...] += {2}", "{0}[:, :] = {0}.T", "{0}[1:] = {0}[:-1]",
                                "{0}[:-1] += {0}[1:]", "{0}[::-1] += {0}", "{0}.ravel()[1] = {2}",
                                "{0}.shape = (-1,)", "np.einsum('ii->i', {0})[:] += {2}"])  # fmt: skip
@@ -353,6 +363,8 @@ class Writer:
     def block(self, nodes: list[Node], block: Block, depth: int, number: int,
               indices: list[str], fixed: set[str]) -> bool:  # fmt: skip
         """Write a block with ``number`` statements; return whether it holds one."""
+        if self.orders_complex(block.head):
+            return False
         outside = dict(self.scope.names)
         nodes.append(block)
         block.body.append(MARK)
@@ -445,7 +457,8 @@ class Writer:
         names = self.scope.arrays()
         if not names:
             raise Dropped
-        returned = ", ".join(self.rng.sample(names, min(2, len(names))))
+        self.early_names = self.rng.sample(names, min(2, len(names)))
+        returned = ", ".join(self.early_names)
         return self.keep(nodes, Block(f"if {self.scope.test()}:", [f"return {returned}"]))
 
     def write(self) -> Program:
@@ -454,6 +467,14 @@ class Writer:
         last = [n for n, v in self.scope.names.items() if n not in kinds and _is_data(v)]
         changed = [n for n in kinds if self.rng.random() < 0.15]
         self.program.returned = [*last, *changed] or ["x"]
+        if self.early_names and self.rng.random() < 0.8:
+            # sides of one form
+            values = self.scope.names
+            self.program.returned = self.early_names
+            for k, name in enumerate(self.early_names):
+                like = [n for n, v in values.items() if name in values and isinstance(v, np.ndarray)
+                        and (v.shape, v.dtype) == (values[name].shape, values[name].dtype)]  # fmt: skip
+                self.early_names[k] = self.rng.choice(like or [name])
         return self.program
 
 

@@ -61,16 +61,21 @@ class Outcome:
         return NAMES.sub("_", " / ".join(self.text.splitlines()[:2]))[:220]
 
 
-def outcome_of(program: Program, target: str = "python", scheduled: bool = False) -> Outcome:
-    """Run a program by NumPy and under ``sl.jit``, with plain schedules unless ``scheduled``."""
+def outcome_of(
+    source: str, kinds: dict[str, str], target: str = "python", scheduled: bool = False
+) -> Outcome:
+    """Run a program by NumPy and under ``sl.jit``, with plain schedules unless ``scheduled``.
+
+    ``source`` has the function ``program`` of arguments of these ``kinds``.
+    """
     plain = mock.patch.object(specialization, "schedule_for", lambda out, *_: sl.schedule(out))
-    traced = sl.jit(function_of(program.source, HELPERS, read=True), target=target)
+    traced = sl.jit(function_of(source, HELPERS, read=True), target=target)
     for seed in SEEDS:
-        theirs, ours = made(program.kinds, seed), made(program.kinds, seed)
+        theirs, ours = made(kinds, seed), made(kinds, seed)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             with time_limit(NUMPY_SECONDS):
-                wanted = function_of(program.source, HELPERS)(**theirs)
+                wanted = function_of(source, HELPERS)(**theirs)
             try:
                 with time_limit(SECONDS):
                     if scheduled:
@@ -86,7 +91,7 @@ def outcome_of(program: Program, target: str = "python", scheduled: bool = False
                 last = traceback.extract_tb(error.__traceback__)[-1]
                 where = f"{last.filename.rpartition('/')[2]}:{last.name}"
                 return Outcome("failed", f"{type(error).__name__} in {where}: {error}")
-        coarse = any("float32" in k or "complex64" in k for k in [*program.kinds.values(), program.source])
+        coarse = any("float32" in k or "complex64" in k for k in [*kinds.values(), source])
         problem = difference(found, wanted, coarse) or difference(ours, theirs, coarse)
         if problem:
             return Outcome("failed", f"differs: {problem} (call {seed})")
@@ -141,7 +146,7 @@ def shrunk(program: Program, outcome: Outcome, target: str, scheduled: bool) -> 
 
     def fails(candidate: Program) -> bool:
         try:
-            found = outcome_of(candidate, target, scheduled)
+            found = outcome_of(candidate.source, candidate.kinds, target, scheduled)
         except Exception:  # noqa: BLE001 - NumPy cannot run what is left
             return False
         return found.kind == "failed" and found.reason[:24] == outcome.reason[:24]
@@ -199,7 +204,7 @@ def main(argv: list[str] | None = None) -> int:
     if options.replay:
         seed, _, index = options.replay.rpartition(":")
         program = random_program(seed, int(index))
-        outcome = outcome_of(program, options.target, options.scheduled)
+        outcome = outcome_of(program.source, program.kinds, options.target, options.scheduled)
         print(described(program, outcome))
         return int(outcome.kind == "failed")
     return fuzz(options)
@@ -211,7 +216,7 @@ def fuzz(options: argparse.Namespace) -> int:
     reasons: Counter[str] = Counter()
     for index in range(options.start, options.start + options.cases):
         program = random_program(options.seed, index)
-        outcome = outcome_of(program, options.target, options.scheduled)
+        outcome = outcome_of(program.source, program.kinds, options.target, options.scheduled)
         outcomes[outcome.kind] += 1
         if outcome.kind == "refused":
             reasons[outcome.reason] += 1
@@ -220,7 +225,7 @@ def fuzz(options: argparse.Namespace) -> int:
         if outcome.kind == "failed":
             print(f"--- case {options.seed}:{index}\n{described(program, outcome)}", flush=True)
             small = shrunk(program, outcome, options.target, options.scheduled)
-            again = outcome_of(small, options.target, options.scheduled)
+            again = outcome_of(small.source, small.kinds, options.target, options.scheduled)
             print(f"shrunk:\n{described(small, again)}", flush=True)
             if outcomes["failed"] >= options.failures:
                 break
