@@ -67,6 +67,88 @@ def program(x):
 """,
         {"x": "int64[5]"},
     ),
+    "the last index of a loop that is empty at last": (
+        """
+def program(x):
+    k = 7
+    for j in range(5):
+        for k in range(j + 1, 3):
+            pass
+    for i in range(1, 5, 2):
+        for j in range(i + 1):
+            for m in range(j + 1, 3):
+                pass
+    return k, m
+""",
+        {"x": "int64[5]"},
+    ),
+    "a view at an element of an array, in loops within others": (
+        """
+def program(c, g, x):
+    v = c[g[0]]
+    for i in range(5):
+        w = c[g[1]]
+        for j in range(i):
+            w[g[j], :j] += x[j]
+            v[g[1], 1] += 0.25
+            bump(v[::-1])
+    return v
+""",
+        {"c": "float64[2,4,6]", "g": "index[4]", "x": VECTOR},
+    ),
+    "arrays of arrays and numbers": (
+        """
+def program(x):
+    y = np.array([1, x[0], x.sum()])
+    a, b = np.asarray(x), np.array(x)
+    a[0], b[1] = 5, 6
+    c = np.array([[x[0]], [np.float64(2)]])
+    d, e = np.float64(x[2]) * x, np.ascontiguousarray(x[::-1])
+    e[0] = 9
+    f = np.array([x, [1, 2, 3, 4, 5, 6]]), np.array([1, x[0]], dtype="int32"), np.asarray(x[0])
+    return y, a, b, c, d, e, f, np.int64(x), np.array([float(x[0]), 2], copy=True)
+""",
+        {"x": "float32[6]"},
+    ),
+    "conversions of scalars": (
+        """
+def program(x):
+    q, r = divmod(x[0], 2)
+    return q, r, round(x[1] * 0.3), round(x[2], 1), bool(x[3]), any(x > 1), all(x > 1), complex(x[4])
+""",
+        {"x": VECTOR},
+    ),
+    "out= under a mask": (
+        """
+def program(x, b, m):
+    np.multiply(x, 2, out=x, where=m)
+    np.add(b, 1, out=b, where=x > 0)
+    y = np.divide(x, x - 1, out=np.zeros_like(x), where=x != 1)
+    np.negative(x, out=x[::-1], where=m)
+    v = x.view()
+    v[0] = 3
+    return y
+""",
+        {"x": VECTOR, "b": "int64[6]", "m": "bool[6]"},
+    ),
+    "integers of Python that loops count": (
+        """
+def program(x, u):
+    count, s = 0, 0
+    t = x[0] * 0
+    for i in range(6):
+        count += i
+        s += x[i]
+        k = i * 2
+        for j in range(i):
+            x[j] += 1
+    while t < 3:
+        t += 1
+        count += 1
+    return x * count, u + count, s, x * j, u[0] + j, x * k, u[0] + k
+""",
+        {"x": "float32[6]", "u": "uint8[6]"},
+    ),
     "the last index of a loop, which no name has before": (
         """
 def program(x):

@@ -11,6 +11,9 @@ from schedlang.arrays.creation import asarray
 from schedlang.tracing.array import array_of
 from schedlang.tracing.items import plain
 from schedlang.tracing.leaves import flatten, is_traced
+from schedlang.tracing.trace import current
+from schedlang.tracing.unknown import line_text
+from schedlang.tracing.views import is_contiguous
 
 # the parameters of these functions that a trace knows
 _PARAMETERS = signature(lambda a, dtype=None, *, copy=None, like=None: None)
@@ -53,8 +56,14 @@ def rows_of(function: Any, args: Any, named: Any) -> Any:
     """Return ``np.ascontiguousarray(x)``: a copy unless the elements lie row by row."""
     if named or len(args) != 1 or not is_traced(args[0]):
         return function(*args, **named)
-    flat = np.ravel(args[0])
-    return np.reshape(flat, args[0].shape or (1,))
+    given = args[0]
+    if not given.shape:
+        return np.reshape(given, 1)
+    if is_contiguous(given):
+        current().assume_rows(f"np.ascontiguousarray in {line_text()}")
+        return given
+    # NumPy copies what is known to be strided
+    return np.copy(given) if given.layout is not None else np.reshape(np.ravel(given), given.shape)
 
 
 def divided(function: Any, args: Any, named: Any) -> Any:

@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from schedlang.errors import ComputeTypeError, SchedlangError, explain
-from schedlang.expr.nodes import Expr
 from schedlang.tracing.array import wrap
+from schedlang.tracing.branches import choose
 from schedlang.tracing.called import TracedRange
 from schedlang.tracing.leaves import flatten, is_traced
 from schedlang.tracing.loops import run_loop, run_while
@@ -158,13 +158,11 @@ def _last(given: Any, items: Items, before: Any) -> Any:
     """Return the last item; the value ``before`` the loop, if there may be none."""
     if not isinstance(given, TracedRange):
         return given[-1]
-    last = items.at(items.count - 1)
-    if not isinstance(last, Expr):
-        return last
+    last = wrap(items.at(items.count - 1))
     least, _ = range_of(items.count)
     if (least is None or least < 1) and is_data(before):
-        return np.where(wrap(items.count) > 0, wrap(last), before)[()]
-    return wrap(last)
+        return choose(wrap(items.count) > 0, last, before)
+    return last
 
 
 def refuse_range(given: TracedRange) -> NoReturn:
@@ -274,7 +272,9 @@ class _Kept:
                 value = ends[name] = self.state.value(name)
                 if is_traced(value):
                     # its shape is known as long as the trace of the body runs
-                    zeros[name] = np.zeros(value.shape, value.dtype)[()]
+                    is_number = value.__class__ in (int, float)
+                    zero = value.__class__(0) if is_number else np.zeros(value.shape, value.dtype)
+                    zeros[name] = zero if is_number else zero[()]
             return tuple(values)
 
         point = self.trace.point()

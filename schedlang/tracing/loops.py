@@ -183,7 +183,7 @@ def _fitted(
         floats = {
             k
             for k, (old, new, c) in enumerate(zip(known, starts, loop.carries))
-            if old is not new and _is_weak(c.leaving) and dtypes.is_float(_dtype(new))
+            if old is not new and _is_weak(c.leaving)
         }
         loop, passed = _traced(trace, lo, hi, body, leaves, starts, form, code, name)
     for k, carry in enumerate(loop.carries[: len(starts)]):
