@@ -168,6 +168,45 @@ def program(x):
 """,
         {"x": VECTOR},
     ),
+    "the last element of an array that the body changes": (
+        """
+def program(x):
+    for r in x[1:]:
+        bump(x.T)
+    return r, x
+""",
+        {"x": "int64[6]"},
+    ),
+    "numbers of NumPy that get a wider dtype in a loop": (
+        """
+def program(x, u, f):
+    p, q, r, t = x[0], u[0] > 3, u[1], f[0] * 0
+    while t < 3:
+        p += 0.5
+        t += 1
+        f[1] += p
+    for i in range(6):
+        r = r * 0.5 + x[i] * f[i]
+        for j in range(i):
+            q = q + f[j]
+    return p, q, r, t
+""",
+        {"x": "int64[6]", "u": "uint8[6]", "f": "float32[6]"},
+    ),
+    "names that only a while on elements assigns": (
+        """
+def program(x):
+    k = x[0] * 0
+    while k < 3:
+        v, w = x + k, (k, k * 2)
+        n = 3
+        for i in range(4):
+            x[i] += 1
+        k += 1
+    return v, w, n, x * i, i
+""",
+        {"x": "float32[6]"},
+    ),
     "numbers of Python take the dtype of what they meet": (
         """
 def program(x):
@@ -187,17 +226,18 @@ def program(x, y):
     ),
 }
 REFUSED = {
-    "a name that only a while on elements assigns": (
+    "a name that may be unassigned where it is read": (
         """
-def program(x):
-    k = x[0] * 0
-    while k < 3:
-        v = x + 1
-        k += 1
-    return v
+def program(x, y):
+    for i in range(6):
+        if x[i] < 0.2:
+            s = x[i] + 1
+        else:
+            y[i] = s
+    return y
 """,
-        {"x": VECTOR},
-        "Assign to v before the loop or the if",
+        {"x": "np.arange(6.0)", "y": VECTOR},
+        "Assign to s before the loop or the if",
     ),
     "a view that a while on elements leaves": (
         """

@@ -12,7 +12,7 @@ from schedlang.errors import ComputeTypeError, SchedlangError, explain
 from schedlang.tracing.array import wrap
 from schedlang.tracing.branches import choose
 from schedlang.tracing.called import TracedRange
-from schedlang.tracing.leaves import flatten, is_traced
+from schedlang.tracing.leaves import flatten, is_traced, rebuilt
 from schedlang.tracing.loops import run_loop, run_while
 from schedlang.tracing.spans import End, extent_between, known_end, range_of
 from schedlang.tracing.states import BREAK, UNBOUND, State, is_data, unchanged
@@ -102,6 +102,9 @@ def run_kept_while(
     carried = [n for n in state.names if n in state.carried | state.live and is_data(before[n])]
 
     containers = unchanged(trace, before, test, body)
+    # the body assigns these first
+    own = [n for n in state.names if n in state.live and before[n] is UNBOUND]
+    ends: dict[str, Any] = {}
 
     def step(parts: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
         state.set({**before, **dict(zip(carried, parts))})
@@ -127,10 +130,39 @@ def run_kept_while(
                     "Assign a copy in the body: np.copy(...).",
                 )
             ) from None
+        ends.update((name, _zeros(state.value(name))) for name in own)
         return again, values
 
-    after = run_while(trace, test(), step, [before[name] for name in carried], body.__code__)
+    def run() -> Sequence[Any]:
+        return run_while(trace, test(), step, [before[name] for name in carried], body.__code__)
+
+    if own:
+        point = trace.point()
+        run()
+        trace.go_back(point)
+        state.set(before)
+        zeros = {name: value for name, value in ends.items() if is_data(value)}
+        carried += zeros
+        before |= zeros
+    after = run()
     state.set({**before, **dict(zip(carried, after))})
+
+
+def _zeros(value: Any) -> Any:
+    """Return zeros in the form of a value, for a name to which nothing was assigned yet.
+
+    A value that has no array of the trace stays as it is.
+    """
+    leaves, form = flatten(value)
+    return rebuilt(form, list(map(_zero, leaves))) if any(map(is_traced, leaves)) else value
+
+
+def _zero(leaf: Any) -> Any:
+    if not is_traced(leaf):
+        return leaf
+    # a number of Python takes the dtype of what it meets
+    number = leaf.__class__ in (int, float)
+    return leaf.__class__(0) if number else np.zeros(leaf.shape, leaf.dtype)[()]
 
 
 def _check_memory(values: dict[str, Any], entering: Sequence[Any]) -> None:
@@ -222,12 +254,15 @@ class _Kept:
         code, head = self.body.__code__, f"line {state.line}"
         index = ("k", 0) if items.first is None else (_name(state.target), items.first)
         init = tuple(starts.values())
+        elements = given.value if is_traced(given) and len(given.shape) == 1 else None
         ended = run_loop(self.trace, 0, items.count, step, init, code, head, index)
         after = {name: UNBOUND for name in state.names} | dict(zip(names, ended or ()))
         for name in state.names:
             if name not in starts and self._is_same(name):
                 after[name] = self.before[name]
         if state.target in state.live:
+            if elements is not None and given.value is not elements:
+                raise ComputeTypeError(f"its body changes the array of which {state.target} is the last")
             after[state.target] = _last(given, items, self.before[state.target])
         return after | self.constant
 
@@ -270,11 +305,9 @@ class _Kept:
             values = self._step(i, parts, list(starts))
             for name in last:
                 value = ends[name] = self.state.value(name)
-                if is_traced(value):
-                    # its shape is known as long as the trace of the body runs
-                    is_number = value.__class__ in (int, float)
-                    zero = value.__class__(0) if is_number else np.zeros(value.shape, value.dtype)
-                    zeros[name] = zero if is_number else zero[()]
+                if any(map(is_traced, flatten(value)[0])):
+                    # shapes are known as long as the trace of the body runs
+                    zeros[name] = _zeros(value)
             return tuple(values)
 
         point = self.trace.point()
@@ -284,7 +317,7 @@ class _Kept:
             if is_data(self.before[name]) and not isinstance(self.items.count, int):
                 # the range may be empty
                 zeros[name] = self.before[name]
-            elif not is_traced(value) and value is not UNBOUND:
+            elif name not in zeros and value is not UNBOUND:
                 self.constant[name] = value
         self.trace.go_back(point)
         return zeros
