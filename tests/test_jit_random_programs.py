@@ -114,7 +114,8 @@ def program(x):
         """
 def program(x):
     q, r = divmod(x[0], 2)
-    return q, r, round(x[1] * 0.3), round(x[2], 1), bool(x[3]), any(x > 1), all(x > 1), complex(x[4])
+    a, b = round(x[1] * 0.3), round(x[2], 1)
+    return q, r, a, b, bool(x[3]), any(x > 1), all(x > 1), complex(x[4])
 """,
         {"x": VECTOR},
     ),

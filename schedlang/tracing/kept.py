@@ -262,7 +262,9 @@ class _Kept:
                 after[name] = self.before[name]
         if state.target in state.live:
             if elements is not None and given.value is not elements:
-                raise ComputeTypeError(f"its body changes the array of which {state.target} is the last")
+                raise ComputeTypeError(
+                    f"its body changes the array of which {state.target} is the last"
+                )
             after[state.target] = _last(given, items, self.before[state.target])
         return after | self.constant
 

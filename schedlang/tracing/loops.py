@@ -13,7 +13,6 @@ import numpy as np
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import Tensor, placeholder, shape_text
 from schedlang.errors import ComputeError, ComputeTypeError, explain
-from schedlang.expr import dtypes
 from schedlang.expr.nodes import Cast, Const, Expr, Var
 from schedlang.index.linear import Lin
 from schedlang.index.simplify import to_lin

@@ -8,66 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from tests.fuzz import program_forms as forms
+
 OFFSETS = ("", "", "", " - 1", " + 1", " - 2")
 SMALL = ("0.5", "0.25", "2", "-1", "3", "1.5")
 DTYPES = ("float32", "float64", "int32", "int64", "uint8", "complex128")
-UNARY = (
-    "-{0}", "np.abs({0})", "{0} * 0.5", "{0} + 1", "2 - {0}", "{0} ** 2", "np.square({0})",
-    "np.sign({0})", "np.floor({0})", "np.clip({0}, -1, 2)", "np.clip({0}, None, 1)", "{0} // 2",
-    "{0} % 3", "np.negative({0})", "np.where({0} > 0, {0}, 0)", "np.where({0} > 1, 0.5, {0})",
-    "np.maximum({0}, 0)", "np.minimum({0}, 1.5)", "{0}.copy()", "np.copy({0})", "{0}.conj()",
-    "np.roll({0}, 1)", "np.cumsum({0})", "np.cumsum({0}, axis=-1)", "np.diff({0})",
-    "np.maximum.accumulate({0})", "np.sqrt(np.abs({0}))", "np.tanh({0})", "np.exp(-np.abs({0}))",
-    "np.sin({0})", "1 / (np.abs({0}) + 1)", "np.sort({0}, axis=-1)", "np.argsort({0}, kind='stable')",
-    "np.round({0})", "np.isfinite({0})", "np.concatenate([{0}, {0}])", "np.stack([{0}, {0} + 1])",
-    "np.repeat({0}, 2, axis=0)", "np.tile({0}, 2)", "np.pad({0}, 1)", "np.outer({0}, {0})",
-    "np.tril({0})", "np.triu({0}, 1)", "np.nan_to_num({0})", "+{0}", "~{0}", "{0} & 3", "{0} << 1",
-    "scaled({0}, 0.5)", "np.take({0}, [0, -1], axis=0)", "np.append({0}, 1)", "np.insert({0}, 0, 1)",
-    "np.convolve({0}, [1, 2])", "np.angle({0} + 0j)", "np.heaviside({0}, 0.5)", "np.hypot({0}, 1)",
-    "np.float32(2) * {0}", "{0} * np.float64(0.5)", "np.int64(3) + {0}", "divmod({0}, 2)[1]",
-)  # fmt: skip
-BINARY = (
-    "{0} + {1}", "{0} - {1}", "{0} * {1}", "np.maximum({0}, {1})", "np.minimum({0}, {1})",
-    "np.where({0} > {1}, {0}, {1})", "np.where({0} < {1}, {1}, 0)", "{0} * 0.5 + {1} * 0.25",
-    "{0} / (np.abs({1}) + 1)", "np.add({0}, {1})", "np.subtract({1}, {0})", "{0} // ({1} ** 2 + 1)",
-    "np.add.outer({0}, {1})", "np.where({1} == 1, {0}, -{0})", "{0} & {1}", "{0} | {1}",
-    "{0} ^ {1}", "np.logical_and({0} > 0, {1} > 0)", "np.hypot({0}, {1})", "{0} % (np.abs({1}) + 1)",
-    "np.add({0}, {1}, dtype='float64')", "np.multiply({0}, {1}, where={0} > 0, out=np.zeros_like({0}))",
-    "np.select([{0} > 1, {1} > 1], [{0}, {1}], 0)", "np.choose(({0} > 0).astype(int), [{0}, {1}])",
-    "np.copysign({0}, {1})", "np.fmax({0}, {1})", "np.arctan2({0}, {1})",
-)  # fmt: skip
-PRODUCTS = (
-    "{0} @ {1}", "np.dot({0}, {1})", "np.inner({0}, {1})", "np.matmul({0}, {1}.T)", "{0}.T @ {1}",
-    "np.einsum('ij,j->i', {0}, {1})", "np.einsum('i,i->', {0}, {1})", "np.outer({0}, {1})",
-    "np.einsum('ij,kj->ik', {0}, {1})", "np.tensordot({0}, {1}, axes=1)", "np.vdot({0}, {1})",
-    "np.kron({0}, {1})", "np.cross({0}, {1})",
-)  # fmt: skip
-REDUCTIONS = (
-    "{0}.sum({a})", "np.sum({0}, {a})", "{0}.max({a})", "np.min({0}, {a})", "{0}.mean({a})",
-    "np.prod({0} * 0.5, {a})", "({0} > 0).any({a})", "np.all({0} > -1, {a})", "{0}.argmax({i})",
-    "np.argmin({0}, {i})", "np.count_nonzero({0} > 0, {i})", "{0}.std({a})", "np.var({0}, {a})",
-    "np.sum({0}, {a}, where={0} > 0)", "np.ptp({0}, {i})", "np.max({0}, {a}, initial=0)",
-    "np.median({0}, {i})", "np.linalg.norm({0})", "np.add.reduce({0}, {i})", "np.sum({0}, dtype='float64')",
-    "np.nansum({0}, {i})", "np.average({0}, {i})",
-)  # fmt: skip
-HOST = (
-    "np.linalg.solve({m} @ {m}.T + 9 * np.eye(len({m})), {m})", "np.linalg.inv(np.eye(len({m})) * 9 + 0.5)",
-    "np.linalg.cholesky({m} @ {m}.T + 9 * np.eye(len({m})))", "np.sort({v})", "np.unique({v}).sum()",
-    "np.searchsorted(np.sort({v}), {v})", "np.linalg.det(np.eye(len({m})) * 3)", "np.percentile({v}, 50)",
-    "np.interp({v}, [0, 1, 2], [1, 3, 2])", "np.bincount({x} % 4, minlength=4)", "np.fft.fft({v})",
-)  # fmt: skip
-RESHAPES = (
-    "{0}.T", "{0}.ravel()", "{0}.reshape(-1)", "{0}.reshape(-1, 1)", "{0}.reshape({0}.shape[::-1])",
-    "{0}.flatten()", "{0}.swapaxes(0, 1)", "np.moveaxis({0}, 0, -1)", "{0}[::-1]", "{0}[..., ::-1]",
-    "np.flip({0})", "np.diagonal({0})", "np.diag({0})", "{0}[None]", "{0}[:, None]", "{0}[..., None]",
-    "np.expand_dims({0}, 0)", "np.squeeze({0})", "{0}[1:]", "{0}[:-1]", "{0}[::2]", "{0}[1::2]",
-    "{0}[:, 1:]", "{0}[:, ::2]", "{0}[1:, :-1]", "{0}[..., 0]", "{0}[0]", "{0}[-1]", "{0}[:, -1]",
-    "{0}[-2::-1]", "{0}[:, ::-1]", "{0}[:2]", "np.atleast_2d({0})", "np.rot90({0})",
-    "np.einsum('ii->i', {0})", "np.split({0}, [1])[1]", "{0}.real", "{0}.imag", "{0}[...]",
-    "{0}.transpose(1, 0)", "np.broadcast_to({0}, (2, *{0}.shape))", "np.fliplr({0})",
-    "np.array_split({0}, 2)[0]", "{0}.reshape(2, -1)", "{0}.T.reshape(-1)", "{0}[::2].ravel()",
-    "np.trace({0}) + {0}", "{0}.view()", "np.asarray({0})", "{0}.squeeze()", "np.ascontiguousarray({0})",
-)  # fmt: skip
 COMPARES = ("{0} > {1}", "{0} < {1}", "{0} >= {1}", "{0} <= {1}", "{0} != {1}")
 
 
@@ -106,7 +51,7 @@ class Scope:
         return [
             n
             for n, v in self.names.items()
-            if n not in self.indices and isinstance(v, (int, float, np.number)) and n not in self.fixed
+            if isinstance(v, (int, float, np.number)) and n not in {*self.indices, *self.fixed}
         ]
 
     def one_of(self, options: Sequence[str]) -> str:
@@ -165,8 +110,9 @@ class Scope:
 
     def number(self, depth: int = 1) -> str:
         """Return a number: an element, a name, a reduction of a slice, or arithmetic of these."""
-        kind = self.rng.choices(["element", "name", "constant", "index", "sum", "both", "choice"],
-                                [8, 4, 2, 2 * bool(self.indices), 2, 4 * (depth > 0), depth > 0])[0]  # fmt: skip
+        kinds = {"element": 8, "name": 4, "constant": 2, "index": 2 * bool(self.indices), "sum": 2,
+                 "both": 4 * (depth > 0), "choice": depth > 0}  # fmt: skip
+        kind = self.rng.choices(list(kinds), list(kinds.values()))[0]
         if kind == "element":
             return self.element()
         if kind == "name":
@@ -176,16 +122,14 @@ class Scope:
         if kind == "index":
             return self.one_of(self.indices)
         if kind == "sum":
-            form = self.rng.choice(["{0}.sum()", "np.max({0})", "{0}.min()", "np.sum({0})", "{0}.mean()"])
+            form = self.rng.choice(forms.SUMS)
             return form.format(self.item(self.array(), 0.8))
         a, b = self.number(0), self.number(0)
         if kind == "choice":
             test = self.rng.choice(COMPARES).format(a, b)
             return f"({a} if {test} else {b})"
         form = self.rng.choice(
-            ["{0} + {1}", "{0} - {1}", "{0} * {1}", "{0} * 0.5 + {1} * 0.25", "max({0}, {1})",
-             "min({0}, {1})", "abs({0})", "np.maximum({0}, {1})", "capped({0})", "{0} / 2", "-{0}",
-             "np.abs({0})", "{0} ** 2", "float({0})", "np.sqrt(abs({0}))", "int({0})"])  # fmt: skip
+            forms.TWO_NUMBERS)
         return form.format(a, b)
 
     def test(self, depth: int = 1) -> str:
@@ -207,44 +151,30 @@ class Scope:
             return self.rng.choice(ready)
         if self.likes(0.2) and len(shape) > 1:
             return f"{name}[:, 0] > {self.rng.choice(['0', '1'])}"
-        form = self.rng.choice(["{0} > 0", "{0} < 1", "{0} == 1", "({0} > 0) & ({0} < 2)",
-                                "~({0} > 0.5)", "np.abs({0}) >= 1"])  # fmt: skip
+        form = self.rng.choice(forms.MASKS)
         return form.format(name)
 
     def view(self, depth: int = 1) -> str:
         """Return a view of an array, or what may be one."""
         name = self.array()
-        text = self.item(name, 0.8) if self.likes(0.5) else self.rng.choice(RESHAPES).format(name)
+        form = self.rng.choice(forms.RESHAPES)
+        text = self.item(name, 0.8) if self.likes(0.5) else form.format(name)
         if depth and self.likes(0.3):
-            text = self.rng.choice(RESHAPES).format(text)
+            text = self.rng.choice(forms.RESHAPES).format(text)
         return text
 
     def gathered(self) -> str:
         name, g = self.array(), self.one_of(sorted(self.gathers))
         h = self.rng.choice(sorted(self.gathers))
-        form = self.rng.choice(["{0}[{1}]", "{0}[:, {1}]", "{0}[{1}, 0]", "{0}[{1}, {2}]", "{0}[{1}][{2}]",
-                                "np.take({0}, {1}, axis=-1)", "{0}[[0, -1]]", "{0}[{1}[:, None], {2}]",
-                                "{0}[0, {1}]", "{0}[{1}[0]]"])  # fmt: skip
+        form = self.rng.choice(forms.GATHERS)
         return form.format(name, g, h)
 
     def new(self) -> str:
         """Return a new array."""
-        n = self.rng.choice(self.sizes)
-        if self.likes(0.5):
-            names = self.arrays()
-            n_text = f"len({self.one_of(names)})"
-        else:
-            n_text = str(n)
-        m = self.rng.choice(self.sizes)
-        dtype = self.rng.choice(["", "", f", dtype='{self.rng.choice(DTYPES)}'", ", dtype=np.float32"])
-        return self.rng.choice([
-            f"np.zeros({n_text}{dtype})", f"np.zeros(({n_text}, {m}){dtype})", f"np.ones({n_text}{dtype})",
-            f"np.full(({m}, {n_text}), 1.5{dtype})", f"np.eye({n_text}{dtype})", f"np.arange({n_text})",
-            f"np.arange({n_text}, dtype='float64') * 0.5", f"np.linspace(0, 1, {n_text})",
-            f"np.zeros_like({self.array()})", f"np.ones_like({self.array()})", "np.array([1.0, 0.5, -2.0])",
-            f"np.full_like({self.array()}, 2)", f"np.identity({n_text})", f"np.arange({n} * {m}).reshape({n}, {m})",
-            f"np.empty_like({self.array()}) * 0", f"np.zeros({self.array()}.shape{dtype})",
-        ])  # fmt: skip
+        n = f"len({self.array()})" if self.likes(0.5) else str(self.rng.choice(self.sizes))
+        dtype = f", dtype='{self.rng.choice(DTYPES)}'" if self.likes(0.4) else ""
+        form, m = self.rng.choice(forms.NEW), self.rng.choice(self.sizes)
+        return form.format(n=n, m=m, dtype=dtype, a=self.array(), t=self.number(0))
 
     def wide(self, depth: int = 2) -> str:
         """Return an array, by operations on arrays."""
@@ -267,34 +197,33 @@ class Scope:
         if kind == "masked":
             name = self.array()
             mask = self.mask(name)
-            form = self.rng.choice(["{0}[{1}].sum()", "np.where({1}, {0}, 0)", "{0}[{1}].max(initial=0)",
-                                    "np.where({1}, {0}, {0}[::-1])", "{0}[{1}].mean()", "{0}[{1}]",
-                                    "np.mean({0}[{1}])", "np.flatnonzero({1}).sum()"])  # fmt: skip
+            form = self.rng.choice(forms.MASKED)
             return form.format(name, mask)
         first = self.wide(depth - 1)
         if first.startswith("-") or " " in first:
             first = f"({first})"
         if kind == "unary":
-            return self.rng.choice(UNARY).format(first)
+            return self.rng.choice(forms.UNARY).format(first)
         if kind == "cast":
             return f"{first}.astype({self.rng.choice(DTYPES)!r})"
         if kind == "reduction":
             axis = self.rng.choice(["axis=0", "axis=-1", "axis=1", ""])
             keeps = self.rng.choice(["", ", keepdims=True"]) if axis else ""
-            form = self.rng.choice(REDUCTIONS)
-            return form.format(first, a=axis + keeps, i=axis).replace(", )", ")").replace(", ,", ",")
+            form = self.rng.choice(forms.REDUCTIONS)
+            text = form.format(first, a=axis + keeps, i=axis)
+            return text.replace(", )", ")").replace(", ,", ",")
         if kind == "host":
-            return self.rng.choice(HOST).format(
-                m=self.array(lambda a: a.ndim == 2 and a.shape[0] == a.shape[1] and a.dtype.kind == "f"),
-                v=self.array(lambda a: a.ndim == 1 and a.dtype.kind == "f"),
-                x=self.array(lambda a: a.ndim == 1 and a.dtype.kind == "i"),
-            )
+            vector = self.array(lambda a: a.ndim == 1 and a.dtype.kind == "f")
+            integers = self.array(lambda a: a.ndim == 1 and a.dtype.kind == "i")
+            square = self.array(lambda a: a.ndim == 2 and a.shape == a.T.shape)
+            return self.rng.choice(forms.HOST).format(m=square, v=vector, x=integers)
         second = self.partner(first) if self.likes(0.8) else self.wide(depth - 1)
         if second.startswith("-") or " " in second:
             second = f"({second})"
         if kind == "compare":
             return self.rng.choice(COMPARES).format(first, second)
-        return self.rng.choice(PRODUCTS if kind == "product" else BINARY).format(first, second)
+        binary = forms.PRODUCTS if kind == "product" else forms.BINARY
+        return self.rng.choice(binary).format(first, second)
 
     def partner(self, text: str) -> str:
         """Return an array or a number that broadcasts with a value, and does not enlarge it."""

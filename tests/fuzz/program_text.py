@@ -18,6 +18,7 @@ from typing import Any, Union
 
 import numpy as np
 
+from tests.fuzz import program_forms as forms
 from tests.fuzz import program_helpers
 from tests.fuzz.program_expressions import Dropped, Scope
 
@@ -29,7 +30,11 @@ HELPERS = {
     if callable(value) and not name.startswith("_") and name not in ("Any", "annotations")
 }
 NUMBERS = count()
-_ORDERS = re.compile("[<>%]|//|max|min|sort|clip|sign|floor|round|arg|median|percentile|unique|ptp|capped")
+AUGMENTED = ("+=", "+=", "-=", "*=", "/=", "//=", "%=", "&=", "|=")
+VIEWS, PLACES = (".T", "[::-1]", "[1:]", ".ravel()", ".reshape(-1)"), ("0", "1:", "::2", "...")
+_ORDERS = re.compile(
+    "[<>%]|//|max|min|sort|clip|sign|floor|round|arg|median|centile|unique|ptp|capped"
+)
 
 
 @dataclass
@@ -163,11 +168,11 @@ class Writer:
         if rng.random() < 0.4:
             kinds["g"] = f"index[{rng.choice([3, n])}]"
         if rng.random() < 0.5:
-            kinds["t"] = rng.choice(["0.5", "0.25", "np.float32(1.5)", "np.float64(-0.5)", "2", "np.int64(2)"])
+            kinds["t"] = rng.choice(forms.SCALARS)
         if rng.random() < 0.3:
             kinds["n"] = str(n)
         if rng.random() < 0.03:
-            kinds["w"] = rng.choice(["x of x", "x of a", "x[1:] of x", "x[::-1] of x", "x[0] of a", "x.T of a"])
+            kinds["w"] = rng.choice(forms.ALIASES)
         return kinds
 
     # runs
@@ -270,7 +275,7 @@ class Writer:
         if kind == "view":
             return f"v{next(self.fresh)} = {scope.view()}"
         if kind in ("store", "augment"):
-            op = "=" if kind == "store" else rng.choice(["+=", "+=", "-=", "*=", "/=", "//=", "%=", "&=", "|="])
+            op = "=" if kind == "store" else rng.choice(AUGMENTED)
             target = self.target()
             if np.ndim(scope.value(target)):
                 value = scope.partner(target) if rng.random() < 0.3 else self.combined(target)
@@ -285,50 +290,33 @@ class Writer:
             return f"{name}[{mask}] {op} {value}"
         if kind == "gathered":
             name, g = scope.array(), scope.one_of(sorted(scope.gathers))
-            form = rng.choice(["{0}[{1}] += {2}", "{0}[{1}] = {2}", "np.add.at({0}, {1}, {2})",
-                               "{0}[:, {1}] = {2}", "{0}[{1}, 0] = {2}", "{0}[{1}, {1}] += {2}",
-                               "{0}[[0, 1]] = {2}", "{0}[{1}[0]] = {2}", "np.maximum.at({0}, {1}, {2})"])  # fmt: skip
+            form = rng.choice(forms.GATHERED_WRITES)
             return form.format(name, g, scope.number(0))
         if kind == "number":
             names = [n for n in scope.numbers() if not n.startswith("v")] or ["s"]
             name = rng.choice([*names, "s", "q"])
             form = "{0} = {1}"
             if name in scope.names:
-                form = rng.choice(["{0} += {1}", "{0} += {1}", "{0} = {1}", "{0} = max({0}, {1})", "{0} -= {1}",
-                                   "{0} = {0} * 0.5 + {1}", "{0} *= 0.5"])  # fmt: skip
+                form = rng.choice(forms.NUMBER_WRITES)
             return form.format(name, scope.number())
         if kind == "out":
             a, c = scope.array(), scope.array()
-            form = rng.choice(["np.add({0}, {1}, out={2})", "np.multiply({0}, {1}, out={2})",
-                               "np.maximum({0}, {1}, out={2})", "np.negative({0}, out={2})",
-                               "np.sum({0}, axis=0, out={2})", "np.cumsum({0}, axis=-1, out={2})",
-                               "np.subtract({0}, {1}, out={2}, where={0} > 0)", "np.clip({0}, -1, 1, out={2})",
-                               "np.matmul({0}, {1}, out={2})", "np.add({0}, {1}, out={2}[::-1])",
-                               "np.add({0}, {0}[::-1], out={0})", "np.sqrt(np.abs({0}), out={2})"])  # fmt: skip
+            form = rng.choice(forms.OUT)
             return form.format(a, scope.partner(a), c)
         if kind == "whole":
             name = scope.array()
-            form = rng.choice(["{0}[...] = {1}", "{0}[:] = {1}", "{0}.fill({2})", "np.copyto({0}, {1})",
-                               "np.copyto({0}, {2}, where={3})", "np.fill_diagonal({0}, {2})",
-                               "{0}.flat[::2] = {2}", "{0}.flat = {2}", "{0}.real = {2}", "{0}.imag[0] = {2}",
-                               "{0}.sort()",
-                               "{0}.T[...] += {2}", "{0}[:, :] = {0}.T", "{0}[1:] = {0}[:-1]",
-                               "{0}[:-1] += {0}[1:]", "{0}[::-1] += {0}", "{0}.ravel()[1] = {2}",
-                               "{0}.shape = (-1,)", "np.einsum('ii->i', {0})[:] += {2}"])  # fmt: skip
+            form = rng.choice(forms.WHOLE)
             return form.format(name, self.combined(name), scope.number(0), scope.mask(name))
         if kind == "call":
             name = scope.array()
             v = f"v{next(self.fresh)}"
-            form = rng.choice(["bump({0})", "bump({0}[1:])", "{1} = double_ends({0})", "{1} = longer({0}, {2})",
-                               "{1} = total({0})", "{1} = running({0}, {2})", "{1}, s, {1}r = ends({0})",
-                               "double_ends({0}[::-1])", "{1} = scaled({0}, {3})", "bump({0}.T)"])  # fmt: skip
+            form = rng.choice(forms.CALLS)
             return form.format(name, v, scope.array(), scope.number(0))
         if kind == "swap":
             name = scope.array()
             shape = scope.names[name].shape
             other = scope.array(lambda a: a.shape == shape)
-            form = rng.choice(["{0}, {1} = {1}, {0}", "{0} = {1}", "{0}[:], {1}[:] = {1}, {0}",
-                               "{0}[0], {0}[-1] = {0}[-1], {0}[0]", "{0}, s = {1} + 0, {2}"])  # fmt: skip
+            form = rng.choice(forms.SWAPS)
             return form.format(name, other, scope.number(0))
         test = scope.test()
         return Block(f"if {test}:", [rng.choice(["break", "continue"])])
@@ -343,7 +331,7 @@ class Writer:
         if kind < 0.8:
             return scope.item(name, 0.7)
         if kind < 0.9:
-            return f"{name}{self.rng.choice(['.T', '[::-1]', '[1:]', '.ravel()', '.reshape(-1)'])}[{self.rng.choice(['0', '1:', '::2', '...'])}]"
+            return f"{name}{self.rng.choice(VIEWS)}[{self.rng.choice(PLACES)}]"
         return name
 
     def combined(self, target: str) -> str:
@@ -353,9 +341,7 @@ class Writer:
         if self.rng.random() < 0.3:
             return first
         second = scope.partner(target)
-        form = self.rng.choice(["{0} + {1}", "{0} * 0.5 + {1}", "{0} - {1} * 0.25", "np.maximum({0}, {1})",
-                                "np.where({0} > {1}, {1}, {0})", "0.5 * ({0} + {1})", "{0} * 2", "1 - {0}",
-                                "np.abs({0}) + {1}", "{0} * {2} + {1}"])  # fmt: skip
+        form = self.rng.choice(forms.ARITHMETIC)
         return form.format(first, second, scope.number(0))
 
     # blocks
@@ -398,18 +384,15 @@ class Writer:
         index = next((i for i in "ijkl" if i not in scope.indices and i not in scope.fixed), None)
         if index is None:
             raise Dropped
-        extents = [f"len({self.scope.array()})", str(rng.choice(scope.sizes)), str(rng.choice([5, 6, 8]))]
+        extents = [f"len({scope.array()})", str(rng.choice(scope.sizes)), rng.choice("568")]
         if "n" in scope.names:
             extents.append("n")
         n = rng.choice(extents)
         if scope.indices and rng.random() < 0.5:
             i = rng.choice(scope.indices)
-            head = rng.choice([f"range({i})", f"range({i} + 1)", f"range({i}, {n})", f"range({i} + 1, {n})",
-                               f"range({i}, -1, -1)", f"range({n} - {i})", f"range({i} - 1, -1, -1)"])  # fmt: skip
+            head = rng.choice(forms.TRIANGLES).format(i=i, n=n)
         else:
-            head = rng.choice([f"range({n})", f"range({n})", f"range(1, {n})", f"range(1, {n} - 1)",
-                               f"range({n} - 1, -1, -1)", f"range({n} - 2, 0, -1)", f"range(0, {n}, 2)",
-                               f"range({n} - 1)", f"range(1, {n}, 2)", f"range({n} - 1, 0, -2)"])  # fmt: skip
+            head = rng.choice(forms.RANGES).format(n=n)
         number = rng.choice([1, 1, 2, 2, 3])
         return self.block(nodes, Block(f"for {index} in {head}:"), depth, number, [index], set())
 
@@ -420,10 +403,10 @@ class Writer:
             raise Dropped
         r, q = f"r{next(self.fresh)}", f"r{next(self.fresh)}"
         a, b = scope.array(), scope.array()
-        head, indices = rng.choice([(f"{r} in {a}", []), (f"{index}, {r} in enumerate({a})", [index]),
-                                    (f"{r}, {q} in zip({a}, {b})", []), (f"{r} in {a}.T", []),
-                                    (f"{r} in {a}[1:]", []), (f"{r} in reversed({a})", [])])  # fmt: skip
-        return self.block(nodes, Block(f"for {head}:"), depth, rng.choice([1, 2, 2]), indices, set())
+        head = rng.choice(forms.ROWS).format(r=r, q=q, a=a, b=b, i=index)
+        indices = [index] if head.startswith(f"{index},") else []
+        block = Block(f"for {head}:")
+        return self.block(nodes, block, depth, rng.choice([1, 2, 2]), indices, set())
 
     def while_loop(self, nodes: list[Node], depth: int) -> bool:
         scope, rng = self.scope, self.rng
@@ -438,7 +421,8 @@ class Writer:
             test += f" and {scope.test()}"
         if not self.keep(nodes, f"{k} = {start}"):
             return False
-        if not self.block(nodes, Block(f"while {test}:", [step]), depth, rng.choice([1, 2]), indices, {k}):
+        block = Block(f"while {test}:", [step])
+        if not self.block(nodes, block, depth, rng.choice([1, 2]), indices, {k}):
             nodes.pop()
             self.scope.names.pop(k, None)
             return False
@@ -446,7 +430,8 @@ class Writer:
 
     def branch(self, nodes: list[Node], depth: int) -> bool:
         before = len(nodes)
-        if not self.block(nodes, Block(f"if {self.scope.test()}:"), depth, self.rng.choice([1, 1, 2]), [], set()):
+        block = Block(f"if {self.scope.test()}:")
+        if not self.block(nodes, block, depth, self.rng.choice([1, 1, 2]), [], set()):
             return False
         if self.rng.random() < 0.4 and len(nodes) == before + 1:
             head = "else:" if self.rng.random() < 0.7 else f"elif {self.scope.test(0)}:"
@@ -461,6 +446,13 @@ class Writer:
         returned = ", ".join(self.early_names)
         return self.keep(nodes, Block(f"if {self.scope.test()}:", [f"return {returned}"]))
 
+    def like(self, name: str) -> str:
+        """Return an array of the shape and dtype of another one."""
+        value = self.scope.names.get(name)
+        if not isinstance(value, np.ndarray):
+            return name
+        return self.scope.array(lambda a: (a.shape, a.dtype) == (value.shape, value.dtype))
+
     def write(self) -> Program:
         self.statements(self.program.body, self.rng.choice([2, 3, 4, 5]), 0)
         kinds = self.program.kinds
@@ -469,12 +461,7 @@ class Writer:
         self.program.returned = [*last, *changed] or ["x"]
         if self.early_names and self.rng.random() < 0.8:
             # sides of one form
-            values = self.scope.names
-            self.program.returned = self.early_names
-            for k, name in enumerate(self.early_names):
-                like = [n for n, v in values.items() if name in values and isinstance(v, np.ndarray)
-                        and (v.shape, v.dtype) == (values[name].shape, values[name].dtype)]  # fmt: skip
-                self.early_names[k] = self.rng.choice(like or [name])
+            self.program.returned = [self.like(name) for name in self.early_names]
         return self.program
 
 
@@ -507,7 +494,7 @@ def _is_fit(value: Any) -> bool:
         return False
     if array.dtype.kind in "fc":
         return bool(np.isfinite(array).all() and np.abs(array).max(initial=0) < MOST)
-    return bool(array.size == 0 or array.dtype.kind == "b" or np.abs(array.astype(float)).max() < MOST)
+    return bool(np.abs(array.astype(float)).max(initial=0) < MOST)
 
 
 def random_program(seed: str, index: int) -> Program:

@@ -24,7 +24,7 @@ from unittest import mock
 import numpy as np
 
 import schedlang as sl
-from schedlang.errors import LoweringError, ScheduleError, SchedlangError, VerifyError
+from schedlang.errors import LoweringError, SchedlangError, ScheduleError, VerifyError
 from schedlang.tracing import specialization
 from tests.fuzz.program_text import (
     HELPERS,
@@ -237,8 +237,10 @@ def fuzz(options: argparse.Namespace) -> int:
             if outcomes["failed"] >= options.failures:
                 break
     total = sum(outcomes.values())
-    print(f"{total} programs in {time.monotonic() - started:.0f} s: "
-          + ", ".join(f"{n} {k}" for k, n in outcomes.most_common()))  # fmt: skip
+    print(
+        f"{total} programs in {time.monotonic() - started:.0f} s: "
+        + ", ".join(f"{n} {k}" for k, n in outcomes.most_common())
+    )
     for reason, n in reasons.most_common():
         print(f"refused, {n} times: {reason}")
     return int(outcomes["failed"] > 0)
