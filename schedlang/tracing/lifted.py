@@ -355,10 +355,10 @@ def _sum_into(loop: HostLoop, carry: Carry, region: Region) -> _Sum:
         ]
         return [_lin(loop, i) for i in source.indices] == wanted
 
-    if isinstance(region.value, Expr):
-        return _Sum(carry, region, _term(region.value, lambda e: is_before(e, ())))
-    op = region.value.op
     count = sum(p.extent is not None for p in parts)
+    if isinstance(region.value, Expr) and not count:
+        return _Sum(carry, region, _term(region.value, lambda e: is_before(e, ())))
+    op = None if isinstance(region.value, Expr) else region.value.op
     if not isinstance(op, ComputeOp) or op.reduce_axis or len(op.axis) != count:
         raise _Recurrence("each iteration replaces the same elements")
     term = _added(op.body[0], lambda e: is_before(e, op.axis))

@@ -8,10 +8,11 @@ from itertools import chain, count
 from types import CodeType
 from typing import Any
 
+import numpy as np
+
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import Tensor, placeholder, shape_text
 from schedlang.errors import ComputeError, ComputeTypeError, explain
-from schedlang.expr import dtypes
 from schedlang.expr.nodes import Cast, Const, Expr, Var
 from schedlang.index.linear import Lin
 from schedlang.index.simplify import to_lin
@@ -186,12 +187,27 @@ def _fitted(
         floats = {
             k
             for k, (old, new, c) in enumerate(zip(known, starts, loop.carries))
-            if old is not new and _is_weak(c.leaving) and dtypes.is_float(_dtype(new))
+            if old is not new and _is_weak(c.leaving)
         }
+        loop, passed = _traced(trace, lo, hi, body, leaves, starts, form, code, name)
+    while any(_is_wider(v, c) for v, c in zip(starts, loop.carries)):
+        # a number of NumPy has the dtype that it has after an iteration from the beginning on
+        starts = [
+            cast(v, c.leaving.dtype) if _is_wider(v, c) and isinstance(v, Expr) else v
+            for v, c in zip(starts, loop.carries)
+        ]
         loop, passed = _traced(trace, lo, hi, body, leaves, starts, form, code, name)
     for k, carry in enumerate(loop.carries[: len(starts)]):
         _check_fits(carry, k, loop.body.title)
     return loop, passed, floats
+
+
+def _is_wider(start: Value, carry: Carry) -> bool:
+    """Return whether a number leaves an iteration in a dtype that holds all values of its own."""
+    if not isinstance(start, Expr) or not isinstance(carry.leaving, Expr):
+        return False
+    before, after = carry.entering.dtype, _dtype(carry.leaving)
+    return before != after and bool(np.can_cast(before, after))
 
 
 def _python_floats(values: list[Value], floats: set[int]) -> list[Value]:
