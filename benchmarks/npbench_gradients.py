@@ -1,17 +1,17 @@
-"""Compare the gradients of NPBench's programs with JAX's and PyTorch's.
+"""Compare the gradients of NPBench's programs with JAX's.
 
     python -m benchmarks.npbench_gradients --suite CLONE [--preset S] [--only PATTERN] [--json FILE]
 
 The loss of a program is the sum of the float results that it returns, or else of the float
-arguments that it changes, each element times a weight. The time is of the loss and its gradients by all float arguments, in
-one call. ``sl.gradient`` differentiates the program of the clone as it stands, traced by
-``sl.trace``. JAX differentiates the clone's version for JAX under ``jax.jit``, and PyTorch the
-NumPy program with its own functions in place of NumPy's. Rows of programs that PyTorch or JAX do
-not run say so. A central difference of the NumPy program checks each row.
+arguments that it changes, each element times a weight. The time is of the loss and its gradients
+by all float arguments, in one call. ``sl.gradient`` differentiates the program of the clone as it
+stands, traced by ``sl.trace``. JAX differentiates the clone's version for JAX under ``jax.jit``.
+Rows of programs that JAX or ``sl.gradient`` does not take say so. Central differences of the NumPy
+program check each row.
 
 The times are of the processor, so that other programs on the machine disturb them less, and
-``of JAX`` and ``of PyTorch`` are the least times of these over those of the row. One thread runs
-all of them: start the command under ``taskset -c 0``.
+``of JAX`` is the least time of JAX over the least time of the row. Both run on one thread if the
+command starts under ``taskset -c 0``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ Differentiated = Callable[[], tuple[Any, Sequence[Any]]]
 
 
 def with_schedlang(loss: Loss) -> Differentiated:
-    """Return the gradients of ``sl.gradient``; raise ``Unavailable`` with the words of a refusal."""
+    """Return what computes the gradients of ``sl.gradient``; raise ``Unavailable`` for a refusal.
+    """
     inputs = {k: _placeholder(f"x{k}", loss.arguments[k]) for k in loss.arrays}
     weights = [_placeholder(f"w{k}", w) for k, w in enumerate(loss.weights)]
 
@@ -65,10 +66,12 @@ def with_schedlang(loss: Loss) -> Differentiated:
                       [*loss.given(), *loss.weights]))  # fmt: skip
     passed = {name: array for name, array in values.items() if name in read}
 
+    zeros = {k: np.zeros_like(loss.arguments[k]) for k in loss.sources if k not in sources}
+
     def call() -> tuple[Any, Sequence[Any]]:
-        result, *found = kernel(**passed)
-        gradients = dict(zip(sources, found))
-        return result, [gradients.get(k, 0 * loss.arguments[k]) for k in loss.sources]
+        result, *gradients = kernel(**passed)
+        by_source = zeros | dict(zip(sources, gradients))
+        return result, [by_source[k] for k in loss.sources]
 
     return call
 
@@ -78,7 +81,8 @@ def _placeholder(name: str, array: np.ndarray) -> Any:
 
 
 def with_jax(loss: Loss) -> Differentiated:
-    """Return the gradients of the clone's version for JAX; raise ``Unavailable`` without one."""
+    """Return JAX's gradients of the clone's version for it; raise ``Unavailable`` without one.
+    """
     if importlib.util.find_spec("jax") is None:
         raise Unavailable("jax is not installed")
     import jax

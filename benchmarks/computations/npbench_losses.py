@@ -88,8 +88,7 @@ class Loss:
 
 
 def loss_of(program: Program, given: Sequence[Any]) -> Loss | None:
-    """Return a program with the arguments ``given`` as a loss; ``None`` if it has no float arrays.
-    """
+    """Return a program with the arguments ``given`` as a loss; ``None`` without float arrays."""
     if not any(_is_float(a) for a in given):
         return None
     passed = _copies(given)
@@ -119,7 +118,9 @@ def _copies(given: Sequence[Any]) -> list[Any]:
 
 def in_a_tuple(returned: Any) -> tuple[Any, ...]:
     """Return what a function returns as a tuple of results."""
-    return () if returned is None else tuple(returned) if isinstance(returned, tuple) else (returned,)
+    if isinstance(returned, tuple):
+        return returned
+    return () if returned is None else (returned,)
 
 
 def _is_float(value: Any) -> bool:

@@ -371,4 +371,3 @@ class _Reverse:
         """Return whether a tensor depends on the adjoints of later rows."""
         ends = {later.op for later in self.later}
         return any(op in ends for op in operations([tensor]))
-

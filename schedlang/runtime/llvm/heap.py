@@ -47,6 +47,4 @@ def free(builder: ir.IRBuilder, block: ir.Value) -> None:
 def _function(
     builder: ir.IRBuilder, name: str, result: ir.Type, arguments: list[ir.Type]
 ) -> ir.Function:
-    return cgutils.get_or_insert_function(
-        builder.module, ir.FunctionType(result, arguments), name
-    )
+    return cgutils.get_or_insert_function(builder.module, ir.FunctionType(result, arguments), name)
