@@ -45,8 +45,7 @@ Differentiated = Callable[[], tuple[Any, Sequence[Any]]]
 
 
 def with_schedlang(loss: Loss) -> Differentiated:
-    """Return what computes the gradients of ``sl.gradient``; raise ``Unavailable`` for a refusal.
-    """
+    """Return what computes the gradients of ``sl.gradient``; raise ``Unavailable`` for a refusal."""
     inputs = {k: _placeholder(f"x{k}", loss.arguments[k]) for k in loss.arrays}
     weights = [_placeholder(f"w{k}", w) for k, w in enumerate(loss.weights)]
 
@@ -81,8 +80,7 @@ def _placeholder(name: str, array: np.ndarray) -> Any:
 
 
 def with_jax(loss: Loss) -> Differentiated:
-    """Return JAX's gradients of the clone's version for it; raise ``Unavailable`` without one.
-    """
+    """Return JAX's gradients of the clone's version for it; raise ``Unavailable`` without one."""
     if importlib.util.find_spec("jax") is None:
         raise Unavailable("jax is not installed")
     import jax

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import schedlang as sl
+from schedlang.compute.graph import operations
+from schedlang.compute.tensor import ScanOp
 
 SHAPE = (9, 7)
 
@@ -139,13 +141,34 @@ def masked_rows(x):
     return y
 
 
+def parts_of_two_arrays(x):
+    p, q = x * 1.0, np.cos(x)
+    for j in range(1, x.shape[1] - 1):
+        p[1:-1, j] = -0.5 / (p[1:-1, j - 1] * 0.1 + 2.0)
+        q[1:-1, j] = (x[:-2, j] - x[2:, j] + q[:-2, j - 1] * q[1:-1, j + 1]) * p[1:-1, j - 1]
+    return p + q
+
+
+def sweep_of_a_tridiagonal_system(x):
+    c, d = np.zeros_like(x), np.ndarray(x.shape)
+    c[:, 0], d[:, 0] = 0.2, x[:, 0]
+    for k in range(1, x.shape[1]):
+        over = 1.0 / (3.0 - c[:, k - 1] * 0.4)
+        c[:, k] = np.sin(x[:, k]) * over
+        d[:, k] = (x[:, k] - d[:, k - 1] * 0.4) * over
+    u = d * 1.0
+    for k in range(x.shape[1] - 2, -1, -1):
+        u[:, k] = d[:, k] - c[:, k] * u[:, k + 1]
+    return u
+
+
 FUNCTIONS = {
     f.__name__: f
     for f in (
         doubled_rows, sliding_windows, trace_added, running_products, stencil_in_place,
         columns_in_place, columns_backwards, rows_before_and_after, argument_written,
         chosen_rows_of_a_root, branch_on_a_column, branch_on_elements, sum_of_some,
-        root_of_the_state, masked_rows,
+        root_of_the_state, masked_rows, parts_of_two_arrays, sweep_of_a_tridiagonal_system,
     )
 }  # fmt: skip
 
@@ -189,3 +212,28 @@ def test_a_side_that_is_not_chosen_adds_nothing_before_a_loop():
     by_x = sl.reference(sl.gradient(value, X))(X=x)
     assert np.isfinite(by_x).all() and by_x[2, 0] == 0 and not by_x[:, 1:].any()
     assert ((by_x[:, 0] != 0) == (x[:, 0] > 0)).all()
+
+
+@pytest.mark.parametrize("name", ["columns_in_place", "columns_backwards", "parts_of_two_arrays"])
+def test_a_loop_over_columns_is_a_scan_of_columns(name):
+    x = np.random.default_rng(0).normal(size=SHAPE)
+    X = sl.placeholder(SHAPE, "float64", name="X")
+    value = sl.trace(FUNCTIONS[name], X)
+    (scan,) = (op for op in operations([value]) if isinstance(op, ScanOp))
+    assert all(state.shape[1:] == (SHAPE[0],) for state in scan.state)
+    np.testing.assert_allclose(sl.reference(value)(x), FUNCTIONS[name](x), rtol=1e-12)
+
+
+def test_a_loop_that_needs_older_rows_keeps_whole_arrays():
+    def squares(x):
+        y = x * 1.0
+        for i in range(1, x.shape[0]):
+            y[i] = y[i - 1] + y[0] * y.sum()
+        return y
+
+    x = np.random.default_rng(0).normal(size=SHAPE) / 9
+    X = sl.placeholder(SHAPE, "float64", name="X")
+    value = sl.trace(squares, X)
+    (scan,) = (op for op in operations([value]) if isinstance(op, ScanOp))
+    assert scan.state[0].shape[1:] == SHAPE
+    np.testing.assert_allclose(sl.reference(value)(x), squares(x), rtol=1e-12)
