@@ -25,6 +25,7 @@ from schedlang.tracing.lifted import lifted
 from schedlang.tracing.naming import name_stages
 from schedlang.tracing.powers import refuse_exponent
 from schedlang.tracing.recurrence import host_reason, much_work, recurrence
+from schedlang.tracing.row_scans import row_scan
 from schedlang.tracing.serial.kernel import refusal
 from schedlang.tracing.serial.order import in_place
 from schedlang.tracing.spans import End, range_of
@@ -286,6 +287,12 @@ def _values(trace: Trace, loop: HostLoop, head: str, from_source: bool) -> list[
             trace.forms.append(f"{head}: a triangular map")
             return triangle
         ordered = unordered.reason
+        by_rows = None if trace.rule.host else row_scan(loop)
+        if by_rows is not None:
+            name_stages(loop.body)
+            rows = f"a scan of {loop.hi - loop.lo} rows, since {ordered}"
+            trace.forms += [f"{head}: {rows}", *_inner(loop)]
+            return by_rows
     reason = host_reason(loop, trace.rule)
     if loop.tested:
         reason = "the number of its iterations depends on elements"
