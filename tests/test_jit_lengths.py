@@ -330,11 +330,11 @@ def test_vectors(function: Any, n: int) -> None:
 
 @pytest.mark.parametrize("function", MATRICES)
 @settings(max_examples=5, **SETTINGS)
-@given(st.integers(1, 12), st.integers(1, 12))
+@given(st.integers(2, 12), st.integers(2, 12))
 def test_matrices(function: Any, n: int, m: int) -> None:
     one_trace(function, (n, m))
-    # a square, neither is 1, one is, the other, both
-    assert len(TRACED[function].specializations) <= 5
+    # a square, and other shapes
+    assert len(TRACED[function].specializations) <= 2
 
 
 def sums(x, y):

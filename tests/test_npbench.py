@@ -9,9 +9,12 @@ import pytest
 
 import schedlang as sl
 from benchmarks.computations.npbench import programs
+from benchmarks.computations.npbench_losses import loss_of
 from benchmarks.computations.npbench_suite import Suite
-from benchmarks.harness import measure
+from benchmarks.harness import Case, Row, measure
 from benchmarks.npbench import agrees, arguments, results, suite_cases, summary, with_numba
+from benchmarks.npbench_gradients import cases as gradient_cases
+from benchmarks.npbench_gradients import summary as gradient_summary
 from tests.marks import slow_but
 
 PROGRAMS = {p.name: p for p in programs(quick=True)}
@@ -100,3 +103,26 @@ def test_what_is_no_clone(tmp_path):
         Suite(tmp_path, "S")
     with pytest.raises(ValueError, match="--preset T: NPBench has S, M, L, paper"):
         Suite(tmp_path, "T")
+
+
+def test_gradients_of_a_clone(clone):
+    cases = [c for c in gradient_cases(Suite(clone, "S")) if c.implementation == "sl.gradient"]
+    (row,) = measure(cases, rounds=1)
+    assert row.correct and row.seconds > 0
+    theirs = Row(Case("own", "JAX", lambda: lambda: None), 1.0, 0.0, True, 3 * row.least)
+    lines = gradient_summary([theirs, row]).splitlines()
+    assert lines[0] == "1 programs are differentiated"
+    assert lines[1].startswith("1 of them beside JAX: 3.00 times its speed")
+
+
+def test_what_a_loss_of_a_program_agrees_with(clone):
+    module = clone / "npbench" / "benchmarks" / "own" / "scaled" / "scaled_numpy.py"
+    module.write_text("def scaled(x, N):\n    x *= x\n    x += N\n")
+    (program,) = Suite(clone, "S").programs()
+    loss = loss_of(program, arguments(program))
+    (x, n), (w,) = loss.arguments, loss.weights
+    assert (loss.returned, loss.changed, loss.sources) == ((), (0,), (0,))
+    value = ((x * x + n) * w).sum()
+    assert loss.agrees(value, [2 * x * w])
+    assert not loss.agrees(value, [2.001 * x * w]) and not loss.agrees(value + 1, [2 * x * w])
+    np.testing.assert_array_equal(arguments(program)[0], x)

@@ -98,10 +98,13 @@ def compute(
     return define(name, axes, result)
 
 
-def define(name: str, axes: tuple[Axis, ...], result: Any) -> Any:
+def define(
+    name: str, axes: tuple[Axis, ...], result: Any, first: Mapping[Axis, int] | None = None
+) -> Any:
     """Return the tensor, or the tensors, whose elements are ``result`` over data ``axes``.
 
     ``result`` is what the function given to :func:`compute` returns, and the errors are the same.
+    Reads need not be in bounds at points of an axis before its ``first`` one.
 
     >>> from schedlang.compute.tensor import placeholder
     >>> A, i = placeholder((4,), name="A"), Axis("i", 4)
@@ -112,7 +115,8 @@ def define(name: str, axes: tuple[Axis, ...], result: Any) -> Any:
     if several and any(isinstance(r, Reduction) for r in result):
         result = result[0] if len(result) == 1 else join(name, result)
     op = _operation(name, axes, result)
-    return finish(op, result.visible if isinstance(result, Reduction) else len(op.body), several)
+    visible = result.visible if isinstance(result, Reduction) else len(op.body)
+    return finish(op, visible, several, first)
 
 
 def finish(

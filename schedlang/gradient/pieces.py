@@ -87,6 +87,11 @@ class Piece:
             return "at" + "_".join(map(str, starts))
         return "" if self.is_whole else "part"
 
+    def contains(self, indices: Sequence[Expr]) -> list[Expr]:
+        """Return the conditions under which the element at ``indices`` is in the piece."""
+        tests = [part.contains(index) for part, index in zip(self.parts, indices)]
+        return [test for test in tests if test is not None]
+
     def position(self, indices: Sequence[Expr]) -> list[Expr]:
         """Return the values of the axes of the piece at the element at ``indices``."""
         return [

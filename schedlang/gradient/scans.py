@@ -34,7 +34,6 @@ from schedlang.gradient.site import Site
 from schedlang.gradient.stage_sites import Found, Head, Walk
 from schedlang.index.linear import Lin, to_expr
 from schedlang.index.ranges import Ranges
-from schedlang.index.rules import extreme
 from schedlang.index.simplify import to_lin
 
 
@@ -111,11 +110,13 @@ def _copy(
     moved: Any,
     held: Sequence[Expr] = (),
     ranges: Ranges | None = None,
+    first: Mapping[Axis, int] | None = None,
 ) -> list[Tensor]:
     """Return the outputs of a copy of ``op`` over other axes.
 
     ``at`` gives the value of its data axes. ``moved`` returns what stands in place of a read at new
-    indices. Where ``held`` do not hold, its value is 0, or the value of an empty reduction.
+    indices. Where ``held`` do not hold, its value is 0, or the value of an empty reduction. Points
+    of an axis before its ``first`` one are not computed.
     """
     values = dict(at)
     facts = Ranges() if ranges is None else ranges
@@ -139,6 +140,7 @@ def _copy(
             name,
             axes,
             tuple(b if condition is None else guard_value([condition], b) for b in bodies),
+            first,
         )
     else:
         # under conditions, the ends of ranges may be out of bounds: they are tested afterwards
@@ -154,6 +156,7 @@ def _copy(
             name,
             axes,
             Reduction(op.reducer, sources, tuple(reduced), where, init, len(op.outputs), limits),
+            first,
         )
     return list(outputs) if isinstance(outputs, tuple) else [outputs]
 
@@ -297,7 +300,7 @@ class _Reverse:
                 lambda n: self._moved(n, n.indices, time) if isinstance(n, Read) else None,
             )
             value = plus(value, moved)
-        return define(f"{state.name}.step", (time, *rest), value)
+        return define(f"{state.name}.step", (time, *rest), value, {time: 1})
 
     def _data_axes(self, k: int) -> tuple[Axis, ...]:
         own = self.op.update[k].op.axis[1:]
@@ -318,12 +321,7 @@ class _Reverse:
             row = self.length - 1 - to_lin(indices[0])
             return self._state_of[read.tensor](to_expr(row), *indices[1:])
         if not self._depends(read.tensor):
-            return read.tensor[
-                tuple(
-                    _clamped(index, extent) if to_lin(index).depends_on({time}) else index
-                    for index, extent in zip(indices, read.tensor.shape)
-                )
-            ]
+            return read.tensor[indices]
         row = to_lin(indices[0])
         offset = row + Lin.of(time)
         if offset.depends_on({time}) or any(isinstance(a, Axis) for a in offset.leaves()):
@@ -365,6 +363,7 @@ class _Reverse:
                 lambda read, indices: self._moved(read, indices, time),
                 tests,
                 ranges,
+                {time: 1},
             )
         return self.copies[key][tensor.value_index]
 
@@ -372,9 +371,3 @@ class _Reverse:
         """Return whether a tensor depends on the adjoints of later rows."""
         ends = {later.op for later in self.later}
         return any(op in ends for op in operations([tensor]))
-
-
-def _clamped(index: Expr, extent: int | Expr) -> Expr:
-    """Return an index that is in bounds in row 0, too, which the step does not compute."""
-    lin, last, ranges = to_lin(index), to_lin(extent) - 1, Ranges()
-    return to_expr(extreme("max", [extreme("min", [lin, last], ranges), Lin.of(0)], ranges))

@@ -65,19 +65,19 @@ def support_of(drafts: Iterable[Draft], name: str, axes: Sequence[Axis]) -> Supp
     parts: list[Expr] = []
     costly = False
     for number, draft in enumerate(drafts):
-        if not draft.chosen or not draft.piece.is_whole:
+        if not draft.chosen:
             return None
-        at = {own: to_lin(axis) for own, axis in zip(draft.piece.axes, axes)}
+        position = draft.piece.position(axes)
         cond = reduce(both, draft.chosen)
         free = [a for a in draft.free if any(node is a for node in postorder([cond]))]
         costly = costly or draft.site.costly or bool(free)
         if free:
             suffix = f"chosen{number + 1 if number else ''}"
             at_all = truth("any", cond, free, None)
-            cond = define(f"{name}.{suffix}", draft.piece.axes, at_all)[tuple(axes)]
+            cond = define(f"{name}.{suffix}", draft.piece.axes, at_all)[tuple(position)]
         else:
-            cond = substitute(cond, at, scope(axes))
-        parts.append(cond)
+            cond = substitute(cond, dict(zip(draft.piece.axes, map(to_lin, position))), scope(axes))
+        parts.append(reduce(both, [*draft.piece.contains(axes), cond]))
     some = _any_of(parts)
     return None if some is None else Support(name, tuple(axes), some, costly)
 

@@ -19,10 +19,12 @@ Python and NumPy. ``states.py`` has the names that these parts share, and ``span
 slices and of loops that depend on lengths and on the indices of loops around.
 
 The result is a program (``program.py``) of kernels, calls of NumPy on the host and loops, scheduled
-by ``scheduling.py``. ``host_calls.py`` cuts a computation at the calls, and ``unsized.py`` calls
+by ``scheduling.py``. The package ``serial`` makes one nest of a loop that changes arrays in place,
+and of the loops in it. ``host_calls.py`` cuts a computation at the calls, and ``unsized.py`` calls
 functions whose results have a length that only the elements tell. A loop without an order becomes a
-map or a reduction (``lifted.py``), and one of little work a scan (``recurrence.py``); any other
-runs on the host. ``repeated.py`` shortens a loop over one kernel, and ``direct.py`` a call with
-plain arrays. Names come from the user's source: ``statements.py`` finds what it assigns, and
-``naming.py`` gives these names to stages.
+map or a reduction (``lifted.py``, ``triangular.py``), and one of little work a scan
+(``recurrence.py``) or serial inside the kernel; any other runs on the host. Under ``sl.trace``, a
+loop that writes an array row by row is a scan of rows (``row_scans.py``). ``repeated.py`` shortens
+a loop over one kernel, and ``direct.py`` a call with plain arrays. Names come from the user's
+source: ``statements.py`` finds what it assigns, and ``naming.py`` gives these names to stages.
 """

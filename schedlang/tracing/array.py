@@ -241,15 +241,19 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
             )
         if isinstance(picked, Tensor) and picked.dtype == "bool":
             return MaskedElements(self.value, check_mask(self.value, picked), picked, wrap)
-        tests = current().all_conditions()
+        tests, made_in = current().all_conditions(), current()
+
+        def place() -> Any:
+            # the body of a loop has values of its own for scalars from around it
+            return picked if current() is made_in else index_of(item)
 
         def read(base: Value) -> Any:
             under = tuple(test.value for test in tests)
-            return compute_once(select, (base, picked, under), {})
+            return compute_once(select, (base, place(), under), {})
 
         view = self.view_by(
             read,
-            lambda base, value: assign_elements(base, picked, value),
+            lambda base, value: assign_elements(base, place(), value),
             ordered=in_order(picked),
             item=key_of(picked),
             mirrored=None if unknown_places(picked) else lambda layout: layout[with_all(picked)],
@@ -302,6 +306,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         if method == "at":
             return update_in_place(ufunc, *inputs)
         out = kwargs.pop("out", None)
+        where = True if out is None or method != "__call__" else kwargs.pop("where", True)
         settle_beside_arrays(inputs)
         operands = tuple(map(plain, inputs))
         if whole:
@@ -311,7 +316,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
             check_power(ufunc, inputs, kwargs)
             result = compute_once(getattr(ufunc, method), operands, plain(kwargs))
         if out is not None:
-            return into(out, result)
+            return into(out, result, where)
         return wrap(result, method == "__call__" and _rows(inputs))
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -405,6 +410,12 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
     def compress(self, condition: Any, axis: Any = None) -> TracedArray:
         """Return ``np.compress`` of this array."""
         return numpy.compress(condition, self, axis)
+
+    def view(self, *kinds: Any, **named: Any) -> TracedArray:
+        """Return a view of all elements; views of another dtype or class are refused."""
+        if kinds or named:
+            raise missing_attribute(type(self), "view")
+        return wrap(self.value) if self.is_scalar else self[...]
 
     def fill(self, value: Any) -> None:
         """Assign ``value`` to every element."""

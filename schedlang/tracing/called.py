@@ -13,7 +13,13 @@ import numpy as np
 from schedlang.expr.nodes import Cast
 from schedlang.language.calls import call
 from schedlang.tracing.array import array_of, wrap
-from schedlang.tracing.branches import choose
+from schedlang.tracing.branches import choose, condition_of, is_unknown
+from schedlang.tracing.conversions import (
+    converted_array,
+    converted_scalar,
+    divided,
+    rows_of,
+)
 from schedlang.tracing.creation import create
 from schedlang.tracing.forms import check_known
 from schedlang.tracing.items import plain
@@ -45,7 +51,7 @@ def _extreme(function: Any, args: Any, named: Any) -> Any:
     if not scalars or not any(map(is_traced, args)):
         return function(*args, **named)
     ends = [end for end in map(known_end, args) if end is not None]
-    if any(of_lengths(a) is not None for a in args) and len(ends) == len(args):
+    if current().outermost.lengths and len(ends) == len(args):
         return wrap(reduce(lambda a, b: call(function.__name__, a, b), ends))
     if function is max:
         return reduce(lambda a, b: choose(b > a, b, a), args)
@@ -56,12 +62,13 @@ def _number(dtype: Any) -> Callable[..., Any]:
     def convert(function: Any, args: Any, named: Any) -> Any:
         if named or len(args) != 1 or not is_traced(args[0]) or args[0].ndim:
             return function(*args, **named)
-        if of_lengths(args[0]) is not None:
-            if args[0].dtype.kind != "i":
-                # raises, since Python rounds it
-                return function(args[0])
-            return args[0] if dtype == "int64" else wrap(Cast(args[0].value, dtype, weak=True))
-        return args[0][()].astype(dtype)
+        if of_lengths(args[0]) is not None and args[0].dtype.kind != "i":
+            # raises, since Python rounds it
+            return function(args[0])
+        if of_lengths(args[0]) is not None and dtype == "int64":
+            return args[0]
+        # a number of Python, which takes the dtype of what it meets
+        return wrap(Cast(plain(args[0][()].astype(dtype)), dtype, weak=True))
 
     return convert
 
@@ -132,6 +139,30 @@ def _linspace(function: Any, args: Any, named: Any) -> Any:
     return values if dtype is None else values.astype(dtype)
 
 
+def _any_or_all(function: Any, args: Any, named: Any) -> Any:
+    if named or len(args) != 1 or not is_traced(args[0]) or len(args[0].shape) != 1:
+        return function(*args, **named)
+    return (np.any if function is any else np.all)(args[0])
+
+
+def _round(function: Any, args: Any, named: Any) -> Any:
+    if named or not args or not is_traced(args[0]) or args[0].shape:
+        return function(*args, **named)
+    if args[1:] in ((), (None,)):
+        return _number("int64")(int, (np.rint(args[0]),), {})
+    return np.round(*args)
+
+
+def _truth(function: Any, args: Any, named: Any) -> Any:
+    if named or len(args) != 1 or not is_unknown(args[0]):
+        return function(*args, **named)
+    return condition_of(args[0])
+
+
+_SCALARS = (
+    np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64,
+    np.float16, np.float32, np.float64, np.complex64, np.complex128,
+)  # fmt: skip
 CALLED: dict[Any, Callable[[Any, Any, Any], Any]] = {
     range: _range,
     len: _length,
@@ -140,7 +171,16 @@ CALLED: dict[Any, Callable[[Any, Any, Any], Any]] = {
     int: _number("int64"),
     float: _number("float64"),
     np.arange: _arange,
+    complex: _number("complex128"),
+    bool: _truth,
+    any: _any_or_all,
+    all: _any_or_all,
+    round: _round,
+    divmod: divided,
     np.linspace: _linspace,
+    np.ascontiguousarray: rows_of,
+    **dict.fromkeys((np.array, np.asarray, np.asanyarray), converted_array),
+    **dict.fromkeys(_SCALARS, converted_scalar),
     **dict.fromkeys((np.zeros, np.ones, np.empty, np.full, np.eye, np.identity, np.ndarray), _new),
     **dict.fromkeys((np.zeros_like, np.ones_like, np.empty_like, np.full_like), _new_like),
 }

@@ -36,7 +36,7 @@ class Lifted:
 
 
 @dataclass(frozen=True)
-class _Map:
+class Map:
     """Assignments of a loop's body to one place of dimension ``dim`` in each iteration.
 
     The place is ``sign*k + first`` in iteration ``k``.
@@ -70,7 +70,7 @@ class _Sum:
         return [self.term(*axes)]
 
 
-class _Recurrence(Exception):
+class Recurrence(Exception):
     """An iteration needs the ones before; the text says why."""
 
 
@@ -79,31 +79,32 @@ def lifted(trace: Trace, loop: HostLoop) -> Lifted:
     try:
         with run_as_current(loop.body):
             forms = [
-                None if same_value(c.leaving, c.entering) else _form(loop, c) for c in loop.carries
+                None if same_value(c.leaving, c.entering) else form_of(loop, c)
+                for c in loop.carries
             ]
             moving = [form for form in forms if form is not None]
-            ops = _checked(loop, moving)
+            ops = checked(loop, moving)
         _check_size(trace, loop, ops)
         for form in moving:
-            _check_within(loop, form)
-    except _Recurrence as why:
+            within(loop, form)
+    except Recurrence as why:
         return Lifted(reason=str(why))
     body = _body(loop, ops)
     values = [
         c.start
         if form is None
         else _mapped(loop, form, body)
-        if isinstance(form, _Map)
+        if isinstance(form, Map)
         else _summed(loop, form, body)
         for c, form in zip(loop.carries, forms)
     ]
     kinds = {type(form) for form in moving}
-    words = {_Map: "a map", _Sum: "a reduction"}
+    words = {Map: "a map", _Sum: "a reduction"}
     return Lifted(values, " and ".join(w for kind, w in words.items() if kind in kinds) or "a map")
 
 
-def _form(loop: HostLoop, carry: Carry) -> _Map | _Sum:
-    """Return what the iterations do to a carry; raise ``_Recurrence`` if it has no such form."""
+def form_of(loop: HostLoop, carry: Carry) -> Map | _Sum:
+    """Return what the iterations do to a carry; raise ``Recurrence`` if it has no such form."""
     if isinstance(carry.leaving, Expr):
         return _Sum(carry, None, _term(carry.leaving, lambda e: _is_entry(e, carry)))
     # x += y replaces the whole array
@@ -112,10 +113,10 @@ def _form(loop: HostLoop, carry: Carry) -> _Map | _Sum:
     if all(place is None for place in places) and len(regions) == 1:
         return _sum_into(loop, carry, regions[0])
     if any(place != places[0] or place is None for place in places):
-        raise _Recurrence("it writes elements in several places")
+        raise Recurrence("it writes elements in several places")
     assert places[0] is not None
     dim, sign, first, place = places[0]
-    return _Map(carry, tuple(regions), dim, sign, first, place)
+    return Map(carry, tuple(regions), dim, sign, first, place)
 
 
 def _regions(loop: HostLoop, carry: Carry) -> list[Region]:
@@ -139,16 +140,16 @@ def _place(loop: HostLoop, region: Region) -> tuple[int, int, Lin, Lin] | None:
         moves = _uses(loop, part.start)
         if part.extent is not None:
             if moves or _uses(loop, part.extent):
-                raise _Recurrence("the slice that it writes depends on its index")
+                raise Recurrence("the slice that it writes depends on its index")
             continue
         if not moves:
             continue
         sign = start.terms.get((loop.index,), 0)
         if place is not None or sign not in (1, -1):
-            raise _Recurrence("the place that it writes is more than its index and a number")
+            raise Recurrence("the place that it writes is more than its index and a number")
         first = start - Lin({(loop.index,): sign})
         if _uses(loop, number_or_expr(first)):
-            raise _Recurrence("the place that it writes is more than its index and a number")
+            raise Recurrence("the place that it writes is more than its index and a number")
         place = dim, sign, first, start
     return place
 
@@ -163,8 +164,11 @@ def _uses(loop: HostLoop, value: Any) -> bool:
     return isinstance(value, Expr) and any(n is loop.index for n in postorder([value]))
 
 
-def _checked(loop: HostLoop, forms: Sequence[_Map | _Sum]) -> list[ComputeOp]:
-    """Return the operations of a body; raise where one needs what another iteration wrote."""
+def checked(loop: HostLoop, forms: Sequence[Map | _Sum], in_order: bool = False) -> list[ComputeOp]:
+    """Return the operations of a body; raise where one needs what another iteration wrote.
+
+    If iterations run ``in_order``, they may read elements that others wrote.
+    """
     roots = [root for form in forms for root in form.roots]
     entering = {form.carry.entering: form for form in forms}
     tensors = [t for root in roots for t in _tensors(root)]
@@ -172,28 +176,30 @@ def _checked(loop: HostLoop, forms: Sequence[_Map | _Sum]) -> list[ComputeOp]:
     for op in operations(tensors):
         if isinstance(op, ComputeOp):
             if op.destination is not None or any(a.bounds is not None for a in op.reduce_axis):
-                raise _Recurrence(f"its body has the scatter or the ragged reduction {op.name}")
+                raise Recurrence(f"its body has the scatter or the ragged reduction {op.name}")
             extents = [a.extent for a in (*op.axis, *op.reduce_axis) if isinstance(a.extent, Expr)]
             if any(_uses(loop, extent) for extent in extents):
-                raise _Recurrence(f"the shape of {op.name} depends on its index")
+                raise Recurrence(f"the shape of {op.name} depends on its index")
             ops.append(op)
         elif op.input_tensors:
-            raise _Recurrence(f"its body has the recurrence {op.name}")
+            raise Recurrence(f"its body has the recurrence {op.name}")
     exprs = [e for op in ops for e in op.roots] + [r for r in roots if isinstance(r, Expr)]
     for node in postorder(exprs):
         if not isinstance(node, Read) or node.tensor not in entering:
             continue
         form = entering[node.tensor]
-        own = isinstance(form, _Map) and _lin(loop, node.indices[form.dim]) == form.place
+        own = in_order or (
+            isinstance(form, Map) and _lin(loop, node.indices[form.dim]) == form.place
+        )
         if not own:
-            raise _Recurrence(_said(loop, node, form))
+            raise Recurrence(_said(loop, node, form))
     for root in roots:
         if isinstance(root, Tensor) and root in entering:
-            raise _Recurrence("an iteration reads the whole array that others write")
+            raise Recurrence("an iteration reads the whole array that others write")
     return ops
 
 
-def _said(loop: HostLoop, node: Read, form: _Map | _Sum) -> str:
+def _said(loop: HostLoop, node: Read, form: Map | _Sum) -> str:
     """Return which element an iteration reads that another one may write."""
     written = form.carry.leaving
     # == of tensors is a tensor
@@ -220,7 +226,7 @@ def _check_size(trace: Trace, loop: HostLoop, ops: Sequence[ComputeOp]) -> None:
                 size *= 1 if extent is None else extent
             elements += size
     if trace.rule.host and elements > MOST_ELEMENTS:
-        raise _Recurrence(
+        raise Recurrence(
             f"what all iterations compute has {elements:,} elements, more than {MOST_ELEMENTS:,}"
         )
 
@@ -237,12 +243,13 @@ def _body(loop: HostLoop, ops: Sequence[ComputeOp]) -> Body:
     return body
 
 
-def _mapped(loop: HostLoop, form: _Map, body: Body) -> Value:
+def _mapped(loop: HostLoop, form: Map, body: Body) -> Value:
     value: Any = form.carry.start
+    dtype = form.carry.entering.dtype
     count = loop.hi - loop.lo
     for region in form.regions:
         parts = parts_of(region.base, region.item)
-        low = _lowest(loop, form)
+        low = lowest(loop, form)
         at = sum(p.extent is not None for p in parts[: form.dim])
         shape = [p.extent for p in parts if p.extent is not None]
         source = spread(region.value, tuple(shape), "an assignment")
@@ -250,32 +257,33 @@ def _mapped(loop: HostLoop, form: _Map, body: Body) -> Value:
         def element(*axes: Axis, at: int = at, source: Any = source) -> Expr:
             k: Any = axes[at]
             k = k if form.sign > 0 else count - 1 - k
-            return settle(body.moved(as_expr(source((*axes[:at], *axes[at + 1 :]))), k))
+            stored = cast(as_expr(source((*axes[:at], *axes[at + 1 :]))), dtype)
+            return settle(body.moved(stored, k))
 
         shape.insert(at, count)
         new = each("mapped", tuple(shape), element)
-        items = [_item(p) for p in parts]
+        items = [item_of(p) for p in parts]
         items[form.dim] = slice(number_or_expr(low), number_or_expr(low + to_lin(count)))
         value = assign_elements(value, tuple(items), new)
     return value
 
 
-def _lowest(loop: HostLoop, form: _Map) -> Lin:
+def lowest(loop: HostLoop, form: Map) -> Lin:
     """Return the lowest place that a loop writes."""
     first = form.first + form.sign * max(loop.lo, 0)
     return first if form.sign > 0 else first - to_lin(loop.hi - loop.lo) + 1
 
 
-def _check_within(loop: HostLoop, form: _Map | _Sum) -> None:
+def within(loop: HostLoop, form: Map | _Sum) -> None:
     """Raise if a loop writes elements that may lie outside of the array."""
-    if isinstance(form, _Map):
-        ranges, low = ranges_of_loops(), _lowest(loop, form)
+    if isinstance(form, Map):
+        ranges, low = ranges_of_loops(), lowest(loop, form)
         extent = to_lin(form.carry.entering.shape[form.dim])
         if not ranges.nonneg(low) or not ranges.le(low + to_lin(loop.hi - loop.lo), extent):
-            raise _Recurrence("the elements that it writes may lie outside of the array")
+            raise Recurrence("the elements that it writes may lie outside of the array")
 
 
-def _item(part: Part) -> Any:
+def item_of(part: Part) -> Any:
     if part.extent is None:
         return part.start
     if part.step == 1:
@@ -314,7 +322,7 @@ def _term(value: Expr, is_before: Callable[[Expr], bool]) -> Callable[..., Expr]
     """Return what is added to a sum, whose value before an iteration ``is_before`` recognizes."""
     term = _added(value, is_before)
     if term is None:
-        raise _Recurrence("each iteration computes a number from the one before")
+        raise Recurrence("each iteration computes a number from the one before")
     return lambda *_: term
 
 
@@ -354,15 +362,15 @@ def _sum_into(loop: HostLoop, carry: Carry, region: Region) -> _Sum:
         ]
         return [_lin(loop, i) for i in source.indices] == wanted
 
-    if isinstance(region.value, Expr):
-        return _Sum(carry, region, _term(region.value, lambda e: is_before(e, ())))
-    op = region.value.op
     count = sum(p.extent is not None for p in parts)
+    if isinstance(region.value, Expr) and not count:
+        return _Sum(carry, region, _term(region.value, lambda e: is_before(e, ())))
+    op = None if isinstance(region.value, Expr) else region.value.op
     if not isinstance(op, ComputeOp) or op.reduce_axis or len(op.axis) != count:
-        raise _Recurrence("each iteration replaces the same elements")
+        raise Recurrence("each iteration replaces the same elements")
     term = _added(op.body[0], lambda e: is_before(e, op.axis))
     if term is None:
-        raise _Recurrence("each iteration replaces the same elements")
+        raise Recurrence("each iteration replaces the same elements")
 
     def at(*axes: Axis) -> Expr:
         return rewrite(term, partial(_swapped, dict(zip(op.axis, axes))))

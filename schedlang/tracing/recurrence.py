@@ -25,6 +25,8 @@ from schedlang.tracing.trace import HostLoop, LoopRule, Value
 # the most points that the stages of a body compute in an iteration of a scan; beyond it, a kernel
 # call costs little beside its work, and steps of a scan lack some schedules
 MOST_POINTS = 2**18
+# an iteration of so few points takes less time than a call of its kernel
+LITTLE_POINTS = 2**10
 # the most elements of the stages that depend on the index alone, computed for all iterations at
 # once
 MOST_ELEMENTS = 2**22
@@ -51,13 +53,9 @@ def host_reason(loop: HostLoop, rule: LoopRule) -> str:
                 return f"its body has the scatter {op.name}"
             if any(a.bounds is not None for a in op.reduce_axis):
                 return f"its body has the ragged reduction {op.name}"
-    points = sum(_points(op) for op in ops)
-    if rule.limited and points > MOST_POINTS:
-        return (
-            f"each iteration computes {points:,} elements and terms of sums, more than "
-            f"{MOST_POINTS:,}"
-        )
-    _, indexed = _dependences(loop, ops)
+    if rule.limited and (reason := much_work(loop)):
+        return reason
+    _, indexed = dependences(loop, ops)
     rows = likely(loop.hi - loop.lo) or 0
     elements = sum(rows * prod(map(_likely, op.shape)) for op in indexed)
     if rule.host and elements > MOST_ELEMENTS:
@@ -68,7 +66,24 @@ def host_reason(loop: HostLoop, rule: LoopRule) -> str:
     return ""
 
 
-def _dependences(loop: HostLoop, ops: Sequence[Operation]) -> tuple[set[Tensor], list[ComputeOp]]:
+def much_work(loop: HostLoop) -> str:
+    """Return how much work an iteration is, if a call of a kernel costs little beside it."""
+    points = sum(map(_points, _operations(loop)))
+    if points <= MOST_POINTS:
+        return ""
+    return (
+        f"each iteration computes {points:,} elements and terms of sums, more than {MOST_POINTS:,}"
+    )
+
+
+def little_work(loop: HostLoop) -> bool:
+    """Return whether an iteration is so little work that the calls of its kernels take longer."""
+    ops = _operations(loop)
+    calls = any(isinstance(op, ExternOp) for op in ops)
+    return not calls and 0 < sum(map(_points, ops)) <= LITTLE_POINTS
+
+
+def dependences(loop: HostLoop, ops: Sequence[Operation]) -> tuple[set[Tensor], list[ComputeOp]]:
     """Return the tensors that depend on a carry, and the operations that depend on the index alone.
 
     ``ops`` come in their order of computation.
@@ -136,7 +151,7 @@ def recurrence(loop: HostLoop) -> list[Tensor]:
         placeholder((rows, *c.entering.shape), c.entering.dtype, name=f"{name}.state{k}")
         for k, c in enumerate(moving)
     ]
-    carried, indexed = _dependences(loop, _operations(loop))
+    carried, indexed = dependences(loop, _operations(loop))
     body = Body(
         loop.index,
         max(loop.lo, 0),
@@ -202,9 +217,10 @@ class Body:
     """The stages of a body as stages over rows or over iterations.
 
     ``known`` has the values from around the loop, and ``states`` the rows before. Stages that
-    depend on a carry (``carried``) are computed row by row: iteration ``k`` makes row ``k + 1`` of
-    ``rows``. Stages that depend on the index alone (``indexed``) are computed for each iteration,
-    and the rest once. The index of iteration 0 is ``first``. ``done`` has the stages so far.
+    depend on a carry (``carried``) are computed row by row: iteration ``k`` makes row ``k +
+    before`` of ``rows``, since ``before`` rows precede the loop. Stages that depend on the index
+    alone (``indexed``) are computed for each iteration, and the rest once. The index of iteration 0
+    is ``first``. ``done`` has the stages so far.
     """
 
     index: Var
@@ -215,6 +231,7 @@ class Body:
     carried: frozenset[Tensor]
     indexed: frozenset[Tensor]
     done: dict[Tensor, Tensor] = field(default_factory=dict)
+    before: int = 1
 
     def row_of(self, value: Value, name: str, updates: Sequence[Tensor]) -> Tensor:
         """Return the stage whose row is ``value``, a new one if it is among those ``taken``."""
@@ -227,14 +244,18 @@ class Body:
             names = axis_names(value.ndim)
             row = self._axis(names, self.rows)
             axes = (row, *data_axes(value.shape, names))
-            element = self._row_moved(Read(value, axes[1:], value.dtype), row, row - 1)
+            element = self.row_moved(Read(value, axes[1:], value.dtype), row, row - self.before)
         else:
             axes = (self._axis((), self.rows),)
-            element = settle(self._row_moved(value, axes[0], axes[0] - 1))
+            element = settle(self.row_moved(value, axes[0], axes[0] - self.before))
         op = ComputeOp(name, axes, (element,))
-        row_stage: Tensor = finish(op, 1, first={axes[0]: 1})
+        row_stage: Tensor = finish(op, 1, first={axes[0]: self.before})
         mark_automatic(row_stage)
         return row_stage
+
+    def state_element(self, node: Read, at: Expr) -> Expr:
+        """Return the element of a state that iteration ``at`` reads."""
+        return Read(self.states[node.tensor], (at, *node.indices), node.dtype)
 
     def _axis(self, names: Sequence[str], extent: Extent) -> Axis:
         """Return the axis of rows or iterations of a stage whose other axes have ``names``."""
@@ -249,9 +270,9 @@ class Body:
         at: Expr | None = None
         if op.outputs[0] in self.carried:
             lead = (self._axis(names, self.rows),)
-            at = lead[0] - 1
+            at = lead[0] - self.before
         elif op.outputs[0] in self.indexed:
-            lead = (self._axis(names, self.rows - 1),)
+            lead = (self._axis(names, self.rows - self.before),)
             at = lead[0]
         elif not any(t in self.known or t in self.done for t in op.input_tensors):
             return
@@ -259,7 +280,7 @@ class Body:
         memo: dict[int, Expr] = {}
 
         def moved(values: Sequence[Expr]) -> tuple[Expr, ...]:
-            return tuple(self._row_moved(v, row, at, memo) for v in values)
+            return tuple(self.row_moved(v, row, at, memo) for v in values)
 
         new = replace(
             op,
@@ -270,16 +291,16 @@ class Body:
             outputs=(),
             view=False,
         )
-        starts = {lead[0]: 1} if op.outputs[0] in self.carried else None
+        starts = {lead[0]: self.before} if op.outputs[0] in self.carried else None
         for old, tensor in zip(op.outputs, finish(new, len(op.body), True, starts)):
             tensor.name = old.name
             self.done[old] = tensor
 
     def moved(self, value: Expr, at: Any) -> Expr:
         """Return an expression of the body as one of iteration ``at``."""
-        return self._row_moved(value, None, at)
+        return self.row_moved(value, None, at)
 
-    def _row_moved(
+    def row_moved(
         self, value: Expr, row: Axis | None, at: Expr | None, memo: dict[int, Expr] | None = None
     ) -> Expr:
         """Return an expression of the body as one at a ``row``, of iteration ``at``."""
@@ -293,7 +314,7 @@ class Body:
             tensor = node.tensor
             if tensor in self.states:
                 assert at is not None
-                return Read(self.states[tensor], (at, *node.indices), node.dtype)
+                return self.state_element(node, at)
             if tensor in self.known:
                 value = self.known[tensor]
                 if not isinstance(value, Tensor):

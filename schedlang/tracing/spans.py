@@ -15,7 +15,7 @@ from schedlang.index.ranges import Ranges
 from schedlang.index.rules import extreme
 from schedlang.index.simplify import to_lin
 from schedlang.tracing.leaves import is_traced
-from schedlang.tracing.trace import Trace, current
+from schedlang.tracing.trace import Trace, current, running_trace
 
 End = Union[int, Expr]
 
@@ -87,9 +87,10 @@ def likely(extent: End) -> int | None:
     """Return an extent where symbolic lengths are as likely; ``None`` for one over other sizes."""
     if isinstance(extent, int):
         return extent
-    lengths = current().outermost.lengths
-    if of_lengths(extent) is None:
+    trace = running_trace()
+    if trace is None or of_lengths(extent) is None:
         return None
+    lengths = trace.outermost.lengths
     return int(evaluate(extent, {var: length.likely for var, length in lengths.items()}))
 
 

@@ -79,8 +79,8 @@ class HostLoop:
 
     ``hi`` may depend on the indices of loops around. ``read`` pairs values around the loop with the
     placeholders that stand for them in the body. The last carries are the values of ``storages``
-    around the loop. A loop that is ``tested`` runs as long as its first carry is true, and not over
-    a range. ``user_index`` is the name of the user's index, and what that is where ``index`` is 0.
+    around the loop. A ``tested`` loop runs while its first carry is true. ``user_index`` is the
+    user's index and its value where ``index`` is 0. A loop inside a kernel has a text, ``form``.
     """
 
     lo: int
@@ -92,6 +92,7 @@ class HostLoop:
     storages: tuple[Storage, ...] = ()
     tested: bool = False
     user_index: tuple[str, int] = ("i", 0)
+    form: str = ""
 
 
 @dataclass(frozen=True, eq=False)

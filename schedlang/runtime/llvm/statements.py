@@ -8,7 +8,7 @@ that has one returns whether memory was lacking.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -46,10 +46,10 @@ from schedlang.runtime.llvm.dialect import (
     literal,
     named,
 )
+from schedlang.runtime.llvm.heap import allocate, free
 from schedlang.runtime.llvm.values import ValuePrinter
 from schedlang.runtime.numba_internals import cgutils
 
-BYTE_PTR = ir.IntType(8).as_pointer()
 STATUS = ir.IntType(32)
 # what a function returns that lacked memory
 FAILED = STATUS(1)
@@ -186,6 +186,10 @@ class StatementPrinter(ValuePrinter):
         """Emit the launch of a parallel loop."""
         raise Unprintable("a parallel loop has no form here")
 
+    def before(self, called: str) -> Sequence[ir.Value]:
+        """Return what a function takes before its own arguments."""
+        return ()
+
     def _branch(self, stmt: If) -> None:
         cond = self(stmt.cond)
         if not stmt.orelse:
@@ -212,15 +216,15 @@ class StatementPrinter(ValuePrinter):
             return
         if stmt.place != "heap":
             raise Unprintable(f"an array in {stmt.place} memory has no form on a CPU")
-        size = I64(size_of(array_type(array.dtype).dtype, False))
+        size = size_of(array_type(array.dtype).dtype, False)
         # a size of zero may make an extent negative, whose loops are empty
-        count = self(stmt.count)
-        count = builder.select(builder.icmp_signed("<", count, I64(0)), I64(0), count)
-        wanted = builder.add(builder.mul(count, size), I64(ALIGNMENT))
-        allocate = ir.FunctionType(BYTE_PTR, [I64])
-        block = builder.call(
-            cgutils.get_or_insert_function(builder.module, allocate, "malloc"), [wanted]
-        )
+        if isinstance(stmt.count, Num):
+            total = I64(max(stmt.count.value, 0) * size)
+        else:
+            count = self(stmt.count)
+            count = builder.select(builder.icmp_signed("<", count, I64(0)), I64(0), count)
+            total = builder.mul(count, I64(size))
+        block = allocate(builder, total)
         with builder.if_then(cgutils.is_null(builder, block), likely=False):
             self.fail()
         self._heap[-1].append(block)
@@ -236,10 +240,8 @@ class StatementPrinter(ValuePrinter):
         self.builder.ret(FAILED)
 
     def _free(self, blocks: list[ir.Value]) -> None:
-        free = ir.FunctionType(ir.VoidType(), [BYTE_PTR])
         for block in blocks:
-            function = cgutils.get_or_insert_function(self.builder.module, free, "free")
-            self.builder.call(function, [block])
+            free(self.builder, block)
 
     def _view(self, stmt: View) -> None:
         place = self.builder.gep(self.array(stmt.whole), [self(stmt.start)])
@@ -266,12 +268,12 @@ class StatementPrinter(ValuePrinter):
         emit_invoke(self.builder, self.array(stmt.table), stmt.position, places, sizes)
 
     def _call(self, stmt: Run) -> None:
-        called = self.functions[stmt.function]
+        called, before = self.functions[stmt.function], self.before(stmt.function)
         args = [
             self._array_given(a, p) if isinstance(a, Array) else self(a)
-            for a, p in zip(stmt.args, called.args)
+            for a, p in zip(stmt.args, called.args[len(before) :])
         ]
-        status = self.builder.call(called, args)
+        status = self.builder.call(called, [*before, *args])
         if called.ftype.return_type != ir.VoidType():
             with self.builder.if_then(cgutils.is_not_null(self.builder, status), likely=False):
                 self.fail()
