@@ -67,6 +67,7 @@ class PlaceholderOp:
     axis: tuple[Axis, ...] = ()
     reduce_axis: tuple[Axis, ...] = ()
     facts: Facts | None = None
+    tag: str = ""
 
     @property
     def input_tensors(self) -> list[Tensor]:

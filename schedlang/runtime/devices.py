@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from schedlang.errors import CallError, SchedlangError
+from schedlang.errors import CallError, CallTypeError, SchedlangError, warn_of_old_name
 from schedlang.signatures import public
 from schedlang.target_kinds import CPU, CUDA, KINDS, SPELLINGS
 from schedlang.target_options import parse_target
@@ -69,6 +69,25 @@ def device(kind: Any, index: int = 0) -> Device:
 
 
 @public
+def context(kind: Any, index: int = 0) -> Device:
+    """Return :func:`device` of the same arguments, with a warning: TVM's name before 0.8."""
+    warn_of_old_name("tvm.context", "tvm.device")
+    return device(kind, index)
+
+
+def device_or(device: Device | None, ctx: Device | None, call: str) -> Device:
+    """Return ``device``, or ``ctx``, as TVM called it before 0.8; the CPU if neither is given.
+
+    ``ctx`` gives a warning. Raise :class:`~schedlang.errors.CallTypeError` if both are given.
+    """
+    if ctx is not None:
+        warn_of_old_name(f"{call}(..., ctx=...)", "device=...")
+        if device is not None:
+            raise CallTypeError(f"{call}(..., device=..., ctx=...): give device= alone")
+    return device or ctx or cpu()
+
+
+@public
 def enabled(target: str) -> bool:
     """Return whether kernels for ``target`` can run on this machine; te's ``tvm.runtime.enabled``.
 
@@ -96,4 +115,4 @@ def cuda(index: int = 0) -> Device:
 gpu = cuda
 
 
-__all__ = ["Device", "cpu", "cuda", "device", "enabled", "gpu"]
+__all__ = ["Device", "context", "cpu", "cuda", "device", "enabled", "gpu"]

@@ -157,6 +157,17 @@ class Schedule(DataflowMethods):
             return self.state.stages[self[key].name]
         refuse(asked, f"{text_of(key)} is not a stage", "Give a tensor of this schedule.")
 
+    def create_group(self, outputs: Any, inputs: Any, include_inputs: bool = False) -> Any:
+        """Return the stages from ``inputs`` to ``outputs`` as a group, to attach them together.
+
+        Each argument is a tensor or a list of tensors. The stages of the outputs belong to the
+        group, and with ``include_inputs`` the stages of the inputs. Raise
+        :class:`~schedlang.errors.ScheduleError` if there is no stage in between.
+        """
+        from schedlang.schedule.groups import stages_between
+
+        return stages_between(self, outputs, inputs, include_inputs)
+
     def normalize(self) -> Schedule:
         """Do nothing: te's ``normalize`` makes loops start at 0, as they already do here."""
         return self
@@ -417,7 +428,8 @@ def empty_schedule(outputs: Any, call: str = "sl.schedule") -> Schedule:
     refuse_functions(asked, *items)
     for item in items:
         if isinstance(item, (ComputeOp, ScanOp, ExternOp)):
-            tensors += item.outputs
+            # te programs give the operation of each output of one operation
+            tensors += [t for t in item.outputs if t not in tensors]
         elif isinstance(item, Tensor):
             tensors.append(item)
         else:

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib import import_module
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from schedlang.compute import define, tensor
+from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.reduce import Reduction
 from schedlang.compute.reduce import reduce_axis as _reduce_axis
 from schedlang.compute.scan import scan
-from schedlang.compute.tensor import Tensor
+from schedlang.compute.tensor import ComputeOp, PlaceholderOp, ScanOp, Tensor
 from schedlang.errors import ComputeError, missing_name
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.schedule.schedule import Schedule
@@ -31,6 +34,7 @@ from schedlang.tvm.tir import (
     atan,
     atan2,
     ceil,
+    ceildiv,
     clz,
     comm_reducer,
     const,
@@ -121,13 +125,31 @@ def compute(
 ) -> Any:
     """Return the tensor of a function of its axes; several tensors if it returns a tuple.
 
-    ``tag`` and ``attrs`` have no effect. A value computed without a tensor has te's dtype: int32
+    ``tag`` and ``attrs`` describe the computation, as ``C.op.tag`` and ``C.op.attrs``, and change
+    nothing. A value computed without a tensor has te's dtype: int32
     for an axis, float32 for a Python float.
 
     >>> compute((4,), lambda i: i * 0.5, name="B")
     Tensor(B: float32[4])
     """
-    return define.compute(whole(shape, f"a dimension of {name}"), _te_values(fcompute), name)
+    made = define.compute(whole(shape, f"a dimension of {name}"), _te_values(fcompute), name)
+    op = (made[0] if isinstance(made, tuple) else made).op
+    op.tag, op.attrs = _tag(tag), dict(attrs or {})
+    return made
+
+
+# the tag of the enclosing scope
+_SCOPE: ContextVar[str] = ContextVar("tag", default="")
+
+
+def _tag(tag: str) -> str:
+    """Return a computation's tag: its own, or the one of the scope around it."""
+    around = _SCOPE.get()
+    if tag and around:
+        raise ComputeError(
+            f"tag={tag!r} inside te.tag_scope({around!r}): a computation has one tag; leave one out"
+        )
+    return tag or around
 
 
 def _te_values(fcompute: Callable[..., Any]) -> Callable[..., Any]:
@@ -171,14 +193,21 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> Axis:
     return _thread_axis(whole(dom, f"the range of {tag}"), tag, name)
 
 
-@public
-def var(name: str = "tindex", dtype: object = "int32") -> Var:
-    """Return a symbolic size (int32 or int64), or a scalar argument of another dtype."""
-    return tensor.var(name, te_dtype(dtype))
+# numbers for sizes without a name
+_UNNAMED = count(1)
 
 
 @public
-def size_var(name: str = "size", dtype: object = "int32") -> Var:
+def var(name: str = "", dtype: object = "int32") -> Var:
+    """Return a symbolic size (int32 or int64), or a scalar argument of another dtype.
+
+    Sizes of one name are one size, so a size without a name gets one of its own.
+    """
+    return tensor.var(name or f"tindex{next(_UNNAMED)}", te_dtype(dtype))
+
+
+@public
+def size_var(name: str = "", dtype: object = "int32") -> Var:
     """Return a symbolic size."""
     return var(name, dtype)
 
@@ -186,8 +215,22 @@ def size_var(name: str = "size", dtype: object = "int32") -> Var:
 @public
 @contextmanager
 def tag_scope(tag: str) -> Iterator[None]:
-    """Do nothing: te's tags for the computations inside have no effect here."""
-    yield
+    """Give the computations inside a tag, as ``te.compute(..., tag=tag)`` does.
+
+    It also decorates a function, for the computations that its calls make. Raise
+    :class:`~schedlang.errors.ComputeError` inside another scope.
+
+    >>> A = placeholder((4,), name="A")
+    >>> with tag_scope("scale"):
+    ...     B = compute((4,), lambda i: A[i] * 2, name="B")
+    >>> B.op.tag, A.op.tag
+    ('scale', '')
+    """
+    around = _SCOPE.set(_tag(tag))
+    try:
+        yield
+    finally:
+        _SCOPE.reset(around)
 
 
 @public
@@ -217,7 +260,6 @@ _TENSORIZE = (
     "intrinsics are made and used by other names",
     "Declare one with te.decl_tensor_intrin, and call s[C].tensorize(axis, intrin).",
 )
-_INLINE = ("stages are not inlined automatically", "Call s[T].compute_inline() on each.")
 _TENSORIR = (
     "TensorIR is not part of schedlang",
     "te.create_schedule(C.op) and tvm.lower(s, args) give a loop nest.",
@@ -232,37 +274,35 @@ REFUSED = {
     ),
     "create_prim_func": _TENSORIR,
     "create_relax_prim_func": _TENSORIR,
-    "schedule": (
-        "the compiler's functions over schedules are not part of schedlang",
-        "te.create_schedule(C.op) makes a schedule, sl.graph(C) the graph of reads, and "
-        "tvm.lower(s, args) infers the bounds: nest.loops.",
+    "operation": (
+        "the module of operations is not part of te here",
+        "te.ComputeOp, te.PlaceholderOp, te.ScanOp and te.ExternOp are classes of operations.",
     ),
-    **dict.fromkeys(
-        ("operation", "PlaceholderOp", "ComputeOp", "ScanOp", "ExternOp"),
-        (
-            "classes of operations are not part of te here",
-            "C.op has axis, reduce_axis, body and input_tensors, which is empty for a placeholder.",
-        ),
-    ),
-    "ceildiv": ("a quotient rounded up is written out", "Write (a + b - 1) // b."),
-    "AutoInlineElemWise": _INLINE,
-    "AutoInlineInjective": _INLINE,
 }
 
 
 # names of other modules of this folder; most programs need no compiler when they define stages
-_MODULES = {"decl_tensor_intrin": "tensor_intrin", "extern": "extern"}
+_MODULES = {
+    "decl_tensor_intrin": "tensor_intrin",
+    "extern": "extern",
+    **dict.fromkeys(
+        ("AutoInlineBroadcast", "AutoInlineElemWise", "AutoInlineInjective"), "te_schedule"
+    ),
+}
 
 
 def __getattr__(name: str) -> Any:
+    if name == "schedule":
+        return import_module("schedlang.tvm.te_schedule")
     if name in _MODULES:
         return getattr(import_module(f"schedlang.tvm.{_MODULES[name]}"), name)
     raise missing_name(__name__, name, REFUSED, "te")
 
 
 __all__ = [
-    "Axis", "Expr", "Schedule", "Tensor", "abs", "acos", "all", "any", "asin", "atan", "atan2",
-    "ceil", "clz", "comm_reducer", "compute", "const", "cos", "cosh", "create_schedule",
+    "Axis", "ComputeOp", "Expr", "ExternOp", "PlaceholderOp", "ScanOp", "Schedule", "Tensor",
+    "abs", "acos", "all", "any", "asin", "atan", "atan2",
+    "ceil", "ceildiv", "clz", "comm_reducer", "compute", "const", "cos", "cosh", "create_schedule",
     "decl_tensor_intrin", "div",
     "erf", "exp", "exp2", "extern", "floor", "floordiv", "floormod", "fmod", "gradient",
     "if_then_else", "indexdiv", "indexmod", "infinity", "isfinite", "isinf", "isnan", "likely",

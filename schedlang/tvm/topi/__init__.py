@@ -16,6 +16,7 @@ of neural networks, ``topi.image`` and ``topi.sparse`` have operators of images 
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from schedlang.errors import missing_name
@@ -135,6 +136,8 @@ REFUSED = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "util":
+        return import_module("schedlang.topi.util")
     raise missing_name(__name__, name, REFUSED, "topi")
 
 
