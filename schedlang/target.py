@@ -23,7 +23,7 @@ from schedlang.host import (
 )
 from schedlang.signatures import public
 from schedlang.target_kinds import KINDS, Facts, HasFacts, check_target
-from schedlang.target_options import check_host, parse_target
+from schedlang.target_options import check_host, names_kind, parse_target
 
 
 class Kind(str):
@@ -184,6 +184,9 @@ class Target(_Fields):
         caches: tuple[Cache, ...] = (),
         backend: HasFacts | None = None,
     ) -> None:
+        if isinstance(vector_bytes, Target) or names_kind(vector_bytes):
+            # te's second argument is the host
+            vector_bytes, host = 0, vector_bytes
         name, option = kind if target is None else target, None
         if isinstance(name, Target):
             model, name = name, name.kind

@@ -329,8 +329,12 @@ def test_devices_and_targets() -> None:
     assert tvm.device(target, 0) == tvm.device(target.kind.name, 0) == tvm.cpu(0)
     assert tvm.target.Target(target="cuda", host="llvm").kind.name == "cuda"
     assert tvm.runtime.enabled("llvm") and not tvm.runtime.enabled("rocm")
-    with pytest.raises(CallError, match="opencl"):
-        tvm.device("opencl", 0)
+    other = tvm.device("opencl", 0)
+    assert (str(other), other.device_type, other.exist) == ("opencl(0)", 4, False)
+    with pytest.raises(CallError, match=r"opencl\(0\).*ask device\.exist before"):
+        tvm.nd.array(np.zeros(3), other)
+    with pytest.raises(CallError, match="'opencll'"):
+        tvm.device("opencll", 0)
 
 
 def test_cuda_exists_under_the_emulator(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,6 +48,9 @@ class Schedule(DataflowMethods):
     the schedule unchanged.
     """
 
+    # whether splits keep all threads of an axis that is shorter, as in te
+    of_te = False
+
     def __init__(self, outputs: Sequence[Tensor]) -> None:
         self._start = initial_state(outputs)
         self._steps: tuple[Step, ...] = ()
@@ -249,6 +252,7 @@ class Schedule(DataflowMethods):
         """Return an independent copy, which shares the axes made so far."""
         twin = Schedule.__new__(Schedule)
         twin._start, twin._steps, twin._states = self._start, self._steps, self._states
+        twin.of_te = self.of_te
         return twin
 
     def at(self, count: int) -> Schedule:
@@ -361,7 +365,7 @@ class Schedule(DataflowMethods):
 
     def __reduce__(self) -> Any:
         own = trace.instructions_of(self._steps)
-        return _unpickle, (Graph(self.outputs), self.to_json(), own)
+        return _unpickle, (Graph(self.outputs), self.to_json(), own, self.of_te)
 
 
 def _replayed(
@@ -386,10 +390,12 @@ def _replayed(
 
 
 def _unpickle(
-    graph: Graph, text: str, instructions: Sequence[Instruction] = ()
+    graph: Graph, text: str, instructions: Sequence[Instruction] = (), of_te: bool = False
 ) -> Schedule:
     # earlier versions pickled no instructions
-    return _replayed(trace.from_json(text), list(graph.tensors), instructions)
+    replayed = _replayed(trace.from_json(text), list(graph.tensors), instructions)
+    replayed.of_te = of_te
+    return replayed
 
 
 @public

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import keyword
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -22,7 +24,7 @@ from schedlang.compute.tensor import ComputeOp, PlaceholderOp, ScanOp, Tensor
 from schedlang.errors import ComputeError, missing_name
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.schedule.schedule import Schedule
-from schedlang.schedule.schedule import schedule as create_schedule
+from schedlang.schedule.schedule import schedule as _schedule
 from schedlang.signatures import public
 from schedlang.state.thread_axis import thread_axis as _thread_axis
 from schedlang.tvm.tir import (
@@ -103,15 +105,32 @@ def whole(value: Any, what: str) -> Any:
     return value
 
 
+def identifier(name: Any) -> Any:
+    """Return a tensor's name with ``_`` for each character that source cannot have in names.
+
+    >>> identifier("conv 1/weight"), identifier("2d"), identifier("lambda"), identifier("C.local")
+    ('conv_1_weight', '_2d', 'lambda_', 'C.local')
+    """
+    if not isinstance(name, str):
+        return name
+    parts = [re.sub(r"[^A-Za-z0-9_]", "_", part) for part in name.split(".")]
+    parts = [f"_{part}" if not part or part[0].isdigit() else part for part in parts]
+    return ".".join([parts[0] + "_" * keyword.iskeyword(parts[0]), *parts[1:]])
+
+
 @public
 def placeholder(shape: Any, dtype: object = None, name: str = "placeholder") -> Tensor:
     """Return an input tensor; ``dtype`` defaults to float32.
+
+    A ``name`` that is not an identifier, such as ``"my input"``, becomes one: ``my_input``.
 
     >>> placeholder((64 / 16, 16), name="A")
     Tensor(A: float32[4, 16])
     """
     kind = "float32" if dtype is None else te_dtype(dtype)
-    return tensor.placeholder(whole(shape, f"a dimension of placeholder {name}"), kind, name)
+    return tensor.placeholder(
+        whole(shape, f"a dimension of placeholder {name}"), kind, identifier(name)
+    )
 
 
 @public
@@ -132,7 +151,8 @@ def compute(
     >>> compute((4,), lambda i: i * 0.5, name="B")
     Tensor(B: float32[4])
     """
-    made = define.compute(whole(shape, f"a dimension of {name}"), _te_values(fcompute), name)
+    extents = whole(shape, f"a dimension of {name}")
+    made = define.compute(extents, _te_values(fcompute), identifier(name))
     op = (made[0] if isinstance(made, tuple) else made).op
     op.tag, op.attrs = _tag(tag), dict(attrs or {})
     return made
@@ -172,6 +192,32 @@ def _te_values(fcompute: Callable[..., Any]) -> Callable[..., Any]:
 
 def _te_value(result: Any) -> Any:
     return result if result is None or isinstance(result, Reduction) else te_typed(result)
+
+
+@public
+def create_schedule(ops: Any) -> Schedule:
+    """Return a schedule for operations or tensors, one or a list of them.
+
+    It is as by ``sl.schedule``, but inputs among ``ops`` have no stage, and a split that is bound
+    to threads keeps all of them where its axis is shorter: threads beyond the axis idle.
+
+    >>> A = placeholder((16,), name="A")
+    >>> B = compute((16,), lambda i: A[i] + 1, name="B")
+    >>> s = create_schedule([B.op, A.op])
+    >>> _, inner = s[B].split(B.op.axis[0], factor=32)
+    >>> s[B].bind(inner, "threadIdx.x")
+    >>> print(s)
+    B(A: float32[16]) -> B: float32[16]
+    <BLANKLINE>
+    threadIdx.x i.inner in 0..32:
+      if i.inner < 16:   # tail of i split by 32
+        B[i.inner] = A[i.inner] + 1
+    """
+    items = list(ops) if isinstance(ops, (list, tuple)) else [ops]
+    computed = [o for o in items if not isinstance(getattr(o, "op", o), PlaceholderOp)]
+    s = _schedule(computed or items)
+    s.of_te = True
+    return s
 
 
 @public

@@ -11,7 +11,6 @@ from schedlang.schedule.auto_inline import (
     AutoInlineInjective,
 )
 from schedlang.schedule.schedule import Schedule
-from schedlang.schedule.schedule import schedule as create_schedule
 
 _PASSES = (
     "the compiler's functions over schedules are not part of schedlang",
@@ -32,7 +31,4 @@ def __getattr__(name: str) -> Any:
     raise missing_name(__name__, name, REFUSED, "te.schedule")
 
 
-__all__ = [
-    "AutoInlineBroadcast", "AutoInlineElemWise", "AutoInlineInjective", "Schedule",
-    "create_schedule",
-]  # fmt: skip
+__all__ = ["AutoInlineBroadcast", "AutoInlineElemWise", "AutoInlineInjective", "Schedule"]

@@ -462,8 +462,9 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "Cast", "FloatImm", "IntImm", "Select", "Var", "abs", "acos", "all", "any", "asin", "atan",
-    "atan2", "ceil", "ceildiv", "clz", "comm_reducer", "const", "cos", "cosh", "div", "erf",
-    "exp", "exp2", "floor", "floordiv", "floormod", "fmod", "if_then_else", "indexdiv", "indexmod", "infinity",
+    "atan2", "ceil", "ceildiv", "clz", "comm_reducer", "const", "cos", "cosh", "div",
+    "erf", "exp", "exp2", "floor", "floordiv", "floormod", "fmod", "if_then_else",
+    "indexdiv", "indexmod", "infinity",
     "isfinite", "isinf", "isnan", "likely", "log", "log1p", "log2", "log10", "max", "max_value",
     "min", "min_value", "nearbyint", "popcount", "pow", "power", "prod", "reinterpret", "round",
     "rsqrt", "shift_left", "shift_right", "sigmoid", "sin", "sinh", "sqrt", "sum", "tan", "tanh",

@@ -46,7 +46,7 @@ def compile_cuda(
             )
         )
     more = [options] if isinstance(options, str) else [*(options or ())]
-    names = arch if isinstance(arch, list) else [f"-arch={arch or _present().device.arch}"]
+    names = arch if isinstance(arch, list) else [f"-arch={arch or Target.of(None).device.arch}"]
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         source, written = (Path(folder) / f"kernel.{kind}" for kind in ("cu", target_format))
         source.write_text(code, encoding="utf-8")
@@ -58,19 +58,13 @@ def compile_cuda(
     return content
 
 
-def _present() -> Target:
-    """Return the target of the innermost ``with`` statement if it is a GPU, else the default."""
-    around = Target.current(allow_none=True)
-    return around if around is not None and around.is_gpu else Target("cuda")
-
-
 def get_target_compute_version(target: Any = None) -> str:
-    """Return the compute capability of a target, by default of the present one.
+    """Return the compute capability of a GPU target, by default of the present one.
 
     >>> get_target_compute_version(Target("cuda", arch="sm_86"))
     '8.6'
     """
-    major, minor = (_present() if target is None else Target.of(target)).device.capability
+    major, minor = Target.of(target).device.capability
     return f"{major}.{minor}"
 
 
