@@ -267,3 +267,7 @@ def test_refusals(case: str) -> None:
     made, words = REFUSALS[case]
     with pytest.raises(ComputeError, match=words):
         made(sl.placeholder((2, 3), name="A"))
+
+
+def test_one_hot_stands_where_tvm_has_it() -> None:
+    assert topi.transform.one_hot is topi.one_hot

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,9 @@ from schedlang.tvm.topi.checks import (
     check_same,
     check_tensor,
 )
+
+# TVM has it in this module
+from schedlang.tvm.topi.gathering import one_hot as one_hot
 from schedlang.tvm.topi.rules import integers, listed, one_of, operator, tensor
 from schedlang.tvm.topi.stages import compute, names_of_user, stage_of
 
@@ -407,10 +409,3 @@ def where(condition: Any, x: Any, y: Any) -> Tensor:
         return select(chosen if chosen.dtype == "bool" else chosen != 0, left, right)
 
     return broadcasted("where", value, condition, x, y, asked="topi.where")
-
-
-def __getattr__(name: str) -> Any:
-    """Return an operator that TVM has in this module, and that stands in another one here."""
-    if name in ("one_hot", "matrix_set_diag", "strided_set", "layout_transform", "take", "gather"):
-        return getattr(import_module("schedlang.tvm.topi"), name)
-    raise AttributeError(f"module 'schedlang.topi.transform' has no attribute {name!r}")
