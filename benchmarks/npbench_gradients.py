@@ -45,7 +45,7 @@ Differentiated = Callable[[], tuple[Any, Sequence[Any]]]
 
 
 def with_schedlang(loss: Loss) -> Differentiated:
-    """Return what computes the gradients of ``sl.gradient``; raise ``Unavailable`` for a refusal."""
+    """Return what ``sl.gradient`` gives, as a call; raise ``Unavailable`` for a refusal."""
     inputs = {k: _placeholder(f"x{k}", loss.arguments[k]) for k in loss.arrays}
     weights = [_placeholder(f"w{k}", w) for k, w in enumerate(loss.weights)]
 

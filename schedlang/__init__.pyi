@@ -4,6 +4,7 @@ from schedlang import errors as errors
 from schedlang import frontend as frontend
 from schedlang import instructions as instructions
 from schedlang import contrib as contrib
+from schedlang import error as error
 from schedlang import nd as nd
 from schedlang import plot as plot
 from schedlang import runtime as runtime

@@ -54,6 +54,10 @@ class MissingNameError(SchedlangError, AttributeError):
     """A name that a tensor, a schedule, a stage or a kernel does not have."""
 
 
+class MissingModuleError(SchedlangError, ModuleNotFoundError):
+    """An import of a part of TVM that schedlang leaves out; the message says what to write."""
+
+
 class UnknownNameError(SchedlangError, KeyError):
     """A name that indexes a collection which has nothing, or several things, of that name."""
 
@@ -65,8 +69,11 @@ class BoundsError(SchedlangError, IndexError):
     """A read outside its tensor, or the wrong number of indices."""
 
 
-class ScheduleError(SchedlangError, ValueError):
-    """A schedule step that is not legal; the schedule is unchanged."""
+class ScheduleError(SchedlangError, ValueError, RuntimeError):
+    """A schedule step that is not legal; the schedule is unchanged.
+
+    TVM's errors of the compiler are a :class:`RuntimeError`, and some a :class:`ValueError`.
+    """
 
 
 class ScheduleTypeError(ScheduleError, TypeError):
@@ -77,7 +84,7 @@ class InstructionError(SchedlangError, ValueError):
     """Raised for an instruction that does not compute what it declares."""
 
 
-class LoweringError(SchedlangError, ValueError):
+class LoweringError(SchedlangError, ValueError, RuntimeError):
     """A schedule that cannot be lowered to a loop nest."""
 
 
@@ -421,6 +428,11 @@ def warn_user(message: str, kind: type[Warning]) -> None:
     while frame.f_back and _is_ours(frame):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, kind, stacklevel=level)
+
+
+def warn_of_old_name(old: str, new: str) -> None:
+    """Warn at the user's line that a name of an earlier TVM has another one now."""
+    warn_user(f"{old} is an old name of TVM: write {new}", DeprecationWarning)
 
 
 def missing_extra(library: str, extra: str, purpose: str) -> MissingExtraError:

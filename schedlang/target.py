@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 
 import numpy as np
 
-from schedlang.errors import BuildError, missing_name
+from schedlang.errors import BuildError, missing_name, warn_of_old_name
 from schedlang.host import (
     KIB,
     USUAL_CACHES,
@@ -23,7 +23,7 @@ from schedlang.host import (
 )
 from schedlang.signatures import public
 from schedlang.target_kinds import KINDS, Facts, HasFacts, check_target
-from schedlang.target_options import check_host, parse_target
+from schedlang.target_options import check_host, names_kind, parse_target
 
 
 class Kind(str):
@@ -155,9 +155,10 @@ class Target(_Fields):
     ``arch`` is the architecture of a GPU, by default sm_90, and ``device`` holds its limits.
 
     ``kind`` may be a target string of te: ``"cuda -arch=sm_80"`` sets ``arch``, and options that
-    change no result are ignored, such as ``-libs``. ``target=`` is te's name for ``kind``. Kernels
-    are built for this machine: an option that names another one is refused, such as a foreign
-    ``-mtriple``, and so is a ``host=`` other than this CPU.
+    change no result are ignored, such as ``-libs``. ``target=`` is te's name for ``kind``. A target
+    as ``kind`` is copied, with the other arguments in place of its own. Kernels are built for this
+    machine: an option that names another one is refused, such as a foreign ``-mtriple``, and so is
+    a ``host=`` other than this CPU.
 
     Raise :class:`~schedlang.errors.BuildError` for an unknown kind or option, another machine, and
     a number that is out of range.
@@ -173,17 +174,28 @@ class Target(_Fields):
     @public
     def __init__(
         self,
-        kind: str = "cpu",
+        kind: str | Target = "cpu",
         vector_bytes: int = 0,
         vector_registers: int = 0,
         arch: str = "",
-        target: str | None = None,
+        target: str | Target | None = None,
         host: Any = None,
         datapath_bytes: int = 0,
         caches: tuple[Cache, ...] = (),
         backend: HasFacts | None = None,
     ) -> None:
+        if isinstance(vector_bytes, Target) or names_kind(vector_bytes):
+            # te's second argument is the host
+            vector_bytes, host = 0, vector_bytes
         name, option = kind if target is None else target, None
+        if isinstance(name, Target):
+            model, name = name, name.kind
+            arch, backend = arch or model.arch, backend or model.backend
+            if vector_bytes in (0, model.vector_bytes):
+                vector_bytes = model.vector_bytes
+                vector_registers = vector_registers or model.vector_registers
+                datapath_bytes = datapath_bytes or model.datapath_bytes
+                caches = caches or model.caches
         if backend is not None and backend.facts.name == name:
             facts = backend.facts
         else:
@@ -242,6 +254,15 @@ class Target(_Fields):
         2
         """
         return max(1, self.vector_bytes // self.datapath_bytes)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """te's names of the kind and its family, by which programs choose a schedule.
+
+        >>> Target("llvm").keys, Target("cuda").keys
+        (('cpu',), ('cuda', 'gpu'))
+        """
+        return ("cuda", "gpu") if self.is_gpu else ("cpu",)
 
     @property
     def max_num_threads(self) -> int:
@@ -320,6 +341,12 @@ def llvm(options: Any = None) -> Target:
     return Target(_with_options("llvm", options))
 
 
+def create(target: Any) -> Target:
+    """Return ``Target(target)``, with a warning: TVM's name before 0.8."""
+    warn_of_old_name("tvm.target.create", "tvm.target.Target")
+    return Target(target)
+
+
 def _with_options(kind: str, options: Any) -> str:
     """Return a target string with te's ``options``, a string or a list of strings."""
     return " ".join([kind, *([options] if isinstance(options, str) else options or ())])
@@ -333,7 +360,6 @@ _TARGETS = (
     'Use tvm.target.Target("llvm") or Target("cuda"), on the machine that runs the program.',
 )
 REFUSED = {
-    "create": ("a target is given by its name", 'Use tvm.target.Target("llvm") or Target("cuda").'),
     **dict.fromkeys(("rocm", "opencl", "metal", "vulkan", "arm_cpu", "mali", "hexagon"), _TARGETS),
 }
 

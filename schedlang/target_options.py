@@ -97,6 +97,15 @@ def parse_target(text: Any) -> tuple[Facts, str | None, HasFacts | None]:
     return facts, arch, own
 
 
+def names_kind(text: Any) -> bool:
+    """Return whether a text begins like a target string.
+
+    >>> names_kind("llvm -mcpu=native"), names_kind("llvmm"), names_kind(16)
+    (True, False, False)
+    """
+    return isinstance(text, str) and text.split(" ")[0] in (*KINDS, *SPELLINGS)
+
+
 def check_host(host: Any) -> None:
     """Raise if ``host``, te's target of the code that starts a kernel, is not this machine's CPU.
 
@@ -220,4 +229,4 @@ def _is_other_device(facts: Facts, names: str) -> bool:
     return False
 
 
-__all__ = ["check_host", "choices", "parse_target"]
+__all__ = ["check_host", "choices", "names_kind", "parse_target"]

@@ -172,6 +172,7 @@ def sums_of_threads_in_local_storage() -> Any:
     _, thread = s[C].split(j, 16)
     s[C].bind(thread, "threadIdx.x")
     s[B].compute_at(s[C], i)
+    s[B].set_scope("local")
     _, inner = s[B].split(k, 16)
     s[B].bind(inner, "threadIdx.x")
     return s

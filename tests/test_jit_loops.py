@@ -160,7 +160,7 @@ def compare(body, lo, hi, target="python"):
     ["swapped", "rows_by_index", "kept_carry", "scalars", "one_value_twice", "winners"],
     list(BODIES),
 ))  # fmt: skip
-def test_bodies_as_scans_and_in_place(name):
+def test_bodies_as_scans(name):
     traced = compare(BODIES[name], 1, 4)
     kept = "serial inside the kernel, since " if name in IN_PLACE else "a scan of 3 rows"
     assert f": {kept}" in traced.loops

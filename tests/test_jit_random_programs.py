@@ -194,6 +194,17 @@ def program(x, u, f):
 """,
         {"x": "int64[6]", "u": "uint8[6]", "f": "float32[6]"},
     ),
+    "a name that the last iterations leave as it was": (
+        """
+def program(y):
+    for i in range(6):
+        for j in range(6):
+            for k in range(i + 1, 6):
+                v = y[: j + 1]
+    return k, v
+""",
+        {"y": VECTOR},
+    ),
     "names that only a while on elements assigns": (
         """
 def program(x):

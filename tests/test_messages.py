@@ -44,7 +44,7 @@ def test_an_unknown_target_lists_the_known_ones(target: str) -> None:
         sl.build(s, target=target)
 
 
-@pytest.mark.parametrize("target", [5, None, {"kind": "cuda"}, ["cpu"], sl.Target("cpu")])
+@pytest.mark.parametrize("target", [5, None, {"kind": "cuda"}, ["cpu"]])
 def test_a_target_is_given_by_its_name(target: Any) -> None:
     with pytest.raises(BuildError, match=r"given by its name; choose \"cpu\", \"python\""):
         sl.Target(target)
@@ -246,8 +246,7 @@ def test_a_mistake_in_a_property_of_a_kernel_keeps_its_message(
     ("name", "write"),
     [("where", "sl.select(condition, a, b)"), ("relu", "sl.max(x, 0)"), ("mean", "sl.sum(A[i, k]"),
      ("clip", "sl.min(sl.max(x, low), high)"), ("maximum", "sl.max(a, b)"),
-     ("compile", "sl.build(s, args)"), ("context", 'sl.device("llvm")'),
-     ("TVMError", "sl.errors.SchedlangError")],
+     ("compile", "sl.build(s, args)")],
 )  # fmt: skip
 def test_a_name_of_another_library_gets_its_equivalent(name: str, write: str) -> None:
     with pytest.raises(MissingNameError, match=f"there is no sl.{name}: write ") as caught:
@@ -270,7 +269,7 @@ def test_a_primitive_of_halide_gets_its_equivalent() -> None:
         ("C.graph()", "sl.graph(C)"), ("C.shpe", "did you mean 'shape'"),
         ("s.cost()", "sl.cost(s)"), ("s.build()", "sl.build(s, args)"), ("s.latex()", "C.latex()"),
         ("s.split(i, 4)", "s[T].split"),
-        ("s.create_group(outputs=C, inputs=B)", "s[T].compute_at(s[C], axis)"),
+        ("s.groups", "s.stages has all stages"),
         ("s.stage_map", "s[T] for the stage"),
         ("s[C].rolling_buffer()", "store_at(s[C], outer)"),
     ],
@@ -327,11 +326,12 @@ def test_missing_arguments_are_listed() -> None:
         sl.build(sl.schedule(B), [A, B])
 
 
-@pytest.mark.parametrize("host", ["llvm", "cuda"])
-def test_a_target_host_is_no_name(host: str) -> None:
+@pytest.mark.parametrize("host", ["twice", "cuda"])
+def test_a_name_is_no_target_host(host: str) -> None:
     _, C, s = two_stages()
-    with pytest.raises(ComputeTypeError, match="target_host has no meaning here"):
+    with pytest.raises(BuildError, match=f"to name the kernel, write .*name='{host}'"):
         sl.build(s, None, "llvm", host)
+    assert sl.build(s, None, "python", "llvm", name="twice").name == "twice"
 
 
 @pytest.mark.parametrize("fastmath", ["all", 1, None, {"contract"}])

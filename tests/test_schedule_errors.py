@@ -42,7 +42,7 @@ MATMUL = [
      "The loops are i, j, k."),
     ("", "s[C].split(i, factr=4)",
      "split(i, factr=4) on stage C: it has no argument 'factr'; did you mean 'factor'?\n"
-     "  Its arguments: s[C].split(parent, factor, nparts, tail)."),
+     "  Its arguments: s[C].split(parent, factor, nparts, tail, idle)."),
     ("", "s[C].split(i, 4, parent=i)", "parent is given twice"),
     ("", "s[C].tile(j, x_factor=4, y_factor=4)",
      "the loop is missing\n  Write s[C].tile(j, i, x_factor=4, y_factor=4)."),
@@ -73,9 +73,11 @@ MATMUL = [
      "j is no longer a loop: a split or fuse turned it into i.j.fused"),
     ("s[C].vectorize(j)", "s[C].split(j, factor=4)",
      "j is already vectorized\n  Split and fuse a loop first"),
-    ("s[D].compute_at(s[C], i)", "s[C].split(i, factor=4)",
+    ("", "s[C].split(i, factor=4, idle=1)",
+     "idle=1 is neither True nor False"),
+    ("s[D].compute_at(s[C], i)", "s[C].fuse(i, j)",
      "stage D is computed at i, which this step removes\n  Split and fuse first"),
-    ("s[D].compute_at(s[C], j); s[D].store_at(s[C], i)", "s[C].split(i, factor=4)",
+    ("s[D].compute_at(s[C], j); s[D].store_at(s[C], i)", "s[C].fuse(i, j)",
      "stage D is stored at i, which this step removes"),
     ("s[C].pragma(i, 'my.hint')", "s[C].split(i, factor=4)",
      "i has the pragma 'my.hint', which this step would remove"),
@@ -251,10 +253,13 @@ MATMUL = [
      "cache_read('A', 'shared', ...): 'A' is not a tensor"),
     ("", "s.cache_read(A, 'shared', [B])",
      "s[B]: B is an input and has no loops"),
-    ("s[C].split(i, factor=4)", "s.cache_write(C, 'local')",
-     "cache_write(C, 'local'): C is already scheduled\n  Call cache_write before ... "
+    ("s[C].split(k, factor=4)", "s.cache_write(C, 'local')",
+     "cache_write(C, 'local'): C is already scheduled, beyond its data axes\n  "
+     "Call cache_write before ... "
      "takes over its computation. s.at(0) returns"),
-    ("s[C].reorder(j, i)", "s.cache_write(C, 'local')",
+    ("s[C].unroll(k)", "s.cache_write(C, 'local')",
+     "C is already scheduled"),
+    ("s[C].prefetch(B, i, 1)", "s.cache_write(C, 'local')",
      "C is already scheduled"),
     ("s[D].compute_at(s[C], k)", "s.cache_write(C, 'local')",
      "stage D is computed at k, which moves to a new stage\n  Call cache_write first"),
@@ -545,7 +550,8 @@ def lower_cases() -> Iterator[Any]:
     yield g.s, [g.A], "B is missing from the arguments"
     yield g.s, [], "A is missing from the arguments"
     yield g.s, [g.A, g.B, g.B, g.C], "B is given twice as an argument"
-    yield g.s, [g.A, g.B, Z, g.C], "argument 2, Z, is not a tensor of this computation"
+    W = sl.compute((4,), lambda i: Z[i], name="W")
+    yield g.s, [g.A, g.B, W, g.C], "argument 2, W, is not a tensor of this computation"
     yield g.s, [g.A, g.B, "C"], "argument 2 is 'C', but arguments must be tensors or sizes"
     yield sl.schedule(Y), [X, Y], "no argument determines the size [nm]"
 

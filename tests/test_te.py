@@ -36,7 +36,7 @@ QUICK = ("extern_op", "get_started", "gpu_gemm", "gpu_scan", "intrin_math", "sca
          "tensorize", "tuple_inputs")  # fmt: skip
 # files of tvm/ that modules there have names of
 PARTS = ("buffers", "extern", "extern_calls", "imported_objects", "ir_builder", "packed",
-         "te_dtypes", "tensor_intrin")  # fmt: skip
+         "te_dtypes", "te_schedule", "tensor_intrin")  # fmt: skip
 GUIDE = Path(__file__).parent.parent / "docs" / "guides" / "porting-from-te.md"
 
 
@@ -202,7 +202,7 @@ def test_extents_may_be_integral_floats() -> None:
 def test_variables() -> None:
     assert te.var("n").is_size and te.size_var("n", "int64").is_size
     assert te.var("alpha", "float32").dtype == "float32" and not te.var("x", "float32").is_size
-    assert te.var().name == "tindex"
+    assert te.var().name.startswith("tindex") and te.var().name != te.var().name
 
 
 def test_thread_axis_forms() -> None:
@@ -329,8 +329,12 @@ def test_devices_and_targets() -> None:
     assert tvm.device(target, 0) == tvm.device(target.kind.name, 0) == tvm.cpu(0)
     assert tvm.target.Target(target="cuda", host="llvm").kind.name == "cuda"
     assert tvm.runtime.enabled("llvm") and not tvm.runtime.enabled("rocm")
-    with pytest.raises(CallError, match="opencl"):
-        tvm.device("opencl", 0)
+    other = tvm.device("opencl", 0)
+    assert (str(other), other.device_type, other.exist) == ("opencl(0)", 4, False)
+    with pytest.raises(CallError, match=r"opencl\(0\).*ask device\.exist before"):
+        tvm.nd.array(np.zeros(3), other)
+    with pytest.raises(CallError, match="'opencll'"):
+        tvm.device("opencll", 0)
 
 
 def test_cuda_exists_under_the_emulator(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -359,11 +363,10 @@ def test_assert_allclose() -> None:
         (lambda: tvm.relay, "models"),
         (lambda: tvm.runtime.load_module("x.so"), r"load_module: .*\n.*f\.save\('k\.py'\)"),
         (lambda: tvm.runtime.Module, r"runtime\.Module: .*\n.*tvm\.build"),
-        (lambda: tvm.target.create("llvm"), r"create: a target is given by its name\n.*\"llvm\""),
         (lambda: tvm.target.rocm(), r"tvm\.target\.rocm: .*\n.*Target\(\"cuda\"\)"),
         (lambda: tvm.transform.Sequential([]), r"transform\.Sequential: .*\n.*tvm\.lower"),
         (lambda: tvm.autotvm.template, "sl.autotune"),
-        (lambda: tvm.contrib.cc, r"f\.save"),
+        (lambda: tvm.contrib.graph_executor, r"sl\.frontend"),
         (lambda: tvm.IRModule, r"tvm\.lower"),
         (lambda: tvm.tir.call_pure_extern, r"te\.exp"),
         (lambda: tvm.tir.For, r"tvm\.tir\.For: statements.*\n.*ir_builder"),
@@ -371,14 +374,12 @@ def test_assert_allclose() -> None:
         (lambda: tvm.tir.transform.Simplify(), r"tvm\.lower"),
         (lambda: tvm.tir.analysis.estimate_tir_flops, r"sl\.cost\(C\)\.flops"),
         (lambda: tvm.tir.IterVar, r"te\.thread_axis"),
-        (lambda: tvm.tir.ceildiv, r"\(a \+ b - 1\) // b"),
         (lambda: tvm.ir.IRModule, r"tvm\.ir\.IRModule: .*\n.*tvm\.lower"),
         (lambda: tvm.ir.register_intrin_lowering, r"tvm\.ir\..*\n.*te\.exp"),
-        (lambda: te.schedule.InferBound, r"te\.schedule: .*\n.*tvm\.lower"),
-        (lambda: te.PlaceholderOp, "input_tensors"),
+        (lambda: te.schedule.InferBound, r"te\.schedule\.Infer.*\n.*tvm\.lower"),
+        (lambda: te.operation.ComputeOp, r"te\.ComputeOp"),
         (lambda: tvm.opencl(), r"NVIDIA GPUs\n.*tvm\.cuda\(\)"),
         (lambda: tvm.get_global_func("f"), r"tvm\.register_func"),
-        (lambda: tvm.nd.context("cpu"), r'tvm\.device\("llvm"\)'),
     ],
 )  # fmt: skip
 def test_unsupported_names_give_advice(reach: Callable[[], Any], hint: str) -> None:
@@ -449,7 +450,7 @@ def test_each_face_is_an_alias_with_a_stub() -> None:
     assert {path.stem for path in folder.glob("*.pyi")} == {"__init__", *FACES}
     stub = (folder / "__init__.pyi").read_text(encoding="utf-8")
     assert all(f"from schedlang import {face} as {face}\n" in stub for face in FACES)
-    with pytest.raises(ModuleNotFoundError, match="not a package"):
+    with pytest.raises(ModuleNotFoundError, match="No module named"):
         import_module("schedlang.te.nothing")
 
 

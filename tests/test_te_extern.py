@@ -313,7 +313,7 @@ REFUSALS: dict[str, tuple[Callable[[], Any], str]] = {
                          "loops written by hand need numbers"),
     "hybrid": (lambda: te.hybrid.script, r"@sl\.jit.*te\.compute"),
     "another library": (lambda: tvm.contrib.cudnn, r"cudnn: .*\n.*topi"),
-    "a compiler": (lambda: tvm.contrib.cc, r"f\.save"),
+    "another device": (lambda: tvm.contrib.rpc, r"f\.save"),
 }  # fmt: skip
 
 

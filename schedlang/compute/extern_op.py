@@ -122,6 +122,7 @@ class ExternOp:
     axis: tuple[Axis, ...] = ()
     reduce_axis: tuple[Axis, ...] = ()
     automatic: bool = False
+    tag: str = ""
 
     @property
     def loops(self) -> tuple[Axis, ...]:

@@ -6,9 +6,10 @@ scheduled, as :func:`schedlang.named` and :func:`schedlang.assume` do.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from schedlang.compute.read import reads
 from schedlang.expr.nodes import Axis, Expr, Var
@@ -33,7 +34,8 @@ class ComputeOp:
 
     ``automatic`` says that an operation on whole arrays chose the name, and ``view`` that other
     such operations read the operand in its place. The operation is a derivative of the tensors
-    ``gradient_of``: it depends on what they depend on, even if it reads none of that.
+    ``gradient_of``: it depends on what they depend on, even if it reads none of that. te's ``tag``
+    and ``attrs`` describe the computation for programs, and change nothing.
     """
 
     name: str
@@ -49,6 +51,8 @@ class ComputeOp:
     view: bool = False
     limits: tuple[Extent | None, ...] = ()
     gradient_of: tuple[Tensor, ...] = ()
+    tag: str = ""
+    attrs: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def shape(self) -> Shape:
@@ -131,6 +135,7 @@ class ScanOp:
     outputs: tuple[Tensor, ...] = ()
     reduce_axis: tuple[Axis, ...] = ()
     automatic: bool = False
+    tag: str = ""
 
     @property
     def input_tensors(self) -> list[Tensor]:

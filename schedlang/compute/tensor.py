@@ -67,6 +67,7 @@ class PlaceholderOp:
     axis: tuple[Axis, ...] = ()
     reduce_axis: tuple[Axis, ...] = ()
     facts: Facts | None = None
+    tag: str = ""
 
     @property
     def input_tensors(self) -> list[Tensor]:
@@ -307,6 +308,9 @@ def check_extent(value: Any, what: str) -> Extent:
     """Return ``value`` as an extent: an integer of 0 or more, or a size expression."""
     if isinstance(value, Const) and isinstance(value.value, int):
         value = value.value
+    if isinstance(value, float) and value.is_integer():
+        # te programs divide sizes by /
+        value = int(value)
     if isinstance(value, Expr):
         refuse_elements(value, what)
         if value.dtype != dtypes.INDEX or not value.weak:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Union
+from typing import Any, Union
 
+from schedlang.errors import UnknownNameError
 from schedlang.expr.nodes import Axis, Var
 from schedlang.ir.html import nest_html
 from schedlang.ir.nodes import Block, Buffer, For, If
@@ -100,11 +101,31 @@ class Nest(InNotebooks):
     body: Block
     sizes: tuple[Var, ...] = ()
     names: dict[Axis, str] = field(default_factory=dict)
+    # the schedule, the arguments and the name that it was lowered from, for te's build(lower(...))
+    origin: tuple[Any, Any, Any] | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
         return nest_text(self)
 
     __repr__ = __str__
+
+    def astext(self, *te_options: Any, **named: Any) -> str:
+        """Return the printed nest: te's ``lower(s, args).astext()``."""
+        return str(self)
+
+    script = astext
+
+    def __getitem__(self, name: str) -> Nest:
+        """Return this nest: te's ``lower(s, args)["main"]``.
+
+        Raise :class:`~schedlang.errors.UnknownNameError` for a name that it does not have.
+        """
+        if name not in ("main", self.name):
+            raise UnknownNameError(
+                f"the loop nest of {self.name} has no function {name!r}; its only function is "
+                f'"main", or {self.name!r}'
+            )
+        return self
 
     def show(self) -> None:
         """Print the nest, in colours if the terminal has them (extra ``viz``).

@@ -28,14 +28,15 @@ def scope_of(stage: Stage, loops: Sequence[LoopLike]) -> str:
     """Return the storage scope of ``stage``.
 
     The default is TVM te's: local inside a threadIdx loop, else shared inside a blockIdx loop, else
-    global.
+    global. Threads that reduce together share the result.
     """
     if stage.scope:
         return stage.scope
     if isinstance(stage.attach, At):
         tags = [loop.tag for loop in loops]
+        together = any(stage.kinds.get(a, "").startswith("threadIdx") for a in stage.reduce_leaves)
         if any(t.startswith("threadIdx") for t in tags):
-            return "local"
+            return "shared" if together else "local"
         if any(t.startswith("blockIdx") for t in tags):
             return "shared"
     return "global"

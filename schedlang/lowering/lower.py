@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from schedlang.compute.graph import placeholders, variables
-from schedlang.compute.tensor import ScanOp, Tensor
+from schedlang.compute.tensor import PlaceholderOp, ScanOp, Tensor
 from schedlang.errors import ComputeTypeError, LoweringError
 from schedlang.expr.nodes import Var
 from schedlang.index.linear import number_or_expr
@@ -215,6 +215,8 @@ def check_args(state: State, args: Sequence[Any]) -> list[Arg]:
     """Return ``args``, checked: tensors and sizes of this computation, complete and distinct."""
     needed = set(placeholders(state.outputs))
     tensors_known = needed | set(state.defined)
+    scans = (s.op for s in state.stages.values() if isinstance(s.op, ScanOp))
+    rows = {t for op in scans for t in op.state}
     scalars = variables(state.outputs)
     checked: list[Arg] = []
     tensors: set[Tensor] = set()
@@ -226,7 +228,9 @@ def check_args(state: State, args: Sequence[Any]) -> list[Arg]:
             raise ComputeTypeError(
                 f"argument {position} is {arg!r}, but arguments must be tensors or sizes (sl.var)"
             )
-        if arg not in tensors_known:
+        # an input that no stage reads is an argument like others, as in te
+        is_input = isinstance(arg.op, PlaceholderOp) and arg not in rows
+        if arg not in tensors_known and not is_input:
             raise LoweringError(
                 f"argument {position}, {arg.name}, is not a tensor of this computation, whose "
                 "tensors are "

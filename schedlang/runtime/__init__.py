@@ -36,6 +36,7 @@ at each level, from the nest to machine code, are in ``levels.py``.
 from typing import TYPE_CHECKING, Any
 
 from schedlang.errors import missing_name
+from schedlang.runtime.convert import convert as convert
 from schedlang.runtime.devices import enabled
 
 _BUILT = "tvm.build(s, args) returns the kernel itself: f(a, b, c) calls it."

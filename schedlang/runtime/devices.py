@@ -6,12 +6,16 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from schedlang.errors import CallError, SchedlangError
+from schedlang.errors import CallError, CallTypeError, SchedlangError, warn_of_old_name
 from schedlang.signatures import public
 from schedlang.target_kinds import CPU, CUDA, KINDS, SPELLINGS
 from schedlang.target_options import parse_target
 
-_TYPES = {"gpu": CUDA, **{word: KINDS[name].device for word, name in SPELLINGS.items()}}
+# DLPack's numbers of devices that TVM knows and that no kernel here runs on
+ELSEWHERE = {"opencl": 4, "vulkan": 7, "metal": 8, "rocm": 10, "ext_dev": 12, "webgpu": 15,
+             "hexagon": 16}  # fmt: skip
+_SPELLED = {word: KINDS[name].device for word, name in SPELLINGS.items()}
+_TYPES = {**ELSEWHERE, "gpu": CUDA, **_SPELLED}
 
 
 @dataclass(frozen=True)
@@ -23,12 +27,17 @@ class Device:
 
     @property
     def device_type(self) -> int:
-        """DLPack's number: 1 for the CPU, 2 for CUDA."""
+        """DLPack's number, such as 1 for the CPU and 2 for CUDA."""
         return _TYPES[self.kind]
 
     @property
     def exist(self) -> bool:
-        """True if the machine has the device, or ``SCHEDLANG_CUDA`` asks for the emulator."""
+        """True if the machine has the device, or ``SCHEDLANG_CUDA`` asks for the emulator.
+
+        It is false for devices of TVM that no kernel here runs on, such as ``"opencl"``.
+        """
+        if self.device_type in ELSEWHERE.values():
+            return False
         if self.device_type == CPU:
             return self.device_id == 0
         if os.environ.get("SCHEDLANG_CUDA") == "emulator":
@@ -63,9 +72,37 @@ def device(kind: Any, index: int = 0) -> Device:
         raise CallError(
             f'device({str(kind)!r}): unknown device; give "cpu" (or te\'s "llvm") or "cuda"'
         )
+    if words and words[0] in ELSEWHERE:
+        return Device(words[0], index)
     if facts is None and len(words) > 1:
         parse_target(" ".join(words))
     return cpu(index) if code == CPU else cuda(index)
+
+
+@public
+def context(kind: Any, index: int = 0) -> Device:
+    """Return :func:`device` of the same arguments, with a warning: TVM's name before 0.8."""
+    warn_of_old_name("tvm.context", "tvm.device")
+    return device(kind, index)
+
+
+def device_or(device: Device | None, ctx: Device | None, call: str) -> Device:
+    """Return ``device``, or ``ctx``, as TVM called it before 0.8; the CPU if neither is given.
+
+    ``ctx`` gives a warning. Raise :class:`~schedlang.errors.CallTypeError` if both are given, and
+    :class:`~schedlang.errors.CallError` for a device that no kernel here runs on.
+    """
+    if ctx is not None:
+        warn_of_old_name(f"{call}(..., ctx=...)", "device=...")
+        if device is not None:
+            raise CallTypeError(f"{call}(..., device=..., ctx=...): give device= alone")
+    place = device or ctx or cpu()
+    if isinstance(place, Device) and place.device_type in ELSEWHERE.values():
+        raise CallError(
+            f"{call}(..., {place}): kernels run on CPUs and on NVIDIA GPUs; use tvm.cpu() or "
+            "tvm.cuda(), and ask device.exist before"
+        )
+    return place
 
 
 @public
@@ -96,4 +133,4 @@ def cuda(index: int = 0) -> Device:
 gpu = cuda
 
 
-__all__ = ["Device", "cpu", "cuda", "device", "enabled", "gpu"]
+__all__ = ["Device", "context", "cpu", "cuda", "device", "enabled", "gpu"]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from schedlang.errors import BuildError, explain
+from schedlang.runtime.devices import device_or
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,7 @@ class TeModule(ABC):
         number: int = 10,
         repeat: int = 1,
         min_repeat_ms: int = 0,
+        ctx: Any = None,
         **te_options: Any,
     ) -> Callable[..., TimingResult]:
         """Return a function that times ``repeat`` rounds of ``number`` calls of the kernel.
@@ -114,6 +116,7 @@ class TeModule(ABC):
         machine's ceilings.
         """
         function = self[func_name]
+        device_or(dev, ctx, "time_evaluator")
 
         def evaluate(*args: Any) -> TimingResult:
             # te's arrays are wrappers: unwrap them here, outside the timing

@@ -10,10 +10,21 @@ with missing or unknown arguments. ``attached_cuts.py`` checks what needs loweri
 notebooks.
 """
 
+from importlib import import_module
+from typing import Any
+
 from schedlang.callable_module import make_callable
 from schedlang.schedule import schedule as _module
 from schedlang.schedule.schedule import Schedule
 
 __all__ = ["Schedule"]
+
+
+def __getattr__(name: str) -> Any:
+    """Return a function of te's ``tvm.schedule``, which older programs call."""
+    if name.startswith("AutoInline"):
+        return getattr(import_module("schedlang.schedule.auto_inline"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 make_callable(__name__, _module.schedule)

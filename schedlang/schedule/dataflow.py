@@ -78,8 +78,9 @@ class DataflowMethods(ABC):
         The new stage takes over the computation and its reduction axes, which are then its
         ``op.reduce_axis``. The stage of ``tensor`` keeps its data axes and copies the result. The
         reads move too, so call :meth:`cache_read` afterwards, and name the new stage as the reader.
-        For a list of all outputs of one computation, return a list. Requires a stage without steps,
-        neither inlined nor a scan.
+        For a list of all outputs of one computation, return a list. Earlier steps on data axes stay
+        with the stage of ``tensor``. Requires a stage without steps on its reduction axes, neither
+        inlined nor a scan.
 
         rewrite::
 

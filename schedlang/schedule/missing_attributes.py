@@ -27,7 +27,6 @@ REPLACEMENTS = {
 }
 # te's attributes of schedules that have another form here
 OF_TE = {
-    "create_group": "attach each stage of the group itself: s[T].compute_at(s[C], axis)",
     "groups": "there are none; s.stages has all stages",
     "op_map": "write s[T] for the stage of tensor T",
     "stage_map": "write s[T] for the stage of tensor T",

@@ -48,6 +48,9 @@ class Schedule(DataflowMethods):
     the schedule unchanged.
     """
 
+    # whether splits keep all threads of an axis that is shorter, as in te
+    of_te = False
+
     def __init__(self, outputs: Sequence[Tensor]) -> None:
         self._start = initial_state(outputs)
         self._steps: tuple[Step, ...] = ()
@@ -157,6 +160,17 @@ class Schedule(DataflowMethods):
             return self.state.stages[self[key].name]
         refuse(asked, f"{text_of(key)} is not a stage", "Give a tensor of this schedule.")
 
+    def create_group(self, outputs: Any, inputs: Any, include_inputs: bool = False) -> Any:
+        """Return the stages from ``inputs`` to ``outputs`` as a group, to attach them together.
+
+        Each argument is a tensor or a list of tensors. The stages of the outputs belong to the
+        group, and with ``include_inputs`` the stages of the inputs. Raise
+        :class:`~schedlang.errors.ScheduleError` if there is no stage in between.
+        """
+        from schedlang.schedule.groups import stages_between
+
+        return stages_between(self, outputs, inputs, include_inputs)
+
     def normalize(self) -> Schedule:
         """Do nothing: te's ``normalize`` makes loops start at 0, as they already do here."""
         return self
@@ -238,6 +252,7 @@ class Schedule(DataflowMethods):
         """Return an independent copy, which shares the axes made so far."""
         twin = Schedule.__new__(Schedule)
         twin._start, twin._steps, twin._states = self._start, self._steps, self._states
+        twin.of_te = self.of_te
         return twin
 
     def at(self, count: int) -> Schedule:
@@ -350,7 +365,7 @@ class Schedule(DataflowMethods):
 
     def __reduce__(self) -> Any:
         own = trace.instructions_of(self._steps)
-        return _unpickle, (Graph(self.outputs), self.to_json(), own)
+        return _unpickle, (Graph(self.outputs), self.to_json(), own, self.of_te)
 
 
 def _replayed(
@@ -375,10 +390,12 @@ def _replayed(
 
 
 def _unpickle(
-    graph: Graph, text: str, instructions: Sequence[Instruction] = ()
+    graph: Graph, text: str, instructions: Sequence[Instruction] = (), of_te: bool = False
 ) -> Schedule:
     # earlier versions pickled no instructions
-    return _replayed(trace.from_json(text), list(graph.tensors), instructions)
+    replayed = _replayed(trace.from_json(text), list(graph.tensors), instructions)
+    replayed.of_te = of_te
+    return replayed
 
 
 @public
@@ -417,7 +434,8 @@ def empty_schedule(outputs: Any, call: str = "sl.schedule") -> Schedule:
     refuse_functions(asked, *items)
     for item in items:
         if isinstance(item, (ComputeOp, ScanOp, ExternOp)):
-            tensors += item.outputs
+            # te programs give the operation of each output of one operation
+            tensors += [t for t in item.outputs if t not in tensors]
         elif isinstance(item, Tensor):
             tensors.append(item)
         else:

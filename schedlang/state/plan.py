@@ -10,8 +10,16 @@ from schedlang.expr.nodes import Axis, Binary, Expr
 from schedlang.index.linear import ZERO, Lin, number_or_expr, to_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.rules import floordiv, mod
-from schedlang.index.simplify import ceildiv, to_lin
-from schedlang.state.relations import Fuse, Split, Unit, split_extents
+from schedlang.index.simplify import to_lin
+from schedlang.state.relations import (
+    Fuse,
+    Split,
+    Unit,
+    parts,
+    sources,
+    split_extents,
+    unclamped_extents,
+)
 from schedlang.state.state import THREADS, Stage
 
 
@@ -163,7 +171,9 @@ def _extents(
             outer, inner = split_extents(extents[relation.parent], relation.factor, relation.nparts)
             if thread_part(stage, relation):
                 # a block keeps all its threads; a guard excludes those that a stage does not need
-                outer, inner = unclamped_extents(extents[relation.parent], relation)
+                outer, inner = unclamped_extents(
+                    extents[relation.parent], relation.factor, relation.nparts
+                )
             strides[relation] = inner
             extents[relation.outer] = chosen.get(relation.outer, outer)
             extents[relation.inner] = chosen.get(relation.inner, inner)
@@ -235,18 +245,14 @@ def _parents(
 def thread_part(stage: Stage, split: Split) -> bool:
     """Return whether the part whose extent the split gives is bound to ``threadIdx``.
 
-    That is the inner axis for ``factor``, and the outer one for ``nparts``.
+    That is the inner axis for ``factor``, and the outer one for ``nparts``. An ``idle`` split has
+    such a part, too, if a later split or fuse makes a loop from it that is bound.
     """
-    part = split.inner if split.factor is not None else split.outer
-    return stage.kinds.get(part, "").startswith("threadIdx")
-
-
-def unclamped_extents(extent: Lin, split: Split) -> tuple[Lin, Lin]:
-    """Return the extents of outer and inner; factor or nparts is not clamped to ``extent``."""
-    if split.factor is not None:
-        return ceildiv(extent, Lin.of(split.factor)), Lin.of(split.factor)
-    assert split.nparts is not None
-    return Lin.of(split.nparts), ceildiv(extent, Lin.of(split.nparts))
+    made = {split.inner if split.factor is not None else split.outer}
+    for relation in stage.relations if split.idle else ():
+        if made & {*sources(relation)}:
+            made |= {*parts(relation)}
+    return any(stage.kinds.get(axis, "").startswith("threadIdx") for axis in made)
 
 
 def _guard(

@@ -15,7 +15,10 @@ TAILS = ("auto", "guard", "cut")
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """A split, ``parent = outer * extent(inner) + inner``, by one of ``factor`` and ``nparts``."""
+    """A split, ``parent = outer * extent(inner) + inner``, by one of ``factor`` and ``nparts``.
+
+    ``idle`` keeps all threads of loops that it is made into, also those beyond a shorter parent.
+    """
 
     parent: Axis
     outer: Axis
@@ -23,6 +26,7 @@ class Split:
     factor: Optional[int]
     nparts: Optional[int]
     tail: str = "auto"
+    idle: bool = False
 
     @property
     def note(self) -> str:
@@ -74,13 +78,24 @@ def split_extents(extent: Lin, factor: int | None, nparts: int | None) -> tuple[
     return Lin.of(outer), ceildiv(extent, Lin.of(outer))
 
 
-def make_split(parent: Axis, factor: int | None, nparts: int | None, tail: str) -> Split:
-    outer, inner = split_extents(to_lin(parent.extent), factor, nparts)
+def unclamped_extents(extent: Lin, factor: int | None, nparts: int | None) -> tuple[Lin, Lin]:
+    """Return the extents of outer and inner; factor or nparts is not clamped to ``extent``."""
+    if factor is not None:
+        return ceildiv(extent, Lin.of(factor)), Lin.of(factor)
+    assert nparts is not None
+    return Lin.of(nparts), ceildiv(extent, Lin.of(nparts))
+
+
+def make_split(
+    parent: Axis, factor: int | None, nparts: int | None, tail: str, idle: bool = False
+) -> Split:
+    extents = unclamped_extents if idle else split_extents
+    outer, inner = extents(to_lin(parent.extent), factor, nparts)
     return Split(
         parent,
         Axis(f"{parent.name}.outer", number_or_expr(outer), parent.kind),
         Axis(f"{parent.name}.inner", number_or_expr(inner), parent.kind),
-        factor, nparts, tail,
+        factor, nparts, tail, idle,
     )  # fmt: skip
 
 

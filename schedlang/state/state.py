@@ -35,7 +35,7 @@ EFFECTIVE = (NONTEMPORAL, SERPENTINE)
 TE_PRAGMAS = (
     "auto_unroll_max_step", "auto_unroll_max_depth", "auto_unroll_max_extent", "unroll_explicit",
     "unroll_hint", "parallel_launch_point", "parallel_stride_pattern",
-    "parallel_barrier_when_finish", "loop_partition_hint", "tensor_core",
+    "parallel_barrier_when_finish", "loop_partition_hint", "tensor_core", "unroll", "vectorize",
 )  # fmt: skip
 # te's pragmas that bring functions for instructions into a kernel
 IMPORTS = ("import_c", "import_llvm")

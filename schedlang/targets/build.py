@@ -60,7 +60,8 @@ def lower(
     outputs = checked.outputs
     if args is not None and not any(a is t for a in args for t in outputs):
         args = [*args, *outputs]
-    return lower_state(checked.state, args, name=name)
+    nest = lower_state(checked.state, args, name=name)
+    return replace(nest, origin=(checked.copy(), args, name))
 
 
 _TE_OPTIONS = frozenset({"simple_mode", "binds", "target_host", "runtime"})
@@ -72,7 +73,7 @@ def _check_schedule(schedule: Any, what: str, options: Mapping[str, Any]) -> Sch
         parameters = signature(build if what == "build" else lower).parameters
         close = nearest(unknown[0], {*parameters, *_TE_OPTIONS} - {"te_options"})
         raise ComputeTypeError(f"sl.{what} has no argument {unknown[0]!r}{close}")
-    check_host(options.get("target_host"))
+    _check_host(options.get("target_host"))
     if not isinstance(schedule, Schedule):
         has_schedule = isinstance(getattr(schedule, "schedule", None), Schedule)
         example = "its .schedule" if has_schedule else "e.g. sl.schedule(C)"
@@ -80,6 +81,30 @@ def _check_schedule(schedule: Any, what: str, options: Mapping[str, Any]) -> Sch
             f"sl.{what}({type(schedule).__name__}): the argument must be a schedule, {example}"
         )
     return schedule
+
+
+def _lowered_from(nest: Nest, args: Any, name: str | None) -> tuple[Any, Any, str | None]:
+    """Return the schedule, the arguments and the name of a nest that :func:`lower` returned."""
+    if nest.origin is None or args is not None:
+        why = "lower it with these arguments" if nest.origin else "give the schedule"
+        raise ComputeTypeError(
+            f"sl.build(nest, ...): a loop nest has its arguments already; {why}: "
+            "sl.build(sl.lower(s, [A, C]))"
+        )
+    schedule, given, given_name = nest.origin
+    return schedule, given, name or given_name
+
+
+def _check_host(host: Any) -> None:
+    """Raise if ``host`` is neither te's target of this machine's CPU nor ``None``."""
+    try:
+        check_host(host)
+    except BuildError as error:
+        if not isinstance(host, str):
+            raise
+        raise BuildError(
+            f"{error}; to name the kernel, write sl.build(s, args, name={host!r})"
+        ) from None
 
 
 def _check_list(what: str, args: Any, *behind: Any) -> None:
@@ -100,6 +125,7 @@ def build(
     schedule: Any,
     args: Sequence[Any] | None = None,
     target: Any = None,
+    target_host: Any = None,
     name: str | None = None,
     fastmath: bool = False,
     barriers: bool = True,
@@ -109,7 +135,7 @@ def build(
     progress: Setting = None,
     **te_options: Any,
 ) -> Kernel:
-    """Return a :class:`Kernel` from a schedule.
+    """Return a :class:`Kernel` from a schedule, or from the loop nest that :func:`lower` returned.
 
     ``args``: the tensors (and scalars) in calling order; by default the placeholders in order of
     first appearance, then scalars, then outputs. ``target``: ``"cpu"``, ``"python"`` (the same
@@ -126,6 +152,9 @@ def build(
     machine nest, whose statements are the lines of the file. With ``"numba"`` numba compiles the
     file, which takes three to five times as long. The last bits of a result may differ where a
     product fuses with a sum.
+
+    ``target_host`` is te's target of the code that starts the kernel, which must be this machine's
+    CPU. ``name`` is the kernel's name, by default the name of its first output.
 
     ``compile`` says when that is done: at the first call (``"lazy"``), before ``build`` returns
     (``"now"``), or in a thread that starts at once (``"background"``). A call waits for the thread
@@ -153,15 +182,13 @@ def build(
     >>> sl.build(sl.schedule(B), [A, B], target="python")(np.ones(4, "float32"))
     array([2., 2., 2., 2.], dtype=float32)
     """
+    if isinstance(schedule, Nest):
+        schedule, args, name = _lowered_from(schedule, args, name)
     _check_schedule(schedule, "build", te_options)
-    _check_list("build", args, target, name, fastmath)
+    _check_list("build", args, target, target_host)
+    _check_host(target_host)
     check_moment("sl.build", compile)
     check_setting("sl.build", progress)
-    if name in ("llvm", "cuda"):
-        raise ComputeTypeError(
-            f'sl.build(..., name="{name}"): the fourth argument is the name of the kernel; te\'s '
-            "target_host has no meaning here: leave it out"
-        )
     where = or_emulator(Target.of(target))
     outputs = ", ".join(t.name for t in schedule.outputs)
     with working(f"sl.build of {outputs}", progress):

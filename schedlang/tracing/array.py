@@ -411,12 +411,6 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         """Return ``np.compress`` of this array."""
         return numpy.compress(condition, self, axis)
 
-    def view(self, *kinds: Any, **named: Any) -> TracedArray:
-        """Return a view of all elements; views of another dtype or class are refused."""
-        if kinds or named:
-            raise missing_attribute(type(self), "view")
-        return wrap(self.value) if self.is_scalar else self[...]
-
     def fill(self, value: Any) -> None:
         """Assign ``value`` to every element."""
         self[...] = value

@@ -315,7 +315,7 @@ class _Kept:
             values = self._step(i, parts, list(starts))
             for name in last:
                 value = ends[name] = self.state.value(name)
-                if any(map(is_traced, flatten(value)[0])):
+                if value is not self.before[name] and any(map(is_traced, flatten(value)[0])):
                     # shapes are known as long as the trace of the body runs
                     zeros[name] = _zeros(value)
             return tuple(values)

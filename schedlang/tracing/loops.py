@@ -13,7 +13,7 @@ import numpy as np
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import Tensor, placeholder, shape_text
 from schedlang.errors import ComputeError, ComputeTypeError, explain
-from schedlang.expr.nodes import Cast, Const, Expr, Var
+from schedlang.expr.nodes import Cast, Expr, Var
 from schedlang.index.linear import Lin
 from schedlang.index.simplify import to_lin
 from schedlang.language.construct import as_expr, cast, settle
@@ -22,6 +22,7 @@ from schedlang.tracing.array import TracedArray, array_of, plain, wrap
 from schedlang.tracing.indexing import write_where
 from schedlang.tracing.leaves import Form, flatten, rebuilt
 from schedlang.tracing.lifted import lifted
+from schedlang.tracing.loop_bounds import bound
 from schedlang.tracing.naming import name_stages
 from schedlang.tracing.powers import refuse_exponent
 from schedlang.tracing.recurrence import host_reason, much_work, recurrence
@@ -69,7 +70,7 @@ def fori_loop(lo: int, hi: int, body: Callable[..., Any] | None = None, init: An
     if body is None:
         return lambda given: fori_loop(lo, hi, given, init)
     trace = running_trace()
-    lo, hi = _bound(lo, "lo"), _bound(hi, "hi")
+    lo, hi = bound(lo, "lo"), bound(hi, "hi")
     if trace is None:
         for i in range(lo, hi):
             if init is None:
@@ -462,26 +463,6 @@ def _check_aliases(
 
 def _element(tensor: Tensor) -> Value:
     return tensor if tensor.ndim else tensor[()]
-
-
-def _bound(value: Any, name: str) -> int:
-    number = plain(value) if isinstance(value, TracedArray) else value
-    if isinstance(number, (Tensor, Expr)) and not isinstance(number, Const):
-        # such as np.int64(n), the size of a dimension, or the index of a loop around this one
-        title = number.name if isinstance(number, Tensor) else number
-        raise ComputeTypeError(
-            explain(
-                f"sl.fori_loop: {name} is {title}, whose value is unknown while the loop is traced",
-                "the bounds of sl.fori_loop must be Python integers",
-                f"Pass {title} as an int, or name it in static_argnames; give sl.trace arguments "
-                "of known shapes. An outer loop over range has indices that are integers.",
-            )
-        )
-    if isinstance(number, bool) or not hasattr(number, "__index__"):
-        raise ComputeTypeError(
-            f"sl.fori_loop: {name} is {number!r}, but the bounds must be Python integers"
-        )
-    return int(number)
 
 
 def _value(leaf: Any) -> Value:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from schedlang.arrays.methods import SAME
+from schedlang.tracing.unknown import missing_attribute
 
 # methods that change the array to what the function of the same name returns
 _CHANGING = ("sort", "partition")
@@ -24,6 +25,7 @@ def add_methods(kind: Any) -> None:
     for name, method in methods.items():
         if name not in vars(kind):
             setattr(kind, name, method)
+    kind.view = _view
     for name in _OPERATORS:
         setattr(kind, name, _in_place(name))
 
@@ -49,6 +51,13 @@ def _changing(name: str) -> Callable[..., Any]:
         self[...] = function(self, *args, **kwargs)
 
     return _named(method, name, f"Change this array to ``np.{name}`` of it.")
+
+
+def _view(self: Any, *kinds: Any, **named: Any) -> Any:
+    """Return a view of all elements; views of another dtype or class are refused."""
+    if kinds or named:
+        raise missing_attribute(type(self), "view")
+    return self[()] if self.is_scalar else self[...]
 
 
 def _in_place(name: str) -> Callable[..., Any]:

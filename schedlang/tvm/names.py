@@ -13,7 +13,12 @@ from schedlang.tvm.aliases import FACES
 
 MODULES = (*FACES, "target", "runtime")
 PACKED = ("get_global_func", "register_func")
-DEVICES = ("cpu", "cuda", "gpu", "device")
+DEVICES = ("cpu", "cuda", "gpu", "device", "context")
+# names of tvm.tir that TVM had at its top before version 0.7
+OLD = (
+    "floordiv", "floormod", "indexdiv", "indexmod", "truncdiv", "truncmod", "decl_buffer",
+    "call_extern", "call_packed", "ir_builder",
+)  # fmt: skip
 
 _TUNE = "sl.autotune(C) searches for a schedule of any computation, without a template."
 _DEVICE = (
@@ -33,6 +38,30 @@ REFUSED: dict[str, tuple[str, str]] = {
         "tvm.lower(s, args) gives the loop nest, tvm.build(s, args) the kernel.",
     ),
     "rpc": ("remote devices are not part of schedlang", "Copy f.save('k.py') there and import it."),
+    **dict.fromkeys(
+        ("ir_pass", "make", "stmt", "dlight"),
+        (
+            "statements and passes of TVM's IR are not part of schedlang",
+            "Steps of the schedule change the loop nest; tvm.lower(s, args) shows it.",
+        ),
+    ),
+    **dict.fromkeys(
+        ("driver", "build_module"),
+        ("the compiler's steps have no names of their own", "Use tvm.lower and tvm.build."),
+    ),
+    "hybrid": (
+        "hybrid scripts are not supported",
+        "Write loops in a function under @sl.jit, or te.compute, te.scan and a schedule.",
+    ),
+    "micro": ("there is no cross compiler", "Kernels run on this machine's CPU, or on its GPU."),
+    "_ffi": (
+        "there is no compiler in C++ below",
+        "tvm.error.TVMError is the base of errors; tvm.register_func names a function.",
+    ),
+    **dict.fromkeys(
+        ("exec", "parser", "support", "generic"),
+        ("this part of TVM's compiler is not part of schedlang", "Use te, tvm.lower, tvm.build."),
+    ),
     **dict.fromkeys(("opencl", "metal", "vulkan", "rocm", "webgpu", "hexagon", "ext_dev"), _DEVICE),
     "arith": (
         "TVM's simplifier is not part of schedlang",
@@ -42,11 +71,7 @@ REFUSED: dict[str, tuple[str, str]] = {
 # names from NumPy and other libraries, with what to write instead
 ELSEWHERE = {
     "compile": "sl.build(s, args)",
-    "context": 'sl.device("llvm") or sl.device("cuda", 0)',
-    "convert": "the number, the tensor or the list itself",
     "ndarray": "sl.nd.array(values), or pass NumPy arrays",
-    "error": "sl.errors, whose classes all derive from sl.errors.SchedlangError",
-    "TVMError": "sl.errors.SchedlangError",
     "min_value": "sl.te.min_value(dtype)",
     "max_value": "sl.te.max_value(dtype)",
     "where": "sl.select(condition, a, b)",
@@ -77,6 +102,12 @@ def lookup(name: str) -> Any:
         from schedlang.runtime import devices
 
         return getattr(devices, name)
+    if name == "convert":
+        return import_module("schedlang.runtime").convert
+    if name == "TVMError":
+        return import_module("schedlang.error").TVMError
+    if name in OLD:
+        return getattr(import_module("schedlang.tir"), name)
     if name in PACKED:
         from schedlang.tvm import packed
 

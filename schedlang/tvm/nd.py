@@ -11,17 +11,13 @@ import numpy as np
 
 from schedlang.errors import CallError, CallTypeError, missing_name
 from schedlang.expr import dtypes
-from schedlang.runtime.devices import Device, cpu, cuda, device, enabled, gpu
+from schedlang.runtime.devices import Device, context, cpu, cuda, device, device_or, enabled, gpu
 from schedlang.signatures import public
-
-REFUSED = {
-    "context": ("devices are made by tvm.device", 'Write tvm.device("llvm") or tvm.cuda(0).'),
-}
 
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        raise missing_name(__name__, name, REFUSED, "tvm.nd")
+        raise missing_name(__name__, name, {}, "tvm.nd")
 
 
 class NDArray:
@@ -38,6 +34,11 @@ class NDArray:
     def __init__(self, data: np.ndarray, device: Device) -> None:
         self._data = data
         self.device = device
+
+    @property
+    def ctx(self) -> Device:
+        """The device, by its name before TVM 0.8."""
+        return self.device
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -114,20 +115,24 @@ def array_over(memory: np.ndarray) -> NDArray:
 
 
 @public
-def array(values: Any, device: Device | None = None) -> NDArray:
+def array(values: Any, device: Device | None = None, ctx: Device | None = None) -> NDArray:
     """Return a copy of ``values``, of the same dtype, as an array on ``device`` (the CPU).
 
+    ``ctx`` is TVM's name of ``device`` before 0.8, with a warning.
     Raise :class:`~schedlang.errors.ComputeTypeError` for a dtype that schedlang does not have.
     """
     copied = np.array(values, order="C")
     dtypes.canonical(copied.dtype)
-    return NDArray(copied, device or cpu())
+    return NDArray(copied, device_or(device, ctx, "tvm.nd.array"))
 
 
 @public
-def empty(shape: Any, dtype: Any = "float32", device: Device | None = None) -> NDArray:
-    """Return an uninitialized array on ``device``."""
-    return NDArray(np.empty(shape, dtypes.array_dtype(dtypes.canonical(dtype))), device or cpu())
+def empty(
+    shape: Any, dtype: Any = "float32", device: Device | None = None, ctx: Device | None = None
+) -> NDArray:
+    """Return an uninitialized array on ``device``; ``ctx`` as for :func:`array`."""
+    memory = np.empty(shape, dtypes.array_dtype(dtypes.canonical(dtype)))
+    return NDArray(memory, device_or(device, ctx, "tvm.nd.empty"))
 
 
 @public
@@ -137,5 +142,6 @@ def from_dlpack(source: Any) -> NDArray:
 
 
 __all__ = [
-    "Device", "NDArray", "array", "cpu", "cuda", "device", "empty", "enabled", "from_dlpack", "gpu",
+    "Device", "NDArray", "array", "context", "cpu", "cuda", "device", "empty", "enabled",
+    "from_dlpack", "gpu",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from schedlang.errors import ComputeError, ComputeTypeError, explain, nearest
+from schedlang.errors import ComputeError, ComputeTypeError, explain, nearest, warn_user
 from schedlang.expr.nodes import Const, Expr
 from schedlang.signatures import public
 
@@ -95,6 +95,12 @@ def register_func(name: Any, f: Any = None, override: bool = False) -> Any:
                     "a function has this name already",
                     "Give another name, or override=True.",
                 )
+            )
+        if name.startswith("tvm_callback_"):
+            warn_user(
+                f"tvm.register_func({name!r}): no kernel calls it; TVM's compiler has this hook, "
+                "and schedlang's kernels are functions of numba, whose source is f.source",
+                UserWarning,
             )
         _REGISTERED[name] = function
         return function

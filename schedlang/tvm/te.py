@@ -6,20 +6,25 @@
 
 from __future__ import annotations
 
+import keyword
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib import import_module
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from schedlang.compute import define, tensor
+from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.reduce import Reduction
 from schedlang.compute.reduce import reduce_axis as _reduce_axis
 from schedlang.compute.scan import scan
-from schedlang.compute.tensor import Tensor
+from schedlang.compute.tensor import ComputeOp, PlaceholderOp, ScanOp, Tensor
 from schedlang.errors import ComputeError, missing_name
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.schedule.schedule import Schedule
-from schedlang.schedule.schedule import schedule as create_schedule
+from schedlang.schedule.schedule import schedule as _schedule
 from schedlang.signatures import public
 from schedlang.state.thread_axis import thread_axis as _thread_axis
 from schedlang.tvm.tir import (
@@ -31,6 +36,7 @@ from schedlang.tvm.tir import (
     atan,
     atan2,
     ceil,
+    ceildiv,
     clz,
     comm_reducer,
     const,
@@ -99,15 +105,32 @@ def whole(value: Any, what: str) -> Any:
     return value
 
 
+def identifier(name: Any) -> Any:
+    """Return a tensor's name with ``_`` for each character that source cannot have in names.
+
+    >>> identifier("conv 1/weight"), identifier("2d"), identifier("lambda"), identifier("C.local")
+    ('conv_1_weight', '_2d', 'lambda_', 'C.local')
+    """
+    if not isinstance(name, str):
+        return name
+    parts = [re.sub(r"[^A-Za-z0-9_]", "_", part) for part in name.split(".")]
+    parts = [f"_{part}" if not part or part[0].isdigit() else part for part in parts]
+    return ".".join([parts[0] + "_" * keyword.iskeyword(parts[0]), *parts[1:]])
+
+
 @public
 def placeholder(shape: Any, dtype: object = None, name: str = "placeholder") -> Tensor:
     """Return an input tensor; ``dtype`` defaults to float32.
+
+    A ``name`` that is not an identifier, such as ``"my input"``, becomes one: ``my_input``.
 
     >>> placeholder((64 / 16, 16), name="A")
     Tensor(A: float32[4, 16])
     """
     kind = "float32" if dtype is None else te_dtype(dtype)
-    return tensor.placeholder(whole(shape, f"a dimension of placeholder {name}"), kind, name)
+    return tensor.placeholder(
+        whole(shape, f"a dimension of placeholder {name}"), kind, identifier(name)
+    )
 
 
 @public
@@ -121,13 +144,32 @@ def compute(
 ) -> Any:
     """Return the tensor of a function of its axes; several tensors if it returns a tuple.
 
-    ``tag`` and ``attrs`` have no effect. A value computed without a tensor has te's dtype: int32
+    ``tag`` and ``attrs`` describe the computation, as ``C.op.tag`` and ``C.op.attrs``, and change
+    nothing. A value computed without a tensor has te's dtype: int32
     for an axis, float32 for a Python float.
 
     >>> compute((4,), lambda i: i * 0.5, name="B")
     Tensor(B: float32[4])
     """
-    return define.compute(whole(shape, f"a dimension of {name}"), _te_values(fcompute), name)
+    extents = whole(shape, f"a dimension of {name}")
+    made = define.compute(extents, _te_values(fcompute), identifier(name))
+    op = (made[0] if isinstance(made, tuple) else made).op
+    op.tag, op.attrs = _tag(tag), dict(attrs or {})
+    return made
+
+
+# the tag of the enclosing scope
+_SCOPE: ContextVar[str] = ContextVar("tag", default="")
+
+
+def _tag(tag: str) -> str:
+    """Return a computation's tag: its own, or the one of the scope around it."""
+    around = _SCOPE.get()
+    if tag and around:
+        raise ComputeError(
+            f"tag={tag!r} inside te.tag_scope({around!r}): a computation has one tag; leave one out"
+        )
+    return tag or around
 
 
 def _te_values(fcompute: Callable[..., Any]) -> Callable[..., Any]:
@@ -153,6 +195,32 @@ def _te_value(result: Any) -> Any:
 
 
 @public
+def create_schedule(ops: Any) -> Schedule:
+    """Return a schedule for operations or tensors, one or a list of them.
+
+    It is as by ``sl.schedule``, but inputs among ``ops`` have no stage, and a split that is bound
+    to threads keeps all of them where its axis is shorter: threads beyond the axis idle.
+
+    >>> A = placeholder((16,), name="A")
+    >>> B = compute((16,), lambda i: A[i] + 1, name="B")
+    >>> s = create_schedule([B.op, A.op])
+    >>> _, inner = s[B].split(B.op.axis[0], factor=32)
+    >>> s[B].bind(inner, "threadIdx.x")
+    >>> print(s)
+    B(A: float32[16]) -> B: float32[16]
+    <BLANKLINE>
+    threadIdx.x i.inner in 0..32:
+      if i.inner < 16:   # tail of i split by 32
+        B[i.inner] = A[i.inner] + 1
+    """
+    items = list(ops) if isinstance(ops, (list, tuple)) else [ops]
+    computed = [o for o in items if not isinstance(getattr(o, "op", o), PlaceholderOp)]
+    s = _schedule(computed or items)
+    s.of_te = True
+    return s
+
+
+@public
 def reduce_axis(dom: Any, name: str = "rv", thread_tag: str = "") -> Axis:
     """Return a reduction axis over the half-open range ``(lo, hi)``."""
     return _reduce_axis(whole(dom, f"the range of reduction axis {name}"), name)
@@ -171,14 +239,21 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> Axis:
     return _thread_axis(whole(dom, f"the range of {tag}"), tag, name)
 
 
-@public
-def var(name: str = "tindex", dtype: object = "int32") -> Var:
-    """Return a symbolic size (int32 or int64), or a scalar argument of another dtype."""
-    return tensor.var(name, te_dtype(dtype))
+# numbers for sizes without a name
+_UNNAMED = count(1)
 
 
 @public
-def size_var(name: str = "size", dtype: object = "int32") -> Var:
+def var(name: str = "", dtype: object = "int32") -> Var:
+    """Return a symbolic size (int32 or int64), or a scalar argument of another dtype.
+
+    Sizes of one name are one size, so a size without a name gets one of its own.
+    """
+    return tensor.var(name or f"tindex{next(_UNNAMED)}", te_dtype(dtype))
+
+
+@public
+def size_var(name: str = "", dtype: object = "int32") -> Var:
     """Return a symbolic size."""
     return var(name, dtype)
 
@@ -186,8 +261,22 @@ def size_var(name: str = "size", dtype: object = "int32") -> Var:
 @public
 @contextmanager
 def tag_scope(tag: str) -> Iterator[None]:
-    """Do nothing: te's tags for the computations inside have no effect here."""
-    yield
+    """Give the computations inside a tag, as ``te.compute(..., tag=tag)`` does.
+
+    It also decorates a function, for the computations that its calls make. Raise
+    :class:`~schedlang.errors.ComputeError` inside another scope.
+
+    >>> A = placeholder((4,), name="A")
+    >>> with tag_scope("scale"):
+    ...     B = compute((4,), lambda i: A[i] * 2, name="B")
+    >>> B.op.tag, A.op.tag
+    ('scale', '')
+    """
+    around = _SCOPE.set(_tag(tag))
+    try:
+        yield
+    finally:
+        _SCOPE.reset(around)
 
 
 @public
@@ -217,7 +306,6 @@ _TENSORIZE = (
     "intrinsics are made and used by other names",
     "Declare one with te.decl_tensor_intrin, and call s[C].tensorize(axis, intrin).",
 )
-_INLINE = ("stages are not inlined automatically", "Call s[T].compute_inline() on each.")
 _TENSORIR = (
     "TensorIR is not part of schedlang",
     "te.create_schedule(C.op) and tvm.lower(s, args) give a loop nest.",
@@ -232,37 +320,35 @@ REFUSED = {
     ),
     "create_prim_func": _TENSORIR,
     "create_relax_prim_func": _TENSORIR,
-    "schedule": (
-        "the compiler's functions over schedules are not part of schedlang",
-        "te.create_schedule(C.op) makes a schedule, sl.graph(C) the graph of reads, and "
-        "tvm.lower(s, args) infers the bounds: nest.loops.",
+    "operation": (
+        "the module of operations is not part of te here",
+        "te.ComputeOp, te.PlaceholderOp, te.ScanOp and te.ExternOp are classes of operations.",
     ),
-    **dict.fromkeys(
-        ("operation", "PlaceholderOp", "ComputeOp", "ScanOp", "ExternOp"),
-        (
-            "classes of operations are not part of te here",
-            "C.op has axis, reduce_axis, body and input_tensors, which is empty for a placeholder.",
-        ),
-    ),
-    "ceildiv": ("a quotient rounded up is written out", "Write (a + b - 1) // b."),
-    "AutoInlineElemWise": _INLINE,
-    "AutoInlineInjective": _INLINE,
 }
 
 
 # names of other modules of this folder; most programs need no compiler when they define stages
-_MODULES = {"decl_tensor_intrin": "tensor_intrin", "extern": "extern"}
+_MODULES = {
+    "decl_tensor_intrin": "tensor_intrin",
+    "extern": "extern",
+    **dict.fromkeys(
+        ("AutoInlineBroadcast", "AutoInlineElemWise", "AutoInlineInjective"), "te_schedule"
+    ),
+}
 
 
 def __getattr__(name: str) -> Any:
+    if name == "schedule":
+        return import_module("schedlang.tvm.te_schedule")
     if name in _MODULES:
         return getattr(import_module(f"schedlang.tvm.{_MODULES[name]}"), name)
     raise missing_name(__name__, name, REFUSED, "te")
 
 
 __all__ = [
-    "Axis", "Expr", "Schedule", "Tensor", "abs", "acos", "all", "any", "asin", "atan", "atan2",
-    "ceil", "clz", "comm_reducer", "compute", "const", "cos", "cosh", "create_schedule",
+    "Axis", "ComputeOp", "Expr", "ExternOp", "PlaceholderOp", "ScanOp", "Schedule", "Tensor",
+    "abs", "acos", "all", "any", "asin", "atan", "atan2",
+    "ceil", "ceildiv", "clz", "comm_reducer", "compute", "const", "cos", "cosh", "create_schedule",
     "decl_tensor_intrin", "div",
     "erf", "exp", "exp2", "extern", "floor", "floordiv", "floormod", "fmod", "gradient",
     "if_then_else", "indexdiv", "indexmod", "infinity", "isfinite", "isinf", "isnan", "likely",

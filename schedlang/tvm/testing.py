@@ -18,6 +18,26 @@ def assert_allclose(actual: Any, desired: Any, rtol: float = 1e-7, atol: float =
     np.testing.assert_allclose(result, expected, rtol=rtol, atol=atol)
 
 
+@public
+def device_enabled(target: Any) -> bool:
+    """Return whether kernels for a target or a device of this name run on this machine.
+
+    >>> device_enabled("llvm"), device_enabled("opencl")
+    (True, False)
+    """
+    from schedlang.runtime.devices import enabled
+
+    return enabled(target)
+
+
+@public
+def enabled_targets() -> list[tuple[str, Any]]:
+    """Return te's names of the targets whose kernels run on this machine, each with its device."""
+    from schedlang.runtime.devices import device, enabled
+
+    return [(name, device(name)) for name in ("llvm", "cuda") if enabled(name)]
+
+
 def __getattr__(name: str) -> Any:
     # te programs need neither kernels nor hints to compare arrays
     if name == "check":
@@ -39,4 +59,5 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-__all__ = ["assert_allclose", "check", "hardware", "lab"]  # noqa: F822 - loaded on demand
+_ON_DEMAND = ["check", "hardware", "lab"]
+__all__ = ["assert_allclose", "device_enabled", "enabled_targets", *_ON_DEMAND]

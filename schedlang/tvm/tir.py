@@ -12,7 +12,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from schedlang.compute import custom_reducer, reduce
+from schedlang.compute import custom_reducer, reduce, tensor
 from schedlang.compute.math import (
     abs,
     acos,
@@ -49,9 +49,8 @@ from schedlang.compute.math import (
 from schedlang.compute.math import pow as power
 from schedlang.compute.math import round as nearbyint
 from schedlang.compute.reduce import Reduction
-from schedlang.compute.tensor import var as Var
 from schedlang.errors import ComputeTypeError, explain, missing_name
-from schedlang.expr import dtypes
+from schedlang.expr import dtypes, nodes
 from schedlang.expr.nodes import Axis, Const, Expr, ExprLike
 from schedlang.index.ranges import weak_range
 from schedlang.language import composed, construct
@@ -78,13 +77,44 @@ def const(value: Any, dtype: object = None) -> Const:
     return construct.const(value, None if dtype is None else te_dtype(dtype))
 
 
-@public
-def IntImm(dtype: object, value: int) -> Const:
-    """Return an integer constant."""
-    return const(value, dtype)
+class _Kind(type):
+    """The type of a class whose instances are the nodes that its ``holds`` accepts."""
+
+    holds: Callable[[Any], bool]
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return cls.holds(value)
 
 
-FloatImm = IntImm
+class IntImm(metaclass=_Kind):
+    """An integer constant, which ``IntImm(dtype, value)`` returns.
+
+    >>> isinstance(IntImm("int32", 3), IntImm), isinstance(const(1.5), IntImm)
+    (True, False)
+    """
+
+    holds = staticmethod(lambda v: type(v) is Const and not dtypes.is_float(v.dtype))
+
+    def __new__(cls, dtype: object, value: int) -> Any:
+        return const(value, dtype)
+
+
+class FloatImm(metaclass=_Kind):
+    """A constant of floats, which ``FloatImm(dtype, value)`` returns."""
+
+    holds = staticmethod(lambda v: type(v) is Const and dtypes.is_float(v.dtype))
+
+    def __new__(cls, dtype: object, value: float) -> Any:
+        return const(value, dtype)
+
+
+class Var(metaclass=_Kind):
+    """A size or a scalar argument, which ``Var(name, dtype)`` returns; an axis is one, too."""
+
+    holds = staticmethod(lambda v: isinstance(v, (nodes.Var, Axis)))
+
+    def __new__(cls, name: str = "tindex", dtype: object = "int32") -> Any:
+        return tensor.var(name, te_dtype(dtype))
 
 
 @public
@@ -142,6 +172,16 @@ def floordiv(a: ExprLike, b: ExprLike) -> Expr:
 def floormod(a: ExprLike, b: ExprLike) -> Expr:
     """Return ``a % b`` with the sign of ``b``."""
     return binary("%", a, b)
+
+
+@public
+def ceildiv(a: ExprLike, b: ExprLike) -> Expr:
+    """Return ``a / b`` of integers, rounded up.
+
+    >>> int(ceildiv(const(7), 2))
+    4
+    """
+    return binary("//", binary("+", a, binary("-", b, 1)), b)
 
 
 indexdiv, indexmod = floordiv, floormod
@@ -398,7 +438,6 @@ REFUSED = {
     ),
     "IterVar": ("axes are made by te", "Use te.reduce_axis((0, n)) or te.thread_axis(tag)."),
     "SizeVar": ("sizes are made by te", 'Use te.size_var("n").'),
-    "ceildiv": ("a quotient rounded up is written out", "Write (a + b - 1) // b."),
     "Schedule": ("TensorIR is not part of schedlang", "Use te.create_schedule(C.op)."),
     "PrimFunc": ("TensorIR is not part of schedlang", "tvm.lower(s, args) gives the loop nest."),
 }  # fmt: skip
@@ -423,8 +462,9 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "Cast", "FloatImm", "IntImm", "Select", "Var", "abs", "acos", "all", "any", "asin", "atan",
-    "atan2", "ceil", "clz", "comm_reducer", "const", "cos", "cosh", "div", "erf", "exp", "exp2",
-    "floor", "floordiv", "floormod", "fmod", "if_then_else", "indexdiv", "indexmod", "infinity",
+    "atan2", "ceil", "ceildiv", "clz", "comm_reducer", "const", "cos", "cosh", "div",
+    "erf", "exp", "exp2", "floor", "floordiv", "floormod", "fmod", "if_then_else",
+    "indexdiv", "indexmod", "infinity",
     "isfinite", "isinf", "isnan", "likely", "log", "log1p", "log2", "log10", "max", "max_value",
     "min", "min_value", "nearbyint", "popcount", "pow", "power", "prod", "reinterpret", "round",
     "rsqrt", "shift_left", "shift_right", "sigmoid", "sin", "sinh", "sqrt", "sum", "tan", "tanh",

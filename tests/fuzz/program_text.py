@@ -32,9 +32,7 @@ HELPERS = {
 NUMBERS = count()
 AUGMENTED = ("+=", "+=", "-=", "*=", "/=", "//=", "%=", "&=", "|=")
 VIEWS, PLACES = (".T", "[::-1]", "[1:]", ".ravel()", ".reshape(-1)"), ("0", "1:", "::2", "...")
-_ORDERS = re.compile(
-    "[<>%]|//|max|min|sort|clip|sign|floor|round|arg|median|centile|unique|ptp|capped"
-)
+_ORDERS = re.compile("[<>%]|//|max|min|sort|clip|sign|floor|round|arg|med|cent|unique|ptp|capped")
 
 
 @dataclass

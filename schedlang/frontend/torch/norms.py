@@ -8,6 +8,7 @@ from typing import Any
 from schedlang import topi
 from schedlang.compute.tensor import Tensor
 from schedlang.frontend.torch.calls import Call, Operator, of_dtype
+from schedlang.tvm.topi.nn.norms import channel_norm
 
 
 def batch_norm(
@@ -88,7 +89,7 @@ def instance_norm(
 ) -> Tensor:
     if not use_input_stats:
         return batch_norm(call, input, weight, bias, running_mean, running_var, eps)
-    return topi.nn.instance_norm(input, weight, bias, 1, list(range(2, input.ndim)), eps)
+    return channel_norm(input, weight, bias, 1, list(range(2, input.ndim)), eps)
 
 
 def batch_norm_of_batch(
@@ -100,7 +101,7 @@ def batch_norm_of_batch(
 ) -> tuple[Tensor, None, None]:
     """A batch norm without kept statistics: it normalizes by the statistics of its batch."""
     axes = [k for k in range(input.ndim) if k != 1]
-    return topi.nn.instance_norm(input, weight, bias, 1, axes, eps), None, None
+    return channel_norm(input, weight, bias, 1, axes, eps), None, None
 
 
 def softmax(call: Call, x: Tensor, dim: int) -> Tensor:

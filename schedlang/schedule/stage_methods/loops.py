@@ -13,7 +13,7 @@ class LoopMethods(Recording):
     @of_stage
     def split(
         self, parent: Axis, factor: int | None = None, nparts: int | None = None,
-        tail: str = "auto",
+        tail: str = "auto", idle: bool = False,
     ) -> tuple[Axis, Axis]:  # fmt: skip
         """Split a loop in two, ``parent = outer*factor + inner``, and return both.
 
@@ -33,6 +33,10 @@ class LoopMethods(Recording):
         >>> s = sl.schedule(B)
         >>> s[B].split(s[B].op.axis[0], factor=4)
         (i.outer, i.inner)
+
+        A factor that exceeds the extent is cut down to it. With ``idle`` it stays if a loop made of
+        the split is bound to ``threadIdx``: threads beyond the axis then idle under a guard, so
+        that other stages may use them. Schedules of ``te.create_schedule`` do so by themselves.
 
         If the factor does not divide the extent, ``tail`` says how the last, partial iteration
         runs:
@@ -133,7 +137,8 @@ class LoopMethods(Recording):
         To unroll the inner loop of a symbolic extent, keep the guard: after a cut, the rest would
         have ``n%16`` iterations, and only loops whose extent is a number can be unrolled.
         """
-        return self._apply("split", axis=parent, factor=factor, nparts=nparts, tail=tail)
+        given = self._idle(idle, (parent, factor), (parent, nparts))
+        return self._apply("split", axis=parent, factor=factor, nparts=nparts, tail=tail, **given)
 
     @of_stage
     def fuse(self, *axes: Axis) -> Axis:
@@ -199,12 +204,12 @@ class LoopMethods(Recording):
     @of_stage
     def tile(
         self, x_parent: Axis, y_parent: Axis, x_factor: int, y_factor: int,
-        tail: str = "auto",
+        tail: str = "auto", idle: bool = False,
     ) -> tuple[Axis, Axis, Axis, Axis]:  # fmt: skip
         """Split two loops and reorder them to ``(x.outer, y.outer, x.inner, y.inner)``.
 
         The elements are then visited in rectangles. Requires two different loops, each as for
-        :meth:`split`, whose ``tail`` holds for both.
+        :meth:`split`, whose ``tail`` and ``idle`` hold for both.
 
         rewrite::
 
@@ -220,6 +225,21 @@ class LoopMethods(Recording):
         >>> s[B].tile(*s[B].op.axis, 4, 4)
         (i.outer, j.outer, i.inner, j.inner)
         """
+        given = self._idle(idle, (x_parent, x_factor), (y_parent, y_factor))
         return self._apply(
-            "tile", x=x_parent, y=y_parent, x_factor=x_factor, y_factor=y_factor, tail=tail
+            "tile", x=x_parent, y=y_parent, x_factor=x_factor, y_factor=y_factor, tail=tail, **given
         )
+
+    def _idle(self, idle: bool, *splits: tuple[Axis, int | None]) -> dict[str, bool]:
+        """Return the argument ``idle`` of a step if it has an effect.
+
+        In a schedule of te it is true for a number of iterations that exceeds the loop's.
+        """
+        if self._schedule.of_te and not idle:
+            counted = (
+                (axis.extent, count)
+                for axis, count in splits
+                if isinstance(axis, Axis) and isinstance(count, int)
+            )
+            idle = any(isinstance(extent, int) and count > extent for extent, count in counted)
+        return {"idle": idle} if idle else {}

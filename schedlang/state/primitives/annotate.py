@@ -71,6 +71,9 @@ def _extent_hint(stage: Stage, axis: Axis, threads: int) -> str:
 
 
 def with_kind(state: State, stage: Stage, axis: Axis, kind: str) -> Result:
+    if stage.kinds.get(axis) == kind and kind != TENSORIZE:
+        # te programs annotate a loop twice
+        return state, None
     check_unannotated(state, stage, axis)
     _refuse_mixed_targets(state, stage, axis, kind)
     after = state.updated(stage.with_(kinds={**stage.kinds, axis: kind}))
@@ -190,7 +193,8 @@ def bind(state: State, stage: Stage, axis: Axis, thread: Any) -> Result:
         _refuse_reduction(state, stage, axis, "iterations")
     if _updates_atomically(stage, axis, tag):
         _refuse_atomic(state, stage.with_(kinds={**stage.kinds, axis: tag}), axis)
-    check_unannotated(state, stage, axis)
+    if stage.kinds.get(axis) != tag:
+        check_unannotated(state, stage, axis)
     bound = (a for a, k in stage.kinds.items() if k == tag and tag != "vthread")
     other = next((a for a in bound if not _in_other_nest(stage, a, axis)), None)
     if other is not None and other is not axis:

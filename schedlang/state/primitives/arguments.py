@@ -11,7 +11,7 @@ from schedlang.errors import subscript, text_of
 from schedlang.expr.nodes import Axis, Const, Expr
 from schedlang.state.primitives.refusal import refuse
 from schedlang.state.relations import parts, sources
-from schedlang.state.state import Stage, State, participle
+from schedlang.state.state import TE_PRAGMAS, Stage, State, participle
 
 LARGEST = 2**62
 
@@ -161,10 +161,13 @@ def check_unannotated(state: State, stage: Stage, axis: Axis) -> None:
         )
 
 
-def check_removable(state: State, stage: Stage, axis: Axis) -> None:
-    """Refuse an axis with annotations or attached stages, which would be lost with it."""
+def check_removable(state: State, stage: Stage, axis: Axis, attached: bool = False) -> None:
+    """Refuse an axis with annotations or attached stages, which would be lost with it.
+
+    With ``attached`` the step keeps the stages attached.
+    """
     check_unannotated(state, stage, axis)
-    for other in state.attached(stage):
+    for other in () if attached else state.attached(stage):
         for loop, what in ((other.attach, "computed"), (other.store, "stored")):
             if getattr(loop, "axis", None) is axis:
                 refuse(
@@ -173,7 +176,9 @@ def check_removable(state: State, stage: Stage, axis: Axis) -> None:
                     state,
                     axis,
                 )
-    carried = [f"the pragma {name!r}" for a, name, _ in stage.pragmas if a is axis]
+    pragmas = [name for a, name, _ in stage.pragmas if a is axis]
+    # te's pragmas that tune have no effect, which nothing can remove
+    carried = [f"the pragma {name!r}" for name in pragmas if name not in TE_PRAGMAS]
     carried += [
         f"a prefetch of {p.tensor.name}"
         for p in stage.prefetches

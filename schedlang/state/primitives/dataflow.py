@@ -111,9 +111,9 @@ def cache_write(state: State, stage: Stage, scope: str) -> Result:
             f"{stage.name} is a scan, which reads its earlier rows back from its result",
             "Cache the stages that its update reads with s.cache_read.",
         )
-    if stage.relations or stage.leaf != stage.roots or has_annotations(stage):
+    if _lost_to_cache(stage, op):
         refuse(
-            f"{stage.name} is already scheduled",
+            f"{stage.name} is already scheduled, beyond its data axes",
             "Call cache_write before the other steps on the stage, since the cache stage takes "
             "over its computation. s.at(0) returns the schedule before its first step.",
         )
@@ -151,8 +151,22 @@ def cache_write(state: State, stage: Stage, scope: str) -> Result:
         limits=(),
     )
     state = state.inserted(copy, stage.name)
-    state = state.updated(stage.with_(op=written, leaf=op.axis, where_notes=()))
+    leaf = tuple(a for a in stage.leaf if not a.is_reduce)
+    state = state.updated(stage.with_(op=written, leaf=leaf, where_notes=()))
     return state, visible(stage, cached)
+
+
+def _lost_to_cache(stage: Stage, op: ComputeOp) -> bool:
+    """Return whether a cache of the stage would lose some of its steps.
+
+    It keeps its data axes, with their splits and annotations.
+    """
+    if stage.prefetches or stage.instructions or op.destination is not None:
+        return stage.relations != () or stage.leaf != stage.roots or has_annotations(stage)
+    touched = [a for r in stage.relations for a in (*parts(r), *sources(r))]
+    touched += [*stage.kinds, *(a for a, _, _ in stage.pragmas)]
+    reduced = tuple(a for a in stage.leaf if a.is_reduce)
+    return any(a.is_reduce for a in touched) or reduced != tuple(op.reduce_axis)
 
 
 def refuse_attached(state: State, axes: Sequence[Axis], primitive: str) -> None:

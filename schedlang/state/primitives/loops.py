@@ -13,6 +13,7 @@ from schedlang.state.primitives.arguments import (
     count,
     leaf_position,
     names,
+    text_of,
     update_axis,
 )
 from schedlang.state.primitives.conflicts import without_conflict
@@ -29,6 +30,7 @@ def split(
     factor: Any = None,
     nparts: Any = None,
     tail: str = "auto",
+    idle: bool = False,
 ) -> Result:
     leaf_position(state, stage, axis)
     if (factor is None) == (nparts is None):
@@ -36,7 +38,7 @@ def split(
             "exactly one of factor and nparts is required",
             "factor= is the extent of the inner loop, nparts= the extent of the outer loop.",
         )
-    after, result = _split(state, stage, axis, factor, nparts, tail)
+    after, result = _split(state, stage, axis, factor, nparts, tail, idle=idle)
     return without_conflict(after, state, stage.name, axis), result
 
 
@@ -48,6 +50,7 @@ def _split(
     nparts: Any,
     tail: str,
     what: str = "factor",
+    idle: bool = False,
 ) -> Result:
     place = leaf_position(state, stage, axis)
     size = None if factor is None else count(factor, what, hint=f"Try {what}=8.")
@@ -57,15 +60,34 @@ def _split(
             f"tail={tail!r} is not a known tail strategy",
             f"Choose one of {', '.join(map(repr, TAILS))}.",
         )
+    if not isinstance(idle, bool):
+        refuse(f"idle={text_of(idle)} is neither True nor False")
     if axis.kind == "scan":
         refuse(
             f"{axis.name} is the time axis of a scan, whose steps run one after another",
             f"Split an axis of the scan's update instead{update_axis(stage)}.",
         )
-    check_removable(state, stage, axis)
-    relation: Split = make_split(axis, size, pieces, tail)
+    check_removable(state, stage, axis, attached=True)
+    relation: Split = make_split(axis, size, pieces, tail, idle)
     leaf = (*stage.leaf[:place], relation.outer, relation.inner, *stage.leaf[place + 1 :])
-    return _with_relation(state, stage, relation, leaf), (relation.outer, relation.inner)
+    after = _with_relation(state, stage, relation, leaf)
+    return _moved(after, stage, axis, relation.inner), (relation.outer, relation.inner)
+
+
+def _moved(state: State, stage: Stage, axis: Axis, inner: Axis) -> State:
+    """Return ``state`` with the stages attached at ``axis`` attached at ``inner``, its inner part.
+
+    There they are computed and stored once for each iteration of ``axis``, as before.
+    """
+    moved = []
+    for other in state.attached(state.stages[stage.name]):
+        places = {
+            field: At(stage.name, inner)
+            for field, place in (("attach", other.attach), ("store", other.store))
+            if isinstance(place, At) and place.axis is axis
+        }
+        moved += [other.with_(**places)] if places else []
+    return state.updated(*moved)
 
 
 def _with_relation(state: State, stage: Stage, relation: Relation, leaf: tuple[Axis, ...]) -> State:
@@ -175,22 +197,29 @@ def reorder(state: State, stage: Stage, axes: tuple[Axis, ...]) -> Result:
 
 
 def tile(
-    state: State, stage: Stage, x: Axis, y: Axis, x_factor: Any, y_factor: Any, tail: str = "auto"
+    state: State,
+    stage: Stage,
+    x: Axis,
+    y: Axis,
+    x_factor: Any,
+    y_factor: Any,
+    tail: str = "auto",
+    idle: bool = False,
 ) -> Result:
     leaf_position(state, stage, x)
     leaf_position(state, stage, y)
     if x is y:
         refuse(f"{x.name} is given twice", "Tile two different loops, or split one.")
     name, before = stage.name, state
-    state, (xo, xi) = _split(state, stage, x, x_factor, None, tail, "x_factor")
-    state, (yo, yi) = _split(state, state.stages[name], y, y_factor, None, tail, "y_factor")
+    state, (xo, xi) = _split(state, stage, x, x_factor, None, tail, "x_factor", idle)
+    state, (yo, yi) = _split(state, state.stages[name], y, y_factor, None, tail, "y_factor", idle)
     state, _ = reorder(state, state.stages[name], (xo, yo, xi, yi))
     return without_conflict(state, before, name, x), (xo, yo, xi, yi)
 
 
 PRIMITIVES = {
-    "split": Primitive(split, ("factor", "nparts", "tail")),
+    "split": Primitive(split, ("factor", "nparts", "tail", "idle")),
     "fuse": Primitive(fuse),
     "reorder": Primitive(reorder),
-    "tile": Primitive(tile, ("tail",)),
+    "tile": Primitive(tile, ("tail", "idle")),
 }

@@ -270,7 +270,7 @@ class _Iteration:
 
 
 def _is_view(op: Computed) -> bool:
-    """Return whether an operation only moves elements, which readers may as well do."""
+    """Return whether an operation only moves elements: readers may read its source."""
     return isinstance(op, ComputeOp) and not op.reduce_axis and isinstance(op.body[0], Read)
 
 

@@ -16,6 +16,7 @@ of neural networks, ``topi.image`` and ``topi.sparse`` have operators of images 
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from schedlang.errors import missing_name
@@ -83,7 +84,19 @@ from schedlang.tvm.topi.gathering import (
 )
 from schedlang.tvm.topi.layouts import layout_transform
 from schedlang.tvm.topi.products import einsum, matmul, tensordot
-from schedlang.tvm.topi.reduction import all, any, argmax, argmin, max, mean, min, prod, sum
+from schedlang.tvm.topi.reduction import (
+    all,
+    any,
+    argmax,
+    argmin,
+    collapse_sum,
+    max,
+    mean,
+    min,
+    prod,
+    sum,
+)
+from schedlang.tvm.topi.setting import matrix_set_diag, strided_set
 from schedlang.tvm.topi.transform import (
     concatenate,
     expand_dims,
@@ -135,6 +148,8 @@ REFUSED = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "util":
+        return import_module("schedlang.topi.util")
     raise missing_name(__name__, name, REFUSED, "topi")
 
 
@@ -142,16 +157,16 @@ __all__ = [
     "add", "adv_index", "all", "any", "arange", "argmax", "argmin", "bitwise_and", "bitwise_not",
     "bitwise_or", "bitwise_xor", "broadcast_add", "broadcast_div", "broadcast_maximum",
     "broadcast_minimum", "broadcast_mod", "broadcast_mul", "broadcast_pow", "broadcast_sub",
-    "broadcast_to", "cast", "clip", "concatenate", "cuda", "cumprod", "cumsum", "divide", "einsum",
-    "elemwise_sum", "equal", "expand_dims", "flip", "floor_divide", "floor_mod", "full",
-    "full_like", "gather", "gather_nd", "generic", "greater", "greater_equal", "identity", "image",
-    "layout_transform", "left_shift", "less", "less_equal", "logical_and", "logical_not",
-    "logical_or", "logical_xor", "matmul", "max", "maximum", "mean", "meshgrid", "min", "minimum",
-    "mod", "multiply", "ndarray_size", "negative", "nn", "not_equal", "one_hot", "power", "prod",
-    "reinterpret", "repeat", "reshape", "reverse_sequence", "right_shift", "round", "sequence_mask",
-    "shape", "sign", "sliding_window", "sparse", "split", "squeeze", "stack", "strided_slice",
-    "subtract", "sum", "take", "tensordot", "tile", "transpose", "trilu", "unravel_index", "utils",
-    "where", "x86",
+    "broadcast_to", "cast", "clip", "collapse_sum", "concatenate", "cuda", "cumprod", "cumsum",
+    "divide", "einsum", "elemwise_sum", "equal", "expand_dims", "flip", "floor_divide", "floor_mod",
+    "full", "full_like", "gather", "gather_nd", "generic", "greater", "greater_equal", "identity",
+    "image", "layout_transform", "left_shift", "less", "less_equal", "logical_and", "logical_not",
+    "logical_or", "logical_xor", "matmul", "matrix_set_diag", "max", "maximum", "mean", "meshgrid",
+    "min", "minimum", "mod", "multiply", "ndarray_size", "negative", "nn", "not_equal", "one_hot",
+    "power", "prod", "reinterpret", "repeat", "reshape", "reverse_sequence", "right_shift", "round",
+    "sequence_mask", "shape", "sign", "sliding_window", "sparse", "split", "squeeze", "stack",
+    "strided_set", "strided_slice", "subtract", "sum", "take", "tensordot", "tile", "transpose",
+    "trilu", "unravel_index", "utils", "where", "x86",
 ]  # fmt: skip
 __all__ += functions.__all__
 __all__.sort()

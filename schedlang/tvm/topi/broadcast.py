@@ -16,17 +16,22 @@ from typing import Any
 from schedlang.arrays.elementwise import elementwise
 from schedlang.arrays.shaping import broadcast_to as broadcasted
 from schedlang.compute.tensor import Tensor
+from schedlang.expr.nodes import Expr
 from schedlang.language.calls import call
 from schedlang.language.construct import as_expr, binary
 from schedlang.signatures import public
 from schedlang.tvm import tir
 from schedlang.tvm.topi.rules import operator, tensor
-from schedlang.tvm.topi.stages import names_of_user, stage_of
+from schedlang.tvm.topi.stages import compute, names_of_user, stage_of
 
 
 def _operation(name: str, value: Callable[[Any, Any], Any], what: str) -> Callable[[Any, Any], Any]:
     def operation(lhs: Any, rhs: Any) -> Any:
-        return elementwise(name, value, lhs, rhs, asked=f"topi.{name}")
+        result = elementwise(name, value, lhs, rhs, asked=f"topi.{name}")
+        kinds = {type(v) for v in (lhs, rhs) if isinstance(v, (Tensor, Expr))}
+        # of 0-d tensors, too, the result is a tensor
+        is_element = kinds == {Tensor} and not isinstance(result, Tensor)
+        return compute(name, (), lambda: result) if is_element else result
 
     operation.__name__ = operation.__qualname__ = name
     operation.__doc__ = f"Return {what} of ``lhs`` and ``rhs``, which broadcast."

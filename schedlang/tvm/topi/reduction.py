@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import Any
 
 from schedlang.arrays import moments, reductions
 from schedlang.arrays.reductions import fold
-from schedlang.arrays.shapes import reduced_axes
-from schedlang.arrays.shaping import ravel
+from schedlang.arrays.shapes import reduced_axes, same
+from schedlang.arrays.shaping import ravel, reshape
 from schedlang.compute import math, reduce
-from schedlang.compute.tensor import Tensor
+from schedlang.compute.tensor import Tensor, shape_text
 from schedlang.errors import ComputeError
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.language.construct import as_expr, cast
 from schedlang.signatures import public
 from schedlang.tvm.topi.checks import check_tensor
 from schedlang.tvm.topi.rules import operator, tensor
-from schedlang.tvm.topi.stages import compute, names_of_user
+from schedlang.tvm.topi.stages import compute, names_of_user, stage_of
 
 
 def _axes(name: str, data: Any, axis: Any) -> tuple[int, ...]:
@@ -37,6 +38,30 @@ def sum(data: Any, axis: Any = None, keepdims: bool = False) -> Tensor:  # noqa:
     """
     axes = _axes("sum", data, axis)
     return fold("sum", [data], axes, lambda k, c, x: reduce.sum(x, k, c), keepdims)
+
+
+@public
+def collapse_sum(data: Any, target_shape: Any) -> Tensor:
+    """Return the sum of ``data`` over what a broadcast from ``target_shape`` to its shape repeats.
+
+    >>> import schedlang as sl
+    >>> collapse_sum(sl.placeholder((2, 3, 4), name="A"), (3, 1))
+    Tensor(reshape: float32[3, 1])
+    """
+    asked = "topi.collapse_sum"
+    check_tensor(asked, data, "data")
+    target = (*target_shape,)
+    extra = data.ndim - len(target)
+    pairs = zip(data.shape[builtins.max(extra, 0) :], target)
+    if extra < 0 or not builtins.all(same(t, d) or same(t, 1) for d, t in pairs):
+        raise ComputeError(
+            f"{asked}: the shape {shape_text(target)} does not broadcast to {data.name} of shape "
+            f"{shape_text(data.shape)}"
+        )
+    axes = [k for k, d in enumerate(data.shape)
+            if k < extra or (same(target[k - extra], 1) and not same(d, 1))]  # fmt: skip
+    summed = sum(data, axes, keepdims=True) if axes else data
+    return stage_of(reshape(summed, target), data) if extra else stage_of(summed, data)
 
 
 @public

@@ -22,6 +22,9 @@ from schedlang.tvm.topi.checks import (
     check_same,
     check_tensor,
 )
+
+# TVM has it in this module
+from schedlang.tvm.topi.gathering import one_hot as one_hot
 from schedlang.tvm.topi.rules import integers, listed, one_of, operator, tensor
 from schedlang.tvm.topi.stages import compute, names_of_user, stage_of
 

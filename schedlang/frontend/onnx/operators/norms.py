@@ -14,6 +14,7 @@ from schedlang.frontend.onnx.operators.table import Table, since
 from schedlang.language.calls import call as math
 from schedlang.language.composed import norm_of
 from schedlang.language.construct import select
+from schedlang.tvm.topi.nn.norms import channel_norm
 
 _SMALL = 9.999999747378752e-06
 
@@ -114,7 +115,7 @@ def instance_norm(
     *,
     epsilon: float = _SMALL,
 ) -> Tensor:
-    return topi.nn.instance_norm(input, scale, b, 1, list(range(2, input.ndim)), epsilon)
+    return channel_norm(input, scale, b, 1, list(range(2, input.ndim)), epsilon)
 
 
 def group_norm(

@@ -114,7 +114,20 @@ def layer_norm(data: Any, gamma: Any, beta: Any, axis: Any, epsilon: float = 1e-
 
 
 @operator(data=tensor())
-def instance_norm(
+def instance_norm(data: Any, gamma: Any, beta: Any, axis: Any, epsilon: float = 1e-5) -> Tensor:
+    """Return :func:`layer_norm` of the same arguments: TVM has both names.
+
+    >>> import schedlang as sl
+    >>> A, g = sl.placeholder((2, 3, 4, 4), name="A"), sl.placeholder((4, 4), name="g")
+    >>> instance_norm(A, g, g, [2, 3])
+    Tensor(instance_norm: float32[2, 3, 4, 4])
+    """
+    axes = _sorted_axes(axis, data, "topi.nn.instance_norm")
+    return _normalize_over("instance_norm", data, axes, gamma, beta, axes, epsilon)
+
+
+@operator(data=tensor())
+def channel_norm(
     data: Any, gamma: Any, beta: Any, channel_axis: int, axis: Any, epsilon: float = 1e-5
 ) -> Tensor:
     """Return ``data`` normalized over the dimensions ``axis`` of each channel.
@@ -124,7 +137,7 @@ def instance_norm(
 
     >>> import schedlang as sl
     >>> A, g = sl.placeholder((2, 3, 4, 4), name="A"), sl.placeholder((3,), name="g")
-    >>> instance_norm(A, g, g, 1, [2, 3])
+    >>> channel_norm(A, g, g, 1, [2, 3])
     Tensor(instance_norm: float32[2, 3, 4, 4])
     """
     asked = "topi.nn.instance_norm"

@@ -162,12 +162,13 @@ def space_to_depth(data: Any, block_size: int, layout: str = "NCHW") -> Tensor:
     return compute("space_to_depth", tuple(shape[c] for c in layout), element)
 
 
-@operator(mode=one_of("DCR", "CRD"))
+@operator(mode=one_of("DCR", "CDR", "CRD"))
 def depth_to_space(data: Any, block_size: int, layout: str = "NCHW", mode: str = "DCR") -> Tensor:
     """Return channels as blocks of ``block_size`` by ``block_size`` elements.
 
-    ``mode="DCR"`` is the inverse of :func:`space_to_depth`. With ``"CRD"`` the block is the fastest
-    part of the channel, as in PyTorch's ``pixel_shuffle``.
+    ``mode="DCR"`` is the inverse of :func:`space_to_depth`. With ``"CDR"`` or ``"CRD"``, TVM's
+    and ONNX's names of one order, the block is the fastest part of the channel, as in PyTorch's
+    ``pixel_shuffle``.
 
     >>> import schedlang as sl
     >>> depth_to_space(sl.placeholder((1, 12, 2, 3), name="A"), 2)

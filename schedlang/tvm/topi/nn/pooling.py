@@ -21,6 +21,8 @@ from schedlang.tvm.topi.checks import (
     MEANINGS,
     check_choice,
     check_numbers,
+    check_shape,
+    check_tensor,
     check_whole,
     dims_of,
 )
@@ -111,6 +113,37 @@ def pool2d(
         layout,
         count_include_pad,
     )
+
+
+@public
+def pool_grad(
+    grads: Any,
+    data: Any,
+    kernel: Any,
+    stride: Any,
+    padding: Any,
+    pool_type: str,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    layout: str = "NCHW",
+) -> Tensor:
+    """Return the gradient of :func:`pool2d` by ``data``, where ``grads`` is the result's own.
+
+    >>> import schedlang as sl
+    >>> A, g = sl.placeholder((1, 2, 8, 8), name="A"), sl.placeholder((1, 2, 4, 4), name="g")
+    >>> pool_grad(g, A, [2, 2], [2, 2], [0, 0, 0, 0], "avg").shape
+    (1, 2, 8, 8)
+    """
+    # a gradient is a step of its own, which most operators do not need
+    from schedlang.gradient import gradient
+
+    pooled = pool2d(
+        data, kernel, stride, 1, padding, pool_type, ceil_mode, layout, count_include_pad
+    )
+    check_shape("topi.nn.pool_grad", check_tensor("topi.nn.pool_grad", grads, "grads"), "grads",
+                pooled.shape)  # fmt: skip
+    (result,) = gradient(pooled, [data], grads)
+    return result
 
 
 @public

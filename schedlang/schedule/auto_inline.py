@@ -1,0 +1,55 @@
+"""Stages that are inlined all at once, as te's functions of these names do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from schedlang.compute.read import reads
+from schedlang.compute.tensor import ComputeOp
+from schedlang.errors import ScheduleError
+from schedlang.schedule.schedule import Schedule
+from schedlang.signatures import public
+from schedlang.state.state import Root
+
+
+@public
+def AutoInlineInjective(sch: Schedule) -> None:
+    """Inline each stage without a reduction that is not an output and has no steps yet.
+
+    A stage that cannot be inlined keeps its loops.
+    """
+    _inline(sch, lambda op: True)
+
+
+@public
+def AutoInlineElemWise(sch: Schedule) -> None:
+    """Inline as :func:`AutoInlineInjective` those stages that read at their own axes alone."""
+    _inline(sch, _reads_at_own_axes)
+
+
+@public
+def AutoInlineBroadcast(sch: Schedule) -> None:
+    """Inline as :func:`AutoInlineInjective` those stages that read at some of their own axes."""
+    _inline(sch, lambda op: all({*read.indices} <= {*op.axis} for read in reads(op.roots)))
+
+
+def _reads_at_own_axes(op: ComputeOp) -> bool:
+    return all(read.indices == op.axis for read in reads(op.roots))
+
+
+def _inline(sch: Schedule, fits: Callable[[ComputeOp], bool]) -> None:
+    for name in [*sch.state.stages]:
+        stage = sch.state.stages[name]
+        op = stage.op
+        if not isinstance(op, ComputeOp) or op.reducer is not None or op.destination is not None:
+            continue
+        touched = stage.relations or stage.kinds or not isinstance(stage.attach, Root)
+        if not touched and not sch.state.is_output(stage) and fits(op):
+            try:
+                sch[name].compute_inline()
+            except ScheduleError:
+                # such as a stage that a function of the user reads as an array
+                continue
+
+
+__all__ = ["AutoInlineBroadcast", "AutoInlineElemWise", "AutoInlineInjective"]

@@ -1,0 +1,49 @@
+"""te's ``tvm.contrib.cc``: shared libraries of C, by the system's compiler."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from typing import Any
+
+from schedlang.errors import BuildError, explain
+from schedlang.runtime.c_library import compiler
+
+SECONDS = 120
+
+
+def get_cc() -> str:
+    """Return the command of the C compiler: ``CC`` of the environment, or the one on the path.
+
+    Raise :class:`~schedlang.errors.BuildError` if there is none.
+    """
+    return " ".join(compiler())
+
+
+def create_shared(output: Any, objects: Any, options: Any = None, cc: Any = None) -> None:
+    """Compile C sources and objects to the shared library ``output``.
+
+    ``objects`` is a path, or a list of them, ``options`` are more options of the command, and
+    ``cc`` is the command. Raise :class:`~schedlang.errors.BuildError` if it fails.
+    """
+    given: Sequence[Any] = objects if isinstance(objects, (list, tuple)) else [objects]
+    command = [cc] if cc else compiler()
+    line = [*command, "-shared", "-fPIC", *(options or ()), "-o", str(output), *map(str, given)]
+    run("tvm.contrib.cc.create_shared", line)
+
+
+def run(asked: str, line: Sequence[str]) -> None:
+    """Run a compiler's command; raise :class:`~schedlang.errors.BuildError` if it fails."""
+    try:
+        done = subprocess.run(line, capture_output=True, text=True, timeout=SECONDS)
+    except OSError as error:
+        raise BuildError(
+            explain(asked, f"{line[0]} does not run ({error.strerror})", "Give another command.")
+        ) from None
+    if done.returncode:
+        said = done.stderr.strip()
+        first = next((text for text in said.splitlines() if "error" in text), said)
+        raise BuildError(explain(asked, f"{line[0]} fails", first))
+
+
+__all__ = ["create_shared", "get_cc"]
