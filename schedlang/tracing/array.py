@@ -292,8 +292,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return self.extents[0]
 
     def __bool__(self) -> bool:
-        value = of_lengths(self)
-        known = None if value is None else truth_of(value)
+        known = None if (value := of_lengths(self)) is None else truth_of(value)
         return UNKNOWN["__bool__"](self) if known is None else known
 
     def __iter__(self) -> Iterator[TracedArray]:
@@ -447,10 +446,7 @@ def number_of(extent: Any) -> Any:
         return extent
     outermost = current().outermost
     key = (number_of, to_lin(extent))
-    if key not in outermost.computed:
-        outermost.computed[key] = TracedArray(Storage(outermost, ""), int)
-    number = outermost.computed[key]
-    # the body of a loop that was traced in vain may have been the first that needs it
+    number = outermost.computed.setdefault(key, TracedArray(Storage(outermost, ""), int))
     outermost.values.setdefault(number.storage, extent)
     return number
 
@@ -500,6 +496,5 @@ for _name, _refused in UNKNOWN.items():
     if _name not in vars(TracedArray):
         setattr(TracedArray, _name, _refused)
 TracedArray._numba_type_ = NUMBA_TYPE  # type: ignore[attr-defined]
-
 
 __all__ = ["TracedArray", "array_of", "number_of", "plain", "wrap"]

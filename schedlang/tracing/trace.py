@@ -135,8 +135,7 @@ class Trace:
       arguments that are powers of integers, with the lines where they are.
     * ``sizes`` are the extents that a call on the host tells, each with a result that has it.
     * ``arguments`` are the lists and dicts among the arguments; ``lengths`` are symbolic lengths.
-    * ``closed`` says that the arguments are the only inputs, so that arrays of known elements
-      become stages or are refused.
+    * ``closed``: the arguments are the only inputs; known arrays become stages or are refused.
     * ``converted`` are the user's functions that run from their source, and ``unrolled`` says for
       lines of loops why they are unrolled.
     * ``conditions`` are the tests of the ``if`` statements around what runs, if they are unknown.
