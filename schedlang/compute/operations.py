@@ -33,7 +33,8 @@ class ComputeOp:
 
     ``automatic`` says that an operation on whole arrays chose the name, and ``view`` that other
     such operations read the operand in its place. The operation is a derivative of the tensors
-    ``gradient_of``: it depends on what they depend on, even if it reads none of that.
+    ``gradient_of``: it depends on what they depend on, even if it reads none of that. ``remarks``
+    are comments for readers of a printed nest, which stand above its loops there.
     """
 
     name: str
@@ -49,6 +50,7 @@ class ComputeOp:
     view: bool = False
     limits: tuple[Extent | None, ...] = ()
     gradient_of: tuple[Tensor, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     @property
     def shape(self) -> Shape:

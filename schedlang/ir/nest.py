@@ -23,6 +23,7 @@ class Nest(InNotebooks):
     """A lowered schedule: its arguments in order, and its statements.
 
     ``args`` are buffers of tensors and scalar variables; ``outputs`` are the buffers of results.
+    ``remarks`` are comments on stages, by their names, for readers of the printed nest.
 
     >>> import schedlang as sl
     >>> A = sl.placeholder((8, 100), name="A")
@@ -100,6 +101,7 @@ class Nest(InNotebooks):
     body: Block
     sizes: tuple[Var, ...] = ()
     names: dict[Axis, str] = field(default_factory=dict)
+    remarks: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return nest_text(self)

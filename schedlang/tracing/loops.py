@@ -24,6 +24,7 @@ from schedlang.tracing.lifted import lifted
 from schedlang.tracing.naming import name_stages
 from schedlang.tracing.powers import refuse_exponent
 from schedlang.tracing.recurrence import host_reason, recurrence
+from schedlang.tracing.remarks import remark
 from schedlang.tracing.spans import End, range_of
 from schedlang.tracing.trace import (
     Carry,
@@ -259,7 +260,9 @@ def _values(trace: Trace, loop: HostLoop, head: str, from_source: bool) -> list[
         unordered = lifted(trace, loop)
         if unordered.values is not None:
             name_stages(loop.body)
-            trace.forms += [f"{head}: {unordered.form}", *_inner(loop)]
+            said = f"{head}: {unordered.form}"
+            trace.forms += [said, *_inner(loop)]
+            remark(loop, unordered.values, said)
             return unordered.values
         ordered = f", since {unordered.reason}"
     reason = host_reason(loop, trace.rule)
@@ -274,12 +277,16 @@ def _values(trace: Trace, loop: HostLoop, head: str, from_source: bool) -> list[
             )
         )
     rows = f"a scan of {loop.hi - loop.lo} rows{ordered}"
-    trace.forms += [f"{head}: {f'on the host, since {reason}' if reason else rows}", *_inner(loop)]
+    said = f"{head}: {f'on the host, since {reason}' if reason else rows}"
+    trace.forms += [said, *_inner(loop)]
     if reason:
         trace.loops.append(loop)
+        remark(loop, [c.leaving for c in loop.carries], said)
         return [_element(c.result) for c in loop.carries]
     name_stages(loop.body)
-    return [_element(t) for t in recurrence(loop)]
+    values = [_element(t) for t in recurrence(loop)]
+    remark(loop, values, said)
+    return values
 
 
 def _inner(loop: HostLoop) -> list[str]:
