@@ -11,10 +11,11 @@ argument (``generators.py``); other random numbers are refused (``varying.py``).
 refuses what needs the values of elements, and ``wording.py`` has messages in NumPy's words.
 
 The function runs from its source (``source.py``), rewritten (``rewriting.py``, ``names.py``) so
-that each loop, branch, test and call goes through ``control.py``: ``kept.py`` traces the body of a
-loop once, ``branches.py`` merges the sides of an ``if``, and ``called.py`` replaces functions of
-Python and NumPy. ``states.py`` has the names that these parts share, and ``spans.py`` the ends of
-slices and of loops that depend on the indices of loops around.
+that each loop, branch, test and call goes through ``control.py``, and ``break`` and its like are
+flags (``leaving.py``). ``kept.py`` traces the body of a loop once, ``branches.py`` merges the sides
+of an ``if``, and ``called.py`` replaces functions of Python and NumPy. ``states.py`` has the names
+that these parts share, and ``spans.py`` the ends of slices and of loops that depend on the indices
+of loops around. ``remarks.py`` says in the printed nest what each loop became.
 
 The result is a program (``program.py``) of kernels, calls of NumPy on the host and loops, scheduled
 by ``scheduling.py``. ``host_calls.py`` cuts a computation at the calls, and ``unsized.py`` calls

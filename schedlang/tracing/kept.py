@@ -4,24 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
 
 from schedlang.errors import ComputeTypeError, SchedlangError, explain
+from schedlang.tracing.branches import choose, is_unknown, merged
 from schedlang.tracing.called import TracedRange
-from schedlang.tracing.leaves import is_traced
+from schedlang.tracing.leaves import flatten, is_traced, rebuilt
+from schedlang.tracing.leaving import PREFIX
 from schedlang.tracing.loops import run_loop, run_while
 from schedlang.tracing.spans import End, extent_between, known_end
-from schedlang.tracing.states import BREAK, UNBOUND, State, is_data, unchanged
+from schedlang.tracing.states import NOTHING, UNBOUND, State, is_data, unchanged
 from schedlang.tracing.trace import KNOWN, Trace
 from schedlang.tracing.unknown import line_text
 
 # a loop of so few iterations is unrolled, unless it has a loop in it
 FEW = 4
 
+# the carries of a loop that elements may end: whether it goes on, and its last iteration
+ON, AT = f"{PREFIX}on", f"{PREFIX}at"
+
 # what a body may raise that works with Python's numbers only
 _UNKNOWN = (SchedlangError, TypeError, ValueError, IndexError, NameError, AttributeError, KeyError)
+
+
+class _ElementsEnd(Exception):
+    """Elements decide whether the body of a loop ends it."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +87,13 @@ def run_kept(trace: Trace, given: Any, body: Callable[[Any], Any], state: State)
     containers = unchanged(trace, before, body)
     point = trace.point()
     try:
-        after = _Kept(trace, items, body, state, before).run(given)
+        try:
+            after = _Kept(trace, items, body, state, before).run(given)
+        except _ElementsEnd:
+            containers.undo()
+            trace.go_back(point)
+            point = trace.point()
+            after = _Kept(trace, items, body, state, before, stops=True).run(given)
         if containers.undo():
             raise ComputeTypeError("it changes a list, a dict or a set")
     except _UNKNOWN as error:
@@ -93,18 +109,20 @@ def run_kept(trace: Trace, given: Any, body: Callable[[Any], Any], state: State)
 
 
 def run_kept_while(
-    trace: Trace, test: Callable[[], Any], body: Callable[[], Any], state: State
+    trace: Trace, again: Any, test: Callable[[], Any], body: Callable[[], Any], state: State
 ) -> None:
-    """Run a loop whose test depends on the elements of arrays."""
+    """Run a loop that elements may end, whose ``test`` has the value ``again``."""
     before = state.values()
     carried = [n for n in state.names if n in state.carried | state.live and is_data(before[n])]
-
     containers = unchanged(trace, before, test, body)
+    # the body assigns these first: what a loop returns, and any name if the body runs at all
+    own = [n for n in state.names if n in state.live and n not in carried]
+    own = [n for n in own if n.startswith(PREFIX) or again is True]
+    ends: dict[str, Any] = {}
 
     def step(parts: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
         state.set({**before, **dict(zip(carried, parts))})
-        if body() is BREAK:
-            raise ComputeTypeError("a break in a while loop on data")
+        left = body()
         if containers.undo():
             raise ComputeTypeError(
                 explain(
@@ -114,10 +132,38 @@ def run_kept_while(
                     "Assign to names and to elements of arrays in the body.",
                 )
             )
-        return test(), [state.value(name) for name in carried]
+        ends.update((name, _zeros(state.value(name))) for name in own)
+        if not is_unknown(left):
+            again = False if left else test()
+        else:
+            again = merged(np.logical_not(left), test, bool, NOTHING)
+        return again, [state.value(name) for name in carried]
 
-    after = run_while(trace, test(), step, [before[name] for name in carried], body.__code__)
+    def run(starts: Sequence[Any]) -> Sequence[Any]:
+        return run_while(trace, again, step, starts, body.__code__)
+
+    if own:
+        point = trace.point()
+        run([before[name] for name in carried])
+        trace.go_back(point)
+        zeros = {name: value for name, value in ends.items() if is_data(value)}
+        carried += zeros
+        before |= zeros
+    after = run([before[name] for name in carried])
     state.set({**before, **dict(zip(carried, after))})
+
+
+def _zeros(value: Any) -> Any:
+    """Return zeros in the form of a value, for a name to which nothing was assigned yet.
+
+    A value that has no array of the trace stays as it is.
+    """
+    leaves, form = flatten(value)
+    if not is_data(value) or not any(map(is_traced, leaves)):
+        return value
+    return rebuilt(
+        form, [np.zeros(v.shape, v.dtype)[()] if is_traced(v) else 0 * v for v in leaves]
+    )
 
 
 def _last(given: Any, items: Items) -> Any:
@@ -154,16 +200,20 @@ class _Kept:
         body: Callable[[Any], Any],
         state: State,
         before: dict[str, Any],
+        stops: bool = False,
     ) -> None:
         self.trace, self.items, self.body, self.state, self.before = (
             trace, items, body, state, before
         )  # fmt: skip
+        # elements may end the loop
+        self.stops = stops
         self.constant: dict[str, Any] = {}
 
     def run(self, given: Any) -> dict[str, Any]:
         """Return the values of the names after the loop."""
         state, items = self.state, self.items
-        starts = {
+        starts: dict[str, Any] = {ON: np.True_, AT: 0} if self.stops else {}
+        starts |= {
             name: self.before[name]
             for name in state.names
             if name in state.carried and self._is_carried(name)
@@ -171,6 +221,7 @@ class _Kept:
         last = [n for n in state.names if n in state.live and n not in starts and n != state.target]
         last = [n for n in last if n in state.rebound or n in state.carried]
         if any(self.before[n] is UNBOUND or n not in state.carried for n in last):
+            # with these, a loop that elements end keeps the values of its last iteration
             starts |= self._placeholders(starts, last)
         names = list(starts)
 
@@ -180,13 +231,17 @@ class _Kept:
         code, head = self.body.__code__, f"line {state.line}"
         index = ("k", 0) if items.first is None else (_name(state.target), items.first)
         init = tuple(starts.values())
-        ended = run_loop(self.trace, 0, items.count, step, init, code, head, index)
+        ended = run_loop(
+            self.trace, 0, items.count, step, init, code, head, index, self.stops
+        )
         after = {name: UNBOUND for name in state.names} | dict(zip(names, ended or ()))
+        at = after.pop(AT, None)
+        after.pop(ON, None)
         for name in state.names:
             if name not in starts and self._is_same(name):
                 after[name] = self.before[name]
         if state.target in state.live:
-            after[state.target] = _last(given, items)
+            after[state.target] = _last(given, items) if at is None else items.at(at)
         return after | self.constant
 
     def _is_carried(self, name: str) -> bool:
@@ -200,9 +255,12 @@ class _Kept:
 
     def _step(self, i: Any, parts: dict[str, Any], names: Sequence[str]) -> list[Any]:
         self.state.set({**self.before, **parts})
-        returned = self.body(self.items.at(i))
-        if returned is BREAK:
-            raise ComputeTypeError("it ends early, where elements decide")
+        run = partial(self.body, self.items.at(i))
+        left = merged(parts[ON], run, bool, self.state) if self.stops else run()
+        if is_unknown(left) and not self.stops:
+            raise _ElementsEnd
+        if not is_unknown(left) and left:
+            raise ComputeTypeError("its first iteration is its last one")
         for name, old in self.before.items():
             new = self.state.value(name)
             same = new is old or (not is_traced(new) and not is_traced(old) and _equal(new, old))
@@ -210,7 +268,11 @@ class _Kept:
                 continue
             if name in self.state.carried and old is not UNBOUND:
                 raise ComputeTypeError(f"{name} is another object in the next iteration")
-        return [self.state.value(name) for name in names]
+        own = {}
+        if self.stops:
+            on = parts[ON]
+            own = {ON: np.logical_and(on, np.logical_not(left)), AT: choose(on, i, parts[AT])}
+        return [own[n] if n in own else self.state.value(n) for n in names]
 
     def _placeholders(self, starts: dict[str, Any], last: Sequence[str]) -> dict[str, Any]:
         """Return zeros in place of the first values of names that the body assigns anew."""
@@ -220,19 +282,21 @@ class _Kept:
             parts = dict(zip(starts, carry))
             values = self._step(i, parts, list(starts))
             for name in last:
-                ends[name] = self.state.value(name)
+                ends[name] = _zeros(self.state.value(name))
             return tuple(values)
 
         point = self.trace.point()
         run_loop(self.trace, 0, self.items.count, step, tuple(starts.values()),
-                 self.body.__code__, "")  # fmt: skip
+                 self.body.__code__, "", stops=self.stops)  # fmt: skip
         zeros = {}
         for name, value in ends.items():
             if is_data(self.before[name]) and not isinstance(self.items.count, int):
                 # the range may be empty
                 zeros[name] = self.before[name]
-            elif is_traced(value):
-                zeros[name] = np.zeros(value.shape, value.dtype)[()]
+            elif self.stops and is_data(value):
+                zeros[name] = value
+            elif any(isinstance(leaf, (np.ndarray, np.generic)) for leaf in flatten(value)[0]):
+                zeros[name] = value
             elif value is not UNBOUND:
                 self.constant[name] = value
         self.trace.go_back(point)

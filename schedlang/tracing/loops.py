@@ -8,6 +8,8 @@ from itertools import chain, count
 from types import CodeType
 from typing import Any
 
+import numpy as np
+
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import Tensor, placeholder, shape_text
 from schedlang.errors import ComputeError, ComputeTypeError, explain
@@ -95,9 +97,11 @@ def run_loop(
     code: CodeType | None,
     head: str,
     user_index: tuple[str, int] | None = None,
+    stops: bool = False,
 ) -> Any:
     """Return the carry after a loop over ``body``, whose statements have ``code``.
 
+    If the loop ``stops``, iterations change nothing once the first part of the carry is false.
     ``head`` names the loop in ``f.loops``. A loop of the user's source has a ``user_index``: its
     name, and its first value.
     """
@@ -106,7 +110,7 @@ def run_loop(
     name = "i" if user_index is None else user_index[0]
     loop, passed, floats = _fitted(trace, lo, hi, body, leaves, starts, form, code, name)
     if user_index is not None:
-        loop = replace(loop, user_index=user_index)
+        loop = replace(loop, user_index=user_index, stops=stops)
     values = _python_floats(_values(trace, loop, head, user_index is not None), floats)
     for storage, value in zip(loop.storages, values[len(starts) :]):
         write_where(trace, storage, value)
@@ -159,6 +163,7 @@ def run_while(
 
 
 def _truth(value: Any) -> Any:
+    value = value if isinstance(value, TracedArray) else np.asarray(value)[()]
     return value if value.dtype == bool else value != 0
 
 
@@ -256,7 +261,9 @@ def _values(trace: Trace, loop: HostLoop, head: str, from_source: bool) -> list[
     One ``from_source`` becomes a map or a reduction if its iterations need no order.
     """
     ordered = ""
-    if from_source and not loop.tested and not loop.body.loops:
+    if loop.stops:
+        ordered = ", since elements decide where it ends"
+    elif from_source and not loop.tested and not loop.body.loops:
         unordered = lifted(trace, loop)
         if unordered.values is not None:
             name_stages(loop.body)

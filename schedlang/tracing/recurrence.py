@@ -24,6 +24,9 @@ from schedlang.tracing.trace import HostLoop, LoopRule, Value
 # the most points that the stages of a body compute in an iteration of a scan; beyond it, a kernel
 # call costs little beside its work, and steps of a scan lack some schedules
 MOST_POINTS = 2**18
+# the same for a loop that elements may end: on the host, the iterations after the last one cost
+# nothing, and a call of a kernel costs as much as some thousand elements
+MOST_POINTS_STOPPED = 2**12
 # the most elements of the stages that depend on the index alone, computed for all iterations at
 # once
 MOST_ELEMENTS = 2**22
@@ -51,10 +54,10 @@ def host_reason(loop: HostLoop, rule: LoopRule) -> str:
             if any(a.bounds is not None for a in op.reduce_axis):
                 return f"its body has the ragged reduction {op.name}"
     points = sum(_points(op) for op in ops)
-    if rule.limited and points > MOST_POINTS:
+    most = MOST_POINTS_STOPPED if loop.stops and rule.host else MOST_POINTS
+    if rule.limited and points > most:
         return (
-            f"each iteration computes {points:,} elements and terms of sums, more than "
-            f"{MOST_POINTS:,}"
+            f"each iteration computes {points:,} elements and terms of sums, more than {most:,}"
         )
     _, indexed = _dependences(loop, ops)
     rows = loop.hi - loop.lo

@@ -79,8 +79,8 @@ class HostLoop:
 
     ``hi`` may depend on the indices of loops around. ``read`` pairs values around the loop with the
     placeholders that stand for them in the body. The last carries are the values of ``storages``
-    around the loop. A loop that is ``tested`` runs as long as its first carry is true, and not over
-    a range. ``user_index`` is the name of the user's index, and what that is where ``index`` is 0.
+    around it. A ``tested`` loop has no range: it runs as long as its first carry is true, where one
+    that ``stops`` ends, too. ``user_index`` is the user's index, and what it is where ``index`` is 0.
     """
 
     lo: int
@@ -91,6 +91,7 @@ class HostLoop:
     read: tuple[tuple[Value, Tensor], ...]
     storages: tuple[Storage, ...] = ()
     tested: bool = False
+    stops: bool = False
     user_index: tuple[str, int] = ("i", 0)
 
 
