@@ -16,6 +16,7 @@ from schedlang.tracing.creation import create
 from schedlang.tracing.forms import check_known
 from schedlang.tracing.items import plain
 from schedlang.tracing.leaves import is_traced
+from schedlang.tracing.strided import strided
 from schedlang.tracing.trace import current
 
 
@@ -102,6 +103,13 @@ def _linspace(function: Any, args: Any, named: Any) -> Any:
     return values if dtype is None else values.astype(dtype)
 
 
+def _as_strided(function: Any, args: Any, named: Any) -> Any:
+    given = signature(function).bind(*args, **named).arguments
+    if not is_traced(given["x"]) or given["x"].is_scalar:
+        return function(*args, **named)
+    return strided(given["x"], given.get("shape"), given.get("strides"))
+
+
 CALLED: dict[Any, Callable[[Any, Any, Any], Any]] = {
     range: _range,
     max: _extreme,
@@ -109,6 +117,7 @@ CALLED: dict[Any, Callable[[Any, Any, Any], Any]] = {
     int: _number("int64"),
     float: _number("float64"),
     np.linspace: _linspace,
+    np.lib.stride_tricks.as_strided: _as_strided,
     **dict.fromkeys((np.zeros, np.ones, np.empty, np.full, np.eye, np.identity, np.ndarray), _new),
     **dict.fromkeys((np.zeros_like, np.ones_like, np.empty_like, np.full_like), _new_like),
 }

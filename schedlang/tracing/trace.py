@@ -80,7 +80,7 @@ class HostLoop:
     ``hi`` may depend on the indices of loops around. ``read`` pairs values around the loop with the
     placeholders that stand for them in the body. The last carries are the values of ``storages``
     around it. A ``tested`` loop has no range: it runs as long as its first carry is true, where one
-    that ``stops`` ends, too. ``user_index`` is the user's index, and what it is where ``index`` is 0.
+    that ``stops`` ends, too. ``user_index`` is the user's index, and its value at ``index`` 0.
     """
 
     lo: int

@@ -122,8 +122,8 @@ def _instead_of_array(text: str) -> str:
         )
     if "as_strided(" in text:
         return (
-            "NumPy computes np.lib.stride_tricks.as_strided from a place in memory: write "
-            "np.lib.stride_tricks.sliding_window_view(x, window), a slice or x.reshape."
+            "A trace takes np.lib.stride_tricks.as_strided where it reads the source of a def. In a "
+            "lambda, write np.lib.stride_tricks.sliding_window_view(x, window), or a slice."
         )
     names = _CALLED.findall(text)
     if names and names[0] in _BY_NUMBERS:
@@ -219,7 +219,7 @@ _METHODS = {
         "ptp", "choose", "view", "byteswap")},
     **dict.fromkeys(("put", "itemset"), "write x[indices] = values"),
     **dict.fromkeys(("flat", "base"), "write x.reshape(-1), and assign to x itself"),
-    **dict.fromkeys(("tobytes", "tofile", "dump", "dumps", "data", "strides", "ctypes", "flags"),
+    **dict.fromkeys(("tobytes", "tofile", "dump", "dumps", "data", "ctypes", "flags"),
                     "return the array, and take it of what the function returned"),
 }  # fmt: skip
 UNKNOWN = {
