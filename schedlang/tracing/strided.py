@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from operator import index
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -54,7 +55,7 @@ def strided(array: Any, shape: Any = None, strides: Any = None) -> Any:
         )
     counts = [step // size for step in steps]
     value = root.value
-    total = int(np.prod(value.shape)) if isinstance(value, Tensor) else 1
+    total = prod(value.shape) if isinstance(value, Tensor) else 1
     ends = [(e - 1) * c for e, c in zip(extents, counts)]
     low = offset + sum(min(end, 0) for end in ends)
     high = offset + sum(max(end, 0) for end in ends)
@@ -112,7 +113,7 @@ def _integers(name: str, value: Any) -> tuple[int, ...]:
         ) from None
 
 
-def _refuse_unknown(asked: str) -> Any:
+def _refuse_unknown(asked: str) -> NoReturn:
     raise ComputeError(
         explain(
             f"{asked} in {line_text()}",

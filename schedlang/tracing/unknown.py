@@ -122,8 +122,8 @@ def _instead_of_array(text: str) -> str:
         )
     if "as_strided(" in text:
         return (
-            "A trace takes np.lib.stride_tricks.as_strided where it reads the source of a def. In a "
-            "lambda, write np.lib.stride_tricks.sliding_window_view(x, window), or a slice."
+            "A trace takes np.lib.stride_tricks.as_strided where it reads the source of a def; in "
+            "a lambda, write np.lib.stride_tricks.sliding_window_view(x, window), or a slice."
         )
     names = _CALLED.findall(text)
     if names and names[0] in _BY_NUMBERS:
