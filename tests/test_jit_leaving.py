@@ -123,6 +123,18 @@ def while_else(x):
     return k
 
 
+def rows_while(x):
+    a, i, t = np.zeros((9, 9), x.dtype), 2, x[0]
+    while i < 6 and t < 40:
+        i += 1
+        t += x[i]
+        for j in range(6, 1, -1):
+            a[i, j] = x[j]
+        for j in range(9):
+            a[0, i] += x[j]
+    return a
+
+
 def from_a_call(x):
     return place_or_end(x) + first_large(x[::-1])
 
@@ -130,6 +142,7 @@ def from_a_call(x):
 FUNCTIONS = [
     sum_until_small, steps_and_skips, first_large, first_pair, halved, place_or_end, short, of_rows,
     returned_from_while, without_a_loop_that_breaks, while_else, from_a_call,
+    rows_while,
 ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""``np.lib.stride_tricks.as_strided`` and ``x.strides``, where a trace knows the places in memory."""
+"""``np.lib.stride_tricks.as_strided`` and ``x.strides``, where a trace knows the strides."""
 
 from __future__ import annotations
 
