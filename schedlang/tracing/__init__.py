@@ -8,8 +8,9 @@ each array: views and assignments change it (``memory.py``, ``views.py``, ``stri
 (``calls.py``), as do all uses of a scalar of much work (``scalars.py``). Each call stores what the
 function stores in containers of the caller (``containers.py``), and draws random numbers from a
 generator that is an argument (``generators.py``); other random numbers are refused
-(``varying.py``). ``unknown.py`` refuses what needs the values of elements, and ``wording.py`` has
-messages in NumPy's words.
+(``varying.py``). ``unknown.py`` refuses what needs the values of elements, ``unwritten.py`` reads
+of elements of ``np.empty`` that nothing was assigned to, and ``wording.py`` has messages in NumPy's
+words.
 
 The function runs from its source (``source.py``), rewritten (``rewriting.py``, ``names.py``) so
 that each loop, branch, test and call goes through ``control.py``, and ``break`` and its like are

@@ -81,9 +81,26 @@ def _dtype(maker: Any, args: Any, options: Any) -> Any:
 
 
 def _new_like(function: Any, args: Any, named: Any) -> Any:
+    if function is np.empty_like:
+        made = _empty_like(*args, **named)
+        if made is not None:
+            return made
     value = function(*args, **named)
     return value if is_traced(value) or value.dtype.kind not in "biufc" else array_of(
         current().constant(value) if value.ndim else plain(value), rows=True)  # fmt: skip
+
+
+def _empty_like(
+    prototype: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None,
+    **others: Any,
+) -> Any:
+    """Return an array in the form of one of the trace; ``None`` if another function makes it."""
+    extents = getattr(prototype, "shape", ()) if shape is None else shape
+    plain_shape = all(isinstance(e, int) for e in (extents if np.ndim(extents) else [extents]))
+    if not is_traced(prototype) or others or current().closed or not plain_shape:
+        return None
+    rows = order == "C" or prototype.in_order
+    return array_of(create(np.empty, extents, dtype or prototype.dtype), rows)
 
 
 def _linspace(function: Any, args: Any, named: Any) -> Any:

@@ -106,14 +106,14 @@ class Region:
 
 @dataclass(frozen=True)
 class LoopRule:
-    """The loops that become scans: all that have the form or, if ``limited``, only loops of little
-    work.
+    """The loops that become scans: all of the form or, if ``limited``, only those of little work.
 
-    The others run on the ``host``, or are refused.
+    Others run on the ``host``, or are refused. If ``checked``, ``np.empty`` has extreme numbers.
     """
 
     host: bool = True
     limited: bool = True
+    checked: bool = False
 
 
 @dataclass(eq=False)
@@ -134,13 +134,12 @@ class Trace:
     * ``given`` are the arguments with the values that they enter with. ``exponents`` are the
       arguments that are powers of integers, with the lines where they are.
     * ``sizes`` are the extents that a call on the host tells, each with a result that has it.
-    * ``arguments`` are the lists and dicts among the arguments.
-    * ``closed`` says that the arguments are the only inputs, so that arrays of known elements
-      become stages or are refused.
-    * ``converted`` are the user's functions that run from their source, and ``unrolled`` says for
-      lines of loops why they are unrolled.
-    * ``conditions`` are the tests of the ``if`` statements around what runs, if they are unknown.
-    * ``regions`` has the assignments to parts of arrays by their results.
+    * ``arguments`` are the lists and dicts among the arguments. A ``closed`` trace has no constants
+      as inputs: they become stages or are refused.
+    * ``converted`` are the functions that run from source, and ``unrolled`` says why lines with
+      loops are unrolled. ``conditions`` are the unknown tests of ``if`` around.
+    * ``regions`` has the assignments to parts of arrays by their results, and ``empty`` the arrays
+      of ``np.empty``, with lines.
     """
 
     title: str
@@ -170,6 +169,7 @@ class Trace:
     unrolled: dict[int, str] = field(default_factory=dict)
     conditions: list[Any] = field(default_factory=list)
     regions: dict[Tensor, Region] = field(default_factory=dict)
+    empty: dict[Tensor, str] = field(default_factory=dict)
     arguments: Any = None
 
     @property
