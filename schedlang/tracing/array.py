@@ -43,6 +43,7 @@ from schedlang.tracing.memory import Read, View, Write, part_of
 from schedlang.tracing.methods import add_methods
 from schedlang.tracing.outputs import copy_to, into, update_in_place
 from schedlang.tracing.powers import check_power
+from schedlang.tracing.ranged import ranged
 from schedlang.tracing.scalars import settle, settle_beside_arrays
 from schedlang.tracing.trace import Storage, Value, current
 from schedlang.tracing.unknown import (
@@ -225,6 +226,9 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __getitem__(self, item: Any) -> Any:
         refuse_axes(self, item)
+        elements = ranged(self, item, wrap)
+        if elements is not None:
+            return elements
         picked = index_of(item)
         if isinstance(picked, tuple) and not picked and self.shape:
             picked = Ellipsis

@@ -171,8 +171,8 @@ def _checked(loop: HostLoop, forms: Sequence[_Map | _Sum]) -> list[ComputeOp]:
     ops: list[ComputeOp] = []
     for op in operations(tensors):
         if isinstance(op, ComputeOp):
-            if op.destination is not None or any(a.bounds is not None for a in op.reduce_axis):
-                raise _Recurrence(f"its body has the scatter or the ragged reduction {op.name}")
+            if op.destination is not None:
+                raise _Recurrence(f"its body has the scatter {op.name}")
             extents = [a.extent for a in (*op.axis, *op.reduce_axis) if isinstance(a.extent, Expr)]
             if any(_uses(loop, extent) for extent in extents):
                 raise _Recurrence(f"the shape of {op.name} depends on its index")

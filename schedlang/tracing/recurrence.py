@@ -255,13 +255,20 @@ class Body:
             return
         row = lead[0] if lead else None
         memo: dict[int, Expr] = {}
+        ragged: dict[Axis, Axis] = {}
 
         def moved(values: Sequence[Expr]) -> tuple[Expr, ...]:
-            return tuple(self._row_moved(v, row, at, memo) for v in values)
+            return tuple(self._row_moved(v, row, at, memo, ragged) for v in values)
 
+        for axis in op.reduce_axis:
+            if axis.bounds is not None:
+                low, high = (moved([e])[0] if isinstance(e, Expr) else e for e in axis.bounds)
+                ragged[axis] = replace(axis, bounds=(low, high))
+                memo.clear()
         new = replace(
             op,
             axis=(*lead, *op.axis),
+            reduce_axis=tuple(ragged.get(a, a) for a in op.reduce_axis),
             body=moved(op.body),
             where=None if op.where is None else moved([op.where])[0],
             init=None if op.init is None else moved(op.init),
@@ -278,11 +285,21 @@ class Body:
         return self._row_moved(value, None, at)
 
     def _row_moved(
-        self, value: Expr, row: Axis | None, at: Expr | None, memo: dict[int, Expr] | None = None
+        self,
+        value: Expr,
+        row: Axis | None,
+        at: Expr | None,
+        memo: dict[int, Expr] | None = None,
+        axes: Mapping[Axis, Axis] | None = None,
     ) -> Expr:
-        """Return an expression of the body as one at a ``row``, of iteration ``at``."""
+        """Return an expression of the body as one at a ``row``, of iteration ``at``.
+
+        ``axes`` replace the ragged ones.
+        """
 
         def swap(node: Expr) -> Expr | None:
+            if isinstance(node, Axis) and axes:
+                return axes.get(node)
             if node is self.index:
                 assert at is not None
                 return simplify(at + self.first)
