@@ -42,6 +42,7 @@ from schedlang.tracing.masked import MaskedElements
 from schedlang.tracing.memory import Read, View, Write, part_of
 from schedlang.tracing.methods import add_methods
 from schedlang.tracing.outputs import copy_to, into, update_in_place
+from schedlang.tracing.placed import PLACED
 from schedlang.tracing.powers import check_power
 from schedlang.tracing.ranged import ranged
 from schedlang.tracing.scalars import settle, settle_beside_arrays
@@ -466,6 +467,7 @@ _ATTRIBUTES: dict[Any, Callable[..., Any]] = {
     np.real: lambda val: val.real,
     np.imag: lambda val: val.imag,
     np.copyto: copy_to,
+    **PLACED,
 }
 
 add_methods(TracedArray)

@@ -16,6 +16,7 @@ from schedlang.tracing.creation import create
 from schedlang.tracing.forms import check_known
 from schedlang.tracing.items import plain
 from schedlang.tracing.leaves import is_traced
+from schedlang.tracing.placed import refuse_elements
 from schedlang.tracing.strided import strided
 from schedlang.tracing.trace import current
 
@@ -54,6 +55,14 @@ def _number(dtype: Any) -> Callable[..., Any]:
         return args[0][()].astype(dtype)
 
     return convert
+
+
+def _of_type(function: Any, args: Any, named: Any) -> Any:
+    """Return an array of the trace in the type that is called, such as ``np.float32(x)``."""
+    if named or len(args) != 1 or not is_traced(args[0]):
+        return function(*args, **named)
+    converted = args[0].astype(function)
+    return converted if converted.shape else converted[()]
 
 
 def _new(function: Any, args: Any, named: Any) -> Any:
@@ -133,6 +142,8 @@ CALLED: dict[Any, Callable[[Any, Any, Any], Any]] = {
     min: _extreme,
     int: _number("int64"),
     float: _number("float64"),
+    **dict.fromkeys((np.dtype(code).type for code in "?bhilqBHILQefdFD"), _of_type),
+    **dict.fromkeys((np.nditer, np.ndenumerate, np.frombuffer), refuse_elements),
     np.linspace: _linspace,
     np.lib.stride_tricks.as_strided: _as_strided,
     **dict.fromkeys((np.zeros, np.ones, np.empty, np.full, np.eye, np.identity, np.ndarray), _new),

@@ -139,7 +139,7 @@ class RangedElements(np.lib.mixins.NDArrayOperatorsMixin):
             self._refuse("a product with an array")
         kind = np.result_type(one.dtype, other.dtype)
         product = one.astype(kind) * other.astype(kind)
-        if kind == bool:
+        if kind.kind == "b":
             return product.any()
         return product._reduced("dot", sum_of, None, kind)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from schedlang.compute.tensor import NUMPY_METHODS, shape_text
 from schedlang.errors import ComputeTypeError, MissingNameError, docs_page, explain, nearest
-from schedlang.expr.number_refusals import number_function
+from schedlang.expr.number_refusals import instead_of, number_function
 from schedlang.tracing.trace import KNOWN, current, running_trace
 
 # what to write, or a function of the user's line that says so
@@ -71,6 +71,9 @@ def _refusing(what: str, hint: Hint, of_number: bool = False) -> Callable[..., N
     def method(self: Any, *_: Any, **__: Any) -> NoReturn:
         where, text = _line()
         called = number_function(_asking()) if of_number else ""
+        instead = instead_of(called)
+        if called and not instead:
+            called = ""
         asked = f"{called}()" if called else what
         library = current().library()
         if library:
@@ -80,6 +83,7 @@ def _refusing(what: str, hint: Hint, of_number: bool = False) -> Callable[..., N
                 f"{asked} of an array of shape {shape_text(self.shape)} in {where}",
                 "its elements are unknown while the function is traced",
                 _instead_of_library(library) if library
+                else f"Write {instead}." if called
                 else hint if isinstance(hint, str) else hint(text),
             )
         )  # fmt: skip
@@ -126,6 +130,15 @@ def _instead_of_array(text: str) -> str:
             "a lambda, write np.lib.stride_tricks.sliding_window_view(x, window), or a slice."
         )
     names = _CALLED.findall(text)
+    if any(name.startswith("random.") for name in names):
+        return (
+            "Draw from a generator that is an argument, rng.normal(size=x.shape) or "
+            "rng.permutation(len(x)), and index with what it draws: x[order]."
+        )
+    if any(name.startswith("ma.") for name in names):
+        return (
+            "Keep the mask as an array of bools: np.where(mask, 0, x), or np.mean(x, where=~mask)."
+        )
     if names and names[0] in _BY_NUMBERS:
         return KNOWN
     if names and names[0] in _TO_ARRAYS and not re.search(r"[(\[]\s*[\[(]", text):
@@ -218,6 +231,7 @@ _METHODS = {
     **{name: NUMPY_METHODS[name] for name in (
         "ptp", "choose", "view", "byteswap")},
     **dict.fromkeys(("put", "itemset"), "write x[indices] = values"),
+    "resize": "write x = np.resize(x, shape)",
     **dict.fromkeys(("flat", "base"), "write x.reshape(-1), and assign to x itself"),
     **dict.fromkeys(("tobytes", "tofile", "dump", "dumps", "data", "ctypes", "flags"),
                     "return the array, and take it of what the function returned"),
