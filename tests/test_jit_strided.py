@@ -114,7 +114,7 @@ def by_elements(x):
     [
         (written, "elements of what .*as_strided returned may share memory"),
         (of_a_product, "a trace knows the strides of arguments"),
-        (by_parts, "have 8 bytes, and a stride is no multiple of that"),
+        (by_parts, "have 8 bytes, and a stride is not a multiple of that"),
         (by_elements, "must be integers that are known"),
     ],
 )

@@ -49,7 +49,7 @@ def strided(array: Any, shape: Any = None, strides: Any = None) -> Any:
         raise ComputeTypeError(
             explain(
                 f"{_ASKED}(x, {extents}, {steps}) in {line_text()}",
-                f"the elements of x have {size} bytes, and a stride is no multiple of that",
+                f"the elements of x have {size} bytes, and a stride is not a multiple of that",
                 f"Strides count bytes: write {size} for the next element.",
             )
         )
