@@ -235,6 +235,13 @@ class PlainScheduleWarning(UserWarning):
     """The tactics made no schedule of a computation, so that it has a plain one, which is slow."""
 
 
+class LoopWarning(UserWarning):
+    """A loop of a traced function runs on the host, though an iteration is little work.
+
+    The result is correct, but NumPy alone may be faster.
+    """
+
+
 class SavedScheduleWarning(UserWarning):
     """A network that another version saved has no schedule of a kernel, so that it has a new one.
 

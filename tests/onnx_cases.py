@@ -12,7 +12,9 @@ import schedlang as sl
 # the element types of onnx.TensorProto, by dtype
 KINDS = {"float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7,
          "bool": 9, "float16": 10, "float64": 11, "uint32": 12, "uint64": 13}  # fmt: skip
-CLASSIC = {"ArrayFeatureExtractor", "Scaler", "Normalizer", "LinearRegressor", "LinearClassifier"}
+CLASSIC = {"ArrayFeatureExtractor", "Scaler", "Normalizer", "LinearRegressor", "LinearClassifier",
+           "Imputer", "Binarizer", "LabelEncoder", "TreeEnsembleClassifier",
+           "TreeEnsembleRegressor"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ def model_of(case: Case) -> tuple[Any, list[np.ndarray]]:
     )  # fmt: skip
     for output in graph.output:
         output.type.tensor_type.elem_type = 0
-    opsets = [helper.make_opsetid("", case.opset), helper.make_opsetid("ai.onnx.ml", 1)]
+    opsets = [helper.make_opsetid("", case.opset), helper.make_opsetid("ai.onnx.ml", 3)]
     return helper.make_model(graph, opset_imports=opsets), list(given.values())
 
 

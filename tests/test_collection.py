@@ -5,10 +5,11 @@ from __future__ import annotations
 import gc
 import os
 import threading
+import weakref
 
 import pytest
 
-from schedlang.runtime.collection import no_collection
+from schedlang.runtime.collection import collection_at_the_end, no_collection
 
 
 def test_threads_that_pause_the_collection_turn_it_on_again() -> None:
@@ -62,3 +63,16 @@ def test_a_fork_during_a_pause(own: bool) -> None:
     other.join()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert gc.isenabled()
+
+
+def test_what_is_young_is_collected_at_the_end() -> None:
+    class Node:
+        pass
+
+    with collection_at_the_end():
+        node = Node()
+        node.itself = node
+        alive = weakref.ref(node)
+        del node
+        assert alive() is not None and not gc.isenabled()
+    assert alive() is None

@@ -450,6 +450,17 @@ def test_a_symbolic_batch(network: str) -> None:
             compare(model.reference(given.numpy()), module(given), 1e-4)
 
 
+@pytest.mark.parametrize("layer", slow_but(["lstm"], ["lstm", "gru"]))
+def test_a_symbolic_batch_of_a_recurrent_layer_as_a_network(layer: str) -> None:
+    """The weights of its steps are packed whatever the batch is."""
+    kinds = {"lstm": nn.LSTM, "gru": nn.GRU}
+    module = kinds[layer](6, 16, 2, bidirectional=True, batch_first=True).eval()
+    net = sl.network(sl.frontend.from_torch(module, [numbers(2, 5, 6)], batch="n"))
+    for batch in (1, 3, 32):
+        x = numbers(batch, 5, 6)
+        compare(net(x.numpy())[0], module(x)[0].detach(), 1e-5)
+
+
 def test_placeholders_say_what_the_inputs_are() -> None:
     n, width = sl.var("n"), sl.var("width")
     left = sl.placeholder((n, width), name="left")

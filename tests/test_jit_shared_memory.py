@@ -165,7 +165,8 @@ METHODS = {
     **{name: of(methodcaller(name), bases=BOTH)
        for name in ("all", "any", "argmax", "argmin", "cumprod", "cumsum", "diagonal", "max",
                     "mean", "min", "prod", "ravel", "round", "squeeze", "std", "sum", "trace",
-                    "var", "conj", "conjugate", "copy", "flatten", "transpose", "__copy__")},
+                    "var", "conj", "conjugate", "copy", "flatten", "view", "transpose",
+                    "__copy__")},
     "__deepcopy__": of(lambda a: a.__deepcopy__({})),
     "__iter__": of(list, bases=("matrix", "vector")),
     "__getitem__": of(lambda a: a[1:], lambda a: a[::-1, 2], lambda a: a[...], lambda a: a[0],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -67,17 +68,18 @@ def test_the_kernels_of_a_network_are_printed_when_a_file_is_needed(
 ) -> None:
     printed: list[str] = []
 
-    def render(*args: object, **named: object) -> object:
-        printed.append("file")
-        return numba_file.render(*args, **named)  # type: ignore[arg-type]
+    def noted(what: str, function: Callable[..., object]) -> Callable[..., object]:
+        return lambda *args, **named: (printed.append(what), function(*args, **named))[1]
 
-    monkeypatch.setattr(loops, "render", render)
+    monkeypatch.setattr(loops, "render", noted("file", numba_file.render))
+    monkeypatch.setattr(loops, "machine_nest", noted("machine nest", loops.machine_nest))
     X, W = sl.placeholder((4, 8), name="X"), sl.placeholder((8, 8), name="W")
     h = topi.nn.relu(topi.nn.dense(X, W))
     net = sl.network(topi.nn.softmax(h), target="python")
     kernel = net.kernels["dense"].kernel
     assert not printed
-    assert "def dense" in kernel.source and printed
+    assert kernel.machine_nest.entry.name and printed == ["machine nest"]
+    assert "def dense" in kernel.source and printed == ["machine nest", "file"]
     again = pickle.loads(pickle.dumps(kernel))
     x, w = np.eye(4, 8, dtype="float32"), np.arange(64, dtype="float32").reshape(8, 8) - 30
     assert again.source == kernel.source

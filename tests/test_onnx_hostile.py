@@ -17,7 +17,7 @@ from schedlang.errors import FrontendError
 
 onnx = pytest.importorskip("onnx", reason="imports ONNX models: the extra onnx")
 helper, numpy_helper = onnx.helper, onnx.numpy_helper
-FLOAT, INT64 = 1, 7
+FLOAT, INT64, BOOL = 1, 7, 9
 
 
 def value(name: str, shape: Any = (2, 3), kind: int = FLOAT) -> Any:
@@ -64,8 +64,15 @@ def adding(tensor: Any) -> Any:
     return model([node("Add", ["x", "w"])], weights=[tensor])
 
 
-def body() -> Any:
-    return helper.make_graph([node("Relu", ["x"], ["z"])], "body", [], [value("z")])
+def body(outputs: Any = ("z",)) -> Any:
+    return helper.make_graph([node("Relu", ["x"], ["z"])], "body", [], list(map(value, outputs)))
+
+
+def endless() -> Any:
+    """Return the body of a loop that always goes on."""
+    nodes = [node("Identity", ["on"], ["again"], name="go on"), node("Identity", ["x"], ["z"])]
+    inputs = [value("k", (), INT64), value("on", (), BOOL), value("v")]
+    return helper.make_graph(nodes, "body", inputs, [value("again", (), BOOL), value("z")])
 
 
 def renamed(given: Any, old: bytes, new: bytes) -> bytes:
@@ -233,13 +240,25 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "subgraph": (
         lambda: model([node("If", ["c"], then_branch=body(), else_branch=body())],
                       inputs=[value("x"), value("c", (), 9)]),
-        "If node 'it': its attribute '(then|else)_branch' is a graph"),
+        "If node 'it': its condition is c: bool.., which is computed when"),
+    "a branch is missing": (
+        lambda: model([node("If", ["c"], then_branch=body())],
+                      weights=[numpy_helper.from_array(np.array(False), "c")]),
+        "If node 'it': its attribute 'else_branch' is missing"),
+    "a branch without its output": (
+        lambda: model([node("If", ["c"], then_branch=body(outputs=["far"]), else_branch=body())],
+                      weights=[numpy_helper.from_array(np.array(True), "c")]),
+        "no node, input or initializer of the graph is called 'far'"),
+    "an endless loop": (
+        lambda: model([node("Loop", ["", "c", "x"], body=endless())],
+                      weights=[numpy_helper.from_array(np.array(True), "c")]),
+        "loops compute more than 10,000 nodes"),
     "loop": (lambda: model([node("Loop", ["", "", "x"], body=body())]),
-        "Loop node 'it': .* is a graph"),
+        "Loop node 'it': its graph 'body' has 0 inputs, not 3"),
     "scan": (lambda: model([node("Scan", num_scan_inputs=1, body=body())]),
         "Scan node 'it': .*graph"),
     "hidden graph": (lambda: model([node("Relu", body=body())]),
-        "Relu node 'it': .*'body' is a graph"),
+        "Relu node 'it': opset 21 gives it no attribute 'body'"),
     "unknown attribute": (lambda: model([node("Relu", evil=1)]), "gives it no attribute 'evil'"),
     "attribute type": (lambda: model([node("Softmax", axis=1.5)]),
         "'axis' is 1.5, but must be int"),
@@ -562,14 +581,14 @@ def test_arithmetic_on_sizes_that_no_integer_of_their_type_holds() -> None:
 
 def test_an_error_of_python_names_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
     """A damaged number that no check foresaw is refused like any other."""
-    from schedlang.frontend.onnx import importer
+    from schedlang.frontend.onnx import evaluation
 
     for error in (ZeroDivisionError("by 0"), OverflowError("large"), ValueError("odd"),
                   IndexError("far"), MemoryError("full")):  # fmt: skip
         def failing(call: Any, x: Any, error: Exception = error) -> Any:
             raise error
 
-        monkeypatch.setattr(importer, "function_of", lambda node, f=failing: f)
+        monkeypatch.setattr(evaluation, "function_of", lambda node, f=failing: f)
         with pytest.raises(FrontendError, match=f"Relu node 'it': .*Error: {error}"):
             sl.frontend.from_onnx(model())
 

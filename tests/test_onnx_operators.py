@@ -271,6 +271,13 @@ INDICES = [
     of("GatherElements", V, np.array([[4, -5], [0, 1], [2, 3]], "int32"), axis=1, note="part"),
     of("GatherND", X, np.array([[0, 1], [1, -1]])),
     of("GatherND", X, np.array([[[1, 2]], [[0, -4]]]), batch_dims=1, note="batch"),
+    *(of("ScatterElements", V, np.array([[0, 2], [1, -1]]), f32(2, 2, seed=1), axis=axis,
+         reduction=how, note=f"{how}-{axis}")
+      for how in ("none", "add", "mul", "max", "min") for axis in (0, -1)),
+    of("ScatterElements", WHOLE, np.array([[1], [0]], "int32"), WHOLE[:, :1], axis=1, note="int"),
+    *(of("ScatterND", X, np.array([[0, 1], [1, -1]]), f32(2, 8, 7, seed=1), reduction=how, note=how)
+      for how in ("none", "add", "max")),
+    of("ScatterND", V, np.array([[[2, 0]], [[-3, 4]]]), f32(2, 1, seed=1), note="elements"),
     of("OneHot", np.array([[0, 3], [-1, 9]]), Known(np.int64(4)), np.float32([0.5, 2]),
         tolerance=0),
     of("OneHot", np.array([0, 2]), Known(np.int64(3)), np.array([1, 5]), axis=0, note="first"),
@@ -334,6 +341,18 @@ OLD = [
     of("LinearClassifier", V, coefficients=[float(k % 7) for k in range(15)],
         intercepts=[0.5, 0.1, 1.0],
        classlabels_ints=[4, 5, 9], post_transform="SOFTMAX", outputs=2),
+    *(of("LinearClassifier", V, coefficients=coefficients,
+         intercepts=[0.1] * (len(coefficients) // 5), classlabels_ints=[3, 8], post_transform=post,
+         outputs=2, note=f"{len(coefficients)}-{post}")
+      for coefficients in ([1.0, -2, 0.5, 1, -1], [-1.0, 2, -0.5, -1, 1, 1, -2, 0.5, 1, -1])
+      for post in ("NONE", "LOGISTIC", "SOFTMAX")),
+    of("Imputer", ODD, imputed_value_floats=[7.0], replaced_value_float=np.nan, note="nan"),
+    of("Imputer", np.array([[0, 3], [4, 0]]), imputed_value_int64s=[7, 9], replaced_value_int64=0),
+    of("Binarizer", V, threshold=0.25),
+    of("LabelEncoder", np.array([[2, 5], [9, 2]]), keys_int64s=[2, 9], values_floats=[0.5, 1.5],
+        default_float=-3.0),
+    of("LabelEncoder", np.float32([[2, np.nan]]), keys_floats=[2.0], values_int64s=[4],
+        default_int64=-3, note="float"),
 ]  # fmt: skip
 CASES = [
     *ELEMENTS, *ACTIVATIONS, *CONVOLUTIONS, *POOLS, *PRODUCTS, *QUANTIZED, *NORMS, *REDUCTIONS,

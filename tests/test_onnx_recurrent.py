@@ -1,4 +1,4 @@
-"""LSTM and GRU of ONNX beside their equations in NumPy: directions, layouts, first states."""
+"""LSTM, GRU and RNN of ONNX beside their equations in NumPy: directions, layouts, first states."""
 
 from __future__ import annotations
 
@@ -177,3 +177,28 @@ def test_the_reset_of_a_gru_may_come_before_the_product() -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
     kernel = sl.build(sl.schedule(made), target="python")
     np.testing.assert_allclose(kernel(**arrays), expected, rtol=1e-4, atol=1e-5)
+
+
+def rnn(x: Any, w: Any, r: Any, b: Any, h: Any, name: str) -> Any:
+    states = []
+    for row in x:
+        h = FUNCTIONS[name](row @ w.T + h @ r.T + b[:HIDDEN] + b[HIDDEN:])
+        states.append(h)
+    return np.stack(states), h
+
+
+@pytest.mark.parametrize("direction", WAYS)
+@pytest.mark.parametrize("layout", [0, 1])
+def test_rnn(direction: str, layout: int) -> None:
+    ways = len(WAYS[direction])
+    w, r, b = weights(1, ways)
+    h, names = f32(ways, BATCH, HIDDEN, seed=4), ["Tanh", "Relu"][:ways]
+    x, first = (v.swapaxes(0, 1).copy() if layout else v for v in (X, h))
+    case = Case("RNN", (x, Known(w), Known(r), Known(b), None, first),
+                {"direction": direction, "activations": names, "layout": layout},
+                outputs=2)  # fmt: skip
+    model, arrays = model_of(case)
+    every, last = both(direction, lambda k, x: rnn(x, w[k], r[k], b[k], h[k], names[k]))
+    if layout:
+        every, last = every.transpose(2, 0, 1, 3), last.swapaxes(0, 1)
+    close(results(model, *arrays), [every, last])

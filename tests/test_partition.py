@@ -244,6 +244,24 @@ def test_padding_and_joining_belong_to_their_one_reader() -> None:
     assert stages(partition(out)) == [("start",), ("left",), ("joined", "out")]
 
 
+def test_bytes_are_stored_in_place_of_the_floats_that_a_sum_reads() -> None:
+    """Where a map of these floats alone or a pooling reads them, too, floats are stored."""
+    w, v = (input_of(4, 4, 1, 1, name=name) for name in "wv")
+    x, scale = input_of(1, 4, 6, 6), sl.placeholder((), name="scale")
+
+    def floats(w: sl.Tensor, name: str) -> sl.Tensor:
+        product = topi.cast(topi.nn.conv2d_nchw(x, w, 1, 0, 1), "uint8")
+        return sl.named(name, topi.multiply(topi.cast(product, "float32") - 3, scale))
+
+    first, second = floats(w, "first"), floats(v, "second")
+    (one, two) = partition(sl.named("y", first + second)).parts
+    assert [t.dtype for t in one.writes] == ["uint8"] and "first" in two.stages
+    one, *_ = partition([sl.named("y", first + second), relu(first, "z")]).parts
+    assert "float32" in {t.dtype for t in one.writes} and "first" in one.stages
+    (one, two) = partition(topi.nn.pool2d(first, (3, 3), (1, 1), (1, 1), (0,) * 4, "max")).parts
+    assert [t.dtype for t in one.writes] == ["float32"]
+
+
 def test_a_gather_is_no_move() -> None:
     words, table = sl.placeholder((4,), "int64", name="words"), input_of(9, 8, name="table")
     out = dense(sl.named("embed", topi.take(table, words, axis=0)), "out")

@@ -111,6 +111,24 @@ def test_if_all_samples_are_interrupted_the_shortest_counts_as_disturbed(clock: 
     assert found == (pytest.approx(4e-3), False)
 
 
+def test_a_call_that_is_behind_gets_few_samples(clock: Any) -> None:
+    for seconds, behind, spent in ((2e-3, 1e-3, 0.012), (2e-3, 4e-3, 0.1), (9e-3, 1e-3, 0.036)):
+        calls: list[float] = []
+        taking = clock(seconds)
+        found = noise.undisturbed_median(
+            lambda taking=taking, calls=calls: (taking(), calls.append(0.0)), 0.1, 0.4, left_alone,
+            behind,
+        )  # fmt: skip
+        assert found == (pytest.approx(seconds), True)
+        # the first two calls are no samples
+        assert (len(calls) - 2) * seconds == pytest.approx(spent, abs=1.5 * seconds)
+    # one short sample shows that it may be as fast
+    delayed = clock(*[2e-3] * 5, 5e-4, 2e-3)
+    start = noise.perf_counter()
+    assert noise.undisturbed_median(delayed, 0.1, 0.4, left_alone, 1e-3).quiet
+    assert noise.perf_counter() - start > 0.1
+
+
 @pytest.fixture
 def shared(clock: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Callable[[], None]]:
     """Return a maker of calls with an own processor time, and with waits for a core besides."""

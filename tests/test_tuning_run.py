@@ -31,6 +31,7 @@ from schedlang.autotune.record import NEAR_SIZE, UNTUNED, Trial, Where
 from schedlang.autotune.report.progress import Silent
 from schedlang.autotune.rules import BY_TEMPLATE
 from schedlang.autotune.run import run
+from schedlang.autotune.runner import outputs as compared
 from schedlang.autotune.runner.candidate_runner import CandidateRunner
 from schedlang.autotune.runner.local import Local
 from schedlang.autotune.runner.machine import Machine
@@ -925,6 +926,23 @@ def test_numpy_numbers_are_accepted(tmp_path: Path) -> None:
         database=tmp_path / "db",
     )  # fmt: skip
     assert len(drawn(result)) == 2
+
+
+def test_elements_of_any_block_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compared, "BLOCK", 7)
+    want = np.random.default_rng(0).uniform(1, 2, (5, 6)).astype("float32")
+    near = want * np.float32(1 + 1e-6)
+    assert unequal("C", near, want, 1e-5) == ""
+    for place in np.ndindex(want.shape):
+        off = near.copy()
+        off[place] += 1
+        assert unequal("C", off, want, 1e-5).startswith(f"C[{place[0]}, {place[1]}] is")
+    # a block without finite elements
+    want[:2] = np.nan
+    near[:2] = np.nan
+    assert unequal("C", near, want, 1e-5) == ""
+    near[0, 0] = 1
+    assert unequal("C", near, want, 1e-5).startswith("C[0, 0] is 1.0, not nan")
 
 
 def test_quantized_results_may_be_rounded_to_a_neighbour() -> None:

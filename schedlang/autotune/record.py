@@ -56,8 +56,8 @@ class Trial:
     * ``steps``: the schedule as JSON (:meth:`schedlang.Schedule.to_json`).
     * ``decisions``: the decisions of the template's knobs, by name.
     * ``seconds``: the median time of a call, if it was timed, over samples of at least 40 ms in
-      all; a call of half a second is timed once. ``raced``: the time is from a race. ``first``: the
-      time before the race.
+      all, or 10 ms past twice the best time; a call of half a second is timed once. ``raced``:
+      the time is from a race. ``first``: the time before the race.
     * ``disturbed``, ``first_disturbed``: other processes took a core during every sample of
       ``seconds`` or ``first``; the shortest sample then gives the time. A kernel of one thread is
       then timed by its thread's processor time, which nothing disturbs, and ``detail`` says so.

@@ -18,6 +18,7 @@ from schedlang.autotune.search import Exhausted, name_of
 from schedlang.autotune.space import Candidate
 from schedlang.autotune.state import BASELINE, Search, key_of
 from schedlang.errors import SchedlangError, TuningError, first_line
+from schedlang.runtime.collection import collection_at_the_end
 
 # duplicates in a row that end the search, and those that end a batch which has a candidate
 MOST_REPEATED, SOME_REPEATED = 200, 4
@@ -146,7 +147,8 @@ def _proposals(search: Search) -> Iterator[Candidate]:
         and repeated < (SOME_REPEATED if proposed else MOST_REPEATED)
     ):
         try:
-            candidate = search.strategy.propose(search.space)
+            with collection_at_the_end():
+                candidate = search.strategy.propose(search.space)
         except Exhausted as error:
             search.exhausted = str(error)
             break

@@ -170,7 +170,7 @@ def autotune(
     )  # fmt: skip
     end = None if timeout is None else started + timeout
     problem = Problem(wanted, where_to, machine.threads, task.values, frozenset(task.cold), team)
-    space = Space(problem, template, template is None, deadline=end)
+    space = Space(problem, template, template is None, deadline=end).remembering()
     where = Where.here(
         wanted, where_to, known_sizes, machine.machine, machine.versions, compiler
     )  # fmt: skip

@@ -12,7 +12,7 @@ from schedlang.index.intervals import extreme as bounds_of_extreme
 from schedlang.index.linear import ZERO, Atom, Div, Extreme, Lin, Opaque, Product
 from schedlang.index.polynomial import polynomial, quick
 from schedlang.index.quotients import without_quotients
-from schedlang.index.relax import lower, without_extreme
+from schedlang.index.relax import lower, upper_over_outer, without_extreme
 
 
 class Ranges:
@@ -143,7 +143,14 @@ class Ranges:
             return False
         bound = without_quotients(bound, Ranges())
         low = self.interval(bound)[0]
-        return (low is not None and low >= 0) or _coefficients_nonneg(bound, self)
+        if (low is not None and low >= 0) or _coefficients_nonneg(bound, self):
+            return True
+        # a quotient of the variable of an outer loop, such as the extent of a split loop in it
+        outer = upper_over_outer(-lin, self.bare)
+        if outer is None or outer == -lin:
+            return False
+        low = self.interval(without_quotients(-outer, self.bare))[0]
+        return low is not None and low >= 0
 
     def _symbolic(self, lin: Lin) -> bool:
         for leaf in lin.leaves():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from schedlang.expr.nodes import Axis, Var
@@ -46,23 +47,51 @@ def upper(lin: Lin, ranges: Scope) -> Lin | None:
     >>> upper(i * 2 + n, Ranges()), lower(i * 2 + n, Ranges())
     (n + 14, n)
     """
+    return _without_axes(lin, ranges, inner_only=False)
+
+
+def upper_over_outer(lin: Lin, ranges: Scope) -> Lin | None:
+    """Return an upper bound of ``lin`` without the variables whose ranges depend on others.
+
+    >>> from schedlang.index.ranges import Ranges
+    >>> i, k = Axis("i", 9), Axis("k", 9)
+    >>> upper_over_outer(Lin.of(k) - Lin.of(i), Ranges({k: (ZERO, Lin.of(i) - 1)}))
+    -1
+    """
+    return _without_axes(lin, ranges, inner_only=True)
+
+
+def _without_axes(lin: Lin, ranges: Scope, inner_only: bool) -> Lin | None:
     current = lin
     for _ in range(64):
-        var = None
+        axes: dict[Axis, None] = {}
         for leaf in current.leaves():
             if isinstance(leaf, Opaque):
                 return None
-            if isinstance(leaf, Axis):
-                var = leaf
-                break
-        if var is None:
+            if isinstance(leaf, Axis) and not (inner_only and _is_outer(leaf, ranges)):
+                axes[leaf] = None
+        if not axes:
             return current
+        var = next(iter(axes)) if len(axes) == 1 else _innermost([*axes], ranges)
         lo, hi = ranges.of(var)
         bound = None if hi is None else relax(current, var, lo, hi, ranges, up=True)
         if bound is None:
             return None
         current = bound
     return None
+
+
+def _is_outer(axis: Axis, ranges: Scope) -> bool:
+    """Return whether the ends of the range of ``axis`` are numbers."""
+    lo, hi = ranges.of(axis)
+    return lo.const is not None and (hi is None or hi.const is not None)
+
+
+def _innermost(axes: Sequence[Axis], ranges: Scope) -> Axis:
+    """Return an axis on which the ranges of the others do not depend, if there is one."""
+    ends = [end for axis in axes for end in ranges.of(axis) if end is not None]
+    outer = {leaf for end in ends if end.const is None for leaf in end.leaves()}
+    return next((axis for axis in axes if axis not in outer), axes[0])
 
 
 def relax(lin: Lin, var: Axis | Var, lo: Lin, hi: Lin, ranges: Scope, up: bool) -> Lin | None:

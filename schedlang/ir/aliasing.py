@@ -9,7 +9,17 @@ from schedlang.index.simplify import to_lin
 from schedlang.instructions.declaration import MEMORY
 from schedlang.ir.accesses import loads
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Buffer, Load, Stmt, Store, expressions, walk
+from schedlang.ir.nodes import (
+    Block,
+    Buffer,
+    For,
+    Load,
+    Stmt,
+    Store,
+    expressions,
+    walk,
+    written_by,
+)
 
 
 @lru_cache(maxsize=8)
@@ -18,7 +28,8 @@ def in_place_pairs(nest: Nest) -> frozenset[tuple[int, int]]:
 
     An input may share an output's memory if both have one shape and dtype, and if only plain
     stores to that output read the input, each at the element that it stores. The updates of a
-    scatter come after these stores, so that a tensor may be updated in place.
+    scatter come after these stores, so that a tensor may be updated in place. An input that is only
+    copied to an output, before anything else uses the output, may share its memory as well.
     """
     arrays = [(k, a) for k, a in enumerate(nest.args) if isinstance(a, Buffer)]
     pairs = [
@@ -32,9 +43,45 @@ def in_place_pairs(nest: Nest) -> frozenset[tuple[int, int]]:
         reread = _updated(nest) | _written_by_functions(nest)
         pairs = [pair for pair in pairs if pair[0][1] not in reread]
     reads = [(s, loads(expressions(s))) for s, _ in walk(nest.body)] if pairs else []
-    return frozenset(
+    return _copied_first(nest, arrays) | frozenset(
         (i, k) for (i, out), (k, source) in pairs if _reads_in_place(reads, out, source)
     )
+
+
+def _copied_first(
+    nest: Nest, arrays: Sequence[tuple[int, Buffer]]
+) -> frozenset[tuple[int, int]]:
+    """Return the positions of outputs and inputs whose first and only use is one copy."""
+    place = {array: k for k, array in arrays}
+    pairs: set[tuple[int, int]] = set()
+    used: set[Buffer] = set()
+    for outer in nest.body.stmts:
+        own = {b for s, _ in walk(Block((outer,))) for b in (*written_by(s), *_loaded(s))}
+        out, source = _copy(outer)
+        if out is not None and source is not None and not used & {out, source}:
+            if out in nest.outputs and source in place and source not in nest.outputs:
+                pairs.add((place[out], place[source]))
+        else:
+            pairs = {(i, k) for i, k in pairs if nest.args[k] not in own}
+        used |= own
+    return frozenset(pairs)
+
+
+def _loaded(stmt: Stmt) -> list[Buffer]:
+    return [load.buffer for load in loads(expressions(stmt))]
+
+
+def _copy(stmt: Stmt) -> tuple[Buffer | None, Buffer | None]:
+    """Return the target and the source of loops that copy an array element by element."""
+    while isinstance(stmt, For) and len(stmt.body.stmts) == 1:
+        (stmt,) = stmt.body.stmts
+    if isinstance(stmt, Store) and _is_plain(stmt):
+        (source,), (out,) = stmt.values, stmt.buffers
+        if not isinstance(source, Load):
+            return None, None
+        if _same_at(source.indices, stmt.indices) and _is_alike(out, source.buffer):
+            return out, source.buffer
+    return None, None
 
 
 def unaliased_arrays(nest: Nest) -> frozenset[Buffer]:

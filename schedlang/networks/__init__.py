@@ -7,6 +7,7 @@ with arrays for some of its placeholders, the weights. Each step below returns n
    come after the sum. ``folding.py`` looks for stages that alone read a sum and are affine in it;
    ``affine.py`` splits an expression into scale and shift. A scale of known values that changes
    only along whole dimensions of the weights is multiplied into them, in a new stage.
+   ``reciprocals.py`` replaces quotients by known values by products.
 2. Rewritings change the form of the graph. ``padding.py`` leaves out the taps of convolutions that
    meet padding alone. ``layouts.py`` chooses blocks of channels, until each blocked tensor has a
    reader of blocks (``blocks.py`` splits axes, ``reading.py`` copies an operation with other
@@ -21,7 +22,7 @@ with arrays for some of its placeholders, the weights. Each step below returns n
 5. ``grouping.py`` visits the nodes once, producers first. A node joins the part of the operand that
    comes last, so that parts never wait for each other, if the kinds fit and the results that it
    reads may stay inside. They may if all readers up to the post-dominator can be in the part.
-   Copies are computed where they are read.
+   Copies are computed where they are read, and so are floats of bytes that a sum reads.
 6. ``overrides.py`` applies the user's cuts and fusions, and ``ordering.py`` sorts the parts.
    ``partition.py`` holds the result, with each part as a computation of its own.
 7. ``kernels.py`` schedules the first of all parts that are equal but for names; ``origins.py`` says

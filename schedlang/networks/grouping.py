@@ -4,7 +4,7 @@ A node joins the part of the operand that comes last, if the rules allow it; so 
 each other. A result may stay inside of a part if all that reads it, up to where its paths meet
 again, can be there too: the post-dominators of Relay's fusion (J. Roesch et al., "Relay: A
 High-Level Compiler for Deep Learning", 2019). Stages that only move elements belong to what reads
-them.
+them, and so do stages that make floats of bytes for a sum.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import is_
 from typing import Optional, Union
 
-from schedlang.compute.read import reads
+from schedlang.compute.read import Read, reads
 from schedlang.compute.tensor import ComputeOp, Tensor
-from schedlang.expr.nodes import Const
+from schedlang.expr.dtypes import itemsize
+from schedlang.expr.nodes import Axis, Binary, Cast, Const
 from schedlang.expr.visit import postorder
 from schedlang.networks.blocks import is_long
 from schedlang.networks.dataflow import (
@@ -26,6 +28,7 @@ from schedlang.networks.dataflow import (
     REDUCTION,
     SCAN,
     SCATTER,
+    Computed,
     Flow,
     Node,
 )
@@ -127,23 +130,74 @@ class Sketch:
 
 
 def moved_nodes(flow: Flow, ends: Collection[Node]) -> frozenset[Node]:
-    """Return the nodes that only move elements, and are computed where they are read.
+    """Return the nodes that are computed where they are read.
 
-    A node that does more than read another element, such as padding or a concatenation, must have
-    only one reader.
+    They only move elements, or make wider numbers of bytes for nodes that combine them with other
+    elements. A node that does more than read another element, such as padding or a concatenation,
+    must have only one reader.
     """
     moved: dict[Node, set[Node]] = {}
+    wider = _of_bytes(flow)
     for node in reversed(flow.nodes):
         readers: set[Node] = set()
         for reader in flow.readers[node]:
             readers |= moved.get(reader, {reader})
-        if node.kind != COPY or node in ends or node in flow.results:
+        if node in ends or node in flow.results:
+            continue
+        if node in wider and readers and all(_reads_several(reader) for reader in readers):
+            moved[node] = readers
+            continue
+        if node.kind != COPY:
             continue
         if any(flow.node_of[t].kind == SCAN for t in node.reads if t in flow.node_of):
             continue
         if node.moves_one or len(readers) == 1 or not node.reads:
             moved[node] = readers
     return frozenset(moved)
+
+
+def _of_bytes(flow: Flow) -> frozenset[Node]:
+    """Return the nodes that make wider numbers of bytes, element by element, by sums and products.
+
+    Beside them they read single numbers. To store bytes and compute these nodes where they are read
+    moves fewer bytes.
+    """
+    wider: set[Node] = set()
+    for node in flow.nodes:
+        if node.kind != ELEMENTWISE:
+            continue
+        (op,) = node.ops
+        large = [t for t in op.input_tensors if t.shape]
+        if len(large) == 1 and _is_light(op):
+            (source,) = large
+            bytes_ = itemsize(source.dtype) == 1 and itemsize(op.outputs[0].dtype) > 1
+            if bytes_ or flow.node_of.get(source) in wider:
+                wider.add(node)
+    return frozenset(wider)
+
+
+def _reads_several(node: Node) -> bool:
+    """Return whether each element is made of elements of several tensors, as in a sum of two."""
+    return node.is_map and sum(bool(t.shape) for t in node.reads) > 1
+
+
+def _is_light(op: Computed) -> bool:
+    """Return whether an element is a sum or a product, or a conversion, of the same element."""
+    if not isinstance(op, ComputeOp) or len(op.body) > 1:
+        return False
+    for node in postorder(op.body):
+        if isinstance(node, Read):
+            if node.indices and not _is_here(node, op):
+                return False
+        elif not isinstance(node, (Axis, Const, Cast)):
+            if not isinstance(node, Binary) or node.op not in ("+", "-", "*"):
+                return False
+    return True
+
+
+def _is_here(read: Read, op: ComputeOp) -> bool:
+    """Return whether an operation reads the element in the place of its own."""
+    return len(read.indices) == len(op.axis) and all(map(is_, read.indices, op.axis))
 
 
 def drafts(flow: Flow, ends: Iterable[Node] = ()) -> tuple[list[Draft], frozenset[Node]]:

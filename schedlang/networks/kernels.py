@@ -132,6 +132,9 @@ def _kernel(
         choice = choose(list(group.outputs), target, None, database, cold, team, compiler)
     args = [*group.inputs, *first.sizes, *group.outputs]
     kernel = unwritten_kernel(choice.schedule, args, target, first.name, compiler=compiler)
+    if steps is not None:
+        # a schedule that is given and cannot run is refused here, not in a call
+        _ = kernel.machine_nest
     names = tuple(part.name for part in same)
     schedule = choice.schedule.copy()
     return PartKernel(names, choice.origin, choice.note, kernel, schedule, choice.place)

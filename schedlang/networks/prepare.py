@@ -19,6 +19,7 @@ from schedlang.networks.ahead import in_order, in_scans, known_tensors
 from schedlang.networks.dataflow import COPY, kind_of
 from schedlang.networks.folding import Folded, fold_scales
 from schedlang.networks.integers import IntegerSum, integer_sums
+from schedlang.networks.reciprocals import with_reciprocals
 from schedlang.networks.weight_files import contiguous
 from schedlang.networks.weights import weight_array
 from schedlang.state.initial import stage_names
@@ -113,7 +114,8 @@ def weighted(
 ) -> Weighted:
     """Return a network with its weights, folded if ``fold``, as :func:`prepare` takes them.
 
-    With ``integers``, products of quantized values are sums of integers.
+    With ``integers``, products of quantized values are sums of integers, and quotients by known
+    values are products.
     """
     tensors = tuple(outputs) if isinstance(outputs, (list, tuple)) else (outputs,)
     given = {t: weight_array(t, value) for t, value in (params or {}).items()}
@@ -121,6 +123,7 @@ def weighted(
     # before scales go into weights of floats
     whole, sums = integer_sums(tensors, given) if integers else (tensors, ())
     whole, notes = fold_scales(whole, given) if fold else (whole, ())
+    whole = with_reciprocals(whole, given) if integers else whole
     return Weighted(whole, inputs, given, notes, sums)
 
 

@@ -26,6 +26,7 @@ from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
 from schedlang.language.construct import const
 from schedlang.networks.ahead import in_order, known_tensors
+from schedlang.networks.blocks import is_long
 from schedlang.networks.prepare import MOST_GROWTH
 from schedlang.state.initial import stage_names
 from schedlang.target import Target, TargetLike
@@ -96,7 +97,7 @@ def _packed(
     """
     if op.reducer is None or op.destination is not None or len(op.axis) < 2:
         return None
-    last = next((a for a in reversed(op.axis[1:]) if a.extent != 1), op.axis[-1])
+    last = next((a for a in reversed(op.axis[1:]) if is_long(a)), op.axis[-1])
     swap: dict[Tensor, tuple[Tensor, tuple[Expr, ...]]] = {}
     operands = list(reads(op.roots))
     for read in reads(op.body):
@@ -150,7 +151,7 @@ def _axes(read: Read, op: ComputeOp, last: Axis) -> list[Axis] | None:
 def _panel(op: ComputeOp, last: Axis, width: int) -> int:
     """Return the results of a panel along ``last``: whole vectors, which divide all if some do."""
     count = int(last.extent)
-    rows = any(axis.extent != 1 for axis in op.axis[1:] if axis is not last)
+    rows = any(is_long(axis) for axis in op.axis[1:] if axis is not last)
     most = min(WITH_ROWS if rows else ALONE, -(-count // width))
     whole = (n for n in range(most, 1, -1) if count % (n * width) == 0)
     return width * next(whole, most)

@@ -35,25 +35,33 @@ class Printed:
 
 @dataclass(frozen=True)
 class Built:
-    """The data that a kernel is made from; ``printing`` prints its file when it is needed.
+    """The data that a kernel is made from.
 
+    ``making`` makes its machine nest, and ``printing`` prints its file, when they are needed.
     ``compiler`` is one of the target's, empty for the default one.
     """
 
     signature: Signature
     target: Target
-    entry: str
     public: str
-    machine: MachineNest
-    printing: Callable[[], Printed]
+    making: Callable[[], MachineNest]
+    printing: Callable[[MachineNest], Printed]
     checked_by_size: bool = False
     unproven: tuple[str, ...] = ()
     fastmath: bool = False
     compiler: str = ""
 
     @cached_property
+    def machine(self) -> MachineNest:
+        return self.making()
+
+    @cached_property
     def printed(self) -> Printed:
-        return self.printing()
+        return self.printing(self.machine)
+
+    @property
+    def entry(self) -> str:
+        return self.machine.entry.name
 
     @property
     def text(self) -> str:
@@ -68,8 +76,9 @@ class Built:
         return self.printed.launches
 
     def __getstate__(self) -> dict[str, Any]:
-        # what prints the file has the whole schedule
-        return {**vars(self), "printing": None, "printed": self.printed}
+        # what makes these has the whole schedule
+        made = {"machine": self.machine, "printed": self.printed}
+        return {**vars(self), "making": None, "printing": None, **made}
 
 
 def numba_types(signature: Signature) -> list[Any]:

@@ -54,6 +54,19 @@ if hasattr(os, "register_at_fork"):
 
 
 @contextmanager
+def collection_at_the_end() -> Iterator[None]:
+    """Collect no garbage inside of a ``with`` block, but at its end what is young.
+
+    Nothing older is visited. A collection that starts by itself would not come between two blocks.
+    """
+    with no_collection():
+        try:
+            yield
+        finally:
+            gc.collect(0)
+
+
+@contextmanager
 def no_collection() -> Iterator[None]:
     """Collect no garbage inside of a ``with`` block, in no thread.
 

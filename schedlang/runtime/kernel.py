@@ -13,8 +13,10 @@ import numpy as np
 from schedlang.codegen.extern_text import unsaved
 from schedlang.compute.arrays import as_numpy
 from schedlang.errors import BuildError, MissingNameError, explain
+from schedlang.ir.extern_call import Extern
 from schedlang.ir.nest import Nest
 from schedlang.ir.size_conditions import SizeCondition
+from schedlang.ir.trimmed import running
 from schedlang.machine.nest import MachineNest
 from schedlang.markup.bundle import mime_bundle
 from schedlang.runtime import perf_map
@@ -67,7 +69,8 @@ class Kernel(Levels, TeModule, Countable, OnHost):
     """
 
     def __init__(self, built: Built, schedule: Schedule, nest: Nest) -> None:
-        has_table = bool(built.machine.invoked)
+        # the machine nest is made when it is needed
+        has_table = any(isinstance(stmt, Extern) for stmt in running(nest.body))
         behind = ("int64",) * has_table
         super().__init__(built, built.target.facts, behind=behind, compiler=built.compiler)
         self._externs: ExternTable | None = None
@@ -371,7 +374,13 @@ class Kernel(Levels, TeModule, Countable, OnHost):
         """
         self.target.facts.compiler_named(compiler)
         make, (_, *others) = self.__reduce__()
-        built = replace(self._built, compiler=compiler, printing=lambda: self._built.printed)
+        known = self._built
+        built = replace(
+            known,
+            compiler=compiler,
+            making=lambda: known.machine,
+            printing=lambda machine: known.printed,
+        )
         return cast(Kernel, make(built, *others))
 
     def save(self, path: str | Path) -> Path:

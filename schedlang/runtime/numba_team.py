@@ -1,12 +1,13 @@
 """Parallel loops that follow each other closely, by threads that wait for work in between.
 
-A loop over time has a parallel loop in each step, of some microseconds. Between such loops OpenMP
-makes all threads meet. On a machine with other work one of them runs some milliseconds late, so
-that each step takes as long. Here all threads start once, as a team: one of them runs the kernel,
-and the others wait for its parallel loops. A loop is divided into pieces. Each thread has the same
-share of them in each loop, so that its data stay in its caches, and takes pieces of others when its
-own are done (R. Blumofe and C. Leiserson, "Scheduling Multithreaded Computations by Work Stealing",
-JACM 1999). So a loop ends when its pieces are done, whether or not all threads came.
+A loop over time has a parallel loop in each step, and a network one in each kernel, of some
+microseconds. Between such loops OpenMP makes all threads meet. On a machine with other work one of
+them runs some milliseconds late, so that each step takes as long. Here all threads start once, as a
+team: one of them runs the kernel, and the others wait for its parallel loops. A loop is divided
+into pieces. Each thread has the same share of them in each loop, so that its data stay in its
+caches, and takes pieces of others when its own are done (R. Blumofe and C. Leiserson, "Scheduling
+Multithreaded Computations by Work Stealing", JACM 1999). So a loop ends when its pieces are done,
+whether or not all threads came.
 
 The state of a team is an array of 64-bit words, which threads read and write atomically.
 """

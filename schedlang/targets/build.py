@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from inspect import signature
-from typing import Any
+from typing import Any, cast
 
 from schedlang.codegen.refused_sizes import Refusals
 from schedlang.compute.tensor import Tensor
@@ -34,6 +35,7 @@ from schedlang.target import Target, or_emulator
 from schedlang.target_options import check_host
 from schedlang.targets import backend_of
 from schedlang.targets.backend import Backend, Options, Request
+from schedlang.targets.source_loops import LoopsOfSource, check_first_values
 
 
 @public
@@ -187,6 +189,35 @@ def unwritten_kernel(
     """
     request = _request(schedule, args, where, name, compiler=compiler)
     return backend_of(where).kernel(request)
+
+
+def kernel_of_nest(nest: Nest, where: Target, compiler: str = "") -> Kernel:
+    """Return the kernel of a nest that no schedule made; its source is written when it is needed.
+
+    Its outputs may be written more than once, but their elements are all written before the first
+    loop that reads one. Raises :class:`~schedlang.errors.BuildError` for an index that is not
+    proven in bounds, and what the verifier raises.
+    """
+    backend = backend_of(where)
+    options = Options(compiler=compiler)
+    backend.check_options(where, options)
+    nest = number_statements(nest)
+    if refusal := backend.refusal(nest):
+        raise BuildError(refusal)
+    lowered = backend.lowered(nest, where, options)
+    check_first_values(nest)
+    for checked in dict.fromkeys((nest, lowered.loops)):
+        proofs = report(replace(checked, outputs=()))
+        for access in proofs.accesses:
+            raise BuildError(access.refusal(f"sl.build of {nest.name},"))
+        for sentence in proofs.open:
+            raise BuildError(f"sl.build of {nest.name}: {sentence}")
+    public = public_name(nest.name, functions_of(nest))
+    signature = signature_of(nest, in_place_pairs(nest))
+    stand_in = cast(Schedule, LoopsOfSource(public))
+    return backend.kernel(
+        Request(stand_in, nest, lowered, where, public, options, signature, steps="")
+    )
 
 
 def _request(

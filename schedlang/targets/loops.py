@@ -68,14 +68,12 @@ class PrintedBackend(Backend[L]):
         """Return the kernel of what was built."""
 
     def kernel(self, request: Request[L]) -> Kernel:
-        machine = self.machine(request)
         built = Built(
             request.signature,
             request.target,
-            machine.entry.name,
             request.public,
-            machine,
-            partial(self._printed, request, machine),
+            partial(self.machine, request),
+            partial(self._printed, request),
             request.checked_by_size,
             request.unproven,
             request.options.fastmath,

@@ -20,10 +20,12 @@ that these parts share, and ``spans.py`` the ends of slices and of loops that de
 of loops around. ``remarks.py`` says in the printed nest what each loop became.
 
 The result is a program (``program.py``) of kernels, calls of NumPy on the host and loops, scheduled
-by ``scheduling.py``. ``host_calls.py`` cuts a computation at the calls, and ``unsized.py`` calls
+by ``scheduling.py``. The package ``serial`` makes one nest of a loop that changes arrays in place,
+and of the loops in it. ``host_calls.py`` cuts a computation at the calls, and ``unsized.py`` calls
 functions whose results have a length that only the elements tell. A loop without an order becomes a
-map or a reduction (``lifted.py``), and one of little work a scan (``recurrence.py``); any other
-runs on the host. ``repeated.py`` shortens a loop over one kernel, and ``direct.py`` a call with
-plain arrays. Names come from the user's source: ``statements.py`` finds what it assigns, and
-``naming.py`` gives these names to stages.
+map or a reduction (``lifted.py``, ``triangular.py``), and one of little work a scan
+(``recurrence.py``) or serial inside the kernel; any other runs on the host. ``repeated.py``
+shortens a loop over one kernel, and ``direct.py`` a call with plain arrays. Names come from the
+user's source: ``statements.py`` finds what it assigns, and ``naming.py`` gives these names to
+stages.
 """

@@ -239,15 +239,19 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
             )
         if isinstance(picked, Tensor) and picked.dtype == "bool":
             return MaskedElements(self.value, check_mask(self.value, picked), picked, wrap)
-        tests = current().all_conditions()
+        tests, made_in = current().all_conditions(), current()
+
+        def place() -> Any:
+            # the body of a loop has values of its own for scalars from around it
+            return picked if current() is made_in else index_of(item)
 
         def read(base: Value) -> Any:
             under = tuple(test.value for test in tests)
-            return compute_once(select, (base, picked, under), {})
+            return compute_once(select, (base, place(), under), {})
 
         view = self.view_by(
             read,
-            lambda base, value: assign_elements(base, picked, value),
+            lambda base, value: assign_elements(base, place(), value),
             ordered=in_order(picked),
             item=key_of(picked),
             mirrored=None if unknown_places(picked) else lambda layout: layout[with_all(picked)],
@@ -295,6 +299,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         if method == "at":
             return update_in_place(ufunc, *inputs)
         out = kwargs.pop("out", None)
+        where = True if out is None or method != "__call__" else kwargs.pop("where", True)
         settle_beside_arrays(inputs)
         operands = tuple(map(plain, inputs))
         if whole:
@@ -304,7 +309,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
             check_power(ufunc, inputs, kwargs)
             result = compute_once(getattr(ufunc, method), operands, plain(kwargs))
         if out is not None:
-            return into(out, result)
+            return into(out, result, where)
         return wrap(result, method == "__call__" and _rows(inputs))
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -399,6 +404,12 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         """Return ``np.compress`` of this array."""
         return numpy.compress(condition, self, axis)
 
+    def view(self, *kinds: Any, **named: Any) -> TracedArray:
+        """Return a view of all elements; views of another dtype or class are refused."""
+        if kinds or named:
+            raise missing_attribute(type(self), "view")
+        return wrap(self.value) if self.is_scalar else self[...]
+
     def fill(self, value: Any) -> None:
         """Assign ``value`` to every element."""
         self[...] = value
@@ -474,24 +485,6 @@ add_methods(TracedArray)
 for _name, _refused in UNKNOWN.items():
     setattr(TracedArray, _name, _refused)
 TracedArray._numba_type_ = NUMBA_TYPE  # type: ignore[attr-defined]
-
-
-def _in_place(name: str) -> Callable[..., Any]:
-    function = getattr(np.lib.mixins.NDArrayOperatorsMixin, name)
-
-    def operator(self: TracedArray, other: Any) -> Any:
-        # Python then takes the operator that makes a new value
-        return NotImplemented if self.is_scalar else function(self, other)
-
-    operator.__name__ = name
-    return operator
-
-
-for _name in (
-    "__iadd__", "__isub__", "__imul__", "__imatmul__", "__itruediv__", "__ifloordiv__", "__imod__",
-    "__ipow__", "__ilshift__", "__irshift__", "__iand__", "__ixor__", "__ior__",
-):  # fmt: skip
-    setattr(TracedArray, _name, _in_place(_name))
 
 
 __all__ = ["TracedArray", "array_of", "plain", "wrap"]

@@ -153,5 +153,9 @@ def _equal(a: Any, b: Any) -> bool:
 def _kind(value: Any) -> str:
     if value is None:
         return "nothing"
+    if isinstance(value, (tuple, list)):
+        return f"a {type(value).__name__} of {', '.join(map(_kind, value)) or 'nothing'}"
+    if not is_data(value):
+        return f"an object of {type(value).__name__}"
     shape = getattr(value, "shape", ())
-    return f"{value.dtype} of shape {shape_text(shape)}" if shape else type(value).__name__
+    return f"{value.dtype} of shape {shape_text(shape)}" if shape else "a number"

@@ -10,8 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.tracing.array import array_of
-from schedlang.tracing.branches import choose
+from schedlang.expr.nodes import Cast
+from schedlang.tracing.array import array_of, wrap
+from schedlang.tracing.branches import choose, condition_of, is_unknown
+from schedlang.tracing.conversions import (
+    converted_array,
+    converted_scalar,
+    divided,
+    rows_of,
+)
 from schedlang.tracing.creation import create
 from schedlang.tracing.forms import check_known
 from schedlang.tracing.items import plain
@@ -52,17 +59,10 @@ def _number(dtype: Any) -> Callable[..., Any]:
     def convert(function: Any, args: Any, named: Any) -> Any:
         if named or len(args) != 1 or not is_traced(args[0]) or args[0].shape:
             return function(*args, **named)
-        return args[0][()].astype(dtype)
+        # a number of Python, which takes the dtype of what it meets
+        return wrap(Cast(plain(args[0][()].astype(dtype)), dtype, weak=True))
 
     return convert
-
-
-def _of_type(function: Any, args: Any, named: Any) -> Any:
-    """Return an array of the trace in the type that is called, such as ``np.float32(x)``."""
-    if named or len(args) != 1 or not is_traced(args[0]):
-        return function(*args, **named)
-    converted = args[0].astype(function)
-    return converted if converted.shape else converted[()]
 
 
 def _new(function: Any, args: Any, named: Any) -> Any:
@@ -136,16 +136,48 @@ def _as_strided(function: Any, args: Any, named: Any) -> Any:
     return strided(given["x"], given.get("shape"), given.get("strides"))
 
 
+def _any_or_all(function: Any, args: Any, named: Any) -> Any:
+    if named or len(args) != 1 or not is_traced(args[0]) or len(args[0].shape) != 1:
+        return function(*args, **named)
+    return (np.any if function is any else np.all)(args[0])
+
+
+def _round(function: Any, args: Any, named: Any) -> Any:
+    if named or not args or not is_traced(args[0]) or args[0].shape:
+        return function(*args, **named)
+    if args[1:] in ((), (None,)):
+        return _number("int64")(int, (np.rint(args[0]),), {})
+    return np.round(*args)
+
+
+def _truth(function: Any, args: Any, named: Any) -> Any:
+    if named or len(args) != 1 or not is_unknown(args[0]):
+        return function(*args, **named)
+    return condition_of(args[0])
+
+
+_SCALARS = (
+    np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64,
+    np.float16, np.float32, np.float64, np.complex64, np.complex128,
+)  # fmt: skip
 CALLED: dict[Any, Callable[[Any, Any, Any], Any]] = {
     range: _range,
     max: _extreme,
     min: _extreme,
     int: _number("int64"),
     float: _number("float64"),
-    **dict.fromkeys((np.dtype(code).type for code in "?bhilqBHILQefdFD"), _of_type),
+    complex: _number("complex128"),
+    bool: _truth,
+    any: _any_or_all,
+    all: _any_or_all,
+    round: _round,
+    divmod: divided,
     **dict.fromkeys((np.nditer, np.ndenumerate, np.frombuffer), refuse_elements),
     np.linspace: _linspace,
     np.lib.stride_tricks.as_strided: _as_strided,
+    np.ascontiguousarray: rows_of,
+    **dict.fromkeys((np.array, np.asarray, np.asanyarray), converted_array),
+    **dict.fromkeys(_SCALARS, converted_scalar),
     **dict.fromkeys((np.zeros, np.ones, np.empty, np.full, np.eye, np.identity, np.ndarray), _new),
     **dict.fromkeys((np.zeros_like, np.ones_like, np.empty_like, np.full_like), _new_like),
 }

@@ -10,14 +10,15 @@ from typing import Any, NoReturn
 import numpy as np
 
 from schedlang.errors import ComputeTypeError, SchedlangError, explain
+from schedlang.tracing.array import wrap
 from schedlang.tracing.branches import choose, is_unknown, merged
 from schedlang.tracing.called import TracedRange
 from schedlang.tracing.leaves import flatten, is_traced, rebuilt
 from schedlang.tracing.leaving import PREFIX
 from schedlang.tracing.loops import run_loop, run_while
-from schedlang.tracing.spans import End, extent_between, known_end
+from schedlang.tracing.spans import End, extent_between, known_end, range_of
 from schedlang.tracing.states import NOTHING, UNBOUND, State, is_data, unchanged
-from schedlang.tracing.trace import KNOWN, Trace
+from schedlang.tracing.trace import KNOWN, Trace, current
 from schedlang.tracing.unknown import line_text
 
 # a loop of so few iterations is unrolled, unless it has a loop in it
@@ -115,9 +116,8 @@ def run_kept_while(
     before = state.values()
     carried = [n for n in state.names if n in state.carried | state.live and is_data(before[n])]
     containers = unchanged(trace, before, test, body)
-    # the body assigns these first: what a loop returns, and any name if the body runs at all
-    own = [n for n in state.names if n in state.live and n not in carried]
-    own = [n for n in own if n.startswith(PREFIX) or again is True]
+    # the body assigns these first
+    own = [n for n in state.names if n in state.live and before[n] is UNBOUND]
     ends: dict[str, Any] = {}
 
     def step(parts: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
@@ -132,24 +132,36 @@ def run_kept_while(
                     "Assign to names and to elements of arrays in the body.",
                 )
             )
-        ends.update((name, _zeros(state.value(name))) for name in own)
         if not is_unknown(left):
-            again = False if left else test()
+            more = False if left else test()
         else:
-            again = merged(np.logical_not(left), test, bool, NOTHING)
-        return again, [state.value(name) for name in carried]
+            more = merged(np.logical_not(left), test, bool, NOTHING)
+        values = [state.value(name) for name in carried]
+        try:
+            _check_memory(dict(zip(carried, values)), parts)
+        except ComputeTypeError as error:
+            raise ComputeTypeError(
+                explain(
+                    f"the while at line {state.line} of {trace.title}",
+                    f"{error}, and a loop on elements keeps arrays of their own",
+                    "Assign a copy in the body: np.copy(...).",
+                )
+            ) from None
+        ends.update((name, _zeros(state.value(name))) for name in own)
+        return more, values
 
-    def run(starts: Sequence[Any]) -> Sequence[Any]:
-        return run_while(trace, again, step, starts, body.__code__)
+    def run() -> Sequence[Any]:
+        return run_while(trace, again, step, [before[name] for name in carried], body.__code__)
 
     if own:
         point = trace.point()
-        run([before[name] for name in carried])
+        run()
         trace.go_back(point)
+        state.set(before)
         zeros = {name: value for name, value in ends.items() if is_data(value)}
         carried += zeros
         before |= zeros
-    after = run([before[name] for name in carried])
+    after = run()
     state.set({**before, **dict(zip(carried, after))})
 
 
@@ -159,15 +171,47 @@ def _zeros(value: Any) -> Any:
     A value that has no array of the trace stays as it is.
     """
     leaves, form = flatten(value)
-    if not is_data(value) or not any(map(is_traced, leaves)):
-        return value
-    return rebuilt(
-        form, [np.zeros(v.shape, v.dtype)[()] if is_traced(v) else 0 * v for v in leaves]
-    )
+    return rebuilt(form, list(map(_zero, leaves))) if any(map(is_traced, leaves)) else value
 
 
-def _last(given: Any, items: Items) -> Any:
-    return items.at(items.count - 1) if isinstance(given, TracedRange) else given[-1]
+def _zero(leaf: Any) -> Any:
+    if not is_traced(leaf):
+        return leaf
+    # a number of Python takes the dtype of what it meets
+    number = leaf.__class__ in (int, float)
+    return leaf.__class__(0) if number else np.zeros(leaf.shape, leaf.dtype)[()]
+
+
+def _check_memory(values: dict[str, Any], entering: Sequence[Any]) -> None:
+    """Raise if a name has memory of another array after an iteration, which later writes change.
+
+    ``entering`` are the arrays with which the iteration began; a name may refer to one as a whole.
+    """
+    inner = current()
+    begun = {a.storage for a in flatten(list(entering))[0] if _is_array(a)}
+    arrays = [(name, a) for name, v in values.items() for a in flatten(v)[0] if _is_array(a)]
+    storages = [a.storage for _, a in arrays]
+    for name, array in arrays:
+        if array.storage in begun or array.storage.home is inner:
+            others = array.storage in begun or storages.count(array.storage) > 1
+            if not (array.is_view and others):
+                continue
+        raise ComputeTypeError(f"{name} shares memory with another array after an iteration")
+
+
+def _is_array(value: Any) -> bool:
+    return is_traced(value) and not value.is_scalar
+
+
+def _last(given: Any, items: Items, before: Any) -> Any:
+    """Return the last item; the value ``before`` the loop, if there may be none."""
+    if not isinstance(given, TracedRange):
+        return given[-1]
+    last = wrap(items.at(items.count - 1))
+    least, _ = range_of(items.count)
+    if (least is None or least < 1) and is_data(before):
+        return choose(wrap(items.count) > 0, last, before)
+    return last
 
 
 def refuse_range(given: TracedRange) -> NoReturn:
@@ -219,6 +263,7 @@ class _Kept:
             if name in state.carried and self._is_carried(name)
         }
         last = [n for n in state.names if n in state.live and n not in starts and n != state.target]
+        last = [n for n in last if not self._is_same(n)]
         last = [n for n in last if n in state.rebound or n in state.carried]
         if any(self.before[n] is UNBOUND or n not in state.carried for n in last):
             # with these, a loop that elements end keeps the values of its last iteration
@@ -231,9 +276,8 @@ class _Kept:
         code, head = self.body.__code__, f"line {state.line}"
         index = ("k", 0) if items.first is None else (_name(state.target), items.first)
         init = tuple(starts.values())
-        ended = run_loop(
-            self.trace, 0, items.count, step, init, code, head, index, self.stops
-        )
+        elements = given.value if is_traced(given) and len(given.shape) == 1 else None
+        ended = run_loop(self.trace, 0, items.count, step, init, code, head, index, self.stops)
         after = {name: UNBOUND for name in state.names} | dict(zip(names, ended or ()))
         at = after.pop(AT, None)
         after.pop(ON, None)
@@ -241,7 +285,12 @@ class _Kept:
             if name not in starts and self._is_same(name):
                 after[name] = self.before[name]
         if state.target in state.live:
-            after[state.target] = _last(given, items) if at is None else items.at(at)
+            if elements is not None and given.value is not elements:
+                raise ComputeTypeError(
+                    f"its body changes the array of which {state.target} is the last"
+                )
+            last = self.before[state.target]
+            after[state.target] = _last(given, items, last) if at is None else items.at(at)
         return after | self.constant
 
     def _is_carried(self, name: str) -> bool:
@@ -255,12 +304,16 @@ class _Kept:
 
     def _step(self, i: Any, parts: dict[str, Any], names: Sequence[str]) -> list[Any]:
         self.state.set({**self.before, **parts})
-        run = partial(self.body, self.items.at(i))
+        item = self.items.at(i)
+        run = partial(self.body, item)
         left = merged(parts[ON], run, bool, self.state) if self.stops else run()
         if is_unknown(left) and not self.stops:
             raise _ElementsEnd
         if not is_unknown(left) and left:
             raise ComputeTypeError("its first iteration is its last one")
+        target = self.state.target
+        if target in self.state.live and not self.stops and self.state.value(target) is not item:
+            raise ComputeTypeError(f"its body assigns to {target}, which is read after it")
         for name, old in self.before.items():
             new = self.state.value(name)
             same = new is old or (not is_traced(new) and not is_traced(old) and _equal(new, old))
@@ -272,32 +325,35 @@ class _Kept:
         if self.stops:
             on = parts[ON]
             own = {ON: np.logical_and(on, np.logical_not(left)), AT: choose(on, i, parts[AT])}
-        return [own[n] if n in own else self.state.value(n) for n in names]
+        values = [own[n] if n in own else self.state.value(n) for n in names]
+        _check_memory(dict(zip(names, values)), list(parts.values()))
+        return values
 
     def _placeholders(self, starts: dict[str, Any], last: Sequence[str]) -> dict[str, Any]:
         """Return zeros in place of the first values of names that the body assigns anew."""
         ends: dict[str, Any] = {}
+        zeros: dict[str, Any] = {}
 
         def step(i: Any, carry: Any) -> Any:
             parts = dict(zip(starts, carry))
             values = self._step(i, parts, list(starts))
             for name in last:
-                ends[name] = _zeros(self.state.value(name))
+                value = ends[name] = self.state.value(name)
+                if any(map(is_traced, flatten(value)[0])):
+                    # shapes are known as long as the trace of the body runs
+                    zeros[name] = _zeros(value)
             return tuple(values)
 
         point = self.trace.point()
         run_loop(self.trace, 0, self.items.count, step, tuple(starts.values()),
                  self.body.__code__, "", stops=self.stops)  # fmt: skip
-        zeros = {}
         for name, value in ends.items():
             if is_data(self.before[name]) and not isinstance(self.items.count, int):
                 # the range may be empty
                 zeros[name] = self.before[name]
-            elif self.stops and is_data(value):
+            elif name not in zeros and self.stops and is_data(value):
                 zeros[name] = value
-            elif any(isinstance(leaf, (np.ndarray, np.generic)) for leaf in flatten(value)[0]):
-                zeros[name] = value
-            elif value is not UNBOUND:
+            elif name not in zeros and value is not UNBOUND:
                 self.constant[name] = value
         self.trace.go_back(point)
         return zeros

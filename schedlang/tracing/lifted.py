@@ -238,6 +238,7 @@ def _body(loop: HostLoop, ops: Sequence[ComputeOp]) -> Body:
 
 def _mapped(loop: HostLoop, form: _Map, body: Body) -> Value:
     value: Any = form.carry.start
+    dtype = form.carry.entering.dtype
     count = loop.hi - loop.lo
     for region in form.regions:
         parts = parts_of(region.base, region.item)
@@ -249,7 +250,8 @@ def _mapped(loop: HostLoop, form: _Map, body: Body) -> Value:
         def element(*axes: Axis, at: int = at, source: Any = source) -> Expr:
             k: Any = axes[at]
             k = k if form.sign > 0 else count - 1 - k
-            return settle(body.moved(as_expr(source((*axes[:at], *axes[at + 1 :]))), k))
+            stored = cast(as_expr(source((*axes[:at], *axes[at + 1 :]))), dtype)
+            return settle(body.moved(stored, k))
 
         shape.insert(at, count)
         new = each("mapped", tuple(shape), element)
@@ -364,10 +366,10 @@ def _sum_into(loop: HostLoop, carry: Carry, region: Region) -> _Sum:
         ]
         return [_lin(loop, i) for i in source.indices] == wanted
 
-    if isinstance(region.value, Expr):
-        return _Sum(carry, region, _term(region.value, lambda e: is_before(e, ())))
-    op = region.value.op
     count = sum(p.extent is not None for p in parts)
+    if isinstance(region.value, Expr) and not count:
+        return _Sum(carry, region, _term(region.value, lambda e: is_before(e, ())))
+    op = None if isinstance(region.value, Expr) else region.value.op
     if not isinstance(op, ComputeOp) or op.reduce_axis or len(op.axis) != count:
         raise _Recurrence("each iteration replaces the same elements")
     term = _added(op.body[0], lambda e: is_before(e, op.axis))

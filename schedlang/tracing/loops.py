@@ -13,7 +13,6 @@ import numpy as np
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import Tensor, placeholder, shape_text
 from schedlang.errors import ComputeError, ComputeTypeError, explain
-from schedlang.expr import dtypes
 from schedlang.expr.nodes import Cast, Const, Expr, Var
 from schedlang.index.linear import Lin
 from schedlang.index.simplify import to_lin
@@ -24,9 +23,12 @@ from schedlang.tracing.indexing import write_where
 from schedlang.tracing.leaves import Form, flatten, rebuilt
 from schedlang.tracing.lifted import lifted
 from schedlang.tracing.naming import name_stages
+from schedlang.tracing.origins import origin
 from schedlang.tracing.powers import refuse_exponent
-from schedlang.tracing.recurrence import host_reason, recurrence
+from schedlang.tracing.recurrence import host_reason, much_work, recurrence
 from schedlang.tracing.remarks import remark
+from schedlang.tracing.serial.kernel import refusal
+from schedlang.tracing.serial.order import in_place
 from schedlang.tracing.spans import End, range_of
 from schedlang.tracing.trace import (
     Carry,
@@ -37,6 +39,7 @@ from schedlang.tracing.trace import (
     running_trace,
     stand_in,
 )
+from schedlang.tracing.triangular import triangular
 
 
 @public
@@ -51,9 +54,9 @@ def fori_loop(lo: int, hi: int, body: Callable[..., Any] | None = None, init: An
     Above a function, ``@sl.fori_loop(lo, hi)`` runs the loop where it stands.
 
     In a function under :func:`~schedlang.jit` the body is traced once. A body of little work
-    becomes the step of a scan, a loop inside of the kernel; any other becomes kernels of its own,
-    which run in a loop on the host. ``i`` may be used in arithmetic and as an index. Anywhere else
-    this is Python's ``for``.
+    becomes the step of a scan, or a serial loop, inside of the kernel; any other becomes kernels of
+    its own, which run in a loop on the host. ``i`` may be used in arithmetic and as an index.
+    Anywhere else this is Python's ``for``.
 
     Raises :class:`~schedlang.errors.ComputeTypeError` for bounds that are not Python integers, and
     :class:`~schedlang.errors.ComputeError` for a carry whose shapes or dtypes change.
@@ -127,10 +130,10 @@ def run_loop(
         if not isinstance(hi, int):
             results.append(leaves[k] if passed[k] == k and _is_array(leaves[k]) else wrap(value))
             continue
-        origin = _origin(passed, k, hi - lo)
-        if origin not in arrays:
-            arrays[origin] = wrap(value)
-        results.append(arrays[origin])
+        place = origin(passed, k, hi - lo)
+        if place not in arrays:
+            arrays[place] = wrap(value)
+        results.append(arrays[place])
     return rebuilt(form, results)
 
 
@@ -189,12 +192,27 @@ def _fitted(
         floats = {
             k
             for k, (old, new, c) in enumerate(zip(known, starts, loop.carries))
-            if old is not new and _is_weak(c.leaving) and dtypes.is_float(_dtype(new))
+            if old is not new and _is_weak(c.leaving)
         }
+        loop, passed = _traced(trace, lo, hi, body, leaves, starts, form, code, name)
+    while any(_is_wider(v, c) for v, c in zip(starts, loop.carries)):
+        # a number of NumPy has the dtype that it has after an iteration from the beginning on
+        starts = [
+            cast(v, c.leaving.dtype) if _is_wider(v, c) and isinstance(v, Expr) else v
+            for v, c in zip(starts, loop.carries)
+        ]
         loop, passed = _traced(trace, lo, hi, body, leaves, starts, form, code, name)
     for k, carry in enumerate(loop.carries[: len(starts)]):
         _check_fits(carry, k, loop.body.title)
     return loop, passed, floats
+
+
+def _is_wider(start: Value, carry: Carry) -> bool:
+    """Return whether a number leaves an iteration in a dtype that holds all values of its own."""
+    if not isinstance(start, Expr) or not isinstance(carry.leaving, Expr):
+        return False
+    before, after = carry.entering.dtype, _dtype(carry.leaving)
+    return before != after and bool(np.can_cast(before, after))
 
 
 def _python_floats(values: list[Value], floats: set[int]) -> list[Value]:
@@ -236,25 +254,6 @@ def _is_array(leaf: Any) -> bool:
     return isinstance(leaf, TracedArray) and not leaf.is_scalar
 
 
-def _origin(passed: list[int], k: int, iterations: int) -> tuple[int, int]:
-    """Return which array part ``k`` of the carry is after the last of ``iterations``.
-
-    It is the one that part ``j`` was ``n`` iterations before, where the body made it, or as which
-    the loop began. A negative number ``~j`` in ``passed`` says that the body makes part ``j``.
-    """
-    walk = [k]
-    while len(walk) <= iterations:
-        before = passed[walk[-1]]
-        if before < 0:
-            return ~before, len(walk) - 1
-        if before in walk:
-            start = walk.index(before)
-            circle = walk[start:]
-            return circle[(iterations - start) % len(circle)], iterations
-        walk.append(before)
-    return walk[-1], iterations
-
-
 def _values(trace: Trace, loop: HostLoop, head: str, from_source: bool) -> list[Value]:
     """Return the values of the carries after a loop, which becomes a scan or runs on the host.
 
@@ -262,7 +261,7 @@ def _values(trace: Trace, loop: HostLoop, head: str, from_source: bool) -> list[
     """
     ordered = ""
     if loop.stops:
-        ordered = ", since elements decide where it ends"
+        ordered = "elements decide where it ends"
     elif from_source and not loop.tested and not loop.body.loops:
         unordered = lifted(trace, loop)
         if unordered.values is not None:
@@ -271,10 +270,31 @@ def _values(trace: Trace, loop: HostLoop, head: str, from_source: bool) -> list[
             trace.forms += [said, *_inner(loop)]
             remark(loop, unordered.values, said)
             return unordered.values
-        ordered = f", since {unordered.reason}"
+        triangle = triangular(loop)
+        if triangle is not None:
+            name_stages(loop.body)
+            trace.forms.append(f"{head}: a triangular map")
+            remark(loop, triangle, trace.forms[-1])
+            return triangle
+        ordered = unordered.reason
     reason = host_reason(loop, trace.rule)
     if loop.tested:
         reason = "the number of its iterations depends on elements"
+    if (
+        trace.rule.host
+        and trace.rule.limited
+        and (in_place(loop) or (reason and not much_work(loop)))
+    ):
+        why = refusal(loop)
+        if not why:
+            inner = "its body has a serial loop" if loop.body.loops else ""
+            since = inner or ordered or reason or "it assigns to parts of arrays"
+            loop = replace(loop, form=f"serial inside the kernel, since {since}")
+            trace.forms += [f"{head}: {loop.form}", *_inner(loop)]
+            trace.loops.append(loop)
+            remark(loop, [c.leaving for c in loop.carries], f"{head}: {loop.form}")
+            return [_element(c.result) for c in loop.carries]
+        reason = reason and why
     if reason and not trace.rule.host:
         raise ComputeError(
             explain(
@@ -283,7 +303,7 @@ def _values(trace: Trace, loop: HostLoop, head: str, from_source: bool) -> list[
                 f"Trace the body alone, or take the kernels of sl.jit({trace.title}).",
             )
         )
-    rows = f"a scan of {loop.hi - loop.lo} rows{ordered}"
+    rows = f"a scan of {loop.hi - loop.lo} rows" + (f", since {ordered}" if ordered else "")
     said = f"{head}: {f'on the host, since {reason}' if reason else rows}"
     trace.forms += [said, *_inner(loop)]
     if reason:

@@ -17,8 +17,8 @@ from schedlang.tracing.unknown import refuse_numpy_target
 from schedlang.tracing.updates import update_at
 
 
-def into(out: Any, result: Any) -> Any:
-    """Write ``result`` into the array that ``out=`` gives, and return that.
+def into(out: Any, result: Any, where: Any = True) -> Any:
+    """Write ``result`` into the array that ``out=`` gives, ``where`` a mask holds, and return that.
 
     Raises ``ComputeTypeError`` for an array that is not of the trace, and ``ComputeError`` for a
     result that does not fit.
@@ -34,7 +34,9 @@ def into(out: Any, result: Any) -> Any:
             f"a result of shape {shape} into an array of shape {target.shape}: it has more "
             "dimensions; write x = ..."
         )
-    target[...] = result
+    # NumPy's types do not know np.where of tensors
+    merge: Any = np.where
+    target[...] = result if where is True else merge(plain(where), result, target.value)
     return target
 
 

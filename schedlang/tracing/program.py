@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count, takewhile
 from typing import Any, Union
@@ -15,18 +15,24 @@ from schedlang.compute.arrays import as_numpy
 from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.graph import variables
 from schedlang.compute.tensor import Tensor
+from schedlang.errors import LoopWarning, warn_user
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.visit import postorder
 from schedlang.markup.progress import tell
 from schedlang.runtime.kernel import Kernel
 from schedlang.tracing.host_calls import Part, parts_of
+from schedlang.tracing.recurrence import little_work
 from schedlang.tracing.repeated import run_repeated
+from schedlang.tracing.serial.kernel import SerialKernel, refusal
+from schedlang.tracing.serial.order import NotInKernel
 from schedlang.tracing.trace import HostLoop, Trace, Value
 
 Key = Union[Tensor, Var]
 # returns the kernel of outputs, with these inputs first
 Build = Callable[[Sequence[Key], Sequence[Tensor], str], Kernel]
+# returns the kernel that runs a loop, with scalars that are known
+BuildLoop = Callable[[HostLoop, Container[Any], str], SerialKernel]
 
 
 @dataclass(frozen=True)
@@ -264,6 +270,7 @@ class Planner:
     """
 
     build: Build
+    build_loop: BuildLoop
     name: str
     owners: Mapping[Var, Tensor] = field(default_factory=dict)
     places: dict[Key, int] = field(default_factory=dict)
@@ -326,20 +333,65 @@ def _stored(value: Value) -> Tensor:
 
 
 def plan(
-    trace: Trace, inputs: Sequence[Key], results: Sequence[Value], build: Build, name: str
+    trace: Trace,
+    inputs: Sequence[Key],
+    results: Sequence[Value],
+    build: Build,
+    build_loop: BuildLoop,
+    name: str,
 ) -> Program:
     """Return the program that computes ``results`` of a trace from ``inputs``."""
-    planner = Planner(build, name, trace.sizes)
+    planner = Planner(build, build_loop, name, trace.sizes)
     for key in inputs:
         planner.add(key)
     constants = trace.constants if trace.around is None else []
     for constant, _ in constants:
         planner.add(constant)
     for loop in trace.loops:
-        planner.steps.append(_loop(loop, planner))
+        try:
+            _add_serial(loop, planner)
+        except NotInKernel as why:
+            _say_host(loop, str(why))
+            _warn_of_little_work(loop, str(why))
+            planner.steps.append(_loop(loop, planner))
     returned = tuple(planner.need(results))
     arrays = tuple(np.ascontiguousarray(a) for _, a in constants)
     return Program(len(inputs), arrays, tuple(planner.steps), returned, planner.count)
+
+
+def _add_serial(loop: HostLoop, planner: Planner) -> None:
+    """Add the kernel that runs a loop; raise ``NotInKernel`` if there is none."""
+    if not loop.form:
+        raise NotInKernel(refusal(loop))
+    name = f"{planner.name}_loop"
+    made = planner.build_loop(loop, planner.places, name)
+    read = planner.need([value for value, _ in loop.read])
+    starts = planner.need([c.start for c in loop.carries])
+    scalars = [planner.places[v] for v in made.scalars]
+    for k, c in enumerate(loop.carries):
+        if k not in made.moving:
+            planner.places[c.result] = starts[k]
+    results = tuple(planner.add(loop.carries[k].result) for k in made.moving)
+    planner.steps.append(KernelCall(made.kernel, (*read, *starts, *scalars), results))
+
+
+def _say_host(loop: HostLoop, reason: str) -> None:
+    """Change what ``f.loops`` says of a loop that no kernel runs after all."""
+    if loop.form:
+        lines = loop.body.outermost.forms
+        lines[:] = [line.replace(loop.form, f"on the host, since {reason}") for line in lines]
+
+
+def _warn_of_little_work(loop: HostLoop, reason: str) -> None:
+    """Warn of a loop on the host whose iterations take less time than the calls of their kernels.
+    """
+    if not loop.tested and not loop.body.loops and reason and little_work(loop):
+        name, _ = loop.user_index
+        warn_user(
+            f"{loop.body.outermost.title}: the loop over {name} runs on the host, since {reason}; "
+            "an iteration is so little work that NumPy alone may be faster",
+            LoopWarning,
+        )
 
 
 def _loop(loop: HostLoop, planner: Planner) -> LoopCall:
@@ -349,7 +401,9 @@ def _loop(loop: HostLoop, planner: Planner) -> LoopCall:
     entering: list[Key] = [c.entering for c in loop.carries]
     inside: list[Key] = [loop.index, *scalars, *(t for _, t in loop.read), *entering]
     leaving = [c.leaving for c in loop.carries]
-    body = plan(loop.body, inside, leaving, planner.build, f"{planner.name}_loop")
+    body = plan(
+        loop.body, inside, leaving, planner.build, planner.build_loop, f"{planner.name}_loop"
+    )
     places = tuple(planner.places[v] for v in scalars)
     results = tuple(planner.add(c.result) for c in loop.carries)
     inputs = (*places, *read)

@@ -24,9 +24,11 @@ from schedlang.tracing.trace import HostLoop, LoopRule, Value
 # the most points that the stages of a body compute in an iteration of a scan; beyond it, a kernel
 # call costs little beside its work, and steps of a scan lack some schedules
 MOST_POINTS = 2**18
-# the same for a loop that elements may end: on the host, the iterations after the last one cost
-# nothing, and a call of a kernel costs as much as some thousand elements
-MOST_POINTS_STOPPED = 2**12
+# the most points in all iterations of a scan that elements may end: on the host, the iterations
+# after the last one cost nothing
+MOST_POINTS_STOPPED = 2**20
+# an iteration of so few points takes less time than a call of its kernel
+LITTLE_POINTS = 2**10
 # the most elements of the stages that depend on the index alone, computed for all iterations at
 # once
 MOST_ELEMENTS = 2**22
@@ -53,12 +55,11 @@ def host_reason(loop: HostLoop, rule: LoopRule) -> str:
                 return f"its body has the scatter {op.name}"
             if any(a.bounds is not None for a in op.reduce_axis):
                 return f"its body has the ragged reduction {op.name}"
-    points = sum(_points(op) for op in ops)
-    most = MOST_POINTS_STOPPED if loop.stops and rule.host else MOST_POINTS
-    if rule.limited and points > most:
-        return (
-            f"each iteration computes {points:,} elements and terms of sums, more than {most:,}"
-        )
+    if rule.limited and (reason := much_work(loop)):
+        return reason
+    points = (loop.hi - loop.lo) * sum(map(_points, ops))
+    if loop.stops and rule.host and points > MOST_POINTS_STOPPED:
+        return f"elements may end it before {points:,} elements and terms of sums are computed"
     _, indexed = _dependences(loop, ops)
     rows = loop.hi - loop.lo
     elements = sum(rows * prod(e for e in op.shape if isinstance(e, int)) for op in indexed)
@@ -68,6 +69,23 @@ def host_reason(loop: HostLoop, rule: LoopRule) -> str:
             f"than {MOST_ELEMENTS:,}"
         )
     return ""
+
+
+def much_work(loop: HostLoop) -> str:
+    """Return how much work an iteration is, if a call of a kernel costs little beside it."""
+    points = sum(map(_points, _operations(loop)))
+    if points <= MOST_POINTS:
+        return ""
+    return (
+        f"each iteration computes {points:,} elements and terms of sums, more than {MOST_POINTS:,}"
+    )
+
+
+def little_work(loop: HostLoop) -> bool:
+    """Return whether an iteration is so little work that the calls of its kernels take longer."""
+    ops = _operations(loop)
+    calls = any(isinstance(op, ExternOp) for op in ops)
+    return not calls and 0 < sum(map(_points, ops)) <= LITTLE_POINTS
 
 
 def _dependences(loop: HostLoop, ops: Sequence[Operation]) -> tuple[set[Tensor], list[ComputeOp]]:

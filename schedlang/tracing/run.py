@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from types import CodeType
 from typing import Any
@@ -44,6 +45,9 @@ def call_traced(function: Callable[..., Any], args: Sequence[Any], named: Mappin
     try:
         with functions_of_user():
             return function(*args, **named)
+    except NameError as error:
+        _refuse_unassigned(error)
+        raise
     except TypeError as error:
         _refuse_list(error, function, args, named)
         if "unhashable type: 'TracedArray'" in str(error):
@@ -76,6 +80,21 @@ def call_traced(function: Callable[..., Any], args: Sequence[Any], named: Mappin
                 "its elements would be values that are unknown while the function is traced",
                 "Make the array part of the trace: np.zeros_like(x), or np.zeros(shape, dtype, "
                 "like=x), where x is an argument.",
+            )
+        ) from error
+
+
+def _refuse_unassigned(error: NameError) -> None:
+    """Raise for a name that only a loop or a side of an ``if`` assigns, which may not run."""
+    words = re.match("(cannot access )?(local|free) variable '(\\w+)'", str(error))
+    if words:
+        name = words[3]
+        raise ComputeTypeError(
+            explain(
+                f"{name} in {current().title} ({user_location(error)})",
+                f"a loop or a side of an if assigns {name}, and whether that runs before this line "
+                "depends on elements that are unknown while the function is traced",
+                f"Assign to {name} before the loop or the if.",
             )
         ) from error
 

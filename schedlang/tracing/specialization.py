@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from inspect import Parameter, Signature
@@ -31,10 +31,11 @@ from schedlang.tracing.leaves import Form, flatten, is_traced, rebuilt
 from schedlang.tracing.naming import name_stages
 from schedlang.tracing.outputs import value_of
 from schedlang.tracing.powers import HINT, REASON
-from schedlang.tracing.program import Build, Key, Program, plan
+from schedlang.tracing.program import Build, BuildLoop, Key, Program, plan
 from schedlang.tracing.run import run
 from schedlang.tracing.scheduling import schedule_for
-from schedlang.tracing.trace import LoopRule, Storage, Trace, run_as_current
+from schedlang.tracing.serial.kernel import SerialKernel, serial_kernel
+from schedlang.tracing.trace import HostLoop, LoopRule, Storage, Trace, run_as_current
 from schedlang.tracing.unwritten import check_written
 from schedlang.tracing.wording import in_numpys_words
 
@@ -260,7 +261,9 @@ def _specialize(
     ahead = most > 1 and (moment == "now" or (moment == "lazy" and called))
     with compile_together(most) if ahead else nullcontext() as begin:
         inputs = [*keys, *draws.inputs]
-        program = plan(trace, inputs, results, _builder(target, compiler, moment, begin), title)
+        build = _builder(target, compiler, moment, begin)
+        build_loop = _loop_builder(target, compiler, moment, begin)
+        program = plan(trace, inputs, results, build, build_loop, title)
     if ahead and moment == "now":
         for kernel in program.kernels:
             kernel.compile()
@@ -313,13 +316,30 @@ def _builder(
         schedule = schedule_for(outputs, target, compiler)
         # hints about strides and registers are for people who write a schedule
         kernel = unwritten_kernel(schedule, [*inputs, *outputs], target, name, compiler)
-        if begin is None:
-            compile_at(moment, [kernel.compile])
-        else:
-            begin(kernel)
+        _compile(kernel, moment, begin)
         return kernel
 
     return build_kernel
+
+
+def _loop_builder(
+    target: Target, compiler: str, moment: str, begin: Callable[[Kernel], None] | None
+) -> BuildLoop:
+    """Return what builds the kernel of a loop, which ``begin`` starts to compile if it is given."""
+
+    def build_loop(loop: HostLoop, known: Container[Any], name: str) -> SerialKernel:
+        made = serial_kernel(loop, known, name, target, compiler)
+        _compile(made.kernel, moment, begin)
+        return made
+
+    return build_loop
+
+
+def _compile(kernel: Kernel, moment: str, begin: Callable[[Kernel], None] | None) -> None:
+    if begin is None:
+        compile_at(moment, [kernel.compile])
+    else:
+        begin(kernel)
 
 
 def _arguments(

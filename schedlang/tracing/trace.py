@@ -79,8 +79,8 @@ class HostLoop:
 
     ``hi`` may depend on the indices of loops around. ``read`` pairs values around the loop with the
     placeholders that stand for them in the body. The last carries are the values of ``storages``
-    around it. A ``tested`` loop has no range: it runs as long as its first carry is true, where one
-    that ``stops`` ends, too. ``user_index`` is the user's index, and its value at ``index`` 0.
+    around it. A ``tested`` loop, or one that ``stops``, runs while its first carry is true.
+    ``user_index`` is the user's index and its value at 0; a loop in a kernel has a text, ``form``.
     """
 
     lo: int
@@ -93,6 +93,7 @@ class HostLoop:
     tested: bool = False
     stops: bool = False
     user_index: tuple[str, int] = ("i", 0)
+    form: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +109,7 @@ class Region:
 class LoopRule:
     """The loops that become scans: all of the form or, if ``limited``, only those of little work.
 
-    Others run on the ``host``, or are refused. If ``checked``, ``np.empty`` has extreme numbers.
+    Others run on the ``host``, or are refused. ``np.empty`` has extreme numbers if ``checked``.
     """
 
     host: bool = True
@@ -138,8 +139,7 @@ class Trace:
       as inputs: they become stages or are refused.
     * ``converted`` are the functions that run from source, and ``unrolled`` says why lines with
       loops are unrolled. ``conditions`` are the unknown tests of ``if`` around.
-    * ``regions`` has the assignments to parts of arrays by their results, and ``empty`` the arrays
-      of ``np.empty``, with lines.
+    * ``regions`` has assignments to parts of arrays by results, ``empty`` the arrays of np.empty.
     """
 
     title: str

@@ -173,7 +173,7 @@ def _reshaped(function: Any, first: Any, others: Any, named: Any) -> Any:
     shares = _shares(first, shape, function is np.ravel)
     if order in ("A", "K") and first.ndim > 1:
         name += f"(order={order!r})"
-        if not _is_contiguous(first):
+        if not is_contiguous(first):
             _refuse_order(f"{name} in {where}")
         current().assume_rows(f"{name} in {where}")
     if copy is False and not shares:
@@ -203,7 +203,7 @@ def _reshaped(function: Any, first: Any, others: Any, named: Any) -> Any:
     )
 
 
-def _is_contiguous(array: Any) -> bool:
+def is_contiguous(array: Any) -> bool:
     """Return whether the elements lie row by row in memory, one after the other."""
     if not array.is_view:
         return bool(array.in_order)
@@ -215,7 +215,7 @@ def _shares(array: Any, shape: Any, contiguous: bool = False) -> bool | None:
 
     ``np.ravel`` copies what is not ``contiguous``, also where a view would do.
     """
-    if _is_contiguous(array):
+    if is_contiguous(array):
         return True
     if array.layout is None:
         return None

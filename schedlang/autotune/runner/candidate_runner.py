@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import warnings
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -45,8 +45,9 @@ from schedlang.target import Target
 from schedlang.targets.build import build
 
 # seconds that a timing lasts, and at most lasts while other work disturbs it; seconds of a call
-# that is timed only once; times the best time after which a candidate gets only a few calls
-WINDOW, PATIENCE, SLOW, FAR_BEHIND = 0.04, 0.4, 0.5, 16
+# that is timed only once; times the best time after which a candidate gets few samples, and after
+# which it gets only a few calls
+WINDOW, PATIENCE, SLOW, BEHIND, FAR_BEHIND = 0.04, 0.4, 0.5, 2, 16
 # the most operations of a call in which the emulator also looks for data races
 MOST_CHECKED = 1 << 22
 
@@ -145,7 +146,8 @@ class CandidateRunner:
     def time(self, number: int, best: float | None = None) -> dict[str, Any]:
         """Return the median seconds of a call.
 
-        A kernel that is far slower than ``best`` is called only a few times.
+        A kernel that is slower than ``best`` gets few samples, and one that is far slower only a
+        few calls.
         """
         call = self._timed(number)
         if self._slow(number):
@@ -158,11 +160,13 @@ class CandidateRunner:
                 return _answer(once)
         if self._on_device(number):
             return _answer(self._gpu_time(number, WINDOW))
+        behind = float("inf")
         if best is not None:
+            behind = BEHIND * best
             least = least_of_calls(call, FAR_BEHIND * best, PATIENCE / 2, lost_cores)
             if least.seconds > FAR_BEHIND * best:
                 return _answer(least)
-        return _answer(undisturbed_median(call, WINDOW, PATIENCE, lost_cores))
+        return _answer(undisturbed_median(call, WINDOW, PATIENCE, lost_cores, behind))
 
     def sample(self, number: int) -> dict[str, Any]:
         """Return one sample of a race, a short median; of a slow kernel the time of one call."""
@@ -333,12 +337,9 @@ def _read_only(path: Path, size: int) -> np.ndarray[Any, Any]:
     return np.load(path, "r" if size else None, allow_pickle=False)
 
 
-def _digest(array: np.ndarray[Any, Any]) -> bytes:
-    return (
-        hashlib.blake2b(np.ascontiguousarray(array).view("uint8").data, digest_size=16).digest()
-        if array.size
-        else b""
-    )
+def _digest(array: np.ndarray[Any, Any]) -> int:
+    # nobody writes on purpose what has the same checksum
+    return zlib.crc32(np.ascontiguousarray(array).view("uint8").data) if array.size else 0
 
 
 def _scalar(dtype: str, rng: np.random.Generator) -> Any:

@@ -19,6 +19,8 @@ LEAST = 3
 FEWEST_CALLS = 3
 # interruptions that take at most this part of a call are ignored
 LITTLE = 0.02
+# seconds of samples, several ticks, that show a call to be slow by itself
+BRIEF = 4 * TICK
 
 
 class Time(NamedTuple):
@@ -89,15 +91,17 @@ def one_call(call: Callable[[], object], interruptions: Callable[[], int]) -> Ti
 
 
 def undisturbed_median(
-    call: Callable[[], object], window: float, patience: float, interruptions: Callable[[], int]
-) -> Time:
+    call: Callable[[], object], window: float, patience: float,
+    interruptions: Callable[[], int], behind: float = float("inf"),
+) -> Time:  # fmt: skip
     """Return the median seconds of one call, over samples without an interruption.
 
     A parallel kernel waits for its last thread, so one preempted thread makes a call take a tick of
     the system's scheduler, many times its own time. The samples last ``window`` seconds together,
     and up to ``patience`` seconds while few are undisturbed. If none is, the result is the shortest
     sample, or of a call on one thread the median processor time. ``interruptions`` returns how
-    often this process has been preempted so far.
+    often this process has been preempted so far. The samples end after :data:`BRIEF` seconds if
+    each undisturbed one is longer than ``behind``, a time that is of no more interest.
 
     >>> found = undisturbed_median(lambda: None, 0.001, 0.002, lambda: 0)
     >>> found.seconds < 1e-3, found.quiet
@@ -117,7 +121,8 @@ def undisturbed_median(
         if interruptions() == before:
             quiet.append(every[-1].seconds / batch)
         spent = perf_counter() - start
-        if (spent < window or len(quiet) < LEAST) and spent < patience:
+        far = spent >= BRIEF and len(quiet) >= LEAST and min(quiet) > behind
+        if not far and (spent < window or len(quiet) < LEAST) and spent < patience:
             continue
         if quiet:
             return Time(quantile(quiet, 0.5), True)

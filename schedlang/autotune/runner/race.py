@@ -24,6 +24,8 @@ from schedlang.autotune.runner.task import Task
 from schedlang.runtime.timing import quantile
 
 RACE_ROUNDS = 5
+# times the best time of the first round after which a finalist has lost
+OUT = 4
 # a best time for :func:`within`: finalists have worked, so that the end of the search limits them
 RACING = 0.0
 # the job number of an emulated kernel is this minus the number of its trial
@@ -107,9 +109,16 @@ def _one_race(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
 
 
 def _far_behind(times: Mapping[int, Sequence[Measured]]) -> set[int]:
-    """Return the finalists whose first round is so slow that further rounds cannot change it."""
-    first = {number: rounds[0].seconds or 0.0 for number, rounds in times.items()}
-    return {n for n, seconds in first.items() if seconds > FAR_BEHIND * min(first.values())}
+    """Return the finalists whose first round is so slow that further rounds cannot change it.
+
+    A disturbed time must be much longer for that.
+    """
+    least = min(rounds[0].seconds or 0.0 for rounds in times.values())
+    return {
+        number
+        for number, (first, *_) in times.items()
+        if (first.seconds or 0.0) > (OUT if first.quiet else FAR_BEHIND) * least
+    }
 
 
 def _late(jobs: Sequence[Job]) -> bool:

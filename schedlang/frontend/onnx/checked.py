@@ -1,7 +1,7 @@
 """From a ``ModelProto`` to a :class:`Graph`, with everything refused that no network needs.
 
-What is refused here: strings that are not text, unknown domains and opsets, functions and
-subgraphs, values that are not tensors, names defined twice or never, cycles, and absurd sizes.
+What is refused here: strings that are not text, unknown domains and opsets, functions, values that
+are not tensors, names defined twice or never, cycles, and absurd sizes.
 """
 
 from __future__ import annotations
@@ -14,16 +14,15 @@ from typing import Any
 from schedlang.errors import FrontendError, explain
 from schedlang.frontend.onnx.beside import Beside
 from schedlang.frontend.onnx.elements import dtype_of
-from schedlang.frontend.onnx.graph import CLASSIC, DOMAIN, Dim, Graph, Input, Node, Output
-from schedlang.frontend.onnx.limits import MOST_DIMS, MOST_NODES, check_dims
+from schedlang.frontend.onnx.graph import CLASSIC, DOMAIN, Body, Dim, Graph, Input, Node, Output
+from schedlang.frontend.onnx.limits import MOST_DIMS, MOST_NESTED, MOST_NODES, check_dims
 from schedlang.frontend.onnx.weights import Weight, weight
 
 # the opsets whose operators the tables know
 OPSETS = {DOMAIN: (7, 28), CLASSIC: (1, 5)}
-_CONTROL = ("If", "Loop", "Scan", "SequenceMap")
 # numbers of AttributeProto.AttributeType
 _FLOAT, _INT, _STRING, _TENSOR, _GRAPH = 1, 2, 3, 4, 5
-_FLOATS, _INTS, _STRINGS, _GRAPHS = 6, 7, 8, 10
+_FLOATS, _INTS, _STRINGS = 6, 7, 8
 
 
 def check_model(model: Any, folder: Path | None) -> Graph:
@@ -35,10 +34,7 @@ def check_model(model: Any, folder: Path | None) -> Graph:
         raise FrontendError("from_onnx: the model has no graph, or one without nodes")
     opsets = _opsets(model)
     proto = model.graph
-    if len(proto.node) > MOST_NODES:
-        raise FrontendError(
-            f"from_onnx: the graph has {len(proto.node):,} nodes, more than {MOST_NODES:,}"
-        )
+    _check_count(proto)
     if len(proto.sparse_initializer):
         raise FrontendError(
             explain(
@@ -53,8 +49,39 @@ def check_model(model: Any, folder: Path | None) -> Graph:
     outputs = tuple(_output(v) for v in proto.output)
     if not outputs:
         raise FrontendError("from_onnx: the graph has no outputs")
-    nodes = [_node(v, k, opsets, files) for k, v in enumerate(proto.node)]
-    return Graph(inputs, outputs, weights, _in_order(nodes, inputs, outputs, weights))
+    nodes = [_node(v, k, opsets, files, 0) for k, v in enumerate(proto.node)]
+    names = [v.name for v in outputs]
+    order = _in_order(nodes, [v.name for v in inputs], names, weights, "the model's outputs")
+    return Graph(inputs, outputs, weights, order)
+
+
+def check_body(proto: Any, opsets: Mapping[str, int], files: Beside, depth: int = 0) -> Body:
+    """Return a checked graph inside of a node, of nodes of ``opsets``.
+
+    ``proto`` is a ``GraphProto``, or the ``FunctionProto`` that defines an operator. Raises
+    :class:`~schedlang.errors.FrontendError` for one that is refused.
+    """
+    _check_count(proto)
+    if depth > MOST_NESTED:
+        raise FrontendError(f"from_onnx: graphs inside of graphs, more than {MOST_NESTED} deep")
+    weights = _weights(proto, files) if hasattr(proto, "initializer") else {}
+    inputs, outputs = (
+        tuple(text(getattr(v, "name", v), f"the name of an {side} of a body") for v in values)
+        for side, values in (("input", proto.input), ("output", proto.output))
+    )
+    nodes = [_node(v, k, opsets, files, depth) for k, v in enumerate(proto.node)]
+    defined = {*inputs, *weights, *(name for node in nodes for name in node.outputs)}
+    wanted = (*outputs, *(name for node in nodes for name in node.reads))
+    free = tuple(dict.fromkeys(name for name in wanted if name and name not in defined))
+    order = _in_order(nodes, (*inputs, *free), outputs, weights, "the outputs of a body")
+    return Body(inputs, outputs, weights, order, free)
+
+
+def _check_count(proto: Any) -> None:
+    if len(proto.node) > MOST_NODES:
+        raise FrontendError(
+            f"from_onnx: the graph has {len(proto.node):,} nodes, more than {MOST_NODES:,}"
+        )
 
 
 def text(value: Any, what: str) -> str:
@@ -157,7 +184,9 @@ def _output(value: Any) -> Output:
     return Output(name, dtype_of(number, what) if number else None)
 
 
-def _node(proto: Any, number: int, opsets: Mapping[str, int], files: Beside) -> Node:
+def _node(
+    proto: Any, number: int, opsets: Mapping[str, int], files: Beside, depth: int
+) -> Node:
     operator = text(proto.op_type, f"the operator of node {number}")
     name = text(proto.name, f"the name of node {number}") or f"{operator}_{number}"
     domain = text(proto.domain, f"the domain of node {name[:80]!r}")
@@ -185,21 +214,16 @@ def _node(proto: Any, number: int, opsets: Mapping[str, int], files: Beside) -> 
         key = text(attribute.name, f"the name of an attribute of {what}")
         if key in attributes:
             raise FrontendError(f"{what}: it has the attribute {key[:80]!r} twice")
-        attributes[key] = _attribute(attribute, key, operator, what, files)
+        if attribute.type == _GRAPH:
+            attributes[key] = check_body(attribute.g, opsets, files, depth + 1)
+        else:
+            attributes[key] = _attribute(attribute, key, what, files)
     return Node(name, operator, domain, opsets[domain], inputs, outputs, attributes)
 
 
-def _attribute(proto: Any, key: str, operator: str, what: str, files: Beside) -> Any:
+def _attribute(proto: Any, key: str, what: str, files: Beside) -> Any:
     """Return the value of an attribute as a number, text, an array, or a list of them."""
     kind = proto.type
-    if kind in (_GRAPH, _GRAPHS) or operator in _CONTROL:
-        raise FrontendError(
-            explain(
-                what,
-                f"its attribute {key!r} is a graph, which data choose or repeat",
-                "A computation has one fixed graph: export the model without control flow.",
-            )
-        )
     if proto.ref_attr_name:
         raise FrontendError(f"{what}: its attribute {key!r} refers to an attribute of a function")
     if kind == _INT:
@@ -228,15 +252,18 @@ def _decoded(value: bytes, key: str, what: str) -> str:
 
 def _in_order(
     nodes: Sequence[Node],
-    inputs: Sequence[Input],
-    outputs: Sequence[Output],
+    inputs: Sequence[str],
+    outputs: Sequence[str],
     weights: Mapping[str, Weight],
+    what: str,
 ) -> tuple[Node, ...]:
-    """Return the nodes that the outputs need, each after those that compute its inputs."""
-    input_names = [v.name for v in inputs]
-    if len({*input_names}) < len(input_names) or "" in input_names:
+    """Return the nodes that the outputs need, each after those that compute its inputs.
+
+    ``what`` are the outputs in words.
+    """
+    if len({*inputs}) < len(inputs) or "" in inputs:
         raise FrontendError("from_onnx: two inputs of the model have the same name, or no name")
-    defined = {*input_names, *weights}
+    defined = {*inputs, *weights}
     maker: dict[str, int] = {}
     for number, node in enumerate(nodes):
         for name in filter(None, node.outputs):
@@ -244,11 +271,11 @@ def _in_order(
                 raise node.refused(f"its output {name[:80]!r} is the name of another value, too")
             maker[name] = number
     needed: dict[int, set[int]] = {}
-    waiting = list(_makers([v.name for v in outputs], defined, maker, "the model's outputs"))
+    waiting = list(_makers(outputs, defined, maker, what))
     while waiting:
         number = waiting.pop()
         if number not in needed:
-            needed[number] = set(_makers(nodes[number].inputs, defined, maker, str(nodes[number])))
+            needed[number] = set(_makers(nodes[number].reads, defined, maker, str(nodes[number])))
             waiting.extend(needed[number])
     order = sorted(needed)
     if all(before < number for number in order for before in needed[number]):

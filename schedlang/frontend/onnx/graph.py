@@ -51,6 +51,12 @@ class Node:
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any]
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The names of values that the node needs: its inputs, and what its bodies read."""
+        bodies = [v for v in self.attributes.values() if isinstance(v, Body)]
+        return (*self.inputs, *(name for body in bodies for name in body.free))
+
     def __str__(self) -> str:
         return f"{self.operator[:40]} node {self.name[:80]!r}"
 
@@ -62,6 +68,20 @@ class Node:
         """Raise for a result of more dimensions than arrays have, before it is made."""
         if ndim > MOST_DIMS:
             raise self.refused(f"its result would have {ndim} dimensions, more than {MOST_DIMS}")
+
+
+@dataclass(frozen=True)
+class Body:
+    """A graph that is an attribute of a node, or the definition of an operator.
+
+    Its nodes may read values of the graph around it, by the names ``free``.
+    """
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    weights: Mapping[str, Weight]
+    nodes: tuple[Node, ...]
+    free: tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,9 @@ MOST_ELEMENTS = 2**33
 MOST_DIMS = 32
 MOST_NODES = 100_000
 MOST_BYTES = 2**31
+# the most graphs inside of each other, and nodes in them, once for each iteration of a loop
+MOST_NESTED = 16
+MOST_REPEATED = 10_000
 # the most elements of an array that is computed at import; larger ones are stages, which fuse with
 # what reads them
 MOST_FOLDED = 64

@@ -7,7 +7,8 @@ fuzzer compares their results bit by bit, except where a product may fuse with a
 
 1. ``functions.py`` prints each function of the nest, by ``statements.py`` and ``values.py``, and
    each body of a parallel loop as another one. The threads of numba run these, by the code of
-   ``runtime/numba_parallel.py`` and ``runtime/numba_team.py``.
+   ``runtime/numba_parallel.py`` and ``runtime/numba_team.py``: as one team, if the entry calls
+   several functions with such loops, as in a network.
 2. ``dialect.py`` calls the definition of an intrinsic with types of numba, which it looks up once.
    A function of Python behind an intrinsic, such as ``exp`` of float32, becomes a function of LLVM
    by a call with values that write instructions (``traced.py``). So do the functions of a user's

@@ -39,7 +39,7 @@ def print_functions(
     ``prefix`` is what the names of functions begin with.
     """
     nest, printed = whole.nest, _Printed(whole, module, prefix)
-    functions = _Functions(Context(traced), printed, whole.failing, lines)
+    functions = _Functions(Context(traced), printed, whole, lines)
     for function in nest.functions:
         if function.name not in part.functions:
             continue
@@ -66,7 +66,9 @@ class _Printed(dict[str, ir.Function]):
             self[name] = self[first]
         else:
             symbol = symbol_of(self._prefix, name)
-            self[name] = _declared(self._module, symbol, whole.by_name[name], whole.failing)
+            before = [I64, I64] if whole.is_member(name) else []
+            function = whole.by_name[name]
+            self[name] = _declared(self._module, symbol, function, whole.failing, before)
         return self[name]
 
 
@@ -112,19 +114,27 @@ class _Functions:
     """The printer of the functions of one module."""
 
     def __init__(
-        self, context: Context, printed: dict[str, ir.Function], failing: Collection[str],
-        lines: Lines,
-    ) -> None:  # fmt: skip
-        self.context, self.printed, self.failing, self.lines = context, printed, failing, lines
+        self, context: Context, printed: dict[str, ir.Function], whole: Whole, lines: Lines
+    ) -> None:
+        self.context, self.printed, self.whole, self.lines = context, printed, whole, lines
+        self.failing = whole.failing
 
     def define(self, function: Function, target: ir.Function) -> None:
-        """Print the body of a function; a team runs parallel loops in another loop."""
+        """Print the body of a function.
+
+        A team runs an entry that calls several functions with parallel loops, and parallel loops in
+        another loop.
+        """
+        if self.whole.is_member(function.name):
+            first = self.lines.of(function.name)
+            self.body(target, function.parameters, function.body, first, team=True)
+            return
         loops = [s for s, _ in walk(function.body) if isinstance(s, For)]
         serial = [loop for loop in loops if not loop.parallel]
         closely = len(serial) < len(loops) and any(
             isinstance(s, For) and s.parallel for loop in serial for s, _ in walk(loop.body)
         )
-        if not closely:
+        if not closely and function.name not in self.whole.by_team:
             self.body(target, function.parameters, function.body, self.lines.of(function.name))
             return
         name = f"team.{target.name}"
@@ -196,6 +206,12 @@ class _Printer(StatementPrinter):
             functions.context, builder, functions.printed, known, often, functions.lines.at, line
         )
         self._functions, self._place = functions, place
+
+    def before(self, called: str) -> Sequence[ir.Value]:
+        if not self._functions.whole.is_member(called):
+            return ()
+        assert self._place is not None
+        return self._place
 
     def parallel(self, stmt: For) -> None:
         """Emit the launch of a parallel loop, whose body becomes a function."""

@@ -93,6 +93,29 @@ class Whole:
                     group_of.setdefault(callee, group)
         return list(groups.values())
 
+    @cached_property
+    def by_team(self) -> frozenset[str]:
+        """The functions that a team of threads runs, since the entry calls several with loops.
+
+        They have parallel loops, or call functions that have some. There are none if a parallel
+        loop calls such a function.
+        """
+        launching: set[str] = set()
+        for function in self.by_name.values():
+            loops = (s for s, _ in walk(function.body) if isinstance(s, For) and s.parallel)
+            inside = {self.named(name) for loop in loops for name in _calls(loop.body)}
+            if not launching.isdisjoint(inside):
+                return frozenset()
+            if function.parallel or not launching.isdisjoint(self._calls(function.name)):
+                launching.add(function.name)
+        called = self._calls(self.nest.entry.name)
+        return frozenset(launching if sum(name in launching for name in called) > 1 else ())
+
+    def is_member(self, name: str) -> bool:
+        """Return whether a thread of a team calls a function, which takes the team then."""
+        named = self.named(name)
+        return named in self.by_team and named != self.named(self.nest.entry.name)
+
     def named(self, name: str) -> str:
         """Return the name of the function that is compiled for another one."""
         return self.equal.get(name, name)

@@ -8,7 +8,7 @@ that has one returns whether memory was lacking.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -186,6 +186,10 @@ class StatementPrinter(ValuePrinter):
         """Emit the launch of a parallel loop."""
         raise Unprintable("a parallel loop has no form here")
 
+    def before(self, called: str) -> Sequence[ir.Value]:
+        """Return what a function takes before its own arguments."""
+        return ()
+
     def _branch(self, stmt: If) -> None:
         cond = self(stmt.cond)
         if not stmt.orelse:
@@ -266,12 +270,12 @@ class StatementPrinter(ValuePrinter):
         emit_invoke(self.builder, self.array(stmt.table), stmt.position, places, sizes)
 
     def _call(self, stmt: Run) -> None:
-        called = self.functions[stmt.function]
+        called, before = self.functions[stmt.function], self.before(stmt.function)
         args = [
             self._array_given(a, p) if isinstance(a, Array) else self(a)
-            for a, p in zip(stmt.args, called.args)
+            for a, p in zip(stmt.args, called.args[len(before) :])
         ]
-        status = self.builder.call(called, args)
+        status = self.builder.call(called, [*before, *args])
         if called.ftype.return_type != ir.VoidType():
             with self.builder.if_then(cgutils.is_not_null(self.builder, status), likely=False):
                 self.fail()

@@ -31,10 +31,9 @@ class CudaBackend(GpuBackend):
         built = Built(
             request.signature,
             request.target,
-            "launch",
             request.public,
-            file.source.machine,
-            lambda: Printed(file.text, numbers=file.listing.numbers),
+            lambda: file.source.machine,
+            lambda machine: Printed(file.text, numbers=file.listing.numbers),
             request.checked_by_size,
             request.unproven,
             request.options.fastmath,

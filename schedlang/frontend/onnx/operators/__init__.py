@@ -30,6 +30,7 @@ from schedlang.frontend.onnx.operators import (
     recurrent,
     reductions,
     refused,
+    scattering,
     shapes,
 )
 from schedlang.frontend.onnx.operators.table import Function, Table
@@ -53,10 +54,16 @@ TABLES: dict[str, Table] = {
         **quantized_products.OPERATORS,
         **recurrent.OPERATORS,
         **reductions.OPERATORS,
+        **scattering.OPERATORS,
         **shapes.OPERATORS,
     },
     CLASSIC: classic.OPERATORS,
 }
+
+
+def is_known(node: Node) -> bool:
+    """Return whether a node's operator has a function in some opset."""
+    return node.operator in TABLES[node.domain]
 
 
 def function_of(node: Node) -> Function:

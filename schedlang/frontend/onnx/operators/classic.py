@@ -11,11 +11,18 @@ from schedlang.arrays.elementwise import array
 from schedlang.arrays.shapes import axis_number
 from schedlang.arrays.shaping import reshape
 from schedlang.compute.tensor import Tensor
+from schedlang.expr.nodes import Expr
 from schedlang.frontend.onnx.call import Call
+from schedlang.frontend.onnx.operators import trees
+from schedlang.frontend.onnx.operators.refused import TEXT
+from schedlang.frontend.onnx.operators.scores import class_of, transformed, two_classes
 from schedlang.frontend.onnx.operators.table import Table, since
 from schedlang.frontend.onnx.values import Known, Value
 from schedlang.language.composed import norm_of
-from schedlang.language.construct import select
+from schedlang.language.construct import binary, cast, const, select
+
+# the most keys of a table that becomes a choice
+MOST_CHOICES = 64
 
 
 def zip_map(
@@ -102,22 +109,13 @@ def linear_classifier(
     post_transform: str = "NONE",
 ) -> tuple[Tensor, Tensor]:
     """The label of the largest score, and the scores."""
-    if classlabels_ints is None:
-        raise call.refused(
-            "its labels are strings, which have no dtype here",
-            "Train the model with integers for labels.",
-        )
-    count = len(classlabels_ints)
-    if count < 3 or len(coefficients) % count:
-        raise call.refused(
-            f"with {count} labels and {len(coefficients)} coefficients it has no form here"
-        )
+    labels = classlabels_ints or classlabels_strings or []
+    features = x.shape[-1] if x.ndim == 2 and isinstance(x.shape[-1], int) else 1
+    single = len(labels) == 2 and len(coefficients) == features
+    count = 1 if single else len(labels)
     scores = _linear(call, x, coefficients, intercepts, count, "NONE")
-    labels = call.tensor(
-        Known(f"{call.node.name}.labels", np.array(classlabels_ints, "int64"), "int64")
-    )
-    chosen = topi.take(labels, topi.argmax(scores, 1), 0, mode="fast")
-    return chosen, _transformed(call, scores, post_transform)
+    scores = transformed(call, two_classes(scores, False) if single else scores, post_transform)
+    return class_of(call, scores, classlabels_ints), scores
 
 
 def _linear(
@@ -142,17 +140,90 @@ def _linear(
             raise call.refused(f"it has {len(intercepts)} intercepts for {targets} targets")
         bias = Known(f"{call.node.name}.bias", np.array(intercepts, "float32"), "float32")
         product = topi.add(product, call.operands(product, bias)[1])
-    return _transformed(call, product, post)
+    return transformed(call, product, post)
 
 
-def _transformed(call: Call, scores: Tensor, post: str) -> Tensor:
-    if post == "NONE":
-        return scores
-    if post == "SOFTMAX":
-        return topi.nn.softmax(scores)
-    if post == "LOGISTIC":
-        return topi.sigmoid(scores)
-    raise call.refused(f"its attribute 'post_transform' is {post!r:.40}, which has no form here")
+def imputer(
+    call: Call,
+    x: Tensor,
+    *,
+    imputed_value_floats: list[float] | None = None,
+    imputed_value_int64s: list[int] | None = None,
+    replaced_value_float: float = 0.0,
+    replaced_value_int64: int = 0,
+) -> Tensor:
+    """Values of a feature in place of those that are missing: NaN, or one number."""
+    floats = imputed_value_floats is not None
+    values = np.array(imputed_value_floats if floats else imputed_value_int64s or [], x.dtype)
+    if x.ndim != 2 or len(values) not in (1, x.shape[1]):
+        raise call.refused(f"it has {len(values)} values for an input of shape {x.shape}")
+    number = replaced_value_float if floats else replaced_value_int64
+    known = call.operands(x, Known(f"{call.node.name}.values", values, x.dtype))[1]
+    if number != number:
+        return array("imputed", lambda v, w: select(binary("!=", v, v), w, v), x, known)
+    missing = const(number, x.dtype)
+    return array("imputed", lambda v, w: select(v.equal(missing), w, v), x, known)
+
+
+def binarizer(call: Call, x: Tensor, *, threshold: float = 0.0) -> Tensor:
+    limit = const(threshold, x.dtype)
+    return array("binarized", lambda v: cast(v > limit, x.dtype), x)
+
+
+def label_encoder(
+    call: Call,
+    x: Tensor,
+    *,
+    default_float: float = -0.0,
+    default_int64: int = -1,
+    default_string: str = "_Unused",
+    default_tensor: np.ndarray | None = None,
+    keys_floats: list[float] | None = None,
+    keys_int64s: list[int] | None = None,
+    keys_strings: list[str] | None = None,
+    keys_tensor: np.ndarray | None = None,
+    values_floats: list[float] | None = None,
+    values_int64s: list[int] | None = None,
+    values_strings: list[str] | None = None,
+    values_tensor: np.ndarray | None = None,
+) -> Tensor:
+    """The value beside the key that an element equals: a choice between the values."""
+    if keys_strings or values_strings:
+        raise call.refused(*TEXT)
+    keys = np.asarray(first(keys_tensor, keys_int64s, keys_floats, []))
+    values = np.asarray(first(values_tensor, values_int64s, values_floats, []))
+    if len(keys) != len(values) or not len(keys) or values.dtype.kind not in "iuf":
+        raise call.refused(f"it has {len(keys)} keys and {len(values)} values")
+    if len(keys) > MOST_CHOICES:
+        raise call.refused(f"it has {len(keys)} keys, more than {MOST_CHOICES}")
+    dtype = "float32" if values_floats else values.dtype.name
+    other = default_int64 if values_int64s else default_float
+    other = other if default_tensor is None else default_tensor.item()
+
+    def element(v: Expr) -> Expr:
+        chosen: Expr = const(other, dtype)
+        for key, value in zip(reversed(keys.tolist()), reversed(values.tolist())):
+            same = binary("!=", v, v) if key != key else v.equal(const(key, x.dtype))
+            chosen = select(same, const(value, dtype), chosen)
+        return chosen
+
+    return array("encoded", element, x)
+
+
+def label_encoder_of_strings(
+    call: Call,
+    x: Tensor,
+    *,
+    classes_strings: list[str] | None = None,
+    default_int64: int = -1,
+    default_string: str = "_Unused",
+) -> Tensor:
+    raise call.refused(*TEXT)
+
+
+def first(*given: Any) -> Any:
+    """Return the first of several values that is given."""
+    return next(v for v in given if v is not None)
 
 
 OPERATORS: Table = {
@@ -162,4 +233,8 @@ OPERATORS: Table = {
     "Normalizer": since(normalizer, 1),
     "LinearRegressor": since(linear_regressor, 1),
     "LinearClassifier": since(linear_classifier, 1),
+    "Imputer": since(imputer, 1),
+    "Binarizer": since(binarizer, 1),
+    "LabelEncoder": {1: label_encoder_of_strings, **since(label_encoder, 2, 4)},
+    **trees.OPERATORS,
 }

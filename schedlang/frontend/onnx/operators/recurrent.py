@@ -1,4 +1,4 @@
-"""Recurrent layers, as scans over the steps: LSTM and GRU, in one direction or both."""
+"""Recurrent layers, as scans over the steps: LSTM, GRU and RNN, in one direction or both."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from schedlang.frontend.onnx.values import Known, Value
 from schedlang.language.calls import call as math
 
 DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
-_LSTM, _GRU = ("sigmoid", "tanh", "tanh"), ("sigmoid", "tanh")
+_LSTM, _GRU, _RNN = ("sigmoid", "tanh", "tanh"), ("sigmoid", "tanh"), ("tanh",)
 _FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "sigmoid": lambda v: math("sigmoid", v),
     "tanh": lambda v: math("tanh", v),
@@ -221,6 +221,39 @@ def gru_of_steps(
     )
 
 
+def rnn(
+    call: Call,
+    x: Tensor,
+    w: Value,
+    r: Value,
+    b: Value | None = None,
+    sequence_lens: Value | None = None,
+    initial_h: Value | None = None,
+    *,
+    activation_alpha: list[float] | None = None,
+    activation_beta: list[float] | None = None,
+    activations: list[str] | None = None,
+    clip: float | None = None,
+    direction: str = "forward",
+    hidden_size: int | None = None,
+    layout: int = 0,
+) -> list[Tensor]:
+    ways = _ways(call, direction, activation_alpha, activation_beta, clip)
+    functions = _functions(call, activations, _RNN, len(ways))
+    sequence, hidden = _sequence(call, x, w, r, b, hidden_size, 1, len(ways), layout)
+    _check_lengths(call, sequence_lens, sequence)
+    check_dtypes(call, *(v for v in (x, w, r, b, initial_h) if v is not None))
+    first = _states(call, initial_h, layout, (len(ways), sequence.shape[1], hidden))
+
+    def layer(k: int, back: bool) -> Sequence[Tensor]:
+        bi, bh = _biases(call, b, k, hidden)
+        state = None if first is None else first[k]
+        weights = _part(call, w, k), _part(call, r, k)
+        return [topi.nn.rnn(sequence, *weights, bi, bh, state, functions[k][0], back)]
+
+    return _results(call, layer, ways, layout, 1)
+
+
 def _ways(
     call: Call,
     direction: str,
@@ -370,4 +403,5 @@ def _last(states: Tensor) -> Tensor:
 OPERATORS: Table = {
     "LSTM": {7: lstm_of_steps, **since(lstm, 14, 22)},
     "GRU": {7: gru_of_steps, **since(gru, 14, 22)},
+    "RNN": since(rnn, 7, 14, 22),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _CONTROL = (
-    "its body is a graph that data choose or repeat",
+    "its body is a graph that data repeat",
     "A computation has one fixed graph: export the model without control flow.",
 )
 _SORTED = (
@@ -22,11 +22,7 @@ _LISTS = (
     "it works on sequences or optional values, and only tensors can be computed",
     "Export the model with one tensor for each.",
 )
-_TEXT = ("it works on strings, which have no dtype here", "Prepare the text before the network.")
-_SCATTER = (
-    "writes at places that data choose have no form here",
-    "Export the model with Concat or Where in its place.",
-)
+TEXT = ("it works on strings, which have no dtype here", "Prepare the text before the network.")
 _QUANTIZED = (
     "a scale that is computed from data has no form here",
     "Quantize the model ahead (onnxruntime.quantization.quantize_static).",
@@ -35,7 +31,7 @@ _SIGNALS = ("transforms and windows of signals have no form here", "Prepare the 
 _BOXES = ("regions that data choose have no form here", "Export the model without its detection.")
 
 REASONS: dict[str, tuple[str, str]] = {
-    **dict.fromkeys(("If", "Loop", "Scan", "SequenceMap"), _CONTROL),
+    **dict.fromkeys(("SequenceMap",), _CONTROL),
     **dict.fromkeys(("TopK", "NonMaxSuppression"), _SORTED),
     **dict.fromkeys(("NonZero", "Unique", "Compress"), _SHAPE),
     **dict.fromkeys(
@@ -49,18 +45,16 @@ REASONS: dict[str, tuple[str, str]] = {
     ),
     **dict.fromkeys(
         ("StringConcat", "StringNormalizer", "StringSplit", "RegexFullMatch", "TfIdfVectorizer",
-         "LabelEncoder", "CategoryMapper"), _TEXT,
+         "CategoryMapper"), TEXT,
     ),
-    **dict.fromkeys(("Scatter", "ScatterElements", "ScatterND", "TensorScatter", "MaxUnpool"),
-                    _SCATTER),
+    "MaxUnpool": ("writes at the places of another pooling have no form here", "Use Resize."),
     "DynamicQuantizeLinear": _QUANTIZED,
     **dict.fromkeys(("DFT", "STFT", "MelWeightMatrix", "HannWindow", "HammingWindow",
                      "BlackmanWindow"), _SIGNALS),
     **dict.fromkeys(("RoiAlign", "MaxRoiPool", "DeformConv", "GridSample", "AffineGrid"), _BOXES),
     **dict.fromkeys(
-        ("TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor", "SVMClassifier",
-         "SVMRegressor"),
-        ("trees and support vectors have no form here", "Use a linear model or an MLP."),
+        ("SVMClassifier", "SVMRegressor"),
+        ("support vectors have no form here", "Use a linear model, trees or an MLP."),
     ),
     **dict.fromkeys(
         ("SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss", "Gradient", "Adam", "Adagrad",

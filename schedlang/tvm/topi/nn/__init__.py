@@ -65,7 +65,7 @@ from schedlang.tvm.topi.nn.pooling import (
     pool2d,
     pool3d,
 )
-from schedlang.tvm.topi.nn.recurrent import gru, gru_cell, lstm, lstm_cell
+from schedlang.tvm.topi.nn.recurrent import gru, gru_cell, lstm, lstm_cell, rnn
 from schedlang.tvm.topi.nn.softmaxes import log_softmax, softmax
 from schedlang.tvm.topi.nn.transposed import (
     conv1d_transpose_ncw,
@@ -102,7 +102,8 @@ __all__ = [
     "group_conv1d_transpose_ncw", "group_conv2d_nchw", "group_conv2d_nhwc",
     "group_conv2d_transpose_nchw", "group_norm", "gru", "gru_cell", "hard_sigmoid", "hard_swish",
     "instance_norm", "l2_normalize", "layer_norm", "leaky_relu", "log_sigmoid", "log_softmax",
-    "lrn", "lstm", "lstm_cell", "matmul", "mirror_pad", "mish", "pad", "pool1d", "pool2d", "pool3d",
-    "prelu", "relu", "rms_norm", "scale_shift_nchw", "scale_shift_nchwc", "scale_shift_nhwc",
-    "silu", "softmax", "softplus", "space_to_depth", "sparse_dense", "upsampling",
+    "lrn", "lstm", "lstm_cell", "matmul", "mirror_pad", "mish", "pad", "pool1d", "pool2d",
+    "pool3d", "prelu", "relu", "rms_norm", "rnn", "scale_shift_nchw", "scale_shift_nchwc",
+    "scale_shift_nhwc", "silu", "softmax", "softplus", "space_to_depth", "sparse_dense",
+    "upsampling",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Recurrent layers: the cells of LSTM and GRU, and whole sequences as scans over them."""
+"""Recurrent layers: cells, and whole sequences as scans over them."""
 
 from __future__ import annotations
 
@@ -263,6 +263,51 @@ def gru_cell(
         return _gru_state(r, z, n, h[b, j])
 
     return compute("gru_cell", (batch, hidden), state, ["b", "j"])
+
+
+@public
+def rnn(
+    Xs: Any,
+    Wi: Any,
+    Wh: Any,
+    Bi: Any = None,
+    Bh: Any = None,
+    h_init: Any = None,
+    act: Activation = math.tanh,
+    reverse: bool = False,
+) -> Tensor:
+    """Return the hidden states of a plain recurrent layer after each step of a sequence.
+
+    ``Xs`` is ``[steps, batch, inputs]``, ``Wi[hidden, inputs]`` and ``Wh[hidden, hidden]`` are
+    weights, ``Bi`` and ``Bh`` are ``[hidden]``, and ``h_init`` is ``[batch, hidden]``, by default
+    0. The state is ``act(Wi x + Bi + Wh h + Bh)``, and the result ``[steps, batch, hidden]``.
+    ``reverse`` means the same as in :func:`lstm`. (Elman, 1990.)
+
+    >>> import schedlang as sl
+    >>> X = sl.placeholder((5, 2, 3), name="X")
+    >>> Wi, Wh = sl.placeholder((4, 3), name="Wi"), sl.placeholder((4, 4), name="Wh")
+    >>> rnn(X, Wi, Wh)
+    Tensor(rnn_hidden: float32[5, 2, 4])
+    """
+    asked = "topi.nn.rnn"
+    steps, batch, inputs, hidden = _sizes(asked, Xs, Wi, 1)
+    _check_weights(asked, 1, hidden, hidden, Wh, Bi, Bh)
+    if h_init is not None:
+        check_tensor(asked, h_init, "h_init")
+        check_shape(asked, h_init, "h_init", (batch, hidden))
+    _check_dtypes(asked, Xs, Wi, Wh, Bi, Bh, h_init)
+    rows = extent(as_expr(steps) + 1)
+    x = _inputs("rnn", Xs, Wi, Bi)
+    h = placeholder((rows, batch, hidden), Xs.dtype, name=automatic_name("rnn_h"))
+    products = _recurrent("rnn", h, Wh, Bh, rows, batch)
+    next_h = compute(
+        "rnn_next_h",
+        (rows, batch, hidden),
+        lambda t, b, j: act(_read_step(x, t, reverse, b, j) + products[t, b, j]),
+        ["t", "b", "j"],
+    )
+    first = _first("rnn_first_h", h, h_init)
+    return _after_first("rnn_hidden", scan(first, next_h, h, name=automatic_name("rnn")), steps)
 
 
 def _gru_state(r: Any, z: Any, n: Any, before: Expr) -> Expr:

@@ -1,0 +1,119 @@
+"""Writes at indices, as scatters; negative indices count from the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from schedlang.arrays.shapes import axis_number, same
+from schedlang.compute.scatter import scatter
+from schedlang.compute.tensor import Extent, Tensor, shape_text
+from schedlang.expr.nodes import Axis, Expr
+from schedlang.frontend.onnx.call import Call
+from schedlang.frontend.onnx.operators.table import Table, since
+from schedlang.language.construct import as_expr, cast, select
+
+# ONNX's names of what an update does
+_COMBINE = {"none": "last", "add": "sum", "mul": "prod", "max": "max", "min": "min"}
+
+
+def scatter_elements(
+    call: Call, data: Tensor, indices: Tensor, updates: Tensor, *, axis: int = 0,
+    reduction: str = "none",
+) -> Tensor:  # fmt: skip
+    """An update at an index that is out of range is dropped, so that no other memory is written."""
+    along = axis_number(axis, data.ndim, str(call.node))
+    _check(call, data, indices, updates)
+    if indices.ndim != data.ndim or not _equal(indices.shape, updates.shape):
+        raise call.refused(
+            f"its data have the shape {shape_text(data.shape)}, its indices "
+            f"{shape_text(indices.shape)} and its updates {shape_text(updates.shape)}"
+        )
+
+    def update(*at: Axis) -> tuple[tuple[Expr, ...], Expr]:
+        place = _from_start(indices.element(at), data.shape[along])
+        return (*at[:along], place, *at[along + 1 :]), updates.element(at)
+
+    return _scattered(call, data, indices.shape, update, reduction)
+
+
+def scatter_nd(
+    call: Call, data: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = "none"
+) -> Tensor:
+    """The last dimension of ``indices`` is the index of an element, or of a part of the data.
+
+    An update at an index that is out of range is dropped.
+    """
+    _check(call, data, indices, updates)
+    count = indices.shape[-1] if indices.ndim else None
+    if not isinstance(count, int) or not 1 <= count <= data.ndim:
+        raise call.refused("its indices need a last dimension of at most the data's dimensions")
+    if not _equal(updates.shape, (*indices.shape[:-1], *data.shape[count:])):
+        raise call.refused(
+            f"its updates have the shape {shape_text(updates.shape)}, which fits neither its "
+            f"indices of {shape_text(indices.shape)} nor its data of {shape_text(data.shape)}"
+        )
+    front = indices.ndim - 1
+
+    def update(*at: Axis) -> tuple[tuple[Expr, ...], Expr]:
+        places = (indices.element((*at[:front], k)) for k in range(count))
+        index = (_from_start(place, size) for place, size in zip(places, data.shape))
+        return (*index, *at[front:]), updates.element(at)
+
+    return _scattered(call, data, updates.shape, update, reduction)
+
+
+def tensor_scatter(
+    call: Call, past: Tensor, update: Tensor, write_indices: Tensor | None = None, *,
+    axis: int = -2, mode: str = "linear",
+) -> Tensor:  # fmt: skip
+    """Write a block into a cache, from a place of its own in each batch; ``circular`` wraps it."""
+    along = axis_number(axis, past.ndim, str(call.node))
+    if along == 0 or update.ndim != past.ndim:
+        raise call.refused("its axis is the batch, or its update has another number of dimensions")
+    if mode not in ("linear", "circular"):
+        raise call.refused(f"its mode is {mode[:40]!r}, neither linear nor circular")
+    size = as_expr(past.shape[along])
+
+    def written(*at: Axis) -> tuple[tuple[Expr, ...], Expr]:
+        first = as_expr(0) if write_indices is None else write_indices.element(at[:1])
+        place = cast(first, "int64") + at[along]
+        place = place % size if mode == "circular" else place
+        return (*at[:along], place, *at[along + 1 :]), update.element(at)
+
+    return _scattered(call, past, update.shape, written, "none")
+
+
+def _scattered(
+    call: Call, data: Tensor, domain: Any, update: Callable[..., Any], reduction: str
+) -> Tensor:
+    combine = _COMBINE.get(reduction)
+    if combine is None:
+        raise call.refused(f"its reduction is {reduction[:40]!r}, none of {', '.join(_COMBINE)}")
+    if data.dtype == "bool" and combine != "last":
+        combine = {"sum": "any", "max": "any", "prod": "all", "min": "all"}[combine]
+    result: Tensor = scatter(data, domain, update, combine, mode="drop", name="scatter")
+    return result
+
+
+def _check(call: Call, data: Tensor, indices: Tensor, updates: Tensor) -> None:
+    if indices.dtype not in ("int64", "int32"):
+        raise call.refused(f"its indices are {indices.dtype}, but must be int32 or int64")
+    if data.dtype != updates.dtype:
+        raise call.refused(f"its data are {data.dtype}, and its updates {updates.dtype}")
+
+
+def _equal(shape: tuple[Extent, ...], other: tuple[Extent, ...]) -> bool:
+    return len(shape) == len(other) and all(map(same, shape, other))
+
+
+def _from_start(index: Expr, size: Extent) -> Expr:
+    return select(index < 0, index + cast(as_expr(size), index.dtype), index)
+
+
+OPERATORS: Table = {
+    "Scatter": since(scatter_elements, 9, 11),
+    "ScatterElements": since(scatter_elements, 11, 13, 16, 18),
+    "ScatterND": since(scatter_nd, 11, 13, 16, 18),
+    "TensorScatter": since(tensor_scatter, 24),
+}

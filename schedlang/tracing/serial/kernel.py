@@ -1,0 +1,156 @@
+"""The kernel of a serial loop."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+from typing import Any, Union
+
+from schedlang.compute.tensor import Tensor
+from schedlang.errors import SchedlangError, first_line
+from schedlang.expr.nodes import Var
+from schedlang.expr.visit import postorder
+from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import Alloc, Block, Buffer, Stmt, expressions, walk
+from schedlang.ir.rewrite import replace_statements, with_each
+from schedlang.lowering.loop_names import loop_names
+from schedlang.runtime.kernel import Kernel
+from schedlang.target import Target
+from schedlang.targets.build import kernel_of_nest
+from schedlang.tracing.recurrence import same_value
+from schedlang.tracing.serial.nest import LARGE, copied, loop_of
+from schedlang.tracing.serial.order import NotInKernel, behind, order_of, title_of
+from schedlang.tracing.serial.segments import Maker, Names
+from schedlang.tracing.serial.simpler import simpler
+from schedlang.tracing.trace import HostLoop, run_as_current
+
+
+@dataclass(frozen=True)
+class SerialKernel:
+    """A kernel that runs a loop.
+
+    It takes the ``scalars``, the arrays that the loop reads at the positions ``read``, and the
+    first values of the carries at the positions ``moving``. These carries are its results.
+    """
+
+    kernel: Kernel
+    scalars: tuple[Var, ...]
+    read: tuple[int, ...]
+    moving: tuple[int, ...]
+
+# the most iterations of a loop that elements may end: the later ones change nothing, but run
+MOST_STOPPED = 2**14
+
+
+def refusal(loop: HostLoop) -> str:
+    """Return why no kernel can run a loop, or an empty text.
+
+    The schedules of its stages may show another reason.
+    """
+    if loop.tested:
+        return "the number of its iterations depends on elements"
+    if loop.stops and isinstance(loop.hi, int) and loop.hi - loop.lo > MOST_STOPPED:
+        return "elements may end it long before the end of its range"
+    try:
+        _check(loop)
+    except NotInKernel as why:
+        return str(why)
+    return ""
+
+
+def _check(loop: HostLoop) -> None:
+    for tensor in (*(t for _, t in loop.read), *(c.entering for c in loop.carries)):
+        if not all(isinstance(e, int) for e in tensor.shape):
+            raise NotInKernel(f"{tensor.name} has a size that only a call knows")
+    with run_as_current(loop.body):
+        order = order_of(loop)
+    for event in order.events:
+        behind(event.needs, order.slot_of)
+    for inner in loop.body.loops:
+        _check(inner)
+
+
+def serial_kernel(
+    loop: HostLoop, known: Container[Any], name: str, target: Target, compiler: str
+) -> SerialKernel:
+    """Return the kernel of a loop, whose scalars are among the ``known``.
+
+    Raise :class:`NotInKernel` if it has none.
+    """
+    try:
+        nest, scalars, read, places = _nest(loop, name, target, compiler)
+    except SchedlangError as error:
+        raise NotInKernel(first_line(error)) from None
+    if not all(v in known for v in scalars):
+        raise NotInKernel("it has a size that only a call knows")
+    try:
+        kernel = kernel_of_nest(nest, target, compiler)
+    except SchedlangError as error:
+        raise NotInKernel(first_line(error)) from None
+    return SerialKernel(kernel, scalars, read, places)
+
+
+def _nest(
+    loop: HostLoop, name: str, target: Target, compiler: str
+) -> tuple[Nest, tuple[Var, ...], tuple[int, ...], tuple[int, ...]]:
+    names = Names()
+    where: dict[Tensor, Buffer] = {}
+    inputs: list[Buffer] = []
+    read = []
+    for k, (value, tensor) in enumerate(loop.read):
+        buffer = _argument(names, value, tensor)
+        where[tensor] = buffer
+        inputs.append(buffer)
+        read.append(k)
+    outputs: list[Buffer] = []
+    copies: list[Stmt] = []
+    places = []
+    for k, c in enumerate(loop.carries):
+        first = _argument(names, c.start, c.entering)
+        inputs.append(first)
+        if same_value(c.leaving, c.entering):
+            where[c.entering] = first
+            continue
+        own = Buffer(names.fresh(title_of(loop, c)), c.entering.dtype, tuple(c.entering.shape))
+        where[c.entering] = own
+        outputs.append(own)
+        copies.append(copied(first, own, own.name))
+        places.append(k)
+    body = loop_of(Maker(target, compiler, names), loop, where)
+    block = simpler(with_large_first(Block((*copies, body))))
+    used = {
+        node
+        for stmt, _ in walk(block)
+        for node in postorder(expressions(stmt))
+        if isinstance(node, Var)
+    }
+    scalars = tuple(sorted(used, key=lambda v: v.name))
+    args: tuple[Union[Buffer, Var], ...] = (*inputs, *scalars, *outputs)
+    taken = names.taken | {v.name for v in scalars}
+    return (
+        Nest(name, args, tuple(outputs), block, (), loop_names(block, taken)),
+        scalars,
+        tuple(read),
+        tuple(places),
+    )
+
+
+def _argument(names: Names, value: Any, tensor: Tensor) -> Buffer:
+    title = value.name if isinstance(value, Tensor) else tensor.name
+    return Buffer(names.fresh(title), tensor.dtype, tuple(tensor.shape))
+
+
+def with_large_first(block: Block) -> Block:
+    """Return a block with large storage allocated once, before all loops."""
+    large: list[Stmt] = []
+
+    def change(stmt: Stmt) -> Sequence[Stmt]:
+        if isinstance(stmt, Alloc) and (stmt.buffer.bytes or 0) >= LARGE:
+            large.append(stmt)
+            return ()
+        if getattr(stmt, "kind", "") in ("parallel", "vectorize"):
+            return (stmt,)
+        return (with_each(stmt, change),)
+
+    rest = replace_statements(block, change)
+    return Block((*large, *rest.stmts))

@@ -1,0 +1,103 @@
+"""What an iteration computes between two assignments: stages, scheduled and lowered to a nest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from schedlang.compute.extraction import extract
+from schedlang.compute.graph import placeholders, variables
+from schedlang.compute.tensor import PlaceholderOp, Tensor
+from schedlang.index.ranges import Ranges
+from schedlang.index.simplify import to_lin
+from schedlang.ir.nodes import Alloc, Buffer, Stmt
+from schedlang.ir.rewrite import storage, with_buffers
+from schedlang.lowering.lower import lower_state
+from schedlang.target import Target
+from schedlang.tracing.scheduling import schedule_for
+from schedlang.tracing.serial.order import Computed, NotInKernel
+
+
+@dataclass
+class Names:
+    """The names of the buffers so far."""
+
+    taken: set[str] = field(default_factory=set)
+
+    def fresh(self, name: str) -> str:
+        """Return ``name``, with a number if it is taken."""
+        title, count = name, 0
+        while title in self.taken:
+            count += 1
+            title = f"{name}_{count}"
+        self.taken.add(title)
+        return title
+
+
+@dataclass(frozen=True)
+class Segment:
+    """The statements that compute some tensors, and the buffers where these stand after them."""
+
+    stmts: tuple[Stmt, ...]
+    buffers: dict[Tensor, Buffer]
+
+
+@dataclass(frozen=True)
+class Maker:
+    """What lowers segments for a target; all buffers get different names."""
+
+    target: Target
+    compiler: str
+    names: Names
+
+    def segment(
+        self,
+        ops: Sequence[Computed],
+        outputs: Sequence[Tensor],
+        where: Mapping[Tensor, Buffer],
+        ranges: Ranges,
+    ) -> Segment:
+        """Return the statements of ``ops`` that compute ``outputs``.
+
+        ``where`` has the buffers of what they read, and ``ranges`` the ranges of the loops around.
+        """
+        computed = {t for op in ops for t in op.outputs}
+        read = dict.fromkeys(t for op in ops for t in op.input_tensors if t not in computed)
+        stands = {
+            t: PlaceholderOp(where[t].name, t.shape, t.dtype).output() for t in read if t in where
+        }
+        copies = extract([*ops], {}, stands)
+        results = [copies[t] for t in outputs]
+        inputs = placeholders(results)
+        state = schedule_for(results, self.target, self.compiler).state
+        nest = lower_state(state, [*inputs, *variables(results), *results])
+        given = {stand: where[t] for t, stand in stands.items()}
+        new: dict[Buffer, Buffer] = {}
+        made: dict[Tensor, Buffer] = {}
+        behind = {r: t for r, t in zip(results, outputs)}
+        for arg in nest.args:
+            if not isinstance(arg, Buffer):
+                continue
+            assert arg.tensor is not None
+            if arg.tensor in given:
+                new[arg] = given[arg.tensor]
+            else:
+                tensor = behind[arg.tensor]
+                new[arg] = made[tensor] = self.local(arg, tensor.name, ranges)
+        for buffer in storage(nest.body):
+            new[buffer] = self.local(buffer, buffer.name, ranges)
+        body = with_buffers(nest.body, new)
+        allocs = tuple(Alloc(buffer) for buffer in made.values())
+        return Segment((*allocs, *body.stmts), made)
+
+    def local(self, buffer: Buffer, name: str, ranges: Ranges) -> Buffer:
+        """Return storage like ``buffer``, as large as any iteration needs it."""
+        shape = []
+        for extent in buffer.shape:
+            if not isinstance(extent, int):
+                most = ranges.interval(to_lin(extent, ranges=ranges))[1]
+                if most is None:
+                    raise NotInKernel(f"the size of {buffer.name} has no bound")
+                extent = max(most, 0)
+            shape.append(extent)
+        return replace(buffer, name=self.names.fresh(name), shape=tuple(shape), tensor=None)
