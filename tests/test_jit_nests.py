@@ -52,13 +52,6 @@ def test_a_product(golden: Golden) -> None:
     golden(sl.schedule(sl.trace(product, *inputs(a=(4, 6), b=(6, 5)))))
 
 
-def test_a_loop_on_the_host(golden: Golden) -> None:
-    jitted = sl.jit(sweep, target="python")
-    a = np.arange(56.0).reshape(7, 8)
-    np.testing.assert_allclose(jitted(a.copy()), sweep(a.copy()))
-    golden(sl.schedule(jitted.kernels[0].schedule.outputs))
-
-
 def test_a_stage_has_the_remarks_of_stages_in_it() -> None:
     s = sl.schedule(sl.trace(product, *inputs(a=(4, 6), b=(6, 5))))
     lines = [line.strip() for line in str(s).splitlines() if "# line" in line]
