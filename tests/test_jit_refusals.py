@@ -102,7 +102,7 @@ REFUSED = {
     "two lengths of data": (lambda x: x[x > 1] + x[x < 1], [INTS], ["not known to be equal"]),
     "as_strided": (
         lambda x: np.lib.stride_tricks.as_strided(x, (2,), (8,)), [INTS], ["sliding_window_view("]),
-    "put": (lambda x: np.put(x, 0, 1), [INTS], ["x[indices] = values"]),
+    "place": (lambda x: np.place(x, x > 1, [1, 2]), [INTS], ["x[indices] = values"]),
     "a ufunc": (lambda x: np.gcd(x, x, dtype="int32"), [INTS], ['the page "NumPy code" of']),
     "a reduction": (lambda x: np.hypot.reduce(x), [MATRIX], ["np.hypot.reduce", "sl.fori_loop"]),
     "running": (lambda x: np.hypot.accumulate(x), [MATRIX], ["hypot.accumulate", "sl.fori_loop"]),

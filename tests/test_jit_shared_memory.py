@@ -185,7 +185,9 @@ METHODS = {
     "__pos__": of(lambda a: +a), "__iadd__": of(lambda a: a.__iadd__(1)),
 }  # fmt: skip
 # what NumPy's arrays have besides: they return no array, or are operators, which are ufuncs
-OTHERS = {"dtype", "fill", "item", "itemsize", "nbytes", "ndim", "shape", "size", "tolist"}
+OTHERS = {
+    "dtype", "fill", "item", "itemsize", "nbytes", "ndim", "shape", "size", "strides", "tolist",
+}  # fmt: skip
 UFUNCS = {
     name: of(lambda a, f=f: f(*[a] * f.nin), bases=("matrix", "integers"))
     for name, f in sorted(vars(np).items())

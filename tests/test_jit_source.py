@@ -480,13 +480,6 @@ def noisy_if_positive(x: Any, rng: Any) -> Any:
     return x
 
 
-def broken_by_elements(x: Any, rows: list[Any]) -> Any:
-    s = 0.0
-    for i in range(6):
-        if x[i] > 3:
-            break
-        s += x[i]
-    return s
 
 
 def reshaped_on_a_side(x: Any, rows: list[Any]) -> Any:
@@ -511,7 +504,6 @@ def appended_while(x: Any, rows: list[Any]) -> Any:
         (appended, "if at line .* of appended: one side changes a list"),
         (with_own_dict, "of with_own_dict: one side changes a list, a dict"),
         (noisy_if_positive, r"rng.normal\(...\).*Draw before the if"),
-        (broken_by_elements, r"its test decides whether to break, .*np.where\(on, new, name\)"),
         (reshaped_on_a_side, r"y = x.reshape\(\(3, 2\)\)"),
     ],
 )

@@ -49,7 +49,7 @@ _COUNTED = (
 )
 _MAPPED = (
     ("apply_along_axis", "apply_over_axes", "piecewise", "vectorize", "fromfunction"),
-    "a Python function of elements is what sl.compute takes",
+    "it calls a Python function with one element or one row after the other",
     "Write sl.compute(A.shape, lambda i, j: f(A[i, j])).",
 )
 _SHOWN = (

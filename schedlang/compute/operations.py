@@ -35,7 +35,8 @@ class ComputeOp:
     ``automatic`` says that an operation on whole arrays chose the name, and ``view`` that other
     such operations read the operand in its place. The operation is a derivative of the tensors
     ``gradient_of``: it depends on what they depend on, even if it reads none of that. te's ``tag``
-    and ``attrs`` describe the computation for programs, and change nothing.
+    and ``attrs`` describe the computation for programs, and change nothing. ``remarks`` are
+    comments for readers of a printed nest, which stand above its loops there.
     """
 
     name: str
@@ -53,6 +54,7 @@ class ComputeOp:
     gradient_of: tuple[Tensor, ...] = ()
     tag: str = ""
     attrs: Mapping[str, Any] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
 
     @property
     def shape(self) -> Shape:

@@ -36,6 +36,12 @@ def number_function(frame: FrameType | None = None) -> str:
     return "" if name in _CONVERSIONS else name
 
 
+def instead_of(name: str) -> str:
+    """Return what to write instead of a function of numbers, as ``"math.exp"``; "" if unknown."""
+    module, _, last = name.rpartition(".")
+    return _INSTEAD.get(last, "") if module in ("math", "cmath", "") else ""
+
+
 def refuse_number(text: str, why: str) -> NoReturn:
     """Raise for the function of numbers, as ``math.exp``, that called the caller of this one.
 

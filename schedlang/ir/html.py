@@ -171,7 +171,7 @@ def _rows(nest: Nest, names: NameTable, by_stage: bool) -> Iterator[Row]:
     scopes: list[dict[str, Named]] = [top_scope(nest, names)]
     around: list[tuple[For, ...]] = [()]
     guards: list[tuple[Expr, ...]] = [()]
-    for number, (stmt, depth) in enumerate(printed_statements(nest.body)):
+    for number, (stmt, depth) in enumerate(printed_statements(nest.body, nest.remarks)):
         del scopes[depth + 1 :], around[depth + 1 :], guards[depth + 1 :]
         scope, loops, held = scopes[depth], around[depth], guards[depth]
         new = _definition(stmt, nest, names, None if by_stage else number)

@@ -52,7 +52,7 @@ WIDEST_LINE = 100
 def nest_text(nest: Nest) -> str:
     """Return the whole nest: a header with the arguments, a blank line, the statements."""
     lines, names_printed = [header(nest), ""], printed_names(nest)
-    for stmt, depth in printed_statements(nest.body):
+    for stmt, depth in printed_statements(nest.body, nest.remarks):
         lines += [
             INDENT * depth + line for line in statement_lines(stmt, nest.names, names_printed)
         ]

@@ -6,7 +6,7 @@ boxes and conditions hold as they stand. What prints or runs a loop asks here fo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Union
 
@@ -17,7 +17,7 @@ from schedlang.index.ranges import Ranges
 from schedlang.index.rules import extreme
 from schedlang.index.simplify import to_lin
 from schedlang.ir.extern_call import Extern
-from schedlang.ir.nodes import Block, For, If, Stmt, held_statements
+from schedlang.ir.nodes import Block, For, If, Note, Stmt, Store, held_statements
 
 Extent = Union[int, Expr]
 
@@ -94,14 +94,26 @@ def running(root: Stmt) -> Iterator[Stmt]:
             stack += held_statements(stmt)[::-1]
 
 
-def printed_statements(root: Stmt) -> Iterator[tuple[Stmt, int]]:
-    """Yield each statement that has a line in print, with its depth, in program order."""
+def printed_statements(
+    root: Stmt, remarks: Mapping[str, Sequence[str]] | None = None
+) -> Iterator[tuple[Stmt, int]]:
+    """Yield each statement that has a line in print, with its depth, in program order.
+
+    ``remarks`` are comments on stages. Each of them comes once, before the first loop or store of
+    a stage that has it.
+    """
+    waiting = {stage: list(texts) for stage, texts in (remarks or {}).items()}
+    told: set[str] = set()
     stack: list[tuple[Stmt, int]] = [(root, 0)]
     while stack:
         stmt, depth = stack.pop()
         if isinstance(stmt, Block):
             stack += [(s, depth) for s in reversed(stmt.stmts)]
             continue
+        for text in waiting.pop(stmt.stage, ()) if isinstance(stmt, (For, Store)) else ():
+            if text not in told:
+                yield Note(text), depth
+            told.add(text)
         yield stmt, depth
         if isinstance(stmt, Extern):
             # its loops describe the call, and do not run

@@ -14,7 +14,7 @@
 5. **partition** (``loop_partitioning.py``) separates the edges of a loop, so that the lanes in the
    middle need no clamp and no guard.
 6. **trim** (``trim.py``) finds the ranges of loops over ragged axes.
-7. **names** (``loop_names.py``) gives loops their printed names.
+7. **names** (``loop_names.py``) gives loops their printed names, and stages their comments.
 
 The size of a box does not depend on the loops around it. So buffers and loops have fixed extents,
 and where a box may reach past its tensor, a guard protects it. A guard stays only where

@@ -1,12 +1,17 @@
-"""Names of the loops of a nest: the user's names, made unique where two collide."""
+"""Names of the loops of a nest, and comments on its stages, for the printer.
+
+The names are the user's, made unique where two collide.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Container, Iterable, Set
 
+from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.expr.nodes import Axis
 from schedlang.ir.nodes import Block, For, Stmt, bound, held_statements
 from schedlang.ir.rewrite import storage
+from schedlang.state.state import State
 
 
 def loop_names(root: Block, given: Iterable[str] = ()) -> dict[Axis, str]:
@@ -38,3 +43,27 @@ def _name(names: dict[Axis, str], loop: For, around: tuple[Axis, ...], other: Se
         count += 1
         name = f"{base}_{count}"
     names[loop.axis] = name
+
+
+def stage_remarks(state: State, inline: Container[Tensor]) -> dict[str, tuple[str, ...]]:
+    """Return the remarks on each stage with loops, by its name.
+
+    A stage has the remarks of the stages that are inlined into it, since their work is in its
+    loops.
+    """
+    if not any(_own(stage.op) for stage in state.stages.values()):
+        return {}
+    passed_on: dict[Tensor, tuple[str, ...]] = {}
+    remarks: dict[str, tuple[str, ...]] = {}
+    for name, stage in state.stages.items():
+        read = (text for t in stage.op.input_tensors for text in passed_on.get(t, ()))
+        texts = tuple(dict.fromkeys([*read, *_own(stage.op)]))
+        if stage.outputs[0] in inline:
+            passed_on[stage.outputs[0]] = texts
+        elif texts:
+            remarks[name] = texts
+    return remarks
+
+
+def _own(op: object) -> tuple[str, ...]:
+    return op.remarks if isinstance(op, ComputeOp) else ()

@@ -23,7 +23,7 @@ from schedlang.lowering.build import nest_stage, place_child, store_child, take
 from schedlang.lowering.hoist import hoist
 from schedlang.lowering.instructions import instruction_problems
 from schedlang.lowering.intermediate_arguments import not_whole, scan_rows
-from schedlang.lowering.loop_names import loop_names
+from schedlang.lowering.loop_names import loop_names, stage_remarks
 from schedlang.lowering.loop_partitioning import split_edges
 from schedlang.lowering.nesting import Job, Scope
 from schedlang.lowering.region import Pending, merge
@@ -156,7 +156,8 @@ def _lowered(
     sizes = tuple(v for v in scalars if v in implied)
     title = state.outputs[-1].op.name
     names_taken = {b.name for b in buffers.values()} | {v.name for v in scalars}
-    return Nest(title, listed, outputs, body, sizes, loop_names(body, names_taken))
+    remarks = stage_remarks(state, job.placement.inline)
+    return Nest(title, listed, outputs, body, sizes, loop_names(body, names_taken), remarks=remarks)
 
 
 def _drafted(

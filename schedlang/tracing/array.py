@@ -43,7 +43,9 @@ from schedlang.tracing.masked import MaskedElements
 from schedlang.tracing.memory import Read, View, Write, part_of
 from schedlang.tracing.methods import add_methods
 from schedlang.tracing.outputs import copy_to, into, update_in_place
+from schedlang.tracing.placed import PLACED
 from schedlang.tracing.powers import check_power
+from schedlang.tracing.ranged import ranged
 from schedlang.tracing.scalars import settle, settle_beside_arrays
 from schedlang.tracing.spans import of_lengths, truth_of
 from schedlang.tracing.trace import Storage, Value, current
@@ -232,6 +234,9 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __getitem__(self, item: Any) -> Any:
         refuse_axes(self, item)
+        elements = ranged(self, item, wrap)
+        if elements is not None:
+            return elements
         picked = index_of(item)
         if isinstance(picked, tuple) and not picked and self.ndim:
             picked = Ellipsis
@@ -467,14 +472,8 @@ def array_of(value: Value, rows: bool = False) -> TracedArray:
 
 def _rows(values: Sequence[Any]) -> bool:
     """Return whether NumPy puts a result of operands element by element row by row in memory."""
-    return all(
-        v.in_order
-        if isinstance(v, TracedArray)
-        else v.flags.c_contiguous
-        if isinstance(v, np.ndarray)
-        else True
-        for v in values
-    )
+    arrays = (v for v in values if isinstance(v, (TracedArray, np.ndarray)))
+    return all(v.in_order if isinstance(v, TracedArray) else v.flags.c_contiguous for v in arrays)
 
 
 # the results of other functions without dimensions are scalars
@@ -489,6 +488,7 @@ _ATTRIBUTES: dict[Any, Callable[..., Any]] = {
     np.real: lambda val: val.real,
     np.imag: lambda val: val.imag,
     np.copyto: copy_to,
+    **PLACED,
 }
 
 add_methods(TracedArray)

@@ -14,8 +14,9 @@ from schedlang.compute.tensor import shape_text
 from schedlang.errors import ComputeTypeError, explain
 from schedlang.tracing.array import TracedArray, plain, wrap
 from schedlang.tracing.leaves import flatten, is_traced, rebuilt
+from schedlang.tracing.leaving import PREFIX
 from schedlang.tracing.spans import of_lengths
-from schedlang.tracing.states import BREAK, UNBOUND, State, is_data, unchanged
+from schedlang.tracing.states import UNBOUND, State, is_data, unchanged
 from schedlang.tracing.trace import Storage, current
 
 
@@ -76,20 +77,12 @@ def _refuse_change(line: int) -> NoReturn:
     )
 
 
-def _refuse_break(line: int) -> NoReturn:
-    raise ComputeTypeError(
-        explain(
-            f"the if at line {line} of {current().title}",
-            "its test decides whether to break, and depends on elements or indices that are "
-            "unknown while the function is traced",
-            "Keep a mask: write on = True before the loop, on = on & ~(test) in place of the if, "
-            "and name = np.where(on, new, name) for what follows.",
-        )
-    )
-
-
 def choose(cond: Any, a: Any, b: Any) -> Any:
     """Return one of two numbers, the first where a scalar of bool holds."""
+    if a is True and b is False:
+        return cond
+    if a is False and b is True:
+        return np.logical_not(cond)
     # an expression: a read within it stays under the condition
     return wrap(if_then_else(cond.value, plain(a), plain(b)))
 
@@ -106,12 +99,11 @@ class _Sides:
         """Return the value after sides that leave ``a`` and ``b`` in a name, or return them."""
         if a is b:
             return a
-        if a is BREAK or b is BREAK:
-            _refuse_break(self.line)
         (ours, form), (theirs, other) = flatten(a), flatten(b)
         if form == other and all(map(_agree, ours, theirs)):
             return rebuilt(form, [self._value(x, y) for x, y in zip(ours, theirs)])
-        what = f"{name} is" if name else "the value is"
+        own = name and not name.startswith(PREFIX)
+        what = f"{name} is" if own else "the value is"
         raise ComputeTypeError(
             explain(
                 f"the if at line {self.line} of {current().title}",

@@ -24,7 +24,9 @@ from schedlang.tracing.creation import create
 from schedlang.tracing.forms import check_known
 from schedlang.tracing.items import plain
 from schedlang.tracing.leaves import flatten, is_traced
+from schedlang.tracing.placed import refuse_elements
 from schedlang.tracing.spans import known_end, of_lengths
+from schedlang.tracing.strided import strided
 from schedlang.tracing.trace import current
 
 
@@ -117,9 +119,26 @@ def _dtype(maker: Any, args: Any, options: Any) -> Any:
 
 
 def _new_like(function: Any, args: Any, named: Any) -> Any:
+    if function is np.empty_like:
+        made = _empty_like(*args, **named)
+        if made is not None:
+            return made
     value = function(*args, **named)
     return value if is_traced(value) or value.dtype.kind not in "biufc" else array_of(
         current().constant(value) if value.ndim else plain(value), rows=True)  # fmt: skip
+
+
+def _empty_like(
+    prototype: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None,
+    **others: Any,
+) -> Any:
+    """Return an array in the form of one of the trace; ``None`` if another function makes it."""
+    extents = getattr(prototype, "shape", ()) if shape is None else shape
+    plain_shape = all(isinstance(e, int) for e in (extents if np.ndim(extents) else [extents]))
+    if not is_traced(prototype) or others or current().closed or not plain_shape:
+        return None
+    rows = order == "C" or prototype.in_order
+    return array_of(create(np.empty, extents, dtype or prototype.dtype), rows)
 
 
 def _linspace(function: Any, args: Any, named: Any) -> Any:
@@ -137,6 +156,13 @@ def _linspace(function: Any, args: Any, named: Any) -> Any:
     if endpoint and num > 1:
         values[-1] = stop
     return values if dtype is None else values.astype(dtype)
+
+
+def _as_strided(function: Any, args: Any, named: Any) -> Any:
+    given = signature(function).bind(*args, **named).arguments
+    if not is_traced(given["x"]) or given["x"].is_scalar:
+        return function(*args, **named)
+    return strided(given["x"], given.get("shape"), given.get("strides"))
 
 
 def _any_or_all(function: Any, args: Any, named: Any) -> Any:
@@ -177,7 +203,9 @@ CALLED: dict[Any, Callable[[Any, Any, Any], Any]] = {
     all: _any_or_all,
     round: _round,
     divmod: divided,
+    **dict.fromkeys((np.nditer, np.ndenumerate, np.frombuffer), refuse_elements),
     np.linspace: _linspace,
+    np.lib.stride_tricks.as_strided: _as_strided,
     np.ascontiguousarray: rows_of,
     **dict.fromkeys((np.array, np.asarray, np.asanyarray), converted_array),
     **dict.fromkeys(_SCALARS, converted_scalar),

@@ -18,7 +18,7 @@ from schedlang.tracing.called import CALLED
 from schedlang.tracing.code import is_library
 from schedlang.tracing.kept import run_kept, run_kept_while
 from schedlang.tracing.source import from_source
-from schedlang.tracing.states import BREAK, NOTHING, UNBOUND, State
+from schedlang.tracing.states import NOTHING, UNBOUND, State, unchanged
 from schedlang.tracing.trace import running_trace
 
 
@@ -54,25 +54,52 @@ def call(function: Any, /, *args: Any, **named: Any) -> Any:
 
 
 def for_loop(items: Any, body: Callable[[Any], Any], state: State) -> None:
-    """Run ``body`` for each item until it returns ``BREAK``."""
+    """Run ``body`` for each item until it returns true, which elements may decide."""
     trace = running_trace()
     if trace is not None and not run_kept(trace, items, body, state):
         return
+    on: Any = True
     for item in items:
-        if body(item) is BREAK:
+        left = body(item) if on is True else merged(on, partial(body, item), _stays, state)
+        if trace is not None and is_unknown(left):
+            on = np.logical_and(on, np.logical_not(left))
+        elif left:
             break
 
 
 def while_loop(test: Callable[[], Any], body: Callable[[], Any], state: State) -> None:
-    """Run ``body`` while ``test`` holds, until it returns ``BREAK``."""
+    """Run ``body`` while ``test`` holds, until it returns true; elements may decide about both."""
     trace = running_trace()
-    while True:
-        again = test()
-        if trace is not None and is_unknown(again):
-            run_kept_while(trace, test, body, state)
+    if trace is None:
+        while test() and not body():
+            pass
+        return
+    again = test()
+    if not is_unknown(again) and again:
+        # the first iteration tells whether elements may end the loop
+        before, point = state.values(), trace.point()
+        containers = unchanged(trace, before, test, body)
+        left = body()
+        if is_unknown(left):
+            containers.undo()
+            trace.go_back(point)
+            state.set(before)
+            run_kept_while(trace, True, test, body, state)
             return
-        if not again or body() is BREAK:
+        again = not left and test()
+    while not is_unknown(again):
+        if not again:
             return
+        left = body()
+        again = merged(np.logical_not(left), test, _stays, NOTHING) if is_unknown(left) else (
+            not left and test()
+        )  # fmt: skip
+    run_kept_while(trace, again, test, body, state)
+
+
+def _stays() -> bool:
+    """Return whether a body that does not run ends its loop."""
+    return False
 
 
 def branch(test: Any, then: Callable[[], Any], orelse: Callable[[], Any], state: State) -> Any:
@@ -117,7 +144,6 @@ def choice(test: Any, a: Callable[[], Any], b: Callable[[], Any]) -> Any:
 
 
 __all__ = [
-    "BREAK",
     "UNBOUND",
     "State",
     "both",

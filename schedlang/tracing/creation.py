@@ -13,6 +13,7 @@ from schedlang.expr.nodes import Expr
 from schedlang.tracing.constants import formula_stage
 from schedlang.tracing.leaves import flatten
 from schedlang.tracing.trace import current
+from schedlang.tracing.unwritten import first_elements, note_empty
 
 # the functions that make an array of a shape, and those that make one like another
 CREATED = (np.zeros, np.ones, np.full, np.empty, np.eye, np.identity, np.arange)
@@ -26,6 +27,8 @@ def create(function: Any, *args: Any, **named: Any) -> Tensor:
         return call_form(f"np.{name}", FORMS[name], args, named)
     elements = function(*args, **named)
     if function is np.empty:
-        elements = np.zeros_like(elements)
+        stage = formula_stage(first_elements(elements), name)
+        assert stage is not None
+        return note_empty(stage)
     stage = formula_stage(elements, name)
     return current().constant(elements) if stage is None else stage

@@ -35,6 +35,9 @@ _INSTEAD = {
                     "function itself, f(x), and choose with np.where."),
     **dict.fromkeys(("put", "place", "putmask", "put_along_axis"),
                     "Assign to elements: x[indices] = values, or x[mask] = value."),
+    **dict.fromkeys(("array_repr", "array_str", "array2string", "save", "savez", "savetxt",
+                     "savez_compressed"),
+                    "Return the array, and print or save what the function returned."),
     "fill_diagonal": "Assign to elements: i = np.arange(n), and x[i, i] = value.",
 }  # fmt: skip
 _SOLVED = (
@@ -42,6 +45,10 @@ _SOLVED = (
     "rows, sl.fori_loop(0, n, body, x)."
 )
 _LOOP = "Write it as a loop, sl.fori_loop(0, n, body, init)."
+_RANGES = (
+    "Reduce each range, x[a:b].sum(), or add the elements to the sums of their ranges: "
+    "np.add.at(sums, numbers, x), where numbers has the range of each element."
+)
 _METHODS = {"reduce": REDUCED, "accumulate": tuple(RUNNING)}
 _ANY = f"Write it with other functions; {docs_page('NumPy code')} lists them."
 
@@ -60,6 +67,10 @@ def check_form(function: Any, method: str = "__call__") -> None:
     elif method == "__call__":
         if name not in GENERALIZED and name != "divmod" and not has_form(name):
             refuse_function(name, what, None, _ANY)
+    elif method == "reduceat":
+        raise ComputeTypeError(
+            explain(f"np.{name}.reduceat of {what}", "it has no form in a traced function", _RANGES)
+        )
     elif method in _METHODS and name not in _METHODS[method]:
         raise ComputeTypeError(
             explain(f"np.{name}.{method}", f"a {method} by np.{name} has no form", _LOOP)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -11,22 +12,30 @@ import numpy as np
 from schedlang.arrays.shapes import extent
 from schedlang.errors import ComputeTypeError, SchedlangError, explain
 from schedlang.tracing.array import array_of, wrap
-from schedlang.tracing.branches import choose
+from schedlang.tracing.branches import choose, is_unknown, merged
 from schedlang.tracing.called import TracedRange
 from schedlang.tracing.creation import create
 from schedlang.tracing.items import plain
 from schedlang.tracing.leaves import flatten, is_traced, rebuilt
+from schedlang.tracing.leaving import PREFIX
 from schedlang.tracing.loops import run_loop, run_while
 from schedlang.tracing.spans import End, extent_between, known_end, range_of
-from schedlang.tracing.states import BREAK, UNBOUND, State, is_data, unchanged
+from schedlang.tracing.states import NOTHING, UNBOUND, State, is_data, unchanged
 from schedlang.tracing.trace import KNOWN, Trace, current
 from schedlang.tracing.unknown import line_text
 
 # a loop of so few iterations is unrolled, unless it has a loop in it
 FEW = 4
 
+# the carries of a loop that elements may end: whether it goes on, and its last iteration
+ON, AT = f"{PREFIX}on", f"{PREFIX}at"
+
 # what a body may raise that works with Python's numbers only
 _UNKNOWN = (SchedlangError, TypeError, ValueError, IndexError, NameError, AttributeError, KeyError)
+
+
+class _ElementsEnd(Exception):
+    """Elements decide whether the body of a loop ends it."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +92,13 @@ def run_kept(trace: Trace, given: Any, body: Callable[[Any], Any], state: State)
     containers = unchanged(trace, before, body)
     point = trace.point()
     try:
-        after = _Kept(trace, items, body, state, before).run(given)
+        try:
+            after = _Kept(trace, items, body, state, before).run(given)
+        except _ElementsEnd:
+            containers.undo()
+            trace.go_back(point)
+            point = trace.point()
+            after = _Kept(trace, items, body, state, before, stops=True).run(given)
         if containers.undo():
             raise ComputeTypeError("it changes a list, a dict or a set")
     except _UNKNOWN as error:
@@ -99,12 +114,11 @@ def run_kept(trace: Trace, given: Any, body: Callable[[Any], Any], state: State)
 
 
 def run_kept_while(
-    trace: Trace, test: Callable[[], Any], body: Callable[[], Any], state: State
+    trace: Trace, again: Any, test: Callable[[], Any], body: Callable[[], Any], state: State
 ) -> None:
-    """Run a loop whose test depends on the elements of arrays."""
+    """Run a loop that elements may end, whose ``test`` has the value ``again``."""
     before = state.values()
     carried = [n for n in state.names if n in state.carried | state.live and is_data(before[n])]
-
     containers = unchanged(trace, before, test, body)
     # the body assigns these first
     own = [n for n in state.names if n in state.live and before[n] is UNBOUND]
@@ -112,8 +126,7 @@ def run_kept_while(
 
     def step(parts: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
         state.set({**before, **dict(zip(carried, parts))})
-        if body() is BREAK:
-            raise ComputeTypeError("a break in a while loop on data")
+        left = body()
         if containers.undo():
             raise ComputeTypeError(
                 explain(
@@ -123,7 +136,11 @@ def run_kept_while(
                     "Assign to names and to elements of arrays in the body.",
                 )
             )
-        again, values = test(), [state.value(name) for name in carried]
+        if not is_unknown(left):
+            more = False if left else test()
+        else:
+            more = merged(np.logical_not(left), test, bool, NOTHING)
+        values = [state.value(name) for name in carried]
         try:
             _check_memory(dict(zip(carried, values)), parts)
         except ComputeTypeError as error:
@@ -135,10 +152,10 @@ def run_kept_while(
                 )
             ) from None
         ends.update((name, _zeros(state.value(name))) for name in own)
-        return again, values
+        return more, values
 
     def run() -> Sequence[Any]:
-        return run_while(trace, test(), step, [before[name] for name in carried], body.__code__)
+        return run_while(trace, again, step, [before[name] for name in carried], body.__code__)
 
     if own:
         point = trace.point()
@@ -235,16 +252,20 @@ class _Kept:
         body: Callable[[Any], Any],
         state: State,
         before: dict[str, Any],
+        stops: bool = False,
     ) -> None:
         self.trace, self.items, self.body, self.state, self.before = (
             trace, items, body, state, before
         )  # fmt: skip
+        # elements may end the loop
+        self.stops = stops
         self.constant: dict[str, Any] = {}
 
     def run(self, given: Any) -> dict[str, Any]:
         """Return the values of the names after the loop."""
         state, items = self.state, self.items
-        starts = {
+        starts: dict[str, Any] = {ON: np.True_, AT: 0} if self.stops else {}
+        starts |= {
             name: self.before[name]
             for name in state.names
             if name in state.carried and self._is_carried(name)
@@ -253,6 +274,7 @@ class _Kept:
         last = [n for n in last if not self._is_same(n)]
         last = [n for n in last if n in state.rebound or n in state.carried]
         if any(self.before[n] is UNBOUND or n not in state.carried for n in last):
+            # with these, a loop that elements end keeps the values of its last iteration
             starts |= self._placeholders(starts, last)
         names = list(starts)
 
@@ -263,8 +285,10 @@ class _Kept:
         index = ("k", 0) if items.first is None else (_name(state.target), items.first)
         init = tuple(starts.values())
         elements = given.value if is_traced(given) and len(given.shape) == 1 else None
-        ended = run_loop(self.trace, 0, items.count, step, init, code, head, index)
+        ended = run_loop(self.trace, 0, items.count, step, init, code, head, index, self.stops)
         after = {name: UNBOUND for name in state.names} | dict(zip(names, ended or ()))
+        at = after.pop(AT, None)
+        after.pop(ON, None)
         for name in state.names:
             if name not in starts and self._is_same(name):
                 after[name] = self.before[name]
@@ -273,7 +297,8 @@ class _Kept:
                 raise ComputeTypeError(
                     f"its body changes the array of which {state.target} is the last"
                 )
-            after[state.target] = _last(given, items, self.before[state.target])
+            last = self.before[state.target]
+            after[state.target] = _last(given, items, last) if at is None else items.at(at)
         return after | self.constant
 
     def _is_carried(self, name: str) -> bool:
@@ -288,11 +313,14 @@ class _Kept:
     def _step(self, i: Any, parts: dict[str, Any], names: Sequence[str]) -> list[Any]:
         self.state.set({**self.before, **parts})
         item = self.items.at(i)
-        returned = self.body(item)
-        if returned is BREAK:
-            raise ComputeTypeError("it ends early, where elements decide")
+        run = partial(self.body, item)
+        left = merged(parts[ON], run, bool, self.state) if self.stops else run()
+        if is_unknown(left) and not self.stops:
+            raise _ElementsEnd
+        if not is_unknown(left) and left:
+            raise ComputeTypeError("its first iteration is its last one")
         target = self.state.target
-        if target in self.state.live and self.state.value(target) is not item:
+        if target in self.state.live and not self.stops and self.state.value(target) is not item:
             raise ComputeTypeError(f"its body assigns to {target}, which is read after it")
         for name, old in self.before.items():
             new = self.state.value(name)
@@ -301,7 +329,11 @@ class _Kept:
                 continue
             if name in self.state.carried and old is not UNBOUND:
                 raise ComputeTypeError(f"{name} is another object in the next iteration")
-        values = [self.state.value(name) for name in names]
+        own = {}
+        if self.stops:
+            on = parts[ON]
+            own = {ON: np.logical_and(on, np.logical_not(left)), AT: choose(on, i, parts[AT])}
+        values = [own[n] if n in own else self.state.value(n) for n in names]
         _check_memory(dict(zip(names, values)), list(parts.values()))
         return values
 
@@ -322,11 +354,13 @@ class _Kept:
 
         point = self.trace.point()
         run_loop(self.trace, 0, self.items.count, step, tuple(starts.values()),
-                 self.body.__code__, "")  # fmt: skip
+                 self.body.__code__, "", stops=self.stops)  # fmt: skip
         for name, value in ends.items():
             if is_data(self.before[name]) and not isinstance(self.items.count, int):
                 # the range may be empty
                 zeros[name] = self.before[name]
+            elif name not in zeros and self.stops and is_data(value):
+                zeros[name] = value
             elif name not in zeros and value is not UNBOUND:
                 self.constant[name] = value
         self.trace.go_back(point)

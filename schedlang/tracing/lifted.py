@@ -175,8 +175,8 @@ def checked(loop: HostLoop, forms: Sequence[Map | _Sum], in_order: bool = False)
     ops: list[ComputeOp] = []
     for op in operations(tensors):
         if isinstance(op, ComputeOp):
-            if op.destination is not None or any(a.bounds is not None for a in op.reduce_axis):
-                raise Recurrence(f"its body has the scatter or the ragged reduction {op.name}")
+            if op.destination is not None:
+                raise Recurrence(f"its body has the scatter {op.name}")
             extents = [a.extent for a in (*op.axis, *op.reduce_axis) if isinstance(a.extent, Expr)]
             if any(_uses(loop, extent) for extent in extents):
                 raise Recurrence(f"the shape of {op.name} depends on its index")
@@ -264,6 +264,7 @@ def _mapped(loop: HostLoop, form: Map, body: Body) -> Value:
         new = each("mapped", tuple(shape), element)
         items = [item_of(p) for p in parts]
         items[form.dim] = slice(number_or_expr(low), number_or_expr(low + to_lin(count)))
+        items = [_around(body, item) for item in items]
         value = assign_elements(value, tuple(items), new)
     return value
 
@@ -304,14 +305,24 @@ def _summed(loop: HostLoop, form: _Sum, body: Body) -> Value:
     region = form.region
     parts = parts_of(region.base, region.item)
     shape = tuple(p.extent for p in parts if p.extent is not None)
-    before = select(start, region.item)
+    item = _around(body, region.item)
+    before = select(start, item)
 
     def element(*axes: Axis) -> Any:
         term = cast(body.moved(form.term(*axes), k), dtype)
         return sum_of(term, axis=k, init=before[axes] if axes else before)
 
     total = each("sum", shape, element)
-    return assign_elements(start, region.item, total if shape else total[()])
+    return assign_elements(start, item, total if shape else total[()])
+
+
+def _around(body: Body, item: Any) -> Any:
+    """Return an index of a body that does not depend on its loop as one around the loop."""
+    if isinstance(item, tuple):
+        return tuple(_around(body, part) for part in item)
+    if isinstance(item, slice):
+        return slice(*(_around(body, end) for end in (item.start, item.stop, item.step)))
+    return body.moved(item, None) if isinstance(item, Expr) else item
 
 
 def _is_entry(value: Expr, carry: Carry) -> bool:

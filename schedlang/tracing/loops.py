@@ -24,8 +24,10 @@ from schedlang.tracing.leaves import Form, flatten, rebuilt
 from schedlang.tracing.lifted import lifted
 from schedlang.tracing.loop_bounds import bound
 from schedlang.tracing.naming import name_stages
+from schedlang.tracing.origins import origin
 from schedlang.tracing.powers import refuse_exponent
 from schedlang.tracing.recurrence import host_reason, much_work, recurrence
+from schedlang.tracing.remarks import remark
 from schedlang.tracing.row_scans import row_scan
 from schedlang.tracing.serial.kernel import refusal
 from schedlang.tracing.serial.order import in_place
@@ -100,9 +102,11 @@ def run_loop(
     code: CodeType | None,
     head: str,
     user_index: tuple[str, int] | None = None,
+    stops: bool = False,
 ) -> Any:
     """Return the carry after a loop over ``body``, whose statements have ``code``.
 
+    If the loop ``stops``, iterations change nothing once the first part of the carry is false.
     ``head`` names the loop in ``f.loops``. A loop of the user's source has a ``user_index``: its
     name, and its first value.
     """
@@ -111,7 +115,7 @@ def run_loop(
     name = "i" if user_index is None else user_index[0]
     loop, passed, floats = _fitted(trace, lo, hi, body, leaves, starts, form, code, name)
     if user_index is not None:
-        loop = replace(loop, user_index=user_index)
+        loop = replace(loop, user_index=user_index, stops=stops)
     values = _python_floats(_values(trace, loop, head, user_index is not None), floats)
     for storage, value in zip(loop.storages, values[len(starts) :]):
         write_where(trace, storage, value)
@@ -128,10 +132,10 @@ def run_loop(
         if not isinstance(hi, int):
             results.append(leaves[k] if passed[k] == k and _is_array(leaves[k]) else wrap(value))
             continue
-        origin = _origin(passed, k, hi - lo)
-        if origin not in arrays:
-            arrays[origin] = wrap(value)
-        results.append(arrays[origin])
+        place = origin(passed, k, hi - lo)
+        if place not in arrays:
+            arrays[place] = wrap(value)
+        results.append(arrays[place])
     return rebuilt(form, results)
 
 
@@ -164,6 +168,7 @@ def run_while(
 
 
 def _truth(value: Any) -> Any:
+    value = value if isinstance(value, TracedArray) else np.asarray(value)[()]
     return value if value.dtype == bool else value != 0
 
 
@@ -251,41 +256,27 @@ def _is_array(leaf: Any) -> bool:
     return isinstance(leaf, TracedArray) and not leaf.is_scalar
 
 
-def _origin(passed: list[int], k: int, iterations: int) -> tuple[int, int]:
-    """Return which array part ``k`` of the carry is after the last of ``iterations``.
-
-    It is the one that part ``j`` was ``n`` iterations before, where the body made it, or as which
-    the loop began. A negative number ``~j`` in ``passed`` says that the body makes part ``j``.
-    """
-    walk = [k]
-    while len(walk) <= iterations:
-        before = passed[walk[-1]]
-        if before < 0:
-            return ~before, len(walk) - 1
-        if before in walk:
-            start = walk.index(before)
-            circle = walk[start:]
-            return circle[(iterations - start) % len(circle)], iterations
-        walk.append(before)
-    return walk[-1], iterations
-
-
 def _values(trace: Trace, loop: HostLoop, head: str, from_source: bool) -> list[Value]:
     """Return the values of the carries after a loop, which becomes a scan or runs on the host.
 
     One ``from_source`` becomes a map or a reduction if its iterations need no order.
     """
     ordered = ""
-    if from_source and not loop.tested and not loop.body.loops:
+    if loop.stops:
+        ordered = "elements decide where it ends"
+    elif from_source and not loop.tested and not loop.body.loops:
         unordered = lifted(trace, loop)
         if unordered.values is not None:
             name_stages(loop.body)
-            trace.forms += [f"{head}: {unordered.form}", *_inner(loop)]
+            said = f"{head}: {unordered.form}"
+            trace.forms += [said, *_inner(loop)]
+            remark(loop, unordered.values, said)
             return unordered.values
         triangle = triangular(loop)
         if triangle is not None:
             name_stages(loop.body)
             trace.forms.append(f"{head}: a triangular map")
+            remark(loop, triangle, trace.forms[-1])
             return triangle
         ordered = unordered.reason
         by_rows = None if trace.rule.host else row_scan(loop)
@@ -309,6 +300,7 @@ def _values(trace: Trace, loop: HostLoop, head: str, from_source: bool) -> list[
             loop = replace(loop, form=f"serial inside the kernel, since {since}")
             trace.forms += [f"{head}: {loop.form}", *_inner(loop)]
             trace.loops.append(loop)
+            remark(loop, [c.leaving for c in loop.carries], f"{head}: {loop.form}")
             return [_element(c.result) for c in loop.carries]
         reason = reason and why
     if reason and not trace.rule.host:
@@ -320,12 +312,16 @@ def _values(trace: Trace, loop: HostLoop, head: str, from_source: bool) -> list[
             )
         )
     rows = f"a scan of {loop.hi - loop.lo} rows" + (f", since {ordered}" if ordered else "")
-    trace.forms += [f"{head}: {f'on the host, since {reason}' if reason else rows}", *_inner(loop)]
+    said = f"{head}: {f'on the host, since {reason}' if reason else rows}"
+    trace.forms += [said, *_inner(loop)]
     if reason:
         trace.loops.append(loop)
+        remark(loop, [c.leaving for c in loop.carries], said)
         return [_element(c.result) for c in loop.carries]
     name_stages(loop.body)
-    return [_element(t) for t in recurrence(loop)]
+    values = [_element(t) for t in recurrence(loop)]
+    remark(loop, values, said)
+    return values
 
 
 def _inner(loop: HostLoop) -> list[str]:

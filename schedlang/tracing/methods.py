@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from schedlang.arrays.methods import SAME
+from schedlang.tracing.strided import strides_of
 from schedlang.tracing.unknown import missing_attribute
 
 # methods that change the array to what the function of the same name returns
@@ -22,6 +23,7 @@ def add_methods(kind: Any) -> None:
     """Give ``kind`` the methods of NumPy's arrays that it does not have."""
     methods = {name: _method(name) for name in (*SAME, "nonzero")}
     methods |= {name: _changing(name) for name in _CHANGING}
+    kind.strides = property(strides_of)
     for name, method in methods.items():
         if name not in vars(kind):
             setattr(kind, name, method)

@@ -80,7 +80,8 @@ class LoopCall:
     """A loop over ``body``, whose inputs are the index, then what it reads, then the carries.
 
     ``read`` and ``starts`` are positions among the values around it, and ``results`` those that the
-    last carries get. One that is ``tested`` runs as long as its first carry is true.
+    last carries get. One that is ``tested`` runs as long as its first carry is true, and one that
+    ``stops`` as long as that holds within its range.
     """
 
     lo: int
@@ -90,6 +91,7 @@ class LoopCall:
     starts: tuple[int, ...]
     results: tuple[int, ...]
     tested: bool = False
+    stops: bool = False
 
 
 @dataclass(frozen=True)
@@ -246,9 +248,9 @@ def _run_loop(step: LoopCall, values: list[Any]) -> None:
     first = min(step.lo, 0)
     whole = range(step.lo, step.hi.of(values))
     iterations: Iterable[int] = whole
-    only = None if step.tested else step.body.only_kernel
-    if step.tested:
-        iterations = takewhile(lambda _: bool(carries[0]), count())
+    only = None if step.tested or step.stops else step.body.only_kernel
+    if step.tested or step.stops:
+        iterations = takewhile(lambda _: bool(carries[0]), count() if step.tested else whole)
     if only is not None:
         inputs, leaving = only.inputs, step.body.returned
         carries = run_repeated(only.kernel, whole, first, read, carries, inputs, leaving)
@@ -416,4 +418,6 @@ def _loop(loop: HostLoop, planner: Planner) -> LoopCall:
     inputs = (*places, *read)
     used = [] if isinstance(loop.hi, int) else postorder([loop.hi])
     ends = tuple((v, planner.places[v]) for v in used if isinstance(v, Var))
-    return LoopCall(loop.lo, End(loop.hi, ends), body, inputs, tuple(starts), results, loop.tested)
+    return LoopCall(
+        loop.lo, End(loop.hi, ends), body, inputs, tuple(starts), results, loop.tested, loop.stops
+    )

@@ -25,6 +25,9 @@ from schedlang.tracing.trace import HostLoop, LoopRule, Value
 # the most points that the stages of a body compute in an iteration of a scan; beyond it, a kernel
 # call costs little beside its work, and steps of a scan lack some schedules
 MOST_POINTS = 2**18
+# the most points in all iterations of a scan that elements may end: on the host, the iterations
+# after the last one cost nothing
+MOST_POINTS_STOPPED = 2**20
 # an iteration of so few points takes less time than a call of its kernel
 LITTLE_POINTS = 2**10
 # the most elements of the stages that depend on the index alone, computed for all iterations at
@@ -55,8 +58,11 @@ def host_reason(loop: HostLoop, rule: LoopRule) -> str:
                 return f"its body has the ragged reduction {op.name}"
     if rule.limited and (reason := much_work(loop)):
         return reason
-    _, indexed = dependences(loop, ops)
     rows = likely(loop.hi - loop.lo) or 0
+    points = rows * sum(map(_points, ops))
+    if loop.stops and rule.host and points > MOST_POINTS_STOPPED:
+        return f"elements may end it before {points:,} elements and terms of sums are computed"
+    _, indexed = dependences(loop, ops)
     elements = sum(rows * prod(map(_likely, op.shape)) for op in indexed)
     if rule.host and elements > MOST_ELEMENTS:
         return (
@@ -278,13 +284,20 @@ class Body:
             return
         row = lead[0] if lead else None
         memo: dict[int, Expr] = {}
+        ragged: dict[Axis, Axis] = {}
 
         def moved(values: Sequence[Expr]) -> tuple[Expr, ...]:
-            return tuple(self.row_moved(v, row, at, memo) for v in values)
+            return tuple(self.row_moved(v, row, at, memo, ragged) for v in values)
 
+        for axis in op.reduce_axis:
+            if axis.bounds is not None:
+                low, high = (moved([e])[0] if isinstance(e, Expr) else e for e in axis.bounds)
+                ragged[axis] = replace(axis, bounds=(low, high))
+                memo.clear()
         new = replace(
             op,
             axis=(*lead, *op.axis),
+            reduce_axis=tuple(ragged.get(a, a) for a in op.reduce_axis),
             body=moved(op.body),
             where=None if op.where is None else moved([op.where])[0],
             init=None if op.init is None else moved(op.init),
@@ -301,11 +314,21 @@ class Body:
         return self.row_moved(value, None, at)
 
     def row_moved(
-        self, value: Expr, row: Axis | None, at: Expr | None, memo: dict[int, Expr] | None = None
+        self,
+        value: Expr,
+        row: Axis | None,
+        at: Expr | None,
+        memo: dict[int, Expr] | None = None,
+        axes: Mapping[Axis, Axis] | None = None,
     ) -> Expr:
-        """Return an expression of the body as one at a ``row``, of iteration ``at``."""
+        """Return an expression of the body as one at a ``row``, of iteration ``at``.
+
+        ``axes`` replace the ragged ones.
+        """
 
         def swap(node: Expr) -> Expr | None:
+            if isinstance(node, Axis) and axes:
+                return axes.get(node)
             if node is self.index:
                 assert at is not None
                 return simplify(at + self.first)

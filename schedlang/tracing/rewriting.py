@@ -11,19 +11,14 @@ from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
+from schedlang.tracing.leaving import PREFIX, Flags, fits, is_left
 from schedlang.tracing.names import assigned, inside, plainly_assigned, read_first
 
 # the name by which rewritten code refers to schedlang.tracing.control
 CONTROL = "_sl_control"
-PREFIX = "_sl_"
 
 # functions that look at the frame that calls them
 _OF_FRAMES = {"super", "locals", "globals", "vars", "dir", "eval", "exec", "__import__"}
-# statements that a function of a loop's body cannot hold
-_KEPT_OUT = (
-    ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal, ast.Delete, ast.Import,
-    ast.ImportFrom, ast.ClassDef, ast.NamedExpr, ast.Try, ast.With, ast.AsyncFor, ast.AsyncWith,
-)  # fmt: skip
 
 
 def rewrite_function(tree: ast.FunctionDef) -> ast.FunctionDef:
@@ -31,7 +26,7 @@ def rewrite_function(tree: ast.FunctionDef) -> ast.FunctionDef:
     rewriter = _Rewriter(tree)
     body = tree.body
     start = 1 if ast.get_docstring(tree, clean=False) is not None else 0
-    new = rewriter.block(body[start:], [], ends=True)
+    new = rewriter.block(Flags(rewriter.fixed).block(body[start:]), [], ends=True)
     declared = [_parsed(f"if 0: {name} = None", body[0])[0] for name in sorted(rewriter.shared)]
     tree.body = [*body[:start], *declared, *new] or body
     return tree
@@ -67,7 +62,7 @@ class _Rewriter(ast.NodeTransformer):
             rest = list(statements[k + 1 :])
             if isinstance(statement, ast.If) and _returns(statement) and ends:
                 sides = _completed(statement, rest)
-                if sides is not None and self._fits(statement):
+                if sides is not None and fits(statement, self.fixed):
                     return [*new, *self._choice(statement, *sides, [], returns=True)]
             new += self._statement(statement, [*rest, *after])
         return new
@@ -76,7 +71,8 @@ class _Rewriter(ast.NodeTransformer):
         if isinstance(statement, (ast.For, ast.While)):
             return self._loop(statement, after)
         if isinstance(statement, ast.If):
-            if self._fits(statement) and not _returns(statement):
+            plain = _returns(statement) or is_left(statement)
+            if fits(statement, self.fixed) and not plain:
                 return self._choice(statement, statement.body, statement.orelse, after)
             statement.test = self.visit(statement.test)
             statement.body = self.block(statement.body, after)
@@ -98,16 +94,9 @@ class _Rewriter(ast.NodeTransformer):
             return [statement]
         return [self.visit(statement)]
 
-    def _fits(self, statement: ast.stmt) -> bool:
-        """Return whether functions can hold the statements in a loop or an ``if``."""
-        names = {n for n in assigned([statement])}
-        return not names & self.fixed and not any(
-            isinstance(node, _KEPT_OUT) for node in inside([statement])
-        )
-
     def _loop(self, loop: ast.For | ast.While, after: Sequence[ast.stmt]) -> list[ast.stmt]:
         again = [*loop.body, *after]
-        if loop.orelse or _returns(loop) or not self._fits(loop):
+        if not fits(loop, self.fixed):
             if isinstance(loop, ast.For):
                 loop.iter = self.visit(loop.iter)
             else:
@@ -115,7 +104,6 @@ class _Rewriter(ast.NodeTransformer):
             loop.body = self.block(loop.body, again)
             loop.orelse = self.block(loop.orelse, after)
             return [loop]
-        body = [_Leaving().visit(statement) for statement in loop.body]
         self.count += 1
         at = self.count
         target = loop.target if isinstance(loop, ast.For) else None
@@ -137,7 +125,10 @@ class _Rewriter(ast.NodeTransformer):
             "line": loop.lineno,
             "nested": nested,
         }
-        new_body = self.block(body, again, ends=True)
+        new_body = self.block(loop.body, again, ends=True)
+        left = getattr(loop, "left", "")
+        if left:
+            new_body += _parsed(f"return {left}", loop)
         functions = self._function(f"body_{at}", names, new_body, loop, target)
         functions += self._state(at, names, facts, loop)
         if isinstance(loop, ast.For):
@@ -309,20 +300,3 @@ def _completed(
         return None
     body, orelse = ([*side, *rest] if more else list(side) for side, more in zip(sides, open_sides))
     return body, deepcopy(orelse)
-
-
-class _Leaving(ast.NodeTransformer):
-    """Replaces the ``break`` and ``continue`` of one loop, whose body returns ``BREAK`` or None."""
-
-    def visit_Break(self, node: ast.Break) -> ast.AST:  # noqa: N802
-        new = ast.Return(_helper("BREAK"))
-        return ast.fix_missing_locations(ast.copy_location(new, node))
-
-    def visit_Continue(self, node: ast.Continue) -> ast.AST:  # noqa: N802
-        new = ast.Return(ast.Constant(None))
-        return ast.fix_missing_locations(ast.copy_location(new, node))
-
-    def _itself(self, node: ast.AST) -> ast.AST:
-        return node
-
-    visit_For = visit_While = visit_FunctionDef = visit_Lambda = visit_ClassDef = _itself  # noqa: N815

@@ -50,6 +50,15 @@ def call_traced(function: Callable[..., Any], args: Sequence[Any], named: Mappin
         raise
     except TypeError as error:
         _refuse_list(error, function, args, named)
+        if "unhashable type: 'TracedArray'" in str(error):
+            raise ComputeTypeError(
+                explain(
+                    f"an array of {current().title} as a key of a dict, or in a set "
+                    f"({user_location(error)})",
+                    "its elements are unknown while the function is traced",
+                    "Take a list, or keys that are known: numbers, strings.",
+                )
+            ) from error
         if not str(error).startswith("expected a sequence of integers or a single integer"):
             raise
         # NumPy's own message does not say why an array of the trace is not an integer

@@ -37,6 +37,7 @@ from schedlang.tracing.scheduling import schedule_for
 from schedlang.tracing.serial.kernel import SerialKernel, serial_kernel
 from schedlang.tracing.sizes import Sizes
 from schedlang.tracing.trace import HostLoop, LoopRule, Storage, Trace, run_as_current
+from schedlang.tracing.unwritten import check_written
 from schedlang.tracing.wording import in_numpys_words
 
 # the steps in which NumPy decides whether two strided arrays share memory, about a millisecond
@@ -259,7 +260,7 @@ def _specialize(
     """Return what :func:`specialize` does."""
     name = getattr(function, "__name__", "traced")
     # between the kernels of a loop on the host, arrays would leave the memory of a GPU
-    rule = LoopRule(limited=target.facts.host_arrays)
+    rule = LoopRule(limited=target.facts.host_arrays, checked=target.facts.interpreted)
     trace = Trace(name, getattr(function, "__code__", None), rule=rule)
     with in_numpys_words(), run_as_current(trace):
         trace.arguments = containers = Containers()
@@ -278,6 +279,7 @@ def _specialize(
     returns = [_argument(leaf, storages) for leaf in leaves]
     name_stages(trace)
     results = [*values, *(v for _, v in assigned)]
+    check_written(trace, results)
     title = name if name.isidentifier() else "traced"
     most = trace.most_kernels
     ahead = most > 1 and (moment == "now" or (moment == "lazy" and called))

@@ -19,16 +19,6 @@ class Unbound:
 UNBOUND = Unbound()
 
 
-class Break:
-    """The result with which the body of a loop leaves the loop."""
-
-    def __repr__(self) -> str:
-        return "BREAK"
-
-
-BREAK = Break()
-
-
 class State:
     """The ``names`` that a loop's body or the sides of an ``if`` assign, at a ``line``.
 

@@ -79,8 +79,8 @@ class HostLoop:
 
     ``hi`` may depend on the indices of loops around. ``read`` pairs values around the loop with the
     placeholders that stand for them in the body. The last carries are the values of ``storages``
-    around the loop. A ``tested`` loop runs while its first carry is true. ``user_index`` is the
-    user's index and its value where ``index`` is 0. A loop inside a kernel has a text, ``form``.
+    around it. A ``tested`` loop, or one that ``stops``, runs while its first carry is true.
+    ``user_index`` is the user's index and its value at 0; a loop in a kernel has a text, ``form``.
     """
 
     lo: int
@@ -91,6 +91,7 @@ class HostLoop:
     read: tuple[tuple[Value, Tensor], ...]
     storages: tuple[Storage, ...] = ()
     tested: bool = False
+    stops: bool = False
     user_index: tuple[str, int] = ("i", 0)
     form: str = ""
 
@@ -106,14 +107,14 @@ class Region:
 
 @dataclass(frozen=True)
 class LoopRule:
-    """The loops that become scans: all that have the form or, if ``limited``, only loops of little
-    work.
+    """The loops that become scans: all of the form or, if ``limited``, only those of little work.
 
-    The others run on the ``host``, or are refused.
+    Others run on the ``host``, or are refused. ``np.empty`` has extreme numbers if ``checked``.
     """
 
     host: bool = True
     limited: bool = True
+    checked: bool = False
 
 
 @dataclass(eq=False)
@@ -129,17 +130,15 @@ class Trace:
       and ``counts`` how many stages each line made, also in functions that it calls.
     * ``computed`` has the results of calls so far, which equal calls share.
     * ``rule`` says which loops become scans, and ``forms`` what each became, for users.
-    * ``assumed`` is the call that would copy arguments which do not lie row by row in memory, if
-      the trace holds only for arguments that do.
+    * ``assumed`` is the call that would copy arguments that do not lie row by row, if any.
     * ``given`` are the arguments with the values that they enter with. ``exponents`` are the
       arguments that are powers of integers, with the lines where they are.
     * ``sizes`` are the extents that a call on the host tells, each with a result that has it.
     * ``arguments`` are the lists and dicts among the arguments; ``lengths`` are symbolic lengths.
-    * ``closed``: the arguments are the only inputs; known arrays become stages or are refused.
-    * ``converted`` are the user's functions that run from their source, and ``unrolled`` says for
-      lines of loops why they are unrolled.
-    * ``conditions`` are the tests of the ``if`` statements around what runs, if they are unknown.
-    * ``regions`` has the assignments to parts of arrays by their results.
+      A ``closed`` trace has no constants as inputs: they become stages or are refused.
+    * ``converted`` are the functions that run from source, and ``unrolled`` says why lines with
+      loops are unrolled. ``conditions`` are the unknown tests of ``if`` around.
+    * ``regions`` has assignments to parts of arrays by results, ``empty`` the arrays of np.empty.
     """
 
     title: str
@@ -170,6 +169,7 @@ class Trace:
     unrolled: dict[int, str] = field(default_factory=dict)
     conditions: list[Any] = field(default_factory=list)
     regions: dict[Tensor, Region] = field(default_factory=dict)
+    empty: dict[Tensor, str] = field(default_factory=dict)
     arguments: Any = None
 
     @property

@@ -13,7 +13,7 @@ import numpy as np
 from schedlang.compute.tensor import NUMPY_METHODS, shape_text
 from schedlang.errors import ComputeTypeError, MissingNameError, docs_page, explain, nearest
 from schedlang.expr.nodes import Expr, Var
-from schedlang.expr.number_refusals import number_function
+from schedlang.expr.number_refusals import instead_of, number_function
 from schedlang.expr.visit import postorder
 from schedlang.tracing.spans import of_lengths
 from schedlang.tracing.trace import KNOWN, current, running_trace
@@ -74,6 +74,9 @@ def _refusing(what: str, hint: Hint, of_number: bool = False) -> Callable[..., N
     def method(self: Any, *_: Any, **__: Any) -> NoReturn:
         where, text = _line()
         called = number_function(_asking()) if of_number else ""
+        instead = instead_of(called)
+        if called and not instead:
+            called = ""
         asked = f"{called}()" if called else what
         length = of_lengths(self)
         if length is not None:
@@ -86,6 +89,7 @@ def _refusing(what: str, hint: Hint, of_number: bool = False) -> Callable[..., N
                 f"{asked} of an array of shape {shape_text(self.extents)} in {where}",
                 "its elements are unknown while the function is traced",
                 _instead_of_library(library) if library
+                else f"Write {instead}." if called
                 else hint if isinstance(hint, str) else hint(text),
             )
         )  # fmt: skip
@@ -141,10 +145,19 @@ def _instead_of_array(text: str) -> str:
         )
     if "as_strided(" in text:
         return (
-            "NumPy computes np.lib.stride_tricks.as_strided from a place in memory: write "
-            "np.lib.stride_tricks.sliding_window_view(x, window), a slice or x.reshape."
+            "A trace takes np.lib.stride_tricks.as_strided where it reads the source of a def; in "
+            "a lambda, write np.lib.stride_tricks.sliding_window_view(x, window), or a slice."
         )
     names = _CALLED.findall(text)
+    if any(name.startswith("random.") for name in names):
+        return (
+            "Draw from a generator that is an argument, rng.normal(size=x.shape) or "
+            "rng.permutation(len(x)), and index with what it draws: x[order]."
+        )
+    if any(name.startswith("ma.") for name in names):
+        return (
+            "Keep the mask as an array of bools: np.where(mask, 0, x), or np.mean(x, where=~mask)."
+        )
     if names and names[0] in _BY_NUMBERS:
         return KNOWN
     if names and names[0] in _TO_ARRAYS and not re.search(r"[(\[]\s*[\[(]", text):
@@ -237,8 +250,9 @@ _METHODS = {
     **{name: NUMPY_METHODS[name] for name in (
         "ptp", "choose", "view", "byteswap")},
     **dict.fromkeys(("put", "itemset"), "write x[indices] = values"),
+    "resize": "write x = np.resize(x, shape)",
     **dict.fromkeys(("flat", "base"), "write x.reshape(-1), and assign to x itself"),
-    **dict.fromkeys(("tobytes", "tofile", "dump", "dumps", "data", "strides", "ctypes", "flags"),
+    **dict.fromkeys(("tobytes", "tofile", "dump", "dumps", "data", "ctypes", "flags"),
                     "return the array, and take it of what the function returned"),
 }  # fmt: skip
 UNKNOWN = {

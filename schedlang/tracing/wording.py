@@ -32,6 +32,7 @@ _WORDS = (
     ("A kernel writes into an array that it is given: f(a, out).", "Assign it: out[...] = C."),
 )  # fmt: skip
 _OF_LANGUAGE = re.compile(rf"\bsl\.({'|'.join(_FUNCTIONS)})\b")
+_NO_VALUES = re.compile(r"since an array of \w+ describes a computation and has no values yet")
 # a reduction of the language, over an axis
 _REDUCTION = re.compile(
     r"\b(?:sl|np)\.(min|max|sum|prod|any|all|argmin|argmax)(?: (?=of )|(\(.*?), axis=k\))"
@@ -101,6 +102,7 @@ def _named(text: str) -> str:
     """Return a text with NumPy's names of functions."""
     for words, others in _WORDS:
         text = text.replace(words, others)
+    text = _NO_VALUES.sub("since its elements are unknown while the function is traced", text)
     text = re.sub(r"\ba tensor\b", "an array", text)
     text = re.sub(r"\btensor(s?)\b", r"array\1", text)
     text = _REDUCTION.sub(lambda m: f"np.{m[1]}{m[2]})" if m[2] else f"np.{m[1]} ", text)

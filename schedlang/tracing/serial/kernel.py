@@ -38,6 +38,9 @@ class SerialKernel:
     read: tuple[int, ...]
     moving: tuple[int, ...]
 
+# the most iterations of a loop that elements may end: the later ones change nothing, but run
+MOST_STOPPED = 2**14
+
 
 def refusal(loop: HostLoop) -> str:
     """Return why no kernel can run a loop, or an empty text.
@@ -46,6 +49,8 @@ def refusal(loop: HostLoop) -> str:
     """
     if loop.tested:
         return "the number of its iterations depends on elements"
+    if loop.stops and isinstance(loop.hi, int) and loop.hi - loop.lo > MOST_STOPPED:
+        return "elements may end it long before the end of its range"
     try:
         _check(loop)
     except NotInKernel as why:

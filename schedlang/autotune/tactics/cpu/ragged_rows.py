@@ -38,6 +38,11 @@ def applies(stage: StageFacts, others: Applicable) -> bool:
     """Return whether elements are the ends of a range."""
     if not stage.is_reduction or stage.is_scatter or stage.is_scan_step:
         return False
+    return has_read_ends(stage)
+
+
+def has_read_ends(stage: StageFacts) -> bool:
+    """Return whether elements are ends of the ranges of reduction axes."""
     return any(isinstance(node, Read) for node in postorder(_ends(stage)))
 
 
