@@ -389,7 +389,9 @@ def shorten_traceback(error: SchedlangError) -> SchedlangError:
 
 
 def _is_ours(frame: FrameType) -> bool:
-    return str(frame.f_globals.get("__name__")).partition(".")[0] == "schedlang"
+    # a ``with`` block of the package ends in contextlib
+    package = str(frame.f_globals.get("__name__")).partition(".")[0]
+    return package in ("schedlang", "contextlib")
 
 
 def _whole_traceback() -> bool:

@@ -1,9 +1,10 @@
-"""The kernels of a traced function are compiled while the others are being scheduled."""
+"""Kernels of a traced function and parts of a network compile while others are prepared."""
 
 from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
 from time import monotonic, sleep
@@ -13,9 +14,10 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.errors import CompilerWarning
+from schedlang.errors import CallError, CompilerWarning
+from schedlang.networks.prepare import Prepared
+from schedlang.runtime.llvm import parts, pool, together
 from schedlang.runtime.llvm import place as compiling
-from schedlang.runtime.llvm import pool, together
 from schedlang.runtime.llvm.pool import Pool, Task
 from schedlang.runtime.one_process import one_process
 from schedlang.runtime.together import compile_together
@@ -232,3 +234,105 @@ def test_an_error_while_scheduling_ends_the_processes(
     # no lock is held
     check(f, given)
     assert len(seen.kept) == 5
+
+
+def a_network(**options: Any) -> tuple[sl.Network, Any, Any]:
+    """Return a network of two kernels, an input, and NumPy's result."""
+    rng = np.random.default_rng(1)
+    x, w, v = (rng.standard_normal(n, "float32") for n in ((9, 8), (8, 8), (8,)))
+    X, W, V = (sl.placeholder(a.shape, name=name) for a, name in ((x, "X"), (w, "W"), (v, "V")))
+    # computed from a weight alone, so ahead of all calls
+    scaled = sl.compute((8,), lambda i: V[i] * 3, name="scaled")
+    k, m = sl.reduce_axis(8, name="k"), sl.reduce_axis(8, name="m")
+    H = sl.compute((9, 8), lambda i, j: sl.sum(X[i, k] * W[k, j], k), name="H")
+    out = sl.compute((9,), lambda i: sl.sum(H[i, m] * scaled[m], m), name="out")
+    return sl.network(out, {"W": w, "V": v}, name="net", **options), x, x @ w @ (v * 3)
+
+
+@pytest.fixture
+def in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network of any size has parts."""
+    monkeypatch.setattr(parts, "LARGE", 0)
+    monkeypatch.setattr(parts, "ENOUGH", 1)
+
+
+def while_weights(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Let a network act before it computes its weights."""
+    values = Prepared.values
+
+    def later(self: Prepared) -> Any:
+        act()
+        return values(self)
+
+    monkeypatch.setattr(Prepared, "values", later)
+
+
+@pytest.mark.usefixtures("in_parts")
+@pytest.mark.parametrize("moment", ["lazy", "now"])
+def test_a_network_computes_its_weights_while_processes_compile_it(
+    seen: Compiling, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    jobs = []
+
+    def wait() -> None:
+        jobs.append(len(seen.jobs))
+        end = monotonic() + 20
+        while not seen.kept and monotonic() < end:
+            sleep(0.01)
+
+    while_weights(monkeypatch, wait)
+    net, x, want = a_network(compile=moment)
+    assert len(seen.kept) == (moment == "now")
+    for _ in range(2):
+        np.testing.assert_allclose(net(x), want, rtol=1e-4)
+    # the entry, and the kernels
+    assert jobs == [3] and len(seen.jobs) == 3 and len(seen.kept) == 1
+    assert not seen.children
+
+
+@pytest.mark.usefixtures("in_parts")
+def test_the_module_of_a_network_is_not_compiled_before_a_call(seen: Compiling) -> None:
+    net, x, want = a_network()
+    assert net.module.source and net.weights and not seen.jobs and not seen.kept
+    np.testing.assert_allclose(net(x), want, rtol=1e-4)
+    assert len(seen.kept) == 1
+
+
+@pytest.mark.usefixtures("in_parts")
+def test_an_error_in_the_weights_ends_the_processes(
+    seen: Compiling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    net, x, want = a_network()
+    with monkeypatch.context() as context:
+        # the processes never answer
+        context.setattr(pool, "COMMAND", child_that("import time; time.sleep(60)"))
+        while_weights(context, interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            net(x)
+    assert seen.jobs and not seen.children and not seen.kept
+    # no lock is held
+    np.testing.assert_allclose(net(x), want, rtol=1e-4)
+
+
+def test_a_network_of_one_part_is_compiled_here(
+    seen: Compiling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # which would warn
+    monkeypatch.setattr(pool, "COMMAND", ["/no/such/python"])
+    net, x, want = a_network()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_allclose(net(x), want, rtol=1e-4)
+    assert len(seen.jobs) == len(seen.kept) == 1
+
+
+@pytest.mark.usefixtures("in_parts")
+def test_a_call_with_wrong_arguments_raises_as_before(seen: Compiling) -> None:
+    net, x, want = a_network()
+    with pytest.raises(CallError):
+        net(x[:3])
+    np.testing.assert_allclose(net(x), want, rtol=1e-4)
+    assert len(seen.kept) == 1

@@ -23,6 +23,7 @@ from schedlang.runtime.parameters import Binder
 if TYPE_CHECKING:
     from schedlang.machine.nest import MachineNest
     from schedlang.networks.data import ModuleData
+    from schedlang.runtime.on_host import OnHost
 
 _NO_GPU = 'only modules for GPUs have it, and this one is built for target="{kind}"'
 # what some backends lack: the error, why, and what to do instead
@@ -84,6 +85,14 @@ class ModuleBackend(ABC):
         self._whole = None if whole is None else WeakMethod(whole)
         self.binder = Binder(data.signature, "network")
         self._check_sizes = SizeChecks(data.public, data.checks)
+
+    @classmethod
+    def code(cls, data: ModuleData, compiler: str) -> OnHost | None:
+        """Return the function of a module that may be compiled before its parameters are packed.
+
+        ``data`` have the machine nest.
+        """
+        return None
 
     @abstractmethod
     def file(self) -> Path:

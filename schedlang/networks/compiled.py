@@ -23,13 +23,16 @@ from schedlang.networks.plan import Plan
 from schedlang.networks.sources import Source, times_key
 from schedlang.runtime.collection import no_collection
 from schedlang.target import Target
+from schedlang.target_kinds import placed_at
 
 if TYPE_CHECKING:
     from schedlang.compute.tensor import Tensor
+    from schedlang.networks.backend import ModuleBackend
     from schedlang.networks.dividing import Divided
     from schedlang.networks.kernels import PartKernel
     from schedlang.networks.partition import Partition
     from schedlang.networks.prepare import Prepared
+    from schedlang.runtime.on_host import OnHost
 
 Step = Callable[["Compiled"], "Compiled"]
 # the method of a network that returns the data of its module with the machine nest
@@ -258,6 +261,19 @@ def weights_of(network: Compiled) -> dict[str, np.ndarray]:
     if params is not None:
         return {place.name: weight_in(params, place) for place in places}
     return {place.name: array for place, array in zip(places, arrays_of(network).values())}
+
+
+def code_of(network: Compiled) -> OnHost | None:
+    """Return the function of the module that a network with data is to have, to compile it now.
+
+    The function is ``None`` if the network has a module, or data from the cache folder, and for
+    targets whose modules are not compiled before they have weights.
+    """
+    data = network.linked
+    if network.module is not None or data.machine is None:
+        return None
+    backend: type[ModuleBackend] = placed_at(data.target.facts.network_backend)
+    return backend.code(data, network.plan.compiler)
 
 
 def with_module(network: Compiled, whole: Whole, progress: Setting = None) -> Compiled:

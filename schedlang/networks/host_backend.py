@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -17,13 +17,30 @@ from schedlang.runtime.fast_call import fast_call
 from schedlang.runtime.on_host import OnHost
 
 if TYPE_CHECKING:
+    from schedlang.machine.nest import MachineNest
     from schedlang.networks.data import ModuleData
 
 # the least seconds of all measured calls
 WINDOW = 0.3
 
 
-class HostBackend(ModuleBackend, OnHost):
+class HostCode(OnHost):
+    """The function of a module's file, which is compiled without the module's parameters."""
+
+    def __init__(self, data: ModuleData, compiler: str) -> None:
+        storage, sized = data.storage, data.sized is not None
+        given = (storage.param_bytes > 0, sized or storage.arena > 0, storage.threads > 0)
+        behind = [*["uint8"] * sum(given), *["int64"] * sized]
+        called = {call.function for call in data.calls}
+        super().__init__(data, data.target.facts, "network", called, behind, compiler)
+        self.data = data
+
+    @property
+    def machine_nest(self) -> MachineNest:
+        return cast("MachineNest", self.data.machine)
+
+
+class HostBackend(ModuleBackend, HostCode):
     """The function of a module's file, called with memory that no other running call uses."""
 
     def __init__(
@@ -35,13 +52,13 @@ class HostBackend(ModuleBackend, OnHost):
         progress: Setting,
     ) -> None:
         ModuleBackend.__init__(self, data, params, whole, compiler, progress)
-        storage, sized = data.storage, data.sized is not None
-        given = (storage.param_bytes > 0, sized or storage.arena > 0, storage.threads > 0)
-        behind = [*["uint8"] * sum(given), *["int64"] * sized]
-        called = {call.function for call in data.calls}
-        OnHost.__init__(self, data, data.target.facts, "network", called, behind, compiler)
+        HostCode.__init__(self, data, compiler)
         self.fast_call = fast_call(data.signature)
         self._free: list[Memory] = []
+
+    @classmethod
+    def code(cls, data: ModuleData, compiler: str) -> HostCode:
+        return HostCode(data, compiler)
 
     def file(self) -> Path:
         return self._path

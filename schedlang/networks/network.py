@@ -29,6 +29,7 @@ from schedlang.networks.compiled import (
     Compiled,
     Step,
     arrays_of,
+    code_of,
     link_for,
     schedules_of,
     weights_of,
@@ -49,6 +50,7 @@ from schedlang.networks.plan import Plan, saved_schedules
 from schedlang.networks.sources import OfModel
 from schedlang.networks.structure import filled
 from schedlang.runtime.background import compile_at
+from schedlang.runtime.together import compile_together
 from schedlang.target import Target
 
 if TYPE_CHECKING:
@@ -89,7 +91,8 @@ class Network:
         self._compiled = compiled
         self._lock = RLock()
         self._progress = progress
-        compile_at(moment, self._steps())
+        job = self._steps() if moment == "background" else [self._compile]
+        compile_at(moment, job)
 
     def _having(self, *steps: Step) -> Compiled:
         """Return the network after some steps, each of whose results it keeps."""
@@ -194,6 +197,17 @@ class Network:
             yield partial(self._taken, step)
         yield lambda: self.module.compile()
 
+    def _compile(self) -> None:
+        self._first_module().compile()
+
+    def _first_module(self) -> NetworkModule:
+        """Return the module, which processes compile while its weights are computed and packed."""
+        with working(f"network {self.name}", self._progress), compile_together(1) as begin:
+            code = code_of(self._having(*TO_DATA))
+            if code is not None:
+                begin(code)
+            return self.module
+
     def _taken(self, step: Step) -> bool:
         """Take a step, unless another thread is at one; return whether it was taken."""
         if not self._lock.acquire(blocking=False):
@@ -205,7 +219,8 @@ class Network:
         return True
 
     def __call__(self, /, *args: Any, **named: Any) -> Any:
-        results = self.module(*args, **named)
+        module = self._compiled.module or self._first_module()
+        results = module(*args, **named)
         values = results if isinstance(results, tuple) else (results,)
         return filled(self._compiled.source.structure, values)
 

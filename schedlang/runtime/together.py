@@ -1,4 +1,4 @@
-"""Kernels of one call that are compiled while the others are being scheduled."""
+"""Kernels of one call that are compiled while others are scheduled, or weights computed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from schedlang.markup.progress import tell
+from schedlang.runtime.collection import no_collection
 from schedlang.runtime.on_host import OnHost
 
 if TYPE_CHECKING:
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
 def compile_together(most: int) -> Iterator[Callable[[OnHost], None]]:
     """Let processes compile the kernels for which the ``with`` block calls the function it gets.
 
-    The end of the block waits for them. ``most`` is the number of kernels at most. A kernel that
-    LLVM does not compile, or that another process compiles now, is left to its first call.
+    The end of the block waits for them. ``most`` is the number of kernels at most; the module of a
+    network counts as one. A kernel that LLVM does not compile, or that another process compiles
+    now, is left to its first call.
     """
     together: Together | None = None
 
@@ -37,7 +39,9 @@ def compile_together(most: int) -> Iterator[Callable[[OnHost], None]]:
             from schedlang.runtime.llvm.together import Together
 
             together = held.enter_context(Together(most))
-        together.add(place)
+        # a collection would walk all objects of the process, to which imports add many
+        with no_collection():
+            together.add(place)
 
     with ExitStack() as held:
         yield begin

@@ -24,15 +24,16 @@ from schedlang.runtime.one_process import NO_PATIENCE, one_process
 class _Kernel:
     """A kernel whose parts a pool compiles; ``held`` is its lock in the cache folder."""
 
+    pool: Pool
     place: Place
     nest: MachineNest
     tasks: list[Task]
     held: ExitStack
 
-    def code(self, pool: Pool) -> bytes:
+    def code(self) -> bytes:
         """Wait for the machine code of the kernel."""
         with explained(self.place.subject, self.nest):
-            return packed([pool.object_of(task) for task in self.tasks])
+            return packed([self.pool.object_of(task) for task in self.tasks])
 
     def is_compiled(self) -> bool:
         return all(t.result.done() and t.result.exception() is None for t in self.tasks)
@@ -42,7 +43,7 @@ def _begin(pool: Pool, place: Place, whole: Whole, held: ExitStack) -> _Kernel:
     """Let a pool compile a kernel."""
     with explained(place.subject, whole.nest):
         tasks = submit_parts(pool, place.subject, whole, place.prefix, place.called)
-    return _Kernel(place, whole.nest, tasks, held)
+    return _Kernel(pool, place, whole.nest, tasks, held)
 
 
 def compile_alone(place: Place, nest: MachineNest) -> Compiled:
@@ -51,27 +52,34 @@ def compile_alone(place: Place, nest: MachineNest) -> Compiled:
     with Pool(len(whole.parts), machine_options(), len(whole.parts)) as pool:
         kernel = _begin(pool, place, whole, ExitStack())
         pool.take_part()
-        code = kernel.code(pool)
+        code = kernel.code()
     store(COMPILED, place.path, code)
     return place.load(code)
 
 
 class Together:
-    """Kernels that one call needs: each is compiled while the next ones are being scheduled.
+    """Kernels that one call needs, compiled while the ``with`` block prepares what else it needs.
 
-    The cache folder has each of them as soon as it is compiled. The end of the ``with`` block waits
-    for the last one. ``most`` is the largest number of kernels.
+    The cache folder has each of them as soon as it is compiled. The end of the block waits for the
+    last one. ``most`` is the largest number of kernels; the module of a network is one kernel,
+    which may have more parts.
     """
 
     def __init__(self, most: int) -> None:
-        self._pool = Pool(most, machine_options())
+        self._most = most
+        self._pool: Pool | None = None
         self._begun: dict[str, _Kernel] = {}
         # held by whoever stores a kernel
         self._storing = Lock()
 
     def __enter__(self) -> Together:
-        self._pool.__enter__()
         return self
+
+    def _started(self, whole: Whole) -> Pool:
+        """Return the pool, which starts when the first kernel begins; that is ``whole``."""
+        if self._pool is None:
+            self._pool = Pool(max(self._most, len(whole.parts)), machine_options()).__enter__()
+        return self._pool
 
     def add(self, place: Place) -> None:
         """Begin with a kernel, unless it is compiled or begun, or another process is at it.
@@ -91,7 +99,7 @@ class Together:
                 # another thread or process has compiled it meanwhile
                 return
             try:
-                kernel = _begin(self._pool, place, whole, held)
+                kernel = _begin(self._started(whole), place, whole, held)
             except Unprintable:
                 return
             self._begun[place.key] = replace(kernel, held=held.pop_all())
@@ -104,7 +112,7 @@ class Together:
         with self._storing:
             if kernel.is_compiled():
                 if not kernel.place.path.exists():
-                    store(COMPILED, kernel.place.path, kernel.code(self._pool))
+                    store(COMPILED, kernel.place.path, kernel.code())
                 kernel.held.close()
 
     def __exit__(
@@ -114,11 +122,11 @@ class Together:
         traceback: TracebackType | None,
     ) -> None:
         try:
-            if error is None:
+            if error is None and self._pool is not None:
                 with global_compiler_lock:
                     self._pool.take_part()
                 for kernel in self._begun.values():
-                    code = kernel.code(self._pool)
+                    code = kernel.code()
                     if not kernel.place.path.exists():
                         # this process has compiled what the end of another one left
                         store(COMPILED, kernel.place.path, code)
@@ -126,6 +134,7 @@ class Together:
                         if kernel.place.known is None:
                             kernel.place.load(code)
         finally:
-            self._pool.__exit__(None, None, None)
+            if self._pool is not None:
+                self._pool.__exit__(None, None, None)
             for kernel in self._begun.values():
                 kernel.held.close()
