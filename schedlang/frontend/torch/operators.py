@@ -22,13 +22,14 @@ from schedlang.frontend.torch import (
     quantized,
     recurrent,
     reductions,
+    scattering,
     shapes,
 )
 from schedlang.frontend.torch.calls import Call, Operator
 
 FAMILIES = (
     elementwise, activations, convolutions, products, poolings, norms, shapes, indexing,
-    reductions, recurrent, attention, quantized,
+    scattering, reductions, recurrent, attention, quantized,
 )  # fmt: skip
 OPERATORS: Mapping[str, Operator] = {
     name: function for family in FAMILIES for name, function in family.OPERATORS.items()
