@@ -16,6 +16,7 @@ from schedlang.frontend.torch import (
     convolutions,
     elementwise,
     indexing,
+    losses,
     norms,
     ordering,
     poolings,
@@ -30,7 +31,7 @@ from schedlang.frontend.torch.calls import Call, Operator
 
 FAMILIES = (
     elementwise, activations, convolutions, products, poolings, norms, shapes, indexing,
-    scattering, ordering, reductions, recurrent, attention, quantized,
+    scattering, ordering, reductions, losses, recurrent, attention, quantized,
 )  # fmt: skip
 OPERATORS: Mapping[str, Operator] = {
     name: function for family in FAMILIES for name, function in family.OPERATORS.items()

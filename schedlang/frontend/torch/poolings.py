@@ -12,6 +12,7 @@ from schedlang.arrays.shaping import expand_dims, squeeze
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.frontend.convolutions import LAYOUTS
+from schedlang.frontend.sampling import MODES, PADDINGS, grid_sample
 from schedlang.frontend.torch.calls import Call, Operator, combine, of_dtype
 from schedlang.frontend.torch.convolutions import each
 from schedlang.frontend.torch.windows import Ends, largest_at, summed
@@ -203,6 +204,20 @@ def pixel_shuffle(call: Call, x: Tensor, upscale_factor: int) -> Tensor:
     return topi.nn.depth_to_space(x, upscale_factor, mode="CRD")
 
 
+def grid_sampler(
+    call: Call,
+    x: Tensor,
+    grid: Tensor,
+    interpolation_mode: int,
+    padding_mode: int,
+    align_corners: bool,
+) -> Tensor:
+    """Short floats are placed and weighted in float32."""
+    places = of_dtype(grid, wide_dtype(grid.dtype))
+    mode, padding = MODES[interpolation_mode], PADDINGS[padding_mode]
+    return grid_sample(x, places, mode, padding, align_corners)
+
+
 OPERATORS: dict[str, Operator] = {
     **{f"max_pool{n}d.default": _max(n, False) for n in POOLS},
     **{f"max_pool{n}d_with_indices.default": _max(n, True) for n in POOLS},
@@ -217,4 +232,5 @@ OPERATORS: dict[str, Operator] = {
     "upsample_trilinear3d.vec": linear,
     "upsample_bicubic2d.vec": cubic,
     "pixel_shuffle.default": pixel_shuffle,
+    **dict.fromkeys(("grid_sampler_2d.default", "grid_sampler_3d.default"), grid_sampler),
 }
