@@ -116,7 +116,9 @@ def _adaptive(count: int, kind: str) -> Operator:
             return pooled, None
         sizes = data.shape[2:]
         # the longest window; an extent is a number, or there is one window
-        taps = [own if new == 1 else -(-own // new) + (own % new > 0) for own, new in zip(sizes, size)]
+        taps = [
+            own if new == 1 else -(-own // new) + (own % new > 0) for own, new in zip(sizes, size)
+        ]
 
         def ends(k: int, i: Any) -> tuple[Any, Any]:
             return i * sizes[k] // size[k], ((i + 1) * sizes[k] + (size[k] - 1)) // size[k]

@@ -14,11 +14,11 @@ from schedlang.arrays.shapes import broadcast, is_one
 from schedlang.arrays.shaping import broadcast_to, expand_dims, reshape
 from schedlang.compute.tensor import Extent, Tensor
 from schedlang.expr import dtypes
-from schedlang.tvm.tir import infinity, max_value, min_value
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.frontend.scattering import from_start, scattered, scattered_along
 from schedlang.frontend.torch.calls import Call, Operator, combine, of_dtype
 from schedlang.language.construct import as_expr, cast
+from schedlang.tvm.tir import infinity, max_value, min_value
 
 # PyTorch's names of what an update does
 _COMBINE = {"sum": "sum", "add": "sum", "prod": "prod", "multiply": "prod", "amax": "max",
