@@ -49,6 +49,10 @@ def running_fold(form: str, a: Any, axis: Any, dtype: Any, asked: str) -> Tensor
     kind = dtypes.canonical(dtype) if dtype is not None else source.dtype
     if dtype is None and form in ("add", "multiply"):
         kind = sum_dtype(kind)
+    if form == "logaddexp":
+        # of integers it is a float
+        value = cast(source.element((0,) * source.ndim), kind)
+        kind = _joined(op, value, value).dtype
     if form.startswith("logical"):
         kind = "bool"
     length = rows.shape[0]

@@ -44,7 +44,7 @@ def embedding_bag(
     if any(call.used[1:]):
         raise call.refuse("its sizes of bags are read, which have no form here", "Read the rows.")
     count, width = indices.shape[0], weight.shape[1]
-    bags = extent(offsets.shape[0] - int(include_last_offset))  # type: ignore[operator]
+    bags = extent(offsets.shape[0] - int(include_last_offset))
     rows, wide = as_expr(weight.shape[0]), wide_dtype(weight.dtype)
 
     def place(value: Expr) -> Expr:

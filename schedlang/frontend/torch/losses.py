@@ -43,7 +43,7 @@ def multilabel_margin_loss(call: Call, x: Tensor, target: Tensor, reduction: int
 
     def margins(n: Axis) -> Any:
         k, i = reduce_axis(count, "k"), reduce_axis(count, "i")
-        label = function_of("max", function_of("min", target.element((n, k)), count - 1), 0)  # type: ignore[operator]
+        label = function_of("max", function_of("min", target.element((n, k)), count - 1), 0)
         away = cast(x.element((n, label)), wide) - cast(x.element((n, i)), wide)
         counts = (k < lengths.element((n,))) & ~labels.element((n, i))
         return reduce.sum(select(counts, function_of("max", 1 - away, 0), 0), [k, i])

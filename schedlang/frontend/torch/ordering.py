@@ -141,7 +141,7 @@ def _chosen(
 
     shape = (*rows.shape[:-1], 1)
     indices = compute("index", shape, index)
-    last = rows.shape[-1] - 1  # type: ignore[operator]
+    last = rows.shape[-1] - 1
 
     def element(*at: Axis) -> Any:
         chosen = function_of("max", function_of("min", indices.element(at), last), 0)

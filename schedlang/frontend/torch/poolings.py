@@ -116,7 +116,7 @@ def _adaptive(count: int, kind: str) -> Operator:
             return pooled, None
         sizes = data.shape[2:]
         # the longest window; an extent is a number, or there is one window
-        taps = [
+        taps: list[Any] = [
             own if new == 1 else -(-own // new) + (own % new > 0) for own, new in zip(sizes, size)
         ]
 

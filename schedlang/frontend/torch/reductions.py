@@ -132,7 +132,7 @@ def pdist(call: Call, x: Tensor, p: float) -> Tensor:
         index = i * count - i * (i + 1) // 2 + j - i - 1
         return select(j > i, index, -1), norms.element((i, j))
 
-    pairs = extent(count * (count - 1) // 2)  # type: ignore[operator]
+    pairs = extent(count * (count - 1) // 2)
     result = topi.full((pairs,), call.dtype, 0)
     if isinstance(pairs, int) and not pairs:
         return result

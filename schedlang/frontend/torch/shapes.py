@@ -231,7 +231,7 @@ def unfold(call: Call, x: Tensor, dimension: int, size: int, step: int) -> Tenso
     if not x.ndim:
         return shaping.expand_dims(x, 0)
     along = dimension % x.ndim
-    count = extent((x.shape[along] - size) // step + 1)  # type: ignore[operator]
+    count = extent((x.shape[along] - size) // step + 1)
     shape = (*x.shape[:along], count, *x.shape[along + 1 :], size)
     return view(
         "unfold",
