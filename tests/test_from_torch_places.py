@@ -174,10 +174,10 @@ def test_bags_read_no_other_memory() -> None:
     module = Function(lambda w, i, o: F.embedding_bag(i, w, o, mode="sum"))
     model = from_torch(module, (weight, ids, torch.tensor([0, 1])))
     net = sl.network(model, target="python", database=None)
-    found = net(weight.numpy(), np.array([9, -7, 10**12]), np.array([-(10**12), 10**12]))
+    result = net(weight.numpy(), np.array([9, -7, 10**12]), np.array([-(10**12), 10**12]))
     # one bag of all rows, whose indices end at the last and first row, and an empty one
     wanted = weight.numpy()[[4, 0, 4]].sum(0)
-    np.testing.assert_allclose(found, [wanted, np.zeros(3)], rtol=1e-6)
+    np.testing.assert_allclose(result, [wanted, np.zeros(3)], rtol=1e-6)
 
 
 def test_samples_read_no_other_memory() -> None:

@@ -148,8 +148,8 @@ def _chosen(
         return rows.element((*at[:-1], chosen))
 
     both = (compute("value", shape, element), indices)
-    made = [swapaxes(t, dim, -1) for t in both]
-    values, places = made if keepdim else [squeeze(t, dim % x.ndim) for t in made]
+    restored = [swapaxes(t, dim, -1) for t in both]
+    values, places = restored if keepdim else [squeeze(t, dim % x.ndim) for t in restored]
     return values, places
 
 

@@ -86,8 +86,8 @@ def _along(x: Tensor, dim: int, index: Tensor, value: Callable[..., Any], way: s
     ends = 0 if index.ndim else None
     data = x if x.ndim else expand_dims(x, 0)
     places = index if ends == 0 else expand_dims(index, 0)
-    made = scattered_along(data, 0, places, value if ends == 0 else lambda at: value(()), way)
-    return made if x.ndim else reshape(made, ())
+    written = scattered_along(data, 0, places, value if ends == 0 else lambda at: value(()), way)
+    return written if x.ndim else reshape(written, ())
 
 
 def index_put(
