@@ -91,7 +91,8 @@ MATRIX: dict[str, Callable[[Any], Any]] = {
     lambda x: np.min(x, axis=(0, 1), keepdims=True), "sum of no axis": lambda x: np.sum(x, axis=()),
     "all, keepdims": lambda x: np.all(x > -1, axis=0, keepdims=True), "outer of ufunc":
     lambda x: np.subtract.outer(x[0], x[:, 0]), "multiply.accumulate":
-    lambda x: np.multiply.accumulate(x, axis=1), "minimum.reduce":
+    lambda x: np.multiply.accumulate(x, axis=1), "logaddexp.accumulate":
+    lambda x: np.logaddexp.accumulate(x, axis=1), "minimum.reduce":
     lambda x: np.minimum.reduce(x, axis=None), "logical_or.reduce":
     lambda x: np.logical_or.reduce(x > 1), "cumulative_sum":
     lambda x: np.cumulative_sum(x, axis=0), "cumsum of all": lambda x: np.cumsum(x),

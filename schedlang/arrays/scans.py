@@ -13,14 +13,16 @@ from schedlang.compute.define import define
 from schedlang.compute.scan import scan
 from schedlang.compute.tensor import Tensor, placeholder
 from schedlang.expr import dtypes
-from schedlang.expr.nodes import Axis
+from schedlang.expr.nodes import Axis, Expr
 from schedlang.language.calls import call
+from schedlang.language.composed import COMPOSED
 from schedlang.language.construct import binary, cast
 
 # the operation of each running reduction, and the word of its stage
 FORMS = {
     "add": ("+", "cumsum"), "multiply": ("*", "cumprod"), "maximum": ("max", "cummax"),
     "minimum": ("min", "cummin"), "logical_and": ("&", "cumall"), "logical_or": ("|", "cumany"),
+    "logaddexp": ("logaddexp", "logcumsumexp"),
 }  # fmt: skip
 
 
@@ -47,6 +49,10 @@ def running_fold(form: str, a: Any, axis: Any, dtype: Any, asked: str) -> Tensor
     kind = dtypes.canonical(dtype) if dtype is not None else source.dtype
     if dtype is None and form in ("add", "multiply"):
         kind = sum_dtype(kind)
+    if form == "logaddexp":
+        # of integers it is a float
+        value = cast(source.element((0,) * source.ndim), kind)
+        kind = _joined(op, value, value).dtype
     if form.startswith("logical"):
         kind = "bool"
     length = rows.shape[0]
@@ -65,8 +71,15 @@ def _scan_rows(word: str, op: str, rows: Tensor, kind: str) -> Tensor:
     first = define(f"{name}.first", (once, *inner), cast(read(rows, (0, *inner)), kind))
     inner = tuple(Axis(n, e) for n, e in zip(names[1:], rows.shape[1:]))
     before, now = state.element((time - 1, *inner)), cast(read(rows, (time, *inner)), kind)
-    joined = call(op, before, now) if op in ("min", "max") else binary(op, before, now)
+    joined = _joined(op, before, now)
     step = define(f"{name}.step", (time, *inner), joined)
     result: Tensor = scan(first, step, state, name=name)
     mark_automatic(result)
     return result
+
+
+def _joined(op: str, before: Expr, now: Expr) -> Expr:
+    if op in COMPOSED:
+        joined: Expr = COMPOSED[op](before, now)
+        return joined
+    return call(op, before, now) if op in ("min", "max") else binary(op, before, now)

@@ -27,6 +27,13 @@ def leaky_relu(call: Call, x: Tensor, negative_slope: Any) -> Tensor:
     return topi.nn.leaky_relu(x, negative_slope)
 
 
+def rrelu(call: Call, x: Tensor, lower: float, upper: float, training: bool) -> Tensor:
+    """In evaluation, the slope of negative elements is the mean of its bounds."""
+    if training:
+        raise call.refuse("its slopes are drawn at random", "Call module.eval() first.")
+    return topi.nn.leaky_relu(x, (lower + upper) / 2)
+
+
 def prelu(call: Call, x: Tensor, weight: Tensor) -> Tensor:
     if x.ndim < 2 or not weight.ndim or not same(weight.shape[0], x.shape[1]):
         return topi.where(combine("greater", x, 0), x, combine("multiply", x, weight))
@@ -62,5 +69,5 @@ OPERATORS: dict[str, Operator] = {
     "hardsigmoid.default": _plain("hard_sigmoid"), "hardswish.default": _plain("hard_swish"),
     "relu6.default": relu6, "hardtanh.default": hardtanh, "leaky_relu.default": leaky_relu,
     "prelu.default": prelu, "elu.default": elu, "celu.default": celu, "gelu.default": gelu,
-    "softplus.default": softplus, "glu.default": glu,
+    "rrelu.default": rrelu, "softplus.default": softplus, "glu.default": glu,
 }  # fmt: skip

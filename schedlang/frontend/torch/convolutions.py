@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from schedlang import topi
 from schedlang.arrays.shaping import expand_dims, squeeze
 from schedlang.compute.tensor import Tensor
 from schedlang.frontend.convolutions import LAYOUTS, as_column, convolve, convolve_transposed
@@ -47,19 +48,9 @@ def _transposed(
     extra: Sequence[int],
     groups: int,
 ) -> Tensor:
-    count = weight.ndim - 2
-    if any(d != 1 for d in dilation):
-        raise call.refuse(
-            f"a transposed convolution with dilation={list(dilation)} has no form here",
-            "Use dilation=1, or upsample and then convolve.",
-        )
-    if count != 2 and groups > 1:
-        raise call.refuse(
-            f"a transposed convolution of {count} dimension{'s' * (count > 1)} with "
-            f"groups={groups} has no form here",
-            "Write a transposed convolution for each group, and join them.",
-        )
-    return convolve_transposed(data, weight, stride, padding, extra, groups, call.wide)
+    # a dilated convolution has zeros between its weights
+    weights = topi.nn.dilate(weight, (1, 1, *dilation)) if max(dilation) > 1 else weight
+    return convolve_transposed(data, weights, stride, padding, extra, groups, call.wide)
 
 
 def each(given: Any, count: int) -> tuple[Any, ...]:

@@ -24,6 +24,8 @@ FUNCTIONS = (
     "log2", "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh",
     "abs", "bitwise_not", "ceil", "floor", "isinf", "isnan", "trunc", "logical_not",
 )  # fmt: skip
+# functions of the language that topi lacks
+OF_FLOATS = ("acosh", "asinh", "atanh", "erfc")
 KEPT = ("isinf", "isnan", "logical_not")
 # ATen has the names of Python's methods
 COMPARED = {o.method: o.ufunc for o in ROWS.values() if o.kind == COMPARISON}
@@ -37,6 +39,13 @@ LOGIC = ("logical_and", "logical_or", "logical_xor")
 def _function(name: str) -> Operator:
     operator = getattr(topi, name)
     return lambda call, x: operator(x if name in KEPT else of_dtype(x, call.dtype))
+
+
+def _of_floats(name: str) -> Operator:
+    def operator(call: Call, x: Tensor) -> Tensor:
+        return array(name, lambda v: function_of(name, v), of_dtype(x, call.dtype))
+
+    return operator
 
 
 def _arithmetic(name: str) -> Operator:
@@ -204,6 +213,7 @@ def _both(name: str, operator: Operator) -> dict[str, Operator]:
 
 OPERATORS: dict[str, Operator] = {
     **{f"{name}.default": _function(name) for name in FUNCTIONS},
+    **{f"{name}.default": _of_floats(name) for name in OF_FLOATS},
     **{k: f for n, t in COMPARED.items() for k, f in _both(n, _comparison(t)).items()},
     **{k: f for n, t in ARITHMETIC.items() for k, f in _both(n, _arithmetic(t)).items()},
     **{f"{name}.default": _logic(name) for name in LOGIC},

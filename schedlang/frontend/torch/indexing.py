@@ -7,17 +7,84 @@ from typing import Any
 
 from schedlang import topi
 from schedlang.arrays.elementwise import array
-from schedlang.arrays.shapes import same
+from schedlang.arrays.shapes import extent, same
+from schedlang.compute import reduce
+from schedlang.compute.reduce import reduce_axis
 from schedlang.compute.tensor import Tensor
-from schedlang.frontend.torch.calls import Call, Operator
+from schedlang.expr.nodes import Axis, Expr
+from schedlang.frontend.torch.calls import Call, Operator, of_dtype
 from schedlang.frontend.torch.shapes import slice_
 from schedlang.language.calls import call as math
-from schedlang.language.construct import as_expr, cast
+from schedlang.language.construct import as_expr, cast, select
+from schedlang.tvm.topi.stages import compute, wide_dtype
+
+# the modes of bags of embeddings; the other one is the mean
+_SUM, _MAXIMUM = 0, 2
 
 
 def embedding(call: Call, weight: Tensor, indices: Tensor) -> Tensor:
     """An index out of range reads the first or last row; PyTorch raises an error."""
     return topi.take(weight, indices, axis=0)
+
+
+def embedding_bag(
+    call: Call,
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    mode: int,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int = -1,
+) -> tuple[Tensor, None, None, None]:
+    """Sums, means or maxima of the rows of bags, each from its offset to the next one.
+
+    An index out of range reads the first or last row; PyTorch raises an error.
+    """
+    if any(call.used[1:]):
+        raise call.refuse("its sizes of bags are read, which have no form here", "Read the rows.")
+    count, width = indices.shape[0], weight.shape[1]
+    bags = extent(offsets.shape[0] - int(include_last_offset))
+    rows, wide = as_expr(weight.shape[0]), wide_dtype(weight.dtype)
+
+    def place(value: Expr) -> Expr:
+        return math("max", math("min", cast(value, "int64"), count), 0)
+
+    def bounds(b: Axis) -> tuple[Expr, Expr]:
+        following = offsets.element((math("min", b + 1, as_expr(offsets.shape[0]) - 1),))
+        end = following if include_last_offset else select(b + 1 < bags, following, count)
+        return place(offsets.element((b,))), place(end)
+
+    def kept(k: Axis) -> Expr:
+        return as_expr(True) if padding_idx < 0 else indices.element((k,)) != padding_idx
+
+    def folded(b: Axis, d: Axis) -> Any:
+        k = reduce_axis(bounds(b), "k")
+        row = math("max", math("min", cast(indices.element((k,)), "int64"), rows - 1), 0)
+        value = weight.element((row, d))
+        if mode == _MAXIMUM:
+            return reduce.max(value, k, kept(k))
+        value = cast(value, wide)
+        if per_sample_weights is not None:
+            value = value * cast(per_sample_weights.element((k,)), wide)
+        return reduce.sum(value, k, kept(k))
+
+    def size(b: Axis) -> Any:
+        k = reduce_axis(bounds(b), "k")
+        return reduce.sum(as_expr(1), k, kept(k))
+
+    result = compute("bag", (bags, width), folded)
+    if mode != _SUM:
+        sizes = compute("size", (bags,), size)
+
+        def filled(b: Axis, d: Axis) -> Expr:
+            value, number = result.element((b, d)), sizes.element((b,))
+            if mode == _MAXIMUM:
+                return select(number > 0, value, cast(0, value.dtype))
+            return value / cast(math("max", number, 1), wide)
+
+        result = compute("bag", (bags, width), filled)
+    return of_dtype(result, call.dtype), None, None, None
 
 
 def index_select(call: Call, x: Tensor, dim: int, index: Tensor) -> Tensor:
@@ -75,6 +142,11 @@ def _filled(value: int) -> Operator:
     return lambda call, size: topi.full(size, call.dtype, value)
 
 
+def empty_permuted(call: Call, size: Any, physical_layout: Any) -> Tensor:
+    """The order of the dimensions in memory is not part of a value."""
+    return topi.full(size, call.dtype, 0)
+
+
 def arange(call: Call, start: Any = 0, end: Any = None, step: Any = 1) -> Tensor:
     return topi.arange(start, end, step, call.dtype)
 
@@ -87,6 +159,9 @@ OPERATORS: dict[str, Operator] = {
     "embedding.default": embedding, "index_select.default": index_select, "index.Tensor": index,
     "gather.default": gather, "full.default": full, "full_like.default": full_like,
     "scalar_tensor.default": scalar_tensor, "zeros.default": _filled(0), "ones.default": _filled(1),
-    "empty.memory_format": _filled(0), "arange.start_step": arange, "arange.start": arange,
+    "empty.memory_format": _filled(0), "empty_permuted.default": empty_permuted,
+    **dict.fromkeys(("_embedding_bag.default", "_embedding_bag_forward_only.default"),
+                    embedding_bag),
+    "arange.start_step": arange, "arange.start": arange,
     "arange.default": arange_to,
 }  # fmt: skip

@@ -16,19 +16,22 @@ from schedlang.frontend.torch import (
     convolutions,
     elementwise,
     indexing,
+    losses,
     norms,
+    ordering,
     poolings,
     products,
     quantized,
     recurrent,
     reductions,
+    scattering,
     shapes,
 )
 from schedlang.frontend.torch.calls import Call, Operator
 
 FAMILIES = (
     elementwise, activations, convolutions, products, poolings, norms, shapes, indexing,
-    reductions, recurrent, attention, quantized,
+    scattering, ordering, reductions, losses, recurrent, attention, quantized,
 )  # fmt: skip
 OPERATORS: Mapping[str, Operator] = {
     name: function for family in FAMILIES for name, function in family.OPERATORS.items()
@@ -41,7 +44,7 @@ KEPT = OPERATORS.keys() - EVALUATED.keys()
 # Arguments that say where and how PyTorch keeps a result, or what the result's shape and dtype say.
 WITHOUT_EFFECT = frozenset({
     "layout", "device", "pin_memory", "memory_format", "non_blocking", "dtype", "output_size",
-    "half_to_float", "copy",
+    "half_to_float", "copy", "out_int32",
     # of norms and embeddings: about training and gradients
     "momentum", "cudnn_enabled", "cudnn_enable", "training", "padding_idx", "scale_grad_by_freq",
     "sparse", "sparse_grad", "implicit",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,13 @@ from schedlang.arrays.shaping import expand_dims, squeeze
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.frontend.convolutions import LAYOUTS
-from schedlang.frontend.torch.calls import Call, Operator
+from schedlang.frontend.sampling import MODES, PADDINGS, grid_sample
+from schedlang.frontend.torch.calls import Call, Operator, combine, of_dtype
 from schedlang.frontend.torch.convolutions import each
+from schedlang.frontend.torch.windows import Ends, largest_at, summed
 from schedlang.language.calls import call as call_of
 from schedlang.language.construct import cast, const
-from schedlang.tvm.topi.stages import compute
+from schedlang.tvm.topi.stages import compute, wide_dtype
 
 POOLS = {1: topi.nn.pool1d, 2: topi.nn.pool2d, 3: topi.nn.pool3d}
 ADAPTIVE = {1: topi.nn.adaptive_pool1d, 2: topi.nn.adaptive_pool, 3: topi.nn.adaptive_pool3d}
@@ -44,18 +47,27 @@ def _max(count: int, indices: bool) -> Operator:
             ceil_mode,
         )
         pooled = squeeze(pooled, 0) if data is not x else pooled
-        return _with_indices(call, pooled) if indices else pooled
+        if not indices:
+            return pooled
+        steps, widths = each(stride or kernel, count), each(padding, count)
+        ends = _sliding(x, count, steps, widths)
+        return pooled, _places(call, x, pooled, kernel, each(dilation, count), ends)
 
     return operator
 
 
-def _with_indices(call: Call, made: Tensor) -> tuple[Tensor, None]:
-    if call.used[1]:
-        raise call.refuse(
-            "the places of the largest elements have no form here",
-            "Return the values alone: return_indices=False.",
-        )
-    return made, None
+def _sliding(x: Tensor, count: int, steps: Sequence[int], widths: Sequence[int]) -> Ends:
+    """Return the ends of windows at ``steps``, from ``widths`` before the first element."""
+    sizes = x.shape[-count:]
+    return lambda k, i: (i * steps[k] - widths[k], sizes[k])
+
+
+def _places(
+    call: Call, x: Tensor, pooled: Tensor, taps: Sequence[int], spread: Sequence[int], ends: Ends
+) -> Tensor | None:
+    """Return the indices of the largest elements, if they are read."""
+    shape = pooled.shape[-len(taps) :]
+    return largest_at(x, shape, taps, spread, ends) if call.used[1] else None
 
 
 def _mean(count: int) -> Operator:
@@ -70,11 +82,6 @@ def _mean(count: int) -> Operator:
         divisor_override: Any = None,
     ) -> Tensor:
         kernel = each(kernel_size, count)
-        if divisor_override is not None:
-            raise call.refuse(
-                f"divisor_override={divisor_override} has no form here",
-                "Leave it out, and multiply the result.",
-            )
         data = expand_dims(x, 0) if x.ndim == count + 1 else x
         pooled = POOLS[count](
             data,
@@ -86,7 +93,12 @@ def _mean(count: int) -> Operator:
             ceil_mode,
             count_include_pad=count_include_pad,
         )
-        return squeeze(pooled, 0) if data is not x else pooled
+        pooled = squeeze(pooled, 0) if data is not x else pooled
+        if divisor_override is None:
+            return pooled
+        ends = _sliding(x, count, each(stride or kernel, count), each(padding, count))
+        total = summed(x, pooled.shape[-count:], kernel, ends, wide_dtype(x.dtype))
+        return of_dtype(combine("divide", total, float(divisor_override)), call.dtype)
 
     return operator
 
@@ -98,7 +110,20 @@ def _adaptive(count: int, kind: str) -> Operator:
         size = [own if s is None else s for s, own in zip(each(output_size, count), data.shape[2:])]
         pooled = ADAPTIVE[count](data, size, kind)
         pooled = squeeze(pooled, 0) if data is not x else pooled
-        return _with_indices(call, pooled) if kind == "max" else pooled
+        if kind != "max":
+            return pooled
+        if not call.used[1]:
+            return pooled, None
+        sizes = data.shape[2:]
+        # the longest window; an extent is a number, or there is one window
+        taps: list[Any] = [
+            own if new == 1 else -(-own // new) + (own % new > 0) for own, new in zip(sizes, size)
+        ]
+
+        def ends(k: int, i: Any) -> tuple[Any, Any]:
+            return i * sizes[k] // size[k], ((i + 1) * sizes[k] + (size[k] - 1)) // size[k]
+
+        return pooled, _places(call, x, pooled, taps, [1] * count, ends)
 
     return operator
 
@@ -181,6 +206,20 @@ def pixel_shuffle(call: Call, x: Tensor, upscale_factor: int) -> Tensor:
     return topi.nn.depth_to_space(x, upscale_factor, mode="CRD")
 
 
+def grid_sampler(
+    call: Call,
+    x: Tensor,
+    grid: Tensor,
+    interpolation_mode: int,
+    padding_mode: int,
+    align_corners: bool,
+) -> Tensor:
+    """Short floats are placed and weighted in float32."""
+    places = of_dtype(grid, wide_dtype(grid.dtype))
+    mode, padding = MODES[interpolation_mode], PADDINGS[padding_mode]
+    return grid_sample(x, places, mode, padding, align_corners)
+
+
 OPERATORS: dict[str, Operator] = {
     **{f"max_pool{n}d.default": _max(n, False) for n in POOLS},
     **{f"max_pool{n}d_with_indices.default": _max(n, True) for n in POOLS},
@@ -195,4 +234,5 @@ OPERATORS: dict[str, Operator] = {
     "upsample_trilinear3d.vec": linear,
     "upsample_bicubic2d.vec": cubic,
     "pixel_shuffle.default": pixel_shuffle,
+    **dict.fromkeys(("grid_sampler_2d.default", "grid_sampler_3d.default"), grid_sampler),
 }

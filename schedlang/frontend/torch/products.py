@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from string import ascii_lowercase
 from typing import Any
 
 from schedlang import topi
@@ -98,8 +99,29 @@ def einsum(call: Call, equation: str, tensors: list[Tensor], path: Any) -> Tenso
     return topi.einsum(equation.replace(" ", ""), *(of_dtype(t, call.dtype) for t in tensors))
 
 
+def trilinear(
+    call: Call,
+    i1: Tensor,
+    i2: Tensor,
+    i3: Tensor,
+    expand1: list[int],
+    expand2: list[int],
+    expand3: list[int],
+    sumdim: list[int],
+    unroll_dim: int,
+) -> Tensor:
+    """The product of three tensors with new dimensions, summed over some; the order is free."""
+    operands = list(zip((i1, i2, i3), (expand1, expand2, expand3)))
+    letters = ascii_lowercase[: i1.ndim + len(expand1)]
+    own = ["".join(c for k, c in enumerate(letters) if k not in new) for _, new in operands]
+    out = "".join(c for k, c in enumerate(letters) if k not in sumdim)
+    values = (of_dtype(t, call.wide) for t, _ in operands)
+    return of_dtype(topi.einsum(f"{','.join(own)}->{out}", *values), call.dtype)
+
+
 OPERATORS: dict[str, Operator] = {
     "linear.default": linear, "matmul.default": matmul, "bmm.default": bmm, "mm.default": mm,
     "mv.default": mv, "dot.default": dot, "addmm.default": addmm, "baddbmm.default": baddbmm,
     "addmv.default": addmv, "addbmm.default": addbmm, "einsum.default": einsum,
+    "_trilinear.default": trilinear,
 }  # fmt: skip

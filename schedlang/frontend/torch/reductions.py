@@ -9,9 +9,14 @@ from schedlang import topi
 from schedlang.arrays.elementwise import array
 from schedlang.arrays.moments import var as variance
 from schedlang.arrays.reductions import index_of
+from schedlang.arrays.scans import running_fold
+from schedlang.arrays.shapes import extent
 from schedlang.compute.tensor import Tensor
+from schedlang.expr.nodes import Axis
+from schedlang.frontend.scattering import scattered
 from schedlang.frontend.torch.calls import Call, Operator, combine, of_dtype
 from schedlang.language.composed import norm_of
+from schedlang.language.construct import select
 from schedlang.tvm.topi.stages import wide_dtype
 
 
@@ -117,6 +122,23 @@ def cdist(call: Call, x: Tensor, x2: Tensor, p: float, compute_mode: Any) -> Ten
     return of_dtype(_norm(topi.subtract(one, other), p, -1, False), call.dtype)
 
 
+def pdist(call: Call, x: Tensor, p: float) -> Tensor:
+    """The norms of the differences of each pair of points, the second after the first."""
+    norms = cdist(call, x, x, p, None)
+    count = x.shape[0]
+
+    def pair(i: Axis, j: Axis) -> tuple[Any, Any]:
+        # before row i there are the pairs of rows 0 to i - 1; others are dropped
+        index = i * count - i * (i + 1) // 2 + j - i - 1
+        return select(j > i, index, -1), norms.element((i, j))
+
+    pairs = extent(count * (count - 1) // 2)
+    result = topi.full((pairs,), call.dtype, 0)
+    if isinstance(pairs, int) and not pairs:
+        return result
+    return scattered(result, (count, count), pair, "last")
+
+
 def logsumexp(call: Call, x: Tensor, dim: Any, keepdim: bool) -> Tensor:
     """Less the largest element, so that no exponential is too large; an infinite one is itself."""
     axes = _axes(dim)
@@ -135,6 +157,13 @@ def cumsum(call: Call, x: Tensor, dim: int) -> Tensor:
 
 def cumprod(call: Call, x: Tensor, dim: int) -> Tensor:
     return _running(topi.cumprod, call, x, dim)
+
+
+def logcumsumexp(call: Call, x: Tensor, dim: int) -> Tensor:
+    if not x.ndim:
+        return _only(call, x)
+    values = of_dtype(x, wide_dtype(call.dtype))
+    return of_dtype(running_fold("logaddexp", values, dim, None, "logcumsumexp"), call.dtype)
 
 
 def _running(fold: Callable[..., Tensor], call: Call, x: Tensor, dim: int) -> Tensor:
@@ -157,5 +186,6 @@ OPERATORS: dict[str, Operator] = {
     "var.correction": var, "var_mean.correction": var_mean,
     "linalg_vector_norm.default": vector_norm, "logsumexp.default": logsumexp,
     "_cdist_forward.default": cdist,
+    "_pdist_forward.default": pdist, "logcumsumexp.default": logcumsumexp,
     "cumsum.default": cumsum, "cumprod.default": cumprod,
 }  # fmt: skip

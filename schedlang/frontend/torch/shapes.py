@@ -17,6 +17,7 @@ from schedlang.arrays.rearranging import pad as padded
 from schedlang.arrays.rearranging import roll as rolled
 from schedlang.arrays.rearranging import tile
 from schedlang.arrays.shapes import extent, is_one
+from schedlang.arrays.stages import view
 from schedlang.compute.math import all as every
 from schedlang.compute.math import if_then_else
 from schedlang.compute.tensor import Tensor
@@ -28,7 +29,7 @@ _LAST = 2**63 - 1
 _MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
 
-def view(call: Call, x: Tensor, size: Any) -> Tensor:
+def view_(call: Call, x: Tensor, size: Any) -> Tensor:
     return shaping.reshape(x, size)
 
 
@@ -225,8 +226,23 @@ def select_scatter(call: Call, x: Tensor, src: Tensor, dim: int, index: int) -> 
     return slice_scatter(call, x, part, along, start, start + 1, 1)
 
 
+def unfold(call: Call, x: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    """The windows of a dimension, whose elements are a new last one."""
+    if not x.ndim:
+        return shaping.expand_dims(x, 0)
+    along = dimension % x.ndim
+    count = extent((x.shape[along] - size) // step + 1)
+    shape = (*x.shape[:along], count, *x.shape[along + 1 :], size)
+    return view(
+        "unfold",
+        x,
+        shape,
+        lambda *i: (*i[:along], i[along] * step + i[-1], *i[along + 1 : -1]),
+    )
+
+
 OPERATORS: dict[str, Operator] = {
-    "view.default": view, "_unsafe_view.default": view, "reshape.default": reshape,
+    "view.default": view_, "_unsafe_view.default": view_, "reshape.default": reshape,
     "flatten.using_ints": flatten, "unflatten.int": unflatten, "mT.default": matrix_transpose,
     "numpy_T.default": t, "expand_as.default": expand_as, "chunk.default": chunk,
     "permute.default": permute, "transpose.int": transpose, "t.default": t,
@@ -237,5 +253,5 @@ OPERATORS: dict[str, Operator] = {
     "flip.default": flip, "roll.default": roll, "diagonal.default": diagonal,
     "tril.default": triangle, "triu.default": triangle, "pad.default": pad_,
     "constant_pad_nd.default": pad_, "slice_scatter.default": slice_scatter,
-    "select_scatter.default": select_scatter,
+    "select_scatter.default": select_scatter, "unfold.default": unfold,
 }  # fmt: skip

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from schedlang.arrays.shapes import axis_number, same
-from schedlang.compute.scatter import scatter
 from schedlang.compute.tensor import Extent, Tensor, shape_text
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.frontend.onnx.call import Call
 from schedlang.frontend.onnx.operators.table import Table, since
-from schedlang.language.construct import as_expr, cast, select
+from schedlang.frontend.scattering import from_start, scattered, scattered_along
+from schedlang.language.construct import as_expr, cast
 
 # ONNX's names of what an update does
 _COMBINE = {"none": "last", "add": "sum", "mul": "prod", "max": "max", "min": "min"}
@@ -30,11 +27,8 @@ def scatter_elements(
             f"{shape_text(indices.shape)} and its updates {shape_text(updates.shape)}"
         )
 
-    def update(*at: Axis) -> tuple[tuple[Expr, ...], Expr]:
-        place = _from_start(indices.element(at), data.shape[along])
-        return (*at[:along], place, *at[along + 1 :]), updates.element(at)
-
-    return _scattered(call, data, indices.shape, update, reduction)
+    combine = _combine(call, reduction)
+    return scattered_along(data, along, indices, updates.element, combine)
 
 
 def scatter_nd(
@@ -57,10 +51,10 @@ def scatter_nd(
 
     def update(*at: Axis) -> tuple[tuple[Expr, ...], Expr]:
         places = (indices.element((*at[:front], k)) for k in range(count))
-        index = (_from_start(place, size) for place, size in zip(places, data.shape))
+        index = (from_start(place, size) for place, size in zip(places, data.shape))
         return (*index, *at[front:]), updates.element(at)
 
-    return _scattered(call, data, updates.shape, update, reduction)
+    return scattered(data, updates.shape, update, _combine(call, reduction))
 
 
 def tensor_scatter(
@@ -81,19 +75,14 @@ def tensor_scatter(
         place = place % size if mode == "circular" else place
         return (*at[:along], place, *at[along + 1 :]), update.element(at)
 
-    return _scattered(call, past, update.shape, written, "none")
+    return scattered(past, update.shape, written, "last")
 
 
-def _scattered(
-    call: Call, data: Tensor, domain: Any, update: Callable[..., Any], reduction: str
-) -> Tensor:
+def _combine(call: Call, reduction: str) -> str:
     combine = _COMBINE.get(reduction)
     if combine is None:
         raise call.refused(f"its reduction is {reduction[:40]!r}, none of {', '.join(_COMBINE)}")
-    if data.dtype == "bool" and combine != "last":
-        combine = {"sum": "any", "max": "any", "prod": "all", "min": "all"}[combine]
-    result: Tensor = scatter(data, domain, update, combine, mode="drop", name="scatter")
-    return result
+    return combine
 
 
 def _check(call: Call, data: Tensor, indices: Tensor, updates: Tensor) -> None:
@@ -105,10 +94,6 @@ def _check(call: Call, data: Tensor, indices: Tensor, updates: Tensor) -> None:
 
 def _equal(shape: tuple[Extent, ...], other: tuple[Extent, ...]) -> bool:
     return len(shape) == len(other) and all(map(same, shape, other))
-
-
-def _from_start(index: Expr, size: Extent) -> Expr:
-    return select(index < 0, index + cast(as_expr(size), index.dtype), index)
 
 
 OPERATORS: Table = {
