@@ -254,3 +254,21 @@ def test_threads_reduce_inside_a_loop_of_other_threads() -> None:
     s[C].set_store_predicate(thread.var.equal(0))
     assert "]   shared, " in str(s)
     check(s, [A, C], lambda a: a.sum(1) + 2, "cuda-emulator")
+
+
+@pytest.mark.parametrize("part", [0, 1])
+@pytest.mark.parametrize("n", [5, 9])
+def test_rfactor_of_an_axis_that_is_shorter_than_the_factor(n: int, part: int) -> None:
+    """Parts beyond the axis stay at the identity, and read nothing."""
+    A = te.placeholder((3, n), name="A")
+    B = te.compute((3, n), lambda i, j: A[i, j] * 2, name="B")
+    k = te.reduce_axis((0, n), name="k")
+    C = te.compute((3,), lambda i: te.max(B[i, k], axis=k), name="C")
+    for inlined in (False, True):
+        s = te.create_schedule(C.op)
+        axes = s[C].split(k, factor=16)
+        BF = s.rfactor(C, axes[part])
+        assert BF.shape == ((1, 16)[part], 3)
+        if inlined:
+            s[B].compute_inline()
+        check(s, [A, C], lambda a: (a * 2).max(1))

@@ -13,7 +13,7 @@ from schedlang.errors import subscript
 from schedlang.expr.lazy import both
 from schedlang.expr.nodes import Axis, Binary, Expr
 from schedlang.expr.visit import rewrite
-from schedlang.index.linear import ZERO, to_expr
+from schedlang.index.linear import ZERO, number_or_expr, to_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
 from schedlang.language.construct import select
@@ -23,7 +23,7 @@ from schedlang.state.primitives.conflicts import with_prefetches
 from schedlang.state.primitives.primitive import Primitive
 from schedlang.state.primitives.refusal import refuse
 from schedlang.state.primitives.storage import check_scope
-from schedlang.state.relations import parts, sources
+from schedlang.state.relations import Split, parts, sources
 from schedlang.state.scattered import overwrites
 from schedlang.state.state import Inline, Result, Stage, State
 
@@ -103,8 +103,7 @@ def cache_write(state: State, stage: Stage, scope: str) -> Result:
     if isinstance(op, ExternOp):
         refuse(
             f"{stage.name} is computed by {op.function.name}, which writes its array itself",
-            "Let a stage copy it: sl.compute(shape, lambda *i: "
-            f"{stage.name}[i]).",
+            f"Let a stage copy it: sl.compute(shape, lambda *i: {stage.name}[i]).",
         )
     if not isinstance(op, ComputeOp):
         refuse(
@@ -240,10 +239,14 @@ def rfactor(state: State, stage: Stage, axis: Axis, factor_axis: int = 0) -> Res
 def _factor(state: State, stage: Stage, op: ComputeOp, axis: Axis, place: int) -> Result:
     """Add a stage of partial results over ``axis``; ``stage`` then combines them."""
     whole = [Dim(ZERO, to_lin(a.extent), size=to_lin(a.extent)) for a in op.axis]
-    plan = make_plan(stage, whole, Ranges(), Peel(), Threads())
+    idle = any(isinstance(r, Split) and r.idle for r in stage.relations)
+    # the parts are what threads compute later, so an idle split keeps all of them
+    planned = stage.with_(kinds={axis: "threadIdx.x"}) if idle else stage
+    plan = make_plan(planned, whole, Ranges(), Peel(), Threads())
+    extents = {a: number_or_expr(plan.extents[a]) for a in stage.reduce_leaves}
     data = tuple(Axis(a.name, a.extent) for a in op.axis)
-    part = Axis(axis.name, axis.extent)
-    inner_axes = {a: Axis(a.name, a.extent, "reduce") for a in stage.reduce_leaves if a is not axis}
+    part = Axis(axis.name, extents[axis])
+    inner_axes = {a: Axis(a.name, e, "reduce") for a, e in extents.items() if a is not axis}
     renamed = (*inner_axes.items(), (axis, part))
     leaves: dict[Axis, Axis] = {plan.variables.get(a, a): b for a, b in renamed}
     change: dict[Axis, Expr] = dict(zip(op.axis, data))
@@ -285,7 +288,7 @@ def _factor(state: State, stage: Stage, op: ComputeOp, axis: Axis, place: int) -
     notes = tests if partial.reducer is not None else ()
     leaf = partial.loops
     factored = Stage(name, partial, partial.outputs, leaf, where_notes=notes)
-    last = Axis(axis.name, axis.extent, "reduce")
+    last = Axis(axis.name, extents[axis], "reduce")
     index = (*op.axis[:place], last, *op.axis[place:])
     body = tuple(Read(t, index, t.dtype) for t in partial.outputs)
     final = replace(op, body=body, reduce_axis=(last,), where=None, destination=None, limits=())
