@@ -13,7 +13,7 @@ from tests.onnx_cases import Case, check, f32, i64
 
 pytest.importorskip("onnx", reason="imports ONNX models: the extra onnx")
 
-from onnx import TensorProto, helper, numpy_helper, parser
+from onnx import AttributeProto, TensorProto, helper, numpy_helper, parser
 
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 
@@ -56,8 +56,10 @@ def test_a_branch_that_a_symbolic_size_decides_is_refused() -> None:
 
 
 def test_a_branch_that_data_decide_is_refused() -> None:
-    text = BRANCHES.replace("many = Greater(rows, four)", "s = ReduceSum <keepdims = 0> (x)"
-                            " z = Constant <value_float = 0.0> () many = Greater(s, z)")
+    text = BRANCHES.replace(
+        "many = Greater(rows, four)",
+        "s = ReduceSum <keepdims = 0> (x) z = Constant <value_float = 0.0> () many = Greater(s, z)",
+    )
     with pytest.raises(FrontendError, match=r"must be known when.*\n.*Where\(condition, a, b\)"):
         sl.frontend.from_onnx(graph_of(text), shapes={"N": 2})
 
@@ -93,8 +95,9 @@ def test_a_loop_of_a_known_count() -> None:
 
 
 def test_a_loop_ends_by_its_condition() -> None:
-    text = LOOP.replace("goes = Identity(going)",
-                        "two = Constant <value_int = 2> () goes = Less(k, two)")
+    text = LOOP.replace(
+        "goes = Identity(going)", "two = Constant <value_int = 2> () goes = Less(k, two)"
+    )
     last, every = outputs(graph_of(text), f32(3))
     assert every.shape == (3, 3)
     np.testing.assert_allclose(last, ((f32(3) / 2) / 2 + 1) / 2 + 2, rtol=1e-6)
@@ -185,4 +188,73 @@ def test_an_attribute_that_a_definition_does_not_have_is_refused() -> None:
     graph = helper.make_graph([node], "g", [x], [y], [labels])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
     with pytest.raises(FrontendError, match="reductoin"):
+        sl.frontend.from_onnx(model)
+
+
+SCAN = """
+agraph (float[3] s, float[{rows}] x) => (float[3] y) {{
+    y = Scan <num_scan_inputs = 1, {more} body = step
+        (float[3] v, float r) => (float[3] w) {{ w = Add(v, r) }}
+    > (s, x)
+}}
+"""
+ENDLESS = """
+agraph (float[3] x) => (float[3] y) {
+    count = Constant <value_int = 9223372036854775807> ()
+    on = Constant <value = bool {1}> ()
+    y = Loop (count, on, x) <body = step (int64 k, bool g, float[3] v) => (bool g, float[3] v) {}>
+}
+"""
+GROWING = """
+agraph (float[3] x) => (float[N] z, float[K, N] y) {
+    count = Constant <value_int = 3> ()
+    on = Constant <value = bool {1}> ()
+    z, y = Loop (count, on, x) <body = step
+        (int64 k, bool g, float[N] v) => (bool g, float[N] w, float[N] row) {
+            w = Concat <axis = 0> (v, v)
+            row = Identity(w)
+        }
+    >
+}
+"""
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    (ENDLESS, "Loop node .*: loops compute more than 10,000 nodes"),
+    (SCAN.format(rows=8_000_000_000, more=""), "Scan node .*: it repeats 8,000,000,000 times"),
+    (SCAN.format(rows=4, more="scan_input_axes = 3,"), "Scan node .*: its axes or directions"),
+    (SCAN.format(rows=4, more="scan_input_axes = [7],"), "Scan node .*axis=7 is out of range"),
+    (GROWING, r"Loop node .*\n.*all shapes must be equal"),
+], ids=["endless", "long", "axes", "axis", "growing"])  # fmt: skip
+def test_loops_that_are_refused(text: str, words: str) -> None:
+    with pytest.raises(FrontendError, match=words):
+        sl.frontend.from_onnx(graph_of(text))
+
+
+def test_iterations_share_the_weights_of_a_body() -> None:
+    text = LOOP.replace("after = Add(scaled, number)", "t = Add(scaled, number) after = Add(t, w)")
+    text = text.replace("float[3] row) {", "float[3] row) <float[3] w = {1.0, 2.0, 3.0}> {")
+    imported = sl.frontend.from_onnx(graph_of(text))
+    assert len([a for a in imported.params.values() if a.tolist() == [1, 2, 3]]) == 1
+    value = f32(3)
+    x = value
+    for k in range(5):
+        value = value * np.float32(0.5) + np.float32(k) + np.array([1, 2, 3], "float32")
+    np.testing.assert_allclose(imported.reference(x)[0], value, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["graph", "empty list"])
+def test_attributes_that_no_definition_has_are_refused(kind: str) -> None:
+    x, y, q = (helper.make_tensor_value_info(n, FLOAT, (2, 3)) for n in "xyq")
+    node = helper.make_node("SoftmaxCrossEntropyLoss", ["x", "l"], ["y"], name="loss")
+    body = helper.make_graph([helper.make_node("Neg", ["x"], ["q"])], "body", [], [q])
+    node.attribute.append(
+        helper.make_attribute("more", body)
+        if kind == "graph"
+        else helper.make_attribute("more", [], attr_type=AttributeProto.INTS)
+    )
+    labels = numpy_helper.from_array(np.array([0, 1]), "l")
+    graph = helper.make_graph([node], "g", [x], [y], [labels])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+    with pytest.raises(FrontendError, match="SoftmaxCrossEntropyLoss node 'loss': one of its att"):
         sl.frontend.from_onnx(model)

@@ -9,7 +9,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.errors import FrontendError
-from tests.onnx_cases import Case, check, f32, model_of, results
+from tests.onnx_cases import Case, check, expected_of, f32, model_of, results
 
 pytest.importorskip("onnx", reason="imports ONNX models: the extra onnx")
 
@@ -95,12 +95,41 @@ def test_missing_features_go_where_the_node_says() -> None:
     check(Case("TreeEnsembleRegressor", (x,), {**columns, **weights("target", columns, 1)}))
 
 
+@pytest.mark.parametrize("mode", ["LEQ", "NEQ"])
+def test_missing_features_go_to_the_false_side_by_default(mode: str) -> None:
+    columns = nodes([4, 4], f"BRANCH_{mode}")
+    added = weights("target", columns, 1)
+    x = X.copy()
+    x[::2, 1::2] = np.nan
+    stated = {**columns, "nodes_missing_value_tracks_true": [0] * len(columns["nodes_modes"])}
+    wanted = expected_of(*model_of(Case("TreeEnsembleRegressor", (x,), {**stated, **added})))
+    for attributes in (stated, columns):
+        model, _ = model_of(Case("TreeEnsembleRegressor", (x,), {**attributes, **added}))
+        np.testing.assert_allclose(results(model, x)[0], wanted[0], rtol=1e-5)
+
+
 def test_a_forest_is_a_network() -> None:
     columns = nodes([6] * 5)
     case = Case("TreeEnsembleRegressor", (X,), {**columns, **weights("target", columns, 2)})
     model, arrays = model_of(case)
     net = sl.network(sl.frontend.from_onnx(model), database=None)
     np.testing.assert_allclose(net(*arrays), results(model, *arrays)[0], rtol=1e-5, atol=1e-6)
+
+
+def test_many_cycles_are_refused_at_once() -> None:
+    """Each of many trees is one node, which is below itself."""
+    count = 20_000
+    zeros = [0] * count
+    columns = {
+        "nodes_treeids": list(range(count)), "nodes_modes": ["BRANCH_LEQ"] * count,
+        "nodes_values": [0.0] * count,
+        **{f"nodes_{n}ids": zeros for n in ("node", "feature", "truenode", "falsenode")},
+    }  # fmt: skip
+    added = {"target_treeids": [0], "target_nodeids": [0], "target_ids": [0],
+             "target_weights": [1.0]}  # fmt: skip
+    model, _ = model_of(Case("TreeEnsembleRegressor", (X,), {**columns, **added}))
+    with pytest.raises(FrontendError, match="its nodes have a cycle"):
+        sl.frontend.from_onnx(model)
 
 
 def changed(name: str, place: int, value: Any) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from schedlang.compute.tensor import Tensor, declaration, shape_text
 from schedlang.errors import FrontendError
 from schedlang.expr.nodes import Expr
 from schedlang.frontend.onnx.graph import Body, Node
+from schedlang.frontend.onnx.limits import MOST_REPEATED
 from schedlang.frontend.onnx.values import Known, Value
 
 # the outputs of a graph inside of a node, for its inputs
@@ -88,7 +89,8 @@ def _ways(node: Node, side: str, count: int) -> tuple[list[int], list[bool]]:
     """Return the axes along which a scan goes through its inputs or outputs, and which way."""
     axes = node.attributes.get(f"scan_{side}_axes") or [0] * count
     ways = node.attributes.get(f"scan_{side}_directions") or [0] * count
-    if len(axes) != count or len(ways) != count or not {*ways} <= {0, 1}:
+    fits = isinstance(axes, list) and isinstance(ways, list) and len(axes) == len(ways) == count
+    if not fits or not {*ways} <= {0, 1}:
         raise node.refused(f"its axes or directions do not fit its {count} scanned {side}s")
     return axes, [way == 1 for way in ways]
 
@@ -101,6 +103,11 @@ def _rows(node: Node, value: Value, axis: int, backward: bool) -> list[Value]:
         raise node.refused(
             f"it goes through the symbolic size {extent}, but must know how often it repeats",
             "Import the model with a number for this size: shapes={...}.",
+        )
+    if extent > MOST_REPEATED:
+        raise node.refused(
+            f"it repeats {extent:,} times, more than {MOST_REPEATED:,}, each as stages of its own",
+            "Export the model with operators on whole arrays in place of loops.",
         )
     places: list[Any] = [(*[slice(None)] * along, k) for k in range(extent)]
     parts: list[Value]

@@ -31,7 +31,10 @@ def definition_of(node: Node, operands: Sequence[Value | None]) -> Body | None:
         return None
     if not schema.has_function and not schema.has_context_dependent_function:
         return None
-    proto = _proto(onnx, node)
+    try:
+        proto = _proto(onnx, node)
+    except (TypeError, ValueError):
+        raise node.refused("one of its attributes is a graph or an empty list") from None
     _check(onnx, node, proto)
     if schema.has_function:
         function = schema.function_body

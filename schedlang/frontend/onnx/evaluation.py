@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -40,6 +42,8 @@ class Values:
     outer: Values | None = None
     # counts the nodes of graphs inside of nodes, once for each iteration of a loop
     _count: Iterator[int] = field(default_factory=lambda: count(1))
+    # the weights read so far, which iterations of a loop share
+    _read: dict[int, Known] = field(default_factory=dict)
     # None for an input that the call of an operator leaves out
     _known: dict[str, Value | None] = field(default_factory=dict)
 
@@ -53,7 +57,7 @@ class Values:
         if value is None:
             weight = self.weights.get(name)
             if weight is not None:
-                value = self._known[name] = Known(name, weight.read(), weight.dtype)
+                value = self._known[name] = self._weight(name, weight)
             elif self.outer is not None:
                 value = self.outer.of(name)
             else:
@@ -62,15 +66,17 @@ class Values:
                 )
         return value
 
+    def _weight(self, name: str, weight: Weight) -> Known:
+        known = self._read.get(id(weight))
+        if known is None:
+            known = self._read[id(weight)] = Known(name, weight.read(), weight.dtype)
+        return known
+
     def compute(self, nodes: Sequence[Node]) -> None:
         """Add the values of the outputs of nodes, each of which comes after its inputs."""
         for node in nodes:
-            if self.outer is not None and next(self._count) > MOST_REPEATED:
-                raise node.refused(
-                    f"loops compute more than {MOST_REPEATED:,} nodes, each of which becomes "
-                    "stages of its own",
-                    "Export the model with operators on whole arrays in place of loops.",
-                )
+            if self.outer is not None:
+                self._check_count(node)
             operands = [None if self._is_left_out(name) else self.of(name) for name in node.inputs]
             for name, result in zip(node.outputs, self._outputs(node, operands)):
                 if name and result is not None:
@@ -79,9 +85,21 @@ class Values:
     def _is_left_out(self, name: str) -> bool:
         return not name or (name in self._known and self._known[name] is None)
 
-    def within(self, body: Body, operands: Sequence[Value | None]) -> list[Value]:
+    def _check_count(self, node: Node) -> None:
+        """Count a node, and raise if loops compute too many."""
+        if next(self._count) > MOST_REPEATED:
+            raise node.refused(
+                f"loops compute more than {MOST_REPEATED:,} nodes, each of which becomes "
+                "stages of its own",
+                "Export the model with operators on whole arrays in place of loops.",
+            )
+
+    def within(self, node: Node, body: Body, operands: Sequence[Value | None]) -> list[Value]:
         """Return the outputs of a graph inside of a node, for its inputs."""
-        inner = Values(self.params, self.stages, body.weights, self, self._count)
+        if not body.nodes:
+            # a loop over nothing takes time, too
+            self._check_count(node)
+        inner = Values(self.params, self.stages, body.weights, self, self._count, self._read)
         inner.add(dict(zip(body.inputs, operands)))
         inner.compute(body.nodes)
         return [inner.of(name) for name in body.outputs]
@@ -90,7 +108,8 @@ class Values:
         """Return the outputs of a node."""
         control = CONTROL.get(node.operator) if not node.domain else None
         if control is not None:
-            chosen = control(node, operands, self.within)
+            with _refused_by(node):
+                chosen = control(node, operands, partial(self.within, node))
             _check_outputs(node, chosen)
             return chosen
         if not is_known(node):
@@ -119,7 +138,7 @@ class Values:
         """Return the outputs of a node by the definition of its operator."""
         given = [*operands, *[None] * (len(definition.inputs) - len(operands))]
         wanted = tuple(n for n, output in zip(definition.outputs, node.outputs) if output)
-        results = dict(zip(wanted, self.within(replace(definition, outputs=wanted), given)))
+        results = dict(zip(wanted, self.within(node, replace(definition, outputs=wanted), given)))
         return [results.get(name) for name in definition.outputs]
 
     def _computed(
@@ -130,20 +149,13 @@ class Values:
         attributes: dict[str, Any],
     ) -> list[Value | None]:
         """Return what the function of a node's operator makes."""
-        try:
+        with _refused_by(node):
             constants = fold(node, function, operands, attributes)
             if constants is not None:
                 names = [*node.outputs, *[""] * len(constants)]
                 return [Known(n, v.array, v.dtype) for n, v in zip(names, constants)]
             title = self.params.names.new(node.name)
             results = results_of(Call(node, self.params, title), function, operands, attributes)
-        except FrontendError:
-            raise
-        except SchedlangError as error:
-            raise node.refused("it has no form here", str(error)) from error
-        except (ArithmeticError, ValueError, IndexError, MemoryError) as error:
-            # numbers of a damaged file that no check foresaw
-            raise node.refused(f"it has no form here: {type(error).__name__}: {error}") from error
         tensors = [v for v in results if isinstance(v, Tensor)]
         for tensor in tensors:
             check_size(tensor, str(node))
@@ -153,6 +165,20 @@ class Values:
             Known(name, v.array, v.dtype) if isinstance(v, Known) and not v.name else v
             for name, v in zip(names, results)
         ]
+
+
+@contextmanager
+def _refused_by(node: Node) -> Iterator[None]:
+    """Raise errors of what a node computes as errors of the node."""
+    try:
+        yield
+    except FrontendError:
+        raise
+    except SchedlangError as error:
+        raise node.refused("it has no form here", str(error)) from error
+    except (ArithmeticError, ValueError, TypeError, IndexError, MemoryError) as error:
+        # numbers of a damaged file that no check foresaw
+        raise node.refused(f"it has no form here: {type(error).__name__}: {error}") from error
 
 
 def _check_outputs(node: Node, results: Sequence[Value | None]) -> None:

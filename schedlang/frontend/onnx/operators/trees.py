@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import numpy as np
@@ -160,13 +161,15 @@ def _trees(
 
 def _depth(call: Call, roots: np.ndarray, below: np.ndarray, leaf: np.ndarray) -> int:
     """Return the most steps from a root to a leaf."""
-    level, depth = roots, 0
-    while not leaf[level].all():
-        depth += 1
-        level = np.unique(below[level[~leaf[level]]])
-        if depth > len(leaf):
-            raise call.refused("its nodes have a cycle, so that no leaf ends it")
-    return depth
+    sides = below.tolist()
+    order = TopologicalSorter({k: sides[k] for k in np.flatnonzero(~leaf).tolist()})
+    steps = dict.fromkeys(np.flatnonzero(leaf).tolist(), 0)
+    try:
+        for k in order.static_order():
+            steps.setdefault(k, 1 + max(steps.get(n, 0) for n in sides[k]))
+    except CycleError:
+        raise call.refused("its nodes have a cycle, so that no leaf ends it") from None
+    return max(steps[k] for k in roots.tolist())
 
 
 def _weights(
@@ -199,7 +202,9 @@ def _scores(
     data = x if x.dtype in ("float32", "float64") else topi.cast(x, "float32")
     feature, below = table("feature", trees.feature), table("below", trees.below)
     value, roots = table("value", trees.value.astype(data.dtype)), table("root", trees.roots)
-    missing = table("missing", trees.missing) if trees.missing.any() else None
+    # NaN differs from each value, but goes where a node says
+    asks = trees.missing.any() or trees.compare == "BRANCH_NEQ"
+    missing = table("missing", trees.missing) if asks else None
     rows, count = x.shape[0], len(trees.roots)
     node = placeholder((trees.depth + 1, rows, count), "int32", name="node")
 
