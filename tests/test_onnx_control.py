@@ -231,6 +231,27 @@ def test_loops_that_are_refused(text: str, words: str) -> None:
         sl.frontend.from_onnx(graph_of(text))
 
 
+def test_a_loop_stacks_a_value_that_is_known_at_first() -> None:
+    text = """
+    agraph (float[3] x) => (float[3] last, float[K, 3] all) {
+        count = Constant <value_int = 3> ()
+        on = Constant <value = bool {1}> ()
+        zero = Constant <value = float[3] {0.0, 0.0, 0.0}> ()
+        last, all = Loop (count, on, zero) <body = step
+            (int64 k, bool g, float[3] v) => (bool goes, float[3] w, float[3] row) {
+                goes = Identity(g)
+                w = Add(v, x)
+                row = Identity(v)
+            }
+        >
+    }
+    """
+    x = f32(3)
+    last, every = outputs(graph_of(text), x)
+    np.testing.assert_allclose(last, 3 * x, rtol=1e-6)
+    np.testing.assert_allclose(every, np.stack([0 * x, x, 2 * x]), rtol=1e-6)
+
+
 def test_iterations_share_the_weights_of_a_body() -> None:
     text = LOOP.replace("after = Add(scaled, number)", "t = Add(scaled, number) after = Add(t, w)")
     text = text.replace("float[3] row) {", "float[3] row) <float[3] w = {1.0, 2.0, 3.0}> {")

@@ -11,7 +11,6 @@ from schedlang import topi
 from schedlang.arrays.shapes import axis_number
 from schedlang.arrays.stages import tensor_of
 from schedlang.compute.tensor import Tensor, declaration, shape_text
-from schedlang.errors import FrontendError
 from schedlang.expr.nodes import Expr
 from schedlang.frontend.onnx.graph import Body, Node
 from schedlang.frontend.onnx.limits import MOST_REPEATED
@@ -19,10 +18,14 @@ from schedlang.frontend.onnx.values import Known, Value
 
 # the outputs of a graph inside of a node, for its inputs
 Run = Callable[[Body, Sequence[Value]], list[Value]]
-Control = Callable[[Node, Sequence[Union[Value, None]], Run], list[Value]]
+# a value as a tensor
+AsTensor = Callable[[Value], Tensor]
+Control = Callable[[Node, Sequence[Union[Value, None]], Run, AsTensor], list[Value]]
 
 
-def _branch(node: Node, operands: Sequence[Value | None], run: Run) -> list[Value]:
+def _branch(
+    node: Node, operands: Sequence[Value | None], run: Run, tensor: AsTensor
+) -> list[Value]:
     """Return the outputs of ``If``: of the branch that its condition names."""
     if len(operands) != 1 or operands[0] is None:
         raise node.refused(f"it has {len(operands)} inputs, but takes one")
@@ -30,7 +33,7 @@ def _branch(node: Node, operands: Sequence[Value | None], run: Run) -> list[Valu
     return run(_body(node, "then_branch" if taken else "else_branch", 0), [])
 
 
-def _loop(node: Node, operands: Sequence[Value | None], run: Run) -> list[Value]:
+def _loop(node: Node, operands: Sequence[Value | None], run: Run, tensor: AsTensor) -> list[Value]:
     """Return the outputs of ``Loop``: the nodes of its body, once for each iteration."""
     if len(operands) < 2:
         raise node.refused(f"it has {len(operands)} inputs, but takes two or more")
@@ -53,10 +56,10 @@ def _loop(node: Node, operands: Sequence[Value | None], run: Run) -> list[Value]
         for rows, row in zip(stacked, results[len(values) :]):
             rows.append(row)
         done += 1
-    return [*values, *(_stack(node, rows) for rows in stacked)]
+    return [*values, *(_stack(node, rows, tensor) for rows in stacked)]
 
 
-def _scan(node: Node, operands: Sequence[Value | None], run: Run) -> list[Value]:
+def _scan(node: Node, operands: Sequence[Value | None], run: Run, tensor: AsTensor) -> list[Value]:
     """Return the outputs of ``Scan``: the nodes of its body, once for each row of its inputs."""
     count = node.attributes.get("num_scan_inputs")
     if not isinstance(count, int) or not 1 <= count <= len(operands):
@@ -79,7 +82,7 @@ def _scan(node: Node, operands: Sequence[Value | None], run: Run) -> list[Value]
         for kept, result in zip(outputs, results[len(values) :]):
             kept.append(result)
     last = [
-        _stack(node, kept[::-1] if back else kept, axis)
+        _stack(node, kept[::-1] if back else kept, tensor, axis)
         for kept, axis, back in zip(outputs, ends, reverse)
     ]
     return [*values, *last]
@@ -164,7 +167,7 @@ def _known(node: Node, value: Value, what: str) -> Any:
     return item
 
 
-def _stack(node: Node, rows: Sequence[Value], axis: int = 0) -> Value:
+def _stack(node: Node, rows: Sequence[Value], tensor: AsTensor, axis: int = 0) -> Value:
     """Return what each iteration makes, side by side along a new dimension."""
     if not rows:
         raise node.refused("without iterations, the shape of what it stacks is unknown")
@@ -173,10 +176,7 @@ def _stack(node: Node, rows: Sequence[Value], axis: int = 0) -> Value:
         if len({a.shape for a in arrays}) > 1:
             raise node.refused("its iterations make arrays of several shapes")
         return Known("", np.stack(arrays, axis), rows[0].dtype)
-    tensors = [row for row in rows if isinstance(row, Tensor)]
-    if len(tensors) < len(rows):
-        raise FrontendError(f"{node}: some of its iterations make constants, others do not")
-    return topi.stack(tensors, axis)
+    return topi.stack([tensor(row) for row in rows], axis)
 
 
 CONTROL: dict[str, Control] = {"If": _branch, "Loop": _loop, "Scan": _scan}

@@ -109,7 +109,7 @@ class Values:
         control = CONTROL.get(node.operator) if not node.domain else None
         if control is not None:
             with _refused_by(node):
-                chosen = control(node, operands, partial(self.within, node))
+                chosen = control(node, operands, partial(self.within, node), self.params.tensor)
             _check_outputs(node, chosen)
             return chosen
         if not is_known(node):
