@@ -9,7 +9,7 @@ import pytest
 
 import schedlang as sl
 from schedlang import topi
-from schedlang.errors import ComputeError
+from schedlang.errors import ComputeError, ComputeTypeError
 from tests.topi_cases import check, given, values
 
 torch = pytest.importorskip("torch")
@@ -251,6 +251,15 @@ def test_a_broadcast_of_0d_tensors_is_a_tensor() -> None:
     check(C, np.maximum(data["A"], np.arange(3, dtype="float32")), A=data["A"])
 
 
+def ints(*shape: int) -> Any:
+    return sl.placeholder(shape, "int32", name="V")
+
+
+def match(kernel: int, far: int) -> Any:
+    A, B = given(A=(1, 3, 4, 4), B=(1, 3, 4, 4))
+    return topi.nn.correlation_nchw(A, B, kernel, far, 1, 1, 0, True)
+
+
 REFUSALS = {
     "blocks": (lambda A: topi.nn.space_to_batch_nd(A, [4], [0], [0]), "does not .*divide"),
     "crops": (lambda A: topi.nn.batch_to_space_nd(A, [2], [3], [3]), "leaves none"),
@@ -258,6 +267,14 @@ REFUSALS = {
     "diagonals": (lambda A: topi.matrix_set_diag(A, A, 9), "which are -1 to 2"),
     "no stride": (lambda A: topi.strided_set(A, A, [0, 0], [2, 3], [0, 1]), "stride .* is 0"),
     "tensors": (lambda A: topi.strided_set(A, A, A, [2, 3]), "must be known before a call"),
+    "many diagonals": (lambda A: topi.matrix_set_diag(A, A, (0, 1, 2)), "k=.* has 3 numbers"),
+    "dtype of a diagonal": (lambda A: topi.matrix_set_diag(A, ints(2)), "is int32, and A is float"),
+    "dtype of a slice": (
+        lambda A: topi.strided_set(A, ints(2, 3), [0, 0], [2, 3]),
+        "is int32, and",
+    ),
+    "even kernel": (lambda A: match(2, 1), "kernel_size=2 is even"),
+    "large kernel": (lambda A: match(9, 1), "leaves none; give more padding"),
     "target": (lambda A: topi.collapse_sum(A, (2, 2)), "does not broadcast"),
 }
 
@@ -265,7 +282,7 @@ REFUSALS = {
 @pytest.mark.parametrize("case", REFUSALS)
 def test_refusals(case: str) -> None:
     made, words = REFUSALS[case]
-    with pytest.raises(ComputeError, match=words):
+    with pytest.raises((ComputeError, ComputeTypeError), match=words):
         made(sl.placeholder((2, 3), name="A"))
 
 

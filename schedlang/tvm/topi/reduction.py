@@ -50,7 +50,7 @@ def collapse_sum(data: Any, target_shape: Any) -> Tensor:
     """
     asked = "topi.collapse_sum"
     check_tensor(asked, data, "data")
-    target = (*target_shape,)
+    target = (*target_shape,) if isinstance(target_shape, (list, tuple)) else (target_shape,)
     extra = data.ndim - len(target)
     pairs = zip(data.shape[builtins.max(extra, 0) :], target)
     if extra < 0 or not builtins.all(same(t, d) or same(t, 1) for d, t in pairs):

@@ -7,7 +7,7 @@ from typing import Any
 from schedlang.compute.math import all as every
 from schedlang.compute.math import if_then_else
 from schedlang.compute.tensor import Tensor
-from schedlang.errors import ComputeError
+from schedlang.errors import ComputeError, ComputeTypeError
 from schedlang.expr.nodes import Expr
 from schedlang.tvm.topi.checks import check_numbers, check_shape, check_whole
 from schedlang.tvm.topi.rules import one_of, operator, tensor
@@ -31,7 +31,7 @@ def matrix_set_diag(data: Any, diagonal: Any, k: Any = 0, align: str = "RIGHT_LE
     if data.ndim < 2:
         raise ComputeError(f"{asked}: {data.name} has {data.ndim} dimensions, but needs 2 or more")
     given = list(k) if isinstance(k, (list, tuple)) else [k]
-    low, high = check_numbers(asked, given * (3 - len(given)), "k", (2,), -(2**31))
+    low, high = check_numbers(asked, given * 2 if len(given) == 1 else given, "k", (2,), -(2**31))
     rows, columns = (check_whole(asked, e, f"a side of {data.name}") for e in data.shape[-2:])
     if not -rows < low <= high < columns:
         raise ComputeError(
@@ -42,6 +42,7 @@ def matrix_set_diag(data: Any, diagonal: Any, k: Any = 0, align: str = "RIGHT_LE
     most, several = max(lengths.values()), low != high
     wanted = (*data.shape[:-2], *([high - low + 1] if several else []), most)
     check_shape(asked, diagonal, "diagonal", wanted)
+    _check_dtype(asked, diagonal, data)
 
     def element(*at: Any) -> Expr:
         i, j = at[-2:]
@@ -85,6 +86,7 @@ def strided_set(a: Any, v: Any, begin: Any, end: Any, strides: Any = None) -> Te
         whole = check_whole(asked, size, f"dimension {d} of {a.name}")
         slices.append(range(whole)[slice(first, last, step)])
     check_shape(asked, v, "v", tuple(map(len, slices)))
+    _check_dtype(asked, v, a)
 
     def element(*at: Any) -> Expr:
         inside, places = [], []
@@ -98,6 +100,15 @@ def strided_set(a: Any, v: Any, begin: Any, end: Any, strides: Any = None) -> Te
         return if_then_else(every(*inside), v.element(tuple(places)), a.element(at))
 
     return compute("strided_set", a.shape, element)
+
+
+def _check_dtype(asked: str, value: Tensor, data: Tensor) -> None:
+    """Raise unless the elements that are set have the dtype of the others."""
+    if value.dtype != data.dtype:
+        raise ComputeTypeError(
+            f"{asked}: {value.name} is {value.dtype}, and {data.name} is {data.dtype}; convert one "
+            "of them: topi.cast(x, dtype)"
+        )
 
 
 __all__ = ["matrix_set_diag", "strided_set"]

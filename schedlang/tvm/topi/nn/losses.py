@@ -10,6 +10,7 @@ from schedlang.compute.math import abs as magnitude
 from schedlang.compute.math import if_then_else
 from schedlang.compute.reduce import reduce_axis
 from schedlang.compute.tensor import Tensor
+from schedlang.errors import ComputeError
 from schedlang.expr.nodes import Expr
 from schedlang.language.construct import as_expr, const
 from schedlang.tvm.topi.broadcast import divide
@@ -92,6 +93,8 @@ def correlation_nchw(
     asked = "topi.nn.correlation_nchw"
     check_shape(asked, data2, "data2", data1.shape)
     (kernel,) = check_numbers(asked, [kernel_size], "kernel_size", (1,), 1)
+    if kernel % 2 == 0:
+        raise ComputeError(f"{asked}: kernel_size={kernel} is even, so that windows have no centre")
     (far,) = check_numbers(asked, [max_displacement], "max_displacement", (1,), 0)
     (step,) = check_numbers(asked, [stride1], "stride1", (1,), 1)
     (apart,) = check_numbers(asked, [stride2], "stride2", (1,), 1)
@@ -104,6 +107,11 @@ def correlation_nchw(
     width = 2 * radius + 1
     n, channels, *sides = first.shape
     rows, columns = (extent((as_expr(s) - 2 * border + step - 1) // step) for s in sides)
+    if any(isinstance(size, int) and size < 1 for size in (rows, columns)):
+        raise ComputeError(
+            f"{asked}: {border} pixels at each side of {data1.name} are centres of no window "
+            f"(kernel_size={kernel}, max_displacement={far}), which leaves none; give more padding"
+        )
     c, dy, dx = (reduce_axis(e, k) for e, k in ((channels, "c"), (kernel, "dy"), (kernel, "dx")))
     scale = const(1 / (kernel * kernel), first.dtype)
 
