@@ -230,6 +230,22 @@ def test_a_library_of_c(tmp_path: Path) -> None:
         tvm.contrib.cc.create_shared(library, [source], cc=tvm.contrib.cc.get_cc())
 
 
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+def test_a_compiler_with_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import ctypes
+
+    source, library = tmp_path / "twice.c", tmp_path / "twice.so"
+    source.write_text("int twice(int x) { return FACTOR * x; }")
+    monkeypatch.setenv("CC", "cc -O1")
+    cc = tvm.contrib.cc
+    assert cc.get_cc() == "cc -O1"
+    cc.create_shared(library, source, options="-DFACTOR=2", cc=cc.get_cc())
+    assert ctypes.CDLL(str(library)).twice(21) == 42
+    monkeypatch.setattr(cc, "SECONDS", 0)
+    with pytest.raises(BuildError, match="cc takes longer than 0 s"):
+        cc.create_shared(library, source, options=["-DFACTOR=2"])
+
+
 def test_a_callback_of_the_compiler_warns() -> None:
     with pytest.warns(UserWarning, match="no kernel calls it"):
         tvm.register_func("tvm_callback_cuda_compile", lambda code: code, override=True)

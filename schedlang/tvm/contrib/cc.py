@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +18,7 @@ def get_cc() -> str:
 
     Raise :class:`~schedlang.errors.BuildError` if there is none.
     """
-    return " ".join(compiler())
+    return shlex.join(compiler())
 
 
 def create_shared(output: Any, objects: Any, options: Any = None, cc: Any = None) -> None:
@@ -27,8 +28,9 @@ def create_shared(output: Any, objects: Any, options: Any = None, cc: Any = None
     ``cc`` is the command. Raise :class:`~schedlang.errors.BuildError` if it fails.
     """
     given: Sequence[Any] = objects if isinstance(objects, (list, tuple)) else [objects]
-    command = [cc] if cc else compiler()
-    line = [*command, "-shared", "-fPIC", *(options or ()), "-o", str(output), *map(str, given)]
+    command = shlex.split(cc) if cc else compiler()
+    more = [options] if isinstance(options, str) else [*(options or ())]
+    line = [*command, "-shared", "-fPIC", *more, "-o", str(output), *map(str, given)]
     run("tvm.contrib.cc.create_shared", line)
 
 
@@ -40,6 +42,8 @@ def run(asked: str, line: Sequence[str]) -> None:
         raise BuildError(
             explain(asked, f"{line[0]} does not run ({error.strerror})", "Give another command.")
         ) from None
+    except subprocess.TimeoutExpired:
+        raise BuildError(f"{asked}: {line[0]} takes longer than {SECONDS} s") from None
     if done.returncode:
         said = done.stderr.strip()
         first = next((text for text in said.splitlines() if "error" in text), said)
