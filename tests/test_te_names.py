@@ -180,6 +180,21 @@ def test_stages_are_inlined_all_at_once() -> None:
         np.testing.assert_allclose(tvm.build(s, [X, S])(x), x.sum(1) * 2 + 1, rtol=1e-6)
 
 
+@pytest.mark.parametrize(("read", "places"), [
+    (lambda X, i, j: X[i, j] * 2, "EBI"), (lambda X, i, j: X[i, 0] + 1, "I"),
+    (lambda X, i, j: X[j, i], "BI"), (lambda X, i, j: X[i, (j + 1) % 4], "I"),
+], ids=["own", "column", "transposed", "rolled"])  # fmt: skip
+def test_stages_are_inlined_by_the_places_that_they_read(read: Any, places: str) -> None:
+    X = te.placeholder((4, 4), name="X")
+    P = te.compute((4, 4), lambda i, j: read(X, i, j), name="P")
+    Q = te.compute((4, 4), lambda i, j: P[i, j] + 1, name="Q")
+    inline = {"E": te.AutoInlineElemWise, "B": te.AutoInlineBroadcast, "I": te.AutoInlineInjective}
+    for letter, function in inline.items():
+        s = te.create_schedule(Q.op)
+        function(s)
+        assert ("P[" not in str(s)) == (letter in places), letter
+
+
 def test_a_group_of_stages_is_attached_at_once() -> None:
     D = te.compute((12,), lambda i: C[i] - 3, name="D")
     s = te.create_schedule(D.op)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from schedlang.compute.read import reads
+from schedlang.compute.read import Read, reads
 from schedlang.compute.tensor import ComputeOp
 from schedlang.errors import ScheduleError
 from schedlang.schedule.schedule import Schedule
 from schedlang.signatures import public
 from schedlang.state.state import Root
+
+ELSEWHERE = -1
 
 
 @public
@@ -30,11 +32,22 @@ def AutoInlineElemWise(sch: Schedule) -> None:
 @public
 def AutoInlineBroadcast(sch: Schedule) -> None:
     """Inline as :func:`AutoInlineInjective` those stages that read at some of their own axes."""
-    _inline(sch, lambda op: all({*read.indices} <= {*op.axis} for read in reads(op.roots)))
+    _inline(sch, _reads_at_some_axes)
 
 
 def _reads_at_own_axes(op: ComputeOp) -> bool:
-    return all(read.indices == op.axis for read in reads(op.roots))
+    return all(_places(op, read) == [*range(len(op.axis))] for read in reads(op.roots))
+
+
+def _reads_at_some_axes(op: ComputeOp) -> bool:
+    return all(ELSEWHERE not in _places(op, read) for read in reads(op.roots))
+
+
+def _places(op: ComputeOp, read: Read) -> list[int]:
+    """Return which axis of ``op`` each index is; other indices are ``ELSEWHERE``."""
+    # not by ==, which makes an expression of two indices
+    number = {id(axis): k for k, axis in enumerate(op.axis)}
+    return [number.get(id(index), ELSEWHERE) for index in read.indices]
 
 
 def _inline(sch: Schedule, fits: Callable[[ComputeOp], bool]) -> None:
