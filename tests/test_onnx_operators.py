@@ -517,6 +517,28 @@ def test_a_quantized_layer_is_a_kernel() -> None:
     np.testing.assert_allclose(net(V), expected, rtol=1e-5, atol=1e-5)
 
 
+PAST, PART, FIRST = f32(2, 3, 6, 4), f32(2, 3, 2, 4, seed=1), np.array([1, 4])
+
+
+@pytest.mark.parametrize(("inputs", "words"), [
+    ((PAST, PART.astype("float64"), FIRST), "its data are float32, and its updates float64"),
+    ((PAST, f32(2, 3, 7, 4), FIRST), r"its update has the shape \(2, 3, 7, 4\), which does not fit"),
+    ((PAST, PART[:1], FIRST), r"its update has the shape \(1, 3, 2, 4\), which does not fit"),
+    ((PAST, PART, FIRST.astype("float32")), "its indices are float32"),
+    ((PAST, PART, np.array([1, 2, 3])), r"its write_indices have the shape \(3,\)"),
+])  # fmt: skip
+def test_blocks_that_do_not_fit_a_cache_are_refused(inputs: Any, words: str) -> None:
+    model, _ = model_of(of("TensorScatter", *inputs, opset=24))
+    with pytest.raises(FrontendError, match=words):
+        sl.frontend.from_onnx(model)
+
+
+@pytest.mark.parametrize("mode", ["linear", "circular"])
+def test_a_block_is_written_into_a_cache(mode: str) -> None:
+    first = FIRST if mode == "linear" else np.array([5, 0])
+    check(of("TensorScatter", PAST, PART, first, opset=24, mode=mode))
+
+
 def test_upsample_does_not_make_images_smaller() -> None:
     model, _ = model_of(of("Upsample", V, Known(np.float32([1, 0.5])), opset=9))
     with pytest.raises(FrontendError, match="one of its scales is 0.5, and must be 1 or more"):

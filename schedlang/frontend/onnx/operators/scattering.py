@@ -67,12 +67,26 @@ def tensor_scatter(
         raise call.refused("its axis is the batch, or its update has another number of dimensions")
     if mode not in ("linear", "circular"):
         raise call.refused(f"its mode is {mode[:40]!r}, neither linear nor circular")
-    size = as_expr(past.shape[along])
+    _check_dtypes(call, past, update)
+    size, many = past.shape[along], update.shape[along]
+    fits = _equal(update.shape, (*past.shape[:along], many, *past.shape[along + 1 :]))
+    if not fits or (isinstance(size, int) and isinstance(many, int) and many > size):
+        raise call.refused(
+            f"its update has the shape {shape_text(update.shape)}, which does not fit into its past "
+            f"of {shape_text(past.shape)} along dimension {along}"
+        )
+    if write_indices is not None:
+        _check_indices(call, write_indices)
+        if not _equal(write_indices.shape, past.shape[:1]):
+            raise call.refused(
+                f"its write_indices have the shape {shape_text(write_indices.shape)}, but need one "
+                "for each batch"
+            )
 
     def written(*at: Axis) -> tuple[tuple[Expr, ...], Expr]:
         first = as_expr(0) if write_indices is None else write_indices.element(at[:1])
         place = cast(first, "int64") + at[along]
-        place = place % size if mode == "circular" else place
+        place = place % as_expr(size) if mode == "circular" else place
         return (*at[:along], place, *at[along + 1 :]), update.element(at)
 
     return scattered(past, update.shape, written, "last")
@@ -86,8 +100,16 @@ def _combine(call: Call, reduction: str) -> str:
 
 
 def _check(call: Call, data: Tensor, indices: Tensor, updates: Tensor) -> None:
+    _check_indices(call, indices)
+    _check_dtypes(call, data, updates)
+
+
+def _check_indices(call: Call, indices: Tensor) -> None:
     if indices.dtype not in ("int64", "int32"):
         raise call.refused(f"its indices are {indices.dtype}, but must be int32 or int64")
+
+
+def _check_dtypes(call: Call, data: Tensor, updates: Tensor) -> None:
     if data.dtype != updates.dtype:
         raise call.refused(f"its data are {data.dtype}, and its updates {updates.dtype}")
 
