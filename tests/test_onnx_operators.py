@@ -522,7 +522,7 @@ PAST, PART, FIRST = f32(2, 3, 6, 4), f32(2, 3, 2, 4, seed=1), np.array([1, 4])
 
 @pytest.mark.parametrize(("inputs", "words"), [
     ((PAST, PART.astype("float64"), FIRST), "its data are float32, and its updates float64"),
-    ((PAST, f32(2, 3, 7, 4), FIRST), r"its update has the shape \(2, 3, 7, 4\), which does not fit"),
+    ((PAST, f32(2, 3, 7, 4), FIRST), r"its update has the shape \(2, 3, 7, 4\), which does not"),
     ((PAST, PART[:1], FIRST), r"its update has the shape \(1, 3, 2, 4\), which does not fit"),
     ((PAST, PART, FIRST.astype("float32")), "its indices are float32"),
     ((PAST, PART, np.array([1, 2, 3])), r"its write_indices have the shape \(3,\)"),

@@ -72,7 +72,7 @@ def tensor_scatter(
     fits = _equal(update.shape, (*past.shape[:along], many, *past.shape[along + 1 :]))
     if not fits or (isinstance(size, int) and isinstance(many, int) and many > size):
         raise call.refused(
-            f"its update has the shape {shape_text(update.shape)}, which does not fit into its past "
+            f"its update has the shape {shape_text(update.shape)}, which does not fit its past "
             f"of {shape_text(past.shape)} along dimension {along}"
         )
     if write_indices is not None:
