@@ -68,6 +68,15 @@ def copy_in_each(a, b):
         a[0] = kept[i]
 
 
+def two_from_one(a, b):
+    c = a.copy()
+    for i in range(a.shape[0] - 1, 0, -1):
+        t = a[i].copy()
+        a[i] = a[i - 1] / 2
+        c[i - 1] = t
+    return c
+
+
 def shifted(a, b):
     for i in range(1, a.shape[0]):
         a[i, 1:] = a[i, :-1] + a[i - 1, 1:]
@@ -159,9 +168,10 @@ def one_row(a, b):
 
 PROGRAMS = {f.__name__: f for f in (
     triangles, product, swapped_rows, swapped_elements, old_copy, copy_in_each, shifted, longest,
-    local_array, names_change, whole_and_part, upwards, stepped, sums, sorted_rows, one_row,
+    two_from_one, local_array, names_change, whole_and_part, upwards, stepped, sums, sorted_rows,
+    one_row,
 )}  # fmt: skip
-FRACTIONS = ("triangles", "names_change")
+FRACTIONS = ("triangles", "names_change", "two_from_one")
 
 
 def compare(name, n, dtype, target, expect="serial inside the kernel"):
@@ -185,7 +195,7 @@ def compare(name, n, dtype, target, expect="serial inside the kernel"):
 
 
 @pytest.mark.parametrize("name", slow_but(
-    ["triangles", "swapped_rows", "copy_in_each", "local_array", "upwards"], list(PROGRAMS)
+    ["triangles", "swapped_rows", "copy_in_each", "two_from_one", "upwards"], list(PROGRAMS)
 ))  # fmt: skip
 def test_programs_in_python(name):
     traced = compare(name, 7, "float64", "python")

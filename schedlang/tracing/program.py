@@ -147,10 +147,10 @@ class Program:
             return False
         if places & set(step.inputs) - {argument}:
             return False
-        if argument not in step.inputs:
-            return True
-        pair = len(step.inputs) + step.outputs.index(place), step.inputs.index(argument)
-        return pair in step.kernel.signature.in_place
+        output = len(step.inputs) + step.outputs.index(place)
+        # a serial loop takes an array twice if two of its carries begin with it
+        pairs = {(output, k) for k, given in enumerate(step.inputs) if given == argument}
+        return pairs <= step.kernel.signature.in_place
 
     def _held(self, argument: int) -> set[int]:
         """Return the positions of an argument and of results of loops that may be its memory."""
@@ -392,8 +392,7 @@ def _say_host(loop: HostLoop, reason: str) -> None:
 
 
 def _warn_of_little_work(loop: HostLoop, reason: str) -> None:
-    """Warn of a loop on the host whose iterations take less time than the calls of their kernels.
-    """
+    """Warn of a loop on the host whose iterations take less time than calls of their kernels."""
     if not loop.tested and not loop.body.loops and reason and little_work(loop):
         name, _ = loop.user_index
         warn_user(
