@@ -205,6 +205,25 @@ def program(y):
 """,
         {"y": VECTOR},
     ),
+    "names that no iteration assigns": (
+        """
+def program(y):
+    s = t = u = 0.5
+    v = y * 2
+    for i in range(6):
+        if y[i] > 9:
+            s, v = y[i], y * i
+        if y[i] < 9:
+            continue
+        t = y[i]
+    for i in range(6):
+        for j in range(2, i):
+            if y[j] > 9:
+                u = y[j]
+    return s, t, u, v
+""",
+        {"y": VECTOR},
+    ),
     "names that only a while on elements assigns": (
         """
 def program(x):

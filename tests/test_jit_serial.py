@@ -83,6 +83,14 @@ def shifted(a, b):
         a[i, :-1] += a[i, 1:]
 
 
+def reversed_in_place(a, b):
+    for i in range(1, a.shape[0]):
+        a[::-1] = a
+        for j in range(i):
+            b[:, ::-1] = b
+            a[j] += b[j]
+
+
 def longest(a, b):
     n = a.shape[0]
     table = np.zeros((n + 1, n + 1), a.dtype)
@@ -169,7 +177,7 @@ def one_row(a, b):
 PROGRAMS = {f.__name__: f for f in (
     triangles, product, swapped_rows, swapped_elements, old_copy, copy_in_each, shifted, longest,
     two_from_one, local_array, names_change, whole_and_part, upwards, stepped, sums, sorted_rows,
-    one_row,
+    reversed_in_place, one_row,
 )}  # fmt: skip
 FRACTIONS = ("triangles", "names_change", "two_from_one")
 
@@ -195,7 +203,8 @@ def compare(name, n, dtype, target, expect="serial inside the kernel"):
 
 
 @pytest.mark.parametrize("name", slow_but(
-    ["triangles", "swapped_rows", "copy_in_each", "two_from_one", "upwards"], list(PROGRAMS)
+    ["triangles", "swapped_rows", "copy_in_each", "two_from_one", "reversed_in_place", "upwards"],
+    list(PROGRAMS),
 ))  # fmt: skip
 def test_programs_in_python(name):
     traced = compare(name, 7, "float64", "python")

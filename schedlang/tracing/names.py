@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 # statements and expressions whose names belong to a scope of their own
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
@@ -47,15 +47,20 @@ def inside(statements: Iterable[ast.AST]) -> Iterator[ast.AST]:
             waiting += list(ast.iter_child_nodes(node))[::-1]
 
 
-def read_first(statements: Sequence[ast.stmt]) -> set[str]:
+def read_first(statements: Sequence[ast.stmt], later: Collection[str] = ()) -> set[str]:
     """Return the names that statements may read before they assign them.
+
+    The names ``later`` are read after the statements.
 
     >>> sorted(read_first(ast.parse("t = x + 1; y = t + y").body))
     ['x', 'y']
+    >>> sorted(read_first(ast.parse("if x: t = 1").body, ["t"]))
+    ['t', 'x']
     """
     reads: set[str] = set()
-    _read_first(statements, set(), reads)
-    return reads
+    known: set[str] = set()
+    _read_first(statements, known, reads)
+    return reads | ({*later} - known)
 
 
 def _read_first(statements: Sequence[ast.stmt], known: set[str], reads: set[str]) -> None:

@@ -109,12 +109,12 @@ class _Rewriter(ast.NodeTransformer):
         target = loop.target if isinstance(loop, ast.For) else None
         whole: list[ast.stmt] = list(loop.body)
         names = sorted({*assigned(whole), *(assigned([target]) if target is not None else ())})
-        reads = read_first(whole)
+        live = read_first(list(after))
+        reads = read_first(whole, live & set(names))
         if isinstance(loop, ast.While):
             reads |= read_first([ast.Expr(loop.test)])
         if target is not None:
             reads -= set(assigned([target]))
-        live = read_first(list(after))
         nested = any(isinstance(n, (ast.For, ast.While)) for s in whole for n in ast.walk(s))
         facts = {
             "names": names,

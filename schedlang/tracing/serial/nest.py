@@ -205,7 +205,11 @@ class _Iteration:
             (slot,), (value, *_) = event.slots, event.needs
             into = self.slots[slot]
             if self.where[value] is not into or value in self.order.slot_of:
-                self.stmts.append(self._assignment(into, self.where[value], value, event.region))
+                source = self.where[value]
+                if source is into and event.region is not None:
+                    # b[::-1] = b reads elements that it writes
+                    source = self._copy(value)
+                self.stmts.append(self._assignment(into, source, value, event.region))
         for slot, old, new in zip(event.slots, event.before, event.after):
             if old is not None and self.where.get(old) is self.slots[slot]:
                 del self.where[old]
