@@ -244,9 +244,17 @@ def test_a_lack_of_memory_is_an_error() -> None:
         if parallel:
             s[C].parallel(C.op.axis[0])
             s[B].compute_at(s[C], C.op.axis[0])
-        f = sl.build(s, compiler="llvm")
+        f, before = sl.build(s, compiler="llvm"), _areas_with_huge_pages()
+        # B has more bytes than a process has addresses
         with pytest.raises(MemoryError, match="no memory for the arrays of a kernel"):
-            f(np.ones(2_000_000, "float32"))
+            f(np.ones(3_500_000, "float32"))
+        assert _areas_with_huge_pages() <= before + 2
+
+
+def _areas_with_huge_pages() -> int:
+    """Return how many areas of this process's memory ask for huge pages."""
+    lines = Path("/proc/self/smaps").read_text().splitlines()
+    return sum(line.startswith("VmFlags:") and " hg" in line for line in lines)
 
 
 def test_an_array_of_no_rows() -> None:

@@ -32,7 +32,8 @@ def allocate(builder: ir.IRBuilder, size: ir.Value) -> ir.Value:
     page = builder.select(large, I64(HUGE_PAGE), I64(ALIGNMENT))
     whole = builder.and_(builder.add(wanted, builder.sub(page, I64(1))), builder.neg(page))
     block = builder.call(_function(builder, "aligned_alloc", BYTE_PTR, [I64, I64]), [page, whole])
-    with builder.if_then(large):
+    # the advice for a null block would be one for all memory of the process
+    with builder.if_then(builder.and_(large, cgutils.is_not_null(builder, block))):
         advise = _function(builder, "madvise", _I32, [BYTE_PTR, I64, _I32])
         # a system without huge pages refuses, which changes nothing
         builder.call(advise, [block, whole, _MADV_HUGEPAGE])
