@@ -207,6 +207,17 @@ def _check_memory(values: dict[str, Any], entering: Sequence[Any]) -> None:
         raise ComputeTypeError(f"{name} shares memory with another array after an iteration")
 
 
+def _result(name: str, value: Any) -> Any:
+    """Return the value of a name; what the loop returns has arrays of its own.
+
+    Nothing in the loop runs after it returns, so that no later write changes these arrays.
+    """
+    if not name.startswith(PREFIX):
+        return value
+    leaves, form = flatten(value)
+    return rebuilt(form, [array_of(v.value) if _is_array(v) and v.is_view else v for v in leaves])
+
+
 def _is_array(value: Any) -> bool:
     return is_traced(value) and not value.is_scalar
 
@@ -333,7 +344,7 @@ class _Kept:
         if self.stops:
             on = parts[ON]
             own = {ON: np.logical_and(on, np.logical_not(left)), AT: choose(on, i, parts[AT])}
-        values = [own[n] if n in own else self.state.value(n) for n in names]
+        values = [own[n] if n in own else _result(n, self.state.value(n)) for n in names]
         _check_memory(dict(zip(names, values)), list(parts.values()))
         return values
 

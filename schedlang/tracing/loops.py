@@ -26,7 +26,7 @@ from schedlang.tracing.loop_bounds import bound
 from schedlang.tracing.naming import name_stages
 from schedlang.tracing.origins import origin
 from schedlang.tracing.powers import refuse_exponent
-from schedlang.tracing.recurrence import host_reason, much_work, recurrence
+from schedlang.tracing.recurrence import host_reason, much_work, much_work_after_its_end, recurrence
 from schedlang.tracing.remarks import remark
 from schedlang.tracing.row_scans import row_scan
 from schedlang.tracing.serial.kernel import refusal
@@ -284,6 +284,7 @@ def _values(trace: Trace, loop: HostLoop, head: str, from_source: bool) -> list[
             name_stages(loop.body)
             rows = f"a scan of {loop.hi - loop.lo} rows, since {ordered}"
             trace.forms += [f"{head}: {rows}", *_inner(loop)]
+            remark(loop, by_rows, f"{head}: {rows}")
             return by_rows
     reason = host_reason(loop, trace.rule)
     if loop.tested:
@@ -292,6 +293,7 @@ def _values(trace: Trace, loop: HostLoop, head: str, from_source: bool) -> list[
         trace.rule.host
         and trace.rule.limited
         and (in_place(loop) or (reason and not much_work(loop)))
+        and not much_work_after_its_end(loop)
     ):
         why = refusal(loop)
         if not why:

@@ -58,11 +58,10 @@ def host_reason(loop: HostLoop, rule: LoopRule) -> str:
                 return f"its body has the ragged reduction {op.name}"
     if rule.limited and (reason := much_work(loop)):
         return reason
-    rows = likely(loop.hi - loop.lo) or 0
-    points = rows * sum(map(_points, ops))
-    if loop.stops and rule.host and points > MOST_POINTS_STOPPED:
-        return f"elements may end it before {points:,} elements and terms of sums are computed"
+    if rule.host and (reason := much_work_after_its_end(loop)):
+        return reason
     _, indexed = dependences(loop, ops)
+    rows = likely(loop.hi - loop.lo) or 0
     elements = sum(rows * prod(map(_likely, op.shape)) for op in indexed)
     if rule.host and elements > MOST_ELEMENTS:
         return (
@@ -80,6 +79,15 @@ def much_work(loop: HostLoop) -> str:
     return (
         f"each iteration computes {points:,} elements and terms of sums, more than {MOST_POINTS:,}"
     )
+
+
+def much_work_after_its_end(loop: HostLoop) -> str:
+    """Return how much work a loop that elements may end is, if it is worth to end it."""
+    rows = likely(loop.hi - loop.lo) if loop.stops else None
+    points = (rows or 0) * sum(map(_points, _operations(loop)))
+    if points <= MOST_POINTS_STOPPED:
+        return ""
+    return f"elements may end it before {points:,} elements and terms of sums are computed"
 
 
 def little_work(loop: HostLoop) -> bool:
