@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from schedlang.errors import ComputeTypeError
-from schedlang.language.construct import const
 from schedlang.signatures import public
 
 
@@ -23,6 +22,9 @@ def convert(value: Any) -> Any:
     3
     """
     if isinstance(value, (bool, int, float)):
+        # a saved network runs without the language
+        from schedlang.language.construct import const
+
         return const(value)
     if isinstance(value, (list, tuple)):
         return tuple(convert(item) for item in value)
