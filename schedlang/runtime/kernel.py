@@ -71,7 +71,11 @@ class Kernel(Levels, TeModule, Countable, OnHost):
 
     def __init__(self, built: Built, schedule: Schedule, nest: Nest) -> None:
         # the machine nest is made when it is needed
-        has_table = any(isinstance(stmt, Extern) for stmt in running(nest.body))
+        calls = any(
+            isinstance(stmt, Extern) or getattr(stmt, "instruction", None) is not None
+            for stmt in running(nest.body)
+        )
+        has_table = calls and bool(built.machine.invoked)
         behind = ("int64",) * has_table
         super().__init__(built, built.target.facts, behind=behind, compiler=built.compiler)
         self._externs: ExternTable | None = None
