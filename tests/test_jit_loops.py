@@ -264,3 +264,31 @@ def test_a_traced_loop_has_sizes_and_a_gradient():
     steps = np.eye(5) * 1e-6
     differences = [(f(x + d, a).sum() - f(x - d, a).sum()) / 2e-6 for d in steps]
     np.testing.assert_allclose(sl.reference(adjoint)(x=x, a=a), differences, rtol=1e-5, atol=1e-8)
+
+
+def runs_above(x, limit):
+    count, out = 0, np.zeros(len(x), "int64")
+    for i, value in enumerate(x, start=0):
+        count = count + 1 if value > limit else 0
+        out[i] = count
+    return out
+
+
+def side_by_side(x, y):
+    out, total = np.zeros(len(y)), 0.0
+    for i, (a, b) in enumerate(zip(x, y)):
+        out[i] = a - b
+        total += a * b
+    return out, total
+
+
+@pytest.mark.parametrize(("function", "arrays"), [
+    (runs_above, (np.random.default_rng(0).random(300), 0.3)),
+    (side_by_side, (np.random.default_rng(1).random(303), np.random.default_rng(2).random(301))),
+])  # fmt: skip
+def test_items_with_numbers_and_items_side_by_side(function, arrays):
+    """Each becomes one loop: unrolled, it would have too many stages."""
+    jitted = sl.jit(function, target="python")
+    for found, wanted in zip(np.atleast_1d(jitted(*arrays)), np.atleast_1d(function(*arrays))):
+        np.testing.assert_allclose(found, wanted)
+    assert "unrolled" not in str(jitted.loops)

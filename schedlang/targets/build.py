@@ -241,7 +241,7 @@ def kernel_of_nest(nest: Nest, where: Target, compiler: str = "") -> Kernel:
             raise BuildError(f"sl.build of {nest.name}: {sentence}")
     public = public_name(nest.name, functions_of(nest))
     signature = signature_of(nest, in_place_pairs(nest))
-    stand_in = cast(Schedule, LoopsOfSource(public))
+    stand_in = cast(Schedule, LoopsOfSource(public, nest))
     return backend.kernel(
         Request(stand_in, nest, lowered, where, public, options, signature, steps="")
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from schedlang.errors import BuildError, MissingNameError, explain
@@ -14,10 +14,17 @@ from schedlang.ir.nodes import Block, Buffer, expressions, walk
 
 @dataclass(frozen=True)
 class LoopsOfSource:
-    """What a kernel has in place of a schedule if its loops are those of the user's source."""
+    """What a kernel has in place of a schedule if its loops are those of the user's source.
+
+    It prints as its loop ``nest``.
+    """
 
     kernel: str
+    nest: Nest = field(repr=False)
     outputs: tuple[Any, ...] = ()
+
+    def __str__(self) -> str:
+        return str(self.nest)
 
     def copy(self) -> LoopsOfSource:
         """Return this object, which nothing changes."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from inspect import signature
@@ -37,6 +37,40 @@ class TracedRange:
     start: Any
     stop: Any
     step: int
+
+
+class TracedZip:
+    """The items of ``zip`` or ``enumerate`` over arrays of the trace, as an iterator."""
+
+    def __init__(self, parts: Sequence[Any]) -> None:
+        self.parts = tuple(parts)
+        self._items: Iterator[Any] | None = None
+
+    def __iter__(self) -> TracedZip:
+        return self
+
+    def __next__(self) -> Any:
+        if self._items is None:
+            self._items = zip(*self.parts)
+        return next(self._items)
+
+
+def _zip(function: Any, args: Any, named: Any) -> Any:
+    if named or not args or not any(is_traced(a) and a.ndim for a in args):
+        return function(*args, **named)
+    return TracedZip(args)
+
+
+def _enumerate(function: Any, args: Any, named: Any) -> Any:
+    given = signature(lambda iterable, start=0: None).bind(*args, **named)
+    given.apply_defaults()
+    items, start = given.args
+    if isinstance(items, TracedZip) and isinstance(start, int):
+        # the shortest part ends all
+        return TracedZip((range(start, start + 2**62), items))
+    if not is_traced(items) or not items.ndim or not isinstance(start, int):
+        return function(*args, **named)
+    return TracedZip((_range(range, (start, start + items.shape[0]), {}), items))
 
 
 def _range(_: Any, args: Any, named: Any) -> Any:
@@ -191,6 +225,8 @@ _SCALARS = (
 )  # fmt: skip
 CALLED: dict[Any, Callable[[Any, Any, Any], Any]] = {
     range: _range,
+    zip: _zip,
+    enumerate: _enumerate,
     len: _length,
     max: _extreme,
     min: _extreme,

@@ -9,11 +9,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from schedlang.arrays.shapes import extent
+from schedlang.arrays.shapes import extent, same_shape
 from schedlang.errors import ComputeTypeError, SchedlangError, explain
 from schedlang.tracing.array import array_of, wrap
 from schedlang.tracing.branches import choose, is_unknown, merged
-from schedlang.tracing.called import TracedRange
+from schedlang.tracing.called import TracedRange, TracedZip
 from schedlang.tracing.creation import create
 from schedlang.tracing.items import plain
 from schedlang.tracing.leaves import flatten, is_traced, rebuilt
@@ -66,10 +66,23 @@ def items_of(given: Any) -> Items | None:
         if given.step == 1 and isinstance(start, int) and start == 0:
             return Items(count, lambda i: i, 0)
         return Items(count, lambda k: given.start + given.step * k)
+    if isinstance(given, TracedZip):
+        parts = [items_of(part) for part in given.parts]
+        return _items_together([part for part in parts if part is not None], len(parts))
     if is_traced(given) and given.ndim:
         rows = known_end(given.extents[0])
         return None if rows is None else Items(rows, lambda k: given[k])
     return None
+
+
+def _items_together(parts: Sequence[Items], count: int) -> Items | None:
+    """Return the items of several iterables side by side; ``None`` unless all are known to end."""
+    ends = [part.count for part in parts]
+    numbers = [end for end in ends if isinstance(end, int)]
+    if len(parts) < count or (len(numbers) < count and not same_shape(ends[1:], ends[:-1])):
+        return None
+    shortest = min(numbers) if len(numbers) == count else ends[0]
+    return Items(shortest, lambda k: tuple(part.at(k) for part in parts))
 
 
 def run_kept(trace: Trace, given: Any, body: Callable[[Any], Any], state: State) -> bool:

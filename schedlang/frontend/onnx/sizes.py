@@ -54,12 +54,11 @@ def _example(inputs: Sequence[Input]) -> str:
                 return f'shapes={{{dim[:40]!r}: 4}} or shapes={{{dim[:40]!r}: sl.var("n")}}'
     for value in inputs:
         if value.dims is None or None in value.dims:
-            shape = (
-                (1, 3, 224, 224)
-                if value.dims is None
-                else tuple(4 if d is None else d for d in value.dims)
-            )
-            return f"shapes={{{value.name[:40]!r}: {shape}}}"
+            dims = value.dims or (None, 3, 224, 224)
+            name, number = repr(value.name[:40]), tuple(4 if d is None else d for d in dims)
+            size = ", ".join('sl.var("n")' if d is None else repr(d) for d in dims)
+            sizes = f"({size},)" if len(dims) == 1 else f"({size})"
+            return f"shapes={{{name}: {number}}} or shapes={{{name}: {sizes}}}"
     return 'shapes={"batch": 4}'
 
 
