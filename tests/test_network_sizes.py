@@ -264,7 +264,7 @@ def test_sizes_are_checked_in_whatever_order_a_call_finds_them() -> None:
     kernel = sl.build(sl.schedule(C), target="python")
     found = size_check("C", kernel)
     assert found is not None
-    for check in (SizeChecks("net", [found]), kernel._check_sizes):
+    for check in (SizeChecks("net", [found]), kernel.check_sizes):
         check({"n": 8, "m": 2})
         with pytest.raises(CallError, match="cannot run where"):
             check({"m": 8, "n": 2})

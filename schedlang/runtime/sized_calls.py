@@ -65,7 +65,7 @@ class SizedCalls:
             return None
         try:
             return tuple([a.shape if k is None else k(a) for a, k in zip(args, kinds)])
-        except (AttributeError, TypeError, ValueError):
+        except (AttributeError, TypeError, ValueError, RuntimeError):
             # the full checks say what is wrong with them
             return None
 
