@@ -402,7 +402,7 @@ ONE_OF_MANY = re.compile(
     r"|barriers|exchanges|divergences|calls|outputs|L1 lines|global loads|global stores)\b"
 )
 # these lessons time kernels or count large nests
-HEAVY = ("2_", "3_", "5_", "8_", "10_", "11_")
+HEAVY = ("2_", "3_", "4_", "5_", "7_", "8_", "10_", "11_")
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,7 @@ def test_results_are_rounded_half_to_even_before_the_zero_point() -> None:
     np.testing.assert_array_equal(results(model, *arrays)[0], np.uint8([[1, 3, 3, 5]]).T)
 
 
+@pytest.mark.slow
 def test_the_node_tests_of_onnx_pass() -> None:
     """The tests that ONNX gives the makers of backends, for these operators."""
     with np.errstate(all="ignore"):
