@@ -42,9 +42,9 @@ class Group:
         D(A: float32[8]) -> D: float32[8]
         <BLANKLINE>
         for i in 0..8:
-          B: float32[1]   local, 4 B
-          C: float32[1]   local, 4 B
+          B: float32[1]   global, 4 B
           B[0] = A[i] + 1
+          C: float32[1]   global, 4 B
           C[0] = B[0] * 2
           D[i] = C[0] - 3
         """
