@@ -214,7 +214,7 @@ def test_programs_in_python(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["cpu", "c"])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
-@pytest.mark.parametrize("n", [5, 17, 40])
+@pytest.mark.parametrize("n", [7, 17, 40])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_compiled(name, n, dtype, target):
     if dtype == "int64" and name in FRACTIONS:
