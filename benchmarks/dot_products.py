@@ -140,7 +140,7 @@ def by_hand(product: Product) -> tuple[sl.Schedule, list[sl.Tensor]]:
     panels = B
     if kind.left == "int8":
         panels, sums = s.shift_operand(tile, B, "uint8")
-        _sum_rows(s, sums)
+        _sum_rows(s, sums, product.m * product.k)
     if product.n % lanes or product.k % terms:
         if panels is not B:
             s[panels].compute_inline()
@@ -156,6 +156,7 @@ def by_hand(product: Product) -> tuple[sl.Schedule, list[sl.Tensor]]:
     s[C].vectorize(lane)
     s[C].parallel(strip if few else panel)
     s[tile].compute_at(s[C], panel if few else strip)
+    outer = panel
     y, x = s[tile].op.axis
     steps, step = s[tile].split(s[tile].op.reduce_axis[0], factor=terms)
     vector, across = s[tile].split(x, factor=chosen.lanes)
@@ -169,18 +170,23 @@ def by_hand(product: Product) -> tuple[sl.Schedule, list[sl.Tensor]]:
     s[panels].reorder(panel, over, lane, step)
     s[panels].unroll(step)
     s[panels].vectorize(lane)
-    s[panels].parallel(panel)
+    if few:
+        s[panels].parallel(panel)
+    else:
+        s[panels].compute_at(s[C], outer)
     return s, [A, B, C]
 
 
-def _sum_rows(s: sl.Schedule, sums: sl.Tensor) -> None:
+def _sum_rows(s: sl.Schedule, sums: sl.Tensor, elements: int) -> None:
     """Add the steps of a row in lanes."""
     row = s[sums].op.axis[0]
     _, lane = s[sums].split(s[sums].op.reduce_axis[0], factor=64)
     partial = s.rfactor(sums, lane, factor_axis=1)
     s[partial].compute_at(s[sums], row)
     s[partial].vectorize(s[partial].op.axis[1])
-    s[sums].parallel(row)
+    # threads start and end in the time of so few elements
+    if elements >= 2**20:
+        s[sums].parallel(row)
 
 
 def along_rows(product: Product) -> tuple[sl.Schedule, list[sl.Tensor]]:
