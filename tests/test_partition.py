@@ -245,7 +245,7 @@ def test_padding_and_joining_belong_to_their_one_reader() -> None:
 
 
 def test_bytes_are_stored_in_place_of_the_floats_that_a_sum_reads() -> None:
-    """Where a map of these floats alone or a pooling reads them, too, floats are stored."""
+    """Floats are stored if a map of them alone, or a pooling, reads them, too."""
     w, v = (input_of(4, 4, 1, 1, name=name) for name in "wv")
     x, scale = input_of(1, 4, 6, 6), sl.placeholder((), name="scale")
 

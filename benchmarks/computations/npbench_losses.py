@@ -39,7 +39,7 @@ class Loss:
 
     @property
     def sources(self) -> tuple[int, ...]:
-        """The positions of the arrays to differentiate by: those of floats, not only compared."""
+        """The positions of the arrays to differentiate by: arrays of floats, not only compared."""
         compared = COMPARED.get(self.program.name, ())
         return tuple(k for k in self.arrays if _is_float(self.arguments[k]) and k not in compared)
 

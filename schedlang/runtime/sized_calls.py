@@ -78,4 +78,4 @@ def _kind(parameter: Parameter) -> Optional[Callable[[Any], Any]]:
 
 
 def _nothing(_: Any) -> None:
-    """Return what a key has of a number that is no size."""
+    """Return the key of a number that is not a size."""

@@ -165,7 +165,7 @@ class Schedule(DataflowMethods):
 
         Each argument is a tensor or a list of tensors. The stages of the outputs belong to the
         group, and with ``include_inputs`` the stages of the inputs. Raise
-        :class:`~schedlang.errors.ScheduleError` if there is no stage in between.
+        :class:`~schedlang.errors.ScheduleError` if no stage lies in between.
         """
         from schedlang.schedule.groups import stages_between
 

@@ -1,4 +1,4 @@
-"""Kernels whose loops are those of the user's source, without a schedule."""
+"""Kernels that run the loops of the user's source, without a schedule."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from schedlang.ir.nodes import Block, Buffer, expressions, walk
 
 @dataclass(frozen=True)
 class LoopsOfSource:
-    """What a kernel has in place of a schedule if its loops are those of the user's source.
+    """The stand-in for the schedule of a kernel that runs the loops of the user's source.
 
     It prints as its loop ``nest``.
     """

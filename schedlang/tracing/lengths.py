@@ -66,7 +66,7 @@ class Seen:
 
 
 class Lengths:
-    """Which lengths are symbolic in the traces of a function.
+    """The symbolic lengths in the traces of a function.
 
     All of them are if ``dynamic`` is true; if it is ``None``, those that calls change often; and
     none if it is false. What the last ``size`` kinds of calls have shown is kept.

@@ -1,4 +1,4 @@
-"""What a loop of the source became, as comments on its stages for the printed nest."""
+"""Comments for the printed nest: the form of each loop of the source, on its stages."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ def _builder(loop: HostLoop, rows: Sequence[_Rows]) -> _Builder:
 
 @dataclass
 class _Builder:
-    """The stages of the body over all iterations; those of a ``shaped`` one are rectangles."""
+    """The stages of the body over all iterations; a ``shaped`` body has rectangles."""
 
     loop: HostLoop
     body: Body

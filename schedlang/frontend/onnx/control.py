@@ -29,8 +29,8 @@ def _branch(
     """Return the outputs of ``If``: of the branch that its condition names."""
     if len(operands) != 1 or operands[0] is None:
         raise node.refused(f"it has {len(operands)} inputs, but takes one")
-    taken = _truth(node, operands[0], "its condition")
-    return run(_body(node, "then_branch" if taken else "else_branch", 0), [])
+    holds = _truth(node, operands[0], "its condition")
+    return run(_body(node, "then_branch" if holds else "else_branch", 0), [])
 
 
 def _loop(node: Node, operands: Sequence[Value | None], run: Run, tensor: AsTensor) -> list[Value]:

@@ -27,7 +27,7 @@ Place = Callable[[tuple[Expr, ...]], tuple[Expr, ...]]
 
 @dataclass(frozen=True)
 class Target:
-    """Where an array is assigned to: element ``i`` of ``value`` is ``into[place(i)]``.
+    """An assignment to an array: element ``i`` of ``value`` is ``into[place(i)]``.
 
     ``fixed`` are the dimensions of ``into`` in which all elements have the same index.
     """

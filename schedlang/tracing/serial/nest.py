@@ -103,7 +103,7 @@ class _Iteration:
         return tensor not in self.order.slot_of or tensor in self.where
 
     def _ops(self, event: Event) -> dict[Computed, None]:
-        # of all versions, those of later events too
+        # of all versions, also of later events
         return behind(event.needs, {**self.order.slot_of, **self.where})
 
     def _reads(self, event: Event) -> set[Tensor]:

@@ -1,4 +1,4 @@
-"""What an iteration computes between two assignments: stages, scheduled and lowered to a nest."""
+"""The stages that an iteration computes between two assignments, lowered to a nest."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class Maker:
-    """What lowers segments for a target; all buffers get different names."""
+    """Lowers segments for a target; all buffers get different names."""
 
     target: Target
     compiler: str

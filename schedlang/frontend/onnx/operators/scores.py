@@ -1,4 +1,4 @@
-"""What classifiers make of their scores: probabilities, and the label of the largest one."""
+"""The outputs of classifiers: probabilities, and the label of the largest score."""
 
 from __future__ import annotations
 
