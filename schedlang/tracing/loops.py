@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.compute.read import Read
-from schedlang.compute.tensor import Tensor, placeholder, shape_text
+from schedlang.compute.tensor import Tensor, shape_text
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr.nodes import Cast, Expr, Var
 from schedlang.index.linear import Lin
@@ -239,15 +238,6 @@ def _widened(starts: list[Value], loop: HostLoop) -> list[Value]:
     ]  # fmt: skip
 
 
-def _entering(value: Value, name: str) -> tuple[Tensor, Value]:
-    """Return a placeholder for a value before an iteration, and the value that it has there."""
-    if not _is_weak(value):
-        return stand_in(value, name)
-    # a loop in the body tells the dtype of a number that it adds to
-    tensor = placeholder((), value.dtype, name=name)
-    return tensor, Read(tensor, (), value.dtype, weak=True)
-
-
 def _is_weak(value: Value) -> bool:
     return isinstance(value, Expr) and value.weak
 
@@ -364,7 +354,7 @@ def _traced(
     inner.index[index] = (least, (range_of(hi)[1] or 0) - 1 - min(lo, 0))
     with run_as_current(inner):
         at = wrap(index if lo >= 0 else index + lo)
-        stands = [_entering(v, f"carry{k}") for k, v in enumerate(starts)]
+        stands = [stand_in(v, f"carry{k}") for k, v in enumerate(starts)]
         parts = [
             array_of(value) if isinstance(leaf, TracedArray) and not leaf.is_scalar else wrap(value)
             for leaf, (_, value) in zip(leaves, stands)

@@ -15,12 +15,11 @@ from typing import Any, NoReturn, Union
 
 import numpy as np
 
-from schedlang.compute.read import reads
+from schedlang.compute.read import Read, reads
 from schedlang.compute.tensor import Tensor, placeholder
 from schedlang.errors import ComputeError, explain
 from schedlang.expr.nodes import Expr, Var
 from schedlang.index.linear import Lin
-from schedlang.language.construct import settle
 from schedlang.tracing.constants import formula_stage, same_bits
 from schedlang.tracing.rewriting import PREFIX
 from schedlang.tracing.statements import Statement, Statements
@@ -445,8 +444,8 @@ def stand_in(value: Value, name: str) -> tuple[Tensor, Value]:
     if isinstance(value, Tensor):
         tensor = placeholder(value.shape, value.dtype, name=name)
         return tensor, tensor
-    tensor = placeholder((), settle(value).dtype, name=name)
-    return tensor, tensor[()]
+    tensor = placeholder((), value.dtype, name=name)
+    return tensor, Read(tensor, (), value.dtype, value.weak)
 
 
 def _package(frame: FrameType) -> str:
