@@ -3,6 +3,8 @@
 from schedlang import errors as errors
 from schedlang import frontend as frontend
 from schedlang import instructions as instructions
+from schedlang import auto_scheduler as auto_scheduler
+from schedlang import autotvm as autotvm
 from schedlang import contrib as contrib
 from schedlang import error as error
 from schedlang import nd as nd

@@ -30,15 +30,20 @@ def rename_steps(recorded: Schedule, outputs: Any) -> str:
     [j.outer, j.inner]
     """
     replayed = empty_schedule(outputs)
+    take_steps(recorded, replayed)
+    return replayed.to_json()
+
+
+def take_steps(recorded: Schedule, s: Schedule) -> None:
+    """Apply the steps of ``recorded`` to ``s``, a schedule without steps of an equal computation.
+
+    Raise :class:`~schedlang.errors.ScheduleError` if the computations have other numbers of stages.
+    """
     for position, step in enumerate(recorded.steps):
-        before = recorded.at(position).state
-        translation = _Translation(before, replayed.state)
+        translation = _Translation(recorded.at(position).state, s.state)
         args = {k: translation.value(v) for k, v in step.args.items()}
         stage = translation.stage(step.stage) if step.stage else ""
-        replayed.apply(
-            step.primitive, stage, **{k: decode(replayed.state, v) for k, v in args.items()}
-        )
-    return replayed.to_json()
+        s.apply(step.primitive, stage, **{k: decode(s.state, v) for k, v in args.items()})
 
 
 class _Translation:

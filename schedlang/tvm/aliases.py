@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 else:
     Loader = object  # the class loads much of the standard library, and gives nothing
 
-FACES = ("contrib", "error", "nd", "te", "testing", "tir", "topi", "transform")
+FACES = (
+    "auto_scheduler", "autotvm", "contrib", "error", "nd", "te", "testing", "tir", "topi",
+    "transform",
+)  # fmt: skip
 # names that modules had in earlier versions of TVM
 RENAMED = {"contrib.util": "contrib.utils", "topi.util": "topi.utils"}
 

@@ -27,8 +27,6 @@ _DEVICE = (
 )
 _NEURAL = "schedlang has no graphs of models: build the network from operators of topi."
 REFUSED: dict[str, tuple[str, str]] = {
-    "autotvm": ("templates and logs of AutoTVM are not supported", _TUNE),
-    "auto_scheduler": ("the auto-scheduler is not part of schedlang", _TUNE),
     "meta_schedule": ("it schedules TensorIR, which schedlang does not have", _TUNE),
     "relay": ("graphs of models are not part of schedlang", _NEURAL),
     "relax": ("graphs of models are not part of schedlang", _NEURAL),
