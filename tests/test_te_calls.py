@@ -272,3 +272,67 @@ def test_rfactor_of_an_axis_that_is_shorter_than_the_factor(n: int, part: int) -
         if inlined:
             s[B].compute_inline()
         check(s, [A, C], lambda a: (a * 2).max(1))
+
+
+def pooled() -> tuple[Any, ...]:
+    X = te.placeholder((2, 5, 7), name="X")
+
+    def inside(c: Any, h: Any, w: Any) -> Any:
+        edge = te.any(h < 1, h >= 6, w < 1, w >= 8)
+        return te.if_then_else(edge, te.min_value("float32"), X[c, h - 1, w - 1])
+
+    P = te.compute((2, 7, 9), inside, name="P")
+    h, w = (te.reduce_axis((0, 3), name) for name in ("rh", "rw"))
+    Y = te.compute((2, 5, 7), lambda c, i, j: te.max(P[c, i + h, j + w], axis=[h, w]), name="Y")
+    return X, P, Y, te.create_schedule(Y.op)
+
+
+def check_pooled(X: Any, Y: Any, s: Any) -> None:
+    x = np.random.default_rng(0).standard_normal((2, 5, 7)).astype("float32")
+    padded = np.pad(x, [(0, 0), (1, 1), (1, 1)], constant_values=-np.inf)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (1, 2))
+    np.testing.assert_array_equal(tvm.build(s, [X, Y], "python")(x), windows.max((-1, -2)))
+
+
+@pytest.mark.parametrize("attached_first", [False, True])
+def test_a_stage_at_a_vectorized_loop_is_computed_before_it(attached_first: bool) -> None:
+    X, P, Y, s = pooled()
+    w = Y.op.axis[2]
+    if attached_first:
+        s[P].compute_at(s[Y], w)
+    s[Y].vectorize(w)
+    if not attached_first:
+        s[P].compute_at(s[Y], w)
+    buffer = next(b for b in s.nest().buffers if b.name == "P")
+    assert buffer.shape == (1, 3, 9)
+    check_pooled(X, Y, s)
+    again = tvm.Schedule.from_json(s.to_json(), Y)
+    assert str(again) == str(s)
+
+
+@pytest.mark.parametrize("attached_first", [False, True])
+def test_a_stage_at_the_only_loop_of_a_vector_is_at_root(attached_first: bool) -> None:
+    A = te.placeholder((8,), name="A")
+    B = te.compute((8,), lambda i: A[i] + 1, name="B")
+    C = te.compute((8,), lambda i: B[i] * 2, name="C")
+    s = te.create_schedule(C.op)
+    steps = [
+        lambda: s[C].vectorize(C.op.axis[0]), lambda: s[B].compute_at(s[C], C.op.axis[0])
+    ]  # fmt: skip
+    for step in reversed(steps) if attached_first else steps:
+        step()
+    x = np.arange(8, dtype="float32")
+    np.testing.assert_array_equal(tvm.build(s, [A, C], "python")(x), (x + 1) * 2)
+    assert next(b for b in s.nest().buffers if b.name == "B").shape == (8,)
+
+
+def test_a_vector_that_is_refused_moves_no_stage() -> None:
+    A, k = te.placeholder((4, 8), name="A"), te.reduce_axis((0, 8), name="k")
+    B = te.compute((4, 8), lambda i, j: A[i, j] + 1, name="B")
+    C = te.compute((4,), lambda i: te.sum(B[i, k], axis=k), name="C")
+    s = te.create_schedule(C.op)
+    s[B].compute_at(s[C], k)
+    before = s.to_json()
+    with pytest.raises(ScheduleError, match="k is a reduction axis"):
+        s[C].vectorize(k)
+    assert s.to_json() == before

@@ -1,8 +1,7 @@
 """Operators of ATen that order elements: sorts, the largest ones, medians, places in a sequence.
 
-A sort counts for each element how many come before it, which is its place. So it compares all
-pairs of an axis, and is for short axes. NaN is greater than all numbers, and equal elements keep
-their order.
+They are topi's sorts by loops, which compare all pairs of an axis, so they are for short axes. NaN
+is greater than all numbers, and equal elements keep their order.
 """
 
 from __future__ import annotations
@@ -11,20 +10,17 @@ from typing import Any
 
 from schedlang import topi
 from schedlang.arrays.shapes import same
-from schedlang.arrays.shaping import expand_dims, reshape, squeeze, swapaxes
+from schedlang.arrays.shaping import reshape, squeeze, swapaxes
 from schedlang.compute import reduce
 from schedlang.compute.reduce import reduce_axis
 from schedlang.compute.tensor import Extent, Tensor
 from schedlang.expr import dtypes
-from schedlang.expr.nodes import Axis, Expr
-from schedlang.frontend.scattering import scattered
-from schedlang.frontend.torch.calls import Call, Operator, of_dtype
+from schedlang.expr.nodes import Axis
+from schedlang.frontend.torch.calls import Call, Operator
 from schedlang.language.calls import call as function_of
 from schedlang.language.construct import cast, select
+from schedlang.tvm.topi.sorting import LONGEST, ordered, places_in, ranks
 from schedlang.tvm.topi.stages import compute
-
-# the longest axis that is sorted: a thousand comparisons for each element
-LONGEST = 1024
 
 
 def sort(call: Call, x: Tensor, dim: int = -1, descending: bool = False) -> tuple[Any, Any]:
@@ -49,51 +45,24 @@ def _first(
     call: Call, x: Tensor, dim: int, count: int | None, descending: bool
 ) -> tuple[Tensor | None, Tensor | None]:
     """Return the first ``count`` elements of the order along a dimension, and their indices."""
-    if not x.ndim:
-        values, places = _first(call, expand_dims(x, 0), 0, count, descending)
-        return tuple(None if t is None else reshape(t, ()) for t in (values, places))  # type: ignore[return-value]
-    rows = swapaxes(x, dim, -1)
-    ranks = _ranks(call, rows, descending)
-    length = rows.shape[-1] if count is None else count
-    shape = (*rows.shape[:-1], length)
-
-    def placed(dtype: str, value: Any) -> Tensor:
-        def update(*at: Axis) -> tuple[tuple[Expr, ...], Any]:
-            return (*at[:-1], ranks.element(at)), value(at)
-
-        return swapaxes(scattered(topi.full(shape, dtype, 0), rows.shape, update, "last"), dim, -1)
-
-    return (
-        placed(x.dtype, rows.element) if call.used[0] else None,
-        placed("int64", lambda at: cast(at[-1], "int64")) if call.used[1] else None,
-    )
+    _check_length(call, x.shape[dim] if x.ndim else 1)
+    pair = ordered(call.operator, x, dim, count, descending)
+    values, places = (t if used else None for t, used in zip(pair, call.used))
+    return values, places
 
 
-def _ranks(call: Call, rows: Tensor, descending: bool) -> Tensor:
-    """Return how many elements of the last dimension come before each one."""
-    length = rows.shape[-1]
+def _check_length(call: Call, length: Extent) -> None:
     if not isinstance(length, int) or length > LONGEST:
         raise call.refuse(
             f"its axis has {length} elements, and a sort here compares all pairs of an axis",
             f"Sort axes of a known extent, of {LONGEST} at most.",
         )
-    keys = of_dtype(rows, "uint8") if rows.dtype == "bool" else rows
-
-    def rank(*at: Axis) -> Any:
-        other = reduce_axis(length, "other")
-        own, its = keys.element(at), keys.element((*at[:-1], other))
-        pair = (own, its) if descending else (its, own)
-        # an equal element comes before if its index does
-        before = select(other < at[-1], ~_less(*reversed(pair)), _less(*pair))
-        return reduce.sum(cast(before, "int64"), other)
-
-    return compute("rank", rows.shape, rank)
 
 
-def _less(a: Expr, b: Expr) -> Expr:
-    if not dtypes.is_float(a.dtype):
-        return a < b
-    return (a < b) | ((a == a) & (b != b))  # noqa: PLR0124
+def _ranks(call: Call, rows: Tensor, descending: bool) -> Tensor:
+    """Return how many elements of the last dimension come before each one."""
+    _check_length(call, rows.shape[-1])
+    return ranks(rows, descending)
 
 
 def median(call: Call, x: Tensor) -> Tensor:
@@ -176,16 +145,7 @@ def _counted(call: Call, sequence: Tensor, x: Any, right: bool) -> Tensor:
             f"the values have the shape {shape}, which does not fit a sequence of {sequence.shape}",
             "Give both the same leading dimensions.",
         )
-    common, _ = dtypes.promote(sequence.dtype, False, values.dtype, False)
-
-    def count(*at: Axis) -> Any:
-        k = reduce_axis(sequence.shape[-1], "k")
-        item = cast(sequence.element((*at[:lead], k)), common)
-        value = cast(values.element(at), common)
-        # NaN comes after all
-        return reduce.sum(cast(~(item > value if right else item >= value), call.dtype), k)
-
-    return compute("count", shape, count)
+    return places_in(sequence, values, right, call.dtype)
 
 
 OPERATORS: dict[str, Operator] = {

@@ -7,6 +7,7 @@ from typing import Any
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis
 from schedlang.instructions.declaration import Instruction
+from schedlang.schedule.lanes import attached_at, loop_outside
 from schedlang.schedule.misfits import of_stage
 from schedlang.schedule.stage_methods.recording import Recording
 
@@ -64,7 +65,29 @@ class AnnotationMethods(Recording):
         :func:`schedlang.build` warns with :class:`~schedlang.errors.StrideWarning` if lanes far
         apart in memory take a large part of a kernel's time.
         """
+        if self._schedule.of_te:
+            self._move_out_of(axis)
         self._apply("vectorize", axis=axis)
+
+    def _move_out_of(self, lanes: Axis) -> None:
+        """Compute the stages at a loop that will be vectorized at the loop outside of it.
+
+        Raise as the two steps do, and then leave the schedule as it was.
+        """
+        held = list(attached_at(self._schedule.state, self._stage, lanes))
+        if not held:
+            return
+        # the steps together are legal or refused
+        trial = self._schedule.copy()
+        for s in (trial, self._schedule):
+            around = loop_outside(s.state, self._stage, lanes, lanes)
+            for stage in held:
+                if around is None:
+                    s.apply("compute_root", stage.name)
+                else:
+                    s.apply("compute_at", stage.name, parent=around[0], axis=around[1])
+            if s is trial:
+                s.apply("vectorize", self.name, axis=lanes)
 
     @of_stage
     def unroll(self, axis: Axis) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from schedlang.expr.nodes import Axis
+from schedlang.schedule.lanes import loop_outside
 from schedlang.schedule.misfits import of_stage
 from schedlang.schedule.stage_methods.recording import Recording
 
@@ -59,9 +60,18 @@ class PlacementMethods(Recording):
         boxes provably cover the whole tensor and compute each element once. Otherwise leave it out
         of the arguments, or compute it at root and let the loop read a copy
         (:meth:`~schedlang.schedule.Schedule.cache_read`).
+
+        In a schedule of ``te.create_schedule``, ``axis`` may be vectorized: the stage is computed
+        at the loop outside of it, for all lanes.
         """
         asked = f"compute_at(...) on stage {self.name}"
         stage = self._schedule._stage(parent, asked)
+        if self._schedule.of_te:
+            around = loop_outside(self._schedule.state, stage, axis)
+            if around is None:
+                self._apply("compute_root")
+                return
+            stage, axis = around
         self._apply("compute_at", parent=stage, axis=axis)
 
     @of_stage

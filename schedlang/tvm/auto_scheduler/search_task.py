@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from schedlang.autoschedule import autoschedule
 from schedlang.autotune import Database, TuningResult, autotune
+from schedlang.autotune.at_once.scheduler import autoschedule
 from schedlang.autotune.best import best
 from schedlang.autotune.record import UNTUNED, Where
 from schedlang.autotune.search import Evolve

@@ -20,7 +20,7 @@ from importlib import import_module
 from typing import Any
 
 from schedlang.errors import missing_name
-from schedlang.tvm.topi import cuda, functions, generic, image, nn, sparse, utils, x86
+from schedlang.tvm.topi import cuda, functions, generic, image, nn, signal, sparse, utils, x86
 from schedlang.tvm.topi.broadcast import (
     add,
     bitwise_and,
@@ -97,6 +97,8 @@ from schedlang.tvm.topi.reduction import (
     sum,
 )
 from schedlang.tvm.topi.setting import matrix_set_diag, strided_set
+from schedlang.tvm.topi.signal import dft, stft
+from schedlang.tvm.topi.sorting import argsort, searchsorted, sort, topk, unique
 from schedlang.tvm.topi.transform import (
     concatenate,
     expand_dims,
@@ -120,10 +122,6 @@ from schedlang.tvm.topi.transform import (
 )
 
 _FAST = ("approximations are not part of topi here", "Use topi.exp, topi.tanh, topi.erf.")
-_SORT = (
-    "sorting is not a computation of loops",
-    "Sort with NumPy, and give the indices as an input.",
-)
 _SHAPE = (
     "the shape of the result would depend on data",
     "Keep the shape, and choose by a condition: topi.where(cond, x, 0).",
@@ -131,8 +129,7 @@ _SHAPE = (
 _SCATTER = ("scatters have a form of their own", "Use sl.scatter(init, updates, index, combine).")
 REFUSED = {
     **dict.fromkeys(("fast_exp", "fast_tanh", "fast_erf"), _FAST),
-    **dict.fromkeys(("sort", "argsort", "topk", "searchsorted"), _SORT),
-    **dict.fromkeys(("argwhere", "unique", "dynamic_strided_slice"), _SHAPE),
+    **dict.fromkeys(("argwhere", "dynamic_strided_slice"), _SHAPE),
     **dict.fromkeys(
         ("scatter", "scatter_nd", "scatter_add", "scatter_elements", "sparse_to_dense"), _SCATTER
     ),
@@ -154,19 +151,22 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "add", "adv_index", "all", "any", "arange", "argmax", "argmin", "bitwise_and", "bitwise_not",
-    "bitwise_or", "bitwise_xor", "broadcast_add", "broadcast_div", "broadcast_maximum",
-    "broadcast_minimum", "broadcast_mod", "broadcast_mul", "broadcast_pow", "broadcast_sub",
+    "add", "adv_index", "all", "any", "arange", "argmax", "argmin", "argsort", "bitwise_and",
+    "bitwise_not", "bitwise_or", "bitwise_xor", "broadcast_add", "broadcast_div",
+    "broadcast_maximum", "broadcast_minimum", "broadcast_mod", "broadcast_mul", "broadcast_pow",
+    "broadcast_sub",
     "broadcast_to", "cast", "clip", "collapse_sum", "concatenate", "cuda", "cumprod", "cumsum",
-    "divide", "einsum", "elemwise_sum", "equal", "expand_dims", "flip", "floor_divide", "floor_mod",
-    "full", "full_like", "gather", "gather_nd", "generic", "greater", "greater_equal", "identity",
+    "dft", "divide", "einsum", "elemwise_sum", "equal", "expand_dims", "flip", "floor_divide",
+    "floor_mod", "full", "full_like", "gather", "gather_nd", "generic", "greater",
+    "greater_equal", "identity",
     "image", "layout_transform", "left_shift", "less", "less_equal", "logical_and", "logical_not",
     "logical_or", "logical_xor", "matmul", "matrix_set_diag", "max", "maximum", "mean", "meshgrid",
     "min", "minimum", "mod", "multiply", "ndarray_size", "negative", "nn", "not_equal", "one_hot",
     "power", "prod", "reinterpret", "repeat", "reshape", "reverse_sequence", "right_shift", "round",
-    "sequence_mask", "shape", "sign", "sliding_window", "sparse", "split", "squeeze", "stack",
-    "strided_set", "strided_slice", "subtract", "sum", "take", "tensordot", "tile", "transpose",
-    "trilu", "unravel_index", "utils", "where", "x86",
+    "searchsorted", "sequence_mask", "shape", "sign", "signal", "sliding_window", "sort", "sparse",
+    "split", "squeeze", "stack", "stft", "strided_set", "strided_slice", "subtract", "sum", "take",
+    "tensordot", "tile", "topk", "transpose", "trilu", "unique", "unravel_index", "utils",
+    "where", "x86",
 ]  # fmt: skip
 __all__ += functions.__all__
 __all__.sort()

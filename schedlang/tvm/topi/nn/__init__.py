@@ -68,6 +68,11 @@ from schedlang.tvm.topi.nn.pooling import (
     pool3d,
     pool_grad,
 )
+from schedlang.tvm.topi.nn.quantize import (
+    SQNN_DTYPE_TO_CODE,
+    simulated_dequantize,
+    simulated_quantize,
+)
 from schedlang.tvm.topi.nn.recurrent import gru, gru_cell, lstm, lstm_cell, rnn
 from schedlang.tvm.topi.nn.softmaxes import log_softmax, softmax
 from schedlang.tvm.topi.nn.transposed import (
@@ -94,8 +99,8 @@ if not TYPE_CHECKING:
 
 
 __all__ = [
-    "adaptive_pool", "adaptive_pool1d", "adaptive_pool3d", "attention", "batch_matmul",
-    "batch_norm", "batch_to_space_nd", "conv", "conv1d", "conv1d_ncw", "conv1d_nwc",
+    "SQNN_DTYPE_TO_CODE", "adaptive_pool", "adaptive_pool1d", "adaptive_pool3d", "attention",
+    "batch_matmul", "batch_norm", "batch_to_space_nd", "conv", "conv1d", "conv1d_ncw", "conv1d_nwc",
     "conv1d_transpose_ncw", "conv2d", "conv2d_NCHWc", "conv2d_hwcn", "conv2d_nchw", "conv2d_nhwc",
     "conv2d_transpose_nchw", "conv2d_winograd_nchw",
     "conv2d_winograd_nchw_without_weight_transform", "conv2d_winograd_nhwc",
@@ -108,6 +113,7 @@ __all__ = [
     "instance_norm", "l2_normalize", "layer_norm", "leaky_relu", "log_sigmoid", "log_softmax",
     "lrn", "lstm", "lstm_cell", "matmul", "mirror_pad", "mish", "nll_loss", "pad", "pool1d",
     "pool2d", "pool3d", "pool_grad", "prelu", "relu", "rms_norm", "rnn", "scale_shift_nchw",
-    "scale_shift_nchwc", "scale_shift_nhwc", "silu", "softmax", "softplus", "space_to_batch_nd",
+    "scale_shift_nchwc", "scale_shift_nhwc", "silu", "simulated_dequantize", "simulated_quantize",
+    "softmax", "softplus", "space_to_batch_nd",
     "space_to_depth", "sparse_dense", "upsampling", "upsampling3d",
 ]  # fmt: skip

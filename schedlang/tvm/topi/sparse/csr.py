@@ -185,6 +185,42 @@ def sparse_dense(
     return compute("sparse_dense", shape[::-1] if sparse_lhs else shape, element)
 
 
+@public
+def dense(data: Any, weight: Any, bias: Any = None) -> Tensor:
+    """Return ``data[m, k]`` times the transpose of ``weight[n, k]``, plus ``bias[n]``: ``[m, n]``.
+
+    One of the two matrices is a :class:`CSR`, or has its attributes. ``bias`` is added in a stage
+    of its own.
+
+    >>> import schedlang as sl
+    >>> X, W = sl.placeholder((3, 4), name="X"), placeholder((5, 4), name="W")
+    >>> dense(X, W)
+    Tensor(sparse_dense: float32[3, 5])
+    """
+    asked = "topi.sparse.dense"
+    of_data = isinstance(weight, Tensor)
+    if of_data and isinstance(data, Tensor):
+        raise ComputeTypeError(
+            f"{asked}: {data.name} and {weight.name} are both dense; use topi.nn.dense, or give "
+            "one as a matrix of topi.sparse.placeholder"
+        )
+    matrix = _checked(asked, data if of_data else weight)
+    other, what = (weight, "weight") if of_data else (data, "data")
+    check_tensor(asked, other, what, "rows", "columns")
+    columns = f"the number of columns of {what} {other.name}"
+    of_matrix = "the number of columns of the sparse matrix"
+    check_same(asked, other.shape[1], columns, matrix.shape[1], of_matrix)
+    product = sparse_dense(other, matrix.data, matrix.indices, matrix.indptr, of_data)
+    if bias is None:
+        return product
+    check_tensor(asked, bias, "bias", "columns")
+    given = f"the number of elements of bias {bias.name}"
+    check_same(asked, bias.shape[0], given, product.shape[1], "the number of rows of weight")
+    return compute(
+        "dense_bias", product.shape, lambda i, j: product[i, j] + cast(bias[j], product.dtype)
+    )
+
+
 def _product(name: str, a: CSR, b: Tensor, flat: bool) -> Tensor:
     dtype = result_dtype(None, a.data, b)
 
