@@ -21,11 +21,11 @@ def loop_outside(
     vectorized.
     """
     while axis in parent.leaf and (axis is lanes or parent.kinds.get(axis) == "vectorize"):
-        place = position(parent.leaf, axis)
+        place, around = position(parent.leaf, axis), parent.attach
         if place:
             axis = parent.leaf[place - 1]
-        elif isinstance(parent.attach, At):
-            parent, axis = state.stages[parent.attach.stage], parent.attach.axis
+        elif isinstance(around, At):
+            parent, axis = state.stages[around.stage], around.axis
         else:
             return None
     return parent, axis
@@ -34,6 +34,6 @@ def loop_outside(
 def attached_at(state: State, stage: Stage, axis: Axis) -> Iterator[Stage]:
     """Yield the stages that are computed at a loop of ``stage``."""
     for held in state.attached(stage):
-        if isinstance(held.attach, At) and held.attach.stage == stage.name:
-            if held.attach.axis is axis:
-                yield held
+        loop = held.attach
+        if isinstance(loop, At) and loop.stage == stage.name and loop.axis is axis:
+            yield held

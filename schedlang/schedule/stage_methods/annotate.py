@@ -7,7 +7,6 @@ from typing import Any
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis
 from schedlang.instructions.declaration import Instruction
-from schedlang.schedule.lanes import attached_at, loop_outside
 from schedlang.schedule.misfits import of_stage
 from schedlang.schedule.stage_methods.recording import Recording
 
@@ -72,8 +71,10 @@ class AnnotationMethods(Recording):
     def _move_out_of(self, lanes: Axis) -> None:
         """Compute the stages at a loop that will be vectorized at the loop outside of it.
 
-        Raise as the two steps do, and then leave the schedule as it was.
+        Raise the errors of both steps, and then leave the schedule as it was.
         """
+        from schedlang.schedule.lanes import attached_at, loop_outside
+
         held = list(attached_at(self._schedule.state, self._stage, lanes))
         if not held:
             return

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from schedlang.expr.nodes import Axis
-from schedlang.schedule.lanes import loop_outside
 from schedlang.schedule.misfits import of_stage
 from schedlang.schedule.stage_methods.recording import Recording
 
@@ -67,6 +66,8 @@ class PlacementMethods(Recording):
         asked = f"compute_at(...) on stage {self.name}"
         stage = self._schedule._stage(parent, asked)
         if self._schedule.of_te:
+            from schedlang.schedule.lanes import loop_outside
+
             around = loop_outside(self._schedule.state, stage, axis)
             if around is None:
                 self._apply("compute_root")
