@@ -174,7 +174,7 @@ def reorder_space(
     candidate: Sequence[Sequence[Any]] | None = None, spatial: Sequence[Sequence[Any]] = (),
     reduce: Sequence[Sequence[Any]] = (),
 ) -> KnobSpace:  # fmt: skip
-    """Return the space of ``cfg.define_reorder``; raise as :func:`split_space` does."""
+    """Return the space of ``cfg.define_reorder``; raise the errors of :func:`split_space`."""
     call, count = f"cfg.define_reorder({name!r}, ..., policy={policy!r})", len(axes)
     _check_policy(call, policy, ORDERS)
 
@@ -212,7 +212,7 @@ def reorder_space(
 def annotate_space(
     name: str, axes: Sequence[Any], policy: str, num_anchor: int | None = None
 ) -> KnobSpace:
-    """Return the space of ``cfg.define_annotate``; raise as :func:`split_space` does."""
+    """Return the space of ``cfg.define_annotate``; raise the errors of :func:`split_space`."""
     call, count = f"cfg.define_annotate({name!r}, ..., policy={policy!r})", len(axes)
     options: list[tuple[Any, ...]]
     if policy in BINDS:
@@ -241,7 +241,7 @@ def annotate_space(
 
 
 def option_space(name: str, candidate: Sequence[Any]) -> KnobSpace:
-    """Return the space of ``cfg.define_knob``; raise as :func:`split_space` does."""
+    """Return the space of ``cfg.define_knob``; raise the errors of :func:`split_space`."""
     call = f"cfg.define_knob({name!r}, ...)"
     options = _listed(call, candidate)
     return _space(call, OtherOptionEntity, f"OtherOption({list(options)})", options)

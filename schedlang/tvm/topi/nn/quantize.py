@@ -60,7 +60,7 @@ def simulated_dequantize(
 ) -> Tensor:
     """Return ``(data - zero point) * scale``, or ``data`` where ``in_dtype`` is 0.
 
-    The arguments are those of :func:`simulated_quantize`.
+    It takes the arguments of :func:`simulated_quantize`.
     """
     asked = "topi.nn.simulated_dequantize"
     code = _code(asked, in_dtype)
