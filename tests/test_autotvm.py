@@ -18,6 +18,7 @@ import schedlang as tvm
 from schedlang import autotvm, te
 from schedlang.autotune import Database
 from schedlang.autotune.knobs import Rejected
+from schedlang.autotune.record import Trial, Where
 from schedlang.errors import SchedlangError, ScheduleError, TuningError
 from schedlang.tvm.autotvm.space import VirtualAxis
 from schedlang.tvm.autotvm.strategies import MOST_SHUFFLED, Watched, shuffled
@@ -102,6 +103,20 @@ def test_a_search_writes_a_log_and_its_best_is_applied(
     with autotvm.apply_history_best([log]), pytest.warns(UserWarning, match="first value"):
         s, args = matmul(8, "float32")
     check_product(s, args, 8)
+
+
+def test_without_times_the_least_estimate_is_applied(tmp_path: Path) -> None:
+    log, task = Database(tmp_path / "log"), autotvm.task.create(limited, args=(16,), target="llvm")
+    where = Where.here(task.outputs, task.target, {})
+    for number, (lanes, estimate) in enumerate([(2, 3.0), (4, 1.0), (8, 2.0)]):
+        trial = Trial(
+            number, "ok", "{}", {"lanes": lanes}, estimate=estimate,
+            template="autotvm.test/limited(16)",
+        )  # fmt: skip
+        log.add(where, "B", trial, task.outputs)
+    with pytest.warns(tvm.errors.DatabaseWarning, match="was not timed, and has the least"):
+        config = autotvm.apply_history_best(log.path).query(task.target, task.workload)
+    assert config is not None and config["lanes"].val == 4
 
 
 def test_a_call_without_a_log_takes_first_values_and_warns() -> None:
@@ -272,7 +287,6 @@ def test_orders_of_large_spaces_repeat_nothing() -> None:
 
 
 def test_a_search_ends_when_trials_bring_no_gain() -> None:
-    from schedlang.autotune.record import Trial
     from schedlang.autotune.search import Exhausted, Random
 
     watched = Watched(Random(0), "a tuner", 2, ())

@@ -8,6 +8,7 @@ from typing import Any
 
 from schedlang.autotune.database import Database, nearest_first
 from schedlang.autotune.record import Where
+from schedlang.autotune.records.distance import comparable
 from schedlang.autotune.records.warn import warn
 from schedlang.errors import TuningError
 from schedlang.signatures import public
@@ -63,9 +64,9 @@ class ApplyHistoryBest:
     def query(self, target: Any, workload: Sequence[Any]) -> ConfigEntity | None:
         """Return the fastest configuration of a workload, the name of a template and arguments.
 
-        Return ``None`` if the logs have no time of it for this kind of target. If it was measured
-        on another machine, or with other versions, a
-        :class:`~schedlang.errors.DatabaseWarning` says so.
+        Return ``None`` if the logs do not have it for this kind of target. If it was measured on
+        another machine, or with other versions, a :class:`~schedlang.errors.DatabaseWarning` says
+        so, or that it has the least estimate, if none was timed.
         """
         where = Target.of(target)
         key = (str(where), tuple(workload))
@@ -93,7 +94,25 @@ class ApplyHistoryBest:
                     f"{'; '.join(entry.differs)} (line {entry.line} of {entry.path})"
                 )
             return task.config_space.entity(entry.trial.decisions)
-        return None
+        return self._by_estimate(task, name, place)
+
+    def _by_estimate(self, task: Task, name: str, place: Where) -> ConfigEntity | None:
+        """Return the configuration of the least estimate, where nothing could be timed."""
+        ranked = [
+            (entry.trial.estimate, entry)
+            for database in self._databases
+            for entry in database.entries()
+            if entry.trial.template == name and entry.trial.outcome == "ok"
+            if entry.trial.estimate is not None and comparable(place, entry.where)
+        ]
+        if not ranked:
+            return None
+        _, least = min(ranked, key=lambda item: item[0])
+        warn(
+            f"the configuration of {workload_text(task.workload)} was not timed, and has the least "
+            f"estimate (line {least.line} of {least.path})"
+        )
+        return task.config_space.entity(least.trial.decisions)
 
     def __enter__(self) -> ApplyHistoryBest:
         outer = DISPATCH.get()

@@ -158,7 +158,7 @@ def workload_of(name: str, args: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def workload_text(workload: Sequence[Any]) -> str:
-    """Return the text of a workload, as the log has it.
+    """Return the text of a workload in a log.
 
     >>> workload_text(("matmul", 64, "float32"))
     "matmul(64, 'float32')"
