@@ -11,7 +11,9 @@ import pytest
 from numba import cfunc, njit, types
 
 import schedlang as sl
+from schedlang.intrinsics.cpu.foreign import numba_function
 from schedlang.ir.interpret import interpret
+from schedlang.runtime import numba_externs
 from tests.conftest import Golden
 from tests.machine_interpreter import interpret_machine
 
@@ -126,16 +128,18 @@ def test_symbolic_sizes(kind: str, target: str, compiler: str) -> None:
         np.testing.assert_allclose(sl.reference(C)(x), expected_between(x), rtol=1e-5)
 
 
+@njit
+def turned(a, out):
+    for k in range(a.shape[0]):
+        out[k] = a[a.shape[0] - 1 - k]
+
+
 @pytest.mark.parametrize("target", ["cpu", "python", "c"])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("compiled", [True, False])
 def test_dtypes(dtype: str, target: str, compiled: bool) -> None:
-    def turned(a, out):
-        for k in range(a.shape[0]):
-            out[k] = a[a.shape[0] - 1 - k]
-
     A = sl.placeholder((9,), dtype, name="A")
-    B = sl.extern((9,), [A], njit(turned) if compiled else turned, name="B")
+    B = sl.extern((9,), [A], turned if compiled else turned.py_func, name="B")
     assert B.dtype == dtype
     x = (np.random.default_rng(3).random(9) * 100).astype(dtype)
     x[::2] = 0
@@ -200,6 +204,34 @@ def test_an_input_twice() -> None:
     x = np.arange(5, dtype="float32")
     np.testing.assert_array_equal(sl.build(sl.schedule(B))(x), 2 * x)
     np.testing.assert_array_equal(sl.reference(B)(x), 2 * x)
+
+
+FACTOR = 2
+
+
+def test_stages_share_the_code_of_a_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The C function around one of numba's is compiled once, and again after ``recompile``."""
+
+    @njit
+    def scaled(a, out):
+        out[:] = a * FACTOR
+
+    def counted(call: Any, boxes: Any) -> Any:
+        compiled.append(boxes)
+        return numba_function(call, boxes)
+
+    compiled: list[Any] = []
+    monkeypatch.setattr(numba_externs, "numba_function", counted)
+    x = np.arange(5, dtype="float32")
+    for factor in (2, 3):
+        monkeypatch.setitem(globals(), "FACTOR", factor)
+        scaled.recompile()
+        for target in ("cpu", "c"):
+            A = sl.placeholder((5,), name="A")
+            B = sl.extern((5,), [A], scaled, name="B")
+            result = sl.build(sl.schedule(B), target=target)(x)
+            np.testing.assert_array_equal(result, factor * x)
+    assert compiled == [(("float32", 1, True),) * 2] * 2
 
 
 @njit

@@ -232,7 +232,7 @@ def statements(tree: ast.AST, for_types: bool, inside: bool) -> Iterator[ast.AST
     while stack:
         node = stack.pop()
         yield node
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
             stack.extend(node.body if for_types else node.orelse)
         else:
             nodes = ast.iter_child_nodes(node)
@@ -262,6 +262,8 @@ def paths_of_modules() -> dict[str, Path]:
 def imports_of(path: Path, for_types: bool) -> tuple[ast.AST, ...]:
     """Return the nodes of a file that import a module, by name too."""
     source = path.read_text()
+    if for_types and "TYPE_CHECKING" not in source:
+        return imports_of(path, False)
     by_name = "import_module" in source or "__import__" in source
     nodes = statements(ast.parse(source), for_types, by_name)
     kinds = ast.Import, ast.ImportFrom

@@ -53,7 +53,8 @@ def refuse_traced(asked: str, *values: Any) -> None:
 def refuse_functions(asked: str, *values: Any) -> None:
     """Raise if one of ``values``, which ``asked`` takes as tensors, is a function to trace."""
     for value in values:
-        function = getattr(value, "function", value)
+        # a tensor lists similar names for one that it lacks
+        function = value if isinstance(value, Tensor) else getattr(value, "function", value)
         if isinstance(function, FunctionType):
             name = function.__name__ if function.__name__.isidentifier() else "f"
             raise ComputeTypeError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numba import from_dtype, types
 
 from schedlang.errors import BuildError, explain
@@ -15,6 +16,9 @@ from schedlang.runtime.numba_internals import NumbaError, compiled_by_types
 if TYPE_CHECKING:
     from schedlang.runtime.extern_table import Called
 
+# the dtype of each box, its dimensions, and whether it has no gaps
+Boxes = tuple[tuple[str, int, bool], ...]
+
 
 def compiled_address(called: Called) -> int:
     """Return the address of a function of numba's, compiled for the arrays that it is given.
@@ -22,24 +26,30 @@ def compiled_address(called: Called) -> int:
     Raises :class:`~schedlang.errors.BuildError` if numba cannot compile it, or if it returns a
     value.
     """
-    address, _ = _compiled(called)
+    boxes = tuple(zip(called.dtypes, called.ranks, called.packed))
+    address, _ = _thunk(called.function.call, boxes, _compiled(called, boxes))
     return int(address)
 
 
 @lru_cache(maxsize=256)
-def _compiled(called: Called) -> Any:
-    import numpy as np
+def _thunk(call: Any, boxes: Boxes, code: Any) -> Any:
+    """Return the C function that stages share. ``call.recompile`` makes another ``code``."""
+    return numba_function(call, boxes)
 
+
+def _compiled(called: Called, boxes: Boxes) -> Any:
+    """Return what numba compiles of a function for boxes, which it does once."""
     function = called.function
     kinds = [
         types.Array(from_dtype(np.dtype(dtype)), rank, "C" if packed else "A")
-        for dtype, rank, packed in zip(called.dtypes, called.ranks, called.packed)
+        for dtype, rank, packed in boxes
     ]
     try:
         function.call.compile(tuple(kinds))
     except (NumbaError, TypeError) as error:
         raise BuildError(_refusal(called, kinds, str(error))) from None
-    result = compiled_by_types(function.call)[tuple(kinds)].signature.return_type
+    code = compiled_by_types(function.call)[tuple(kinds)]
+    result = code.signature.return_type
     if result != types.none:
         raise BuildError(
             explain(
@@ -48,8 +58,7 @@ def _compiled(called: Called) -> Any:
                 "Write the result into its last argument, out[...] = value, and return nothing.",
             )
         )
-    boxes = tuple(zip(called.dtypes, called.ranks, called.packed))
-    return numba_function(function.call, boxes)
+    return code.entry_point
 
 
 def _refusal(called: Called, kinds: list[Any], said: str) -> str:
