@@ -61,7 +61,7 @@ def c_externs(nest: MachineNest, fastmath: bool = False) -> CExterns:
     for number, function in enumerate(functions, 1):
         name = f"{prefix}_{function.name}"
         names[function] = f"{prefix}{number}_{function.name}" if name in names.values() else name
-    table = nest.entry.parameters[-1].name
+    table = nest.invoked[0].table.name
     lines = [f"#include <{name}>" for name in USER_HEADERS]
     lines.append(f"// {table}[0], 0 at first, becomes the position of the first one that fails")
     lines += [f"static {prototype(n, f.dtypes)};" for f, n in names.items()]

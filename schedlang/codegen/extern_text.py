@@ -108,6 +108,12 @@ def extern_text(nest: MachineNest, taken: Iterable[str] = ()) -> ExternText:
     return ExternText(tuple(sorted(helpers)), tuple(texts), tuple(s.function.name for s in called))
 
 
+def table_line(table: str) -> str:
+    """Return the line of a public function that makes the ``table`` of the addresses."""
+    addresses = "*(address for address, _ in _functions())"
+    return f'    {table} = np.array([0, {addresses}], "int64")'
+
+
 def _maker(function: ExternFunction, maker: str) -> str:
     """Return the definition of ``maker``, which returns a function or its C source.
 
@@ -134,4 +140,4 @@ def _quoted(text: str) -> str:
     return f"{'r' if chr(92) in text else ''}'''{text}'''"
 
 
-__all__ = ["HELPERS", "ExternText", "extern_text", "unsaved"]
+__all__ = ["HELPERS", "ExternText", "extern_text", "table_line", "unsaved"]

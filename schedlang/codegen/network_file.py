@@ -12,6 +12,7 @@ from textwrap import wrap
 from typing import Optional
 
 from schedlang.codegen.arena import arena_source
+from schedlang.codegen.extern_text import ExternText, extern_text, table_line, unsaved
 from schedlang.codegen.listing import Line, Listing, join_parts, plain
 from schedlang.codegen.network_storage import Storage
 from schedlang.codegen.numba_cpu import Source
@@ -165,16 +166,25 @@ def render_network(
     """Return a file of Python.
 
     ``functions`` are the functions of ``source`` with comments. ``compiled`` chooses numba's
-    intrinsics or their Python twins.
+    intrinsics or their Python twins. Without a public function, it is part of a process that has
+    functions of users.
     """
     storage = file.storage
+    nest = source.nest
+    here = bool(nest.invoked) and (not compiled or bool(unsaved(nest)))
+    taken = {source.public, *(f.name for f in nest.functions)}
+    called = extern_text(nest, taken) if nest.invoked and not here else None
     extra = any(arg.dtype == "bfloat16" for arg in file.nest.args)
     extra = extra or any(p.dtype == "bfloat16" for p in storage.params)
     sized = file.between is not None
-    import_lines = imports(source, compiled, extra, compiled and storage.threads > 0, sized)
+    config, own = compiled and storage.threads > 0, () if called is None else called.helpers
+    import_lines = imports(source, compiled, extra, config, sized, own)
     head = network_head(file)
     parts = [head, import_lines, "", options(file.fastmath, compiled), *tables(storage)]
-    public, helpers = _public(file, source, compiled)
+    if here:
+        lines = join_parts([plain("\n".join(parts)), *source.definitions, *functions], 2)
+        return as_listing(source, functions, lines)
+    public, helpers = _public(file, source, compiled, called)
     helpers = list(dict.fromkeys([*helpers, *pack_helpers(storage), BYTES.strip()]))
     if sized:
         planner, places = place_sources()
@@ -227,10 +237,12 @@ def tables(storage: Storage) -> list[str]:
     return lines if any(lines) else []
 
 
-def _public(file: NetworkFile, source: Source, compiled: bool) -> tuple[str, list[str]]:
+def _public(
+    file: NetworkFile, source: Source, compiled: bool, called: Optional[ExternText]
+) -> tuple[str, list[str]]:
     """Return the source of the public function, and the sources of the functions that it calls.
 
-    It takes and returns arrays.
+    It takes and returns arrays. ``called`` are the functions of users.
     """
     nest, storage, between = file.nest, file.storage, file.between
     count = len(nest.args) + len(nest.sizes)
@@ -239,7 +251,12 @@ def _public(file: NetworkFile, source: Source, compiled: bool) -> tuple[str, lis
     results = ", ".join(argument_text(b) for b in nest.outputs)
     about, parameters = f"{results}; made here unless given.", list(checks.parameters)
     lines, operands = list(checks.lines), list(checks.given)
-    keywords = list(checks.keywords)
+    keywords, helpers, after = list(checks.keywords), checks.helpers, list[str]()
+    if called is not None:
+        table, helpers = next(rest), [*called.texts, *helpers]
+        lines.append(table_line(table))
+        after.append(f"    _succeeded({table}, {called.names!r})")
+        operands.append(table)
     if storage.params:
         name = next(rest)
         keywords.append(name)
@@ -270,10 +287,11 @@ def _public(file: NetworkFile, source: Source, compiled: bool) -> tuple[str, lis
             f'    """{about}"""',
             *lines,
             *_call(source.entry, operands),
+            *after,
             "    return result",
         ]
     )
-    return text, checks.helpers
+    return text, helpers
 
 
 def lives(between: Sequence[Between], sizes: Mapping[Expr, str]) -> list[str]:

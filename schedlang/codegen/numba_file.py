@@ -8,7 +8,7 @@ from textwrap import wrap
 from typing import Optional
 
 from schedlang.codegen.extern_text import HELPERS as EXTERN_HELPERS
-from schedlang.codegen.extern_text import ExternText, extern_text, unsaved
+from schedlang.codegen.extern_text import ExternText, extern_text, table_line, unsaved
 from schedlang.codegen.listing import Line, Listing, join_parts, plain
 from schedlang.codegen.numba_cpu import Source
 from schedlang.codegen.numba_launch import launches
@@ -298,8 +298,7 @@ def _public(
     if called is not None:
         table, helpers = source.parameters[-1], [*called.texts, *helpers]
         given = [*given, table]
-        addresses = "*(address for address, _ in _functions())"
-        lines.append(f'    {table} = np.array([0, {addresses}], "int64")')
+        lines.append(table_line(table))
         after = [f"    _succeeded({table}, {called.names!r})"]
     lines += [f"    {source.entry}({', '.join(given)})", *after, "    return result"]
     return "\n".join(lines), helpers

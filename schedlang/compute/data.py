@@ -108,6 +108,13 @@ def to_data(
     }
 
 
+def hashed_data(outputs: Sequence[Tensor]) -> list[Any]:
+    """Return the data of the graph behind ``outputs``, and texts that tell its functions apart."""
+    functions: list[ExternFunction] = []
+    data = to_data(outputs, functions)
+    return [data, [function.identity for function in functions]]
+
+
 def from_data(data: Any, functions: Sequence[ExternFunction] = ()) -> tuple[Tensor, ...]:
     """Return the tensors that :func:`to_data` described, which call ``functions``.
 

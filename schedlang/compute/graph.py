@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedlang.compute.extern_op import ExternOp
+from schedlang.compute.extern_op import ExternFunction, ExternOp
 from schedlang.compute.tensor import (
     ComputeOp,
     Extent,
@@ -64,6 +64,12 @@ def placeholders(outputs: Sequence[Tensor]) -> list[Tensor]:
             states.update(op.state)
         stack.extend(reversed(op.input_tensors))
     return [t for t in inputs if t not in states]
+
+
+def functions_of(outputs: Sequence[Tensor]) -> list[ExternFunction]:
+    """Return the functions of users that compute stages of a graph, each once, in order."""
+    ops = operations(outputs)
+    return [*dict.fromkeys(op.function for op in ops if isinstance(op, ExternOp))]
 
 
 def variables(outputs: Sequence[Tensor]) -> list[Var]:

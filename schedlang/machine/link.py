@@ -14,7 +14,7 @@ from schedlang.errors import VerifyError
 from schedlang.ir.nodes import with_fields
 from schedlang.machine.identifiers import Names
 from schedlang.machine.nest import MachineNest
-from schedlang.machine.nodes import Array, Body, Function, Load, Reg, Run, Stmt, Value, View
+from schedlang.machine.nodes import Array, Body, Function, Invoke, Load, Reg, Run, Stmt, Value, View
 from schedlang.machine.passes.equal import shape_of
 from schedlang.machine.rewrite import with_children
 from schedlang.machine.verify import verify_machine
@@ -74,7 +74,8 @@ def link(
     ``parameters`` are the entry's, by their keys, in order; ``places`` are the arrays that are
     parts of others. Keys are any values; names of ``parameters``, of arrays and of functions are
     made distinct, and no name is one of ``reserved``. A view of a place stands before the first
-    call that uses it.
+    call that uses it. The functions of users have one table, in which those of later kernels come
+    behind those of earlier ones.
 
     Raises :class:`~schedlang.errors.VerifyError` if an argument of a call does not fit.
 
@@ -108,10 +109,12 @@ def link(
     kernels: list[tuple[str, ...]] = []
     shapes: dict[Hashable, str] = {}
     entries: dict[MachineNest, str] = {}
+    functions_of_users = 0
     for nest in nests:
         shape = nest_shape(nest)
         if shape not in shapes:
-            added = _renamed(nest, names)
+            added = _renamed(nest, names, functions_of_users)
+            functions_of_users += len({stmt.position for stmt in nest.invoked})
             shapes[shape] = added[-1].name
             functions += added
             kernels.append(tuple(f.name for f in added))
@@ -161,19 +164,27 @@ def nest_shape(nest: MachineNest) -> Hashable:
     )
 
 
-def _renamed(nest: MachineNest, names: Names) -> list[Function]:
-    """Return the functions of ``nest`` with names of their own."""
+def _renamed(nest: MachineNest, names: Names, behind: int) -> list[Function]:
+    """Return the functions of ``nest`` with names of their own.
+
+    Those of users have places ``behind`` others in a table.
+    """
     new = {f.name: names.fresh(f.name) for f in nest.functions}
-    return [with_fields(f, name=new[f.name], body=_with_calls(f.body, new)) for f in nest.functions]
+    return [
+        with_fields(f, name=new[f.name], body=_with_calls(f.body, new, behind))
+        for f in nest.functions
+    ]
 
 
-def _with_calls(body: Body, names: Mapping[str, str]) -> Body:
+def _with_calls(body: Body, names: Mapping[str, str], behind: int = 0) -> Body:
     """Return ``body``, whose calls name functions by ``names``; itself if it calls none."""
 
     def change(stmt: Stmt) -> Stmt:
         if isinstance(stmt, Run):
             return with_fields(stmt, function=names[stmt.function])
-        return with_bodies(stmt, lambda inner: _with_calls(inner, names))
+        if isinstance(stmt, Invoke) and behind:
+            return with_fields(stmt, position=stmt.position + behind)
+        return with_bodies(stmt, lambda inner: _with_calls(inner, names, behind))
 
     return with_statements(body, change)
 

@@ -16,6 +16,7 @@ from schedlang.index.ranges import Ranges
 from schedlang.index.rules import floordiv, mod
 from schedlang.index.simplify import to_lin
 from schedlang.networks.packing import Packing
+from schedlang.networks.reading import with_inputs
 
 # the end of the name of a copy without blocks
 _PLAIN = "_plain"
@@ -206,6 +207,15 @@ class Blocked:
         for old, new in zip(op.outputs, results):
             new.name = old.name
             self.made[old] = new
+
+    def add_call(self, op: Operation) -> None:
+        """Rewrite a call of a user's function, which takes arrays without blocks."""
+        plain = {
+            t: self._without_blocks(t, self.blocks[t]) if t in self.blocks else self.made[t]
+            for t in op.input_tensors
+            if t in self.made
+        }
+        self.made.update(with_inputs(op, plain))
 
     def _read(self, op: ComputeOp, node: Read) -> Read | None:
         """Return a read of what stands for the tensor, if that changed."""

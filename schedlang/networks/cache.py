@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, astuple, dataclass, field, replace
 from pathlib import Path
@@ -36,6 +36,7 @@ from schedlang.runtime.tuning_files import own_file, packaged_files
 from schedlang.target import Target
 
 if TYPE_CHECKING:
+    from schedlang.compute.extern_op import ExternFunction
     from schedlang.compute.tensor import Tensor
 
 
@@ -101,14 +102,14 @@ def graph_key(
 ) -> str:
     """Return a hash of a prepared graph; the ``weights`` are in the order of the module."""
     # a process that loads a known network imports no graphs
-    from schedlang.compute.data import to_data
+    from schedlang.compute.data import hashed_data
     from schedlang.compute.graph import placeholders
     from schedlang.compute.tensor import declaration
 
     places = {t: k for k, t in enumerate(placeholders(outputs))}
     # an input that no output reads is an argument, too
     positions = [places.get(t, declaration(t)) for t in inputs]
-    return _hash([to_data(outputs), dict(layers), positions, [places[t] for t in weights]])
+    return _hash([hashed_data(outputs), dict(layers), positions, [places[t] for t in weights]])
 
 
 def _hash(value: Any) -> str:
@@ -125,8 +126,13 @@ def is_cached(key: str) -> bool:
     return MODULE.path(key).exists()
 
 
-def load_artifact(key: str, target: Target) -> Artifact | None:
-    """Return the artifact that :func:`store` wrote, ``None`` if there is none."""
+def load_artifact(
+    key: str, target: Target, functions: Callable[[], Sequence[ExternFunction]]
+) -> Artifact | None:
+    """Return the artifact that :func:`store` wrote, ``None`` if there is none.
+
+    ``functions`` returns the functions of users that the network calls.
+    """
     try:
         content = contents(MODULE, MODULE.path(key))
         if content is None:
@@ -134,7 +140,8 @@ def load_artifact(key: str, target: Target) -> Artifact | None:
         # thousands of small objects, of which none is garbage
         with no_collection():
             entry = json.loads(content)
-            data = module_from_data(entry["data"], str(entry["text"]), str(entry["serial_text"]))
+            texts = str(entry["text"]), str(entry["serial_text"])
+            data = module_from_data(entry["data"], *texts, functions)
         weights = None if entry["weights"] is None else PackedWeights(**entry["weights"])
         graph, forms = entry["graph"], entry["forms"]
         hashes = [graph, *(() if weights is None else (weights.values, *weights.indexing.values()))]
@@ -147,14 +154,23 @@ def load_artifact(key: str, target: Target) -> Artifact | None:
         return None
 
 
-def store(key: str, artifact: Artifact) -> None:
-    """Write an artifact, unless the cache folder takes no file."""
+def store(
+    key: str, artifact: Artifact, functions: Callable[[], Sequence[ExternFunction]]
+) -> None:
+    """Write an artifact, unless the cache folder takes no file.
+
+    ``functions`` returns the functions of users that the network calls. One that calls others, or
+    that only this process has, is not written.
+    """
     data, weights = artifact.data, artifact.weights
+    known = functions() if data.functions else ()
+    if any(c.function not in known or not c.function.is_shared for c in data.functions):
+        return
     entry = {
         "graph": artifact.graph,
         "forms": dict(artifact.forms),
         "weights": None if weights is None else asdict(weights),
-        "data": module_data(data),
+        "data": module_data(data, known),
         "text": data.text,
         "serial_text": data.serial_text,
     }

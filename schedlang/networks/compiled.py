@@ -124,7 +124,7 @@ def from_cache(network: Compiled) -> Compiled:
     if network.data is not None:
         return network
     source, target, plan = network.source, network.target, network.plan
-    artifact = load_artifact(key_of(network), target)
+    artifact = load_artifact(key_of(network), target, source.functions)
     packed = None
     if artifact is not None and target.facts.starts:
         packed = source.params_of(artifact, target, plan)
@@ -132,7 +132,7 @@ def from_cache(network: Compiled) -> Compiled:
         params, weights = packed
         if weights != artifact.weights:
             # the file of a folder has other weights by now, or stands elsewhere
-            store(key_of(network), replace(artifact, weights=weights))
+            store(key_of(network), replace(artifact, weights=weights), source.functions)
         started = _linked(
             replace(network, plan=replace(plan, forms=artifact.forms), params=params), artifact
         )
@@ -144,7 +144,8 @@ def from_cache(network: Compiled) -> Compiled:
     if artifact is None and divided.parts.forms:
         # one whose forms were settled before has the same module
         settled = replace(plan, forms=divided.parts.forms)
-        artifact = load_artifact(key_of(replace(divided, plan=settled)), target)
+        key = key_of(replace(divided, plan=settled))
+        artifact = load_artifact(key, target, source.functions)
     if artifact is None or artifact.graph != graph_of(divided):
         return divided
     return _linked(divided, artifact)
@@ -199,7 +200,8 @@ def _stored(network: Compiled) -> Compiled:
         weights = source.stored_params(
             network.params, dict(zip(_read(network), names)), target, plan
         )
-    store(key_of(network), Artifact(network.linked, network.graph, parts.forms, weights))
+    artifact = Artifact(network.linked, network.graph, parts.forms, weights)
+    store(key_of(network), artifact, source.functions)
     return replace(network, is_stored=True)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Optional
 
@@ -19,9 +19,11 @@ from schedlang.target import Target
 
 if TYPE_CHECKING:
     from schedlang.codegen.numba_cuda import KernelForm
+    from schedlang.compute.extern_op import ExternFunction
     from schedlang.machine.nest import MachineNest
+    from schedlang.runtime.extern_table import Called
 
-FORMAT = 4
+FORMAT = 5
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,8 @@ class ModuleData:
     nest; only the process that linked it has it, and processes that it was pickled for. ``device``
     is there for a GPU, whose ``machine`` has the functions of the kernels alone. ``checks`` are
     what a call checks of the kernels against its sizes. ``launches`` are functions with parallel
-    loops as numba compiles them.
+    loops as numba compiles them. ``functions`` are the users' that it calls, by their positions in
+    its table.
     """
 
     public: str
@@ -75,10 +78,14 @@ class ModuleData:
     device: Optional[DeviceData] = None
     checks: tuple[SizeCheck, ...] = ()
     launches: tuple[Launch, ...] = ()
+    functions: tuple[Called, ...] = ()
 
 
-def to_data(data: ModuleData) -> dict[str, Any]:
-    """Return what ``data`` says besides its texts and its machine nest, as JSON values."""
+def to_data(data: ModuleData, functions: Sequence[ExternFunction] = ()) -> dict[str, Any]:
+    """Return what ``data`` says besides its texts and its machine nest, as JSON values.
+
+    They hold no functions of users, but the positions of these among ``functions``.
+    """
     plan = None if data.plan is None else asdict(data.plan)
     sized = None if data.sized is None else asdict(data.sized)
     if data.sized is not None and sized is not None:
@@ -97,13 +104,23 @@ def to_data(data: ModuleData) -> dict[str, Any]:
         "device": None if data.device is None else asdict(data.device),
         "checks": [asdict(check) for check in data.checks],
         "launches": [asdict(launch) for launch in data.launches],
+        "functions": [
+            [functions.index(c.function), list(c.dtypes), list(c.ranks), list(c.packed), c.inputs]
+            for c in data.functions
+        ],
     }
 
 
-def from_data(values: Mapping[str, Any], text: str, serial_text: str = "") -> ModuleData:
+def from_data(
+    values: Mapping[str, Any],
+    text: str,
+    serial_text: str = "",
+    functions: Callable[[], Sequence[ExternFunction]] = tuple,
+) -> ModuleData:
     """Return the data of a module from :func:`to_data` and from its texts.
 
-    Raises :class:`~schedlang.errors.BuildError` for what :func:`to_data` does not return.
+    ``functions`` returns the functions of users that the data leave out. Raises
+    :class:`~schedlang.errors.BuildError` for what :func:`to_data` does not return.
     """
     if values.get("format") != FORMAT:
         raise BuildError(
@@ -131,8 +148,9 @@ def from_data(values: Mapping[str, Any], text: str, serial_text: str = "") -> Mo
             device=None if values["device"] is None else _device(values["device"]),
             checks=tuple(map(_check, values["checks"])),
             launches=tuple(Launch(**launch) for launch in values["launches"]),
+            functions=_functions(values["functions"], functions) if values["functions"] else (),
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise BuildError(
             f"the data of a network are damaged ({type(error).__name__}: {error}): save the "
             "network again"
@@ -188,6 +206,15 @@ def _check(values: Mapping[str, Any]) -> SizeCheck:
         if not (known and isinstance(name, str) and itemsize(dtype)):
             raise ValueError(f"no storage is {name}: {dtype}[{shape}]")
     return whole
+
+
+def _functions(
+    values: Sequence[Any], functions: Callable[[], Sequence[ExternFunction]]
+) -> tuple[Called, ...]:
+    from schedlang.runtime.extern_table import Called
+
+    known = functions()
+    return tuple(Called(known[value[0]], *map(_tuples, value[1:])) for value in values)
 
 
 def _tuples(value: Any) -> Any:

@@ -18,16 +18,18 @@ from schedlang.expr.nodes import Axis, Const, Expr, Select, Var
 from schedlang.expr.visit import postorder
 from schedlang.state.initial import stage_names
 
-# what a node computes; a "product" reads operands again and again, a "copy" only moves elements
-PRODUCT, REDUCTION, ELEMENTWISE, COPY, SCAN, SCATTER = (
+# what a node computes; a "product" reads operands again and again, a "copy" only moves elements, and
+# a function of the user's computes an "extern"
+PRODUCT, REDUCTION, ELEMENTWISE, COPY, SCAN, SCATTER, EXTERN = (
     "product",
     "reduction",
     "elementwise",
     "copy",
     "scan",
     "scatter",
+    "extern",
 )
-Computed = Union[ComputeOp, ScanOp]
+Computed = Union[ComputeOp, ScanOp, ExternOp]
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,12 +133,13 @@ def flow_of(outputs: Sequence[Tensor], sizes: Mapping[Var, int]) -> Flow:
             steps[inside[op]].append(op)
     nodes: list[Node] = []
     for op in ops:
-        if isinstance(op, (PlaceholderOp, ExternOp)) or op in inside:
+        if isinstance(op, PlaceholderOp) or op in inside:
             continue
         place, name = len(nodes), names[op]
-        if isinstance(op, ScanOp):
+        if isinstance(op, (ScanOp, ExternOp)):
             most = max(prod(extent_of(e, sizes) for e in t.shape) for t in op.outputs)
-            nodes.append(Node(place, name, SCAN, (*steps[op], op), op.outputs, most, most))
+            own, kind = ((*steps[op], op), SCAN) if isinstance(op, ScanOp) else ((op,), EXTERN)
+            nodes.append(Node(place, name, kind, own, op.outputs, most, most))
         else:
             results, points = (
                 prod(extent_of(a.extent, sizes) for a in axes) for axes in (op.axis, op.domain)

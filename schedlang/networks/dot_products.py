@@ -25,7 +25,7 @@ from schedlang.networks.affine import with_values
 from schedlang.networks.ahead import known_tensors
 from schedlang.networks.blocks import lone_axis, may_be_rewritten
 from schedlang.networks.folding import is_sum
-from schedlang.networks.reading import with_fields, with_operands
+from schedlang.networks.reading import with_fields, with_inputs, with_operands
 from schedlang.target import Target
 
 
@@ -82,6 +82,8 @@ def in_dot_products(
     for op in ops:
         if isinstance(op, ComputeOp):
             rewriting.add(op)
+        else:
+            rewriting.replaced.update(with_inputs(op, rewriting.replaced))
     return tuple(rewriting.replaced.get(t, t) for t in outputs)
 
 

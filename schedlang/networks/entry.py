@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from schedlang.compute.extern_op import refuse_extern
+from schedlang.compute.graph import operations
 from schedlang.errors import BuildError, CallTypeError, explain, nearest
 from schedlang.expr.names import check_name
 from schedlang.markup.progress import Setting, check_setting, working
@@ -114,6 +116,13 @@ def network(
     model = model_of(outputs, params)
     check_outputs(model.outputs, model.inputs)
     name = check_name(name, "a network")
+    where = or_emulator(Target.of(target))
+    if where.facts.binds_threads:
+        refuse_extern(
+            operations(model.outputs),
+            f'sl.network(..., target="{where.kind}")',
+            'Build it for target="cpu", or make networks of what comes before it and after it.',
+        )
     options = Options(
         tuple(named_stages("cut", cut)),
         tuple(map(tuple, fuse_groups(fuse))),
@@ -125,7 +134,6 @@ def network(
     arrays = {t: weight_array(t, v, model.outputs, model.layers) for t, v in model.params.items()}
     layers = dict(model.layers)
     source = OfModel(name, Model(model.outputs, model.inputs, arrays, layers, model.structure))
-    where = or_emulator(Target.of(target))
     plan = Plan(options, database, compiler=where.facts.compiler_named(compiler))
     asked = Compiled(source, where, plan)
     # what does not fit is an error now; the cache has what was checked before

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schedlang.compute.extern_op import refuse_extern
 from schedlang.compute.graph import operations, placeholders, variables
 from schedlang.compute.tensor import PlaceholderOp, Tensor, declaration
 from schedlang.compute.whole import refuse_functions
@@ -43,11 +42,6 @@ def model_of(outputs: Any, params: Mapping[Any, Any] | None) -> Model:
             f"sl.network({text_of(outputs)}): give a tensor, a list of them, or a model "
             "that sl.frontend.from_torch or sl.frontend.from_onnx imported"
         )
-    refuse_extern(
-        operations(tensors),
-        "sl.network",
-        "Make networks of what comes before it and after it, or a kernel by sl.build.",
-    )
     read = placeholders(tensors)
     values = _weights(read, params)
     for tensor in values:

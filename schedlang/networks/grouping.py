@@ -4,7 +4,8 @@ A node joins the part of the operand that comes last, if the rules allow it; so 
 each other. A result may stay inside of a part if all that reads it, up to where its paths meet
 again, can be there too: the post-dominators of Relay's fusion (J. Roesch et al., "Relay: A
 High-Level Compiler for Deep Learning", 2019). Stages that only move elements belong to what reads
-them, and so do stages that make floats of bytes for a sum.
+them, and so do stages that make floats of bytes for a sum. A function of the user's is a part of
+its own, and takes and writes whole arrays.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from schedlang.networks.blocks import is_long
 from schedlang.networks.dataflow import (
     COPY,
     ELEMENTWISE,
+    EXTERN,
     PRODUCT,
     REDUCTION,
     SCAN,
@@ -142,7 +144,7 @@ def moved_nodes(flow: Flow, ends: Collection[Node]) -> frozenset[Node]:
         readers: set[Node] = set()
         for reader in flow.readers[node]:
             readers |= moved.get(reader, {reader})
-        if node in ends or node in flow.results:
+        if node in ends or node in flow.results or _is_given(node, flow):
             continue
         if node in wider and readers and all(_reads_several(reader) for reader in readers):
             moved[node] = readers
@@ -154,6 +156,11 @@ def moved_nodes(flow: Flow, ends: Collection[Node]) -> frozenset[Node]:
         if node.moves_one or len(readers) == 1 or not node.reads:
             moved[node] = readers
     return frozenset(moved)
+
+
+def _is_given(node: Node, flow: Flow) -> bool:
+    """Return whether a function of the user's takes what a node computes, as an array."""
+    return any(reader.kind == EXTERN for reader in flow.readers[node])
 
 
 def _of_bytes(flow: Flow) -> frozenset[Node]:
@@ -232,7 +239,7 @@ class _Parts:
             self.begun += 1
             draft = Draft(self.begun, node.kind)
             self.drafts.append(draft)
-        if node.kind != PRODUCT:
+        if node.kind not in (PRODUCT, EXTERN):
             joined = [
                 *joined,
                 *(
@@ -373,13 +380,15 @@ def _beside(draft: Draft, node: Node) -> bool:
 
 
 def _rank(kind: str) -> int:
-    return (COPY, ELEMENTWISE, REDUCTION, SCATTER, SCAN, PRODUCT).index(kind)
+    return (COPY, ELEMENTWISE, REDUCTION, SCATTER, SCAN, PRODUCT, EXTERN).index(kind)
 
 
 def _fits(
     kind: str, nodes: Sequence[Node], sources: Collection[Source], node: Node, sketch: Sketch
 ) -> bool:
     """Return whether a node can be computed in a part of ``kind`` with ``nodes``."""
+    if EXTERN in (kind, node.kind):
+        return False
     if kind in (COPY, ELEMENTWISE):
         return node.kind != PRODUCT
     main = next(other for other in nodes if other.kind == kind)

@@ -30,10 +30,24 @@ class HostCode(OnHost):
     def __init__(self, data: ModuleData, compiler: str) -> None:
         storage, sized = data.storage, data.sized is not None
         given = (storage.param_bytes > 0, sized or storage.arena > 0, storage.threads > 0)
-        behind = [*["uint8"] * sum(given), *["int64"] * sized]
+        has_table = bool(data.functions)
+        behind = [*["int64"] * has_table, *["uint8"] * sum(given), *["int64"] * sized]
         called = {call.function for call in data.calls}
         super().__init__(data, data.target.facts, "network", called, behind, compiler)
         self.data = data
+
+    def _starting(self, function: Callable[..., None], path: Path) -> Callable[..., None]:
+        """Return ``function``, which takes the functions of users, as one without them."""
+        data = self.data
+        if data.functions:
+            from schedlang.runtime.extern_table import ExternTable
+
+            signature, interpreted = data.signature, data.target.facts.interpreted
+            at = len(signature.parameters) + len(signature.sizes)
+            table = ExternTable(data.functions, f"network {data.public}", at, interpreted)
+            table.prepare()
+            function = table.with_table(function)
+        return super()._starting(function, path)
 
     @property
     def machine_nest(self) -> MachineNest:

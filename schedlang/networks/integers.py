@@ -36,7 +36,7 @@ from schedlang.networks.affine import known_ahead, with_values
 from schedlang.networks.ahead import known_tensors
 from schedlang.networks.blocks import may_be_rewritten
 from schedlang.networks.folding import is_sum
-from schedlang.networks.reading import with_operands
+from schedlang.networks.reading import with_inputs, with_operands
 from schedlang.state.initial import stage_names
 
 BYTES = ("uint8", "int8")
@@ -113,6 +113,7 @@ def integer_sums(
     notes = []
     for op in ops:
         if not isinstance(op, ComputeOp):
+            replaced.update(with_inputs(op, replaced))
             continue
         twin = with_operands(op, replaced)
         made = search.integer_sum(twin)

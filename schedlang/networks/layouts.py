@@ -16,7 +16,7 @@ from typing import Any
 
 from schedlang.compute.graph import operations
 from schedlang.compute.read import reads
-from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
+from schedlang.compute.tensor import ComputeOp, Operation, Tensor
 from schedlang.expr.nodes import Axis
 from schedlang.index.simplify import to_lin
 from schedlang.networks.ahead import known_tensors
@@ -186,10 +186,10 @@ def _rewritten(
     packing = Packing(known)
     blocked = Blocked(blocks, packing)
     for op in ops:
-        if isinstance(op, PlaceholderOp):
-            continue
-        assert isinstance(op, ComputeOp)
-        blocked.add(op)
+        if isinstance(op, ComputeOp):
+            blocked.add(op)
+        else:
+            blocked.add_call(op)
     tensors = tuple(blocked.made.get(t, t) for t in outputs)
     names = stage_names(operations(tensors))
     named = {names[blocked.made[t].op]: block for t, block in blocks.items()}

@@ -98,6 +98,10 @@ class LinkedCalls(Assembly):
             parameters[given] = _parameter(arg, used.get(given))
         for size in roles.sizes:
             parameters[size] = Reg(identifier(size.name))
+        if any(kernel.nest.invoked for kernel in self.kernels):
+            parameters["functions"] = Array(
+                "functions", Buffer("functions", "int64", (Var("count"),))
+            )
         arena = _Arena(memory)
         wholes = {
             "params": (storage.param_bytes, storage.param_bytes > 0),
@@ -138,6 +142,7 @@ class LinkedCalls(Assembly):
             sizes.get(a.name, a) if isinstance(a, Var) else a for a in call.args
         ]
         args += [sizes[name] for name in call.signature.sizes]
+        args += ["functions"] if kernel.nest.invoked else []
         args += [("scratch", position)] if kernel.shared else []
         args += ["thread_scratch"] if kernel.per_thread else []
         return Call(kernel.nest, tuple(args), printable(", ".join(call.layers)))

@@ -23,7 +23,7 @@ from schedlang.networks.affine import with_values
 from schedlang.networks.ahead import known_tensors
 from schedlang.networks.blocks import may_be_rewritten
 from schedlang.networks.folding import is_sum
-from schedlang.networks.reading import with_fields, with_operands
+from schedlang.networks.reading import with_fields, with_inputs, with_operands
 
 # the most steps of an axis that are tried, one by one
 MOST_TAPS = 64
@@ -67,6 +67,7 @@ def without_padding_taps(outputs: Any, params: Collection[Tensor] = ()) -> tuple
     replaced: dict[Tensor, Tensor] = {}
     for op in ops:
         if not isinstance(op, ComputeOp):
+            replaced.update(with_inputs(op, replaced))
             continue
         twin = with_operands(op, replaced)
         padded = _padded(twin, known)

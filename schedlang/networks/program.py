@@ -15,6 +15,7 @@ from schedlang.networks.launched_calls import LaunchedCalls
 from schedlang.networks.linked_calls import LinkedCalls
 from schedlang.networks.memory import MemoryPlan
 from schedlang.networks.roles import Given, KernelCall, Roles
+from schedlang.runtime.extern_table import called_in
 from schedlang.runtime.signature import signature_of
 from schedlang.target import Target
 from schedlang.targets import backend_of
@@ -67,6 +68,7 @@ def module_data(
         file.device,
         roles.checks,
         file.listing.launches,
+        called_in(file.machine),
     )
 
 

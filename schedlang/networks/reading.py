@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from schedlang.compute.define import finish
+from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.read import Read
-from schedlang.compute.tensor import ComputeOp, Tensor
+from schedlang.compute.tensor import ComputeOp, Operation, Tensor
 from schedlang.expr.nodes import Expr
 from schedlang.expr.visit import rewrite
 
@@ -40,6 +41,19 @@ def with_operands(op: ComputeOp, substitutes: Mapping[Tensor, Tensor]) -> Comput
         destination=copies(op.destination),
         where=None if op.where is None else rewrite(op.where, changed, memo),
     )
+
+
+def with_inputs(op: Operation, substitutes: Mapping[Tensor, Tensor]) -> dict[Tensor, Tensor]:
+    """Return new outputs of a call that takes what stands for its inputs, by the old ones.
+
+    There are none if nothing stands for its inputs, and for what is not a call of a function of the
+    user's.
+    """
+    if not isinstance(op, ExternOp) or not any(t in substitutes for t in op.inputs):
+        return {}
+    twin = op.reading(substitutes)
+    twin.outputs = tuple(Tensor(t.name, t.shape, t.dtype, twin, t.value_index) for t in op.outputs)
+    return dict(zip(op.outputs, twin.outputs))
 
 
 def with_fields(op: ComputeOp, **fields: Any) -> ComputeOp:

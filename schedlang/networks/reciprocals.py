@@ -22,7 +22,7 @@ from schedlang.expr.visit import rewrite
 from schedlang.gradient.algebra import number
 from schedlang.networks.ahead import known_tensors
 from schedlang.networks.blocks import may_be_rewritten
-from schedlang.networks.reading import with_fields, with_operands
+from schedlang.networks.reading import with_fields, with_inputs, with_operands
 from schedlang.state.initial import stage_names
 
 _DTYPES = ("float32", "float64")
@@ -51,6 +51,8 @@ def with_reciprocals(
     for op in ops:
         if isinstance(op, ComputeOp):
             rewriting.add(op)
+        else:
+            rewriting.replaced.update(with_inputs(op, rewriting.replaced))
     return tuple(rewriting.replaced.get(t, t) for t in outputs)
 
 

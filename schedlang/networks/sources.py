@@ -36,6 +36,7 @@ from schedlang.target import Target
 
 if TYPE_CHECKING:
     from schedlang.codegen.network_storage import Storage
+    from schedlang.compute.extern_op import ExternFunction
     from schedlang.compute.tensor import Tensor
     from schedlang.networks.dividing import Divided
     from schedlang.networks.forms import Forms
@@ -56,6 +57,12 @@ class Source(ABC):
     def structure(self) -> Any:
         """The structure of what a call returns."""
         return self.model.structure
+
+    def functions(self) -> list[ExternFunction]:
+        """Return the functions of users that the model calls, in order."""
+        from schedlang.compute.graph import functions_of
+
+        return functions_of(self.model.outputs)
 
     @property
     @abstractmethod
@@ -177,11 +184,11 @@ class OfModel(Source):
         if self.hashes is not None:
             return self.hashes.graph
         # a process that loads a folder imports no graphs
-        from schedlang.compute.data import to_data
+        from schedlang.compute.data import hashed_data
 
         outputs, inputs, params = self.given.outputs, self.given.inputs, self.given.params
         about = [
-            to_data((*outputs, *inputs, *params)),
+            hashed_data((*outputs, *inputs, *params)),
             len(outputs),
             len(inputs),
             self.name,

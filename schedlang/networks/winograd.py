@@ -28,7 +28,7 @@ from schedlang.networks.ahead import known_tensors
 from schedlang.networks.blocks import may_be_rewritten
 from schedlang.networks.folding import is_sum
 from schedlang.networks.model import FORMS
-from schedlang.networks.reading import with_operands
+from schedlang.networks.reading import with_inputs, with_operands
 from schedlang.state.initial import stage_names
 from schedlang.tvm.topi.nn.winograd import Matrix, mix_rows, transpose, winograd_matrices
 
@@ -165,6 +165,7 @@ def with_winograd(
     replaced, weights = [], []
     for op in ops:
         if not isinstance(op, ComputeOp):
+            instead.update(with_inputs(op, instead))
             continue
         twin = with_operands(op, instead)
         conv = _convolution(twin, known, names[op], used)

@@ -6,7 +6,7 @@ not depend on them. Element 0 of the table is the position of the first function
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -37,15 +37,15 @@ class Called:
 class ExternTable:
     """The functions that a machine nest calls, at their positions behind element 0 of a table.
 
-    ``what`` names the kernel in messages. If it is ``interpreted``, the table has functions of
-    Python. ``at`` is the place of the table among the kernel's parameters.
+    ``what`` names the kernel or the network in messages. If it is ``interpreted``, the table has
+    functions of Python. ``at`` is the place of the table among the parameters of the entry.
     """
 
-    def __init__(self, nest: MachineNest, what: str, interpreted: bool) -> None:
-        self.what, self.interpreted = what, interpreted
-        self.at = len(nest.entry.parameters) - 1
-        by_position = {stmt.position: called_by(stmt) for stmt in nest.invoked}
-        self.functions = tuple(by_position[k] for k in sorted(by_position))
+    def __init__(
+        self, functions: Sequence[Called], what: str, at: int, interpreted: bool
+    ) -> None:
+        self.functions, self.what = functions, what
+        self.at, self.interpreted = at, interpreted
 
     @cached_property
     def addresses(self) -> np.ndarray:
@@ -80,12 +80,12 @@ class ExternTable:
     def _failure(self, function: ExternFunction) -> str:
         if function.kind == ADDRESS:
             return explain(
-                f"kernel {self.what}",
+                self.what,
                 f"the C function {function.name} returned a number other than 0, so it failed",
                 "Return 0 at its end if it succeeds. The output is not complete.",
             )
         return explain(
-            f"kernel {self.what}",
+            self.what,
             f"{function.name} raised an exception, whose text compiled code does not keep",
             "Call it with arrays to see it; a stage of sl.extern shows it under "
             'target="python", too. The output is not complete.',
@@ -96,6 +96,12 @@ def _run(called: Called, *arrays: np.ndarray) -> None:
     """Call a function with arrays of kernels, in which short floats are bits."""
     kinds = zip(arrays, called.dtypes)
     called.function.run(*(a if a.dtype == kind else a.view(kind) for a, kind in kinds))
+
+
+def called_in(nest: MachineNest) -> tuple[Called, ...]:
+    """Return what a machine nest calls, by the positions in its table."""
+    by_position = {stmt.position: called_by(stmt) for stmt in nest.invoked}
+    return tuple(by_position[k] for k in sorted(by_position))
 
 
 def called_by(stmt: Invoke) -> Called:

@@ -27,7 +27,7 @@ from schedlang.runtime.bundle import bundle
 from schedlang.runtime.checked import Checked, checked_arguments, flat_arguments
 from schedlang.runtime.countable import Countable
 from schedlang.runtime.counted_call import Call, with_new_outputs
-from schedlang.runtime.extern_table import ExternTable
+from schedlang.runtime.extern_table import ExternTable, called_in
 from schedlang.runtime.fast_call import Bind, fast_call
 from schedlang.runtime.kernel_html import kernel_html
 from schedlang.runtime.levels import Levels
@@ -78,12 +78,11 @@ class Kernel(Levels, TeModule, Countable, OnHost):
         has_table = calls and bool(built.machine.invoked)
         behind = ("int64",) * has_table
         super().__init__(built, built.target.facts, behind=behind, compiler=built.compiler)
+        self._built = built
         self._externs: ExternTable | None = None
         if has_table:
-            interpreted = built.target.facts.interpreted
-            self._externs = ExternTable(built.machine, built.public, interpreted)
+            self._externs = self._table(built.target.facts.interpreted)
             self._externs.prepare()
-        self._built = built
         self.schedule = schedule
         self._nest = nest
         self._binder = Binder(built.signature)
@@ -316,8 +315,13 @@ class Kernel(Levels, TeModule, Countable, OnHost):
         if self._externs is None:
             return call
         # the nest that counts is compiled on every target
-        compiled = ExternTable(self.machine_nest, self.name, interpreted=False)
-        return replace(call, started=compiled.with_table)
+        return replace(call, started=self._table(interpreted=False).with_table)
+
+    def _table(self, interpreted: bool) -> ExternTable:
+        """Return the functions of users that the kernel calls, its last parameter."""
+        machine = self._built.machine
+        at = len(machine.entry.parameters) - 1
+        return ExternTable(called_in(machine), f"kernel {self.name}", at, interpreted)
 
     def profile(
         self, *args: Any, repeat: int = 5, levels: int = 3, share: float = 0.05, **named: Any

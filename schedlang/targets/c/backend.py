@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from schedlang.codegen.c_externs import c_externs
 from schedlang.codegen.c_source import c_file, c_functions, c_source, reserved_names
-from schedlang.codegen.listing import Line, Listing
+from schedlang.codegen.listing import Line, Listing, plain
 from schedlang.codegen.network_file import NetworkFile, network_head, with_comments
 from schedlang.codegen.numba_file import header_lines
 from schedlang.diagnostics.order_hint import order_hints
@@ -44,9 +45,11 @@ class CBackend(LoopBackend):
     def network_file(
         self, file: NetworkFile, machine: MachineNest, comments: Mapping[str, Sequence[str]]
     ) -> tuple[Listing, list[list[Line]]]:
-        texts, plain = c_functions(machine)
-        functions = with_comments(plain, machine, comments, "//")
-        return c_file(network_head(file, "//"), texts, functions), functions
+        externs = c_externs(machine, file.fastmath)
+        texts, bare = c_functions(machine, externs)
+        functions = with_comments(bare, machine, comments, "//")
+        listing = c_file(network_head(file, "//"), texts, [*functions, *map(plain, externs.defined)])
+        return listing, functions
 
     def printed(self, request: Request[Lowered], machine: MachineNest) -> Listing:
         nest = request.nest
