@@ -53,10 +53,14 @@ class ExternText:
     names: tuple[str, ...]
 
 
-def unsaved(nest: MachineNest) -> str:
-    """Return why a file cannot hold a function that ``nest`` calls, or an empty text."""
-    for stmt in nest.invoked:
-        function = stmt.function
+HOW_TO_SAVE = (
+    "Give the text of its C source, or a function of numba.njit that needs nothing of its program."
+)
+
+
+def unsaved(functions: Iterable[ExternFunction]) -> str:
+    """Return why a file cannot hold one of ``functions``, or an empty text."""
+    for function in functions:
         if not function.is_c and function.kind != NUMBA:
             why = function.why if function.kind == "address" else "it is a function of Python"
             return f"no file holds {function.name}: {why}"
@@ -140,4 +144,4 @@ def _quoted(text: str) -> str:
     return f"{'r' if chr(92) in text else ''}'''{text}'''"
 
 
-__all__ = ["HELPERS", "ExternText", "extern_text", "table_line", "unsaved"]
+__all__ = ["HELPERS", "HOW_TO_SAVE", "ExternText", "extern_text", "table_line", "unsaved"]

@@ -136,7 +136,7 @@ def render(
     parts = [head, imports(source, compiled, extra), "", options(fastmath, compiled)]
     called: Optional[ExternText] = None
     if source.nest.invoked:
-        if not compiled or unsaved(source.nest):
+        if not compiled or unsaved(source.nest.called):
             # this process alone knows functions that the entry calls
             lines = join_parts([plain("\n".join(parts)), *source.definitions, *source.functions], 2)
             return as_listing(source, source.functions, lines)

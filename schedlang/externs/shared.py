@@ -22,7 +22,7 @@ def function_of_code(code: Sequence[Any]) -> ExternFunction:
     such function here.
     """
     kind, name, given, wanted, place, source = code
-    inputs, outputs = (_tensors(dtypes) for dtypes in (given, wanted))
+    inputs, outputs = (tensors_of(dtypes) for dtypes in (given, wanted))
     if kind == ADDRESS:
         return from_source(source, name, inputs, outputs)
     call = _imported(place) if place else _defined(source, name)
@@ -33,7 +33,8 @@ def _pickled(function: ExternFunction) -> tuple[Any, ...]:
     return function_of_code, (function.code,)
 
 
-def _tensors(dtypes: Sequence[str]) -> list[Tensor]:
+def tensors_of(dtypes: Sequence[str]) -> list[Tensor]:
+    """Return tensors that stand for the arrays of a function, of which dtypes alone are known."""
     return [Tensor(f"t{k}", (), dtype, None, 0) for k, dtype in enumerate(dtypes)]
 
 
@@ -62,4 +63,4 @@ def _defined(source: str, name: str) -> Any:
 
 copyreg.pickle(ExternFunction, _pickled)
 
-__all__ = ["function_of_code"]
+__all__ = ["function_of_code", "tensors_of"]

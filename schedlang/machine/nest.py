@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from schedlang.compute.extern_op import ExternFunction
 from schedlang.errors import BuildError, explain
 from schedlang.expr.nodes import Axis, Var
 from schedlang.instructions.c_forms import CFunction, CSnippet
@@ -38,6 +39,11 @@ class MachineNest:
         """The calls of users' functions."""
         stmts = (stmt for function in self.functions for stmt, _ in walk(function.body))
         return tuple(stmt for stmt in stmts if isinstance(stmt, Invoke))
+
+    @property
+    def called(self) -> tuple[ExternFunction, ...]:
+        """The functions of users, each once."""
+        return tuple(dict.fromkeys(stmt.function for stmt in self.invoked))
 
     @cached_property
     def definitions(self) -> Mapping[str, str]:

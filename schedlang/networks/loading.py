@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from schedlang.errors import NetworkError, explain
 from schedlang.markup.progress import Setting, check_setting, working
@@ -25,6 +27,7 @@ def load(
     compile: str = "lazy",  # noqa: A002
     progress: Setting = None,
     compiler: str = "",
+    functions: Mapping[str, Any] | None = None,
 ) -> Network:
     """Return the network that :meth:`Network.save` wrote to ``folder``.
 
@@ -35,11 +38,13 @@ def load(
     module is generated again, or comes from the cache folder. Steps that were saved on another
     machine are kept. ``target`` is by default the target of the ``with sl.Target(...)`` around, or
     else the one that the network was saved for. ``compile`` and ``progress`` are the arguments of
-    :func:`network`, and ``compiler`` is the argument of :func:`~schedlang.build`.
+    :func:`network`, and ``compiler`` is the argument of :func:`~schedlang.build`. ``functions`` has
+    the functions of stages of :func:`~schedlang.extern` by their names, as that takes them.
 
     Raises :class:`~schedlang.errors.NetworkError` for a folder that has no saved network, and for a
-    CPU as the target of one that was saved for a GPU, or the other way round. Raises
-    :class:`~schedlang.errors.BuildError` for a compiler that the target lacks. Warns with
+    CPU as the target of one that was saved for a GPU, or the other way round, and if a function is
+    missing. Raises :class:`~schedlang.errors.BuildError` for a compiler that the target lacks, and
+    what :func:`~schedlang.extern` raises for functions. Warns with
     :class:`~schedlang.errors.SavedScheduleWarning` if a kernel has no schedule in a folder of
     another version, and gets a new one.
 
@@ -54,7 +59,7 @@ def load(
     check_moment("sl.load", compile)
     check_setting("sl.load", progress)
     with no_collection():
-        source = OfFolder(folder)
+        source = OfFolder(folder, functions)
     saved = source.head.target
     where = or_emulator((Target.current() if target is None else Target.of(target)) or saved)
     threads = saved.facts.binds_threads

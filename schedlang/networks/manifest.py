@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from schedlang.errors import NetworkError, SchedlangError, explain, first_line
+from schedlang.expr.dtypes import canonical
 from schedlang.expr.names import check_name
 from schedlang.markup.text import printable
 from schedlang.networks import structure
 from schedlang.networks.model import Options, options_of_prepared
 from schedlang.networks.origins import Origin, origins_of
+from schedlang.networks.saved_functions import SavedFunction
 from schedlang.target import Target
 from schedlang.version import __version__
 
@@ -34,7 +36,7 @@ class Head:
 
     ``options`` belong to a graph that was prepared before. ``steps`` are the schedules of kernels
     as JSON for ``target``, and ``origins`` say where these came from. ``is_current`` is true if
-    this version of schedlang wrote it.
+    this version of schedlang wrote it. ``functions`` are the users' that it calls.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Head:
     origins: Mapping[str, Origin]
     target: Target
     is_current: bool
+    functions: tuple[SavedFunction, ...] = ()
 
 
 def manifest_of(folder: str | os.PathLike[str]) -> bytes:
@@ -77,8 +80,15 @@ def head_of(folder: str | os.PathLike[str], manifest: bytes) -> Head:
             origins_of(data["origins"], data["version"] == _TEXTS),
             Target(as_text(of["kind"]), arch=as_text(of["arch"])),
             (data["version"], data.get("schedlang")) == (VERSION, __version__),
+            tuple(_function(*item) for item in data.get("functions", ())),
         )
     return head
+
+
+def _function(label: Any, name: Any, *dtypes: Any) -> SavedFunction:
+    inputs, outputs = (tuple(canonical(as_text(d)) for d in kinds) for kinds in dtypes)
+    label, name = (check_name(text, "a function") for text in (label, name))
+    return SavedFunction(label, name, inputs, outputs)
 
 
 @contextmanager

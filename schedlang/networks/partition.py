@@ -11,7 +11,7 @@ from schedlang.autotune.sizes import checked_sizes
 from schedlang.compute.chunks import extent_of
 from schedlang.compute.data import structure
 from schedlang.compute.extraction import Subgraph, extract
-from schedlang.compute.graph import variables
+from schedlang.compute.graph import functions_of, variables
 from schedlang.compute.tensor import PlaceholderOp, Tensor
 from schedlang.compute.work import flops
 from schedlang.diagnostics.sites import SYMBOLIC
@@ -36,11 +36,11 @@ class Part:
 
     ``name`` is the name of its main stage, or of the layer that this is a step of, and ``kind``
     what that stage does: ``"product"`` (a convolution, too), ``"reduction"``, ``"elementwise"``,
-    ``"copy"``, ``"scan"`` or ``"scatter"``. ``stages`` are all its stages, producers first, and
+    ``"copy"``, ``"scan"``, ``"scatter"`` or ``"extern"``. ``stages`` are all its stages, producers first, and
     ``layers`` the layers of the model that these belong to. ``group`` is the part as a computation
     of its own: the inputs of ``group`` stand for ``reads``, its outputs for ``writes``, tensors of
-    the whole graph, in the same order. ``flops`` are its operations, ``read_bytes`` and
-    ``written_bytes`` the bytes of these tensors.
+    the whole graph, in the same order. ``flops`` are its operations, without those of functions of
+    users, ``read_bytes`` and ``written_bytes`` the bytes of these tensors.
     """
 
     name: str
@@ -64,6 +64,11 @@ class Part:
         outputs = self.group.outputs
         form, sizes = structure(outputs), [v.name for v in variables(outputs)]
         return f"{form.key} {form.extents} {sizes}"
+
+    @cached_property
+    def unknown(self) -> tuple[str, ...]:
+        """The names of the functions of users in it, whose operations nobody counts."""
+        return tuple(function.name for function in functions_of(self.group.outputs))
 
     @cached_property
     def sizes(self) -> tuple[Var, ...]:
@@ -203,6 +208,7 @@ def partition(
       rows with the few columns of each head is in that part, too.
     * A chain of other elementwise stages is a part.
     * A scan is a part, with its first rows, its steps and the elementwise stages around it.
+    * A stage of :func:`~schedlang.extern` is a part of its own.
     * A stage that only moves elements (a reshape, a transpose, a slice) is computed where it is
       read, by each part that does so. One that does so under conditions (padding, a concatenation)
       is, too, if it has one reader.

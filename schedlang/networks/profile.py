@@ -35,7 +35,8 @@ class KernelTime:
     ``gflops`` counts its operations; ``gbps`` the bytes that it reads and writes, each tensor once.
     ``bound`` is the part of its time in which this machine could do the operations or move the
     bytes, whichever takes longer (the roofline of Williams et al., "Roofline: an insightful visual
-    performance model", CACM 2009). It may be above 1 where tensors stay in the caches. ``lines``
+    performance model", CACM 2009). It may be above 1 where tensors stay in the caches. Both are
+    ``None`` for a function of the user's, whose operations are unknown. ``lines``
     are the first and the last line of its kernel in the source of the module. ``nest`` is the loop
     nest of its kernel; equal parts share it, with the names of the first of them.
     """
@@ -43,9 +44,9 @@ class KernelTime:
     name: str
     seconds: float
     share: float
-    gflops: float
+    gflops: float | None
     gbps: float
-    bound: float
+    bound: float | None
     lines: tuple[int, int]
     stages: tuple[str, ...]
     layers: tuple[str, ...]
@@ -148,8 +149,9 @@ def profile(
                 part.name,
                 spent,
                 spent / total,
-                *rates,
-                most.seconds(part.flops, moved) / spent,
+                None if part.unknown else rates[0],
+                rates[1],
+                None if part.unknown else most.seconds(part.flops, moved) / spent,
                 calls[part.name].lines,
                 part.stages,
                 part.layers,
@@ -165,9 +167,9 @@ def _cells(kernel: KernelTime) -> tuple[str, ...]:
     return (
         duration(kernel.seconds),
         f"{kernel.share:.1%}",
-        f"{kernel.gflops:.1f}",
+        "?" if kernel.gflops is None else f"{kernel.gflops:.1f}",
         f"{kernel.gbps:.1f}",
-        _of_the_bound(kernel.bound),
+        "?" if kernel.bound is None else _of_the_bound(kernel.bound),
         f"{first}-{last}",
     )
 

@@ -18,6 +18,7 @@ from schedlang.compute.bounds import Path, exact_range, guards_of, unknown_nodes
 from schedlang.compute.chunks import guards
 from schedlang.compute.data_reader import is_arg
 from schedlang.compute.define import compute
+from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.fold import ufunc_of
 from schedlang.compute.graph import operations, placeholders
 from schedlang.compute.read import Read, reads
@@ -273,6 +274,8 @@ class _Origins:
             for tensor in dict.fromkeys(node.tensor for node in order if isinstance(node, Read)):
                 scan = self.scans.get(tensor)
                 for op in operations([tensor if scan is None else scan.outputs[0]]):
+                    if isinstance(op, ExternOp):
+                        return f"{printable(op.function.name)}, a function of yours"
                     if isinstance(op, ComputeOp) and op not in seen:
                         seen[op] = None
                         waiting += op.roots

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from schedlang.compute.data import from_data
+from schedlang.compute.extern_op import ExternFunction
 from schedlang.compute.graph import placeholders
 from schedlang.compute.tensor import Tensor, declaration
 from schedlang.errors import NetworkError, first_line
@@ -51,17 +52,19 @@ def load_saved(
     manifest: bytes,
     head: Head,
     arrays: Mapping[str, np.ndarray] | None = None,
+    functions: Sequence[ExternFunction] = (),
 ) -> Saved:
     """Return the network in a folder that :func:`save` wrote, whose ``manifest`` was read.
 
     Its Python is not run and nothing is unpickled: the graph in the manifest is checked as one that
     a script makes, and so are the weights, and indices that depend on them. ``arrays`` are the
-    weights by their names, if they were read before. Raises
+    weights by their names, if they were read before, and ``functions`` the users' that the graph
+    calls, in the order of the manifest. Raises
     :class:`~schedlang.errors.NetworkError` for a folder that has no such network.
     """
     with refusing(folder):
         data = json.loads(manifest)
-        tensors = from_data(data["graph"])
+        tensors = from_data(data["graph"], functions)
         outputs, read = tensors[: as_count(data["outputs"], tensors)], placeholders(tensors)
         inputs = tuple(read[as_index(k, read)] for k in data["inputs"])
         check_outputs(outputs, inputs)

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
+from schedlang.codegen.extern_text import HOW_TO_SAVE, unsaved
 from schedlang.compute.data import to_data
+from schedlang.compute.extern_op import ExternFunction
 from schedlang.compute.graph import placeholders
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import BuildError, NetworkError, explain
@@ -21,6 +23,7 @@ from schedlang.networks.data import ModuleData
 from schedlang.networks.manifest import FORMAT, MANIFEST, SOURCE, VERSION, WEIGHTS
 from schedlang.networks.model import Recipe
 from schedlang.networks.origins import Origin
+from schedlang.networks.saved_functions import as_items
 from schedlang.networks.saved_indices import check_indices
 from schedlang.networks.size_checks import conditions
 from schedlang.networks.usage import usage
@@ -55,12 +58,15 @@ def save(
     tensors = (*outputs, *recipe.inputs)
     read = placeholders(tensors)
     named = dict(zip(weights, (place.name for place in data.storage.params)))
+    functions: list[ExternFunction] = []
+    graph = to_data(tensors, functions)
     manifest = {
         "format": FORMAT,
         "version": VERSION,
         "schedlang": __version__,
         "name": recipe.name,
-        "graph": to_data(tensors),
+        "graph": graph,
+        "functions": as_items(functions),
         "outputs": len(outputs),
         "inputs": [read.index(t) for t in recipe.inputs],
         "weights": [[read.index(t), name] for t, name in named.items()],
@@ -93,6 +99,8 @@ def save(
 
 def _standalone(data: ModuleData) -> str:
     """Return the text of a module that runs without schedlang, which says how to call it."""
+    if data.functions and (why := unsaved(called.function for called in data.functions)):
+        raise BuildError(explain(f"network {data.public}", why, HOW_TO_SAVE))
     for check in data.checks:
         if conditions(check) is None:
             raise BuildError(

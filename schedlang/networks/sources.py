@@ -31,6 +31,7 @@ from schedlang.networks.call import weight_in
 from schedlang.networks.manifest import WEIGHTS, head_of, manifest_of
 from schedlang.networks.model import Model
 from schedlang.networks.plan import Plan
+from schedlang.networks.saved_functions import given_functions
 from schedlang.networks.weight_files import UNREADABLE, digest, read_params, state_of
 from schedlang.target import Target
 
@@ -241,15 +242,17 @@ class OfModel(Source):
 class OfFolder(Source):
     """The network of a folder, whose manifest is read now.
 
-    Raises :class:`~schedlang.errors.NetworkError` for a folder without a manifest that this version
-    reads.
+    ``functions`` are those of users that it calls, by their names. Raises
+    :class:`~schedlang.errors.NetworkError` for a folder without a manifest that this version reads,
+    and if functions are missing.
     """
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
+    def __init__(self, folder: str | os.PathLike[str], functions: Any = None) -> None:
         self._folder = folder
         self._manifest = manifest_of(folder)
         self.head = head_of(folder, self._manifest)
         self.name = self.head.name
+        self._functions = given_functions(folder, self.head.functions, functions)
         # the arrays of its weights by name, if they were read, and the state of their file
         self._arrays: Mapping[str, np.ndarray] | None = None
         self._state = ""
@@ -269,9 +272,11 @@ class OfFolder(Source):
         from schedlang.networks.saved_model import load_saved
 
         if self._arrays is not None:
-            return load_saved(self._folder, self._manifest, self.head, self._arrays)
+            return load_saved(
+                self._folder, self._manifest, self.head, self._arrays, self._functions
+            )
         before = self._state_now()
-        saved = load_saved(self._folder, self._manifest, self.head, None)
+        saved = load_saved(self._folder, self._manifest, self.head, None, self._functions)
         # a file that was written meanwhile has no state for these arrays
         self._state = before if before == self._state_now() else ""
         return saved
@@ -288,7 +293,11 @@ class OfFolder(Source):
 
     @property
     def facts(self) -> list[str]:
-        return ["folder", hashlib.sha256(self._manifest).hexdigest()]
+        functions = [function.identity for function in self._functions]
+        return ["folder", hashlib.sha256(self._manifest).hexdigest(), *functions]
+
+    def functions(self) -> list[ExternFunction]:
+        return self._functions
 
     def params_of(
         self, artifact: Artifact, target: Target, plan: Plan

@@ -22,7 +22,8 @@ _NUMBERS = ("MFLOP", "read", "written")
 def partition_text(partition: Partition) -> str:
     """Return the table of a partition as text.
 
-    The MFLOP count each arithmetic operation once, as ``sl.cost`` does.
+    The MFLOP count each arithmetic operation once, as ``sl.cost`` does. Those of a function of the
+    user's are unknown.
     """
     head, rows = _head(partition), [_cells(part, partition) for part in partition.parts]
     lines: list[list[str]] = [list(head)]
@@ -69,7 +70,7 @@ def _cells(part: Part, partition: Partition) -> list[str]:
         part.name,
         part.kind,
         results,
-        _millions(part.flops),
+        "?" if part.unknown else _millions(part.flops),
         bytes_text(part.read_bytes),
         bytes_text(part.written_bytes),
         ", ".join(part.stages),

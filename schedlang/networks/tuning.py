@@ -24,7 +24,7 @@ from schedlang.autotune.runner.task import Limits
 from schedlang.autotune.search import strategy
 from schedlang.autotune.sizes import checked_sizes
 from schedlang.autotune.state import nest_key
-from schedlang.compute.graph import placeholders, variables
+from schedlang.compute.graph import functions_of, placeholders, variables
 from schedlang.compute.tensor import Tensor
 from schedlang.compute.work import flops
 from schedlang.errors import TuningError, explain, first_line, names_text
@@ -390,7 +390,8 @@ def _one(
     if start is not None and all(trial.source != key for trial in result.trials):
         return Tuned(work, None, len(seen), None, why or _UNMEASURED, interrupted)
     operations = flops(work.outputs, _extents(work.outputs, own))
-    gflops, kept = operations / seconds / 1e9, start is not None and result.best.source == key
+    gflops = None if functions_of(work.outputs) else operations / seconds / 1e9
+    kept = start is not None and result.best.source == key
     return Tuned(work, seconds, len(seen), gflops, why, interrupted, kept, waited)
 
 

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 # the most parts of a picture
 MOST_PARTS = 120
 COLOURS = {"product": SKY, "reduction": ORANGE, "scan": "#8fd3bf", "scatter": "#e9c3d8",
-           "elementwise": "#f5efa6", "copy": EMPTY}  # fmt: skip
+           "elementwise": "#f5efa6", "copy": EMPTY, "extern": "#c9b8e8"}  # fmt: skip
 _WORDS = {"product": "blue are convolutions and products", "reduction": "orange reductions",
           "scan": "green scans", "scatter": "pink scatters", "elementwise": "yellow other stages",
-          "copy": "grey stages that only move elements"}  # fmt: skip
+          "copy": "grey stages that only move elements",
+          "extern": "violet functions of yours"}  # fmt: skip
 
 
 @public
@@ -79,6 +80,8 @@ def _box(found: Partition, part: Part, x: float, layer: int) -> StageBox:
 
 def _work(part: Part) -> str:
     """Return the operations of a part; of one without any, the bytes that it moves."""
+    if part.unknown:
+        return ", ".join(part.unknown)
     for scale, unit in ((1e9, "GFLOP"), (1e6, "MFLOP"), (1e3, "kFLOP")):
         if part.flops >= scale:
             return f"{part.flops / scale:.3g} {unit}"

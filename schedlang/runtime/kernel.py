@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from schedlang.codegen.extern_text import unsaved
+from schedlang.codegen.extern_text import HOW_TO_SAVE, unsaved
 from schedlang.compute.arrays import as_numpy
 from schedlang.errors import BuildError, MissingNameError, explain
 from schedlang.ir.extern_call import Extern
@@ -415,13 +415,12 @@ class Kernel(Levels, TeModule, Countable, OnHost):
         have, and for one that checks its reads against the sizes of each call, if the file cannot
         do that: it can for indices that are linear in loops, clamped, or read from tensors.
         """
-        if why := unsaved(self.machine_nest):
+        if why := unsaved(self.machine_nest.called):
             raise BuildError(
                 explain(
                     f"save({str(path)!r}): kernel {self.name}",
                     why,
-                    "Give the text of its C source, or a function of numba.njit that needs nothing "
-                    "of its program.",
+                    HOW_TO_SAVE,
                 )
             )
         if self.checked_by_size and self._conditions is None:

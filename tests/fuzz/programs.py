@@ -46,7 +46,7 @@ SEEDS = (1, 2)
 DEFECTS = (VerifyError, LoweringError, ScheduleError)
 # what differs between refusals for the same reason
 # a number that is one of several, each with a dtype of its own
-_CHOICES = re.compile(r"\bif\b|\bm(?:ax|in)\(|capped|longer")
+_CHOICES = re.compile(r"\bif\b|\bwhile\b|\bm(?:ax|in)\(|capped|longer")
 NAMES = re.compile(r"`.*`|'.*?'|\bat line \d+|\bline \d+|\b[a-z]+\d+\b|\([\d, ]*\)|\d+(\.\d+)?")
 
 

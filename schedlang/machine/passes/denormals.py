@@ -13,7 +13,20 @@ from dataclasses import dataclass, replace
 from schedlang.intrinsics.dialect import NAMES
 from schedlang.machine.identifiers import Names
 from schedlang.machine.nest import MachineNest
-from schedlang.machine.nodes import INDEX, Alloc, Body, Fn, For, Hint, Let, Reg, Run, Stmt, View
+from schedlang.machine.nodes import (
+    INDEX,
+    Alloc,
+    Body,
+    Fn,
+    For,
+    Hint,
+    Invoke,
+    Let,
+    Reg,
+    Run,
+    Stmt,
+    View,
+)
 from schedlang.machine.walks import walk, with_bodies
 
 
@@ -111,9 +124,12 @@ class _Flush:
 
 
 def _flushed(body: Iterable[Stmt], mode: Reg) -> list[Stmt]:
-    """Return statements in the mode that flushes; those that compute nothing stay outside of it."""
+    """Return statements in the mode that flushes; those that compute nothing stay outside of it.
+
+    So does a call of a user's function, which is a kernel of its own.
+    """
     listed = list(body)
-    first = next((k for k, s in enumerate(listed) if not isinstance(s, _STORAGE)), None)
+    first = next((k for k, s in enumerate(listed) if not isinstance(s, _OUTSIDE)), None)
     if first is None:
         return listed
     before = Let(mode, Fn("flush_denormals", (), INDEX))
@@ -121,4 +137,4 @@ def _flushed(body: Iterable[Stmt], mode: Reg) -> list[Stmt]:
     return [*listed[:first], before, *listed[first:], after]
 
 
-_STORAGE = (Alloc, View, Hint)
+_OUTSIDE = (Alloc, View, Hint, Invoke)
