@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
+from math import prod
 from typing import TYPE_CHECKING, Any, Union
 
-from schedlang.analysis.closed_forms import bytes_of
+from schedlang.analysis.closed_forms import bytes_of, length_of
 from schedlang.analysis.points import Counter
 from schedlang.analysis.points_of_stage import stage_flops
 from schedlang.analysis.subject import subject_of
 from schedlang.analysis.traffic import Traffic, storage_bytes, traffic
-from schedlang.compute.extern_op import refuse_extern
+from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.graph import first_rows, operations, placeholders, variables
 from schedlang.compute.tensor import Tensor
-from schedlang.compute.work import compute_operations
+from schedlang.compute.work import compute_operations, uncounted
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.symbolic import symbol
@@ -42,6 +43,10 @@ class Cost:
     and one write of each output. ``symbols`` are the sizes, as positive integers of the same name;
     ``subs`` takes a size made by ``sl.var`` for its symbol. ``notes`` states which counts are upper
     bounds, and why; without notes all counts are exact.
+
+    A function of :func:`~schedlang.extern` counts as many operations as its ``flops=`` says.
+    ``unknown`` has the names of the functions without one, whose operations are left out, so that
+    ``flops`` are at least so many.
     """
 
     name: str
@@ -49,6 +54,7 @@ class Cost:
     bytes: sympy.Expr
     symbols: tuple[sympy.Symbol, ...]
     notes: tuple[str, ...]
+    unknown: tuple[str, ...] = ()
 
     @property
     def intensity(self) -> sympy.Expr:
@@ -104,6 +110,10 @@ class Cost:
         lines = [f"cost of {self.name}"]
         lines += [f"  {what:<{width}}  {value}" for what, value in rows]
         lines += [f"  an upper bound: {note}" for note in self.notes]
+        lines += [
+            f"  without the operations of {name}: sl.extern(..., flops=) takes their number"
+            for name in self.unknown
+        ]
         return "\n".join(lines)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
@@ -151,13 +161,16 @@ class ScheduleCost(Cost):
     elements or scalar arguments and counts as always true; a guard on symbolic sizes has no known
     formula (``sl.cost(s, sizes={n: 1000})`` is exact); or a guard on numbers has none, and
     evaluating it would take more than 16 million points. For a GPU, the counts cover all threads.
+
+    A call of a function of the user's loads and stores each element of its boxes once, and executes
+    the share of its ``flops`` that the box has of the whole output.
     """
 
-    loads: sympy.Expr
-    stores: sympy.Expr
-    allocated: sympy.Expr
-    executed: sympy.Expr
-    buffers: tuple[BufferCost, ...]
+    loads: sympy.Expr = field(kw_only=True)
+    stores: sympy.Expr = field(kw_only=True)
+    allocated: sympy.Expr = field(kw_only=True)
+    executed: sympy.Expr = field(kw_only=True)
+    buffers: tuple[BufferCost, ...] = field(kw_only=True)
 
     def _rows(self) -> list[tuple[str, Any]]:
         return [
@@ -179,7 +192,7 @@ class ScheduleCost(Cost):
         return "\n".join([super().__str__(), *(f"  {line}" for line in table)])
 
 
-_PLAIN = ("name", "symbols", "notes")
+_PLAIN = ("name", "symbols", "notes", "unknown")
 
 
 def number_text(value: Any) -> str:
@@ -219,11 +232,6 @@ def cost(what: Any, sizes: Mapping[Size, Any] | None = None) -> Cost:
     1536
     """
     subject = subject_of(what, "sl.cost")
-    refuse_extern(
-        operations(subject.outputs),
-        "sl.cost",
-        "Ask for the cost of a stage that reads what it computes as a placeholder.",
-    )
     numbers = _sizes(subject.outputs, sizes)
     counts = _of_outputs(subject.outputs, numbers)
     if subject.state is None:
@@ -231,7 +239,26 @@ def cost(what: Any, sizes: Mapping[Size, Any] | None = None) -> Cost:
     nest = lower_state(subject.state)
     if numbers:
         nest = at_sizes(nest, {v.name: n for v, n in numbers.items()})
-    return _of_nest(counts, traffic(nest))
+    ops = [op for op in operations(subject.outputs) if isinstance(op, ExternOp)]
+    found = traffic(nest)
+    found.operations += _of_calls(found, ops, numbers)
+    return _of_nest(counts, found)
+
+
+def _of_calls(found: Traffic, ops: Sequence[ExternOp], known: Mapping[Var, int]) -> Any:
+    """Return the operations of calls, each with the share that it writes of the whole output."""
+    import sympy
+
+    values = {v: Lin.of(n) for v, n in known.items()}
+    flops_of = {op.outputs[0]: op.flops for op in ops if op.flops is not None}
+    total: Any = 0
+    for buffer in found.buffers.values():
+        if buffer.tensor in flops_of:
+            whole = prod(length_of(to_lin(e, values)) for e in buffer.tensor.shape)
+            written = sympy.sympify(found.stores.get(buffer.name, 0))
+            flops = length_of(to_lin(flops_of[buffer.tensor], values))
+            total += flops * written / whole if whole != 0 else 0
+    return total
 
 
 def _of_outputs(outputs: Sequence[Tensor], known: Mapping[Var, int]) -> Cost:
@@ -243,13 +270,17 @@ def _of_outputs(outputs: Sequence[Tensor], known: Mapping[Var, int]) -> Cost:
     total: Any = 0
     for op in compute_operations(outputs):
         total = total + stage_flops(op, counter, rows.get(op, 0), values)
+    for op in operations(outputs):
+        if isinstance(op, ExternOp) and op.flops is not None:
+            total = total + length_of(to_lin(op.flops, values))
     tensors = dict.fromkeys((*placeholders(outputs), *outputs))
     sizes_of = {t: [to_lin(extent, values) for extent in t.shape] for t in tensors}
     moved = sympy.sympify(sum(bytes_of(shape, t.dtype) for t, shape in sizes_of.items()))
     symbols = tuple(dict.fromkeys(symbol(v) for v in variables(outputs) if v.is_size))
     left = tuple(s for s in symbols if s.name not in {v.name for v in known})
     name = ", ".join(dict.fromkeys(t.op.name for t in outputs))
-    return Cost(name, sympy.sympify(total), moved, left, tuple(counter.bounds))
+    notes = tuple(counter.bounds)
+    return Cost(name, sympy.sympify(total), moved, left, notes, uncounted(outputs))
 
 
 def _of_nest(found: Cost, counts: Traffic) -> ScheduleCost:
@@ -273,11 +304,12 @@ def _of_nest(found: Cost, counts: Traffic) -> ScheduleCost:
         found.bytes,
         found.symbols,
         tuple(dict.fromkeys((*found.notes, *counts.bounds))),
-        sum((b.loads for b in buffers), zero),
-        sum((b.stores for b in buffers), zero),
-        sympy.sympify(counts.allocated),
-        sympy.sympify(counts.operations),
-        buffers,
+        found.unknown,
+        loads=sum((b.loads for b in buffers), zero),
+        stores=sum((b.stores for b in buffers), zero),
+        allocated=sympy.sympify(counts.allocated),
+        executed=sympy.sympify(counts.operations),
+        buffers=buffers,
     )
 
 

@@ -14,6 +14,7 @@ from schedlang.expr.nodes import Expr
 from schedlang.index.conjunctions import Held
 from schedlang.index.simplify import to_lin
 from schedlang.ir.accesses import contexts
+from schedlang.ir.extern_call import Extern
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import (
     Alloc,
@@ -75,7 +76,8 @@ def traffic(nest: Nest) -> Traffic:
             _evaluate(totals, counter, context, [test.cond for test in tests])
         elif isinstance(stmt, Store):
             _store(totals, counter, context, stmt)
-        elif stmt not in ends:
+        elif stmt not in ends and not isinstance(stmt, Extern):
+            # the loops in a call of a user's function say what it reads and writes
             _evaluate(totals, counter, context, expressions(stmt))
     totals.allocated = _peak(nest.body, counter)
     totals.bounds = tuple(counter.bounds)

@@ -212,7 +212,11 @@ class Writer:
             results = [[[self.extent(e) for e in t.shape], t.dtype] for t in op.outputs]
             boxes = None if op.boxes is None else self.boxes(op.boxes)
             called = op.function.identity if self.anonymous else self.function(op.function)
-            self.add(op, ["extern", self.name(op.name), called, given, results, boxes, names])
+            parts = [self.name(op.name), called, given, results, boxes]
+            # a count of the user's changes nothing that is computed
+            if op.flops is not None and not self.anonymous:
+                parts.append(self.extent(op.flops))
+            self.add(op, ["extern", *parts, names])
         elif isinstance(op, ScanOp):
             parts = [[self.tensor(t) for t in p] for p in (op.init, op.update, op.state, op.inputs)]
             self.add(op, ["scan", self.name(op.name), *parts, names])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from schedlang.compute.data_fields import as_dtype, as_list, as_names, shorten
-from schedlang.compute.extern_op import Boxes, ExternFunction, ExternOp
+from schedlang.compute.extern_op import Boxes, ExternFunction, ExternOp, checked_flops
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import Tensor, check_name, check_shape
 from schedlang.errors import ComputeError
@@ -25,9 +25,14 @@ class Reader(Protocol):
 
 
 def read_extern(
-    reader: Reader, name: Any, function: Any, inputs: Any, results: Any, boxes: Any, names: Any
-) -> ExternOp:
-    """Return the operation of an item ``"extern"``, which calls a function of ``reader``."""
+    reader: Reader, name: Any, function: Any, inputs: Any, results: Any, boxes: Any, last: Any,
+    names: Any = None,
+) -> ExternOp:  # fmt: skip
+    """Return the operation of an item ``"extern"``, which calls a function of ``reader``.
+
+    Its operations come before its names, if the user gave them.
+    """
+    counted, names = (None, last) if names is None else (reader.extent(last), names)
     check_name(name, "a tensor")
     if type(function) is not int or not 0 <= function < len(reader.functions):
         raise ComputeError(
@@ -48,7 +53,8 @@ def read_extern(
             f"{name}: {called.name} takes arrays of other dtypes, or of another number"
         )
     own = None if boxes is None else _boxes(reader, name, boxes, given, outputs)
-    op = ExternOp(name, tuple(given), called, own, tuple(outputs))
+    own_flops = None if counted is None else checked_flops(counted, name, (*given, *outputs))
+    op = ExternOp(name, tuple(given), called, own, own_flops, tuple(outputs))
     for tensor in outputs:
         tensor.op = op
     return op

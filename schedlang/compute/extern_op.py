@@ -6,6 +6,7 @@ Its stage has no loops: one call of the function computes a whole box of the out
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,12 +14,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Optional
 from uuid import uuid4
 
-from schedlang.errors import ComputeTypeError, explain
-from schedlang.expr.nodes import Axis, Expr, Var
+from schedlang.errors import ComputeError, ComputeTypeError, explain
+from schedlang.expr.nodes import Axis, Const, Expr, Var
 from schedlang.expr.visit import postorder
 
 if TYPE_CHECKING:
-    from schedlang.compute.tensor import Shape, Tensor
+    from schedlang.compute.tensor import Extent, Shape, Tensor
 
 # the ways to call a function: compiled by numba, as Python, or as C at an address
 NUMBA, HOST, ADDRESS = "numba", "host", "address"
@@ -111,13 +112,15 @@ class Boxes:
 class ExternOp:
     """An operation that a user's function computes, with one call for each box of its outputs.
 
-    Without ``boxes``, a call reads whole inputs and writes whole outputs.
+    Without ``boxes``, a call reads whole inputs and writes whole outputs. ``flops`` are the
+    operations that whole outputs take, if the user knows them.
     """
 
     name: str
     inputs: tuple[Tensor, ...]
     function: ExternFunction
     boxes: Optional[Boxes] = None
+    flops: Optional[Extent] = None
     outputs: tuple[Tensor, ...] = ()
     axis: tuple[Axis, ...] = ()
     reduce_axis: tuple[Axis, ...] = ()
@@ -171,6 +174,30 @@ class ExternOp:
         return replace(self, inputs=tuple(swap.get(t, t) for t in self.inputs))
 
 
+def checked_flops(flops: Any, name: str, arrays: Iterable[Tensor]) -> Extent:
+    """Return a number of operations: an integer, or an expression of the sizes of ``arrays``.
+
+    Raises :class:`~schedlang.errors.ComputeError` for anything else.
+    """
+    extents = [e for t in arrays for e in t.shape if isinstance(e, Expr)]
+    sizes = [n for n in postorder(extents) if isinstance(n, Var)]
+    if isinstance(flops, Expr) and flops.dtype == "int64":
+        leaves = [n for n in postorder([flops]) if not n.children and not isinstance(n, Const)]
+        if all(leaf in sizes for leaf in leaves):
+            return flops
+    elif type(flops) in (int, float) and math.isfinite(flops) and flops == int(flops) >= 0:
+        return int(flops)
+    names = ", ".join(dict.fromkeys(v.name for v in sizes))
+    raise ComputeError(
+        explain(
+            f"sl.extern for {name}: flops={flops}",
+            "it must be a whole number of operations, 0 or more"
+            + (f", or an expression of the sizes {names}" if names else ""),
+            "Give e.g. flops=2 * M * N * K, or leave it out if you do not know it.",
+        )
+    )
+
+
 def refuse_extern(ops: Iterable[Any], asked: str, hint: str) -> None:
     """Raise if one of ``ops`` is computed by a user's function, into which ``asked`` must look."""
     for op in ops:
@@ -181,5 +208,5 @@ def refuse_extern(ops: Iterable[Any], asked: str, hint: str) -> None:
 
 __all__ = [
     "ADDRESS", "HOST", "HOW_TO_SHARE", "NUMBA", "Boxes", "Ends", "ExternFunction", "ExternOp",
-    "refuse_extern",
+    "checked_flops", "refuse_extern",
 ]  # fmt: skip

@@ -16,7 +16,7 @@ from schedlang.compute.ragged import without_ranges
 from schedlang.compute.read import Read
 from schedlang.compute.reduce import Reducer
 from schedlang.compute.segments import find_segments
-from schedlang.compute.tensor import ComputeOp, Extent, Tensor
+from schedlang.compute.tensor import ComputeOp, Extent, Operation, Tensor
 from schedlang.expr.dtypes import is_complex
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.functions import SATURATED
@@ -35,7 +35,8 @@ def flops(outputs: Sequence[Tensor], sizes: Mapping[Var, Any] | None = None) -> 
     :func:`operations_of` says which operations count; a multiply-add is 2. A ragged range
     counts its own points only, as far as they are known: elements of a monotonic input divide the
     box, other elements leave it whole. The steps of a scan count from the first row that they
-    compute. ``sizes`` gives the values of symbolic extents.
+    compute. ``sizes`` gives the values of symbolic extents. A function of the user's counts what
+    ``sl.extern(flops=)`` says, or nothing.
 
     >>> import schedlang as sl
     >>> A, B = sl.placeholder((4, 8), name="A"), sl.placeholder((8, 2), name="B")
@@ -44,8 +45,9 @@ def flops(outputs: Sequence[Tensor], sizes: Mapping[Var, Any] | None = None) -> 
     >>> flops([C])
     128
     """
-    values, rows = sizes or {}, first_rows(operations(outputs))
-    total = 0
+    ops = operations(outputs)
+    values, rows = sizes or {}, first_rows(ops)
+    total = _of_functions(ops, values)
     for op in compute_operations(outputs):
         tests = conditions(op.where)[: len(op.limits)]
         points = _in_ranges(op, values, rows, tests)
@@ -58,8 +60,8 @@ def flops(outputs: Sequence[Tensor], sizes: Mapping[Var, Any] | None = None) -> 
 def needed_flops(outputs: Sequence[Tensor], sizes: Mapping[Var, Any] | None = None) -> int | None:
     """Return the count of :func:`flops` without the points that a reduction's ``where`` leaves out.
 
-    Return ``None`` if the condition reads elements or has too many points to try, and if a function
-    of the user's computes a stage.
+    Return ``None`` if the condition reads elements or has too many points to try, and if nobody
+    knows the operations of a function of the user's.
 
     >>> import schedlang as sl
     >>> A, k = sl.placeholder((8,), name="A"), sl.reduce_axis(8, name="k")
@@ -68,9 +70,9 @@ def needed_flops(outputs: Sequence[Tensor], sizes: Mapping[Var, Any] | None = No
     (64, 36)
     """
     ops = operations(outputs)
-    if any(isinstance(op, ExternOp) for op in ops):
+    if uncounted(outputs):
         return None
-    total, rows = 0, first_rows(ops)
+    total, rows = _of_functions(ops, sizes or {}), first_rows(ops)
     for op in compute_operations(outputs):
         tests = conditions(op.where)
         if tests:
@@ -82,6 +84,18 @@ def needed_flops(outputs: Sequence[Tensor], sizes: Mapping[Var, Any] | None = No
             points = _points(op, sizes or {}, rows)
         total += points * of_point(op) + _starts(op, sizes or {})
     return total
+
+
+def uncounted(outputs: Sequence[Tensor]) -> tuple[str, ...]:
+    """Return the names of the functions of users whose operations nobody knows, each once."""
+    ops = [op for op in operations(outputs) if isinstance(op, ExternOp)]
+    return tuple(dict.fromkeys(op.function.name for op in ops if op.flops is None))
+
+
+def _of_functions(ops: Sequence[Operation], sizes: Mapping[Var, Any]) -> int:
+    """Return the operations of functions of users, as far as they are known."""
+    counts = (op.flops for op in ops if isinstance(op, ExternOp))
+    return sum(_value(count, sizes) for count in counts if count is not None)
 
 
 def compute_operations(outputs: Sequence[Tensor]) -> list[ComputeOp]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from schedlang.compute.extern_op import ExternOp
+from schedlang.compute.extern_op import ExternOp, checked_flops
 from schedlang.compute.tensor import Tensor, check_shape
 from schedlang.compute.whole import refuse_traced
 from schedlang.errors import ComputeError, ComputeTypeError, explain
@@ -25,6 +25,7 @@ def extern(
     dtype: Any = None,
     reads: Callable[..., Any] | None = None,
     writes: Callable[..., Any] | None = None,
+    flops: Any = None,
 ) -> Any:
     """Return the tensor that ``call`` computes from ``inputs``, as a stage of its own.
 
@@ -48,9 +49,14 @@ def extern(
     ``s[T].compute_at(...)`` computes such a box at a loop, and arrays have gaps between their rows.
     ``writes`` returns the box that a call writes if it writes more than is asked for.
 
+    ``flops`` is the number of operations that the whole output takes, if you know it, as an
+    expression of sizes if need be: :func:`~schedlang.cost`, :func:`~schedlang.evaluate` and
+    profiles of networks count them. Otherwise they say that these are unknown.
+
     Raises :class:`~schedlang.errors.ComputeTypeError` for a ``call`` that cannot take the arrays,
-    :class:`~schedlang.errors.ComputeError` for C source that does not compile, and
-    :class:`~schedlang.errors.BoundsError` for boxes outside of an array.
+    :class:`~schedlang.errors.ComputeError` for C source that does not compile and for ``flops``
+    that are no number of operations, and :class:`~schedlang.errors.BoundsError` for boxes outside
+    of an array.
 
     >>> import numpy as np, schedlang as sl
     >>> A = sl.placeholder((2, 3), name="A")
@@ -107,7 +113,8 @@ def extern(
             "which says what it reads"
         )
     boxes = None if reads is None else boxes_of(reads, writes, name, given, drafts)
-    op = ExternOp(name, given, function, boxes, drafts)
+    count = None if flops is None else checked_flops(flops, name, (*given, *drafts))
+    op = ExternOp(name, given, function, boxes, count, drafts)
     for tensor in drafts:
         tensor.op = op
     return drafts if several else drafts[0]

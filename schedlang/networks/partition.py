@@ -11,9 +11,9 @@ from schedlang.autotune.sizes import checked_sizes
 from schedlang.compute.chunks import extent_of
 from schedlang.compute.data import structure
 from schedlang.compute.extraction import Subgraph, extract
-from schedlang.compute.graph import functions_of, variables
+from schedlang.compute.graph import variables
 from schedlang.compute.tensor import PlaceholderOp, Tensor
-from schedlang.compute.work import flops
+from schedlang.compute.work import flops, uncounted
 from schedlang.diagnostics.sites import SYMBOLIC
 from schedlang.errors import MissingNameError, names_text, nearest
 from schedlang.expr.dtypes import itemsize
@@ -39,8 +39,8 @@ class Part:
     ``"copy"``, ``"scan"``, ``"scatter"`` or ``"extern"``. ``stages`` are all its stages, producers first, and
     ``layers`` the layers of the model that these belong to. ``group`` is the part as a computation
     of its own: the inputs of ``group`` stand for ``reads``, its outputs for ``writes``, tensors of
-    the whole graph, in the same order. ``flops`` are its operations, without those of functions of
-    users, ``read_bytes`` and ``written_bytes`` the bytes of these tensors.
+    the whole graph, in the same order. ``flops`` are its operations, as far as they are known,
+    ``read_bytes`` and ``written_bytes`` the bytes of these tensors.
     """
 
     name: str
@@ -67,8 +67,8 @@ class Part:
 
     @cached_property
     def unknown(self) -> tuple[str, ...]:
-        """The names of the functions of users in it, whose operations nobody counts."""
-        return tuple(function.name for function in functions_of(self.group.outputs))
+        """The names of the functions of users in it whose operations nobody knows."""
+        return uncounted(self.group.outputs)
 
     @cached_property
     def sizes(self) -> tuple[Var, ...]:

@@ -22,8 +22,8 @@ _NUMBERS = ("MFLOP", "read", "written")
 def partition_text(partition: Partition) -> str:
     """Return the table of a partition as text.
 
-    The MFLOP count each arithmetic operation once, as ``sl.cost`` does. Those of a function of the
-    user's are unknown.
+    The MFLOP count each arithmetic operation once, as ``sl.cost`` does. A question mark stands for
+    a function of the user's, unless ``sl.extern`` was given its ``flops``.
     """
     head, rows = _head(partition), [_cells(part, partition) for part in partition.parts]
     lines: list[list[str]] = [list(head)]

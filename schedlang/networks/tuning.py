@@ -24,9 +24,9 @@ from schedlang.autotune.runner.task import Limits
 from schedlang.autotune.search import strategy
 from schedlang.autotune.sizes import checked_sizes
 from schedlang.autotune.state import nest_key
-from schedlang.compute.graph import functions_of, placeholders, variables
+from schedlang.compute.graph import placeholders, variables
 from schedlang.compute.tensor import Tensor
-from schedlang.compute.work import flops
+from schedlang.compute.work import flops, uncounted
 from schedlang.errors import TuningError, explain, first_line, names_text
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.evaluate import evaluate
@@ -390,7 +390,7 @@ def _one(
     if start is not None and all(trial.source != key for trial in result.trials):
         return Tuned(work, None, len(seen), None, why or _UNMEASURED, interrupted)
     operations = flops(work.outputs, _extents(work.outputs, own))
-    gflops = None if functions_of(work.outputs) else operations / seconds / 1e9
+    gflops = None if uncounted(work.outputs) else operations / seconds / 1e9
     kept = start is not None and result.best.source == key
     return Tuned(work, seconds, len(seen), gflops, why, interrupted, kept, waited)
 

@@ -39,9 +39,10 @@ def matmul(
     array([[3., 3.],
            [3., 3.]], dtype=float32)
     """
-    shape = _shape_of((lhs, rhs), transa, transb)
+    n, m = _shape_of((lhs, rhs), transa, transb)
     call = _product(bool(transa), bool(transb))
-    return definition.extern(shape, [lhs, rhs], call, name="C")
+    steps = lhs.shape[0 if transa else 1]
+    return definition.extern((n, m), [lhs, rhs], call, name="C", flops=2 * n * m * steps)
 
 
 def _shape_of(
