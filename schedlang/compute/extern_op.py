@@ -5,8 +5,10 @@ Its stage has no loops: one call of the function computes a whole box of the out
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import math
+import pickle
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,21 +23,22 @@ from schedlang.expr.visit import postorder
 if TYPE_CHECKING:
     from schedlang.compute.tensor import Extent, Shape, Tensor
 
-# the ways to call a function: compiled by numba, as Python, or as C at an address
-NUMBA, HOST, ADDRESS = "numba", "host", "address"
+# the ways to call a function: compiled by numba, as Python, as C at an address, or as loops
+NUMBA, HOST, ADDRESS, LOOPS = "numba", "host", "address", "loops"
 
 
 @dataclass(frozen=True, eq=False)
 class ExternFunction:
     """A user's function, which takes the arrays of inputs, then of outputs, and writes the latter.
 
-    ``kind`` is ``"numba"``, ``"host"`` or ``"address"``, and ``call`` a dispatcher of numba, a
-    function of Python, or an address. ``run`` takes NumPy arrays. ``dtypes`` are the dtypes of
+    ``kind`` is ``"numba"``, ``"host"``, ``"address"`` or ``"loops"``, and ``call`` a dispatcher of
+    numba, a function of Python, an address, or the loops that a program wrote by hand: a loop nest
+    over some of the arrays, of which ``places`` has the positions. ``run`` takes NumPy arrays. ``dtypes`` are the dtypes of
     inputs and of outputs, and ``kept`` is what keeps an address valid. ``options`` are the
     texts of further arguments, for the print of a nest.
 
-    ``source`` is text that defines the function anywhere: C source of one at an address, else
-    Python. ``place`` is where other processes import it from, ``"module:name"``. Without either,
+    ``source`` is text that defines the function anywhere: C source of one at an address, the nest
+    as text, else Python. ``place`` is where other processes import it from, ``"module:name"``. Without either,
     only this process knows the function, and ``why`` says why.
     """
 
@@ -49,6 +52,7 @@ class ExternFunction:
     why: str = ""
     kept: Any = None
     options: tuple[str, ...] = ()
+    places: tuple[int, ...] = ()
 
     @property
     def is_c(self) -> bool:
@@ -74,7 +78,10 @@ class ExternFunction:
                     HOW_TO_SHARE,
                 )
             )
-        return [self.kind, self.name, *map(list, self.dtypes), self.place, self.source]
+        source = self.source
+        if self.kind == LOOPS:
+            source = base64.b64encode(pickle.dumps((self.call, self.places))).decode()
+        return [self.kind, self.name, *map(list, self.dtypes), self.place, source]
 
     @cached_property
     def identity(self) -> str:
@@ -207,6 +214,6 @@ def refuse_extern(ops: Iterable[Any], asked: str, hint: str) -> None:
 
 
 __all__ = [
-    "ADDRESS", "HOST", "HOW_TO_SHARE", "NUMBA", "Boxes", "Ends", "ExternFunction", "ExternOp",
+    "ADDRESS", "HOST", "HOW_TO_SHARE", "LOOPS", "NUMBA", "Boxes", "Ends", "ExternFunction", "ExternOp",
     "checked_flops", "refuse_extern",
 ]  # fmt: skip

@@ -29,6 +29,8 @@ def function_of(
 ) -> ExternFunction:
     """Return ``call`` as the function of a stage; raise if it cannot take the arrays."""
     dtypes = dtypes_of(inputs, outputs)
+    if isinstance(call, ExternFunction):
+        return call
     if isinstance(call, str):
         return from_source(call, name, inputs, outputs)
     if isinstance(call, _C_FUNCTION):

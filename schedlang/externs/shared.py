@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import copyreg
+import pickle
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
-from schedlang.compute.extern_op import ADDRESS, ExternFunction
+from schedlang.compute.extern_op import ADDRESS, LOOPS, ExternFunction
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeError, explain
 from schedlang.externs.functions import from_source, function_of
@@ -17,14 +19,20 @@ from schedlang.externs.functions import from_source, function_of
 def function_of_code(code: Sequence[Any]) -> ExternFunction:
     """Return the function of :attr:`~schedlang.compute.extern_op.ExternFunction.code`.
 
-    It compiles C source and runs the source of Python, so that the data have to come from a program
-    of the user's, and not from a file. Raise :class:`~schedlang.errors.ComputeError` if there is no
+    It compiles C source, runs the source of Python and unpickles loops, so that the data have to
+    come from a program of the user's, and not from a file. Raise :class:`~schedlang.errors.ComputeError` if there is no
     such function here.
     """
     kind, name, given, wanted, place, source = code
     inputs, outputs = (tensors_of(dtypes) for dtypes in (given, wanted))
     if kind == ADDRESS:
         return from_source(source, name, inputs, outputs)
+    if kind == LOOPS:
+        # only programs of te need the passes over loops
+        from schedlang.externs.loops import of_loops
+
+        nest, places = pickle.loads(base64.b64decode(source))
+        return of_loops(nest, places, name, (tuple(given), tuple(wanted)))
     call = _imported(place) if place else _defined(source, name)
     return replace(function_of(call, name, inputs, outputs), source=source, place=place)
 

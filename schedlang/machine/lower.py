@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from schedlang.compute.extern_op import LOOPS, ExternFunction
 from schedlang.expr.nodes import Axis, Var
 from schedlang.gpu_lowering.program import Launch, Program
 from schedlang.index.linear import ZERO, Lin
 from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
+from schedlang.ir.extern_call import Extern
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block
+from schedlang.ir.trimmed import running
 from schedlang.lowering.complex_storage import split_complex
 from schedlang.machine.identifiers import Names, name_all
 from schedlang.machine.loops.blocks import block_unrolls
@@ -37,6 +40,7 @@ from schedlang.machine.passes.offsets import name_offsets
 from schedlang.machine.passes.outline import outline
 from schedlang.machine.passes.rows import name_rows
 from schedlang.machine.passes.stack_storage import place_storage
+from schedlang.machine.rewrite import with_number
 from schedlang.machine.select.cpu import select_cpu
 from schedlang.machine.select.gpu import MachineKernel, select_gpu
 from schedlang.machine.verify import verify_machine
@@ -67,15 +71,43 @@ def machine_nest(
     :class:`~schedlang.errors.BuildError` for what a CPU cannot run, such as thread loops.
     """
     nest = split_complex(nest)
+    programs = written_by_hand(nest, target, reserved, fastmath)
+    functions = [function for own in programs.values() for function in own.functions]
+    reserved = [*reserved, *(function.name for function in functions)]
     arranged = arranged_nest(nest, target, fastmath)
     # the passes lengthen the life of storage, and no two buffers that live together share a name
     names = name_all(arranged, reserved)
-    entry, function_name = select_cpu(nest, arranged.body, names, target, public)
+    called = {function: own.entry.name for function, own in programs.items()}
+    entry, function_name = select_cpu(nest, arranged.body, names, target, public, called)
     selected, job = MachineNest((entry,), names.known()), Job(public, names.fresh, function_name)
     for run in CPU_PASSES:
         selected = run(selected, job)
+    if functions:
+        texts = {key: text for own in programs.values() for key, text in own.texts.items()}
+        whole = (*functions, *selected.functions)
+        selected = MachineNest(whole, selected.names, {**texts, **selected.texts})
     verify_machine(selected)
     return selected
+
+
+def written_by_hand(
+    nest: Nest, target: Target, reserved: Sequence[str], fastmath: bool
+) -> dict[ExternFunction, MachineNest]:
+    """Return the machine nests of the functions in ``nest`` that users wrote as loops.
+
+    Their statements have the number of the call, and no name is one of ``reserved``.
+    """
+    programs: dict[ExternFunction, MachineNest] = {}
+    taken = [*reserved]
+    for stmt in running(nest.body):
+        if isinstance(stmt, Extern) and stmt.function.kind == LOOPS:
+            function = stmt.function
+            own = machine_nest(function.call, target, function.name, taken, fastmath)
+            programs[function] = own.with_functions(
+                with_number(part, stmt.number) for part in own.functions
+            )
+            taken += [part.name for part in own.functions]
+    return programs
 
 
 def arranged_nest(nest: Nest, target: Target, fastmath: bool = False) -> Nest:

@@ -8,8 +8,9 @@ from functools import cache
 from operator import is_
 from typing import Any, TypeVar
 
-from schedlang.machine.nodes import Array, Operation, Statement, Stmt, Value
-from schedlang.machine.walks import children, values
+from schedlang.ir.nodes import with_fields
+from schedlang.machine.nodes import Array, Function, Operation, Statement, Stmt, Value
+from schedlang.machine.walks import children, values, with_bodies, with_statements
 
 Node = TypeVar("Node")
 
@@ -44,6 +45,16 @@ def _with_fields(node: Node, names: Sequence[str], given: Sequence[Value]) -> No
 @cache
 def _fields_of(kind: Any) -> tuple[str, ...]:
     return tuple(f.name for f in fields(kind))
+
+
+def with_number(function: Function, number: int | None) -> Function:
+    """Return a function whose statements have the number of one statement of a loop nest."""
+
+    def change(stmt: Stmt) -> Stmt:
+        stmt = with_bodies(stmt, lambda body: with_statements(body, change))
+        return with_fields(stmt, number=number) if hasattr(stmt, "number") else stmt
+
+    return with_fields(function, body=with_statements(function.body, change), number=number)
 
 
 def swap_values(node: Node, swap: Mapping[Value, Value]) -> Node:

@@ -39,7 +39,8 @@ def load(
     machine are kept. ``target`` is by default the target of the ``with sl.Target(...)`` around, or
     else the one that the network was saved for. ``compile`` and ``progress`` are the arguments of
     :func:`network`, and ``compiler`` is the argument of :func:`~schedlang.build`. ``functions`` has
-    the functions of stages of :func:`~schedlang.extern` by their names, as that takes them.
+    the functions of stages of :func:`~schedlang.extern` by their names, as that takes them, or a
+    tensor that the function computes.
 
     Raises :class:`~schedlang.errors.NetworkError` for a folder that has no saved network, and for a
     CPU as the target of one that was saved for a GPU, or the other way round, and if a function is

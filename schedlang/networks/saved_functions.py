@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from schedlang.compute.extern_op import ExternFunction
 from schedlang.errors import CallTypeError, NetworkError, explain, nearest
+
+if TYPE_CHECKING:
+    from schedlang.compute.extern_op import ExternFunction
 
 
 @dataclass(frozen=True)
@@ -44,10 +46,17 @@ def given_functions(
 ) -> list[ExternFunction]:
     """Return the functions of a saved network, which are ``given`` by their names.
 
+    A tensor that such a function computes stands for it.
+
     Raises :class:`~schedlang.errors.NetworkError` for one that is missing or unknown,
     :class:`~schedlang.errors.CallTypeError` if they are not given as a dict, and what
     :func:`schedlang.extern` raises for functions.
     """
+    if not saved and not given:
+        return []
+    # a process that loads a network without functions needs none of this
+    from schedlang.compute.extern_op import ExternOp
+    from schedlang.compute.tensor import Tensor
     from schedlang.externs.functions import function_of
     from schedlang.externs.shared import tensors_of
 
@@ -74,10 +83,21 @@ def given_functions(
                 f"Give it: sl.load(..., functions={{{listed}}}).",
             )
         )
-    return [
-        function_of(known[f.label], f.name, tensors_of(f.inputs), tensors_of(f.outputs))
-        for f in saved
-    ]
+    functions = []
+    for f in saved:
+        call, arrays = known[f.label], (tensors_of(f.inputs), tensors_of(f.outputs))
+        if isinstance(call, Tensor) and isinstance(call.op, ExternOp):
+            # the stage that a program of te defines
+            call = call.op.function
+        function = function_of(call, f.name, *arrays)
+        if function.dtypes != (f.inputs, f.outputs):
+            raise NetworkError(
+                f"{asked}, functions={{{f.label!r}: ...}}: {function.name} takes arrays of "
+                f"{' and '.join(', '.join(kinds) for kinds in function.dtypes)}, and the network "
+                f"calls it with {' and '.join(', '.join(k) for k in (f.inputs, f.outputs))}"
+            )
+        functions.append(function)
+    return functions
 
 
 __all__ = ["SavedFunction", "as_items", "given_functions"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Optional, Union
@@ -203,14 +203,13 @@ class State:
 
     def extern_reader(self, stage: Stage) -> Stage | None:
         """Return a stage whose function reads an array of ``stage``, if there is one."""
-        return next(
-            (
-                s
-                for s in self.stages.values()
-                if s.is_extern and any(t in stage.outputs for t in s.op.input_tensors)
-            ),
-            None,
-        )
+        return next(self.extern_readers(stage), None)
+
+    def extern_readers(self, stage: Stage) -> Iterator[Stage]:
+        """Yield the stages whose functions read an array of ``stage``."""
+        for reader in self.stages.values():
+            if reader.is_extern and any(t in stage.outputs for t in reader.op.input_tensors):
+                yield reader
 
     def is_output(self, stage: Stage) -> bool:
         return any(t in self.outputs for t in stage.outputs)

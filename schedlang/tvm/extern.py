@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from schedlang.compute.extern_op import ExternFunction
 from schedlang.compute.tensor import Tensor, check_shape
 from schedlang.errors import ComputeTypeError, explain
 from schedlang.expr.nodes import Expr
@@ -85,7 +86,7 @@ def extern(
 
 def _function(
     fcompute: Any, ins: list[Handle], outs: list[Handle], name: str
-) -> Callable[..., None]:
+) -> Callable[..., None] | ExternFunction:
     """Return the function of arrays that ``fcompute`` describes."""
     if not callable(fcompute) or isinstance(fcompute, Expr):
         raise ComputeTypeError(

@@ -1,27 +1,25 @@
 """te's ``tvm.tir.ir_builder``: loops written by hand, for ``te.extern``.
 
-A program becomes a loop nest over flat arrays, which the verifier checks and LLVM compiles.
+A program becomes a loop nest over flat arrays, which the verifier checks, and which is a part of
+the kernel.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from math import prod
 from typing import Any
 
-import numpy as np
-
-from schedlang.codegen.numba_file import HELPERS
+from schedlang.compute.extern_op import ExternFunction
 from schedlang.errors import ComputeError, ComputeTypeError, SchedlangError, explain, nearest
 from schedlang.expr.dtypes import INDEX, is_integer
 from schedlang.expr.nodes import Axis, Cast, Const, Expr
 from schedlang.expr.visit import postorder
+from schedlang.externs.loops import of_loops
 from schedlang.index.linear import number_or_expr
 from schedlang.index.simplify import to_lin
-from schedlang.intrinsics.dialect import NAMES
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import (
     Alloc,
@@ -41,17 +39,11 @@ from schedlang.ir.nodes import (
 from schedlang.ir.verify import verify
 from schedlang.language.construct import as_expr, convert
 from schedlang.lowering.loop_names import loop_names
-from schedlang.machine.lower import machine_nest
-from schedlang.machine.nest import MachineNest
-from schedlang.runtime.llvm_runner import ByLlvm
-from schedlang.runtime.runners import Purpose
-from schedlang.target import Target
 from schedlang.tvm.extern_calls import ExternCall
 from schedlang.tvm.packed import Handle
 from schedlang.tvm.te_dtypes import te_dtype
 
 KINDS = ("serial", "parallel", "vectorize", "unroll")
-_PURPOSE = Purpose("written", "as written by hand")
 # methods of TVM's builder, why they are not here, and what to write instead
 _REFUSED = {
     "let": ("an expression needs no name in the program", "Use a variable of Python."),
@@ -136,7 +128,7 @@ class Program:
 
     def function(
         self, inputs: Sequence[Handle], outputs: Sequence[Handle], name: str
-    ) -> Callable[..., None]:
+    ) -> ExternFunction:
         """Return the program as a function of the arrays of ``inputs``, then of ``outputs``.
 
         Raise :class:`~schedlang.errors.ComputeError` for an input that it writes, for an index
@@ -165,10 +157,10 @@ class Program:
         body = block_of(_of_stage(self.body, name))
         names = loop_names(body, {b.name for b in arguments})
         nest = Nest(name, arguments, (), body, (), names)
-        public = f"{name}_program"
+        dtypes = tuple(h.dtype for h in inputs), tuple(h.dtype for h in outputs)
         try:
             verify(nest)
-            machine = machine_nest(nest, Target.of("cpu"), public, [*NAMES, *HELPERS])
+            return of_loops(nest, [k for k, _ in used], f"{name}_program", dtypes)
         except SchedlangError as error:
             raise ComputeError(
                 explain(
@@ -177,34 +169,12 @@ class Program:
                     str(error),
                 )
             ) from None
-        return _Compiled(machine, public, tuple(k for k, _ in used))
 
 
 def _of_stage(stmt: Stmt, name: str) -> Stmt:
     """Return ``stmt`` with the stage ``name``, which messages of the verifier show."""
     stmt = with_held(stmt, lambda inner: _of_stage(inner, name))
     return with_fields(stmt, stage=name) if isinstance(stmt, (For, Store)) else stmt
-
-
-@dataclass(frozen=True)
-class _Compiled:
-    """A program as a function of arrays, compiled when it is first called."""
-
-    nest: MachineNest
-    name: str
-    places: tuple[int, ...]
-
-    @property
-    def __name__(self) -> str:
-        return self.name
-
-    def __call__(self, *arrays: np.ndarray) -> None:
-        self._function(*(arrays[k].reshape(-1) for k in self.places))
-
-    @cached_property
-    def _function(self) -> Callable[..., None]:
-        function, _ = ByLlvm().function_of_nest(self.nest, self.name, False, purpose=_PURPOSE)
-        return function
 
 
 class IRBuilder:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from schedlang.compute.extern_op import ExternFunction
 from schedlang.errors import BuildError, explain
 from schedlang.index.linear import Lin
 from schedlang.index.simplify import to_lin
@@ -25,14 +26,21 @@ from schedlang.target import Target
 
 
 def select_cpu(
-    nest: Nest, body: Block, names: Names, target: Target, public: str
+    nest: Nest,
+    body: Block,
+    names: Names,
+    target: Target,
+    public: str,
+    written: Mapping[ExternFunction, str] | None = None,
 ) -> tuple[Function, Callable[[str], str]]:
     """Return ``body`` as one function, and a function that makes unused names of functions.
 
-    ``body`` are the statements of ``nest`` after the passes over loops. Raises
+    ``body`` are the statements of ``nest`` after the passes over loops, and ``written`` the names
+    of the functions of loops that users wrote by hand. Raises
     :class:`~schedlang.errors.BuildError` for what a CPU cannot run, such as thread loops.
     """
     builder = _Entry(nest, names, target, public)
+    builder.written = written or {}
     entry = builder.entry(body)
     for loop in nest.loops:
         if any(n == NONTEMPORAL for n, _ in loop.pragmas) and loop.stage not in builder.streamed:
@@ -73,10 +81,11 @@ class _Entry(Statements):
     """Builder of a CPU kernel as one function.
 
     ``table`` has the addresses of users' functions, whose ``positions`` are known by what they
-    take.
+    take. ``written`` has the names of functions that are in the nest.
     """
 
     table: Array | None = None
+    written: Mapping[ExternFunction, str]
 
     def entry(self, stmts: Block) -> Function:
         """Return the whole kernel."""
@@ -86,7 +95,7 @@ class _Entry(Statements):
         parameters = [e.array(a) if isinstance(a, Buffer) else e.reg(a) for a in self.nest.args]
         parameters += [e.reg(v) for v in self.nest.sizes]
         functions = [s.function for s in running(stmts) if isinstance(s, Extern)]
-        if functions:
+        if functions := [f for f in functions if f not in self.written]:
             shape = (1 + len(functions),)
             self.table = Array(self.names.fresh("functions"), Buffer("functions", "int64", shape))
             parameters.append(self.table)
@@ -145,6 +154,13 @@ class _Entry(Statements):
         self.emit(built_loop)
 
     def invoke(self, stmt: Extern, context: Context) -> None:
+        if stmt.function in self.written:
+            # such a stage is computed whole, from whole arrays
+            buffers = [stmt.boxes[place][0] for place in stmt.function.places]
+            arrays = tuple(map(self.evaluator.array, buffers))
+            number = self.evaluator.number
+            self.emit(machine.Run(self.written[stmt.function], arrays, number))
+            return
         e, starts, sizes, packed = self.evaluator, list[Value](), list[Value](), list[bool]()
         ranks = list[int]()
         for k, (buffer, first, extents) in enumerate(stmt.boxes):
@@ -163,10 +179,10 @@ class _Entry(Statements):
         kinds = tuple((box[0].dtype, rank) for box, rank in zip(stmt.boxes, ranks))
         key = (stmt.function, kinds, tuple(packed))
         position = self.positions.setdefault(key, 1 + len(self.positions))
-        arrays = tuple(e.array(buffer) for buffer, _, _ in stmt.boxes)
+        given = tuple(e.array(buffer) for buffer, _, _ in stmt.boxes)
         self.emit(
             machine.Invoke(
-                stmt.function, self.table, position, arrays, tuple(starts), tuple(sizes),
+                stmt.function, self.table, position, given, tuple(starts), tuple(sizes),
                 tuple(packed), tuple(ranks), len(stmt.inputs), e.number,
             )  # fmt: skip
         )

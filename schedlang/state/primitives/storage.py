@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from schedlang.compute.extern_op import LOOPS, ExternOp
 from schedlang.compute.graph import variables
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp
@@ -60,6 +61,12 @@ def storage_align(state: State, stage: Stage, axis: Axis, factor: Any, offset: A
             f"{stage.name} is an output, whose layout the caller chooses",
             "Align an intermediate stage, or one made by cache_read or cache_write.",
         )
+    for reader in state.extern_readers(stage):
+        if isinstance(reader.op, ExternOp) and reader.op.function.kind == LOOPS:
+            refuse(
+                f"{reader.op.function.name} reads {stage.name} without gaps between its rows",
+                "Align a stage that no program of te reads.",
+            )
     whole = whole_dims(stage.layout, len(stage.op.axis))
     if stage.layout and whole[_position(stage, axis)] is None:
         refuse(
