@@ -8,7 +8,7 @@ from typing import Any
 
 import networkx as nx
 
-from schedlang.analysis.closed_forms import bytes_of
+from schedlang.analysis.closed_forms import bytes_of, length_of
 from schedlang.analysis.points import Counter
 from schedlang.analysis.points_of_stage import (
     reads_with_conditions,
@@ -16,6 +16,7 @@ from schedlang.analysis.points_of_stage import (
     stage_reads,
 )
 from schedlang.analysis.subject import Subject, subject_of
+from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.graph import first_rows, operations
 from schedlang.compute.read import Read, reads
 from schedlang.compute.tensor import ComputeOp, Extent, PlaceholderOp, ScanOp, Tensor
@@ -132,6 +133,8 @@ class _Graph:
         work: Any = 0
         if isinstance(op, ComputeOp):
             work = stage_flops(op, self.counter, first)
+        elif isinstance(op, ExternOp) and op.flops is not None:
+            work = length_of(to_lin(op.flops))
         kind = "scan" if isinstance(op, ScanOp) else "extern"
         if isinstance(op, ComputeOp):
             kind = "reduce" if op.reducer else "compute"

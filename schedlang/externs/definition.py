@@ -8,7 +8,7 @@ from typing import Any
 from schedlang.compute.extern_op import ExternOp, checked_flops
 from schedlang.compute.tensor import Tensor, check_shape
 from schedlang.compute.whole import refuse_traced
-from schedlang.errors import ComputeError, ComputeTypeError, explain
+from schedlang.errors import ComputeError, ComputeTypeError, explain, text_of
 from schedlang.expr.dtypes import canonical
 from schedlang.expr.names import check_name
 from schedlang.externs.boxes import boxes_of
@@ -82,8 +82,8 @@ def extern(
     for item in given:
         if not isinstance(item, Tensor):
             raise ComputeTypeError(
-                f"sl.extern for {name}: inputs has {item!r}, which is not a tensor; give a list of "
-                "tensors"
+                f"sl.extern for {name}: inputs has {text_of(item)}, which is not a tensor; give a "
+                "list of tensors"
             )
     several = isinstance(shape, list)
     shapes = [check_shape(s, name) for s in (shape if several else [shape])]

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schedlang.errors import CallTypeError
+from schedlang.compute.graph import functions_of
+from schedlang.errors import CallTypeError, names_text
 from schedlang.errors import explain as message
 from schedlang.hints.findings import Finding, findings
 from schedlang.hints.next_steps import NextStep, lower_quietly, next_steps, predict_here
@@ -58,7 +59,8 @@ class Explanation:
     """The advice for a schedule, the most helpful first.
 
     ``measured`` is the time of the kernel, if arrays were given. ``bound`` says that memory bounds
-    the kernel, if it does.
+    the kernel, if it does. ``unknown`` are the names of functions of :func:`~schedlang.extern`,
+    whose time the estimate leaves out.
 
     The effects are predictions of the estimate by which the tuner ranks candidates, with four facts
     added that matter to a schedule that is not tuned. LLVM vectorizes plain innermost loops of
@@ -75,11 +77,23 @@ class Explanation:
     advice: tuple[Advice, ...]
     measured: Evaluation | None = None
     bound: str = ""
+    unknown: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         head = self.name if self.measured is None else f"{self.name}: {self.measured}"
         listed = [f"{n}. {one}" for n, one in enumerate(self.advice, 1)] or [NOTHING]
-        return "\n".join([head, *listed, *filter(None, [self.bound])])
+        return "\n".join([head, *listed, *filter(None, [self.bound, self._left_out])])
+
+    @property
+    def _left_out(self) -> str:
+        """A sentence about the functions of users."""
+        if not self.unknown:
+            return ""
+        several = len(self.unknown) > 1
+        return (
+            f"The estimate leaves out {names_text(self.unknown)}, {'' if several else 'a '}"
+            f"function{'s' * several} of yours, into which no step reaches."
+        )
 
     def _repr_html_(self) -> str:
         listed = "".join(
@@ -88,6 +102,7 @@ class Explanation:
         )
         others = [] if self.advice else [(self.name, NOTHING)]
         others += [("bound", self.bound)] if self.bound else []
+        others += [("unknown", self._left_out)] if self.unknown else []
         return fragment(listed + (facts(others) if others else ""))
 
 
@@ -146,7 +161,9 @@ its own
     nest = lower_quietly(s)
     advice = [_advice(finding, steps) for finding in findings(nest, where)]
     ranked = _rank([one for one in advice if one is not None])
-    return Explanation(s.outputs[0].op.name, ranked, measured, _bound(predict_here(nest, where)))
+    bound, unknown = _bound(predict_here(nest, where)), functions_of(s.outputs)
+    names = tuple(dict.fromkeys(function.name for function in unknown))
+    return Explanation(s.outputs[0].op.name, ranked, measured, bound, names)
 
 
 def _bound(now: Prediction) -> str:

@@ -8,9 +8,11 @@ from random import Random
 from typing import Any
 
 import numpy as np
+from numba import njit
 
 import schedlang as sl
-from schedlang import topi
+from schedlang import te, topi
+from schedlang.tvm.tir import ir_builder
 from tests.networks import Weights, conv, dense, norm
 
 ACTIVATIONS: tuple[Callable[[Any], Any], ...] = (
@@ -151,7 +153,63 @@ def lambda_stage(d: Draft) -> None:
     d.values.append(sl.compute(x.shape, bodies[k], name=d.name("own")))
 
 
-ANY = (activation, activation, added, lambda_stage)
+# functions of users: each element is added to half of the one before it in its row
+
+
+@njit
+def decayed(a, out):
+    rows, results = a.reshape((-1, a.shape[-1])), out.reshape((-1, a.shape[-1]))
+    for i in range(rows.shape[0]):
+        total = np.float32(0)
+        for j in range(rows.shape[1]):
+            total = total * np.float32(0.5) + rows[i, j]
+            results[i, j] = total
+
+
+def decayed_on_host(a, out):
+    decayed.py_func(np.ascontiguousarray(a), out)
+
+
+DECAYED = """
+int %s(const float *a, float *out, const int64_t *sizes) {
+    int64_t rows = 1, columns = sizes[%d];
+    for (int k = 0; k < %d; k++) rows *= sizes[k];
+    for (int64_t i = 0; i < rows; i++) {
+        float total = 0;
+        for (int64_t j = 0; j < columns; j++)
+            out[i * columns + j] = total = total * 0.5f + a[i * columns + j];
+    }
+    return 0;
+}
+"""
+
+
+def function(d: Draft) -> None:
+    """Add a function of numba, of Python or of C, or a program of te."""
+    x, name = d.last, d.name("call")
+    last = len(x.shape) - 1
+    in_c = DECAYED % (name, last, last)
+    how = d.rng.choice((decayed, decayed_on_host, in_c, program))
+    if how is not program:
+        d.values.append(sl.extern(x.shape, [x], how, name=name))
+    elif isinstance(x.shape[0], int):
+        d.values.append(te.extern(x.shape, [x], program, name=name))
+
+
+def program(ins: Any, outs: Any) -> Any:
+    ib = ir_builder.create()
+    a, out = ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0])
+    columns = ins[0].shape[-1]
+    with ib.for_range(0, int(np.prod(ins[0].shape[:-1])), name="i", kind="parallel") as i:
+        total = ib.allocate("float32", (1,), name="total", scope="local")
+        total[0] = 0.0
+        with ib.for_range(0, columns, name="j") as j:
+            total[0] = total[0] * 0.5 + a[i * columns + j]
+            out[i * columns + j] = total[0]
+    return ib.get()
+
+
+ANY = (activation, activation, added, lambda_stage, function)
 PICTURE = (convolution, convolution, convolution, batch_norm, pooling, upsampling,
            channels_joined, squeeze, *ANY)  # fmt: skip
 ROWS = (linear, linear, layer_norm, softmax, attention, *ANY)
