@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +15,7 @@ import schedlang as tvm
 from schedlang import te
 from schedlang.contrib import cblas
 from schedlang.errors import SchedlangError
+from tests.test_saved_files import module_of
 
 TARGETS = ["llvm", "python", "c"]
 
@@ -322,3 +326,74 @@ def test_refusals(case: str) -> None:
     act, message = REFUSALS[case]
     with pytest.raises(SchedlangError, match=message):
         act()
+
+
+def stepped(kind: str = "serial") -> tuple[tvm.Tensor, tvm.Tensor]:
+    """Return an input, and running sums of its rows, which a program writes."""
+    A = te.placeholder((5, 4), name="A")
+
+    def sums(ins, outs):
+        ib = tvm.tir.ir_builder.create()
+        a, b = ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0])
+        with ib.for_range(0, 5, name="row", kind=kind) as row:
+            total = ib.allocate("float32", (1,), name="total", scope="local")
+            total[0] = 0.0
+            with ib.for_range(0, 4, name="column") as column:
+                total[0] = total[0] + a[row, column]
+                b[row, column] = total[0]
+        return ib.get()
+
+    P = te.compute((5, 4), lambda i, j: A[i, j] * 2, name="P")
+    return A, te.extern((5, 4), [P], sums, name="B")
+
+
+@pytest.mark.parametrize("kind", ["serial", "parallel"])
+def test_a_debugger_steps_through_a_program(kind: str) -> None:
+    """Its statements are lines of the kernel's file, and run as Python."""
+    A, B = stepped(kind)
+    f = tvm.build(te.create_schedule(B.op), [A, B], "python")
+    lines = f.source.splitlines()
+    (written,) = (k for k, text in enumerate(lines, 1) if text.strip().startswith("store(B, "))
+    values = []
+
+    def trace(frame, event, arg):
+        if frame.f_code.co_filename != f.path:
+            return None
+        if event == "line" and frame.f_lineno == written:
+            values.append(float(frame.f_locals["total"][0]))
+        return trace
+
+    x = np.random.default_rng(0).random((5, 4), "float32")
+    sys.settrace(trace)
+    try:
+        result = f(x)
+    finally:
+        sys.settrace(None)
+    np.testing.assert_allclose(result, np.cumsum(x * 2, axis=1), rtol=1e-6)
+    np.testing.assert_allclose(values, np.cumsum(x * 2, axis=1).reshape(-1), rtol=1e-6)
+    numbers = {f.origins[k] for k, text in enumerate(lines) if "total" in text}
+    assert len(numbers) == 1 and None not in numbers
+
+
+def test_a_program_is_saved_counted_and_pickled(tmp_path: Path) -> None:
+    A, B = stepped("parallel")
+    x = np.random.default_rng(0).random((5, 4), "float32")
+    f = tvm.build(te.create_schedule(B.op), [A, B])
+    assert f(x).tolist() == module_of(f.save(tmp_path / "k.py")).B(x).tolist()
+    counts = f.counters(x, caches=False)
+    assert counts.unknown == () and counts["B"].stores == 5 + 2 * 20
+    again = pickle.loads(pickle.dumps(B))
+    np.testing.assert_allclose(tvm.reference(again)(x), np.cumsum(x * 2, axis=1), rtol=1e-6)
+    # the tuner's processes get the loops as data
+    assert B.op.function.is_shared and again.op.function.identity == B.op.function.identity
+
+
+def test_a_program_reads_arrays_without_gaps() -> None:
+    A, B = stepped()
+    (P,) = B.op.input_tensors
+    s = te.create_schedule(B.op)
+    with pytest.raises(SchedlangError, match="B_program reads P without gaps between its rows"):
+        s[P].storage_align(P.op.axis[0], 16, 1)
+    s[P].double_buffer()
+    x = np.ones((5, 4), "float32")
+    np.testing.assert_allclose(tvm.build(s, [A, B], "python")(x), np.cumsum(x * 2, axis=1))

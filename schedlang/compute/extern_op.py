@@ -33,13 +33,13 @@ class ExternFunction:
 
     ``kind`` is ``"numba"``, ``"host"``, ``"address"`` or ``"loops"``, and ``call`` a dispatcher of
     numba, a function of Python, an address, or the loops that a program wrote by hand: a loop nest
-    over some of the arrays, of which ``places`` has the positions. ``run`` takes NumPy arrays. ``dtypes`` are the dtypes of
-    inputs and of outputs, and ``kept`` is what keeps an address valid. ``options`` are the
-    texts of further arguments, for the print of a nest.
+    over some of the arrays, of which ``places`` has the positions. ``run`` takes NumPy arrays.
+    ``dtypes`` are the dtypes of inputs and of outputs, and ``kept`` is what keeps an address valid.
+    ``options`` are the texts of further arguments, for the print of a nest.
 
     ``source`` is text that defines the function anywhere: C source of one at an address, the nest
-    as text, else Python. ``place`` is where other processes import it from, ``"module:name"``. Without either,
-    only this process knows the function, and ``why`` says why.
+    as text, else Python. ``place`` is where other processes import it from, ``"module:name"``.
+    Without either, only this process knows the function, and ``why`` says why.
     """
 
     name: str
@@ -214,6 +214,6 @@ def refuse_extern(ops: Iterable[Any], asked: str, hint: str) -> None:
 
 
 __all__ = [
-    "ADDRESS", "HOST", "HOW_TO_SHARE", "LOOPS", "NUMBA", "Boxes", "Ends", "ExternFunction", "ExternOp",
-    "checked_flops", "refuse_extern",
+    "ADDRESS", "HOST", "HOW_TO_SHARE", "LOOPS", "NUMBA", "Boxes", "Ends", "ExternFunction",
+    "ExternOp", "checked_flops", "refuse_extern",
 ]  # fmt: skip

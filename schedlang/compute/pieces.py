@@ -80,7 +80,7 @@ def _expressions(op: Any) -> list[Any]:
     if isinstance(op, ExternOp):
         boxes = () if op.boxes is None else (op.boxes.asked, op.boxes.written, *op.boxes.read)
         ends = [e for box in boxes for pair in box for e in pair]
-        return [*(e for t in op.outputs for e in t.shape), *ends]
+        return [*(e for t in op.outputs for e in t.shape), *ends, op.flops]
     parts = [op.axis, op.reduce_axis, op.body, op.init or (), op.destination or ()]
     return [e for part in parts for e in part] + ([] if op.where is None else [op.where])
 

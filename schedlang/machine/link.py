@@ -74,8 +74,7 @@ def link(
     ``parameters`` are the entry's, by their keys, in order; ``places`` are the arrays that are
     parts of others. Keys are any values; names of ``parameters``, of arrays and of functions are
     made distinct, and no name is one of ``reserved``. A view of a place stands before the first
-    call that uses it. The functions of users have one table, in which those of later kernels come
-    behind those of earlier ones.
+    call that uses it. The functions of users have one table, in the order of the kernels.
 
     Raises :class:`~schedlang.errors.VerifyError` if an argument of a call does not fit.
 

@@ -159,13 +159,10 @@ def store(
 ) -> None:
     """Write an artifact, unless the cache folder takes no file.
 
-    ``functions`` returns the functions of users that the network calls. One that calls others, or
-    that only this process has, is not written.
+    ``functions`` returns the functions of users that the network calls.
     """
     data, weights = artifact.data, artifact.weights
     known = functions() if data.functions else ()
-    if any(c.function not in known or not c.function.is_shared for c in data.functions):
-        return
     entry = {
         "graph": artifact.graph,
         "forms": dict(artifact.forms),
@@ -175,6 +172,17 @@ def store(
         "serial_text": data.serial_text,
     }
     store_file(MODULE, MODULE.path(key), json.dumps(entry).encode())
+
+
+def is_shared(
+    data: ModuleData, functions: Callable[[], Sequence[ExternFunction]]
+) -> bool:
+    """Return whether other processes have all functions of users that a module calls.
+
+    ``functions`` returns those that stages name. An instruction may call others.
+    """
+    known = functions() if data.functions else ()
+    return all(c.function in known and c.function.is_shared for c in data.functions)
 
 
 def load_weights(key: str, weights: PackedWeights, size: int) -> np.ndarray | None:

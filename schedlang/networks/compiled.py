@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from schedlang.markup.progress import Setting, tell
-from schedlang.networks.cache import Artifact, cache_key, graph_key, load_artifact, store
+from schedlang.networks.cache import Artifact, cache_key, graph_key, is_shared, load_artifact, store
 from schedlang.networks.call import weight_in
 from schedlang.networks.data import ModuleData
 from schedlang.networks.model import Recipe, recipe_of
@@ -191,6 +191,8 @@ def _stored(network: Compiled) -> Compiled:
     has now: a network with forms of earlier times is not theirs.
     """
     source, target, plan, parts = network.source, network.target, network.plan, network.parts
+    if not is_shared(network.linked, source.functions):
+        return network
     settled = plan.forms is not None or not parts.forms
     if not settled and parts.trials not in ("", times_key(target, plan)):
         return network

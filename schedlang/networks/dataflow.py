@@ -18,8 +18,8 @@ from schedlang.expr.nodes import Axis, Const, Expr, Select, Var
 from schedlang.expr.visit import postorder
 from schedlang.state.initial import stage_names
 
-# what a node computes; a "product" reads operands again and again, a "copy" only moves elements, and
-# a function of the user's computes an "extern"
+# what a node computes; a "product" reads operands again and again, a "copy" only moves elements, a
+# function of the user's computes an "extern"
 PRODUCT, REDUCTION, ELEMENTWISE, COPY, SCAN, SCATTER, EXTERN = (
     "product",
     "reduction",

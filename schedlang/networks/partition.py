@@ -36,11 +36,11 @@ class Part:
 
     ``name`` is the name of its main stage, or of the layer that this is a step of, and ``kind``
     what that stage does: ``"product"`` (a convolution, too), ``"reduction"``, ``"elementwise"``,
-    ``"copy"``, ``"scan"``, ``"scatter"`` or ``"extern"``. ``stages`` are all its stages, producers first, and
-    ``layers`` the layers of the model that these belong to. ``group`` is the part as a computation
-    of its own: the inputs of ``group`` stand for ``reads``, its outputs for ``writes``, tensors of
-    the whole graph, in the same order. ``flops`` are its operations, as far as they are known,
-    ``read_bytes`` and ``written_bytes`` the bytes of these tensors.
+    ``"copy"``, ``"scan"``, ``"scatter"`` or ``"extern"``. ``stages`` are all its stages, producers
+    first, and ``layers`` the layers of the model that these belong to. ``group`` is the part as a
+    computation of its own: the inputs of ``group`` stand for ``reads``, its outputs for ``writes``,
+    tensors of the whole graph, in the same order. ``flops`` are its operations, as far as they are
+    known, ``read_bytes`` and ``written_bytes`` the bytes of these tensors.
     """
 
     name: str

@@ -242,7 +242,7 @@ class OfModel(Source):
 class OfFolder(Source):
     """The network of a folder, whose manifest is read now.
 
-    ``functions`` are those of users that it calls, by their names. Raises
+    ``functions`` are the users' that it calls, by their names. Raises
     :class:`~schedlang.errors.NetworkError` for a folder without a manifest that this version reads,
     and if functions are missing.
     """

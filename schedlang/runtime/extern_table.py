@@ -41,9 +41,7 @@ class ExternTable:
     functions of Python. ``at`` is the place of the table among the parameters of the entry.
     """
 
-    def __init__(
-        self, functions: Sequence[Called], what: str, at: int, interpreted: bool
-    ) -> None:
+    def __init__(self, functions: Sequence[Called], what: str, at: int, interpreted: bool) -> None:
         self.functions, self.what = functions, what
         self.at, self.interpreted = at, interpreted
 

@@ -68,8 +68,8 @@ def extern(
     wrong = next((t for t in given if not isinstance(t, Tensor)), None)
     if wrong is not None:
         raise ComputeTypeError(
-            f"te.extern for {name}: inputs has {text_of(wrong)}, which is not a tensor; give a list "
-            "of tensors"
+            f"te.extern for {name}: inputs has {text_of(wrong)}, which is not a tensor; give a "
+            "list of tensors"
         )
     listed = dtype if isinstance(dtype, (list, tuple)) else [dtype] * len(shapes)
     wanted = None if dtype is None else [te_dtype(d) for d in listed]

@@ -48,8 +48,8 @@ class CBackend(LoopBackend):
         externs = c_externs(machine, file.fastmath)
         texts, bare = c_functions(machine, externs)
         functions = with_comments(bare, machine, comments, "//")
-        listing = c_file(network_head(file, "//"), texts, [*functions, *map(plain, externs.defined)])
-        return listing, functions
+        lines = [*functions, *map(plain, externs.defined)]
+        return c_file(network_head(file, "//"), texts, lines), functions
 
     def printed(self, request: Request[Lowered], machine: MachineNest) -> Listing:
         nest = request.nest
