@@ -270,9 +270,9 @@ def _of_outputs(outputs: Sequence[Tensor], known: Mapping[Var, int]) -> Cost:
     total: Any = 0
     for op in compute_operations(outputs):
         total = total + stage_flops(op, counter, rows.get(op, 0), values)
-    for op in operations(outputs):
-        if isinstance(op, ExternOp) and op.flops is not None:
-            total = total + length_of(to_lin(op.flops, values))
+    for call in operations(outputs):
+        if isinstance(call, ExternOp) and call.flops is not None:
+            total = total + length_of(to_lin(call.flops, values))
     tensors = dict.fromkeys((*placeholders(outputs), *outputs))
     sizes_of = {t: [to_lin(extent, values) for extent in t.shape] for t in tensors}
     moved = sympy.sympify(sum(bytes_of(shape, t.dtype) for t, shape in sizes_of.items()))

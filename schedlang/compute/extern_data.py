@@ -54,7 +54,7 @@ def read_extern(
         )
     own = None if boxes is None else _boxes(reader, name, boxes, given, outputs)
     own_flops = None if counted is None else checked_flops(counted, name, (*given, *outputs))
-    op = ExternOp(name, tuple(given), called, own, own_flops, tuple(outputs))
+    op = ExternOp(name, tuple(given), called, own, tuple(outputs), flops=own_flops)
     for tensor in outputs:
         tensor.op = op
     return op

@@ -127,12 +127,12 @@ class ExternOp:
     inputs: tuple[Tensor, ...]
     function: ExternFunction
     boxes: Optional[Boxes] = None
-    flops: Optional[Extent] = None
     outputs: tuple[Tensor, ...] = ()
     axis: tuple[Axis, ...] = ()
     reduce_axis: tuple[Axis, ...] = ()
     automatic: bool = False
     tag: str = ""
+    flops: Optional[Extent] = None
 
     @property
     def loops(self) -> tuple[Axis, ...]:

@@ -104,7 +104,13 @@ class _Call:
             for tensor, box in zip(op.outputs, self.written)
         ]
         before = [_bits(array).copy() for array, _ in inputs]
-        op.function.run(*(array for array, _ in (*inputs, *outputs)))
+        try:
+            op.function.run(*(array for array, _ in (*inputs, *outputs)))
+        except ValueError as error:
+            # NumPy's words for an input, which a function of Python cannot write
+            if "read-only" not in str(error):
+                raise
+            _fail(op, f"it changes an input: {error}", "Write the outputs alone.")
         for tensor, (array, _), bits in zip(op.inputs, inputs, before):
             if (_bits(array) != bits).any():
                 _fail(op, f"it changes its input {tensor.name}", "Write the outputs alone.")

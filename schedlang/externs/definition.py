@@ -114,7 +114,7 @@ def extern(
         )
     boxes = None if reads is None else boxes_of(reads, writes, name, given, drafts)
     count = None if flops is None else checked_flops(flops, name, (*given, *drafts))
-    op = ExternOp(name, given, function, boxes, count, drafts)
+    op = ExternOp(name, given, function, boxes, drafts, flops=count)
     for tensor in drafts:
         tensor.op = op
     return drafts if several else drafts[0]

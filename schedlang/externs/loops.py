@@ -28,10 +28,9 @@ def of_loops(
     Its arguments are the arrays at ``places``. Raises what
     :func:`~schedlang.machine.lower.machine_nest` raises.
     """
-    machine = machine_nest(nest, Target.of("cpu"), name, [*NAMES, *HELPERS])
-    run = _Compiled(machine, name, tuple(places))
-    source = f"{places}\n{machine}"
-    return ExternFunction(name, LOOPS, nest, run, dtypes, source, places=tuple(places))
+    machine, given = machine_nest(nest, Target.of("cpu"), name, [*NAMES, *HELPERS]), tuple(places)
+    run = _Compiled(machine, name, given)
+    return ExternFunction(name, LOOPS, nest, run, dtypes, f"{given}\n{machine}", places=given)
 
 
 class _Compiled:

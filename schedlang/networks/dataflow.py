@@ -138,8 +138,8 @@ def flow_of(outputs: Sequence[Tensor], sizes: Mapping[Var, int]) -> Flow:
         place, name = len(nodes), names[op]
         if isinstance(op, (ScanOp, ExternOp)):
             most = max(prod(extent_of(e, sizes) for e in t.shape) for t in op.outputs)
-            own, kind = ((*steps[op], op), SCAN) if isinstance(op, ScanOp) else ((op,), EXTERN)
-            nodes.append(Node(place, name, kind, own, op.outputs, most, most))
+            whole, kind = ((*steps[op], op), SCAN) if isinstance(op, ScanOp) else ((op,), EXTERN)
+            nodes.append(Node(place, name, kind, whole, op.outputs, most, most))
         else:
             results, points = (
                 prod(extent_of(a.extent, sizes) for a in axes) for axes in (op.axis, op.domain)
