@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import time
 from typing import Any
 
 import numpy as np
@@ -103,3 +104,20 @@ def test_advice_says_what_its_estimate_leaves_out() -> None:
     assert all(step.stage == "C" for step in sl.next_steps(sl.schedule(C)))
     plain = sl.explain(sl.schedule(sl.compute((64,), lambda i: X[i, i] * 2, name="D")))
     assert plain.unknown == () and "leaves out" not in str(plain)
+
+
+def test_a_profile_has_the_time_of_each_call() -> None:
+    X = sl.placeholder((4, 3), name="X")
+
+    def slow(a: np.ndarray, out: np.ndarray) -> None:
+        time.sleep(0.002)
+        out[...] = a
+
+    B = sl.extern((4, 3), [X], slow, name="B", reads=lambda i, j: np.s_[i, j])
+    C = sl.compute((4, 3), lambda i, j: B[i, j] + 1, name="C")
+    s = sl.schedule(C)
+    s[B].compute_at(s[C], C.op.axis[0])
+    profile = sl.build(s, target="python").profile(np.ones((4, 3), "float32"), repeat=1)
+    (call,) = (part for part in profile.parts if part.stage == "B")
+    assert call.times == 4 and call.name == "slow" and profile.stages["B"] >= 4 * 0.002
+    assert not any("B" in note for note in profile.notes)

@@ -166,7 +166,7 @@ def nest_shape(nest: MachineNest) -> Hashable:
 def _renamed(nest: MachineNest, names: Names, behind: int) -> list[Function]:
     """Return the functions of ``nest`` with names of their own.
 
-    Those of users have places ``behind`` others in a table.
+    The functions of users come ``behind`` others in a table.
     """
     new = {f.name: names.fresh(f.name) for f in nest.functions}
     return [

@@ -455,6 +455,7 @@ class Invoke(Statement):
     ranks: tuple[int, ...]
     inputs: int
     number: Optional[int] = None
+    stage: str = ""
 
 
 @dataclass(frozen=True, eq=False)

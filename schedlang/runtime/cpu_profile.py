@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from time import perf_counter
 
@@ -16,7 +16,7 @@ from schedlang.machine.loop_tree import Place, around, loop_tree
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import For as Loop
 from schedlang.machine.nodes import Function, Num, Reg
-from schedlang.machine.passes.stamps import WHOLE, Slots, slots_of, with_stamps
+from schedlang.machine.passes.stamps import WHOLE, Slots, slots_of, with_calls_in_loops, with_stamps
 from schedlang.machine.verify import verify_machine
 from schedlang.machine.walks import walk as walk_machine
 from schedlang.runtime.profile import Part, Profile
@@ -84,6 +84,8 @@ def check_options(repeat: int, levels: int, share: float) -> None:
 
 def cpu_profile(subject: Subject, repeat: int, levels: int, share: float) -> Profile:
     """Return the profile of a kernel, which it calls at least ``2*repeat + 2`` times."""
+    if subject.machine.invoked:
+        subject = replace(subject, machine=with_calls_in_loops(subject.machine))
     most = PAIRS_IN_PYTHON if subject.target.facts.interpreted else PAIRS
     stamp = measure_stamp(subject.load, most)
     subject.run(*subject.flat)

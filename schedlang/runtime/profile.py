@@ -20,7 +20,7 @@ OTHER = "outside of all loops"
 
 @dataclass(frozen=True)
 class Part:
-    """The time of one loop, or of one kernel of a GPU.
+    """The time of one loop, of the calls of a user's function, or of one kernel of a GPU.
 
     ``name`` is the name of the loop in the printed nest, and ``stage`` the name of its stage.
     ``depth`` counts the measured loops around it, and ``kind`` is ``"serial"``, ``"parallel"`` or

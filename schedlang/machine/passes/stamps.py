@@ -22,6 +22,7 @@ from schedlang.machine.nodes import (
     For,
     Function,
     Hint,
+    Invoke,
     Let,
     Load,
     Num,
@@ -32,7 +33,7 @@ from schedlang.machine.nodes import (
     Store,
     Value,
 )
-from schedlang.machine.walks import walk, with_bodies
+from schedlang.machine.walks import walk, with_bodies, with_statements
 
 # elements of two cache lines: processors fetch lines in pairs
 PADDING = 16
@@ -86,6 +87,24 @@ def with_stamps(nest: MachineNest, slots: Slots, threads: int) -> MachineNest:
     buffer = Buffer("times", "int64", ((threads + 1) * slots.width,))
     writer = _Writer(nest, slots, names.fresh, Array(names.fresh("times"), buffer))
     return writer.nest()
+
+
+def with_calls_in_loops(nest: MachineNest) -> MachineNest:
+    """Return ``nest`` with a loop of one iteration around each call of a user's function.
+
+    Stamps stand around loops. The axis of the loop has the name of the function.
+    """
+    names = Names({*NAMES, *nest.identifiers()})
+
+    def change(stmt: Stmt) -> Stmt:
+        if not isinstance(stmt, Invoke):
+            return with_bodies(stmt, lambda body: with_statements(body, change))
+        name, number = stmt.function.name, stmt.number
+        index = Reg(names.fresh("call"))
+        return For(index, Num(1), (stmt,), label=name, stage=stmt.stage, axis=name, number=number)
+
+    functions = (replace(f, body=with_statements(f.body, change)) for f in nest.functions)
+    return nest.with_functions(functions)
 
 
 class _Writer:

@@ -183,7 +183,7 @@ class _Entry(Statements):
         self.emit(
             machine.Invoke(
                 stmt.function, self.table, position, given, tuple(starts), tuple(sizes),
-                tuple(packed), tuple(ranks), len(stmt.inputs), e.number,
+                tuple(packed), tuple(ranks), len(stmt.inputs), e.number, stmt.stage,
             )  # fmt: skip
         )
 
