@@ -66,6 +66,8 @@ def machine_nest(
 ) -> MachineNest:
     """Return the machine nest of a CPU kernel, verified.
 
+    Loops that users wrote by hand, for ``te.extern``, are functions of it.
+
     ``public`` is the name of the file's public function, and no name is one of ``reserved``.
     ``fastmath`` allows the compiler to reorder sums. Raises
     :class:`~schedlang.errors.BuildError` for what a CPU cannot run, such as thread loops.

@@ -59,7 +59,9 @@ and ``module.py``, which a call needs, import neither passes nor the tuner.
    sizes.
 3. ``machine/link.py`` makes one machine nest: kernels that are equal but for names are the same
    functions, and the entry is a list of views (an array in an array of bytes) and calls. It is
-   verified and printed like any other. ``codegen/network_file.py`` prints the file around it.
+   verified and printed like any other. ``codegen/network_file.py`` prints the file around it. A
+   function of the user's is a kernel of its own; all of them have one table, as in a kernel
+   (``runtime/extern_table.py``), and ``saved_functions.py`` names them in folders.
 4. ``module.py`` is the module of any target. It asks a backend (``backend.py``), which the facts of
    the target name. The backend of a CPU, ``host_backend.py``, checks arguments and runs the entry,
    both like a kernel (``runtime/checked.py``, ``runtime/on_host.py``). ``call.py`` has the memory
