@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import re
 import time
 from typing import Any
 
@@ -99,8 +98,8 @@ def test_advice_says_what_its_estimate_leaves_out() -> None:
     C = sl.compute((64, 64), lambda i, j: B[i, j] * 2 + 1, name="C")
     found = sl.explain(sl.schedule(C))
     assert found.unknown == ("total",)
-    assert re.search("The estimate leaves out 'total', a function of yours", str(found))
-    assert "a function of yours" in found._repr_html_()
+    assert "The estimate leaves out 'total': schedlang cannot look into it." in str(found)
+    assert "schedlang cannot look into it" in found._repr_html_()
     assert all(step.stage == "C" for step in sl.next_steps(sl.schedule(C)))
     plain = sl.explain(sl.schedule(sl.compute((64,), lambda i: X[i, i] * 2, name="D")))
     assert plain.unknown == () and "leaves out" not in str(plain)

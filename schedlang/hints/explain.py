@@ -89,11 +89,8 @@ class Explanation:
         """A sentence about the functions of users."""
         if not self.unknown:
             return ""
-        several = len(self.unknown) > 1
-        return (
-            f"The estimate leaves out {names_text(self.unknown)}, {'' if several else 'a '}"
-            f"function{'s' * several} of yours, into which no step reaches."
-        )
+        names, them = names_text(self.unknown), "them" if len(self.unknown) > 1 else "it"
+        return f"The estimate leaves out {names}: schedlang cannot look into {them}."
 
     def _repr_html_(self) -> str:
         listed = "".join(
