@@ -672,7 +672,7 @@ def test_the_data_of_a_module_as_json() -> None:
     np.testing.assert_array_equal(loaded(x), module(x))
     with pytest.raises(BuildError, match="was loaded from its source"):
         _ = loaded.machine_nest
-    with pytest.raises(BuildError, match="have format 1, but this version .* reads 4"):
+    with pytest.raises(BuildError, match="have format 1, but this version .* reads 5"):
         from_data({**to_data(data), "format": 1}, data.text)
     for key in ("entry", "signature", "storage", "plan", "calls", "checks", "launches"):
         broken = {k: v for k, v in json.loads(text).items() if k != key}

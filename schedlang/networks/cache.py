@@ -127,7 +127,7 @@ def is_cached(key: str) -> bool:
 
 
 def load_artifact(
-    key: str, target: Target, functions: Callable[[], Sequence[ExternFunction]]
+    key: str, target: Target, functions: Callable[[], Sequence[ExternFunction]] = tuple
 ) -> Artifact | None:
     """Return the artifact that :func:`store` wrote, ``None`` if there is none.
 
@@ -155,7 +155,7 @@ def load_artifact(
 
 
 def store(
-    key: str, artifact: Artifact, functions: Callable[[], Sequence[ExternFunction]]
+    key: str, artifact: Artifact, functions: Callable[[], Sequence[ExternFunction]] = tuple
 ) -> None:
     """Write an artifact, unless the cache folder takes no file.
 
@@ -174,9 +174,7 @@ def store(
     store_file(MODULE, MODULE.path(key), json.dumps(entry).encode())
 
 
-def is_shared(
-    data: ModuleData, functions: Callable[[], Sequence[ExternFunction]]
-) -> bool:
+def is_shared(data: ModuleData, functions: Callable[[], Sequence[ExternFunction]]) -> bool:
     """Return whether other processes have all functions of users that a module calls.
 
     ``functions`` returns those that stages name. An instruction may call others.
