@@ -452,6 +452,44 @@ def diagonal() -> Case:
 
 
 @case
+def function_of_a_diagonal() -> Case:
+    """Read the diagonal of a matrix of more columns than rows, and two elements of a column."""
+    X, Y = inputs(X=(4, 6), Y=(5,))
+    k = axis(4)
+    S = reduced((), lambda: sl.sum(sl.tanh(X[k, k]), axis=k), "S")
+    late = sl.reduce_axis((2, 4), name="late")
+    T = reduced((5,), lambda i: sl.sum(sl.exp(X[late, 5]) * Y[i], axis=late), "T")
+    Z = sl.compute((4, 5), lambda i, j: X[i, j] * S() + T[j] + sl.sin(X[i, 1] * Y[j]), name="Z")
+    return Case(
+        Z,
+        [X, Y],
+        lambda x, y: (
+            x[:, :5] * x.diagonal().tanh().sum()
+            + x[2:, 5].exp().sum() * y
+            + (x[:, 1:2] * y).sin()
+        ),
+    )
+
+
+@case
+def function_of_a_diagonal_under_a_condition() -> Case:
+    """Read every second element of an antidiagonal, in bounds where a condition holds."""
+    X, Y = inputs(X=(5, 5), Y=(7,))
+    Z = sl.compute(
+        (7,),
+        lambda i: sl.if_then_else(i < 3, sl.exp(X[i * 2, 4 - i * 2]) * Y[i], Y[i]),
+        name="Z",
+    )
+
+    def expected(x: Any, y: Any) -> Any:
+        factor = 0 * y + 1
+        factor[:3] = x.flip(1).diagonal()[::2].exp()
+        return y * factor
+
+    return Case(Z, [X, Y], expected)
+
+
+@case
 def khatri_rao() -> Case:
     A, B, C = inputs(A=(3, 4, 5), B=(4, 2), C=(5, 2))
     k, m = axis(4), axis(5, "m")

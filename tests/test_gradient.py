@@ -10,7 +10,10 @@ import pytest
 
 import schedlang as sl
 from schedlang import te
+from schedlang.compute.graph import operations
+from schedlang.compute.tensor import ComputeOp
 from schedlang.errors import ComputeError, SchedlangError
+from schedlang.expr.nodes import Call
 from schedlang.expr.visit import postorder
 from schedlang.gradient import derivative, gather, ragged, reductions, scans, weighted
 from tests.fuzz.gradient_checks import check_graph
@@ -109,6 +112,18 @@ def _fails(seed: int) -> bool:
         return "differences" in check_graph(seed)
     except SchedlangError:
         return False
+
+
+def test_the_function_of_a_diagonal_is_computed_for_its_elements_alone() -> None:
+    n = sl.var("n")
+    X = sl.placeholder((n, n), "float64", name="X")
+    k = sl.reduce_axis(n, name="k")
+    S = sl.compute((), lambda: sl.sum(sl.tanh(X[k, k]), axis=k), name="S")
+    Z = sl.compute((n, n), lambda i, j: X[i, j] + S(), name="Z")
+    by = sl.gradient(Z, X, head=sl.placeholder((n, n), "float64", name="H"))
+    stages = [op for op in operations([by]) if isinstance(op, ComputeOp)]
+    called = [op for op in stages if any(isinstance(e, Call) for e in postorder(op.body))]
+    assert [(op.name, len(op.axis)) for op in called] == [("X_grad.S", 1)]
 
 
 def test_an_index_with_remainders_of_other_axes_ends() -> None:

@@ -4,7 +4,8 @@ Each element sums over the iterations that read it, and over no others; where on
 these are, the iterations add to the elements instead (:mod:`.scattered`). Iterations that differ
 between the residues of a stride become a stage for each residue. A condition that only keeps an
 index of the reader's adjoint in range becomes zeros around that adjoint, in a stage of its own, as
-one writes the gradient of a convolution by hand.
+one writes the gradient of a convolution by hand. Where a stage reads few of the elements, such as a
+diagonal, the functions in what flows back are computed for these alone, in a stage of its axes.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from schedlang.compute.reduce import sum as reduce_sum
 from schedlang.compute.tensor import ScanOp, Shape, Tensor
 from schedlang.errors import ComputeError, explain
 from schedlang.expr.lazy import both
-from schedlang.expr.nodes import Axis, Binary, Const, Expr
-from schedlang.expr.visit import axes_in, rewrite
+from schedlang.expr.nodes import Axis, Binary, Call, Const, Expr
+from schedlang.expr.visit import axes_in, postorder, rewrite
 from schedlang.gradient.adjoint import Adjoint
 from schedlang.gradient.algebra import guard_value, number, plus
 from schedlang.gradient.drafts import Draft, drafts_of, unused_name
@@ -86,7 +87,10 @@ def gather(walk: Walk, tensor: Tensor, sites: Sequence[Site], name: str) -> Adjo
                 value = summed[tuple(draft.piece.position(at))]
             else:
                 moved = dict(zip(draft.piece.axes, map(to_lin, draft.piece.position(at))))
-                value = substitute(_guarded(draft.conditions, draft.value), moved, scope(at))
+                flow = draft.value
+                if not walk.by_row and _reads_few(draft.site, shape) and _calls(flow):
+                    flow = _of_readers(draft, f"{name}.{site.stage}")
+                value = substitute(_guarded(draft.conditions, flow), moved, scope(at))
             parts.append((draft.piece, value))
         if drafts[0].piece.is_whole:
             for _, value in parts:
@@ -99,6 +103,32 @@ def gather(walk: Walk, tensor: Tensor, sites: Sequence[Site], name: str) -> Adjo
     if isinstance(total, Const):
         return Adjoint(axes=tuple(at), value=total)
     return Adjoint(tensor=define(name, tuple(at), total), support=support)
+
+
+def _reads_few(site: Site, shape: Shape) -> bool:
+    """Return whether a site has fewer dimensions than the tensor of ``shape`` that it reads."""
+    if any(axis.bounds is not None for axis in site.axes):
+        return False
+    axes = sum(to_lin(axis.extent).const != 1 for axis in site.axes)
+    return axes < sum(to_lin(extent).const != 1 for extent in shape)
+
+
+def _calls(value: Expr) -> bool:
+    return any(isinstance(node, Call) for node in postorder([value]))
+
+
+def _of_readers(draft: Draft, name: str) -> Expr:
+    """Return the value of a draft as a read of a stage ``name`` over the axes of its site.
+
+    An element tests whether it is read at all: in the lanes of a vector, that test does not save
+    the functions.
+    """
+    site = draft.site
+    axes = tuple(Axis(axis.name, axis.extent) for axis in site.axes)
+    at = {old: Lin.of(new) + to_lin(old.lo) for old, new in zip(site.axes, axes)}
+    stored = define(name, axes, substitute(_guarded(site.held, site.value), at, scope(axes)))
+    solved = draft.inverse.values
+    return stored[tuple(to_expr(solved[axis] - to_lin(axis.lo)) for axis in site.axes)]
 
 
 def _of(walk: Walk, site: Site) -> Site:
