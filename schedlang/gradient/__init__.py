@@ -31,7 +31,8 @@ these stages.
 
 Nothing here knows an operator by name: the gradient of a convolution is what the inverse of
 ``y*stride + i`` leaves. Where only data tell which iterations read an element, ``scattered.py``
-makes a scatter. ``rules.py`` takes the user's own derivatives; ``jacobian.py`` is te's form.
+makes a scatter. ``rules.py`` takes the user's own derivatives; ``host_rules.py`` has derivatives of
+calls of NumPy on the host, such as solvers. ``jacobian.py`` is te's form.
 """
 
 from schedlang.callable_module import make_callable

@@ -21,6 +21,7 @@ from schedlang.gradient.arguments import (
     steps_of,
 )
 from schedlang.gradient.backward import Backward
+from schedlang.gradient.host_rules import rules_of_calls
 from schedlang.gradient.reductions import compute_sites
 from schedlang.gradient.rules import Rules, rule_sites
 from schedlang.gradient.scans import scan_sites
@@ -52,6 +53,9 @@ def gradient(
     ``rules`` replaces derivatives. It maps a tensor to ``None``, if it counts as a constant, or to
     a function of its own gradient (one argument for each output of its stage). The function returns
     the gradients that flow on, by tensor: ``rules={S: lambda head: {X: ...}}``.
+
+    Calls of ``np.linalg.solve``, ``inv``, ``det``, ``slogdet`` and ``cholesky`` have derivatives,
+    the last by the triangle that NumPy reads. Other calls of NumPy on the host need a rule.
 
     The gradient of a gradient by an ``x`` that it no longer depends on, such as one that entered
     linearly, is 0.
@@ -90,6 +94,7 @@ def adjoints(
 ) -> dict[Tensor, Head]:
     """Return the adjoint of each of ``xs``, given the adjoint of ``y``."""
     order = operations([y])
+    rules = {**rules_of_calls(order), **rules}
     without = [op for op in order if not any(t in rules for t in getattr(op, "outputs", ()))]
     refuse_extern(
         without,
