@@ -146,14 +146,14 @@ def _make_view(tensor: Tensor, parts: Sequence[Part | _New]) -> Tensor:
     names: list[str] = []
     dimension = 0
     for part in parts:
-        letter = LETTERS[dimension] if tensor.ndim <= len(LETTERS) else f"i{dimension}"
         if isinstance(part, _New):
             shape.append(1)
             names.append(f"n{len(names)}")
             continue
         if isinstance(part, Taken):
             shape.append(at_least_0(part.length))
-            names.append(letter)
+            few = tensor.ndim <= len(LETTERS)
+            names.append(LETTERS[dimension] if few else f"i{dimension}")
         dimension += 1
 
     def indices(*axes: Axis) -> list[Any]:

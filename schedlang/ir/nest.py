@@ -24,7 +24,8 @@ class Nest(InNotebooks):
     """A lowered schedule: its arguments in order, and its statements.
 
     ``args`` are buffers of tensors and scalar variables; ``outputs`` are the buffers of results.
-    ``remarks`` are comments on stages, by their names, for readers of the printed nest.
+    ``remarks`` are comments for readers of the printed nest: on stages, by their names, and on
+    loops, by their axes.
 
     >>> import schedlang as sl
     >>> A = sl.placeholder((8, 100), name="A")
@@ -104,7 +105,7 @@ class Nest(InNotebooks):
     names: dict[Axis, str] = field(default_factory=dict)
     # the schedule, the arguments and the name that it was lowered from, for te's build(lower(...))
     origin: tuple[Any, Any, Any] | None = field(default=None, repr=False)
-    remarks: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    remarks: dict[Union[str, Axis], tuple[str, ...]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return nest_text(self)

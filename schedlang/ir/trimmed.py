@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Union
 
-from schedlang.expr.nodes import Binary, Expr
+from schedlang.expr.nodes import Axis, Binary, Expr
 from schedlang.expr.visit import postorder
 from schedlang.index.linear import to_expr
 from schedlang.index.ranges import Ranges
@@ -95,14 +95,14 @@ def running(root: Stmt) -> Iterator[Stmt]:
 
 
 def printed_statements(
-    root: Stmt, remarks: Mapping[str, Sequence[str]] | None = None
+    root: Stmt, remarks: Mapping[str | Axis, Sequence[str]] | None = None
 ) -> Iterator[tuple[Stmt, int]]:
     """Yield each statement that has a line in print, with its depth, in program order.
 
-    ``remarks`` are comments on stages. Each of them comes once, before the first loop or store of
-    a stage that has it.
+    ``remarks`` are comments on stages and loops. Each of them comes once, before the loop of its
+    axis, or the first loop or store of its stage.
     """
-    waiting = {stage: list(texts) for stage, texts in (remarks or {}).items()}
+    waiting = dict(remarks or {})
     told: set[str] = set()
     stack: list[tuple[Stmt, int]] = [(root, 0)]
     while stack:
@@ -110,7 +110,8 @@ def printed_statements(
         if isinstance(stmt, Block):
             stack += [(s, depth) for s in reversed(stmt.stmts)]
             continue
-        for text in waiting.pop(stmt.stage, ()) if isinstance(stmt, (For, Store)) else ():
+        texts = waiting.pop(stmt.axis, ()) if isinstance(stmt, For) else ()
+        for text in (*waiting.pop(stmt.stage, ()), *texts) if isinstance(stmt, (For, Store)) else ():
             if text not in told:
                 yield Note(text), depth
             told.add(text)

@@ -18,12 +18,33 @@ if TYPE_CHECKING:
 
 # a copy of an argument of this many bytes is worth a warning
 LARGE_COPY = 2**20
+# the most elements whose places in memory are compared with each other
+MOST_PLACES = 2**20
 
 
 def lies_by_rows(value: Any) -> bool:
     """Return whether the elements of an array lie row by row, in the byte order of the machine."""
     flags = value.flags
     return bool(flags.c_contiguous and flags.aligned and value.dtype.isnative)
+
+
+def overlaps_itself(array: np.ndarray) -> bool:
+    """Return whether two elements of an array share memory, as ``as_strided`` may have it."""
+    if array.flags.c_contiguous or not array.size:
+        return False
+    steps = sorted((abs(step), extent) for step, extent in zip(array.strides, array.shape)
+                   if extent > 1)  # fmt: skip
+    reach = array.itemsize
+    for step, extent in steps:
+        if step < reach:
+            break
+        reach += step * (extent - 1)
+    else:
+        return False
+    if array.size > MOST_PLACES:
+        return True
+    places = sum(np.ix_(*(np.arange(e) * s for e, s in zip(array.shape, array.strides))))
+    return bool((np.diff(np.sort(places, axis=None)) < array.itemsize).any())
 
 
 def copy_by_rows(value: np.ndarray, asked: str, title: str, convert: str) -> np.ndarray:

@@ -7,7 +7,7 @@ values that have a hash decide what the function does, so each value is traced o
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import Parameter, Signature
 from typing import Any, Optional, Union
 
@@ -37,7 +37,8 @@ class Leaf:
     """An array or number of a call: its dtype and shape, and whether it is a Python float.
 
     For a ``negative`` integer, kernels get the opposite. In a trace for many calls, a length may be
-    symbolic; a trace for one has the lengths of its call.
+    symbolic; a trace for one has the lengths of its call, and may have the ``strides`` of an array
+    that does not lie row by row, in elements.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Leaf:
     shape: Optional[tuple[Union[int, Length], ...]]
     weak: bool = False
     negative: bool = False
+    strides: Optional[tuple[int, ...]] = None
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,28 @@ def bind_arguments(
     )
 
 
+def with_strides(call: Given) -> Given:
+    """Return a call whose leaves have the strides of arrays that do not lie row by row."""
+    leaves = tuple(_strided(leaf, array) for leaf, array in zip(call.leaves, call.arrays))
+    rest = iter(leaves)
+    key = tuple(
+        part
+        if isinstance(part, Fixed)
+        else tuple(next(rest) if isinstance(leaf, Leaf) else leaf for leaf in part)
+        for part in call.key  # type: ignore[attr-defined]
+    )
+    return replace(call, key=key, leaves=leaves)
+
+
+def _strided(leaf: Leaf, array: Any) -> Leaf:
+    if not isinstance(array, np.ndarray) or array.flags.c_contiguous:
+        return leaf
+    # a field of a structured array may lie between two elements
+    if any(step % array.itemsize for step in array.strides):
+        return leaf
+    return replace(leaf, strides=tuple(step // array.itemsize for step in array.strides))
+
+
 def _as_dict(parameter: Parameter, value: Any) -> Any:
     return dict(value) if parameter.kind is Parameter.VAR_KEYWORD else value
 
@@ -216,4 +240,4 @@ def _kinds(value: Any) -> Any:
     return (float, str(value)) if isinstance(value, float) else type(value)
 
 
-__all__ = ["Drawn", "Fixed", "Form", "Given", "Leaf", "Length", "bind_arguments"]
+__all__ = ["Drawn", "Fixed", "Form", "Given", "Leaf", "Length", "bind_arguments", "with_strides"]

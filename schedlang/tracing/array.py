@@ -42,7 +42,7 @@ from schedlang.tracing.leaves import flatten, is_traced, sequence_of
 from schedlang.tracing.masked import MaskedElements
 from schedlang.tracing.memory import Read, View, Write, part_of
 from schedlang.tracing.methods import add_methods
-from schedlang.tracing.outputs import copy_to, into, update_in_place
+from schedlang.tracing.outputs import copy_to, for_out, into, update_in_place
 from schedlang.tracing.placed import PLACED
 from schedlang.tracing.powers import check_power
 from schedlang.tracing.ranged import ranged
@@ -318,9 +318,10 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         else:
             check_form(ufunc, method)
             check_power(ufunc, inputs, kwargs)
-            result = compute_once(getattr(ufunc, method), operands, plain(kwargs))
+            options = plain(for_out(ufunc, method, out, kwargs))
+            result = compute_once(getattr(ufunc, method), operands, options)
         if out is not None:
-            return into(out, result, where)
+            return into(out, result, ufunc, method, where)
         return wrap(result, method == "__call__" and _rows(inputs))
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -343,9 +344,10 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
             return result
         out = options.pop("out", None)
         settle_beside_arrays(args)
+        options = for_out(function, "", out, options)
         result = compute_once(function, plain(tuple(args)), plain(options))
         if out is not None:
-            return into(out, result)
+            return into(out, result, function)
         if function in LIKE:
             return array_of(result, _rows(args[:1]))
         rows = name_of(function) in ELEMENTWISE and _rows(flatten(args)[0])
@@ -410,10 +412,6 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         """Return the elements in row-major order in another shape."""
         dimensions = shape[0] if len(shape) == 1 else shape
         return numpy.reshape(self, dimensions, order=order, copy=copy)
-
-    def compress(self, condition: Any, axis: Any = None) -> TracedArray:
-        """Return ``np.compress`` of this array."""
-        return numpy.compress(condition, self, axis)
 
     def fill(self, value: Any) -> None:
         """Assign ``value`` to every element."""

@@ -63,7 +63,7 @@ def rows_of(function: Any, args: Any, named: Any) -> Any:
         current().assume_rows(f"np.ascontiguousarray in {line_text()}")
         return given
     # NumPy copies what is known to be strided
-    return np.copy(given) if given.layout is not None else np.reshape(np.ravel(given), given.shape)
+    return given.copy() if given.layout is not None else np.reshape(np.ravel(given), given.shape)
 
 
 def divided(function: Any, args: Any, named: Any) -> Any:

@@ -38,7 +38,6 @@ _INSTEAD = {
     **dict.fromkeys(("array_repr", "array_str", "array2string", "save", "savez", "savetxt",
                      "savez_compressed"),
                     "Return the array, and print or save what the function returned."),
-    "fill_diagonal": "Assign to elements: i = np.arange(n), and x[i, i] = value.",
 }  # fmt: skip
 _SOLVED = (
     "Compute it with NumPy, and pass the result as an argument; a triangular solve is a loop over "

@@ -22,7 +22,7 @@ from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule
 from schedlang.signatures import public
 from schedlang.target import Target, TargetLike, or_emulator
-from schedlang.tracing.arguments import Given, bind_arguments
+from schedlang.tracing.arguments import Given, bind_arguments, with_strides
 from schedlang.tracing.array import TracedArray
 from schedlang.tracing.direct import Direct, direct, plain_key
 from schedlang.tracing.generators import TracedGenerator
@@ -102,6 +102,9 @@ class JitFunction:
     ) -> Any:
         """Return the result of a call, and remember the short way of plain ones like it."""
         key, specialization = self._for(arguments, called=True)
+        if specialization.needs_strides(arguments):
+            arguments = with_strides(arguments)
+            key, specialization = self._for(arguments, called=True)
         if plain is not None and plain not in self._direct:
             short = direct(self._signature, args, named, key, arguments, specialization)
             if short is not None:
@@ -127,7 +130,11 @@ class JitFunction:
         """Return what a call with such arguments runs; nothing runs now."""
         try:
             with self._working():
-                return self._for(self._given(args, named))[1]
+                arguments = self._given(args, named)
+                specialization = self._for(arguments)[1]
+                if specialization.needs_strides(arguments):
+                    specialization = self._for(with_strides(arguments))[1]
+                return specialization
         except SchedlangError as error:
             raise shorten_traceback(error) from error.__cause__
 

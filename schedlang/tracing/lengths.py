@@ -95,7 +95,8 @@ class Lengths:
         A length is a number in the trace if ``make`` raises for a symbolic one.
         """
         lengths = lengths_of(call)
-        if not self._least or not lengths:
+        if not self._least or not lengths or any(leaf.strides for leaf in call.leaves):
+            # strides depend on lengths
             return call.key, make(call)
         seen = self._seen_by(call, len(lengths))
         seen.note(lengths)

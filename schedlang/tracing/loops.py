@@ -289,10 +289,10 @@ def _values(trace: Trace, loop: HostLoop, head: str, from_source: bool) -> list[
         if not why:
             inner = "its body has a serial loop" if loop.body.loops else ""
             since = inner or ordered or reason or "it assigns to parts of arrays"
-            loop = replace(loop, form=f"serial inside the kernel, since {since}")
-            trace.forms += [f"{head}: {loop.form}", *_inner(loop)]
+            loop = replace(loop, form=f"{head}: serial inside the kernel, since {since}")
+            trace.forms += [loop.form, *_inner(loop)]
             trace.loops.append(loop)
-            remark(loop, [c.leaving for c in loop.carries], f"{head}: {loop.form}")
+            remark(loop, [c.leaving for c in loop.carries], loop.form)
             return [_element(c.result) for c in loop.carries]
         reason = reason and why
     if reason and not trace.rule.host:

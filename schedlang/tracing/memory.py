@@ -78,7 +78,7 @@ class View:
     def in_order(self) -> bool:
         """True if NumPy puts the elements of a result in the order of this array row by row."""
         if self.base is None:
-            return self.storage.rows
+            return self.storage.in_order
         return self.ordered and self.base.in_order
 
     @property
@@ -87,6 +87,8 @@ class View:
         if self.base is None:
             value = self.value
             shape = value.shape if isinstance(value, Tensor) else ()
+            if self.storage.strides is not None:
+                return as_strided(np.empty(1, "int8"), shape, self.storage.strides)
             return _by_rows(shape) if self.storage.rows else None
         below = None if self.mirrored is None else self.base.layout
         return None if below is None or self.mirrored is None else self.mirrored(below)

@@ -27,7 +27,7 @@ def add_methods(kind: Any) -> None:
     for name, method in methods.items():
         if name not in vars(kind):
             setattr(kind, name, method)
-    kind.view = _view
+    kind.view, kind.compress = _view, _compress
     for name in _OPERATORS:
         setattr(kind, name, _in_place(name))
 
@@ -60,6 +60,11 @@ def _view(self: Any, *kinds: Any, **named: Any) -> Any:
     if kinds or named:
         raise missing_attribute(type(self), "view")
     return self[()] if self.is_scalar else self[...]
+
+
+def _compress(self: Any, condition: Any, axis: Any = None) -> Any:
+    """Return ``np.compress`` of this array."""
+    return np.compress(condition, self, axis)
 
 
 def _in_place(name: str) -> Callable[..., Any]:

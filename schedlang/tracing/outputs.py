@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.compute.tensor import Tensor
+from schedlang.arrays.shapes import same_shape
+from schedlang.compute.tensor import Tensor, shape_text
 from schedlang.errors import ComputeError, ComputeTypeError
 from schedlang.expr.nodes import Expr
 from schedlang.language.construct import as_expr
@@ -17,11 +18,27 @@ from schedlang.tracing.unknown import refuse_numpy_target
 from schedlang.tracing.updates import update_at
 
 
-def into(out: Any, result: Any, where: Any = True) -> Any:
+# functions that repeat a result in an array that is larger
+_BROADCAST = (np.clip, np.einsum, np.outer)
+# functions that compute in the dtype of the array that ``out=`` gives
+_IN_DTYPE_OF_OUT = (np.sum, np.prod, np.cumsum, np.cumprod, np.nansum, np.nanprod)
+_FOLDS = ("reduce", "accumulate")
+
+
+def for_out(function: Any, method: str, out: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a call, with the dtype in which it computes what goes ``into`` out."""
+    target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
+    folds = method in _FOLDS and not function.__name__.startswith("logical")
+    if not is_traced(target) or not (folds or function in _IN_DTYPE_OF_OUT):
+        return options
+    return options if options.get("dtype") is not None else {**options, "dtype": target.dtype}
+
+
+def into(out: Any, result: Any, function: Any, method: str = "", where: Any = True) -> Any:
     """Write ``result`` into the array that ``out=`` gives, ``where`` a mask holds, and return that.
 
-    Raises ``ComputeTypeError`` for an array that is not of the trace, and ``ComputeError`` for a
-    result that does not fit.
+    ``function`` made the result, or the ``method`` of a ufunc. Raises ``ComputeTypeError`` for an
+    array that is not of the trace, and ``ComputeError`` for a result that does not fit.
     """
     target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
     if not is_traced(target):
@@ -29,6 +46,16 @@ def into(out: Any, result: Any, where: Any = True) -> Any:
     target.check_written()
     check_in_place(np.dtype(result.dtype), target.dtype)
     shape = result.shape if isinstance(result, Tensor) else ()
+    asked = f"np.{function.__name__}{f'.{method}' if method in _FOLDS else ''}"
+    broadcasts = function in _BROADCAST or (method and method not in _FOLDS)
+    # the dimensions of a product of matrices are never repeated, only those that lead
+    count = len(shape) if getattr(function, "signature", None) else 0 if broadcasts else target.ndim
+    if not same_shape(target.extents[target.ndim - count :], shape[len(shape) - count :]):
+        raise ComputeError(
+            f"{asked}(..., out=) of an array of shape {shape_text(target.extents)}: the result has "
+            f"shape {shape_text(shape)}, and NumPy repeats it in no larger array; write x[...] = "
+            f"{asked}(...)"
+        )
     if len(shape) > target.ndim:
         raise ComputeError(
             f"a result of shape {shape} into an array of shape {target.extents}: it has more "

@@ -99,6 +99,17 @@ def _choose(a: Any, choices: Sequence[Any], out: Any = None, mode: str = "raise"
     return numpy.select([at == k for k in range(len(parts))], parts)
 
 
+def _fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
+    least = min(a.shape) if all(isinstance(e, int) for e in a.shape) else 0
+    if wrap or a.ndim != 2 or not least or not is_traced(a):
+        _refuse("fill_diagonal", "it has a form for matrices of known shapes without wrap=True",
+                "Assign to elements: i = np.arange(n), and x[i, i] = value.")  # fmt: skip
+    values = numpy.ravel(val) if np.ndim(val) else val
+    if np.ndim(val) and np.size(val) != least:
+        values = _resize(values, (least,))
+    numpy.einsum("ii->i", a[:least, :least])[...] = values
+
+
 def _refuse(name: str, why: str, hint: str) -> NoReturn:
     raise ComputeError(explain(f"np.{name} in {line_text()}", why, hint))
 
@@ -124,4 +135,5 @@ PLACED: dict[Any, Callable[..., Any]] = {
     np.putmask: _putmask,
     np.resize: _resize,
     np.choose: _choose,
+    np.fill_diagonal: _fill_diagonal,
 }

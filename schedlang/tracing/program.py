@@ -388,7 +388,8 @@ def _say_host(loop: HostLoop, reason: str) -> None:
     """Change what ``f.loops`` says of a loop that no kernel runs after all."""
     if loop.form:
         lines = loop.body.outermost.forms
-        lines[:] = [line.replace(loop.form, f"on the host, since {reason}") for line in lines]
+        said = f"{loop.form.partition(': ')[0]}: on the host, since {reason}"
+        lines[:] = [line.replace(loop.form, said) for line in lines]
 
 
 def _warn_of_little_work(loop: HostLoop, reason: str) -> None:

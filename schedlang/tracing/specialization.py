@@ -17,7 +17,7 @@ from schedlang.language.construct import cast
 from schedlang.runtime.arrays import like_library
 from schedlang.runtime.background import compile_at
 from schedlang.runtime.collection import no_collection
-from schedlang.runtime.copies import copy_by_rows, lies_by_rows
+from schedlang.runtime.copies import copy_by_rows, lies_by_rows, overlaps_itself
 from schedlang.runtime.kernel import Kernel
 from schedlang.runtime.together import compile_together
 from schedlang.schedule.schedule import Schedule
@@ -118,10 +118,9 @@ class Specialization:
         return True
 
     def _check_rows(self, call: Given) -> None:
-        """Raise for a strided argument, if the function reads a view that NumPy has of others."""
+        """Raise for an argument whose strides the trace needs and does not have."""
         for value, leaf in zip(call.arrays, call.leaves):
-            strided = isinstance(value, np.ndarray) and not value.flags.c_contiguous
-            if self.assumed and strided:
+            if self.assumed and leaf.strides is None and _is_strided(value):
                 raise CallError(
                     explain(
                         f"{self.name}({leaf.name}=...), an array with strides {value.strides}",
@@ -130,6 +129,10 @@ class Specialization:
                         f"Pass np.ascontiguousarray({leaf.name}).",
                     )
                 )
+
+    def needs_strides(self, call: Given) -> bool:
+        """Return whether a call needs a trace that knows the strides of its arrays."""
+        return bool(self.assumed) and any(map(_is_strided, call.arrays))
 
     def _check_exponents(self, call: Given) -> None:
         """Raise for a negative integer that is a power of integers."""
@@ -169,6 +172,16 @@ class Specialization:
         leaf, array = call.leaves[target], call.arrays[target]
         if not array.flags.writeable:
             raise CallError(f"{self.name} writes {leaf.name}, but this array is read-only")
+        if overlaps_itself(array):
+            raise CallError(
+                explain(
+                    f"{self.name} writes {leaf.name}, an array of shape {array.shape} with strides "
+                    f"{array.strides}",
+                    "several of its elements share memory, so the result would depend on the order "
+                    "in which they are written",
+                    f"Pass a copy: {leaf.name}.copy().",
+                )
+            )
         for k, other in enumerate(call.arrays):
             if k != target and isinstance(other, np.ndarray) and _share_memory(array, other):
                 raise CallError(
@@ -204,6 +217,10 @@ class Specialization:
                 "and calls of NumPy: .kernels lists them, and each has a .schedule"
             )
         return self.kernels[0].schedule
+
+
+def _is_strided(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and not value.flags.c_contiguous
 
 
 def _share_memory(one: np.ndarray, other: np.ndarray) -> bool:
@@ -427,4 +444,6 @@ def _stands_for(leaf: Leaf, place: int, sizes: Sizes) -> tuple[Key, TracedArray]
         scalar = Var(leaf.name, leaf.dtype, weak=False)
         return scalar, wrap(Cast(scalar, leaf.dtype, weak=True) if leaf.weak else scalar)
     array = placeholder(sizes.extents(leaf, place), leaf.dtype, name=leaf.name)
-    return array, array_of(array if leaf.shape else array[()], rows=True)
+    traced = array_of(array if leaf.shape else array[()], rows=leaf.strides is None)
+    traced.storage.strides = leaf.strides
+    return array, traced

@@ -97,7 +97,9 @@ def _place(array: Any) -> tuple[View, int]:
     start = None if layout is None else layout.ctypes.data
     for part in chain[-2::-1]:
         layout = None if layout is None or part.mirrored is None else part.mirrored(layout)
-    if layout is None or start is None or array.value.dtype != root.value.dtype:
+    if root.storage.strides is not None or layout is None or start is None:
+        _refuse_unknown(_ASKED)
+    if array.value.dtype != root.value.dtype:
         _refuse_unknown(_ASKED)
     return root, layout.ctypes.data - start
 

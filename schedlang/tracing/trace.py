@@ -23,6 +23,7 @@ from schedlang.index.linear import Lin
 from schedlang.tracing.constants import formula_stage, same_bits
 from schedlang.tracing.rewriting import PREFIX
 from schedlang.tracing.statements import Statement, Statements
+from schedlang.tracing.storage import Storage
 
 Value = Union[Tensor, Expr]
 
@@ -33,7 +34,6 @@ KNOWN = (
 )
 # the most stages that one statement makes, before a loop around it is refused
 MOST_COPIES = 200
-
 # packages of which each function computes with arrays of a trace
 _COMPUTING = ("schedlang", "numpy")
 # the folders of Python's own modules and of installed packages
@@ -41,21 +41,6 @@ _PATHS = ("stdlib", "platstdlib", "purelib", "platlib")
 _INSTALLED = tuple(os.path.join(path, "") for path in map(sysconfig.get_path, _PATHS))
 
 _CURRENT: ContextVar[Trace | None] = ContextVar("trace", default=None)
-
-
-class Storage:
-    """The memory of an array in a traced function; the traces hold its values.
-
-    ``home`` is the trace that made it. ``line`` is where: text for messages. ``rows`` says that
-    NumPy puts the elements row by row in memory, if the arguments' elements lie so.
-    """
-
-    __slots__ = ("home", "line", "rows")
-
-    def __init__(self, home: Trace, line: str, rows: bool = False) -> None:
-        self.home = home
-        self.line = line
-        self.rows = rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +64,8 @@ class HostLoop:
     ``hi`` may depend on the indices of loops around. ``read`` pairs values around the loop with the
     placeholders that stand for them in the body. The last carries are the values of ``storages``
     around it. A ``tested`` loop, or one that ``stops``, runs while its first carry is true.
-    ``user_index`` is the user's index and its value at 0; a loop in a kernel has a text, ``form``.
+    ``user_index`` is the user's index and its value at 0. A loop in a kernel has a ``form``: the
+    line of ``f.loops`` about it.
     """
 
     lo: int

@@ -207,7 +207,7 @@ def _reshaped(function: Any, first: Any, others: Any, named: Any) -> Any:
 def is_contiguous(array: Any) -> bool:
     """Return whether the elements lie row by row in memory, one after the other."""
     if not array.is_view:
-        return bool(array.in_order)
+        return bool(array.storage.rows)
     return array.layout is not None and bool(array.layout.flags.c_contiguous)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import linecache
 import re
+import signal
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,6 +24,8 @@ from tests.fuzz import program_helpers
 from tests.fuzz.program_expressions import Dropped, Scope
 
 MOST = 1e5
+# the time of a run by NumPy, which a loop that ends takes much less of
+SECONDS = 0.3
 MARK = "_probe(locals())"
 HELPERS = {
     name: value
@@ -118,6 +121,22 @@ def made(kinds: dict[str, str], seed: int) -> dict[str, Any]:
     return values
 
 
+@contextmanager
+def process_time(seconds: float) -> Iterator[None]:
+    """Raise ``TimeoutError`` if a part takes longer than ``seconds`` of this process's time."""
+
+    def stop(*_: Any) -> None:
+        raise TimeoutError(f"it takes longer than {seconds} s")
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
 def laid_out(array: np.ndarray, order: str) -> np.ndarray:
     if order == "F":
         return np.asfortranarray(array)
@@ -201,7 +220,8 @@ class Writer:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             warnings.simplefilter("error", np.exceptions.ComplexWarning)
-            function(**values)
+            with process_time(SECONDS):
+                function(**values)
         return values
 
     def keep(self, nodes: list[Node], node: Node) -> bool:
@@ -490,9 +510,10 @@ def _is_fit(value: Any) -> bool:
     array = np.asarray(value)
     if array.size > 3000 or array.dtype.kind not in "biufc":
         return False
-    if array.dtype.kind in "fc":
-        return bool(np.isfinite(array).all() and np.abs(array).max(initial=0) < MOST)
-    return bool(np.abs(array.astype(float)).max(initial=0) < MOST)
+    with np.errstate(all="ignore"):
+        if array.dtype.kind in "fc":
+            return bool(np.isfinite(array).all() and np.abs(array).max(initial=0) < MOST)
+        return bool(np.abs(array.astype(float)).max(initial=0) < MOST)
 
 
 def random_program(seed: str, index: int) -> Program:

@@ -43,7 +43,9 @@ def stored_directly(stmts: Sequence[Stmt], target: Target) -> list[Stmt] | None:
 
     Return ``None`` if they may read an element of it after they have stored it.
     """
-    first = next(k for k, s in enumerate(stmts) if _writes(s, target.value))
+    # nothing writes an array without elements
+    writes = (k for k, s in enumerate(stmts) if _writes(s, target.value))
+    first = next(writes, len(stmts))
     body = stmts[first:]
     if not _is_safe(body, target):
         return None

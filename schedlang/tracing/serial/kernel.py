@@ -85,6 +85,8 @@ def serial_kernel(
         raise NotInKernel("it has a size that only a call knows")
     try:
         kernel = kernel_of_nest(nest, target, compiler)
+        # it is made when it is needed, and may raise
+        kernel.machine_nest  # noqa: B018
     except SchedlangError as error:
         raise NotInKernel(first_line(error)) from None
     return SerialKernel(kernel, scalars, read, places)
@@ -116,7 +118,8 @@ def _nest(
         outputs.append(own)
         copies.append(copied(first, own, own.name))
         places.append(k)
-    body = loop_of(Maker(target, compiler, names), loop, where)
+    maker = Maker(target, compiler, names)
+    body = loop_of(maker, loop, where)
     block = simpler(with_large_first(Block((*copies, body))))
     used = {
         node
@@ -128,7 +131,9 @@ def _nest(
     args: tuple[Union[Buffer, Var], ...] = (*inputs, *scalars, *outputs)
     taken = names.taken | {v.name for v in scalars}
     return (
-        Nest(name, args, tuple(outputs), block, (), loop_names(block, taken)),
+        Nest(
+            name, args, tuple(outputs), block, (), loop_names(block, taken), remarks=maker.remarks
+        ),
         scalars,
         tuple(read),
         tuple(places),

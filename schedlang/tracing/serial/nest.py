@@ -38,6 +38,7 @@ from schedlang.tracing.serial.order import (
     order_of,
     states_of,
     title_of,
+    token,
 )
 from schedlang.tracing.serial.segments import Maker
 from schedlang.tracing.spans import ranges_of_loops
@@ -62,6 +63,8 @@ def loop_of(maker: Maker, loop: HostLoop, where: Mapping[Tensor, Buffer]) -> For
     stmts = substitute(Block(tuple(body.stmts)), {loop.index: index})
     assert isinstance(stmts, Block)
     stage = title_of(loop, moving(loop)[0])
+    if loop.form:
+        maker.remarks[axis] = (loop.form,)
     return For(axis, extent, "serial", stmts, stage)
 
 
@@ -224,9 +227,11 @@ class _Iteration:
         parts = parts_of(region.base, region.item)
         shape = tuple(p.extent for p in parts if p.extent is not None)
         axes = data_axes(shape)
-        element = spread(value, shape, "an assignment")(axes)
+        # a read of a view would read what it is a view of
+        stand = token(value)
+        element = spread(stand, shape, "an assignment")(axes)
         new = cast(as_expr(element), into.dtype)
-        new = self._loaded(new, {value: source})
+        new = self._loaded(new, {stand: source})
         places = place_of(parts, axes)
         store: Stmt = Store((into,), places, (new,), stage=into.name)
         reads = [node for node in postorder(places) if isinstance(node, Read)]

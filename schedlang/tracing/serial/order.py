@@ -163,7 +163,7 @@ def _chain(
     version = slot
     if value is not slot:
         # a new array, or the value of another slot
-        version = _token(slot)
+        version = token(slot)
         order.slot_of[version] = slot
         order.events.append(Event((value,), (slot,), (slot,), (version,)))
     for step, after in reversed(steps):
@@ -176,7 +176,8 @@ def _chain(
         version = after
 
 
-def _token(slot: Tensor) -> Tensor:
+def token(slot: Tensor) -> Tensor:
+    """Return a tensor that stands for a version of a slot, or for a value that is at hand."""
     return PlaceholderOp(slot.name, slot.shape, slot.dtype).output()
 
 

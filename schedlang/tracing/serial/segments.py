@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Union
 
 from schedlang.compute.extraction import extract
 from schedlang.compute.graph import placeholders, variables
 from schedlang.compute.tensor import PlaceholderOp, Tensor
+from schedlang.expr.nodes import Axis
 from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
-from schedlang.ir.nodes import Alloc, Buffer, Stmt
+from schedlang.ir.nodes import Alloc, Buffer, For, Stmt, walk
 from schedlang.ir.rewrite import storage, with_buffers
 from schedlang.lowering.lower import lower_state
 from schedlang.target import Target
@@ -44,11 +47,15 @@ class Segment:
 
 @dataclass(frozen=True)
 class Maker:
-    """Lowers segments for a target; all buffers get different names."""
+    """Lowers segments for a target; all buffers get different names.
+
+    ``remarks`` say what the loops so far are in the user's source, by their axes.
+    """
 
     target: Target
     compiler: str
     names: Names
+    remarks: dict[Union[str, Axis], tuple[str, ...]] = field(default_factory=dict)
 
     def segment(
         self,
@@ -87,6 +94,9 @@ class Maker:
         for buffer in storage(nest.body):
             new[buffer] = self.local(buffer, buffer.name, ranges)
         body = with_buffers(nest.body, new)
+        for name, texts in nest.remarks.items():
+            own = (s for s, _ in walk(body) if isinstance(s, For) and s.stage == name)
+            self.remarks.update((loop.axis, texts) for loop in islice(own, 1))
         allocs = tuple(Alloc(buffer) for buffer in made.values())
         return Segment((*allocs, *body.stmts), made)
 
