@@ -115,10 +115,12 @@ class _Rewriter(ast.NodeTransformer):
             reads |= read_first([ast.Expr(loop.test)])
         if target is not None:
             reads -= set(assigned([target]))
+        # the names of `for i, row in ...` are assigned in the body
+        parts = [target] if isinstance(target, (ast.Tuple, ast.List)) else []
         nested = any(isinstance(n, (ast.For, ast.While)) for s in whole for n in ast.walk(s))
         facts = {
             "names": names,
-            "rebound": sorted(plainly_assigned(whole)),
+            "rebound": sorted(plainly_assigned([*whole, *parts])),
             "carried": sorted(reads & set(names)),
             "live": sorted(live & set(names)),
             "target": target.id if isinstance(target, ast.Name) else "",
