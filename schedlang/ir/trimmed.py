@@ -111,7 +111,9 @@ def printed_statements(
             stack += [(s, depth) for s in reversed(stmt.stmts)]
             continue
         texts = waiting.pop(stmt.axis, ()) if isinstance(stmt, For) else ()
-        for text in (*waiting.pop(stmt.stage, ()), *texts) if isinstance(stmt, (For, Store)) else ():
+        if isinstance(stmt, (For, Store)):
+            texts = (*waiting.pop(stmt.stage, ()), *texts)
+        for text in texts:
             if text not in told:
                 yield Note(text), depth
             told.add(text)

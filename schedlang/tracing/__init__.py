@@ -4,12 +4,12 @@
 is called with; ``arguments.py`` classifies them. ``lengths.py`` decides which lengths of arguments
 are symbolic in it, and ``sizes.py`` makes sizes of kernels of these. ``run.py`` runs the user's
 function once, on arrays that stand for any values (``array.py``). A trace (``trace.py``) holds the
-present value of each array in memory (``storage.py``): views and assignments change it (``memory.py``, ``views.py``,
-``strided.py``, ``indexing.py``, ``flat.py``, ``masked.py``, ``ranged.py``, ``updates.py``), and
-equal calls share a stage (``calls.py``), as do all uses of a scalar of much work (``scalars.py``).
-Each call stores what the function stores in containers of the caller (``containers.py``), and draws
-random numbers from a generator that is an argument (``generators.py``); other random numbers are
-refused (``varying.py``). ``unknown.py`` refuses what needs the values of elements, ``unwritten.py``
+present value of each array (``storage.py``): views and assignments change it (``memory.py``,
+``views.py``, ``strided.py``, ``indexing.py``, ``flat.py``, ``masked.py``, ``ranged.py``,
+``updates.py``), and equal calls share a stage (``calls.py``), as do all uses of a scalar of much
+work (``scalars.py``). Each call stores what the function stores in containers of the caller
+(``containers.py``), and draws random numbers from a generator that is an argument
+(``generators.py``); other random numbers are refused (``varying.py``). ``unknown.py`` refuses what needs the values of elements, ``unwritten.py``
 reads of elements of ``np.empty`` that nothing was assigned to, and ``wording.py`` has messages in
 NumPy's words.
 

@@ -17,7 +17,6 @@ from schedlang.tracing.trace import Value, current
 from schedlang.tracing.unknown import refuse_numpy_target
 from schedlang.tracing.updates import update_at
 
-
 # functions that repeat a result in an array that is larger
 _BROADCAST = (np.clip, np.einsum, np.outer)
 # functions that compute in the dtype of the array that ``out=`` gives

@@ -100,10 +100,11 @@ def _choose(a: Any, choices: Sequence[Any], out: Any = None, mode: str = "raise"
 
 
 def _fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
-    least = min(a.shape) if all(isinstance(e, int) for e in a.shape) else 0
-    if wrap or a.ndim != 2 or not least or not is_traced(a):
+    known = is_traced(a) and a.ndim == 2 and all(isinstance(e, int) for e in a.shape)
+    if wrap or not known:
         _refuse("fill_diagonal", "it has a form for matrices of known shapes without wrap=True",
                 "Assign to elements: i = np.arange(n), and x[i, i] = value.")  # fmt: skip
+    least = min(a.shape)
     values = numpy.ravel(val) if np.ndim(val) else val
     if np.ndim(val) and np.size(val) != least:
         values = _resize(values, (least,))

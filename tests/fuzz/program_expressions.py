@@ -12,7 +12,10 @@ from tests.fuzz import program_forms as forms
 
 OFFSETS = ("", "", "", " - 1", " + 1", " - 2")
 SMALL = ("0.5", "0.25", "2", "-1", "3", "1.5")
-DTYPES = ("float32", "float64", "int32", "int64", "uint8", "complex128")
+DTYPES = (
+    "float32", "float64", "int32", "int64", "uint8", "complex128", "int8", "int16", "uint16",
+    "uint32", "uint64", "complex64", "bool",
+)  # fmt: skip
 COMPARES = ("{0} > {1}", "{0} < {1}", "{0} >= {1}", "{0} <= {1}", "{0} != {1}")
 
 
@@ -54,6 +57,9 @@ class Scope:
             if isinstance(v, (int, float, np.number)) and n not in {*self.indices, *self.fixed}
         ]
 
+    def zeros(self) -> list[str]:
+        return [n for n, v in self.names.items() if isinstance(v, np.ndarray) and not v.ndim]
+
     def one_of(self, options: Sequence[str]) -> str:
         if not options:
             raise Dropped
@@ -85,8 +91,10 @@ class Scope:
         if self.indices and self.likes(0.35):
             i = self.rng.choice(self.indices)
             return self.rng.choice([f":{i}", f"{i}:", f"{i} + 1:", f"{i}:{i} + 2", f":{i} + 1",
-                                    f"{i} - 1:{i} + 1"])  # fmt: skip
-        return self.rng.choice([":", ":", "1:", ":-1", "::2", "::-1", "1:-1", ":2", "-2:", "1::2"])
+                                    f"{i} - 1:{i} + 1", f"{i}:-1", f":{i}:2", f"{i}::2", f"{i}::-1",
+                                    f"{i} - 2:{i}", f"-{i} - 1:", f":{i} - 1"])  # fmt: skip
+        return self.rng.choice([":", ":", "1:", ":-1", "::2", "::-1", "1:-1", ":2", "-2:", "1::2",
+                                "::-2", ":0:-1", "-2::-1", "3:1:-1", "2:2"])  # fmt: skip
 
     def item(self, name: str, whole: float = 0.4) -> str:
         """Return an index of an array by numbers and slices, and a few of other kinds."""

@@ -44,7 +44,10 @@ REDUCTIONS = forms("""
     np.count_nonzero({0} > 0, {i}); {0}.std({a}); np.var({0}, {a}); np.sum({0}, {a}, where={0} >
     0); np.ptp({0}, {i}); np.max({0}, {a}, initial=0); np.median({0}, {i}); np.linalg.norm({0});
     np.add.reduce({0}, {i}); np.sum({0}, dtype='float64'); np.nansum({0}, {i}); np.average({0},
-    {i})
+    {i}); np.mean({0}, {a}, where={0} > -1); np.min({0}, {a}, initial=9, where={0} > 0);
+    np.any({0} > 0, {a}, where={0} < 1); {0}.sum(axis=(0, 1)); np.prod({0} * 0.5, {a}, where={0} >
+    1); np.max({0}, axis=(0, -1), keepdims=True); {0}.cumsum({i}); np.var({0}, {a}, ddof=1);
+    np.sum({0}, axis=(0, 2)); np.multiply.reduce({0} * 0.5, {i}); {0}.argmin({a})
 """)
 HOST = forms("""
     np.linalg.solve({m} @ {m}.T + 9 * np.eye(len({m})), {m}); np.linalg.inv(np.eye(len({m})) * 9 +
@@ -63,7 +66,10 @@ RESHAPES = forms("""
     [1])[1]; {0}.real; {0}.imag; {0}[...]; {0}.transpose(1, 0); np.broadcast_to({0}, (2,
     *{0}.shape)); np.fliplr({0}); np.array_split({0}, 2)[0]; {0}.reshape(2, -1);
     {0}.T.reshape(-1); {0}[::2].ravel(); np.trace({0}) + {0}; {0}.view(); np.asarray({0});
-    {0}.squeeze(); np.ascontiguousarray({0})
+    {0}.squeeze(); np.ascontiguousarray({0}); {0}[::-2]; {0}[:0:-1]; {0}[-1:1:-2]; {0}[:, ::-2];
+    {0}[::-1, ::2]; {0}[1:][::-1]; {0}.T[1:]; {0}[::-1].T; {0}[1:-1, 1:-1]; {0}[::-1][1:][::2];
+    np.lib.stride_tricks.sliding_window_view({0}, 2); {0}.reshape(-1, 2); {0}.T.reshape(-1, 1);
+    {0}[..., None, :]; {0}.reshape({0}.size // 3, 3)[::-1]
 """)
 TWO_NUMBERS = forms("""
     {0} + {1}; {0} - {1}; {0} * {1}; {0} * 0.5 + {1} * 0.25; max({0}, {1}); min({0}, {1});
@@ -97,14 +103,22 @@ OUT = forms("""
     np.negative({0}, out={2}); np.sum({0}, axis=0, out={2}); np.cumsum({0}, axis=-1, out={2});
     np.subtract({0}, {1}, out={2}, where={0} > 0); np.clip({0}, -1, 1, out={2}); np.matmul({0},
     {1}, out={2}); np.add({0}, {1}, out={2}[::-1]); np.add({0}, {0}[::-1], out={0});
-    np.sqrt(np.abs({0}), out={2})
+    np.sqrt(np.abs({0}), out={2}); np.max({0}, axis=-1, out={2}); np.mean({0}, axis=0,
+    out={2}[0]); np.sum({0}, axis=0, keepdims=True, out={2}[:1]); np.cumsum({0}, out={2});
+    np.cumsum({0}, axis=0, out={2}.T); np.multiply({0}, {1}, out={2}, where={2} > 0);
+    np.add.accumulate({0}, out={2}); np.dot({0}, {1}, out={2}); np.add.outer({0}, {1}, out={2});
+    np.minimum({0}, {1}, out={2}[..., ::-1]); np.round({0}, out={2}); np.any({0} > 0, axis=0,
+    out={2})
 """)
 WHOLE = forms("""
     {0}[...] = {1}; {0}[:] = {1}; {0}.fill({2}); np.copyto({0}, {1}); np.copyto({0}, {2},
     where={3}); np.fill_diagonal({0}, {2}); {0}.flat[::2] = {2}; {0}.flat = {2}; {0}.real = {2};
     {0}.imag[0] = {2}; {0}.sort(); {0}.T[...] += {2}; {0}[:, :] = {0}.T; {0}[1:] = {0}[:-1];
     {0}[:-1] += {0}[1:]; {0}[::-1] += {0}; {0}.ravel()[1] = {2}; {0}.shape = (-1,);
-    np.einsum('ii->i', {0})[:] += {2}
+    np.einsum('ii->i', {0})[:] += {2}; {0}[::-1][1:] += {2}; {0}[1:][::-1] = {0}[:-1];
+    {0}.T[::-1][0] = {2}; {0}[::2] *= {2}; {0}[..., ::-1] = {0}; {0}.T[1:] -= {0}.T[:-1];
+    {0}[1:-1, 1:-1] = 0.25 * ({0}[:-2, 1:-1] + {0}[2:, 1:-1]); {0}[:0:-1] += {0}[1:];
+    {0}[1:][{0}[1:] > 0] = {2}; {0}.T.flat[1] = {2}; {0}[-1:1:-2] = {2}; {0}[...] += {0}[::-1]
 """)
 CALLS = forms("""
     bump({0}); bump({0}[1:]); {1} = double_ends({0}); {1} = longer({0}, {2}); {1} = total({0});
@@ -118,6 +132,32 @@ SWAPS = forms("""
 NUMBER_WRITES = forms("""
     {0} += {1}; {0} += {1}; {0} = {1}; {0} = max({0}, {1}); {0} -= {1}; {0} = {0} * 0.5 + {1}; {0}
     *= 0.5
+""")
+ZEROS = forms("""
+    {0}[...] = {1}; {0} += {1}; {0} *= 0.5; {0}[()] = {1}; {0}[()] -= {1}; np.add({0}, {1},
+    out={0}); {2} = {0} + 1; {2} = {0}[()]; {2} = {0}.copy(); {0}.fill({1}); {2} = {0} * {3};
+    {3}[0] = {0}; np.sum({3}, out={0}); np.maximum({0}, {1}, out={0}); {2} = {3} > {0}; {2} =
+    {0}[None]; {2} = {0}.reshape(1); {0}[...] = {3}[..., 0].sum()
+""")
+PAIRS = forms("""
+    {0} = {1}, {2}; {0} = ({0}[1], {0}[0]); {0} = ({0}[0] + {1}, {0}[1]); {0} = ({0}[1], {0}[0] *
+    0.5 + {1}); {0} = [{1}, {2}]; {0} = ({1}, {3}); {0} = ({0}[0], {3} + {1}); {0} = ({3}, {3} *
+    2); {0} = ({0}[1], {0}[1])
+""")
+# lines of functions in the program: their names, a number and an array of it, a line each
+DEFINED = [
+    ["return u * 2 + {1}"],
+    ["u[0] += {1}", "return u[1:]"],
+    ["for p in range(len(u)):", "    u[p] = u[p] * 0.5 + {1}", "return u"],
+    ["if u[0] > {1}:", "    return u * 0.5", "return u + 0"],
+    ["{2}[0] = {1}", "return u"],
+    ["w = u[::-1]", "w[1:] += {1}", "return w"],
+    ["t = 0.0", "for p in range(1, len(u)):", "    if u[p] > {1}:", "        break",
+     "    t += u[p]", "return t"],
+    ["return u[u > {1}].sum()"],
+]  # fmt: skip
+DEFINED_CALLS = forms("""
+    {0} = {1}({2}); {0} = {1}({2}[::-1]); {1}({2}); {0} = {1}({1}({2})); {0} = {2} + {1}({2})
 """)
 NEW = forms("""
     np.zeros({n}{dtype}); np.zeros(({n}, {m}){dtype}); np.ones({n}{dtype}); np.full(({m}, {n}),

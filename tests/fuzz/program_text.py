@@ -6,11 +6,9 @@ left out. So a line may hold anything, and the writer needs no rules for shapes 
 
 from __future__ import annotations
 
-import linecache
 import re
-import signal
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -22,17 +20,15 @@ import numpy as np
 from tests.fuzz import program_forms as forms
 from tests.fuzz import program_helpers
 from tests.fuzz.program_expressions import Dropped, Scope
+from tests.fuzz.program_inputs import function_of, made, process_time
 
 MOST = 1e5
-# the time of a run by NumPy, which a loop that ends takes much less of
-SECONDS = 0.3
 MARK = "_probe(locals())"
 HELPERS = {
     name: value
     for name, value in vars(program_helpers).items()
     if callable(value) and not name.startswith("_") and name not in ("Any", "annotations")
 }
-NUMBERS = count()
 AUGMENTED = ("+=", "+=", "-=", "*=", "/=", "//=", "%=", "&=", "|=")
 VIEWS, PLACES = (".T", "[::-1]", "[1:]", ".ravel()", ".reshape(-1)"), ("0", "1:", "::2", "...")
 _ORDERS = re.compile("[<>%]|//|max|min|sort|clip|sign|floor|round|arg|med|cent|unique|ptp|capped")
@@ -74,79 +70,6 @@ def lines_of(nodes: list[Node], depth: int) -> Iterator[str]:
             yield from lines_of(node.body or ["pass"], depth + 1)
 
 
-def function_of(text: str, helpers: dict[str, Any], read: bool = False) -> Callable[..., Any]:
-    """Return the function of a source; if it is to be ``read``, its lines can be found later."""
-    path = f"<random program {next(NUMBERS) if read else 0}>"
-    if read:
-        linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
-    names: dict[str, Any] = {"np": np, **helpers}
-    exec(compile(text, path, "exec"), names)
-    function: Callable[..., Any] = names["program"]
-    return function
-
-
-def made(kinds: dict[str, str], seed: int) -> dict[str, Any]:
-    """Return arguments: ``float64[4,3]``, ``index[5]`` below 2, numbers, and orders of elements.
-
-    ``x of a`` is the argument ``a`` again, and ``x[1:] of a`` a view of it.
-    """
-    random = np.random.default_rng(seed)
-    values: dict[str, Any] = {}
-    for name, kind in kinds.items():
-        how, _, other = kind.rpartition(" of ")
-        if how:
-            values[name] = eval(how, {"x": values[other]})
-            continue
-        what, _, rest = kind.partition("[")
-        if not rest:
-            values[name] = eval(kind)
-            continue
-        shape_text, _, order = rest.partition("]")
-        shape = tuple(int(n) for n in shape_text.split(",") if n)
-        if what == "index":
-            values[name] = random.integers(0, 2, shape)
-            continue
-        quarters = random.integers(-8, 9, shape)
-        if what == "bool":
-            array = quarters > 0
-        elif what.startswith("complex"):
-            array = (quarters / 4 + 1j * random.integers(-8, 9, shape) / 4).astype(what)
-        elif what.startswith("float"):
-            array = (quarters / 4).astype(what)
-        elif what == "uint8":
-            array = np.abs(quarters).astype(what)
-        else:
-            array = quarters.astype(what)
-        values[name] = laid_out(array, order)
-    return values
-
-
-@contextmanager
-def process_time(seconds: float) -> Iterator[None]:
-    """Raise ``TimeoutError`` if a part takes longer than ``seconds`` of this process's time."""
-
-    def stop(*_: Any) -> None:
-        raise TimeoutError(f"it takes longer than {seconds} s")
-
-    before = signal.signal(signal.SIGVTALRM, stop)
-    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, before)
-
-
-def laid_out(array: np.ndarray, order: str) -> np.ndarray:
-    if order == "F":
-        return np.asfortranarray(array)
-    if order == "reversed":
-        return np.flip(np.flip(array).copy())
-    if order == "apart":
-        return np.repeat(array, 2, -1)[..., ::2]
-    return array
-
-
 class Writer:
     """Writes one program; ``scope`` has the names at the place where the next line goes."""
 
@@ -171,7 +94,7 @@ class Writer:
         self.scope.sizes = (n, m, n)
         main = rng.choice(["float64", "float64", "float64", "float32", "int64", "int32"])
         other = rng.choice([main, main, main, "float64", "float32", "int64", "uint8", "complex128",
-                            "complex64", "bool"])  # fmt: skip
+                            "complex64", "bool", "int8", "uint16", "uint32"])  # fmt: skip
         order = rng.choice(["", "", "", "", "F", "reversed", "apart"])
         kinds = {"x": f"{main}[{n}]", "a": f"{main}[{n},{n}]{order}"}
         if rng.random() < 0.7:
@@ -188,6 +111,8 @@ class Writer:
             kinds["t"] = rng.choice(forms.SCALARS)
         if rng.random() < 0.3:
             kinds["n"] = str(n)
+        if rng.random() < 0.2:
+            kinds["z"] = f"{rng.choice([main, main, other])}[]"
         if rng.random() < 0.03:
             kinds["w"] = rng.choice(forms.ALIASES)
         return kinds
@@ -220,7 +145,7 @@ class Writer:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             warnings.simplefilter("error", np.exceptions.ComplexWarning)
-            with process_time(SECONDS):
+            with process_time():
                 function(**values)
         return values
 
@@ -270,17 +195,20 @@ class Writer:
 
     def statement(self, nodes: list[Node], depth: int) -> bool:
         simple = {"new name": 4, "view": 3, "store": 8, "augment": 6, "masked": 3, "gathered": 2,
-                  "number": 4, "out": 2, "whole": 2, "call": 1.5, "swap": 0.7}  # fmt: skip
+                  "number": 4, "out": 2, "whole": 2.5, "call": 1.5, "swap": 0.7, "zero": 1,
+                  "pair": 0.8, "defined": 0.5}  # fmt: skip
         blocks = {"for": 6, "if": 4, "while": 1.2, "rows": 1.5} if depth < 3 else {}
         if depth == 0:
-            blocks = {"for": 9, "if": 3, "while": 1.5, "rows": 2, "early": 0.7}
+            blocks = {"for": 9, "if": 3, "while": 1.5, "rows": 2, "early": 0.7, "define": 0.6}
         elif self.scope.indices:
-            simple |= {"store": 16, "augment": 10, "number": 7, "break": 0.6}
+            simple |= {"store": 16, "augment": 10, "number": 7, "break": 0.8, "return": 0.25}
         kinds = {**simple, **blocks}
         kind = self.rng.choices(list(kinds), list(kinds.values()))[0]
         if kind in blocks:
-            write = {"for": self.for_loop, "if": self.branch, "while": self.while_loop,
-                     "rows": self.rows, "early": self.early}[kind]  # fmt: skip
+            write = {
+                "for": self.for_loop, "if": self.branch, "while": self.while_loop,
+                "rows": self.rows, "early": self.early, "define": self.define,
+            }[kind]  # fmt: skip
             return write(nodes, depth)
         return self.keep(nodes, self.line(kind))
 
@@ -336,7 +264,22 @@ class Writer:
             other = scope.array(lambda a: a.shape == shape)
             form = rng.choice(forms.SWAPS)
             return form.format(name, other, scope.number(0))
+        if kind == "zero":
+            form, name, v = rng.choice(forms.ZEROS), scope.one_of(scope.zeros()), scope.array()
+            return form.format(name, scope.number(), f"v{next(self.fresh)}", v)
+        if kind == "pair":
+            known = [n for n, v in scope.names.items() if isinstance(v, (tuple, list))]
+            name = rng.choice([*known, *known, f"p{next(self.fresh)}"])
+            return rng.choice(forms.PAIRS).format(
+                name, scope.number(), scope.number(), scope.array()
+            )
+        if kind == "defined":
+            function = scope.one_of([n for n, v in scope.names.items() if callable(v)])
+            v = f"v{next(self.fresh)}"
+            return rng.choice(forms.DEFINED_CALLS).format(v, function, scope.array())
         test = scope.test()
+        if kind == "return":
+            return Block(f"if {test}:", [f"return {', '.join(self.leaving())}"])
         return Block(f"if {test}:", [rng.choice(["break", "continue"])])
 
     def target(self) -> str:
@@ -365,22 +308,23 @@ class Writer:
     # blocks
 
     def block(self, nodes: list[Node], block: Block, depth: int, number: int,
-              indices: list[str], fixed: set[str]) -> bool:  # fmt: skip
-        """Write a block with ``number`` statements; return whether it holds one."""
+              indices: list[str], fixed: set[str], first: Sequence[Node] = ()) -> bool:  # fmt: skip
+        """Write a block with ``number`` statements after the ``first``; return whether it has any.
+        """
         if self.orders_complex(block.head):
             return False
         outside = dict(self.scope.names)
         nodes.append(block)
-        block.body.append(MARK)
-        good = self.probe_run() and self.reached
-        block.body.pop()
         last = list(block.body)
+        block.body += [*first, MARK]
+        good = self.probe_run() and self.reached
         block.body.clear()
         if good:
             with self.within(indices, fixed):
                 tail = _Tail(block, last)
+                tail += first
                 self.statements(tail, number, depth + 1)
-                written = bool(len(tail))
+                written = len(tail) > len(first)
                 tail.close()
         if not good or not written:
             nodes.pop()
@@ -439,12 +383,22 @@ class Writer:
             test += f" and {scope.test()}"
         if not self.keep(nodes, f"{k} = {start}"):
             return False
-        block = Block(f"while {test}:", [step])
-        if not self.block(nodes, block, depth, rng.choice([1, 2]), indices, {k}):
+        block, first = Block(f"while {test}:", [step]), []
+        if rng.random() < 0.4:
+            # so that `continue` goes on
+            block, first = Block(f"while {test}:"), [step]
+        if not self.block(nodes, block, depth, rng.choice([1, 2]), indices, {k}, first):
             nodes.pop()
             self.scope.names.pop(k, None)
             return False
+        self.orelse(nodes, block, depth)
         return True
+
+    def orelse(self, nodes: list[Node], block: Block, depth: int) -> None:
+        """Write the ``else`` of a loop, often of one with a ``break``."""
+        breaks = "break" in "\n".join(lines_of([block], 0))
+        if nodes and nodes[-1] is block and self.rng.random() < (0.6 if breaks else 0.05):
+            self.block(nodes, Block("else:"), depth, 1, [], set())
 
     def branch(self, nodes: list[Node], depth: int) -> bool:
         before = len(nodes)
@@ -457,12 +411,26 @@ class Writer:
         return True
 
     def early(self, nodes: list[Node], depth: int) -> bool:
+        returned = ", ".join(self.leaving())
+        return self.keep(nodes, Block(f"if {self.scope.test()}:", [f"return {returned}"]))
+
+    def leaving(self) -> list[str]:
+        """Return arrays that the program returns before its end, the same ones everywhere."""
         names = self.scope.arrays()
         if not names:
             raise Dropped
-        self.early_names = self.rng.sample(names, min(2, len(names)))
-        returned = ", ".join(self.early_names)
-        return self.keep(nodes, Block(f"if {self.scope.test()}:", [f"return {returned}"]))
+        if not self.early_names:
+            self.early_names = self.rng.sample(names, min(2, len(names)))
+        return [self.like(name) for name in self.early_names]
+
+    def define(self, nodes: list[Node], depth: int) -> bool:
+        """Write a function in the program, which later lines call."""
+        name = f"f{next(self.fresh)}"
+        number, array = self.scope.number(), self.scope.array()
+        lines = self.rng.choice(forms.DEFINED)
+        return self.keep(nodes, Block(f"def {name}(u):", [
+            line.format(name, number, array) for line in lines
+        ]))  # fmt: skip
 
     def like(self, name: str) -> str:
         """Return an array of the shape and dtype of another one."""
@@ -474,7 +442,7 @@ class Writer:
     def write(self) -> Program:
         self.statements(self.program.body, self.rng.choice([2, 3, 4, 5]), 0)
         kinds = self.program.kinds
-        last = [n for n, v in self.scope.names.items() if n not in kinds and _is_data(v)]
+        last = [n for n, v in self.scope.names.items() if n not in kinds and _is_result(v)]
         changed = [n for n in kinds if self.rng.random() < 0.15]
         self.program.returned = [*last, *changed] or ["x"]
         if self.early_names and self.rng.random() < 0.8:
@@ -499,12 +467,19 @@ class _Tail(list):
         yield from self.last
 
 
+def _is_result(value: Any) -> bool:
+    parts = value if isinstance(value, (tuple, list)) else [value]
+    return all(map(_is_data, parts))
+
+
 def _is_data(value: Any) -> bool:
     return isinstance(value, (np.ndarray, np.generic, int, float))
 
 
 def _is_fit(value: Any) -> bool:
     """Return whether a value is finite and of a size that float32 compares well."""
+    if isinstance(value, (tuple, list)):
+        return all(map(_is_fit, value))
     if not _is_data(value):
         return True
     array = np.asarray(value)

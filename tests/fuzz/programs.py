@@ -26,15 +26,8 @@ import numpy as np
 import schedlang as sl
 from schedlang.errors import LoweringError, SchedlangError, ScheduleError, VerifyError
 from schedlang.tracing import specialization
-from tests.fuzz.program_text import (
-    HELPERS,
-    Block,
-    Node,
-    Program,
-    function_of,
-    made,
-    random_program,
-)
+from tests.fuzz.program_inputs import function_of, made
+from tests.fuzz.program_text import HELPERS, Block, Node, Program, random_program
 
 # the time of a call under sl.jit, and of NumPy's, which is long where a counter was left out
 SECONDS, NUMPY_SECONDS = 120, 2

@@ -1,0 +1,89 @@
+"""The function of a random NumPy program's text, and arguments for it."""
+
+from __future__ import annotations
+
+import linecache
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+# the time of a run by NumPy, which a loop that ends takes much less of
+SECONDS = 0.3
+NUMBERS = count()
+
+
+def function_of(text: str, helpers: dict[str, Any], read: bool = False) -> Callable[..., Any]:
+    """Return the function of a source; if it is to be ``read``, its lines can be found later."""
+    path = f"<random program {next(NUMBERS) if read else 0}>"
+    if read:
+        linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
+    names: dict[str, Any] = {"np": np, **helpers}
+    exec(compile(text, path, "exec"), names)
+    function: Callable[..., Any] = names["program"]
+    return function
+
+
+def made(kinds: dict[str, str], seed: int) -> dict[str, Any]:
+    """Return arguments: ``float64[4,3]``, ``index[5]`` below 2, numbers, and orders of elements.
+
+    ``x of a`` is the argument ``a`` again, and ``x[1:] of a`` a view of it.
+    """
+    random = np.random.default_rng(seed)
+    values: dict[str, Any] = {}
+    for name, kind in kinds.items():
+        how, _, other = kind.rpartition(" of ")
+        if how:
+            values[name] = eval(how, {"x": values[other]})
+            continue
+        what, _, rest = kind.partition("[")
+        if not rest:
+            values[name] = eval(kind)
+            continue
+        shape_text, _, order = rest.partition("]")
+        shape = tuple(int(n) for n in shape_text.split(",") if n)
+        if what == "index":
+            values[name] = random.integers(0, 2, shape)
+            continue
+        quarters = np.asarray(random.integers(-8, 9, shape))
+        if what == "bool":
+            array = quarters > 0
+        elif what.startswith("complex"):
+            array = (quarters / 4 + 1j * random.integers(-8, 9, shape) / 4).astype(what)
+        elif what.startswith("float"):
+            array = (quarters / 4).astype(what)
+        elif what.startswith("uint"):
+            array = np.abs(quarters).astype(what)
+        else:
+            array = quarters.astype(what)
+        values[name] = laid_out(array, order)
+    return values
+
+
+@contextmanager
+def process_time(seconds: float = SECONDS) -> Iterator[None]:
+    """Raise ``TimeoutError`` if a part takes longer than ``seconds`` of this process's time."""
+
+    def stop(*_: Any) -> None:
+        raise TimeoutError(f"it takes longer than {seconds} s")
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+def laid_out(array: np.ndarray, order: str) -> np.ndarray:
+    if order == "F":
+        return np.asfortranarray(array)
+    if order == "reversed":
+        return np.flip(np.flip(array).copy())
+    if order == "apart":
+        return np.repeat(array, 2, -1)[..., ::2]
+    return array
