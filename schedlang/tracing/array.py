@@ -318,7 +318,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         else:
             check_form(ufunc, method)
             check_power(ufunc, inputs, kwargs)
-            options = plain(for_out(ufunc, method, out, kwargs))
+            options = plain(for_out(ufunc, method, inputs[0], out, kwargs))
             result = compute_once(getattr(ufunc, method), operands, options)
         if out is not None:
             return into(out, result, ufunc, method, where)
@@ -344,7 +344,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
             return result
         out = options.pop("out", None)
         settle_beside_arrays(args)
-        options = for_out(function, "", out, options)
+        options = for_out(function, "", args[0] if args else None, out, options)
         result = compute_once(function, plain(tuple(args)), plain(options))
         if out is not None:
             return into(out, result, function)

@@ -9,6 +9,7 @@ import numpy as np
 from schedlang.arrays.shapes import same_shape
 from schedlang.compute.tensor import Tensor, shape_text
 from schedlang.errors import ComputeError, ComputeTypeError
+from schedlang.expr.dtypes import is_complex
 from schedlang.expr.nodes import Expr
 from schedlang.language.construct import as_expr
 from schedlang.tracing.items import assigned_value, index_of, plain
@@ -19,18 +20,27 @@ from schedlang.tracing.updates import update_at
 
 # functions that repeat a result in an array that is larger
 _BROADCAST = (np.clip, np.einsum, np.outer)
-# functions that compute in the dtype of the array that ``out=`` gives
-_IN_DTYPE_OF_OUT = (np.sum, np.prod, np.cumsum, np.cumprod, np.nansum, np.nanprod)
+# functions that compute in a dtype that holds the elements of the array that ``out=`` gives, too
+_WIDENED = (np.sum, np.prod, np.cumsum, np.cumprod, np.nansum, np.nanprod)
+# functions that convert a result to any dtype
+_CONVERTED = (*_WIDENED, np.max, np.min)
 _FOLDS = ("reduce", "accumulate")
 
 
-def for_out(function: Any, method: str, out: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of a call, with the dtype in which it computes what goes ``into`` out."""
+def for_out(
+    function: Any, method: str, given: Any, out: Any, options: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the options of a call, with the dtype in which it computes what goes ``into`` out.
+
+    Its first argument is ``given``.
+    """
     target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
     folds = method in _FOLDS and not function.__name__.startswith("logical")
-    if not is_traced(target) or not (folds or function in _IN_DTYPE_OF_OUT):
+    if not is_traced(target) or not (folds or function in _WIDENED) or target.dtype == bool:
         return options
-    return options if options.get("dtype") is not None else {**options, "dtype": target.dtype}
+    if options.get("dtype") is not None or not is_traced(given):
+        return options
+    return {**options, "dtype": np.promote_types(given.dtype, target.dtype)}
 
 
 def into(out: Any, result: Any, function: Any, method: str = "", where: Any = True) -> Any:
@@ -43,7 +53,9 @@ def into(out: Any, result: Any, function: Any, method: str = "", where: Any = Tr
     if not is_traced(target):
         refuse_numpy_target()
     target.check_written()
-    check_in_place(np.dtype(result.dtype), target.dtype)
+    folds = method in _FOLDS or function in _CONVERTED
+    if not folds or is_complex(result.dtype):
+        check_in_place(np.dtype(result.dtype), target.dtype)
     shape = result.shape if isinstance(result, Tensor) else ()
     asked = f"np.{function.__name__}{f'.{method}' if method in _FOLDS else ''}"
     broadcasts = function in _BROADCAST or (method and method not in _FOLDS)

@@ -48,7 +48,7 @@ def made(kinds: dict[str, str], seed: int) -> dict[str, Any]:
         if what == "index":
             values[name] = random.integers(0, 2, shape)
             continue
-        quarters = np.asarray(random.integers(-8, 9, shape))
+        quarters = random.integers(-8, 9, shape)
         if what == "bool":
             array = quarters > 0
         elif what.startswith("complex"):
@@ -59,7 +59,8 @@ def made(kinds: dict[str, str], seed: int) -> dict[str, Any]:
             array = np.abs(quarters).astype(what)
         else:
             array = quarters.astype(what)
-        values[name] = laid_out(array, order)
+        # an array without dimensions is one, too
+        values[name] = laid_out(np.asarray(array), order)
     return values
 
 
