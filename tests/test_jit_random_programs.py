@@ -247,6 +247,97 @@ def program(x):
 """,
         {"x": "float32[6]"},
     ),
+    "an element of a reshaped view that fills it": (
+        """
+def program(x, y):
+    for r in x:
+        y.reshape(-1)[1:] = y[..., 0]
+""",
+        {"x": VECTOR, "y": VECTOR},
+    ),
+    "slices without elements in the last iterations": (
+        """
+def program(c, y):
+    for i in range(1, -1, -1):
+        c[-1, 1:-1] %= y
+    for i in range(0, 6, 2):
+        v = c[i + 1 :, :1, i + 1 :]
+    np.cumsum(v, axis=-1, out=v)
+    return v
+""",
+        {"c": "float64[2,2,5]F", "y": "float64[5]"},
+    ),
+    "a view whose rank grows in each iteration": (
+        """
+def program(x):
+    v = x
+    for i in range(7):
+        v = v[..., None]
+        v[0] += 1
+    return v
+""",
+        {"x": VECTOR},
+    ),
+    "names of a tuple, which are read after the loop": (
+        """
+def program(x, a):
+    i = 9
+    for i, r in enumerate(x):
+        a[i] += r
+    for k, (p, q) in enumerate(zip(x, a)):
+        pass
+    return i, r, k, p, q
+""",
+        {"x": VECTOR, "a": MATRIX},
+    ),
+    "folds into arrays of other dtypes": (
+        """
+def program(x, y, u, p):
+    np.sum(x, axis=0, out=y[:1][0, ...])
+    np.add.accumulate(u, out=p)
+    np.prod(u, keepdims=True, out=p[:1])
+    np.max(u, keepdims=True, out=y[1:2])
+    return y, p
+""",
+        {"x": "float32[6]", "y": VECTOR, "u": "uint8[6]", "p": "float32[6]"},
+    ),
+    "a copy of an array that the loop changes after it reads the copy": (
+        """
+def program(x, a):
+    v = x.T.reshape(-1, 1)[::2].ravel()
+    for i in range(3):
+        a[i, i] = v[i - 2]
+        for j in range(4, 0, -1):
+            x[j] = a[j - 1, -1]
+""",
+        {"x": VECTOR, "a": MATRIX},
+    ),
+    "a float that integers follow, if there are any": (
+        """
+def program(a, n):
+    for i in range(1, 8):
+        s = 0.5
+        for j in range(i, n):
+            a, s = a + 0, a[i - 2, -1]
+    return s
+""",
+        {"a": "int64[6,6]", "n": "6"},
+    ),
+    "a number of Python beside arrays of several dtypes": (
+        """
+def program(m):
+    return np.select([np.square(m) > 1, m[1] > 1], [np.square(m), m[1]], 0)
+""",
+        {"m": "bool[6]"},
+    ),
+    "a diagonal": (
+        """
+def program(a, b, x):
+    np.fill_diagonal(a, x[:2])
+    np.fill_diagonal(b[:, 1:], 2.5)
+""",
+        {"a": MATRIX, "b": "float64[4,6]", "x": VECTOR},
+    ),
     "one element that fills a slice in each iteration": (
         """
 def program(x, y):

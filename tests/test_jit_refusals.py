@@ -382,3 +382,19 @@ def test_functions_in_the_place_of_tensors() -> None:
     C = sl.trace(sl.jit(scaled), np.ones((3, 5), "float32"))
     a = np.arange(15, dtype="float32").reshape(3, 5)
     np.testing.assert_array_equal(sl.build(sl.autoschedule(C))(a), a * 2)
+
+
+@pytest.mark.parametrize(
+    ("fold", "words"),
+    [
+        (lambda x, a, k: np.cumsum(x, out=a), r"np.cumsum\(..., out=\) .*shape \(3, 4\): .*shape \(4"),
+        (lambda x, a, k: np.add.reduce(a[:, :1], out=x), r"np.add.reduce\(..., out=\) .*shape \(4,"),
+        (lambda x, a, k: np.matmul(a, a.T[:, :1], out=a), r"np.matmul.*shape \(3, 4\): .*\(3, 1\)"),
+        (lambda x, a, k: np.sum(a, axis=0, out=k), r"(?s)of float64 into an array of int64: .*order"),
+    ],
+)
+def test_results_that_do_not_fit_into_out(fold, words: str) -> None:
+    """NumPy raises for another shape, and converts to another kind while it sums."""
+    x, a = np.arange(4.0), np.ones((3, 4))
+    with pytest.raises(SchedlangError, match=words):
+        sl.jit(fold, target="python")(x, a, np.arange(4))

@@ -124,6 +124,16 @@ def test_refusals(function: Callable[..., Any], words: str) -> None:
         sl.jit(function, target="python")(np.ones(shape))
 
 
-def test_a_strided_argument_is_refused() -> None:
-    with pytest.raises(sl.errors.CallError, match="x.strides in"):
-        sl.jit(windows, target="python")(np.ones(12)[::2])
+@pytest.mark.parametrize("step", [2, -1, -3])
+def test_a_strided_argument(step: int) -> None:
+    jitted, x = sl.jit(windows, target="python"), np.sqrt(np.arange(36.0))[::step]
+    np.testing.assert_array_equal(jitted(x), windows(x))
+    np.testing.assert_array_equal(jitted(x.copy()), windows(x.copy()))
+
+
+def test_a_transposed_argument_is_refused() -> None:
+    def first(a):
+        return as_strided(a, (2,), (8,))
+
+    with pytest.raises(sl.errors.ComputeError, match="a trace knows the strides of arguments"):
+        sl.jit(first, target="python")(np.ones((3, 4)).T)

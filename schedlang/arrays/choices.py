@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -57,8 +58,12 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 
     def first(*values: Expr) -> Expr:
         half = len(condlist)
-        chosen = values[-1]
-        for condition, value in reversed(list(zip(values[:half], values[half:-1]))):
+        # numbers of Python take the dtype of all others together
+        typed = [v.dtype for v in values[half:] if not v.weak]
+        kind = reduce(lambda a, b: dtypes.promote(a, False, b, False)[0], typed) if typed else ""
+        options = [v if v.weak else cast(v, kind) for v in values[half:]]
+        chosen = options[-1]
+        for condition, value in reversed(list(zip(values[:half], options))):
             chosen = choose(condition, value, chosen)
         return chosen
 

@@ -12,12 +12,13 @@ import numpy as np
 
 from schedlang.compute.tensor import Tensor, shape_text
 from schedlang.errors import ComputeError, ComputeTypeError, explain
-from schedlang.expr.nodes import Cast, Expr, Var
+from schedlang.expr.nodes import Expr, Var
 from schedlang.index.linear import Lin
 from schedlang.index.simplify import to_lin
-from schedlang.language.construct import as_expr, cast, settle
+from schedlang.language.construct import as_expr, cast
 from schedlang.signatures import public
 from schedlang.tracing.array import TracedArray, array_of, plain, wrap
+from schedlang.tracing.carried import dtype_of, held, is_weak, is_wider, python_floats, widened
 from schedlang.tracing.indexing import write_where
 from schedlang.tracing.leaves import Form, flatten, rebuilt
 from schedlang.tracing.lifted import lifted
@@ -29,7 +30,7 @@ from schedlang.tracing.recurrence import host_reason, much_work, much_work_after
 from schedlang.tracing.remarks import remark
 from schedlang.tracing.row_scans import row_scan
 from schedlang.tracing.serial.kernel import refusal
-from schedlang.tracing.serial.order import in_place
+from schedlang.tracing.serial.order import in_place, moving
 from schedlang.tracing.spans import End, range_of
 from schedlang.tracing.trace import (
     Carry,
@@ -115,7 +116,7 @@ def run_loop(
     loop, passed, floats = _fitted(trace, lo, hi, body, leaves, starts, form, code, name)
     if user_index is not None:
         loop = replace(loop, user_index=user_index, stops=stops)
-    values = _python_floats(_values(trace, loop, head, user_index is not None), floats)
+    values = python_floats(_values(trace, loop, head, user_index is not None), floats)
     for storage, value in zip(loop.storages, values[len(starts) :]):
         write_where(trace, storage, value)
     for k, (leaf, carry) in enumerate(zip(leaves, loop.carries)):
@@ -153,7 +154,7 @@ def run_while(
     loop = replace(loop, tested=True)
     place = trace.place()
     head = f"line {place.line}" if place else "a loop"
-    values = _python_floats(_values(trace, loop, head, True), floats)
+    values = python_floats(_values(trace, loop, head, True), floats)
     for storage, value in zip(loop.storages, values[len(starts) :]):
         write_where(trace, storage, value)
     results = []
@@ -188,58 +189,26 @@ def _fitted(
     """
     loop, passed = _traced(trace, lo, hi, body, leaves, starts, form, code, name)
     floats: set[int] = set()
-    while any(map(_is_weak, starts)):
-        known, starts = starts, _widened(starts, loop)
+    first = starts
+    while any(map(is_weak, starts)):
+        known, starts = starts, widened(starts, loop)
         floats = {
             k
             for k, (old, new, c) in enumerate(zip(known, starts, loop.carries))
-            if old is not new and _is_weak(c.leaving)
+            if old is not new and is_weak(c.leaving)
         }
         loop, passed = _traced(trace, lo, hi, body, leaves, starts, form, code, name)
-    while any(_is_wider(v, c) for v, c in zip(starts, loop.carries)):
+    while any(is_wider(v, c) for v, c in zip(starts, loop.carries)):
         # a number of NumPy has the dtype that it has after an iteration from the beginning on
         starts = [
-            cast(v, c.leaving.dtype) if _is_wider(v, c) and isinstance(v, Expr) else v
+            cast(v, c.leaving.dtype) if is_wider(v, c) and isinstance(v, Expr) else v
             for v, c in zip(starts, loop.carries)
         ]
         loop, passed = _traced(trace, lo, hi, body, leaves, starts, form, code, name)
+    loop = held(loop, first)
     for k, carry in enumerate(loop.carries[: len(starts)]):
         _check_fits(carry, k, loop.body.title)
     return loop, passed, floats
-
-
-def _is_wider(start: Value, carry: Carry) -> bool:
-    """Return whether a number leaves an iteration in a dtype that holds all values of its own."""
-    if not isinstance(start, Expr) or not isinstance(carry.leaving, Expr):
-        return False
-    before, after = carry.entering.dtype, _dtype(carry.leaving)
-    return before != after and bool(np.can_cast(before, after))
-
-
-def _python_floats(values: list[Value], floats: set[int]) -> list[Value]:
-    """Return values of which the parts ``floats`` take the dtype of what they meet."""
-    return [
-        Cast(v, v.dtype, weak=True) if k in floats and isinstance(v, Expr) else v
-        for k, v in enumerate(values)
-    ]
-
-
-def _widened(starts: list[Value], loop: HostLoop) -> list[Value]:
-    """Return the values before a loop, Python numbers in the dtype of what follows them.
-
-    A number that a Python number follows waits until the dtypes of the others are known.
-    """
-    weak = [_is_weak(v) for v in starts]
-    ready = [w and not _is_weak(c.leaving) for w, c in zip(weak, loop.carries)]
-    cast_now = ready if any(ready) else weak
-    return [
-        cast(v, c.leaving.dtype) if now and isinstance(v, Expr) else v
-        for v, now, c in zip(starts, cast_now, loop.carries)
-    ]  # fmt: skip
-
-
-def _is_weak(value: Value) -> bool:
-    return isinstance(value, Expr) and value.weak
 
 
 def _is_array(leaf: Any) -> bool:
@@ -252,6 +221,9 @@ def _values(trace: Trace, loop: HostLoop, head: str, from_source: bool) -> list[
     One ``from_source`` becomes a map or a reduction if its iterations need no order.
     """
     ordered = ""
+    if not loop.tested and not moving(loop):
+        trace.forms.append(f"{head}: left out, since nothing that it computes is used")
+        return [c.start for c in loop.carries]
     if loop.stops:
         ordered = "elements decide where it ends"
     elif from_source and not loop.tested and not loop.body.loops:
@@ -383,6 +355,7 @@ def _traced(
         passed = [_place_of(k, next_leaves, parts) for k in range(len(next_leaves))]
         same = [k == place for k, place in enumerate(passed)]
         _check_aliases(inner, leaves, parts, [value for _, value in stands], same)
+    inner.check_sure()
     carries = [
         Carry(start, entering, value, stand_in(start, f"after{k}")[0])
         for k, (start, (entering, _), value) in enumerate(zip(starts, stands, leaving))
@@ -458,14 +431,10 @@ def _value(leaf: Any) -> Value:
     return value if isinstance(value, (Tensor, Expr)) else as_expr(value)
 
 
-def _dtype(value: Value) -> str:
-    return value.dtype if isinstance(value, Tensor) else settle(value).dtype
-
-
 def _check_fits(carry: Carry, k: int, title: str) -> None:
     """Raise unless the value after an iteration may follow that before it."""
     shapes = [v.shape if isinstance(v, Tensor) else () for v in (carry.entering, carry.leaving)]
-    kinds = carry.entering.dtype, _dtype(carry.leaving)
+    kinds = carry.entering.dtype, dtype_of(carry.leaving)
     if shapes[0] != shapes[1] or kinds[0] != kinds[1]:
         before, after = (f"{t} of shape {shape_text(s)}" for t, s in zip(kinds, shapes))
         raise ComputeError(

@@ -89,12 +89,12 @@ class View:
             shape = value.shape if isinstance(value, Tensor) else ()
             if self.storage.strides is not None:
                 return as_strided(np.empty(1, "int8"), shape, self.storage.strides)
-            return _by_rows(shape) if self.storage.rows else None
+            return by_rows(shape) if self.storage.rows else None
         below = None if self.mirrored is None else self.base.layout
         return None if below is None or self.mirrored is None else self.mirrored(below)
 
 
-def _by_rows(shape: tuple[Any, ...]) -> np.ndarray | None:
+def by_rows(shape: tuple[Any, ...]) -> np.ndarray | None:
     """Return a layout of elements that lie row by row; ``None`` if an extent is symbolic."""
     if not all(isinstance(extent, int) for extent in shape):
         return None

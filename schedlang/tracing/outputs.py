@@ -8,8 +8,7 @@ import numpy as np
 
 from schedlang.arrays.shapes import same_shape
 from schedlang.compute.tensor import Tensor, shape_text
-from schedlang.errors import ComputeError, ComputeTypeError
-from schedlang.expr.dtypes import is_complex
+from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr.nodes import Expr
 from schedlang.language.construct import as_expr
 from schedlang.tracing.items import assigned_value, index_of, plain
@@ -22,8 +21,7 @@ from schedlang.tracing.updates import update_at
 _BROADCAST = (np.clip, np.einsum, np.outer)
 # functions that compute in a dtype that holds the elements of the array that ``out=`` gives, too
 _WIDENED = (np.sum, np.prod, np.cumsum, np.cumprod, np.nansum, np.nanprod)
-# functions that convert a result to any dtype
-_CONVERTED = (*_WIDENED, np.max, np.min)
+_FOLDING = (*_WIDENED, np.max, np.min, np.mean)
 _FOLDS = ("reduce", "accumulate")
 
 
@@ -53,11 +51,11 @@ def into(out: Any, result: Any, function: Any, method: str = "", where: Any = Tr
     if not is_traced(target):
         refuse_numpy_target()
     target.check_written()
-    folds = method in _FOLDS or function in _CONVERTED
-    if not folds or is_complex(result.dtype):
-        check_in_place(np.dtype(result.dtype), target.dtype)
-    shape = result.shape if isinstance(result, Tensor) else ()
     asked = f"np.{function.__name__}{f'.{method}' if method in _FOLDS else ''}"
+    if method in _FOLDS or function in _FOLDING:
+        _check_fold(asked, np.dtype(result.dtype), target.dtype)
+    check_in_place(np.dtype(result.dtype), target.dtype)
+    shape = result.shape if isinstance(result, Tensor) else ()
     broadcasts = function in _BROADCAST or (method and method not in _FOLDS)
     # the dimensions of a product of matrices are never repeated, only those that lead
     count = len(shape) if getattr(function, "signature", None) else 0 if broadcasts else target.ndim
@@ -76,6 +74,18 @@ def into(out: Any, result: Any, function: Any, method: str = "", where: Any = Tr
     merge: Any = np.where
     target[...] = result if where is True else merge(plain(where), result, target.value)
     return target
+
+
+def _check_fold(asked: str, given: np.dtype, kind: np.dtype) -> None:
+    """Raise ``ComputeTypeError`` for a fold that NumPy converts to ``kind`` while it computes."""
+    if not np.can_cast(given, kind, "same_kind"):
+        raise ComputeTypeError(
+            explain(
+                f"{asked}(..., out=) of {given} into an array of {kind}",
+                "NumPy converts intermediate results, in an order of its own",
+                f"Convert the result: x[...] = {asked}(...).",
+            )
+        )
 
 
 def check_in_place(given: np.dtype, kind: np.dtype) -> None:

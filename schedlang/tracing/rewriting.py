@@ -95,7 +95,8 @@ class _Rewriter(ast.NodeTransformer):
         return [self.visit(statement)]
 
     def _loop(self, loop: ast.For | ast.While, after: Sequence[ast.stmt]) -> list[ast.stmt]:
-        again = [*loop.body, *after]
+        # what follows a statement of the body: the body once more, or what follows the loop
+        again = [_repeated(loop), *after]
         if not fits(loop, self.fixed):
             if isinstance(loop, ast.For):
                 loop.iter = self.visit(loop.iter)
@@ -277,6 +278,13 @@ def _parsed(text: str, at: ast.stmt) -> list[ast.stmt]:
                 ast.copy_location(node, at)
                 node.end_lineno = node.lineno  # type: ignore[attr-defined]
     return body
+
+
+def _repeated(loop: ast.For | ast.While) -> ast.stmt:
+    """Return a loop over the same body, without the iterable, which is not read again."""
+    if isinstance(loop, ast.For):
+        return ast.For(loop.target, ast.Constant(()), loop.body, [])
+    return ast.While(loop.test, loop.body, [])
 
 
 def _returns(statement: ast.stmt) -> bool:

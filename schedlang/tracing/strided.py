@@ -13,7 +13,7 @@ from schedlang.arrays.stages import view
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import BoundsError, ComputeError, ComputeTypeError, explain
 from schedlang.tracing.calls import compute_once
-from schedlang.tracing.memory import View
+from schedlang.tracing.memory import View, by_rows
 from schedlang.tracing.trace import Value, current
 from schedlang.tracing.unknown import line_text
 
@@ -45,15 +45,17 @@ def strided(array: Any, shape: Any = None, strides: Any = None) -> Any:
             f"{_ASKED}(x, {extents}, {steps}) in {line_text()}: give a stride for each dimension, "
             "and extents of 0 or more"
         )
-    if any(step % size for step in steps):
+    apart = size * _spacing(root)
+    if any(step % apart for step in steps):
+        how = f"have {size} bytes" if apart == size else f"are {abs(apart)} bytes apart"
         raise ComputeTypeError(
             explain(
                 f"{_ASKED}(x, {extents}, {steps}) in {line_text()}",
-                f"the elements of x have {size} bytes, and a stride is not a multiple of that",
-                f"Strides count bytes: write {size} for the next element.",
+                f"the elements of x {how}, and a stride is not a multiple of that",
+                f"Strides count bytes: write {apart} for the next element.",
             )
         )
-    counts = [step // size for step in steps]
+    counts = [step // apart for step in steps]
     value = root.value
     total = prod(value.shape) if isinstance(value, Tensor) else 1
     ends = [(e - 1) * c for e, c in zip(extents, counts)]
@@ -97,11 +99,20 @@ def _place(array: Any) -> tuple[View, int]:
     start = None if layout is None else layout.ctypes.data
     for part in chain[-2::-1]:
         layout = None if layout is None or part.mirrored is None else part.mirrored(layout)
-    if root.storage.strides is not None or layout is None or start is None:
+    if layout is None or start is None or array.value.dtype != root.value.dtype:
         _refuse_unknown(_ASKED)
-    if array.value.dtype != root.value.dtype:
+    return root, (layout.ctypes.data - start) // _spacing(root)
+
+
+def _spacing(root: View) -> int:
+    """Return how many elements lie from one element of an array to the next one, row by row."""
+    strides = root.storage.strides
+    if not strides:
+        return 1
+    rows = by_rows(root.value.shape).strides  # type: ignore[union-attr]
+    if any(step != strides[-1] * row for step, row in zip(strides, rows)):
         _refuse_unknown(_ASKED)
-    return root, layout.ctypes.data - start
+    return strides[-1]
 
 
 def _integers(name: str, value: Any) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ import linecache
 import os
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -124,6 +124,8 @@ class Trace:
     * ``converted`` are the functions that run from source, and ``unrolled`` says why lines with
       loops are unrolled. ``conditions`` are the unknown tests of ``if`` around.
     * ``regions`` has assignments to parts of arrays by results, ``empty`` the arrays of np.empty.
+    * ``unsure`` are arrays around a loop, read through what may be a copy: a function for each
+      raises if the body changes it.
     """
 
     title: str
@@ -155,6 +157,7 @@ class Trace:
     conditions: list[Any] = field(default_factory=list)
     regions: dict[Tensor, Region] = field(default_factory=dict)
     empty: dict[Tensor, str] = field(default_factory=dict)
+    unsure: dict[Storage, Callable[[], NoReturn]] = field(default_factory=dict)
     arguments: Any = None
 
     @property
@@ -253,6 +256,12 @@ class Trace:
             setattr(self, name, value)
         if self.around is not None:
             self.around.go_back(around)
+
+    def check_sure(self) -> None:
+        """Raise if a body changes an array that it reads through what may be a copy."""
+        for storage, refuse in self.unsure.items():
+            if storage in self.written:
+                refuse()
 
     def changes(self, storage: Storage, outer: Trace) -> bool:
         """Return whether this trace or one around it, within ``outer``, changed ``storage``."""

@@ -187,6 +187,11 @@ def _reshaped(function: Any, first: Any, others: Any, named: Any) -> Any:
             current().assume_rows(f"{name} in {where}")
             if not shares:
                 return value
+        trace = current()
+        while not shares and trace is not made_in and trace.around is not None:
+            # the body of a loop may change the array after this line
+            trace.unsure[storage] = partial(_refuse_stale, name, where)
+            trace = trace.around
         return compute_once(function, (base, *others), named)
 
     def write(base: Value, value: Any) -> Value:

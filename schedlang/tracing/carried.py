@@ -1,0 +1,75 @@
+"""The dtypes of numbers that loops carry: those of Python take the dtype of what follows them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from schedlang.compute.tensor import Tensor
+from schedlang.expr.nodes import Cast, Expr
+from schedlang.language.construct import cast, settle
+from schedlang.tracing.trace import Carry, HostLoop, Value
+
+
+def is_wider(start: Value, carry: Carry) -> bool:
+    """Return whether a number leaves an iteration in a dtype that holds all values of its own."""
+    if not isinstance(start, Expr) or not isinstance(carry.leaving, Expr):
+        return False
+    before, after = carry.entering.dtype, dtype_of(carry.leaving)
+    return before != after and bool(np.can_cast(before, after))
+
+
+def python_floats(values: list[Value], floats: set[int]) -> list[Value]:
+    """Return values of which the parts ``floats`` take the dtype of what they meet."""
+    return [
+        Cast(v, v.dtype, weak=True) if k in floats and isinstance(v, Expr) else v
+        for k, v in enumerate(values)
+    ]
+
+
+def widened(starts: list[Value], loop: HostLoop) -> list[Value]:
+    """Return the values before a loop, Python numbers in the dtype of what follows them.
+
+    One that this dtype cannot hold, such as a float before integers, has a dtype that holds both. A
+    number that a Python number follows waits until the dtypes of the others are known.
+    """
+    weak = [is_weak(v) for v in starts]
+    ready = [w and not is_weak(c.leaving) for w, c in zip(weak, loop.carries)]
+    cast_now = ready if any(ready) else weak
+    return [
+        cast(v, _holding(v, c.leaving)) if now and isinstance(v, Expr) else v
+        for v, now, c in zip(starts, cast_now, loop.carries)
+    ]
+
+
+def _holding(start: Expr, leaving: Value) -> str:
+    """Return the dtype of what follows a Python number, or one that holds the number, too."""
+    kinds = "b", "iu", "f", "c"
+    before, after = (
+        next(k for k, kind in enumerate(kinds) if np.dtype(d).kind in kind)
+        for d in (start.dtype, leaving.dtype)
+    )
+    if before <= after:
+        return leaving.dtype
+    return str(np.promote_types(start.dtype, leaving.dtype))
+
+
+def held(loop: HostLoop, starts: Sequence[Value]) -> HostLoop:
+    """Return a loop whose numbers leave an iteration in the dtypes of Python numbers before it."""
+    carries = [
+        replace(c, leaving=cast(c.leaving, c.entering.dtype))
+        if is_weak(v) and isinstance(c.leaving, Expr) and c.leaving.dtype != c.entering.dtype
+        else c
+        for v, c in zip(starts, loop.carries)
+    ]
+    return replace(loop, carries=(*carries, *loop.carries[len(carries) :]))
+
+
+def is_weak(value: Value) -> bool:
+    return isinstance(value, Expr) and value.weak
+
+
+def dtype_of(value: Value) -> str:
+    return value.dtype if isinstance(value, Tensor) else settle(value).dtype
