@@ -361,6 +361,26 @@ def program(x, y):
         {"x": "np.arange(6.0)", "y": VECTOR},
         "Assign to s before the loop or the if",
     ),
+    "a maximum that is an array or a number": (
+        """
+def program(x, y):
+    s = x[0]
+    for j in range(5):
+        s = max(s, y[..., 0])
+        s += y[j - 1]
+    return s, y
+""",
+        {"x": VECTOR, "y": VECTOR},
+        "Write np.maximum(a, b)",
+    ),
+    "a negative number among those that have no sign": (
+        """
+def program(y, g):
+    np.maximum.at(y, g, -1)
+""",
+        {"y": "uint32[6]", "g": "index[6]"},
+        "convert it with",
+    ),
     "a view that a while on elements leaves": (
         """
 def program(x):

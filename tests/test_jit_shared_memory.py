@@ -310,7 +310,7 @@ def test_a_reshaped_result_that_is_written_or_read_later():
     ours = sl.jit(f, target="python")
     for a, b in zip(ours(MATRIX.copy()), f(MATRIX.copy())):
         np.testing.assert_array_equal(a, b)
-    with pytest.raises(ComputeError, match=r"np\.reshape returned in f at line \d+, `z = y.*depends"):
+    with pytest.raises(ComputeError, match=r"np\.reshape returned in f at .*`z = y.*depends"):
         ours(MATRIX.copy(order="F"))
 
     def g(x):

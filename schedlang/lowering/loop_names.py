@@ -45,7 +45,9 @@ def _name(names: dict[Axis, str], loop: For, around: tuple[Axis, ...], other: Se
     names[loop.axis] = name
 
 
-def stage_remarks(state: State, inline: Container[Tensor]) -> dict[str, tuple[str, ...]]:
+def stage_remarks(
+    state: State, inline: Container[Tensor]
+) -> dict[str | Axis, tuple[str, ...]]:
     """Return the remarks on each stage with loops, by its name.
 
     A stage has the remarks of the stages that are inlined into it, since their work is in its
@@ -54,7 +56,7 @@ def stage_remarks(state: State, inline: Container[Tensor]) -> dict[str, tuple[st
     if not any(_own(stage.op) for stage in state.stages.values()):
         return {}
     passed_on: dict[Tensor, tuple[str, ...]] = {}
-    remarks: dict[str, tuple[str, ...]] = {}
+    remarks: dict[str | Axis, tuple[str, ...]] = {}
     for name, stage in state.stages.items():
         read = (text for t in stage.op.input_tensors for text in passed_on.get(t, ()))
         texts = tuple(dict.fromkeys([*read, *_own(stage.op)]))

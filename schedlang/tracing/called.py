@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from schedlang.errors import ComputeTypeError, explain
 from schedlang.expr.nodes import Cast
 from schedlang.language.calls import call
 from schedlang.tracing.array import array_of, wrap
@@ -28,6 +29,7 @@ from schedlang.tracing.placed import refuse_elements
 from schedlang.tracing.spans import known_end, of_lengths
 from schedlang.tracing.strided import strided
 from schedlang.tracing.trace import current
+from schedlang.tracing.unknown import line_text
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,16 @@ def _extreme(function: Any, args: Any, named: Any) -> Any:
     scalars = len(args) > 1 and not named and all(np.ndim(a) == 0 for a in args)
     if not scalars or not any(map(is_traced, args)):
         return function(*args, **named)
+    shared = [a for a in args if is_traced(a) and not a.is_scalar]
+    if any(a.is_view or current().is_argument(a.storage) for a in shared):
+        name = function.__name__
+        raise ComputeTypeError(
+            explain(
+                f"{name} of an array without dimensions in {line_text()}",
+                "elements decide whether the result is this array, which later lines may change",
+                f"Write np.{name}imum(a, b), or give its element, a[()].",
+            )
+        )
     ends = [end for end in map(known_end, args) if end is not None]
     if current().outermost.lengths and len(ends) == len(args):
         return wrap(reduce(lambda a, b: call(function.__name__, a, b), ends))

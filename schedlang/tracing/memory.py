@@ -88,7 +88,8 @@ class View:
             value = self.value
             shape = value.shape if isinstance(value, Tensor) else ()
             if self.storage.strides is not None:
-                return as_strided(np.empty(1, "int8"), shape, self.storage.strides)
+                extents: Any = shape
+                return as_strided(np.empty(1, "int8"), extents, self.storage.strides)
             return by_rows(shape) if self.storage.rows else None
         below = None if self.mirrored is None else self.base.layout
         return None if below is None or self.mirrored is None else self.mirrored(below)

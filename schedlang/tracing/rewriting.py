@@ -283,7 +283,7 @@ def _parsed(text: str, at: ast.stmt) -> list[ast.stmt]:
 def _repeated(loop: ast.For | ast.While) -> ast.stmt:
     """Return a loop over the same body, without the iterable, which is not read again."""
     if isinstance(loop, ast.For):
-        return ast.For(loop.target, ast.Constant(()), loop.body, [])
+        return ast.For(loop.target, ast.Constant(None), loop.body, [])
     return ast.While(loop.test, loop.body, [])
 
 

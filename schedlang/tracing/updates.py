@@ -10,7 +10,7 @@ from schedlang.arrays.gathering import is_array
 from schedlang.compute.tensor import Tensor, shape_text
 from schedlang.errors import ComputeTypeError, explain
 from schedlang.expr import dtypes
-from schedlang.expr.nodes import Expr
+from schedlang.expr.nodes import Const, Expr
 from schedlang.language.construct import as_expr
 from schedlang.tracing.indexing import assign_elements, assign_under, select, update
 from schedlang.tracing.trace import Value
@@ -66,10 +66,24 @@ def update_at(ufunc: Any, base: Value, item: Any, *values: Any) -> Value:
                 "Outside of a traced function, sl.scatter takes one made by sl.comm_reducer.",
             )
         )
+    if combine in ("max", "min") and not _fits(value, base.dtype):
+        raise ComputeTypeError(
+            f"{asked}: a value of {value.dtype} into an array of {base.dtype}, which may not hold "
+            f"it; convert it with .astype({base.dtype!r})"
+        )
     if ufunc is np.subtract:
         # not 0 - value, which is 0.0 for 0.0 and would make a -0.0 positive
         value = -value.astype(base.dtype)
     return update(base, items, value, combine)
+
+
+def _fits(value: Tensor | Expr, dtype: str) -> bool:
+    """Return whether integers of ``dtype`` hold a value, which is true of other numbers."""
+    if not dtypes.is_integer(value.dtype) or not dtypes.is_integer(dtype):
+        return True
+    if isinstance(value, Const):
+        return bool(np.iinfo(dtype).min <= value.value <= np.iinfo(dtype).max)
+    return bool(np.can_cast(value.dtype, dtype))
 
 
 def _kind(dtype: str) -> int:
