@@ -387,9 +387,9 @@ def test_functions_in_the_place_of_tensors() -> None:
 @pytest.mark.parametrize(
     ("fold", "words"),
     [
-        (lambda x, a, k: np.cumsum(x, out=a), r"np.cumsum\(..., out=\) .*shape \(3, 4\): .*shape \(4"),
-        (lambda x, a, k: np.add.reduce(a[:, :1], out=x), r"np.add.reduce\(..., out=\) .*shape \(4,"),
-        (lambda x, a, k: np.matmul(a, a.T[:, :1], out=a), r"np.matmul.*shape \(3, 4\): .*\(3, 1\)"),
+        (lambda x, a, k: np.cumsum(x, out=a), r"np.cumsum\(..., out=\) .*\(3, 4\): .*\(4,"),
+        (lambda x, a, k: np.add.reduce(a[:, :1], out=x), r"np.add.reduce\(..., out=\) .*\(4,"),
+        (lambda x, a, k: np.matmul(a, a.T[:, :1], out=a), r"np.matmul.*\(3, 4\): .*\(3, 1\)"),
         (lambda x, a, k: np.sum(a, axis=0, out=k), r"of float64 into an array of int64"),
     ],
 )

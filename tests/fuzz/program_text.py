@@ -448,6 +448,9 @@ class Writer:
         if self.early_names and self.rng.random() < 0.8:
             # sides of one form
             self.program.returned = [self.like(name) for name in self.early_names]
+        if not self.probe_run():
+            # a name that only some way through the program assigns
+            self.program.body, self.program.returned = [], ["x"]
         return self.program
 
 
