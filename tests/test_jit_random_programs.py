@@ -420,15 +420,15 @@ def compared(seed: str, index: int, **options: bool) -> bool:
 
 
 def test_random_programs() -> None:
-    ran = sum(compared("tests", index) for index in range(60))
-    assert ran > 40
+    ran = sum(compared("tests", index) for index in range(30))
+    assert ran > 20
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(6))
+@pytest.mark.parametrize("part", range(4))
 def test_many_random_programs(part: int) -> None:
-    ran = sum(compared("slow tests", index) for index in range(100 * part, 100 * part + 100))
-    assert ran > 65
+    ran = sum(compared("slow tests", index) for index in range(70 * part, 70 * part + 70))
+    assert ran > 45
 
 
 @pytest.mark.slow
