@@ -29,7 +29,7 @@ def lies_by_rows(value: Any) -> bool:
 
 
 def overlaps_itself(array: np.ndarray) -> bool:
-    """Return whether two elements of an array share memory, as ``as_strided`` may have it."""
+    """Return whether two elements of an array share memory, which ``as_strided`` allows."""
     if array.flags.c_contiguous or not array.size:
         return False
     steps = sorted((abs(step), extent) for step, extent in zip(array.strides, array.shape)

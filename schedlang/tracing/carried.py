@@ -1,4 +1,4 @@
-"""The dtypes of numbers that loops carry: those of Python take the dtype of what follows them."""
+"""The dtypes of numbers that loops carry: Python numbers take the dtype of what follows them."""
 
 from __future__ import annotations
 
