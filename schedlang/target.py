@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 
 import numpy as np
 
-from schedlang.errors import BuildError, missing_name, warn_of_old_name
+from schedlang.errors import BuildError, missing_name, nearest, warn_of_old_name
 from schedlang.host import (
     KIB,
     USUAL_CACHES,
@@ -72,7 +73,7 @@ class Device:
     @property
     def specific(self) -> bool:
         """True if machine code for it runs on no later architecture: code for sm_90a is such."""
-        return not self.arch[-1].isdigit()
+        return is_specific(self.arch)
 
     @property
     def capability(self) -> tuple[int, int]:
@@ -80,15 +81,41 @@ class Device:
 
 
 def first_lacking(needs: Iterable[str], device: Device) -> str:
-    """Return the first architecture among ``needs`` that is later than a GPU's, or "".
+    """Return the first architecture among ``needs`` whose code the GPU does not run, or "".
 
     The others are features of CPUs.
 
     >>> first_lacking(["avx512vnni", "sm_89"], DEVICES["sm_80"])
     'sm_89'
+    >>> first_lacking(["sm_90a"], DEVICES["sm_90"]), first_lacking(["sm_90a"], DEVICES["sm_90a"])
+    ('sm_90a', '')
     """
     wanted = (name for name in needs if name.startswith(ARCHITECTURE))
-    return next((name for name in wanted if capability(name) > device.capability), "")
+    return next((name for name in wanted if not _runs(name, device)), "")
+
+
+def _runs(arch: str, device: Device) -> bool:
+    """Return whether a GPU runs code that needs an architecture: its own, or an earlier one."""
+    return arch == device.arch if is_specific(arch) else capability(arch) <= device.capability
+
+
+def is_specific(arch: str) -> bool:
+    """Return whether code for an architecture runs on no later one."""
+    return not arch[-1].isdigit()
+
+
+def mistyped_architecture(need: str) -> str:
+    """Return why ``need``, which reads like an architecture, is not one, or "".
+
+    >>> mistyped_architecture("sm_9O")
+    "'sm_9O' is not an architecture of NVIDIA's GPUs; did you mean 'sm_90'?"
+    >>> mistyped_architecture("sm_61"), mistyped_architecture("avx512vnni")
+    ('', '')
+    """
+    known = [*EARLIER, *DEVICES]
+    if need in known or not _LIKE_ARCHITECTURE.match(need):
+        return ""
+    return f"{need!r} is not an architecture of NVIDIA's GPUs{nearest(need.lower(), known)}"
 
 
 def capability(arch: str) -> tuple[int, int]:
@@ -117,6 +144,11 @@ DEVICES = {
     "sm_121": Device("sm_121", 99 * KIB, 100 * KIB, 1536, 24),
 }
 DEFAULT_ARCH = "sm_90"
+# architectures before them, from which on an instruction may be there
+# source: NVIDIA, "PTX ISA", ".target"
+EARLIER = tuple(f"sm_{n}" for n in (50, 52, 53, 60, 61, 62, 70, 72, 75))
+# what is meant as an architecture; sm3 and sm4 are features of CPUs
+_LIKE_ARCHITECTURE = re.compile(r"(sm|compute)(_|-|\d\d)", re.ASCII | re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -397,7 +429,11 @@ def _checked_arch(facts: Facts, arch: str, option: str | None) -> str:
             f"for {kind}"
         )
     if facts.takes_arch and arch not in tuple(DEVICES):
-        raise BuildError(f"Target({kind!r}, arch={arch!r}): choose one of {', '.join(DEVICES)}")
+        why = "kernels are built for sm_80 and later GPUs; " if arch in EARLIER else ""
+        close = nearest(str(arch), DEVICES) if arch and not why else ""
+        raise BuildError(
+            f"Target({kind!r}, arch={arch!r}): {why}choose one of {', '.join(DEVICES)}{close}"
+        )
     return arch
 
 

@@ -467,6 +467,23 @@ def test_an_instruction_of_a_later_gpu() -> None:
     assert sl.build(s, target=sl.Target("cuda", arch="sm_89")) is not None
 
 
+@pytest.mark.parametrize("arch", ["sm_9O", "sm90", "SM_90", "sm_90b", "sm_", "sm_80 or sm_90"])
+def test_a_mistyped_architecture(arch: str) -> None:
+    why = f"{arch!r} is not an architecture of NVIDIA's GPUs"
+    with pytest.raises(ComputeError, match=f"{why}.*\n  For needs=, give one of sm_50, .*sm_61, .*sm_121"):
+        sl.instruction("mistyped", dot(), needs=arch, emit={"cuda": VNNI})
+
+
+def test_an_architecture_whose_code_runs_on_no_later_one() -> None:
+    C, s, (i, *_, ji, _) = product()
+    s[C].tensorize(ji, sl.instruction("specific", dot(), needs="sm_90a", emit={"cuda": VNNI}))
+    s[C].bind(i, "blockIdx.x")
+    for arch in ("sm_90", "sm_100"):
+        with pytest.raises(BuildError, match=f"needs sm_90a, and .* is built for {arch}"):
+            sl.build(s, target=sl.Target("cuda", arch=arch))
+    assert sl.build(s, target=sl.Target("cuda", arch="sm_90a")) is not None
+
+
 def test_a_target_without_the_language() -> None:
     C, s, (*_, ji, _) = product()
     only = sl.instruction("only", dot(), emit={"llvm": VNNI})

@@ -151,6 +151,9 @@ def test_the_targets_of_te_take_options() -> None:
     [
         ("cuda -arch=sm_12", "arch='sm_12'.*choose one of sm_80"),
         ("cuda -arch=", "arch=''.*choose one of sm_80"),
+        ("cuda -arch=sm_9O", "arch='sm_9O'.*choose one of sm_80, .*; did you mean 'sm_90'"),
+        ("cuda -mcpu sm90", "arch='sm90'.*choose one of sm_80, .*; did you mean 'sm_90'"),
+        ("cuda -arch=sm_75", "kernels are built for sm_80 and later GPUs; choose one of sm_80"),
         ("llvm -arch=sm_80", "arch='sm_80'.*leave it out for cpu"),
         ("cuda -archs=sm_80", "unknown option '-archs'; leave it out"),
         ("cuda sm_80", "unknown option 'sm_80'; leave it out"),

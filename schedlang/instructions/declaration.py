@@ -31,6 +31,7 @@ from schedlang.instructions.emission import (
 )
 from schedlang.instructions.python_function import PythonFunction, is_reserved
 from schedlang.signatures import public
+from schedlang.target import DEVICES, EARLIER, mistyped_architecture
 
 # what computes an instruction on the values of its operands
 ValueEmission = Union[Intrinsic, Assembly, PythonFunction, CFunction, CSnippet]
@@ -188,8 +189,9 @@ def instruction(
       to the sum of the magnitudes of its terms. It is 0 for an instruction of integers.
     * ``note``: one sentence on what is special, such as its rounding.
 
-    Raise :class:`~schedlang.errors.ComputeError` for a declaration that is not of this form, and
-    for operands whose bits do not fit what is emitted, or whose last element is not read.
+    Raise :class:`~schedlang.errors.ComputeError` for a declaration that is not of this form, for
+    operands whose bits do not fit what is emitted, or whose last element is not read, and for a
+    mistyped architecture of a GPU, such as ``"sm_9O"``.
 
     >>> import schedlang as sl
     >>> from schedlang.instructions import Intrinsic
@@ -228,6 +230,9 @@ def _features(asked: str, needs: Any) -> tuple[str, ...]:
             f"{asked}: needs={text_of(needs)} is not a list of features of a processor; write "
             'e.g. needs=["avx512vnni"]'
         )
+    for why in filter(None, map(mistyped_architecture, features)):
+        known = ", ".join([*EARLIER, *DEVICES])
+        raise ComputeError(explain(asked, why, f"For needs=, give one of {known}."))
     return tuple(features)
 
 

@@ -26,7 +26,7 @@ from schedlang.instructions.declaration import MEMORY, Emission, Instruction
 from schedlang.runtime.nvidia import driver
 from schedlang.runtime.processor import missing_features, unknown_features, why_missing
 from schedlang.schedule.schedule import schedule
-from schedlang.target import Target
+from schedlang.target import DEVICES, Target, first_lacking
 from schedlang.target_kinds import KINDS
 from schedlang.targets.build import build
 from schedlang.targets.instruction_trials import COMPILERS, refusal
@@ -188,7 +188,14 @@ def _tensorized(declared: Instruction, tiled: Tensor, inputs: Sequence[Tensor], 
         stage.bind(thread, "threadIdx.x")
     looped = [axis for axis in (*lanes, *steps) if axis.extent != 1]
     stage.tensorize((looped or lanes)[0], declared)
-    return build(s, [*inputs, tiled], target=Target(kind))
+    return build(s, [*inputs, tiled], target=_target(declared, kind))
+
+
+def _target(declared: Instruction, kind: str) -> Target:
+    """Return the target that a check builds for: of GPUs, one that has the instruction."""
+    target = Target(kind)
+    lacking = first_lacking(declared.needs, target.device) if target.is_gpu else ""
+    return Target(target, arch=lacking) if lacking in DEVICES else target
 
 
 def _operands(
