@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 import numpy as np
@@ -23,7 +24,7 @@ from schedlang.host import (
     is_whole,
 )
 from schedlang.signatures import public
-from schedlang.target_kinds import KINDS, Facts, HasFacts, check_target
+from schedlang.target_kinds import CPU, KINDS, Facts, HasFacts, check_target
 from schedlang.target_options import check_host, names_kind, parse_target
 
 
@@ -163,6 +164,7 @@ class _Fields:
     caches: tuple[Cache, ...]
     # pickles of earlier versions have none
     backend: Optional[HasFacts] = field(default=None, repr=False)
+    features: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, init=False)
@@ -184,6 +186,10 @@ class Target(_Fields):
     counts whole. They default to this machine's, or to typical ones if the size of a register
     differs from this machine's.
 
+    ``features`` are the features of the processor, by LLVM's names, such as ``"avx512vnni"`` and
+    ``"amx-int8"``. Schedules are chosen for them. They default to this machine's, for which kernels
+    are built: a build of an instruction that this machine lacks is refused.
+
     ``arch`` is the architecture of a GPU, by default sm_90, and ``device`` holds its limits.
 
     ``kind`` may be a target string of te: ``"cuda -arch=sm_80"`` sets ``arch``, and options that
@@ -192,8 +198,8 @@ class Target(_Fields):
     machine: an option that names another one is refused, such as a foreign ``-mtriple``, and so is
     a ``host=`` other than this CPU.
 
-    Raise :class:`~schedlang.errors.BuildError` for an unknown kind or option, another machine, and
-    a number that is out of range.
+    Raise :class:`~schedlang.errors.BuildError` for an unknown kind, option, feature or
+    architecture, another machine, and a number that is out of range.
 
     >>> Target("cpu", vector_bytes=32).vector_width("float32")
     8
@@ -215,6 +221,7 @@ class Target(_Fields):
         datapath_bytes: int = 0,
         caches: tuple[Cache, ...] = (),
         backend: HasFacts | None = None,
+        features: Sequence[str] = (),
     ) -> None:
         if isinstance(vector_bytes, Target) or names_kind(vector_bytes):
             # te's second argument is the host
@@ -223,6 +230,7 @@ class Target(_Fields):
         if isinstance(name, Target):
             model, name = name, name.kind
             arch, backend = arch or model.arch, backend or model.backend
+            features = features or model.features
             if vector_bytes in (0, model.vector_bytes):
                 vector_bytes = model.vector_bytes
                 vector_registers = vector_registers or model.vector_registers
@@ -238,6 +246,7 @@ class Target(_Fields):
         count = _checked_number(facts, "vector_registers", vector_registers)
         at_once = _checked_number(facts, "datapath_bytes", datapath_bytes)
         caches = _checked_caches(facts.name, caches)
+        features = _checked_features(facts, features)
         wide = wide or facts.vector_bytes or int(not facts.vectors)
         count = count or facts.vector_registers
         width, registers = host_vectors()
@@ -254,6 +263,7 @@ class Target(_Fields):
             min(at_once or datapath, wide),
             caches or (host_caches() if own else USUAL_CACHES),
             backend,
+            features,
         )
 
     @property
@@ -465,3 +475,23 @@ def _checked_caches(kind: str, caches: Any) -> tuple[Cache, ...]:
             "machine's"
         )
     return tuple(caches)
+
+
+def _checked_features(facts: Facts, features: Any) -> tuple[str, ...]:
+    """Return the features of a processor, each once, in order."""
+    if isinstance(features, (tuple, list)) and not features:
+        return ()
+    asked = f"Target({facts.name!r}, features={features!r})"
+    listed = isinstance(features, (tuple, list, set, frozenset))
+    if not listed or not all(isinstance(name, str) for name in features):
+        raise BuildError(
+            f"{asked}: features are a list of the processor's, by LLVM's names, such as "
+            '["avx512vnni"]; left out, they are the features of this machine'
+        )
+    if facts.device != CPU or facts.takes_arch:
+        raise BuildError(f"{asked}: features are of CPUs; give arch for the features of a GPU")
+    # it asks LLVM, which stands above targets
+    processor = import_module("schedlang.runtime.processor")
+    if unknown := processor.unknown_features(features):
+        raise BuildError(f"{asked}: it names {processor.why_missing(unknown)}")
+    return tuple(sorted(set(features)))

@@ -1,14 +1,12 @@
 """Tests of the dot products of processors in searches and hints.
 
-They pretend that the processor has every instruction, and run the schedules uncompiled, where loops
-stand for the instructions.
+They name the processor's features, and run the schedules uncompiled, where loops stand for the
+instructions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from random import Random
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -19,14 +17,9 @@ from schedlang.autotune.space import Space
 from schedlang.autotune.tactics.facts import Problem
 from schedlang.expr.dtypes import array_dtype
 
-WIDE = sl.Target("cpu", vector_bytes=64)
-NARROW = sl.Target("cpu", vector_bytes=32)
-
-
-@pytest.fixture(autouse=True)
-def every_instruction() -> Iterator[None]:
-    with mock.patch("schedlang.autotune.tactics.cpu.dot_products.lacks", lambda declared: False):
-        yield
+FEATURES = ("avx512vnni", "avx512bf16")
+WIDE = sl.Target("cpu", vector_bytes=64, features=FEATURES)
+NARROW = sl.Target("cpu", vector_bytes=32, features=FEATURES)
 
 
 def product(

@@ -1,13 +1,11 @@
 """Weights of integer sums in the order of dot products: the same results, and kernels that use it.
 
-As in ``test_dot_products``, the processor has every instruction, and kernels run uncompiled.
+As in ``test_dot_products``, targets name features, and kernels run uncompiled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -18,13 +16,7 @@ from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.networks.dot_products import in_dot_products
 from schedlang.networks.layouts import blocked_layouts
 
-WIDE = sl.Target("cpu", vector_bytes=64)
-
-
-@pytest.fixture(autouse=True)
-def every_instruction() -> Iterator[None]:
-    with mock.patch("schedlang.autotune.tactics.cpu.dot_products.lacks", lambda declared: False):
-        yield
+WIDE = sl.Target("cpu", vector_bytes=64, features=("avx512vnni", "avx512bf16"))
 
 
 def integers(tensor: Tensor) -> np.ndarray:
@@ -120,8 +112,8 @@ def test_other_sums_keep_their_weights(stage: tuple[Tensor, Tensor]) -> None:
 
 def test_a_processor_without_dot_products_keeps_the_order() -> None:
     stage, w = product(3, 8, 32)
-    with mock.patch("schedlang.autotune.tactics.cpu.dot_products.lacks", lambda declared: True):
-        assert in_dot_products([stage], [w], WIDE) == (stage,)
+    without = sl.Target("cpu", vector_bytes=64, features=("avx512f",))
+    assert in_dot_products([stage], [w], without) == (stage,)
 
 
 @pytest.mark.parametrize("shape", [(5, 16, 32), (2, 12, 33), (7, 9, 48)])

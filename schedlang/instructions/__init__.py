@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from schedlang.instructions.amx import tdpbf16ps, tdpbusd
     from schedlang.instructions.arm import sdot
     from schedlang.instructions.box import IN_THE_BOX
-    from schedlang.instructions.nvidia import dp4a
+    from schedlang.instructions.nvidia import dp4a, dp4a_ss, dp4a_uu
     from schedlang.instructions.x86 import (
         vdpbf16ps,
         vdpbf16ps_256,
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 _MODULES = {
     "IN_THE_BOX": "box",
     "dp4a": "nvidia",
+    "dp4a_ss": "nvidia",
+    "dp4a_uu": "nvidia",
     "sdot": "arm",
     "tdpbf16ps": "amx",
     "tdpbusd": "amx",
@@ -70,8 +72,8 @@ if not TYPE_CHECKING:
 
 __all__ = [
     "Assembly", "CFunction", "CSnippet", "Emission", "IN_THE_BOX", "Instruction", "Intrinsic",
-    "MemoryFunction", "PythonFunction", "dp4a", "instruction", "sdot", "tdpbf16ps", "tdpbusd",
-    "vdpbf16ps", "vdpbf16ps_256", "vdpbf16ps_rows", "vdpbf16ps_rows_256", "vpdpbusd",
-    "vpdpbusd_256", "vpdpbusd_rows", "vpdpbusd_rows_256", "vpdpbusd_su", "vpdpbusd_su_256",
-    "vpdpwssd", "vpdpwssd_256", "vpdpwssd_rows", "vpdpwssd_rows_256",
+    "MemoryFunction", "PythonFunction", "dp4a", "dp4a_ss", "dp4a_uu", "instruction", "sdot",
+    "tdpbf16ps", "tdpbusd", "vdpbf16ps", "vdpbf16ps_256", "vdpbf16ps_rows", "vdpbf16ps_rows_256",
+    "vpdpbusd", "vpdpbusd_256", "vpdpbusd_rows", "vpdpbusd_rows_256", "vpdpbusd_su",
+    "vpdpbusd_su_256", "vpdpwssd", "vpdpwssd_256", "vpdpwssd_rows", "vpdpwssd_rows_256",
 ]  # fmt: skip

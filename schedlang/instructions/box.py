@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from schedlang.instructions.amx import tdpbf16ps, tdpbusd
 from schedlang.instructions.arm import sdot
-from schedlang.instructions.nvidia import dp4a
+from schedlang.instructions.nvidia import dp4a, dp4a_ss, dp4a_uu
 from schedlang.instructions.x86 import (
     vdpbf16ps,
     vdpbf16ps_256,
@@ -25,5 +25,6 @@ from schedlang.instructions.x86 import (
 IN_THE_BOX = (
     vpdpbusd, vpdpbusd_256, vpdpbusd_su, vpdpbusd_su_256, vpdpbusd_rows, vpdpbusd_rows_256,
     vpdpwssd, vpdpwssd_256, vpdpwssd_rows, vpdpwssd_rows_256, vdpbf16ps, vdpbf16ps_256,
-    vdpbf16ps_rows, vdpbf16ps_rows_256, sdot, dp4a, tdpbusd, tdpbf16ps,
+    vdpbf16ps_rows, vdpbf16ps_rows_256, sdot, dp4a, dp4a_ss, dp4a_uu, tdpbusd,
+    tdpbf16ps,
 )  # fmt: skip

@@ -31,7 +31,6 @@ from schedlang.instructions.emission import (
 )
 from schedlang.instructions.python_function import PythonFunction, is_reserved
 from schedlang.signatures import public
-from schedlang.target import DEVICES, EARLIER, mistyped_architecture
 
 # what computes an instruction on the values of its operands
 ValueEmission = Union[Intrinsic, Assembly, PythonFunction, CFunction, CSnippet]
@@ -230,6 +229,9 @@ def _features(asked: str, needs: Any) -> tuple[str, ...]:
             f"{asked}: needs={text_of(needs)} is not a list of features of a processor; write "
             'e.g. needs=["avx512vnni"]'
         )
+    # only what declares an instruction loads it
+    from schedlang.target import DEVICES, EARLIER, mistyped_architecture
+
     for why in filter(None, map(mistyped_architecture, features)):
         known = ", ".join([*EARLIER, *DEVICES])
         raise ComputeError(explain(asked, why, f"For needs=, give one of {known}."))

@@ -35,7 +35,7 @@ Context = TypeVar("Context")
 
 @dataclass(frozen=True, eq=False)
 class Access:
-    """A read or write of one element.
+    """A read or write of one element, or a read of ``count`` adjacent ones from there on.
 
     An update reads and writes its element, by two accesses that say ``updates``. ``tests`` are the
     conditions of the lazy branches around a load, where they are asked for.
@@ -46,6 +46,7 @@ class Access:
     stores: bool = False
     updates: bool = False
     tests: tuple[Expr, ...] = ()
+    count: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +143,10 @@ def accesses(stmt: Stmt, tested: bool = False) -> list[Access]:
             if isinstance(node, Load)
         ]
     else:
-        own = [Access(load.buffer, load.indices) for load in loads(expressions(stmt))]
+        own = [
+            Access(load.buffer, load.indices, count=load.count)
+            for load in loads(expressions(stmt))
+        ]
     if isinstance(stmt, (Store, Exchange)):
         updates = isinstance(stmt, Store) and stmt.reducer is not None
         read = written_by(stmt) if updates else read_by(stmt)

@@ -89,6 +89,11 @@ class Load(ArrayRead):
     def source(self) -> str:
         return self.buffer.name
 
+    @property
+    def count(self) -> int:
+        """The number of adjacent elements."""
+        return 1
+
     def with_children(self, children: tuple[Expr, ...]) -> Load:
         return Load(self.buffer, children, self.dtype)
 

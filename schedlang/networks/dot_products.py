@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from schedlang.autotune.tactics.cpu.dot_products import instructions, length
+from schedlang.autotune.tactics.cpu.dot_products import instructions
+from schedlang.autotune.tactics.known_instructions import length
 from schedlang.compute.define import define
 from schedlang.compute.graph import operations
 from schedlang.compute.read import Read

@@ -194,7 +194,7 @@ def _tensorized(declared: Instruction, tiled: Tensor, inputs: Sequence[Tensor], 
 def _target(declared: Instruction, kind: str) -> Target:
     """Return the target that a check builds for: of GPUs, one that has the instruction."""
     target = Target(kind)
-    lacking = first_lacking(declared.needs, target.device) if target.is_gpu else ""
+    lacking = first_lacking(declared.needs, target.device) if target.arch else ""
     return Target(target, arch=lacking) if lacking in DEVICES else target
 
 

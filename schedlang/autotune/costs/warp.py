@@ -36,6 +36,7 @@ from schedlang.ir.nodes import (
     walk,
 )
 from schedlang.ir.offsets import flat
+from schedlang.machine.loops.instructions import use_instructions
 from schedlang.machine.loops.job import LoopJob
 from schedlang.machine.loops.sums import keep_sums
 from schedlang.target import Target
@@ -85,7 +86,8 @@ class Work:
 
 def work_of_warp(launch: Launch, nest: Nest, target: Target) -> Work:
     """Return the work of the first warp of a kernel of ``nest``."""
-    work, body = Work(), keep_sums(launch.body, LoopJob(nest, target))
+    work, job = Work(), LoopJob(nest, target)
+    body = keep_sums(use_instructions(launch.body, job), job)
     _walk(Warp(_lanes(launch)), body, Around(), work)
     return work
 
@@ -165,7 +167,7 @@ def _access(warp: Warp, access: Access, around: Around, work: Work) -> None:
         if lane_step(offset, loop.axis) == 0:
             each /= size_of(loop.extent)
     work.instructions += each
-    sectors, passes = _request(buffer, indices, warp.lanes, width)
+    sectors, passes = _request(buffer, indices, warp.lanes, max(width, access.count))
     if buffer.scope == "shared":
         work.passes += each * passes
     else:

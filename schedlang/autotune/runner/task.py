@@ -158,7 +158,7 @@ class Task:
         return f"{limits.build:g} s, {limits.run:g} s, {size}"
 
 
-_TARGET = ("kind", "vector_bytes", "vector_registers", "arch", "datapath_bytes")
+_TARGET = ("kind", "vector_bytes", "vector_registers", "arch", "datapath_bytes", "features")
 
 
 def target_data(target: Target) -> dict[str, Any]:

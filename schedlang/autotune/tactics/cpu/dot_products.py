@@ -9,17 +9,22 @@ from schedlang.autotune.tactics.access import Access
 from schedlang.autotune.tactics.cpu.tile_sizes import Lane, is_side_by_side
 from schedlang.autotune.tactics.facts import StageFacts, is_long
 from schedlang.autotune.tactics.knob import Knob, Moves, last
-from schedlang.compute.read import Read
+from schedlang.autotune.tactics.known_instructions import (
+    PLAIN,
+    factors,
+    in_the_box,
+    is_whole_dimension,
+    lacks,
+    length,
+)
 from schedlang.compute.tensor import Tensor
-from schedlang.expr.nodes import Axis, Binary, Cast
+from schedlang.expr.nodes import Axis
 from schedlang.expr.visit import postorder
-from schedlang.instructions.box import IN_THE_BOX
 from schedlang.instructions.declaration import Instruction
 from schedlang.ir.nodes import Load, Store
 from schedlang.state.primitives.products import OTHER_SIGN
 from schedlang.target import Target
 
-PLAIN = "none"
 KNOB = Knob(
     "C.local.instruction",
     "instructions of the processor, and `none`",
@@ -122,10 +127,11 @@ def _dot(
 ) -> Dot | None:
     """Return how an instruction computes the products of a stage, if it does."""
     width, size = stage.width, stage.lengths[lane.at]
+    target = stage.problem.target
     shift = _shift(declared, stage, left, right)
     # a few elements, which fill no vector, may fill a shorter one
     fills = declared.lanes <= size and (declared.lanes == width or size < width)
-    if shift is None or (shift and packed) or not fills or lacks(declared):
+    if shift is None or (shift and packed) or not fills or lacks(declared, target):
         return None
     axes = _step_axes(declared, stage, left, right, packed)
     dots = (_along(declared, stage, lane, left, right, packed, along) for along in axes)
@@ -146,7 +152,7 @@ def _along(
             (len(stage.op.axis) + along, step, length(declared), [left, right]),
         )
         if isinstance(a.extent, int) and a.extent % count
-        if a.lo == 0 and all(_is_whole(read, a) for read in reads)
+        if a.lo == 0 and all(is_whole_dimension(read, a) for read in reads)
     ]  # fmt: skip
     if stage.extents([step])[0] < length(declared) and len(stage.op.axis) + along not in padded:
         return None
@@ -154,28 +160,6 @@ def _along(
         declared, along, right.tensor, left.tensor, packed, left.contiguous(step),
         padded=tuple(padded),
     )  # fmt: skip
-
-
-def _is_whole(read: Access, axis: Axis) -> bool:
-    """Return whether an axis is the index of a whole dimension."""
-    dimension = read.own_dimension(axis)
-    return dimension is not None and bool(read.tensor.shape[dimension] == axis.extent)
-
-
-def factors(stage: StageFacts) -> list[Access]:
-    """Return the two reads whose products a stage sums; none if it computes something else.
-
-    Both are of tensors of their own, and the sum has no condition and starts from 0.
-    """
-    op, reads = stage.op, {id(read.tensor): read for read in stage.reads}
-    body, plain = op.body[0], op.where is None and op.init is None
-    if not plain or op.reducer is None or op.reducer.name != "sum" or len(stage.reads) != 2:
-        return []
-    if not isinstance(body, Binary) or body.op != "*":
-        return []
-    sides = [side.a if isinstance(side, Cast) else side for side in (body.a, body.b)]
-    tensors = [id(side.tensor) for side in sides if isinstance(side, Read)]
-    return [reads[t] for t in tensors] if sorted(tensors) == sorted(reads) else []
 
 
 def _shift(declared: Instruction, stage: StageFacts, left: Access, right: Access) -> str | None:
@@ -206,28 +190,12 @@ def _step_axes(
         own = right.own_dimension(axis)
         if own is None or (packed and (own != last or axis.extent != count)):
             continue
-        copied = not packed and _is_whole(left, axis) and left.tensor in stage.op.input_tensors
+        copied = not packed and is_whole_dimension(left, axis) and left.tensor in stage.op.input_tensors
         if not left.contiguous(axis) and not copied:
             continue
         if 2 * extent >= count:
             possible.append((not left.contiguous(axis), -extent % count / extent, at))
     return [at for *_, at in sorted(possible)]
-
-
-def in_the_box(language: str | None, rows: bool = False) -> list[Instruction]:
-    """Return the instructions in the box that are emitted in a language.
-
-    All lanes multiply by the same elements, or with ``rows``, each by its own.
-    """
-    known = [declared for declared in IN_THE_BOX if language in declared.emit]
-    return [declared for declared in known if (declared.operands[0].ndim > 1) == rows]
-
-
-def length(declared: Instruction) -> int:
-    """Return the steps that one instruction takes."""
-    (axis,) = declared.op.reduce_axis
-    assert isinstance(axis.extent, int)
-    return axis.extent
 
 
 def instructions(target: Target, kinds: tuple[str, str, str]) -> list[Instruction]:
@@ -241,7 +209,7 @@ def instructions(target: Target, kinds: tuple[str, str, str]) -> list[Instructio
         for declared in in_the_box(language)
         if declared.lanes == target.vector_width(kinds[2])
         and kinds == (*(t.dtype for t in declared.operands), declared.output.dtype)
-        and not lacks(declared)
+        and not lacks(declared, target)
     ]
 
 
@@ -266,13 +234,4 @@ def of_dtypes(store: Store, target: Target) -> list[tuple[Instruction, str]]:
             fitting.append((declared, ""))
         elif OTHER_SIGN.get(b) is not None and kinds == sorted((a, OTHER_SIGN[b])):
             fitting.append((declared, b))
-    return [pair for pair in fitting if not lacks(pair[0])]
-
-
-def lacks(declared: Instruction) -> bool:
-    """Return whether the processor lacks an instruction."""
-    # it loads numba, which other searches need only later
-    from schedlang.runtime.processor import missing_features
-
-    return bool(missing_features(declared.needs))
-
+    return [pair for pair in fitting if not lacks(pair[0], target)]

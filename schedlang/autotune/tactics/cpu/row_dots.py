@@ -9,11 +9,16 @@ from math import prod
 
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.tactics.access import Access
-from schedlang.autotune.tactics.cpu import dot_products
-from schedlang.autotune.tactics.cpu.dot_products import PLAIN, factors, in_the_box, length
 from schedlang.autotune.tactics.cpu.lanes import VECTORS, whole_steps
 from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.autotune.tactics.knob import Knob, Moves, last
+from schedlang.autotune.tactics.known_instructions import (
+    PLAIN,
+    factors,
+    in_the_box,
+    lacks,
+    length,
+)
 from schedlang.autotune.tactics.loops import in_order
 from schedlang.compute.tensor import Tensor
 from schedlang.instructions.declaration import Instruction
@@ -60,8 +65,8 @@ def choose(stage: StageFacts, knobs: Knobs) -> RowDot | None:
 
 def row_dots(stage: StageFacts) -> list[RowDot]:
     """Return the instructions that compute the sums of a stage at root."""
-    language, op = stage.problem.target.facts.instructions, stage.op
-    if language is None or stage.attached is not None or len(op.reduce_axis) != 1:
+    target, op = stage.problem.target, stage.op
+    if not target.facts.instructions or stage.attached is not None or len(op.reduce_axis) != 1:
         return []
     (along,) = op.reduce_axis
     reads = factors(stage)
@@ -71,9 +76,9 @@ def row_dots(stage: StageFacts) -> list[RowDot]:
     steps = stage.extents([along])[0]
     return [
         dot
-        for declared in in_the_box(language, rows=True)
+        for declared in in_the_box(target.facts.instructions, rows=True)
         if declared.lanes == stage.width and _serves(steps, _steps(declared))
-        if (dot := _dot(declared, stage, reads)) is not None and not dot_products.lacks(declared)
+        if (dot := _dot(declared, stage, reads)) is not None and not lacks(declared, target)
     ]
 
 

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.tactics.access import labels
-from schedlang.autotune.tactics.cuda import tile_shapes
+from schedlang.autotune.tactics.cuda import dot_products, tile_shapes
 from schedlang.autotune.tactics.cuda.access_widths import LANES, LANES_MOVE, lanes_of_rows
+from schedlang.autotune.tactics.cuda.dot_products import Dot
 from schedlang.autotune.tactics.cuda.tile_shapes import Shape, choose_shape, is_reused, shapes
 from schedlang.autotune.tactics.cuda.tile_shares import KNOB, add_shares, shares, split_sums
 from schedlang.autotune.tactics.facts import StageFacts
@@ -16,6 +17,7 @@ from schedlang.autotune.tactics.knob import Knob, Moves, yes
 from schedlang.autotune.tactics.loops import first, fuse_loops
 from schedlang.autotune.tactics.scheduled import OuterLoops, Scheduled
 from schedlang.autotune.tactics.tactic import Applicable, Tactic
+from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis
 from schedlang.schedule.schedule import Schedule
 
@@ -81,27 +83,33 @@ def compute_in_blocks(
         r.tensor for r in stage.reads
         if r.tensor in reread and r.tensor in stage.op.input_tensors
     ))  # fmt: skip
-    shared = []
-    for operand, label in labels(operands).items():
-        if knobs.choice(f"{name}.shared.{label}", [True, False]):
-            shared.append(s.cache_read(operand, "shared", [tensor]))
+    dot = dot_products.choose(stage, operands, knobs)
+    shared = _copies(s, stage, operands, dot, knobs)
     local = s.cache_write(tensor, "local") if head is stage else tensor
     local_copies = []
-    if bool(shared) and knobs.choice(f"{name}.local", [True, False]):
+    if bool(shared) and dot is None and knobs.choice(f"{name}.local", [True, False]):
         local_copies = [s.cache_read(t, "local", [local]) for t in shared]
     reader = head.after(s)
     thread, count = _loops(s, reader, parts)
     if head is not stage:
         s[local].set_scope("local")
     s[local].compute_at(s[head.tensor], thread)
-    outer, inner = _reduction(s, stage.after(s, local), parts, knobs)
+    sums = stage.after(s, local)
+    outer, inner = _reduction(s, sums, parts, dot, knobs)
     for copy in local_copies:
         s[copy].compute_at(s[local], inner)
         for axis in s[copy].op.axis:
             s[copy].unroll(axis)
     for tile in shared:
         s[tile].compute_at(s[local], outer)
-        _fetch(s, stage.after(s, tile), count, stage.extents([outer])[0] > 1, knobs)
+        repeated = stage.extents([outer])[0] > 1
+        if dot is None:
+            _fetch(s, stage.after(s, tile), count, repeated, knobs)
+        else:
+            _fetch_steps(s, sums, tile, count, repeated, dot, knobs)
+    if dot is not None:
+        # its operands have their order only now
+        s[local].tensorize(s[local].leaf_axes[-1], dot.declared)
     scheduled = Scheduled(frozenset({local, *local_copies, *shared}))
     return reader.placed(OuterLoops(head.tensor, (), count)).join(scheduled)
 
@@ -132,24 +140,49 @@ def _loops(s: Schedule, stage: StageFacts, parts: Shape) -> tuple[Axis, int]:
     return thread, math.prod(p.threads for p in parts)
 
 
-def _reduction(s: Schedule, stage: StageFacts, parts: Shape, knobs: Knobs) -> tuple[Axis, Axis]:
+def _copies(
+    s: Schedule, stage: StageFacts, operands: Sequence[Tensor], dot: Dot | None, knobs: Knobs
+) -> list[Tensor]:
+    """Copy operands to shared memory, as knobs choose, and those that an instruction needs there."""
+    if dot is not None and dot.padded:
+        # the copies that are filled up with zeros
+        copies = dot_products.pad(s, stage, dot)
+        for copy in copies:
+            s[copy].set_scope("shared")
+        return copies
+    must = () if dot is None else dot.apart
+    return [
+        s.cache_read(operand, "shared", [stage.tensor])
+        for operand, label in labels(operands).items()
+        if operand in must or knobs.choice(f"{stage.name}.shared.{label}", [True, False])
+    ]
+
+
+def _reduction(
+    s: Schedule, stage: StageFacts, parts: Shape, dot: Dot | None, knobs: Knobs
+) -> tuple[Axis, Axis]:
     """Split the longest reduction axis; return the outer loop and the inner loop.
 
-    Shared tiles are computed at the outer loop, local copies at the inner one.
+    Shared tiles are computed at the outer loop, local copies at the inner one. The innermost loop
+    of all has the steps that an instruction takes at once.
     """
     local, name, op = stage.tensor, stage.name, stage.op
     sizes = stage.extents(op.reduce_axis)
-    longest = sizes.index(max(sizes))
-    depth = knobs.choice(
-        f"{name}.depth", [d for d in DEPTHS if d <= sizes[longest]] or [sizes[longest]]
-    )
-    outer, inner = s[local].split(op.reduce_axis[longest], factor=depth)
+    longest = sizes.index(max(sizes)) if dot is None else dot.along
+    along, at_once, rest = op.reduce_axis[longest], 1, []
+    if dot is not None:
+        along, step = s[local].split(along, factor=dot.steps)
+        at_once, rest = dot.steps, [step]
+    depths = [d for d in DEPTHS if d <= sizes[longest]] or [sizes[longest]]
+    depth = knobs.choice(f"{name}.depth", depths)
+    outer, inner = s[local].split(along, factor=depth // at_once)
     others = [a for n, a in enumerate(op.reduce_axis) if n != longest]
-    s[local].reorder(outer, *others, inner, *op.axis)
+    s[local].reorder(outer, *others, inner, *op.axis, *rest)
     sums = math.prod(p.each * p.virtual for p in parts)
     for axis in op.axis:
         s[local].unroll(axis)
-    if sums * depth <= MOST_UNROLLED and knobs.choice(f"{name}.unroll", [True, False]):
+    unrolled = sums * depth // at_once
+    if unrolled <= MOST_UNROLLED and knobs.choice(f"{name}.unroll", [True, False]):
         s[local].unroll(inner)
     return outer, inner
 
@@ -173,11 +206,35 @@ def _fetch(s: Schedule, stage: StageFacts, threads: int, repeated: bool, knobs: 
     s[tile].bind(thread, "threadIdx.x")
 
 
+def _fetch_steps(
+    s: Schedule, sums: StageFacts, tile: Tensor, threads: int, repeated: bool, dot: Dot,
+    knobs: Knobs,
+) -> None:  # fmt: skip
+    """Make all threads fetch a shared tile, each the steps that an instruction takes at once.
+
+    ``sums`` is the stage that reads it. The knobs are as for :func:`_fetch`.
+    """
+    name = s[tile].name
+    axis = sums.op.reduce_axis[dot.along]
+    read = next(r for r in sums.after(s).reads if r.tensor is tile)
+    dimension = dot_products.dimension_of(read, axis, dot.steps)
+    assert dimension is not None
+    adjacent = dimension == read.innermost
+    first = len(read.indices) > 1 and knobs.choice(f"{name}.transposed", [False, True])
+    if repeated and knobs.choice(f"{name}.double_buffer", [False, True]):
+        s[tile].double_buffer()
+    loops, step = dot_products.side_by_side(s, tile, dimension, dot, first, adjacent)
+    _, thread = s[tile].split(fuse_loops(s, tile, loops), factor=threads)
+    s[tile].bind(thread, "threadIdx.x")
+    s[tile].vectorize(step)
+
+
 TACTIC = Tactic(
     "tile", "the threads of a block compute a tile together", applies, apply,
     knobs=(
         KNOB,
         *tile_shapes.KNOBS,
+        dot_products.KNOB,
         Knob("C.shared.A", (True, False), "copy `A` to shared memory", Moves(rank=5)),
         Knob("C.local", (True, False), "copy shared operands to registers", Moves(rank=13)),
         Knob(

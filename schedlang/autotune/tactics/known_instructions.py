@@ -1,0 +1,64 @@
+"""The instructions in the box that a target has, and the sums of products that they may compute."""
+
+from __future__ import annotations
+
+from schedlang.autotune.tactics.access import Access
+from schedlang.autotune.tactics.facts import StageFacts
+from schedlang.compute.read import Read
+from schedlang.expr.nodes import Axis, Binary, Cast
+from schedlang.instructions.box import IN_THE_BOX
+from schedlang.instructions.declaration import Instruction
+from schedlang.target import Target, first_lacking
+
+# the option of a knob that takes no instruction
+PLAIN = "none"
+
+
+def factors(stage: StageFacts) -> list[Access]:
+    """Return the two reads whose products a stage sums; none if it computes something else.
+
+    Both are of tensors of their own, and the sum has no condition and starts from 0.
+    """
+    op, reads = stage.op, {id(read.tensor): read for read in stage.reads}
+    body, plain = op.body[0], op.where is None and op.init is None
+    if not plain or op.reducer is None or op.reducer.name != "sum" or len(stage.reads) != 2:
+        return []
+    if not isinstance(body, Binary) or body.op != "*":
+        return []
+    sides = [side.a if isinstance(side, Cast) else side for side in (body.a, body.b)]
+    tensors = [id(side.tensor) for side in sides if isinstance(side, Read)]
+    return [reads[t] for t in tensors] if sorted(tensors) == sorted(reads) else []
+
+
+def is_whole_dimension(read: Access, axis: Axis) -> bool:
+    """Return whether an axis is the index of a whole dimension."""
+    dimension = read.own_dimension(axis)
+    return dimension is not None and bool(read.tensor.shape[dimension] == axis.extent)
+
+
+def in_the_box(language: str | None, rows: bool = False) -> list[Instruction]:
+    """Return the instructions in the box that are emitted in a language.
+
+    All lanes multiply by the same elements, or with ``rows``, each by its own.
+    """
+    known = [declared for declared in IN_THE_BOX if language in declared.emit]
+    return [declared for declared in known if (declared.operands[0].ndim > 1) == rows]
+
+
+def length(declared: Instruction) -> int:
+    """Return the steps that one instruction takes."""
+    (axis,) = declared.op.reduce_axis
+    assert isinstance(axis.extent, int)
+    return axis.extent
+
+
+def lacks(declared: Instruction, target: Target) -> bool:
+    """Return whether the processor, or the GPU of a target, lacks an instruction."""
+    if target.arch:
+        return bool(first_lacking(declared.needs, target.device))
+    if target.features:
+        return any(set(need.split(" or ")).isdisjoint(target.features) for need in declared.needs)
+    # it loads numba, which other searches need only later
+    from schedlang.runtime.processor import missing_features
+
+    return bool(missing_features(declared.needs))
