@@ -18,7 +18,7 @@ from tests.instructions import runs
 from tests.test_instructions import agree, operands
 
 
-@pytest.mark.parametrize("name", ["tdpbusd", "tdpbf16ps"])
+@pytest.mark.parametrize("name", ["tdpbusd", "tdpbssd", "tdpbsud", "tdpbuud", "tdpbf16ps"])
 def test_tiles_of_amx_compile(name: str) -> None:
     tile = getattr(instructions, name)
     result = tile.check(samples=4)
@@ -61,8 +61,18 @@ static float wide(uint16_t x) {
           } \\
   }
 PRODUCT(_tile_dpbusd, uint8_t, int8_t, int32_t, 4, x * y)
+PRODUCT(_tile_dpbssd, int8_t, int8_t, int32_t, 4, x * y)
+PRODUCT(_tile_dpbsud, int8_t, uint8_t, int32_t, 4, x * y)
+PRODUCT(_tile_dpbuud, uint8_t, uint8_t, int32_t, 4, x * y)
 PRODUCT(_tile_dpbf16ps, uint16_t, uint16_t, float, 2, wide(x) * wide(y))
 """
+
+
+def in_software(source: str) -> str:
+    """Return the source of a product with arrays for tiles, which runs on any x86."""
+    own = source[source.index("__attribute__") :].replace("if (!permitted()) return 1;", "")
+    # other processors than those with tiles compile it
+    return IN_SOFTWARE + own[own.index("int ") :]
 
 
 @pytest.mark.skipif(machine() not in ("x86_64", "AMD64"), reason="this processor is not x86")
@@ -72,9 +82,7 @@ def test_the_source_with_tiles_in_software(name: str, steps: int) -> None:
     """The functions address and add the tiles that the declaration says, on any x86."""
     tile = {"tdpbusd": amx.int8_product, "tdpbf16ps": amx.bf16_product}[name](steps)
     function = tile.emit["memory"]
-    source = function.call[function.call.index("__attribute__") :]
-    source = IN_SOFTWARE + source.replace("if (!permitted()) return 1;", "")
-    emit = {"memory": MemoryFunction(source, function.strides)}
+    emit = {"memory": MemoryFunction(in_software(function.call), function.strides)}
     twin = sl.instruction(tile.name, tile.output, emit, tolerance=tile.tolerance)
     result = twin.check(samples=20)
     assert result.ran and result.error <= tile.tolerance

@@ -27,7 +27,7 @@ from tests.marks import slow_but
 GPU = sl.Target("cuda", arch="sm_80")
 DOCUMENT = Path(__file__).parents[1] / "docs" / "reference" / "knobs.md"
 # a target and the draws of each computation: on a CPU, the first six meet every knob
-HERE = sl.Target(AVX2, features=("avxvnni",))
+HERE = sl.Target(AVX2, features=("amx-int8", "amx-tile", "avxvnni"))
 CASES = [(HERE, 8), (HERE, 32), (GPU, 24)]
 
 # decisions of an output behind which there are knobs that few draws would meet

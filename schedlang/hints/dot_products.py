@@ -39,7 +39,7 @@ def _choices(stage: StageFacts) -> list[Dot]:
 
 def _tensorized(name: str, stage: StageFacts, dot: Dot) -> Take:
     lane, along = stage.op.axis[stage.last], stage.op.reduce_axis[dot.along]
-    count, terms = dot.lanes, dot.steps
+    count, group, terms = dot.lanes, dot.group, dot.steps
     reads = {read.tensor: read for read in stage.reads}
     moving, fixed = reads[dot.operand], reads[dot.fixed]
     across, stepped = moving.own_dimension(lane), moving.own_dimension(along)
@@ -48,10 +48,10 @@ def _tensorized(name: str, stage: StageFacts, dot: Dot) -> Take:
 
     def panels(*dims: Any) -> tuple[object, ...]:
         parts = [
-            d // count if n == across else d // terms if n == stepped else d
+            d // count if n == across else d // group if n == stepped else d
             for n, d in enumerate(dims)
         ]
-        return (*parts, dims[across] % count, dims[stepped] % terms)
+        return (*parts, dims[across] % count, dims[stepped] % group)
 
     def side_by_side(*dims: Any) -> tuple[object, ...]:
         assert apart is not None
@@ -70,11 +70,14 @@ def _tensorized(name: str, stage: StageFacts, dot: Dot) -> Take:
             s[copy].transform_layout(side_by_side)
         outer, lanes = s[name].split(lane, factor=count, tail="cut")
         over, step = s[name].split(along, factor=terms, tail="cut")
-        inner = (lanes, step)
+        inner = [lanes, step]
+        if dot.rows >= 0:
+            tiles, row = s[name].split(stage.op.axis[dot.rows], factor=dot.height, tail="cut")
+            inner = [row, lanes, *s[name].split(step, factor=group)]
         others = [a for a in s[name].leaf_axes if a not in (*inner, over, outer)]
         data = [a for a in others if not a.is_reduce]
         sums = [a for a in others if a.is_reduce]
         s[name].reorder(*data, outer, *sums, over, *inner)
-        s[name].tensorize(lanes, dot.declared)
+        s[name].tensorize(inner[0], dot.declared)
 
     return take

@@ -8,6 +8,7 @@ from math import prod
 
 from schedlang.analysis.points import Counter
 from schedlang.autotune.tactics.cpu.dot_products import of_dtypes
+from schedlang.autotune.tactics.known_instructions import TILES, form_of
 from schedlang.compute.tensor import Tensor
 from schedlang.diagnostics.sites import extent_of, in_memory, iterations, name_of
 from schedlang.expr.dtypes import itemsize
@@ -150,8 +151,9 @@ def _products(site: Site, target: Target) -> Iterator[Finding]:
         return
     for declared, shifted in of_dtypes(store, target)[:1]:
         kinds = " and ".join(dict.fromkeys(x.buffer.dtype for x in loads(store.values)))
+        what = "tiles" if form_of(declared) == TILES else "dot product"
         text = (
-            f"stage {store.stage} multiplies {kinds} without the dot product of this processor, "
+            f"stage {store.stage} multiplies {kinds} without the {what} of this processor, "
             f"{declared.name}"
         )
         if shifted:

@@ -83,6 +83,9 @@ def with_vectors_of_llvm(nest: Nest, target: Target) -> Nest:
 
 
 def _vectorize_loops(stmt: Stmt, target: Target) -> Stmt:
+    if isinstance(stmt, For) and stmt.instruction is not None:
+        # nothing runs its loops
+        return stmt
     if not isinstance(stmt, For) or not _is_vectorized(stmt):
         return with_held(stmt, lambda inner: _vectorize_loops(inner, target))
     loop = replace(stmt, pragmas=(*stmt.pragmas, (BY_LLVM, None)))

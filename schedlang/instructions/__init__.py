@@ -16,7 +16,7 @@ from schedlang.instructions.emission import Assembly, Intrinsic, MemoryFunction
 from schedlang.instructions.python_function import PythonFunction
 
 if TYPE_CHECKING:
-    from schedlang.instructions.amx import tdpbf16ps, tdpbusd
+    from schedlang.instructions.amx import tdpbf16ps, tdpbssd, tdpbsud, tdpbusd, tdpbuud
     from schedlang.instructions.arm import sdot
     from schedlang.instructions.box import IN_THE_BOX
     from schedlang.instructions.nvidia import dp4a, dp4a_ss, dp4a_uu
@@ -45,7 +45,10 @@ _MODULES = {
     "dp4a_uu": "nvidia",
     "sdot": "arm",
     "tdpbf16ps": "amx",
+    "tdpbssd": "amx",
+    "tdpbsud": "amx",
     "tdpbusd": "amx",
+    "tdpbuud": "amx",
     "vdpbf16ps": "x86",
     "vdpbf16ps_256": "x86",
     "vdpbf16ps_rows": "x86",
@@ -65,6 +68,9 @@ _MODULES = {
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
+        if name == "amx":
+            # its functions make instructions, which schedules in text name
+            return import_module("schedlang.instructions.amx")
         if name not in _MODULES:
             raise missing_name(__name__, name, {})
         return getattr(import_module(f"schedlang.instructions.{_MODULES[name]}"), name)
@@ -73,7 +79,8 @@ if not TYPE_CHECKING:
 __all__ = [
     "Assembly", "CFunction", "CSnippet", "Emission", "IN_THE_BOX", "Instruction", "Intrinsic",
     "MemoryFunction", "PythonFunction", "dp4a", "dp4a_ss", "dp4a_uu", "instruction", "sdot",
-    "tdpbf16ps", "tdpbusd", "vdpbf16ps", "vdpbf16ps_256", "vdpbf16ps_rows", "vdpbf16ps_rows_256",
-    "vpdpbusd", "vpdpbusd_256", "vpdpbusd_rows", "vpdpbusd_rows_256", "vpdpbusd_su",
-    "vpdpbusd_su_256", "vpdpwssd", "vpdpwssd_256", "vpdpwssd_rows", "vpdpwssd_rows_256",
+    "tdpbf16ps", "tdpbssd", "tdpbsud", "tdpbusd", "tdpbuud", "vdpbf16ps", "vdpbf16ps_256",
+    "vdpbf16ps_rows", "vdpbf16ps_rows_256", "vpdpbusd", "vpdpbusd_256", "vpdpbusd_rows",
+    "vpdpbusd_rows_256", "vpdpbusd_su", "vpdpbusd_su_256", "vpdpwssd", "vpdpwssd_256",
+    "vpdpwssd_rows", "vpdpwssd_rows_256",
 ]  # fmt: skip

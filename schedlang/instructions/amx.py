@@ -9,6 +9,8 @@ with Intel Advanced Matrix Extensions"; Linux, "Using XSTATE features in user sp
 
 from __future__ import annotations
 
+from functools import cache
+
 from schedlang.compute.define import compute
 from schedlang.compute.reduce import reduce_axis
 from schedlang.compute.reduce import sum as sum_over
@@ -20,6 +22,9 @@ from schedlang.instructions.emission import MemoryFunction
 
 # rows of a tile, and groups of 4 bytes in a row
 ROWS = 16
+# cycles of a call around its products, and of each product, which waits for the one before
+# by Intel's manual of optimization, "Intel AMX instruction latency"; nobody has measured them
+CALL, PRODUCT = 250, 52
 # 0x1023 and 18 are ARCH_REQ_XCOMP_PERM and XFEATURE_XTILEDATA
 _SOURCE = """
 #include <cpuid.h>
@@ -69,6 +74,7 @@ class _Tiles(MemoryFunction):
         """Compile nothing yet."""
 
 
+@cache
 def _product(
     name: str, steps: int, dtypes: tuple[str, str, str], types: tuple[str, str, str], feature: str,
     bit: int, function: str, tolerance: float = 0.0, note: str = "",
@@ -76,10 +82,6 @@ def _product(
     """Return ``c[i, j] += a[i, q, r] * b[q, j, r]`` over 16 rows and columns, and ``steps``."""
     left, right, result = dtypes
     group = 4 if result == "int32" else 2
-    if not is_whole(steps) or steps < 1 or steps % (ROWS * group):
-        raise ComputeError(
-            f"{name} of {text_of(steps)} steps: a tile has {ROWS * group}, so give a multiple of it"
-        )
     a = placeholder((ROWS, steps // group, group), left, name="a")
     b = placeholder((steps // group, ROWS, group), right, name="b")
     q, r = reduce_axis(steps // group, name="q"), reduce_axis(group, name="r")
@@ -94,31 +96,54 @@ def _product(
     for word, text in zip(words, (*types, full, feature, str(bit), function)):
         source = source.replace(word, text)
     strides = ((None, group, 1), (None, group, 1), (None, 1))
-    emit = {"memory": _Tiles(source, strides)}
+    cycles = CALL + PRODUCT * steps // (ROWS * group)
+    emit = {"memory": _Tiles(source, strides, cycles=cycles)}
     return instruction(full, c, emit, [feature], tolerance, note)
 
 
-def int8_product(steps: int = 64) -> Instruction:
-    """Return the product of uint8 and int8 of 16 x 16 elements and ``steps``, a multiple of 64.
+def _checked(name: str, steps: int, tile: int) -> int:
+    """Return a number of steps, a multiple of the steps of a tile."""
+    if not is_whole(steps) or steps < 1 or steps % tile:
+        raise ComputeError(
+            f"{name} of {text_of(steps)} steps: a tile has {tile}, so give a multiple of it"
+        )
+    return int(steps)
 
-    Raise :class:`~schedlang.errors.ComputeError` for another number of steps.
+
+def int8_product(steps: int = 64, left: str = "uint8", right: str = "int8") -> Instruction:
+    """Return the product of bytes of 16 x 16 elements and ``steps``, a multiple of 64.
+
+    ``left`` and ``right`` are the dtypes of the factors, ``"uint8"`` or ``"int8"``. The same
+    arguments return the same instruction. Raise :class:`~schedlang.errors.ComputeError` for another
+    number of steps, and for another dtype.
 
     >>> int8_product(128)
     <Instruction tdpbusd_128(a: uint8[16, 32, 4], b: int8[32, 16, 4]) -> c: int32[16, 16]>
+    >>> int8_product(64, "int8").name
+    'tdpbssd'
     """
+    signs = {"uint8": "u", "int8": "s"}
+    for dtype in (left, right):
+        if not isinstance(dtype, str) or dtype not in signs:
+            raise ComputeError(
+                f"int8_product of {text_of(dtype)}: the factors are bytes; give uint8 or int8"
+            )
+    name = f"tdpb{signs[left]}{signs[right]}d"
+    types = f"{left}_t", f"{right}_t", "int32_t"
     return _product(
-        "tdpbusd", steps, ("uint8", "int8", "int32"), ("uint8_t", "int8_t", "int32_t"), "amx-int8",
-        25, "_tile_dpbusd",
+        name, _checked(name, steps, 64), (left, right, "int32"), types, "amx-int8", 25,
+        name.replace("tdp", "_tile_dp"),
     )  # fmt: skip
 
 
 def bf16_product(steps: int = 32) -> Instruction:
     """Return the product of bfloat16 of 16 x 16 elements and ``steps``, a multiple of 32.
 
-    Raise :class:`~schedlang.errors.ComputeError` for another number of steps.
+    The same steps return the same instruction. Raise :class:`~schedlang.errors.ComputeError` for
+    another number of steps.
     """
     return _product(
-        "tdpbf16ps", steps, ("bfloat16", "bfloat16", "float32"), ("uint16_t", "uint16_t", "float"),
+        "tdpbf16ps", _checked("tdpbf16ps", steps, 32), ("bfloat16", "bfloat16", "float32"), ("uint16_t", "uint16_t", "float"),
         "amx-bf16", 22, "_tile_dpbf16ps",
         # each step adds two products, with a rounding of half a unit in the last place each
         tolerance=2 * steps * 2.0**-24,
@@ -127,4 +152,28 @@ def bf16_product(steps: int = 32) -> Instruction:
 
 
 tdpbusd = int8_product()
+tdpbssd = int8_product(64, "int8", "int8")
+tdpbsud = int8_product(64, "int8", "uint8")
+# the sum is of integers without a sign, which have the same bits
+tdpbuud = int8_product(64, "uint8", "uint8")
 tdpbf16ps = bf16_product()
+
+
+def with_steps(declared: Instruction, steps: int) -> Instruction:
+    """Return one of the instructions above with another number of steps."""
+    if declared is tdpbf16ps:
+        return bf16_product(steps)
+    return int8_product(steps, *(tensor.dtype for tensor in declared.operands))
+
+
+def spelling(declared: Instruction) -> str:
+    """Return the call that returns a product.
+
+    >>> spelling(int8_product(128)), spelling(bf16_product(64))
+    ("int8_product(128, 'uint8', 'int8')", 'bf16_product(64)')
+    """
+    left, right = declared.operands
+    steps = int(left.shape[1]) * int(left.shape[2])
+    if left.dtype == "bfloat16":
+        return f"bf16_product({steps})"
+    return f"int8_product({steps}, {left.dtype!r}, {right.dtype!r})"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
-from math import prod
+from math import inf, prod
 from typing import Any, Union
 
 from schedlang.compute.graph import placeholders
@@ -239,8 +239,7 @@ def _features(asked: str, needs: Any) -> tuple[str, ...]:
 
 
 def _check_tolerance(asked: str, tolerance: Any, note: Any) -> None:
-    number = isinstance(tolerance, (int, float)) and not isinstance(tolerance, bool)
-    if not number or not 0 <= tolerance < 1:
+    if not is_number(tolerance) or not 0 <= tolerance < 1:
         raise ComputeError(
             explain(
                 asked,
@@ -250,6 +249,11 @@ def _check_tolerance(asked: str, tolerance: Any, note: Any) -> None:
         )
     if not isinstance(note, str):
         raise ComputeTypeError(f"{asked}: note={text_of(note)} is not a text; give one sentence")
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a value is a number of Python's, and no truth value."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _checked(asked: str, emit: Any) -> Mapping[str, Emission]:
@@ -358,6 +362,9 @@ def _check_in_memory(asked: str, declared: Instruction, emission: MemoryFunction
                 "dimension.",
             )
         )
+    if not is_number(emission.cycles) or not 0 <= emission.cycles < inf:
+        why = f"cycles={text_of(emission.cycles)} is not the time of a call"
+        raise ComputeError(explain(asked, why, "Give the cycles of a call, or leave them out."))
     try:
         emission.check(declared)
     except SchedlangError as error:

@@ -149,11 +149,14 @@ class MemoryFunction:
     if the declaration is a sum. ``strides`` has, for each of them, the distances between elements
     that it needs along each dimension, where ``None`` is any; without it, any will do. A ``whole``
     function computes all terms of a sum at once, so that no loop over others is around it.
+    ``cycles`` of a call are what estimates count; without them, they count the loops that the
+    function replaces.
     """
 
     call: Any
     strides: tuple[tuple[int | None, ...], ...] = ()
     whole: bool = False
+    cycles: float = 0.0
 
     def check(self, declared: Instruction) -> None:
         """Raise a :class:`~schedlang.errors.SchedlangError` for what cannot be called so."""

@@ -37,7 +37,8 @@ class Extern(Statement):
 
     A box begins at ``starts`` and has ``extents``, one for each dimension of each array, in order.
     A function gets an array for each box, or one of the ``views`` from its start on. Nothing runs
-    ``body``: its loops say which elements the function writes and reads.
+    ``body``: its loops say which elements the function writes and reads. ``cycles`` of a call are 0
+    if nobody knows them.
     """
 
     HELD = ("body",)
@@ -52,6 +53,7 @@ class Extern(Statement):
     stage: str
     number: Optional[int] = None
     views: tuple[View, ...] = ()
+    cycles: float = 0.0
 
     @property
     def boxes(self) -> list[tuple[Buffer, tuple[Expr, ...], tuple[Expr, ...]]]:

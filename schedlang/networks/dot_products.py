@@ -13,7 +13,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from schedlang.autotune.tactics.cpu.dot_products import instructions
-from schedlang.autotune.tactics.known_instructions import length
 from schedlang.compute.define import define
 from schedlang.compute.graph import operations
 from schedlang.compute.read import Read
@@ -21,6 +20,7 @@ from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.expr.nodes import Axis, Binary, Cast, Expr
 from schedlang.index.linear import Lin
 from schedlang.index.simplify import simplify, to_lin
+from schedlang.instructions.box import steps_of
 from schedlang.language.construct import const, select
 from schedlang.networks.affine import with_values
 from schedlang.networks.ahead import known_tensors
@@ -130,7 +130,7 @@ class _Rewriting:
         width = self.target.vector_width(kinds[2])
         if not isinstance(lane.extent, int) or lane.extent < width:
             return None
-        counts = [length(declared) for declared in instructions(self.target, kinds)]
+        counts = [steps_of(declared) for declared in instructions(self.target, kinds)]
         across = _own_dimension(weights, lane)
         fixed = not any(to_lin(index).depends_on({lane}) for index in data.indices)
         if not counts or across is None or not fixed:

@@ -49,7 +49,7 @@ def with_instructions(args: Mapping[str, Any], given: Sequence[Instruction]) -> 
 def _with_its_meaning(data: Mapping[str, Any], given: Sequence[Instruction]) -> Instruction:
     """Return the instruction that ``data`` names; raise where it computes something else."""
     name = data["instruction"]
-    chosen = next((i for i in (*given, *_in_the_box()) if i.name == name), None)
+    chosen = next((i for i in given if i.name == name), None) or _in_the_box(name)
     if chosen is None:
         raise ScheduleError(
             f"there is no instruction {text_of(name)}; give it, as in "
@@ -78,14 +78,15 @@ def refuse_code(steps: Sequence[Step]) -> None:
 def instructions_of(steps: Sequence[Step]) -> list[Instruction]:
     """Return the instructions of the user's in ``steps``; those of schedlang are left out."""
     own = [v for step in steps for v in step.args.values() if isinstance(v, Instruction)]
-    return [i for i in own if i not in _in_the_box()] if own else []
+    return [i for i in own if i is not _in_the_box(i.name)]
 
 
-def _in_the_box() -> tuple[Instruction, ...]:
+def _in_the_box(name: Any) -> Instruction | None:
+    """Return the instruction of schedlang's of a name, if there is one."""
     # most schedules have no instructions, which are tensors to define
-    from schedlang.instructions.box import IN_THE_BOX
+    from schedlang.instructions.box import named
 
-    return IN_THE_BOX
+    return named(name) if isinstance(name, str) else None
 
 
 def from_json(text: str | bytes) -> list[Step]:
@@ -266,8 +267,9 @@ class _Writer:
         if isinstance(value, list):
             return _list([self._value(state, v) for v in value])
         if isinstance(value, Instruction):
-            own = any(value is known for known in _in_the_box())
-            return f"sl.instructions.{value.name}" if own else value.name
+            from schedlang.instructions.box import spelling
+
+            return spelling(value) or value.name
         if not isinstance(value, dict):
             return _quoted(value)
         if "axis" in value:

@@ -179,7 +179,9 @@ def decl_tensor_intrin(
     calls, whole = _calls(asked, fcompute([*buffers[:-1]], [buffers[-1]]), buffers)
     strides = tuple(_needed(t, b) for t, b in zip(tensors, buffers))
     title = calls[0].name if name == "tensor_intrin" else name
-    described = Described("", strides, whole and op.reducer is not None, calls, buffers)
+    described = Described(
+        "", strides, whole and op.reducer is not None, calls=calls, buffers=buffers
+    )
     return instruction(title, output, emit={MEMORY: described})
 
 

@@ -25,6 +25,7 @@ from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
 from schedlang.index.enumeration import count, leaves_of, spans_of
 from schedlang.ir.accesses import Access, accesses, contexts
+from schedlang.ir.extern_call import Extern
 from schedlang.ir.findings import Findings
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, Buffer, For, If, Kept, Stmt, Store
@@ -68,6 +69,7 @@ class _Around:
     ``guards`` is how many tests are inside unrolled or vectorized loops. ``share`` is the part of
     the lanes and rows that pass the tests of bounds, and ``new`` is the part of the iterations in
     which sliding windows compute new rows. ``kept`` are the buffers whose sums stay in registers.
+    ``call`` has the loops around a call of known cycles, and these cycles.
     """
 
     loops: tuple[For, ...] = ()
@@ -75,6 +77,7 @@ class _Around:
     share: float = 1.0
     new: float = 1.0
     kept: frozenset[Buffer] = frozenset()
+    call: tuple[tuple[For, ...], float] | None = None
 
 
 @dataclass(frozen=True)
@@ -196,6 +199,8 @@ def _inside(stmt: Stmt, around: _Around) -> _Around:
         return replace(around, loops=(*loops, stmt))
     if isinstance(stmt, Kept):
         return replace(around, kept=stmt.buffers)
+    if isinstance(stmt, Extern):
+        return replace(around, call=(loops, stmt.cycles)) if stmt.cycles else around
     if not isinstance(stmt, If):
         return around
     part = _part(stmt, loops)
@@ -282,6 +287,9 @@ def _cost(
     moved = line_traffic(counted, around_loops, extent_of, target.caches, resident, jumps)
     traffic = tuple(bytes_ / rate for bytes_, rate in zip(moved, RATES[-len(moved) :]))
     compute = times * (each + loop_overhead)
+    if around.call is not None:
+        outer, cycles = around.call
+        compute = around.new * prod(extent_of(f) for f in outer) * cycles
     return Cost(loops, compute, traffic, times * copies * lanes * around.share * flops)
 
 

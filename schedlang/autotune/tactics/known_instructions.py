@@ -7,11 +7,14 @@ from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.compute.read import Read
 from schedlang.expr.nodes import Axis, Binary, Cast
 from schedlang.instructions.box import IN_THE_BOX
-from schedlang.instructions.declaration import Instruction
+from schedlang.instructions.declaration import MEMORY, Instruction
 from schedlang.target import Target, first_lacking
+from schedlang.target_kinds import Facts
 
 # the option of a knob that takes no instruction
 PLAIN = "none"
+# the forms of instructions, see form_of
+LANES, ROWS, TILES = "lanes", "rows", "tiles"
 
 
 def factors(stage: StageFacts) -> list[Access]:
@@ -36,20 +39,25 @@ def is_whole_dimension(read: Access, axis: Axis) -> bool:
     return dimension is not None and bool(read.tensor.shape[dimension] == axis.extent)
 
 
-def in_the_box(language: str | None, rows: bool = False) -> list[Instruction]:
-    """Return the instructions in the box that are emitted in a language.
+def in_the_box(target: Target, form: str = LANES) -> list[Instruction]:
+    """Return the instructions of a form in the box that a target can write."""
+    return [d for d in IN_THE_BOX if form_of(d) == form and _written(d, target.facts)]
 
-    All lanes multiply by the same elements, or with ``rows``, each by its own.
+
+def form_of(declared: Instruction) -> str:
+    """Return the form of an instruction in the box.
+
+    Its lanes multiply by the same elements, ``LANES``, or each by its own, ``ROWS``; or it computes
+    a tile, ``TILES``, as a function in memory.
     """
-    known = [declared for declared in IN_THE_BOX if language in declared.emit]
-    return [declared for declared in known if (declared.operands[0].ndim > 1) == rows]
+    if declared.output.ndim > 1:
+        return TILES
+    return ROWS if declared.operands[0].ndim > 1 else LANES
 
 
-def length(declared: Instruction) -> int:
-    """Return the steps that one instruction takes."""
-    (axis,) = declared.op.reduce_axis
-    assert isinstance(axis.extent, int)
-    return axis.extent
+def _written(declared: Instruction, facts: Facts) -> bool:
+    in_memory = MEMORY in declared.emit and not facts.binds_threads
+    return bool(facts.instructions) and (facts.instructions in declared.emit or in_memory)
 
 
 def lacks(declared: Instruction, target: Target) -> bool:

@@ -99,7 +99,7 @@ def _called(loop: For, declared: Instruction, matched: Match, job: LoopJob) -> E
     inputs = tuple(tile.buffer for tile in matched.operands)
     return Extern(
         function, inputs, (matched.result.buffer,), starts, ones, block_of(body), loop.stage,
-        store.number, views,
+        store.number, views, emission.cycles,
     )  # fmt: skip
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
+from math import prod
 
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.tactics.access import Access
@@ -27,10 +29,15 @@ from schedlang.schedule.schedule import Schedule
 # the part of the lanes of all tiles that may be zeros
 # nobody has measured this value
 MOST_ZEROS = 0.1
+# tiles of an instruction along an axis that are computed one after the other, in one tile of sums
+# a search decides among them
+TOGETHER = (4, 2, 1)
 
 
 def fitting_tiles(stage: StageFacts, lane: Lane, last: int, dot: Dot) -> list[Tile]:
     """Return the tiles of sums whose operands are packed for an instruction, largest first."""
+    if dot.rows >= 0:
+        return _of_tiles(stage, lane, dot)
     if lane.at not in dot.padded:
         return _without_conflicts(stage, tiles(stage, lane, last), dot)
     sizes = [*stage.lengths]
@@ -42,6 +49,23 @@ def fitting_tiles(stage: StageFacts, lane: Lane, last: int, dot: Dot) -> list[Ti
         sizes[lane.at] = stage.width
         whole = tiles(stage, lane, last, sizes)
     return _without_conflicts(stage, whole, dot)
+
+
+def _of_tiles(stage: StageFacts, lane: Lane, dot: Dot) -> list[Tile]:
+    """Return the tiles of sums that consist of whole tiles of an instruction, largest first."""
+    counts = [
+        [n for n in TOGETHER if _whole(stage.lengths[at], n * size, size, at in dot.padded)]
+        for at, size in ((lane.at, dot.lanes), (dot.rows, dot.height))
+    ]
+    pairs = sorted(product(*counts), key=lambda pair: (-prod(pair), pair))
+    return [Tile(vectors, ((dot.rows, rows * dot.height),)) for vectors, rows in pairs]
+
+
+def _whole(length: int, together: int, size: int, padded: bool) -> bool:
+    """Return whether ``together`` elements at once are all of ``length``, with few zeros."""
+    if not padded:
+        return length % together == 0
+    return together == size or -(-length // together) * together <= (1 + MOST_ZEROS) * length
 
 
 def _with_zeros(length: int, lanes: int) -> int:
@@ -105,6 +129,7 @@ def change_operands(
     if dot.padded:
         count = len(sums.op.axis)
         multiples = {lane.at: tile.vectors * dot.lanes, count + dot.along: dot.steps}
+        multiples |= {at: rows for at, rows in tile.rows if at == dot.rows}
         padding = [multiples[at] if at in dot.padded else 1 for at in range(len(sums.op.loops))]
         copies = {_copied(new): new for new in s.pad_einsum(sums.tensor, padding)}
         moving, fixed = copies.get(moving, moving), copies.get(fixed, fixed)
@@ -132,7 +157,7 @@ def copy_fixed(
     It is computed at root or at a loop of its reader's nest. ``recomputed`` counts operations as
     for :func:`~schedlang.autotune.tactics.cpu.pack.pack`.
     """
-    filled_up = len(reader.op.axis) + dot.along in dot.padded
+    filled_up = not {len(reader.op.axis) + dot.along, dot.rows}.isdisjoint(dot.padded)
     if dot.adjacent and not filled_up:
         return Scheduled()
     copy, along = read.tensor, read.own_dimension(reader.op.reduce_axis[dot.along])

@@ -71,7 +71,6 @@ def compute_tiles(
     lanes = lane_axes(stage, last)
     lane = lanes[knobs.choice(f"{name}.lane", list(range(len(lanes))))]
     dot = dot_products.choose(stage, lane, knobs)
-    filled_up = dot is not None and lane.at in dot.padded
     shapes = _shapes(stage, lane, last, dot)
     tile = choose_tile(stage, shapes, knobs)
     width = stage.width if dot is None else dot.lanes
@@ -83,7 +82,7 @@ def compute_tiles(
     work = stage.evaluations if head.attached is None else None
     reader = head.after(s)
     reread = serpentine.reread_bytes(stage, lane)
-    nest = _outer(s, reader, positions, inside, lane, work, reread, knobs, filled_up)
+    nest = _outer(s, reader, positions, inside, lane, work, reread, knobs, dot)
     sum_stage, changed = stage.after(s, local), Scheduled()
     if dot is not None:
         dot, changed = dot_operands.change_operands(s, sum_stage, lane, tile, dot, knobs)
@@ -128,17 +127,18 @@ def _shapes(stage: StageFacts, lane: Lane, last: int, dot: Dot | None) -> list[T
 
 def _outer(
     s: Schedule, head: StageFacts, positions: Sequence[int], inside: Mapping[int, int], lane: Lane,
-    work: int | None, reread: int, knobs: Knobs, filled_up: bool,
+    work: int | None, reread: int, knobs: Knobs, dot: Dot | None,
 ) -> OuterLoops:  # fmt: skip
     """Schedule the loops of ``head``: blocks and threads outside, a tile inside.
 
     ``work`` is the number of evaluations in all loops, or ``None`` if the nest is not at root, so
-    that it starts no threads. ``reread`` means the same as in :func:`in_threads`. If the operands
-    are ``filled_up`` along the lanes, all tiles are whole. Return the outer loops.
+    that it starts no threads. ``reread`` means the same as in :func:`in_threads`. Along the axes
+    of ``dot`` that zeros fill up, all tiles are whole. Return the outer loops.
     """
     tensor = head.tensor
     tile = {at: inside[p] for at, p in enumerate(positions) if p in inside}
-    whole = [at for at, p in enumerate(positions) if p == lane.at and filled_up]
+    filled_up = () if dot is None else dot.padded
+    whole = [at for at, p in enumerate(positions) if p in filled_up]
     outer, inner = split_tile(s, head, tile, whole=whole)
     loops = blocks(s, head, outer, knobs)
     in_tile = [inner[at] for at in sorted(inner)]
@@ -146,7 +146,9 @@ def _outer(
     in_tile.remove(lane_loop)
     order = [lane_loop, *in_tile] if lane.transposed else [*in_tile, lane_loop]
     in_order(s, tensor, [*(x.axis for x in loops), *order])
-    if len(in_tile) > 1 and not lane.transposed and _written_out(head, in_tile):
+    in_memory = dot is not None and dot.rows >= 0
+    few = not in_memory and not lane.transposed and _written_out(head, in_tile)
+    if len(in_tile) > 1 and few:
         # then no loop reads the sums, which stay in their registers to the end
         for row in in_tile:
             s[tensor].unroll(row)
@@ -236,7 +238,7 @@ def _dot_loops(
 ) -> Axis:  # fmt: skip
     """Schedule the tile for an instruction, which takes several steps of one reduction loop.
 
-    Return the loop over its lanes.
+    Return the outermost loop that it replaces.
     """
     local, op = stage.tensor, stage.op
     inner, outer = list(op.axis), []
@@ -247,7 +249,13 @@ def _dot_loops(
     along = op.reduce_axis[dot.along]
     over, terms = s[local].split(along, factor=dot.steps, tail="cut")
     steps = [*(a for a in reduce if a is not along), over]
-    vectors, across = s[local].split(inner[lane.at], factor=dot.declared.lanes)
+    vectors, across = s[local].split(inner[lane.at], factor=dot.lanes)
+    if dot.rows >= 0:
+        tiles, row = s[local].split(inner[dot.rows], factor=dot.height)
+        groups, terms = s[local].split(terms, factor=dot.group)
+        rest = [a for at, a in enumerate(inner) if at not in (lane.at, dot.rows)]
+        in_order(s, local, [*rest, *steps, tiles, vectors, row, across, groups, terms])
+        return row
     rows = [inner[at] for at in row_order(stage, lane, tile)]
     rest = [a for a in inner if a is not inner[lane.at] and a not in rows]
     in_order(s, local, [*outer, *rest, *steps, *rows, vectors, across, terms])
@@ -294,7 +302,7 @@ def _pack_operands(
             reader = local.after(s)
             steps = None
             if dot is not None and read.tensor is dot.operand:
-                steps = local.op.reduce_axis[dot.along], dot.steps
+                steps = local.op.reduce_axis[dot.along], dot.group
             copy, packed = pack(
                 s, reader, read, axis, lanes, place, knobs, scheduled.recomputed, steps
             )
@@ -324,6 +332,7 @@ TACTIC = Tactic(
         ),
         dot_products.KNOB,
         dot_products.PAD,
+        dot_products.STEPS,
         TILE,
         *outer_loops.KNOBS,
         serpentine.KNOB,

@@ -14,13 +14,14 @@ from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.autotune.tactics.knob import Knob, Moves, last
 from schedlang.autotune.tactics.known_instructions import (
     PLAIN,
+    ROWS,
     factors,
     in_the_box,
     lacks,
-    length,
 )
 from schedlang.autotune.tactics.loops import in_order
 from schedlang.compute.tensor import Tensor
+from schedlang.instructions.box import steps_of
 from schedlang.instructions.declaration import Instruction
 from schedlang.schedule.schedule import Schedule
 from schedlang.state.primitives.products import OTHER_SIGN
@@ -76,7 +77,7 @@ def row_dots(stage: StageFacts) -> list[RowDot]:
     steps = stage.extents([along])[0]
     return [
         dot
-        for declared in in_the_box(target.facts.instructions, rows=True)
+        for declared in in_the_box(target, ROWS)
         if declared.lanes == stage.width and _serves(steps, _steps(declared))
         if (dot := _dot(declared, stage, reads)) is not None and not lacks(declared, target)
     ]
@@ -110,7 +111,7 @@ def partial_sums(s: Schedule, stage: StageFacts, dot: RowDot, knobs: Knobs) -> S
     fitting = [n for n in VECTORS if _serves(steps, n * own)]
     factor = own * knobs.choice(f"{stage.name}.vectors", fitting)
     _, inner = s[stage.tensor].split(along, factor=factor)
-    lane, _ = s[stage.tensor].split(inner, factor=length(declared))
+    lane, _ = s[stage.tensor].split(inner, factor=steps_of(declared))
     partial = s.rfactor(stage.tensor, lane, factor_axis=len(stage.op.axis))
     s[partial].set_scope("local")
     return stage.after(s, partial)
@@ -122,7 +123,7 @@ def tensorize(
     """Compute partial sums of ``steps`` by an instruction, on an operand shifted in registers."""
     op, tensor, declared = partial.op, partial.tensor, dot.declared
     *data, lane = op.axis
-    whole = steps // (partial.extents([lane])[0] * length(declared))
+    whole = steps // (partial.extents([lane])[0] * steps_of(declared))
     *outer, step = whole_steps(s, partial, {0: whole})
     vector, lane = s[tensor].split(lane, factor=declared.lanes)
     in_order(s, tensor, [*data, *outer, vector, lane, step])
@@ -136,7 +137,7 @@ def tensorize(
 
 def _steps(declared: Instruction) -> int:
     """Return the steps that all lanes of an instruction take at once."""
-    return declared.lanes * length(declared)
+    return declared.lanes * steps_of(declared)
 
 
 def _serves(steps: int, factor: int) -> bool:

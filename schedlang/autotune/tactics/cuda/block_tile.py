@@ -215,6 +215,9 @@ def _fetch_steps(
     ``sums`` is the stage that reads it. The knobs are as for :func:`_fetch`.
     """
     name = s[tile].name
+    if dot.padded:
+        # the names of the knobs of any shared copy
+        name = f"{name.removesuffix('.pad')}.shared"
     axis = sums.op.reduce_axis[dot.along]
     read = next(r for r in sums.after(s).reads if r.tensor is tile)
     dimension = dot_products.dimension_of(read, axis, dot.steps)

@@ -16,12 +16,12 @@ from schedlang.autotune.tactics.known_instructions import (
     in_the_box,
     is_whole_dimension,
     lacks,
-    length,
 )
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis
 from schedlang.index.linear import Lin
 from schedlang.index.simplify import to_lin
+from schedlang.instructions.box import steps_of
 from schedlang.instructions.declaration import Instruction
 from schedlang.schedule.schedule import Schedule
 
@@ -50,7 +50,7 @@ class Dot:
     @property
     def steps(self) -> int:
         """The steps that one instruction takes."""
-        return length(self.declared)
+        return steps_of(self.declared)
 
 
 def choose(stage: StageFacts, copied: Collection[Tensor], knobs: Knobs) -> Dot | None:
@@ -71,7 +71,7 @@ def dot_products(stage: StageFacts, copied: Collection[Tensor]) -> list[Dot]:
     along = sizes.index(max(sizes))
     known = [
         declared
-        for declared in in_the_box(target.facts.instructions)
+        for declared in in_the_box(target)
         if declared.lanes == 1 and takes(declared, stage, reads) and not lacks(declared, target)
     ]
     dots = (_along(declared, stage, reads, along, copied) for declared in known)
@@ -89,7 +89,7 @@ def _along(
     declared: Instruction, stage: StageFacts, reads: Sequence[Access], along: int,
     copied: Collection[Tensor],
 ) -> Dot | None:  # fmt: skip
-    axis, count = stage.op.reduce_axis[along], length(declared)
+    axis, count = stage.op.reduce_axis[along], steps_of(declared)
     if not isinstance(axis.extent, int) or axis.lo != 0 or axis.extent < count:
         return None
     owns = [dimension_of(read, axis, count) for read in reads]
