@@ -470,7 +470,9 @@ def test_an_instruction_of_a_later_gpu() -> None:
 @pytest.mark.parametrize("arch", ["sm_9O", "sm90", "SM_90", "sm_90b", "sm_", "sm_80 or sm_90"])
 def test_a_mistyped_architecture(arch: str) -> None:
     why = f"{arch!r} is not an architecture of NVIDIA's GPUs"
-    with pytest.raises(ComputeError, match=f"{why}.*\n  For needs=, give one of sm_50, .*sm_61, .*sm_121"):
+    with pytest.raises(
+        ComputeError, match=f"{why}.*\n  For needs=, give one of sm_50, .*sm_61, .*sm_121"
+    ):
         sl.instruction("mistyped", dot(), needs=arch, emit={"cuda": VNNI})
 
 

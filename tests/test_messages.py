@@ -408,8 +408,11 @@ def test_the_oracle_refuses_a_gather_beyond_a_row() -> None:
     C = sl.compute((3,), lambda i: A[0, B[i]], name="C")
     a, b = np.arange(20, dtype="float32").reshape(4, 5), np.array([0, 1, 7], "int32")
     assert list(sl.build(sl.schedule(C), target="python")(a, b)) == [0, 1, 7]
-    with pytest.raises(BoundsError, match=r"A\[0, B\[i\]\]: index 1 is 7, but A .* has extent 5 "
-                                          r"there"):
+    with pytest.raises(
+        BoundsError,
+        match=r"A\[0, B\[i\]\]: index 1 is 7, but A .* has extent 5 "
+        r"there",
+    ):
         sl.reference(C)(a, b)
 
 
@@ -456,8 +459,11 @@ def test_the_message_names_the_function_that_was_called() -> None:
     for call, name in ((sl.schedule, "sl.schedule"), (sl.autotune, "autotune"), (sl.best, "best")):
         with pytest.raises(ComputeError, match=rf"^{name}\(A\): A is an input and has nothing to"):
             call(A)
-    with pytest.raises(ComputeTypeError, match=r"^best\('Y'\): 'Y' is not a tensor; give tensors "
-                                               r"that sl\.compute"):
+    with pytest.raises(
+        ComputeTypeError,
+        match=r"^best\('Y'\): 'Y' is not a tensor; give tensors "
+        r"that sl\.compute",
+    ):
         sl.best("Y")
 
 
@@ -672,8 +678,11 @@ def test_a_computation_that_reads_itself_is_told_of_scan() -> None:
     def closure() -> None:
         total = sl.compute((8,), lambda i: total[i - 1] + X[i], name="T")
 
-    with pytest.raises(ComputeError, match=r"for T: its function reads total, which has no value "
-                                           r"yet\n  If total is this tensor.*write sl\.scan\("):
+    with pytest.raises(
+        ComputeError,
+        match=r"for T: its function reads total, which has no value "
+        r"yet\n  If total is this tensor.*write sl\.scan\(",
+    ):
         closure()
     code = "T = sl.compute((8,), lambda i: T[i - 1] + X[i], name='T')"
     with pytest.raises(ComputeError, match=r"its function reads T, .*\n.*write sl\.scan\("):

@@ -59,7 +59,8 @@ def outputs() -> list[sl.Tensor]:
     c, q = sl.reduce_axis(128, name="c"), sl.reduce_axis(8, name="q")
     blocked = sl.compute(
         (4, 6, 4, 8),
-        lambda o, y, x, p: sl.sum(pixels[c, y, x, q] * weights[o, c, q, p], axis=[c, q]), name="L",
+        lambda o, y, x, p: sl.sum(pixels[c, y, x, q] * weights[o, c, q, p], axis=[c, q]),
+        name="L",
     )
     X, Y = sl.placeholder((65536,), "uint8", name="X"), sl.placeholder((65536, 64), name="Y")
     counts = sl.scatter((64,), (65536,), lambda t: (X[t], sl.const(1, "int32")), name="H")

@@ -143,8 +143,8 @@ def bf16_product(steps: int = 32) -> Instruction:
     another number of steps.
     """
     return _product(
-        "tdpbf16ps", _checked("tdpbf16ps", steps, 32), ("bfloat16", "bfloat16", "float32"), ("uint16_t", "uint16_t", "float"),
-        "amx-bf16", 22, "_tile_dpbf16ps",
+        "tdpbf16ps", _checked("tdpbf16ps", steps, 32), ("bfloat16", "bfloat16", "float32"),
+        ("uint16_t", "uint16_t", "float"), "amx-bf16", 22, "_tile_dpbf16ps",
         # each step adds two products, with a rounding of half a unit in the last place each
         tolerance=2 * steps * 2.0**-24,
         note="denormal numbers are taken as 0",

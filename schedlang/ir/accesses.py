@@ -144,8 +144,7 @@ def accesses(stmt: Stmt, tested: bool = False) -> list[Access]:
         ]
     else:
         own = [
-            Access(load.buffer, load.indices, count=load.count)
-            for load in loads(expressions(stmt))
+            Access(load.buffer, load.indices, count=load.count) for load in loads(expressions(stmt))
         ]
     if isinstance(stmt, (Store, Exchange)):
         updates = isinstance(stmt, Store) and stmt.reducer is not None

@@ -257,6 +257,11 @@ def _cost(
 ) -> Cost:  # fmt: skip
     """Return the costs of a statement on one core."""
     loops = around.loops
+    if around.call is not None:
+        # a function goes along the steps, and needs the rest of its tile in each of them
+        outer = around.call[0]
+        inner = sorted(loops[len(outer) :], key=lambda f: not f.axis.is_reduce)
+        loops = (*outer, *inner)
     lane = next((f for f in reversed(loops) if f.kind == "vectorize"), None)
     lanes = extent_of(lane) if lane else 1
     written = [f for f in loops if f.kind == "unroll"]

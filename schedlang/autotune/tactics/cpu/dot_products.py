@@ -266,7 +266,9 @@ def _step_axes(
         own = right.own_dimension(axis)
         if own is None or (packed and (own != last or axis.extent != count)):
             continue
-        copied = not packed and is_whole_dimension(left, axis) and left.tensor in stage.op.input_tensors
+        copied = (
+            not packed and is_whole_dimension(left, axis) and left.tensor in stage.op.input_tensors
+        )
         if not left.contiguous(axis) and not copied:
             continue
         if 2 * extent >= count:

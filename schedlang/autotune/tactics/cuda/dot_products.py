@@ -1,4 +1,4 @@
-"""Dot products of a GPU: instructions with which a thread adds several products of bytes at once."""
+"""Dot products of a GPU: instructions by which a thread adds several products of bytes."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ KNOB = Knob(
 class Dot:
     """An instruction that takes several steps of the reduction axis ``along``, by position.
 
-    The steps of the operands in ``apart`` are no adjacent elements, so that copies have them side
-    by side. If zeros must fill the steps up, ``padded``, all operands are copied.
+    The steps of the operands in ``apart`` are not adjacent elements, so copies have them side by
+    side. If zeros must fill the steps up, ``padded``, all operands are copied.
     """
 
     declared: Instruction
@@ -59,7 +59,9 @@ def choose(stage: StageFacts, copied: Collection[Tensor], knobs: Knobs) -> Dot |
     ``copied`` are the operands that may be copied to shared memory.
     """
     dots = {dot.declared.name: dot for dot in dot_products(stage, copied)}
-    return dots.get(knobs.choice(f"{stage.name}.local.instruction", [PLAIN, *dots])) if dots else None
+    return (
+        dots.get(knobs.choice(f"{stage.name}.local.instruction", [PLAIN, *dots])) if dots else None
+    )
 
 
 def dot_products(stage: StageFacts, copied: Collection[Tensor]) -> list[Dot]:
