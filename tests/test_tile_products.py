@@ -19,6 +19,7 @@ from schedlang.autotune.space import Space
 from schedlang.autotune.tactics.facts import Problem
 from schedlang.instructions import MemoryFunction, amx
 from schedlang.instructions.box import named
+from tests.instructions import runs
 from tests.marks import slow_but
 from tests.test_amx import in_software
 from tests.test_dot_products import arrays, check, product
@@ -130,7 +131,7 @@ def test_next_steps_offer_tiles_and_explain_names_them() -> None:
 def test_a_build_for_a_processor_without_tiles() -> None:
     C = product(32, 32, 128)[-1]
     s = candidate(C, "tdpbusd")
-    if not sl.instructions.tdpbusd.check(samples=1).ran:
+    if not runs(sl.instructions.tdpbusd):
         with pytest.raises(sl.errors.BuildError, match="the instruction needs amx-int8, which"):
             sl.build(s, target=TILES)
 

@@ -174,7 +174,8 @@ def _tile(
             constant = isinstance(axis.extent, int) and axis.lo == 0
             size = stage.extents([axis])[0]
             filled_up = constant and all(is_whole_dimension(read, axis) for read in reads)
-            whole &= constant and 2 * size >= count and (filled_up or size % count == 0)
+            whole = whole and constant and 2 * size >= count
+            whole = whole and (filled_up or size % count == 0)
             padded += [at] if size % count else []
         if whole:
             return replace(dot, rows=rows, padded=tuple(padded))

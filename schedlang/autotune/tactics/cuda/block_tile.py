@@ -143,7 +143,7 @@ def _loops(s: Schedule, stage: StageFacts, parts: Shape) -> tuple[Axis, int]:
 def _copies(
     s: Schedule, stage: StageFacts, operands: Sequence[Tensor], dot: Dot | None, knobs: Knobs
 ) -> list[Tensor]:
-    """Copy operands to shared memory: those that an instruction needs there, and others by knobs."""
+    """Copy operands to shared memory: those that an instruction needs there, others by knobs."""
     if dot is not None and dot.padded:
         # the copies that are filled up with zeros
         copies = dot_products.pad(s, stage, dot)
