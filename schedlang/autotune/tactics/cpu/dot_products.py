@@ -171,7 +171,7 @@ def _tile(
             (rows, axes[rows], dot.height, [left]),
             (len(axes) + along, step, dot.steps, [left, right]),
         ):
-            constant = isinstance(axis.extent, int) and axis.lo == 0
+            constant = isinstance(axis.extent, int) and bool(axis.lo == 0)
             size = stage.extents([axis])[0]
             filled_up = constant and all(is_whole_dimension(read, axis) for read in reads)
             whole = whole and constant and 2 * size >= count
