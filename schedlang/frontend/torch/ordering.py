@@ -1,7 +1,6 @@
 """Operators of ATen that order elements: sorts, the largest ones, medians, places in a sequence.
 
-They are topi's sorts by loops, which compare all pairs of an axis, so they are for short axes. NaN
-is greater than all numbers, and equal elements keep their order.
+Sorts are topi's sorts by loops, which compare all pairs of an axis, so they are for short axes. NaN is greater than all numbers, and equal elements keep their order.
 """
 
 from __future__ import annotations
@@ -16,10 +15,11 @@ from schedlang.compute.reduce import reduce_axis
 from schedlang.compute.tensor import Extent, Tensor
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Axis
+from schedlang.frontend.ordering import check_length, first_in_order
 from schedlang.frontend.torch.calls import Call, Operator
 from schedlang.language.calls import call as function_of
 from schedlang.language.construct import cast, select
-from schedlang.tvm.topi.sorting import LONGEST, ordered, places_in, ranks
+from schedlang.tvm.topi.sorting import places_in, ranks
 from schedlang.tvm.topi.stages import compute
 
 
@@ -45,23 +45,15 @@ def _first(
     call: Call, x: Tensor, dim: int, count: int | None, descending: bool
 ) -> tuple[Tensor | None, Tensor | None]:
     """Return the first ``count`` elements of the order along a dimension, and their indices."""
-    _check_length(call, x.shape[dim] if x.ndim else 1)
-    pair = ordered(call.operator, x, dim, count, descending)
-    values, places = (t if used else None for t, used in zip(pair, call.used))
-    return values, places
-
-
-def _check_length(call: Call, length: Extent) -> None:
-    if not isinstance(length, int) or length > LONGEST:
-        raise call.refuse(
-            f"its axis has {length} elements, and a sort here compares all pairs of an axis",
-            f"Sort axes of a known extent, of {LONGEST} at most.",
-        )
+    if not x.ndim:
+        values, places = _first(call, reshape(x, (1,)), 0, count, descending)
+        return tuple(None if t is None else reshape(t, ()) for t in (values, places))  # type: ignore[return-value]
+    return first_in_order(x, dim, count, descending, call.used, call.refuse)
 
 
 def _ranks(call: Call, rows: Tensor, descending: bool) -> Tensor:
     """Return how many elements of the last dimension come before each one."""
-    _check_length(call, rows.shape[-1])
+    check_length(rows.shape[-1], call.refuse)
     return ranks(rows, descending)
 
 

@@ -32,7 +32,7 @@ _BOXES = ("regions that data choose have no form here", "Export the model withou
 
 REASONS: dict[str, tuple[str, str]] = {
     **dict.fromkeys(("SequenceMap",), _CONTROL),
-    **dict.fromkeys(("TopK", "NonMaxSuppression"), _SORTED),
+    **dict.fromkeys(("NonMaxSuppression",), _SORTED),
     **dict.fromkeys(("NonZero", "Unique", "Compress"), _SHAPE),
     **dict.fromkeys(
         ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli",
