@@ -17,6 +17,14 @@ from schedlang.frontend.onnx.elements import DTYPES
 from schedlang.frontend.onnx.graph import DOMAIN, Body, Node
 from schedlang.frontend.onnx.values import Value
 
+# what attributes may say, whose other values a definition takes for one of these
+_CHOICES = {
+    "activation": ("none", "silu", "swish"), "approximate": ("none", "tanh"),
+    "mode": ("DCR", "CRD"), "reduction": ("none", "mean", "sum"),
+    "round_mode": ("up", "down", "nearest"),
+    "update_rule": ("linear", "gated", "delta", "gated_delta"),
+}  # fmt: skip
+
 
 def definition_of(node: Node, operands: Sequence[Value | None]) -> Body | None:
     """Return the graph that defines what a node computes; ``None`` for one without a definition.
@@ -67,6 +75,12 @@ def _check(onnx: Any, node: Node, proto: Any) -> None:
         onnx.checker.check_node(proto, context)
     except onnx.checker.ValidationError as error:
         raise node.refused(first_line(str(error))) from None
+    for name, choices in _CHOICES.items():
+        value = node.attributes.get(name, choices[0])
+        if value not in choices:
+            raise node.refused(
+                f"its attribute {name!r} is {value!r:.40}, not one of {', '.join(choices)}"
+            )
 
 
 def _settle(proto: Any, attributes: Mapping[str, Any]) -> None:

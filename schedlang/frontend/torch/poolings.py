@@ -15,7 +15,7 @@ from schedlang.frontend.convolutions import LAYOUTS
 from schedlang.frontend.sampling import MODES, PADDINGS, grid_sample
 from schedlang.frontend.torch.calls import Call, Operator, combine, of_dtype
 from schedlang.frontend.torch.convolutions import each
-from schedlang.frontend.torch.windows import Ends, largest_at, summed
+from schedlang.frontend.windows import Ends, largest_at, summed
 from schedlang.language.calls import call as call_of
 from schedlang.language.construct import cast, const
 from schedlang.tvm.topi.stages import compute, wide_dtype

@@ -33,6 +33,7 @@ from schedlang.frontend.onnx.operators import (
     refused,
     scattering,
     shapes,
+    signals,
 )
 from schedlang.frontend.onnx.operators.table import Function, Table
 
@@ -58,6 +59,7 @@ TABLES: dict[str, Table] = {
         **reductions.OPERATORS,
         **scattering.OPERATORS,
         **shapes.OPERATORS,
+        **signals.OPERATORS,
     },
     CLASSIC: classic.OPERATORS,
 }

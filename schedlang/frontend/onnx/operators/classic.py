@@ -11,15 +11,16 @@ from schedlang.arrays.elementwise import array
 from schedlang.arrays.shapes import axis_number
 from schedlang.arrays.shaping import reshape
 from schedlang.compute.tensor import Tensor
-from schedlang.expr.nodes import Expr
+from schedlang.expr.nodes import Axis, Expr
 from schedlang.frontend.onnx.call import Call
-from schedlang.frontend.onnx.operators import trees
+from schedlang.frontend.onnx.operators import trees, vectors
 from schedlang.frontend.onnx.operators.refused import TEXT
-from schedlang.frontend.onnx.operators.scores import class_of, transformed, two_classes
+from schedlang.frontend.onnx.operators.scores import label_at, transformed, two_classes
 from schedlang.frontend.onnx.operators.table import Table, since
 from schedlang.frontend.onnx.values import Known, Value
 from schedlang.language.composed import norm_of
 from schedlang.language.construct import binary, cast, const, select
+from schedlang.tvm.topi.stages import compute
 
 # the most keys of a table that becomes a choice
 MOST_CHOICES = 64
@@ -115,7 +116,7 @@ def linear_classifier(
     count = 1 if single else len(labels)
     scores = _linear(call, x, coefficients, intercepts, count, "NONE")
     scores = transformed(call, two_classes(scores, False) if single else scores, post_transform)
-    return class_of(call, scores, classlabels_ints), scores
+    return label_at(call, scores, classlabels_ints), scores
 
 
 def _linear(
@@ -168,6 +169,32 @@ def imputer(
 def binarizer(call: Call, x: Tensor, *, threshold: float = 0.0) -> Tensor:
     limit = const(threshold, x.dtype)
     return array("binarized", lambda v: cast(v > limit, x.dtype), x)
+
+
+def one_hot_encoder(
+    call: Call,
+    x: Tensor,
+    *,
+    cats_int64s: list[int] | None = None,
+    cats_strings: list[str] | None = None,
+    zeros: int = 1,
+) -> Tensor:
+    """1 at the category that an element equals, in a last dimension of all of them.
+
+    Without ``zeros`` an element of no category is an error elsewhere; here its row is 0, too.
+    """
+    if cats_strings:
+        raise call.refused(*TEXT)
+    if not cats_int64s or len({*cats_int64s}) < len(cats_int64s):
+        raise call.refused("its categories are missing, or two of them are one")
+    categories = np.array(cats_int64s, "int64")
+    known = call.tensor(Known(f"{call.node.name}.categories", categories, "int64"))
+    whole = x if x.dtype == "int64" else topi.cast(x, "int64")
+
+    def element(*at: Axis) -> Expr:
+        return cast(whole.element(at[:-1]).equal(known[at[-1]]), "float32")
+
+    return compute("one_hot", (*x.shape, *known.shape), element)
 
 
 def label_encoder(
@@ -235,6 +262,8 @@ OPERATORS: Table = {
     "LinearClassifier": since(linear_classifier, 1),
     "Imputer": since(imputer, 1),
     "Binarizer": since(binarizer, 1),
+    "OneHotEncoder": since(one_hot_encoder, 1),
     "LabelEncoder": {1: label_encoder_of_strings, **since(label_encoder, 2, 4)},
     **trees.OPERATORS,
+    **vectors.OPERATORS,
 }

@@ -4,21 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from math import prod
 from typing import Any
 
+import numpy as np
+
 from schedlang import topi
-from schedlang.arrays.shapes import axis_numbers
-from schedlang.compute.tensor import Tensor
-from schedlang.frontend.onnx.call import Call
+from schedlang.arrays.shapes import axis_numbers, extent, same
+from schedlang.compute.tensor import Tensor, shape_text
+from schedlang.frontend import sampling
+from schedlang.frontend.node_stages import cast_to
+from schedlang.frontend.onnx.call import Call, Floats
+from schedlang.frontend.onnx.operators.resampling import (
+    coordinates,
+    nearest,
+    resampled,
+    weighted,
+)
 from schedlang.frontend.onnx.operators.table import Table, since
+from schedlang.frontend.onnx.operators.windows import windows
 from schedlang.frontend.onnx.values import Known
+from schedlang.frontend.windows import folded
+from schedlang.language.construct import as_expr
+from schedlang.tvm.topi.stages import wide_dtype
 
 RESIZES = {1: topi.image.resize1d, 2: topi.image.resize2d, 3: topi.image.resize3d}
 SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 _OTHERS = "NCABEFGIJKLMOPQRSTUVXYZ"
 _METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
 _MODES = ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric",
-          "tf_half_pixel_for_nn", "half_pixel_symmetric")  # fmt: skip
+          "tf_half_pixel_for_nn", "half_pixel_symmetric", "tf_crop_and_resize")  # fmt: skip
+# the one factor of an image whose sizes keep their ratio
+_POLICIES: dict[str, Any] = {"not_larger": min, "not_smaller": max}
 _ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 # factors are quotients of integers up to this, apart from the rounding of float32
 _LARGEST = 10_000
@@ -41,16 +58,22 @@ def resize(
     mode: str = "nearest",
     nearest_mode: str = "round_prefer_floor",
 ) -> Tensor:
-    """``roi`` and ``extrapolation_value`` are for ``tf_crop_and_resize``, which is refused."""
-    if antialias and mode != "nearest":
-        raise call.refused("with antialias=1 it has no form here")
-    if keep_aspect_ratio_policy != "stretch" and sizes is not None and sizes.array.size:
-        raise call.refused(
-            f"keep_aspect_ratio_policy={keep_aspect_ratio_policy!r:.40} has no form here",
-            "Give the sizes themselves.",
-        )
+    """``roi`` and ``extrapolation_value`` are for ``tf_crop_and_resize``."""
     dims = axis_numbers(None if axes is None else tuple(axes), x.ndim, str(call.node), "axes")
     factors, wanted = _targets(call, x, dims, scales, sizes)
+    if sizes is not None and sizes.array.size:
+        factors, wanted = _kept(call, x, dims, factors, wanted, keep_aspect_ratio_policy)
+    transform = coordinate_transformation_mode
+    smooth = bool(antialias) and mode != "nearest"
+    crop = transform == "tf_crop_and_resize"
+    uneven = transform == "half_pixel_symmetric" and any(f is not None for f in factors)
+    if smooth or crop or uneven:
+        _check_modes(call, mode, transform, nearest_mode)
+        parts = _parts(call, roi, len(dims)) if crop else [(0.0, 1.0)] * len(dims)
+        return _by_tables(
+            call, x, dims, factors, wanted, parts, mode, transform, nearest_mode, cubic_coeff_a,
+            bool(exclude_outside), smooth, extrapolation_value,
+        )  # fmt: skip
     return _resized(
         call,
         x,
@@ -58,11 +81,74 @@ def resize(
         factors,
         wanted,
         mode,
-        coordinate_transformation_mode,
+        transform,
         nearest_mode,
         cubic_coeff_a,
         exclude_outside,
     )
+
+
+def _kept(
+    call: Call, x: Tensor, dims: Sequence[int], factors: list[Fraction | None], wanted: list[Any],
+    policy: str,
+) -> tuple[list[Fraction | None], list[Any]]:  # fmt: skip
+    """Return one factor for all dimensions, which keeps the ratio of the sizes."""
+    if policy == "stretch":
+        return factors, wanted
+    if policy not in _POLICIES:
+        raise call.refused(
+            f"its attribute 'keep_aspect_ratio_policy' is {policy!r:.40}, not one of "
+            f"stretch, {', '.join(_POLICIES)}"
+        )
+    own = [_number(call, x, k) for k in dims]
+    if min(own, default=1) < 1:
+        raise call.refused("its input has no elements, and so no ratio of its sizes")
+    factor = _POLICIES[policy](Fraction(new, size) for new, size in zip(wanted, own))
+    return [factor] * len(dims), [int(size * factor + Fraction(1, 2)) for size in own]
+
+
+def _parts(call: Call, roi: Known | None, count: int) -> list[tuple[float, float]]:
+    """Return the part of each dimension that is resized."""
+    if roi is None or roi.array.size != 2 * count:
+        raise call.refused(f"its roi is no start and end of {count} dimensions")
+    numbers = roi.array.astype("float64").ravel().tolist()
+    return list(zip(numbers[:count], numbers[count:]))
+
+
+def _by_tables(
+    call: Call, x: Tensor, dims: Sequence[int], factors: Sequence[Fraction | None],
+    wanted: Sequence[Any], parts: Sequence[tuple[float, float]], mode: str, transform: str,
+    rounding: str, alpha: float, exclude: bool, smooth: bool, beyond: float,
+) -> Tensor:  # fmt: skip
+    """Return the image resampled along one dimension after the other."""
+    crop, result = transform == "tf_crop_and_resize", x
+    for k, factor, new, part in zip(dims, factors, wanted, parts):
+        if factor is None and _is(x.shape[k], new) and part == (0.0, 1.0):
+            continue
+        size = _number(call, x, k)
+        scale = new / size if factor is None else float(factor)
+        places = coordinates(size, new, scale, transform, part)
+        if mode == "nearest":
+            sampled = nearest(places, size, rounding, beyond)
+        else:
+            shrink = min(scale, 1.0) if smooth else 1.0
+            sampled = weighted(places, size, mode, alpha, shrink, exclude, beyond)
+
+        def known(what: str, array: np.ndarray, k: int = k) -> Tensor:
+            return call.tensor(Known(f"{call.node.name}.{what}{k}", array, array.dtype.name))
+
+        result = resampled(result, k, sampled, crop, known)
+    return cast_to(result, x.dtype)
+
+
+def _number(call: Call, x: Tensor, k: int) -> int:
+    size = x.shape[k]
+    if not isinstance(size, int):
+        raise call.refused(
+            f"dimension {k} has the symbolic extent {size}, which decides its pixels",
+            "Import the model with a number for this size: shapes={...}.",
+        )
+    return size
 
 
 def resize_by_scales(call: Call, x: Tensor, scales: Known, *, mode: str = "nearest") -> Tensor:
@@ -167,21 +253,12 @@ def _resized(
     factors: Sequence[Fraction | None],
     wanted: Sequence[Any],
     mode: str,
-    coordinates: str,
+    transform: str,
     rounding: str,
     alpha: float,
     exclude: int,
 ) -> Tensor:
-    for value, what, choices in (
-        (mode, "mode", tuple(_METHODS)),
-        (coordinates, "coordinate_transformation_mode", _MODES),
-        (rounding, "nearest_mode", _ROUNDINGS),
-    ):
-        if value not in choices:
-            raise call.refused(
-                f"its attribute {what!r} is {value!r:.40}, which has no form here",
-                f"The modes with a form are {', '.join(choices)}.",
-            )
+    _check_modes(call, mode, transform, rounding)
     # letters of the layout are given in the order of dimensions, and axes come in any
     by_dim = sorted(zip(dims, factors, wanted), key=lambda row: row[0])
     changed = {
@@ -193,12 +270,9 @@ def _resized(
         return x
     if len(changed) > 3:
         raise call.refused(f"it resizes {len(changed)} dimensions, and images have 1 to 3")
-    if coordinates == "half_pixel_symmetric":
-        if any(factor is not None for factor, _ in changed.values()):
-            raise call.refused(
-                "half_pixel_symmetric with scales whose sizes are not integers has no form here"
-            )
-        coordinates = "half_pixel"
+    if transform == "half_pixel_symmetric":
+        # the sizes are the factors times the old ones
+        transform = "half_pixel"
     letters, others = iter(SPATIAL[len(changed)]), iter(_OTHERS)
     layout = "".join(next(letters) if k in changed else next(others) for k in range(x.ndim))
     resizes = list(changed.values())
@@ -215,7 +289,7 @@ def _resized(
         [new for _, new in resizes],
         layout,
         _METHODS[mode],
-        coordinates,
+        transform,
         rounding if mode == "nearest" else "",
         alpha,
         exclude,
@@ -223,11 +297,101 @@ def _resized(
     )
 
 
+def _check_modes(call: Call, mode: str, transform: str, rounding: str) -> None:
+    """Raise for modes that have no form here."""
+    for value, what, choices in (
+        (mode, "mode", tuple(_METHODS)),
+        (transform, "coordinate_transformation_mode", _MODES),
+        (rounding, "nearest_mode", _ROUNDINGS),
+    ):
+        if value not in choices:
+            raise call.refused(
+                f"its attribute {what!r} is {value!r:.40}, which has no form here",
+                f"The modes with a form are {', '.join(choices)}.",
+            )
+
+
 def _is(extent: Any, new: Any) -> bool:
     return extent is new or (isinstance(extent, int) and isinstance(new, int) and extent == new)
 
 
+def grid_sample(
+    call: Call,
+    x: Tensor,
+    grid: Floats,
+    *,
+    align_corners: int = 0,
+    mode: str = "linear",
+    padding_mode: str = "zeros",
+) -> Tensor:
+    """Short floats are placed and weighted in float32."""
+    for value, what, choices in (
+        (mode, "mode", sampling.MODES),
+        (padding_mode, "padding_mode", sampling.PADDINGS),
+    ):
+        if value not in choices:
+            raise call.refused(
+                f"its attribute {what!r} is {value!r:.40}, not one of {', '.join(choices)}"
+            )
+    count = x.ndim - 2
+    fits = grid.ndim == x.ndim and count > 0 and same(grid.shape[-1], count)
+    if not fits or (mode == "cubic" and count != 2):
+        raise call.refused(
+            f"its input has the shape {shape_text(x.shape)} and its grid {shape_text(grid.shape)}, "
+            "whose last dimension must have a place in each dimension of an image (two if cubic)"
+        )
+    places = cast_to(grid, wide_dtype(grid.dtype))
+    return sampling.grid_sample(x, places, mode, padding_mode, bool(align_corners))
+
+
+def grid_sample_of_images(
+    call: Call,
+    x: Tensor,
+    grid: Floats,
+    *,
+    align_corners: int = 0,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+) -> Tensor:
+    """Before opset 20, modes had the names of two dimensions."""
+    names = {"bilinear": "linear", "bicubic": "cubic", "nearest": "nearest"}
+    chosen = names.get(mode, f"no {mode}")
+    return grid_sample(
+        call, x, grid, align_corners=align_corners, mode=chosen, padding_mode=padding_mode
+    )
+
+
+def col2im(
+    call: Call,
+    x: Tensor,
+    image_shape: Known,
+    block_shape: Known,
+    *,
+    dilations: list[int] | None = None,
+    pads: list[int] | None = None,
+    strides: list[int] | None = None,
+) -> Tensor:
+    """The sums of the windows that have a pixel."""
+    size = call.sizes(image_shape, "image_shape")
+    taps = call.integers(block_shape, "block_shape")
+    slid = windows(call, size, taps, strides, dilations, pads, "NOTSET")
+    count = len(size)
+    blocks = [
+        extent((as_expr(n) + slid.pads[k] + slid.pads[count + k] - d * (t - 1) - 1) // s + 1)
+        for k, (n, t, s, d) in enumerate(zip(size, slid.kernel, slid.strides, slid.dilations))
+    ]
+    fits = x.ndim == 3 and same(x.shape[2], extent(prod(map(as_expr, blocks), start=as_expr(1))))
+    if not fits or (isinstance(x.shape[1], int) and x.shape[1] % prod(taps)):
+        raise call.refused(
+            f"its input has the shape {shape_text(x.shape)}: no windows of {shape_text(taps)} in "
+            f"an image of {shape_text(size)}"
+        )
+    return folded(x, size, taps, slid.strides, slid.dilations, slid.pads, blocks)
+
+
 OPERATORS: Table = {
+    "Col2Im": since(col2im, 18),
+    "GridSample": {16: grid_sample_of_images, **since(grid_sample, 20, 22)},
     "Resize": {10: resize_by_scales, **since(resize, 11, 13, 18, 19)},
     "Upsample": {7: upsample_by_attribute, 9: upsample, 10: upsample_ended},
 }

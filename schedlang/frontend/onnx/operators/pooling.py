@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 from schedlang import topi
 from schedlang.arrays.elementwise import array
 from schedlang.compute.tensor import Tensor
+from schedlang.expr.nodes import Axis, Expr
 from schedlang.frontend.onnx.call import Call, Floats
 from schedlang.frontend.onnx.operators.table import Function, Table, since
 from schedlang.frontend.onnx.operators.windows import windows
+from schedlang.frontend.windows import largest_at
 from schedlang.language.calls import call as math
 from schedlang.language.composed import norm_of
-from schedlang.language.construct import binary
+from schedlang.language.construct import as_expr, binary
+from schedlang.tvm.topi.stages import compute
 
 POOLS = {1: topi.nn.pool1d, 2: topi.nn.pool2d, 3: topi.nn.pool3d}
 
@@ -56,10 +60,28 @@ def max_pool(
     pads: list[int] | None = None,
     storage_order: int = 0,
     strides: list[int] | None = None,
-) -> Tensor:
+) -> list[Tensor]:
     """``storage_order`` is the order of the indices of the largest elements."""
-    call.only_outputs(1, "Indices")
-    return _pooled(call, x, "max", kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
+    if storage_order not in (0, 1):
+        raise call.refused(f"its attribute 'storage_order' is {storage_order}, not 0 or 1")
+    pooled = _pooled(call, x, "max", kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
+    if not any(call.node.outputs[1:]):
+        return [pooled]
+    slid = windows(call, x.shape[2:], kernel_shape, strides, dilations, pads, auto_pad)
+
+    def ends(k: int, i: Any) -> tuple[Any, Any]:
+        return i * slid.strides[k] - slid.pads[k], x.shape[2 + k]
+
+    places = largest_at(
+        x, pooled.shape[2:], slid.kernel, slid.dilations, ends, columns=bool(storage_order)
+    )
+    channels, image = x.shape[1], prod(map(as_expr, x.shape[2:]), start=as_expr(1))
+
+    def index(*at: Axis) -> Expr:
+        # indices are those of the whole input
+        return places.element(at) + (at[0] * channels + at[1]) * image
+
+    return [pooled, compute("index", places.shape, index)]
 
 
 def average_pool(

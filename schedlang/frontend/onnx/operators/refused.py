@@ -27,7 +27,7 @@ _QUANTIZED = (
     "a scale that is computed from data has no form here",
     "Quantize the model ahead (onnxruntime.quantization.quantize_static).",
 )
-_SIGNALS = ("transforms and windows of signals have no form here", "Prepare the signal before.")
+_SIGNALS = ("windows of signals have no form here", "Make it an initializer.")
 _BOXES = ("regions that data choose have no form here", "Export the model without its detection.")
 
 REASONS: dict[str, tuple[str, str]] = {
@@ -49,13 +49,9 @@ REASONS: dict[str, tuple[str, str]] = {
     ),
     "MaxUnpool": ("writes at the places of another pooling have no form here", "Use Resize."),
     "DynamicQuantizeLinear": _QUANTIZED,
-    **dict.fromkeys(("DFT", "STFT", "MelWeightMatrix", "HannWindow", "HammingWindow",
+    **dict.fromkeys(("MelWeightMatrix", "HannWindow", "HammingWindow",
                      "BlackmanWindow"), _SIGNALS),
-    **dict.fromkeys(("RoiAlign", "MaxRoiPool", "DeformConv", "GridSample", "AffineGrid"), _BOXES),
-    **dict.fromkeys(
-        ("SVMClassifier", "SVMRegressor"),
-        ("support vectors have no form here", "Use a linear model, trees or an MLP."),
-    ),
+    **dict.fromkeys(("RoiAlign", "MaxRoiPool", "DeformConv", "AffineGrid"), _BOXES),
     **dict.fromkeys(
         ("SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss", "Gradient", "Adam", "Adagrad",
          "Momentum"),

@@ -31,7 +31,7 @@ def two_classes(score: Tensor, chances: bool) -> Tensor:
     return topi.concatenate([other, score], 1)
 
 
-def class_of(call: Call, scores: Tensor, labels: list[int] | None) -> Tensor:
+def label_at(call: Call, scores: Tensor, labels: list[int] | None) -> Tensor:
     """Return the label of the largest score of each row."""
     if labels is None:
         raise call.refused(

@@ -17,7 +17,7 @@ from schedlang.compute.scan import scan
 from schedlang.compute.tensor import Tensor, placeholder
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.frontend.onnx.call import Call
-from schedlang.frontend.onnx.operators.scores import class_of, transformed, two_classes
+from schedlang.frontend.onnx.operators.scores import label_at, transformed, two_classes
 from schedlang.frontend.onnx.operators.table import Table, since
 from schedlang.frontend.onnx.values import Known
 from schedlang.language.construct import as_expr, binary, cast, select
@@ -109,11 +109,13 @@ def classifier(
     single = len(own) == 1 and len(labels) == 2
     if single:
         weights = weights[:, [*own]]
+        # of two base values, the score of the second class counts, as in ONNX Runtime
+        base = base if base is None else base[-1:]
     scores = _scores(call, x, trees, weights, base)
     if single:
         scores = two_classes(scores, post_transform in ("NONE", "PROBIT"))
     scores = transformed(call, scores, post_transform)
-    return class_of(call, scores, classlabels_int64s), scores
+    return label_at(call, scores, classlabels_int64s), scores
 
 
 def _either(numbers: list[float] | None, tensor: np.ndarray | None) -> np.ndarray | None:

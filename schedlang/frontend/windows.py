@@ -1,10 +1,12 @@
-"""Windows that slide over the last dimensions of a tensor: their largest elements, and sums."""
+"""Windows that slide over the last dimensions: their largest elements, sums, and images of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
+from schedlang.arrays.shapes import extent
 from schedlang.compute import reduce
 from schedlang.compute.math import all as every
 from schedlang.compute.reduce import reduce_axis
@@ -19,9 +21,12 @@ Ends = Callable[[int, Expr], tuple[Any, Any]]
 
 
 def largest_at(
-    x: Tensor, shape: Sequence[Extent], taps: Sequence[int], dilation: Sequence[int], ends: Ends
-) -> Tensor:
+    x: Tensor, shape: Sequence[Extent], taps: Sequence[int], dilation: Sequence[int], ends: Ends,
+    columns: bool = False,
+) -> Tensor:  # fmt: skip
     """Return the index of the largest element of each window, in the dimensions joined to one.
+
+    Indices count along the last dimension first, or with ``columns`` along the first one.
 
     A window has ``taps`` elements, ``dilation`` apart; elements outside of ``x`` or of its ends are
     left out. The first of equal elements counts, and the first NaN.
@@ -37,11 +42,15 @@ def largest_at(
 
     def place(*at: Axis) -> Expr:
         rest = call_of("max", chosen.element(at), 0)
-        total, size = as_expr(0), as_expr(1)
+        indices = []
         for k in reversed(range(len(taps))):
             at_tap, rest = rest % taps[k], rest // taps[k]
-            index = cast(ends(k, at[lead + k])[0], "int64") + at_tap * dilation[k]
-            total, size = total + index * size, size * x.shape[lead + k]
+            indices.append(cast(ends(k, at[lead + k])[0], "int64") + at_tap * dilation[k])
+        total, size = as_expr(0), as_expr(1)
+        sizes = x.shape[: lead - 1 : -1]
+        pairs = zip(indices, sizes)
+        for index, own in reversed(list(pairs)) if columns else pairs:
+            total, size = total + index * size, size * own
         return cast(total, "int64")
 
     return compute("index", outer, place)
@@ -58,6 +67,38 @@ def summed(
         return reduce.sum(cast(value, dtype), over, inside)
 
     return compute("sum", (*x.shape[:lead], *shape), total)
+
+
+def folded(
+    x: Tensor,
+    size: Sequence[Extent],
+    taps: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    before: Sequence[int],
+    blocks: Sequence[Extent],
+) -> Tensor:
+    """Return the image whose pixels are the sums of what all windows have there.
+
+    ``x`` is ``[batch, channels * taps, blocks]``: the elements of windows at ``strides``, from
+    ``before`` before the first pixel. The image is ``[batch, channels, *size]``.
+    """
+    per_channel = prod(taps)
+    channels = extent(as_expr(x.shape[1]) // per_channel)
+
+    def total(*at: Axis) -> Any:
+        over = [reduce_axis(count, f"tap{k}") for k, count in enumerate(taps)]
+        tests, tap, block = [], as_expr(0), as_expr(0)
+        for k, axis in enumerate(over):
+            start = at[2 + k] + before[k] - axis * dilations[k]
+            place = start // strides[k]
+            tests += [start >= 0, (start % strides[k]).equal(0), place < blocks[k]]
+            inside = call_of("max", call_of("min", place, as_expr(blocks[k]) - 1), 0)
+            tap, block = tap * taps[k] + axis, block * blocks[k] + inside
+        value = x[at[0], at[1] * per_channel + tap, block]
+        return reduce.sum(value, over, every(*tests))
+
+    return compute("fold", (x.shape[0], channels, *size), total)
 
 
 def _read(
