@@ -67,7 +67,7 @@ CASES = (
     Case("speechmos", "*/aecmos_models/*", {"batch_size": 1, "frames": 100}, scale=0.1),
     Case("speechmos", "*/*dnsmos_models/*", {"N": 1}, scale=0.1),
     Case("speechmos", "*/plcmos_models/*", {"batch_size": 1, "frames": 100}, scale=0.1),
-    Case("swift_f0", "*/model.onnx", {"samples": 4000}, scale=0.1),
+    Case("swift_f0", "*/model.onnx", {"samples": 4000}, {"fmin": 50.0, "fmax": 2000.0}, 0.1),
 )
 
 
@@ -141,7 +141,7 @@ def _inputs(model: Any, case: Case) -> dict[str, np.ndarray]:
         dims = [case.shapes.get(d.dim_param, d.dim_value) for d in declared.shape.dim]
         shape = case.shapes.get(value.name, dims)
         if dtype.kind == "f":
-            arrays[value.name] = (rng.standard_normal(shape) * case.scale).astype(dtype)
+            arrays[value.name] = np.asarray(rng.standard_normal(shape) * case.scale, dtype)
         else:
             arrays[value.name] = rng.integers(0, case.below, shape).astype(dtype)
     return arrays

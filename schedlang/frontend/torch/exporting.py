@@ -18,6 +18,7 @@ from schedlang.frontend.torch.examples import Dynamic, Examples, rebuilt
 from schedlang.frontend.torch.lines import line_of_error, line_of_frame
 from schedlang.frontend.torch.operators import KEPT
 from schedlang.frontend.torch.params import quantized_layer
+from schedlang.frontend.torch.whole import recurrent_kept_whole
 
 # modules that behave otherwise while they are trained, and what they then do
 _TRAINED = {
@@ -56,7 +57,10 @@ def export(module: Any, examples: Examples) -> Any:
     # PyTorch prints the graph of a module that fails; what the module prints itself is passed on
     printed = io.StringIO()
     reports = io.StringIO()
-    with torch.no_grad(), _quiet(), redirect_stdout(printed), redirect_stderr(reports):
+    with (
+        torch.no_grad(), recurrent_kept_whole(), _quiet(),
+        redirect_stdout(printed), redirect_stderr(reports),
+    ):  # fmt: skip
         try:
             program = torch.export.export(
                 module,
@@ -74,7 +78,7 @@ def export(module: Any, examples: Examples) -> Any:
 
 def decompose(program: Any) -> Any:
     """Return a program in ATen's functional operators, where ``KEPT`` names stay whole."""
-    with _quiet():
+    with _quiet(), recurrent_kept_whole():
         try:
             return program.run_decompositions(_decompositions())
         except Exception as error:

@@ -1,4 +1,4 @@
-"""Recurrent layers of ATen, as scans over the steps: LSTM and GRU, of several layers, both ways."""
+"""Recurrent layers of ATen, as scans over the steps: of several layers, in both directions."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from schedlang import topi
 from schedlang.arrays.naming import name_prefix
 from schedlang.arrays.rearranging import flip
 from schedlang.arrays.shaping import swapaxes
+from schedlang.compute import math
 from schedlang.compute.tensor import Tensor
 from schedlang.frontend.node_stages import is_zero
 from schedlang.frontend.torch.calls import Call, Operator
+from schedlang.language.calls import call as call_of
 
 # a layer in one direction: (sequence, weights, first states, reverse) to its states at each step
 Layer = Callable[[Tensor, Sequence[Any], Sequence[Any], bool], Sequence[Tensor]]
@@ -92,6 +94,33 @@ def gru(
     )
 
 
+def _rnn(activation: Callable[[Any], Any]) -> Operator:
+    def operator(
+        call: Call,
+        input: Tensor,  # noqa: A002
+        hx: Tensor,
+        params: Sequence[Tensor],
+        has_biases: bool,
+        num_layers: int,
+        dropout: float,
+        train: bool,
+        bidirectional: bool,
+        batch_first: bool,
+    ) -> tuple[Tensor | None, ...]:
+        _check(call, dropout, train, num_layers)
+
+        def layer(x: Tensor, weights: Sequence[Any], first: Sequence[Any], back: bool) -> Any:
+            bi, bh = weights[2:] or (None, None)
+            return [topi.nn.rnn(x, *weights[:2], bi, bh, first[0], activation, back)]
+
+        each = 4 if has_biases else 2
+        return _layers(
+            call, layer, input, [hx], params, each, num_layers, bidirectional, batch_first
+        )
+
+    return operator
+
+
 def _check(call: Call, dropout: float, train: bool, num_layers: int) -> None:
     if train and dropout and num_layers > 1:
         raise call.refuse(
@@ -143,4 +172,7 @@ def _state(states: Tensor, number: int) -> Tensor | None:
     return states[number]
 
 
-OPERATORS: dict[str, Operator] = {"lstm.input": lstm, "gru.input": gru}
+OPERATORS: dict[str, Operator] = {
+    "lstm.input": lstm, "gru.input": gru, "rnn_tanh.input": _rnn(math.tanh),
+    "rnn_relu.input": _rnn(lambda v: call_of("max", v, 0.0)),
+}  # fmt: skip
