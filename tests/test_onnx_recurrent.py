@@ -126,6 +126,55 @@ def test_without_bias_and_with_whole_sequences() -> None:
     close(results(model, *arrays), [y[:, None], h[None]])
 
 
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("direction", WAYS)
+def test_sequences_of_several_lengths(direction: str, known: bool) -> None:
+    """After its end, a sequence has states of 0, and its last state is the one before."""
+    ways, lengths = len(WAYS[direction]), np.array([5, 2, 0], "int32")
+    x = f32(STEPS, 3, INPUTS)
+    (w, r, b), (v, s, d) = weights(4, ways), weights(3, ways)
+    given = Known(lengths) if known else lengths
+    first = f32(ways, 3, HIDDEN, seed=4), f32(ways, 3, HIDDEN, seed=5)
+    for case, layer in (
+        (Case("LSTM", (x, w, r, b, given, *first), {"direction": direction}, outputs=3),
+         lambda k, i, rows: lstm(
+             rows, w[k], r[k], b[k], first[0][k, i : i + 1], first[1][k, i : i + 1])),
+        (Case("GRU", (x, v, s, d, given, first[0]), {"direction": direction}, outputs=2),
+         lambda k, i, rows: gru(rows, v[k], s[k], d[k], first[0][k, i : i + 1], 0)),
+    ):  # fmt: skip
+        expected = [np.zeros((STEPS, ways, 3, HIDDEN), "float32")]
+        expected += [np.zeros((ways, 3, HIDDEN), "float32") for _ in range(case.outputs - 1)]
+        for k, back in enumerate(WAYS[direction]):
+            for i, length in enumerate(lengths.tolist()):
+                if length:
+                    rows = x[:length, i : i + 1]
+                    states, *last = layer(k, i, rows[::-1] if back else rows)
+                    expected[0][:length, k, i : i + 1] = states[::-1] if back else states
+                    for whole, state in zip(expected[1:], last):
+                        whole[k, i : i + 1] = state
+        model, arrays = model_of(case)
+        close(results(model, *arrays), expected)
+
+
+@pytest.mark.parametrize(("operator", "kernel"), [
+    ("RNN", False), ("LSTM", False), ("GRU", False),
+    pytest.param("LSTM", True, marks=pytest.mark.slow),
+])  # fmt: skip
+def test_steps_and_batch_are_sizes_of_each_call(operator: str, kernel: bool) -> None:
+    gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[operator]
+    w, r, b = (Known(v) for v in weights(gates, 2))
+    model, _ = model_of(Case(operator, (X, w, r, b), {"direction": "bidirectional"}, outputs=2))
+    for dim, name in zip(model.graph.input[0].type.tensor_type.shape.dim, ("steps", "batch")):
+        dim.dim_param = name
+    sizes = {"steps": sl.var("steps"), "batch": sl.var("batch")}
+    imported = sl.frontend.from_onnx(model, sizes)
+    run = sl.network(imported, database=None) if kernel else imported.reference
+    for steps, batch in ((1, 3), (4, 1), (9, 2)):
+        x = f32(steps, batch, INPUTS)
+        wanted = results(model, x, shapes={"steps": steps, "batch": batch})
+        close(list(run(x)), wanted)
+
+
 @pytest.mark.parametrize(("attributes", "extra", "message"), [
     ({"direction": "sideways"}, (),
         "'direction' is 'sideways', not one of forward, reverse, bidirec"),
@@ -135,8 +184,9 @@ def test_without_bias_and_with_whole_sequences() -> None:
     ({"hidden_size": 7}, (), "hidden_size is 7, but its weights have 4"),
     ({"layout": 2}, (), "'layout' is 2, not 0 or 1"),
     ({"direction": "bidirectional"}, (), r"W have shape \(1, 16, 3\), but must have \(2, 16, 3\)"),
-    ({}, (None, i64(5, 3)), "sequence_lens that differ from the length of the input have no form"),
-    ({}, (None, np.array([5, 5], "int32")), "sequence_lens that differ from the length"),
+    ({}, (None, i64(5, 3)), r"sequence_lens are int64 of shape \(2,\), but must be int32"),
+    ({}, (None, np.array([5], "int32")), "int32, one for each of the 2 sequences"),
+    ({}, (None, Known(np.array([5, 6], "int32"))), "is not between 0 and 5"),
     ({}, (None, None, f32(3, 2, 4)), r"state has shape \(3, 2, 4\), but must have \(1, 2, 4\)"),
     ({}, (None, None, Known(f32(1, 1, 4))), r"shape \(1, 1, 4\), but must have \(1, 2, 4\)"),
     ({}, (None, None, None, f32(1, 2, 5)), r"shape \(1, 2, 5\), but must have \(1, 2, 4\)"),

@@ -165,7 +165,8 @@ def _input(value: Any) -> Input:
         raise FrontendError(f"{what}: it has {len(kind.shape.dim)} dimensions")
     dims: list[Dim] = []
     for dim in kind.shape.dim:
-        if dim.HasField("dim_value"):
+        # exporters write -1 for an extent that is open
+        if dim.HasField("dim_value") and dim.dim_value != -1:
             dims.append(dim.dim_value)
         else:
             dims.append(text(dim.dim_param, f"a dimension of {what}") or None)

@@ -16,9 +16,9 @@ RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 
 @contextmanager
 def recurrent_kept_whole() -> Iterator[None]:
-    """Let PyTorch take recurrent layers whole in a ``with`` statement, in which nothing is computed.
+    """Let PyTorch take recurrent layers whole in a ``with`` statement.
 
-    There, they have results of the right shapes without values.
+    There, they have results of the right shapes without values, since only graphs are made.
     """
     import torch
 

@@ -11,12 +11,15 @@ from schedlang.arrays.rearranging import flip
 from schedlang.arrays.shapes import same
 from schedlang.arrays.shaping import swapaxes, transpose
 from schedlang.compute.tensor import Extent, Tensor, shape_text
+from schedlang.expr.nodes import Axis, Expr
 from schedlang.frontend.node_stages import is_zero
 from schedlang.frontend.onnx.call import Call
 from schedlang.frontend.onnx.operators.elementwise import check_dtypes
 from schedlang.frontend.onnx.operators.table import Table, since
 from schedlang.frontend.onnx.values import Known, Value
 from schedlang.language.calls import call as math
+from schedlang.language.construct import as_expr, cast, const, select
+from schedlang.tvm.topi.stages import compute
 
 DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 _LSTM, _GRU, _RNN = ("sigmoid", "tanh", "tanh"), ("sigmoid", "tanh"), ("tanh",)
@@ -54,7 +57,7 @@ def lstm(
     ways = _ways(call, direction, activation_alpha, activation_beta, clip)
     functions = _functions(call, activations, _LSTM, len(ways))
     sequence, hidden = _sequence(call, x, w, r, b, hidden_size, 4, len(ways), layout)
-    _check_lengths(call, sequence_lens, sequence)
+    lengths = _lengths(call, sequence_lens, sequence)
     check_dtypes(call, *(v for v in (x, w, r, b, initial_h, initial_c, p) if v is not None))
     if p is not None and tuple(p.shape) != (len(ways), 3 * hidden):
         raise call.refused(
@@ -65,7 +68,7 @@ def lstm(
     states = (len(ways), batch, hidden)
     first = [_states(call, v, layout, states) for v in (initial_h, initial_c)]
 
-    def layer(k: int, back: bool) -> Sequence[Tensor]:
+    def layer(k: int, sequence: Tensor, back: bool) -> Sequence[Tensor]:
         peepholes: list[Any] = [None] * 3
         if p is not None:
             row = _part(call, p, k)
@@ -95,7 +98,7 @@ def lstm(
             "IOFG",
         )
 
-    return _results(call, layer, ways, layout, 2)
+    return _results(layer, sequence, lengths, ways, layout, 2)
 
 
 def lstm_of_steps(
@@ -164,11 +167,11 @@ def gru(
             "A GRU has the activations Sigmoid and Tanh.",
         )
     sequence, hidden = _sequence(call, x, w, r, b, hidden_size, 3, len(ways), layout)
-    _check_lengths(call, sequence_lens, sequence)
+    lengths = _lengths(call, sequence_lens, sequence)
     check_dtypes(call, *(v for v in (x, w, r, b, initial_h) if v is not None))
     first = _states(call, initial_h, layout, (len(ways), sequence.shape[1], hidden))
 
-    def layer(k: int, back: bool) -> Sequence[Tensor]:
+    def layer(k: int, sequence: Tensor, back: bool) -> Sequence[Tensor]:
         bi, bh = _biases(call, b, k, 3 * hidden)
         states = topi.nn.gru(
             sequence,
@@ -183,7 +186,7 @@ def gru(
         )
         return [states]
 
-    return _results(call, layer, ways, layout, 1)
+    return _results(layer, sequence, lengths, ways, layout, 1)
 
 
 def gru_of_steps(
@@ -241,17 +244,17 @@ def rnn(
     ways = _ways(call, direction, activation_alpha, activation_beta, clip)
     functions = _functions(call, activations, _RNN, len(ways))
     sequence, hidden = _sequence(call, x, w, r, b, hidden_size, 1, len(ways), layout)
-    _check_lengths(call, sequence_lens, sequence)
+    lengths = _lengths(call, sequence_lens, sequence)
     check_dtypes(call, *(v for v in (x, w, r, b, initial_h) if v is not None))
     first = _states(call, initial_h, layout, (len(ways), sequence.shape[1], hidden))
 
-    def layer(k: int, back: bool) -> Sequence[Tensor]:
+    def layer(k: int, sequence: Tensor, back: bool) -> Sequence[Tensor]:
         bi, bh = _biases(call, b, k, hidden)
         state = None if first is None else first[k]
         weights = _part(call, w, k), _part(call, r, k)
         return [topi.nn.rnn(sequence, *weights, bi, bh, state, functions[k][0], back)]
 
-    return _results(call, layer, ways, layout, 1)
+    return _results(layer, sequence, lengths, ways, layout, 1)
 
 
 def _ways(
@@ -322,19 +325,23 @@ def _sequence(
     return swapaxes(x, 0, 1) if layout else x, hidden
 
 
-def _check_lengths(call: Call, lengths: Value | None, sequence: Tensor) -> None:
-    """Raise for sequences that are shorter than the input, since each would end elsewhere."""
-    steps = sequence.shape[0]
-    whole = lengths is None or (
-        isinstance(lengths, Known)
-        and isinstance(steps, int)
-        and all(v == steps for v in lengths.items())
-    )
-    if not whole:
+def _lengths(call: Call, given: Value | None, sequence: Tensor) -> Tensor | None:
+    """Return the length of each sequence; ``None`` if all are as long as the input."""
+    steps, batch = sequence.shape[:2]
+    if given is None:
+        return None
+    if given.dtype != "int32" or given.ndim != 1 or not same(given.shape[0], batch):
         raise call.refused(
-            "sequence_lens that differ from the length of the input have no form here",
-            "Leave it out, with sequences of one length in each call.",
+            f"its sequence_lens are {given.dtype} of shape {shape_text(given.shape)}, but must be "
+            f"int32, one for each of the {batch} sequences"
         )
+    if isinstance(given, Known) and isinstance(steps, int):
+        items = given.items()
+        if all(v == steps for v in items):
+            return None
+        if not all(isinstance(v, int) and 0 <= v <= steps for v in items):
+            raise call.refused(f"one of its sequence_lens is not between 0 and {steps}")
+    return call.tensor(given)
 
 
 def _states(
@@ -373,31 +380,70 @@ def _biases(call: Call, given: Value | None, k: int, rows: int) -> list[Tensor |
 
 
 def _results(
-    call: Call,
-    layer: Callable[[int, bool], Sequence[Tensor]],
+    layer: Callable[[int, Tensor, bool], Sequence[Tensor]],
+    sequence: Tensor,
+    lengths: Tensor | None,
     ways: Sequence[bool],
     layout: int,
     count: int,
 ) -> list[Tensor]:
-    """Return the states of all steps, ``[steps, directions, batch, hidden]``, and the last ones."""
+    """Return the states of all steps, ``[steps, directions, batch, hidden]``, and the last ones.
+
+    ``layer`` makes the states of a direction, whose elements are those after t + 1 steps.
+    """
     all_states: list[Tensor] = []
     last: list[list[Tensor]] = [[] for _ in range(count)]
     for k, back in enumerate(ways):
         with name_prefix("reverse" if back else "forward"):
-            states = layer(k, back)
-        # of the reversed sequence, element t is the state after t + 1 steps from the end
-        all_states.append(flip(states[0], 0) if back else states[0])
-        for ends_of_state, state in zip(last, states):
-            ends_of_state.append(_last(state))
+            if lengths is None:
+                states = layer(k, sequence, back)
+                in_order = flip(states[0], 0) if back else states[0]
+                ends = [state[-1] for state in states]
+            else:
+                states = layer(k, _turned(sequence, lengths) if back else sequence, False)
+                ends = [_end(state, lengths) for state in states]
+                own = _turned(states[0], lengths) if back else states[0]
+                in_order = _ended(own, lengths)
+        all_states.append(in_order)
+        for ends_of_state, end in zip(last, ends):
+            ends_of_state.append(end)
     every = topi.stack(all_states, 1)
-    ends = [topi.stack(ends_of_state, 0) for ends_of_state in last]
+    final = [topi.stack(ends_of_state, 0) for ends_of_state in last]
     if not layout:
-        return [every, *ends]
-    return [transpose(every, (2, 0, 1, 3)), *(swapaxes(v, 0, 1) for v in ends)]
+        return [every, *final]
+    return [transpose(every, (2, 0, 1, 3)), *(swapaxes(v, 0, 1) for v in final)]
 
 
-def _last(states: Tensor) -> Tensor:
-    return states[-1]
+def _turned(steps: Tensor, lengths: Tensor) -> Tensor:
+    """Return the steps of each sequence from its end, and those after its end as they are."""
+
+    def element(t: Axis, b: Axis, j: Axis) -> Expr:
+        place = cast(lengths[b], "int64") - 1 - t
+        # whatever the lengths are, the steps that are read exist
+        inside = math("min", select(place < 0, t, place), as_expr(steps.shape[0]) - 1)
+        return steps[inside, b, j]
+
+    return compute("turned", steps.shape, element, ["t", "b", "j"])
+
+
+def _ended(states: Tensor, lengths: Tensor) -> Tensor:
+    """Return the states, with 0 after the end of each sequence."""
+
+    def element(t: Axis, b: Axis, j: Axis) -> Expr:
+        return select(t < cast(lengths[b], "int64"), states[t, b, j], const(0, states.dtype))
+
+    return compute("ended", states.shape, element, ["t", "b", "j"])
+
+
+def _end(states: Tensor, lengths: Tensor) -> Tensor:
+    """Return the state after the last step of each sequence; 0 without steps."""
+
+    def element(b: Axis, j: Axis) -> Expr:
+        length = cast(lengths[b], "int64")
+        place = math("max", math("min", length, as_expr(states.shape[0])) - 1, 0)
+        return select(length > 0, states[place, b, j], const(0, states.dtype))
+
+    return compute("end", states.shape[1:], element, ["b", "j"])
 
 
 OPERATORS: Table = {
