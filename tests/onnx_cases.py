@@ -13,8 +13,8 @@ import schedlang as sl
 KINDS = {"float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7,
          "bool": 9, "float16": 10, "float64": 11, "uint32": 12, "uint64": 13}  # fmt: skip
 CLASSIC = {"ArrayFeatureExtractor", "Scaler", "Normalizer", "LinearRegressor", "LinearClassifier",
-           "Imputer", "Binarizer", "LabelEncoder", "TreeEnsembleClassifier",
-           "TreeEnsembleRegressor"}  # fmt: skip
+           "Imputer", "Binarizer", "LabelEncoder", "OneHotEncoder", "SVMClassifier",
+           "SVMRegressor", "TreeEnsembleClassifier", "TreeEnsembleRegressor"}  # fmt: skip
 
 
 @dataclass(frozen=True)

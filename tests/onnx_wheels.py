@@ -45,7 +45,6 @@ class Case:
 
 _SPEECH = {"waveforms": (2, 4800)}
 _LENGTHS = {"waveforms_lens": [4800, 3000]}
-_SILERO = {"batch": 1, "sequence": 576, "seq_len": 5, "sequence_length": 5}
 CASES = (
     Case("basic_pitch", "*/nmp.onnx", {"unk__749": 1}, scale=0.1),
     Case("ddddocr", "*/common.onnx", {"image_width": 128}),
@@ -90,9 +89,9 @@ def outcomes(folder: Path, pattern: str = "") -> Iterator[Outcome]:
         package = wheel.name.partition("-")[0]
         with zipfile.ZipFile(wheel) as archive:
             for path in sorted(n for n in archive.namelist() if n.endswith(".onnx")):
-                case = next((c for c in CASES if c.wheel == package and fnmatch(path, c.files)), None)
-                if case is not None and pattern in path:
-                    yield _outcome(path, archive.read(path), case)
+                cases = [c for c in CASES if c.wheel == package and fnmatch(path, c.files)]
+                if cases and pattern in path:
+                    yield _outcome(path, archive.read(path), cases[0])
 
 
 def _outcome(path: str, data: bytes, case: Case) -> Outcome:
