@@ -396,13 +396,13 @@ def test_initializers_among_the_inputs_are_weights() -> None:
 
 
 @pytest.mark.parametrize(("nodes", "message"), [
-    ([node("TopK", "x k", "y i", "top")], "TopK node 'top': it sorts.*\n  Export the model up to"),
+    ([node("NonMaxSuppression", "x x", "y", "nms")],
+        "NonMaxSuppression node 'nms': it sorts.*\n  Export the model up to"),
     ([node("NonZero", "x", "y", "nz")],
         "NonZero node 'nz': the shape of its result depends on data"),
     ([node("Reshape", "x s", "y", "view")],
      "Reshape node 'view': its input 'shape' is s: int64.2., which is computed when the network"),
-    ([node("MaxPool", "x4", "y i", "pool", kernel_shape=[2, 2])],
-        "its outputs Indices are not supp"),
+    ([node("Dropout", "x", "y mask", "drop")], "its outputs mask are not supp"),
     ([node("BatchNormalization", "x4 a a a a", "y", "bn", training_mode=1)],
         "it is in training mode"),
     ([node("Dropout", "x p t", "y", "drop")], "Dropout node 'drop': it is in training mode"),
@@ -426,8 +426,8 @@ def test_initializers_among_the_inputs_are_weights() -> None:
     ([node("Split", "x", "y z", "split")], "3 elements do not divide into 2 equal parts"),
     ([node("Resize", "x - scales", "y", "r", mode="area")],
         "'mode' is 'area', which has no form here"),
-    ([node("Resize", "x - scales", "y", "r", coordinate_transformation_mode="tf_crop_and_resize")],
-     "'tf_crop_and_resize', which has no form here\n  The modes with a form are half_pixel"),
+    ([node("Resize", "x - scales", "y", "r", coordinate_transformation_mode="sideways")],
+     "'sideways', which has no form here\n  The modes with a form are half_pixel"),
     ([node("Constant", "", "y", "c", value_string="a")],
         "Constant node 'c': its value is a string"),
     ([node("Transpose", "x", "y", "t", perm=[0, 0, 1])], "Transpose node 't': it has no form here"),

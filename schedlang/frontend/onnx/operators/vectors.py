@@ -58,13 +58,13 @@ def svm_classifier(
     *,
     classlabels_ints: list[int] | None = None,
     classlabels_strings: list[str] | None = None,
-    coefficients: list[float],
+    coefficients: list[float] | None = None,
     kernel_params: list[float] | None = None,
     kernel_type: str = "LINEAR",
     post_transform: str = "NONE",
     prob_a: list[float] | None = None,
     prob_b: list[float] | None = None,
-    rho: list[float],
+    rho: list[float] | None = None,
     support_vectors: list[float] | None = None,
     vectors_per_class: list[int] | None = None,
 ) -> tuple[Tensor, Tensor]:
@@ -80,11 +80,12 @@ def svm_classifier(
         raise call.refused(
             f"its classes have {groups} support vectors", "LinearClassifier needs none."
         )
-    numbers = np.array(coefficients, "float32")
+    numbers, limits = np.array(coefficients or [], "float32"), np.array(rho or [], "float32")
     pairs = [(i, j) for i in range(classes) for j in range(i + 1, classes)]
-    if numbers.size != (classes - 1) * count or len(rho) != len(pairs) or numbers.min() >= 0:
+    fits = numbers.size == (classes - 1) * count and len(limits) == len(pairs)
+    if not fits or numbers.min() >= 0:
         raise call.refused(
-            f"its {numbers.size} coefficients and {len(rho)} values of 'rho' do not fit {count} "
+            f"its {numbers.size} coefficients and {len(limits)} values of 'rho' do not fit {count} "
             f"vectors of {classes} classes"
         )
     table, ends = numbers.reshape(classes - 1, count), np.cumsum([0, *groups])
@@ -95,7 +96,7 @@ def svm_classifier(
             row[part] = table[other, part]
     data = x if x.dtype == "float32" else topi.cast(x, "float32")
     kernels = _kernels(call, data, count, support_vectors, kernel_type, kernel_params)
-    scores = _weighted(call, kernels, weights, np.array(rho, "float32"))
+    scores = _weighted(call, kernels, weights, limits)
     votes = _votes(scores, pairs, classes)
     shown = two_classes(scores, False) if len(pairs) == 1 else scores
     return label_at(call, votes, classlabels_ints), transformed(call, shown, post_transform)
