@@ -339,6 +339,15 @@ def test_arithmetic_on_symbolic_sizes() -> None:
     np.testing.assert_array_equal(fixed.reference(x)[1], [-4, -3])
 
 
+def test_extents_that_exporters_leave_open_differ() -> None:
+    """-1 and "?" are no names, so that two of them may be different."""
+    given = model([node("Relu", "x", "y")], [value("x", (-1, 3, "?", "?"))], [value("y", None)])
+    with pytest.raises(FrontendError, match="leaves open dimension 0 .no name. of input 'x'"):
+        sl.frontend.from_onnx(given)
+    imported = sl.frontend.from_onnx(given, {"x": (2, 3, 4, 5)})
+    assert imported.outputs[0].shape == (2, 3, 4, 5)
+
+
 @pytest.mark.parametrize(("shapes", "message"), [
     (None, r"leaves open dimension 0 'batch' of input 'x'\n.*shapes={'batch': 4} or shapes="),
     ({}, "leaves open dimension 0 'batch' of input 'x'"),

@@ -165,11 +165,12 @@ def _input(value: Any) -> Input:
         raise FrontendError(f"{what}: it has {len(kind.shape.dim)} dimensions")
     dims: list[Dim] = []
     for dim in kind.shape.dim:
-        # exporters write -1 for an extent that is open
+        # exporters write -1 or "?" for an extent that is open
         if dim.HasField("dim_value") and dim.dim_value != -1:
             dims.append(dim.dim_value)
         else:
-            dims.append(text(dim.dim_param, f"a dimension of {what}") or None)
+            name_of_dim = text(dim.dim_param, f"a dimension of {what}")
+            dims.append(None if name_of_dim in ("", "?") else name_of_dim)
     check_dims([d for d in dims if isinstance(d, int)], what)
     return Input(name, dtype, tuple(dims))
 
