@@ -165,7 +165,7 @@ def test_the_second_of_two_base_values_belongs_to_the_score() -> None:
     (of("Resize", X, None, None, i64(2, 3, 4, 4), keep_aspect_ratio_policy="xx", opset=18),
      "'keep_aspect_ratio_policy' is 'xx', not one of stretch"),
     (of("Resize", X, None, None, i64(2, 3, 4, 4), opset=13,
-        coordinate_transformation_mode="tf_crop_and_resize"), "its roi is no start and end"),
+        coordinate_transformation_mode="tf_crop_and_resize"), "its roi must have a start"),
     (of("MaxPool", X, kernel_shape=[2, 2], storage_order=2), "'storage_order' is 2, not 0 or 1"),
     (of("SVMClassifier", ROWS, classlabels_ints=[0, 1], coefficients=[1.0, -1.0], rho=[0.0],
         prob_a=[1.0], prob_b=[1.0], vectors_per_class=[1, 1], outputs=2), "found by iterations"),

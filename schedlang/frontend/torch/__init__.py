@@ -6,6 +6,7 @@
 2. ``exporting.py`` checks the module and calls ``torch.export``, whose errors it translates, with
    the user's line (``lines.py``). ``functional.py`` replaces in-place operators. A graph that then
    has operators without a form here is given to PyTorch once more, which takes these apart.
+   Recurrent layers stay whole meanwhile, for any number of steps (``whole.py``).
 3. ``params.py`` makes placeholders of weights and buffers.
 4. ``converting.py`` goes through the nodes. ``layers.py`` names the stages of a node after its
    layer, and ``missing.py`` has the errors of nodes without a form. A result of another dtype or

@@ -110,7 +110,7 @@ def _kept(
 def _parts(call: Call, roi: Known | None, count: int) -> list[tuple[float, float]]:
     """Return the part of each dimension that is resized."""
     if roi is None or roi.array.size != 2 * count:
-        raise call.refused(f"its roi is no start and end of {count} dimensions")
+        raise call.refused(f"its roi must have a start and an end for each of {count} dimensions")
     numbers = roi.array.astype("float64").ravel().tolist()
     return list(zip(numbers[:count], numbers[count:]))
 

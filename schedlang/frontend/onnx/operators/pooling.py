@@ -78,7 +78,7 @@ def max_pool(
     channels, image = x.shape[1], prod(map(as_expr, x.shape[2:]), start=as_expr(1))
 
     def index(*at: Axis) -> Expr:
-        # indices are those of the whole input
+        # indices count through the whole input
         return places.element(at) + (at[0] * channels + at[1]) * image
 
     return [pooled, compute("index", places.shape, index)]

@@ -1,6 +1,6 @@
 """Images of another size by tables of pixels and weights, which are computed at import.
 
-They serve the forms of Resize whose coordinates or weights are no quotients of small integers:
+They serve the forms of Resize whose coordinates or weights are not quotients of small integers:
 antialiasing, parts of an image, and factors that end between two pixels.
 """
 
@@ -17,7 +17,7 @@ from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.language.calls import call as math
 from schedlang.language.construct import cast, const, select
-from schedlang.tvm.topi.stages import compute, wide_dtype
+from schedlang.tvm.topi.stages import compute
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def resampled(
     It is computed in float32, or in float64 for float64. With ``crop``, outputs that are outside of
     the image are ``beyond``.
     """
-    wide = "float64" if x.dtype == "float64" else wide_dtype("float32")
+    wide = "float64" if x.dtype == "float64" else "float32"
     count, taps = sampled.weights.shape
     first = known("first", sampled.first)
     alone = taps == 1

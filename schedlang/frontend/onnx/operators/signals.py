@@ -104,7 +104,7 @@ def stft(
     other = window is not None and window.shape != (points,)
     if not isinstance(points, int) or points < 1 or other:
         raise call.refused(f"its frame_length is {points}, and its window has another shape")
-    # a window that a call computes is no part of the matrix
+    # only a known window becomes part of the matrix
     weights = window.array.astype("float64") if isinstance(window, Known) else None
     computed = window if isinstance(window, Tensor) else None
     batch, length, _ = real.shape
