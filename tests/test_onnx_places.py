@@ -86,6 +86,9 @@ CASES = [
          kernel_type="RBF", kernel_params=[0.2, 0.0, 3.0], outputs=2, note=f"{classes}",
          support_vectors=f32(2 * classes, 9, seed=3).ravel().tolist())
       for classes, p in ((2, 1), (3, 3))),
+    of("Pad", ROWS, i64(1, 2, 0, 1), np.array(2.5, "float32"), note="a call's value"),
+    of("Pad", ROWS, i64(1, 2, 0, 1), Known(np.array([np.nan], "float32")), note="nan"),
+    of("Dropout", ROWS, outputs=2, note="mask"),
     of("OneHotEncoder", np.array([[3, 7], [7, 1], [9, 3]]), cats_int64s=[7, 3, 1], zeros=1),
     of("OneHotEncoder", np.array([1.0, 3.0], "float32"), cats_int64s=[7, 3, 1], note="floats"),
 ]  # fmt: skip

@@ -111,7 +111,7 @@ def _rnn(activation: Callable[[Any], Any]) -> Operator:
 
         def layer(x: Tensor, weights: Sequence[Any], first: Sequence[Any], back: bool) -> Any:
             bi, bh = weights[2:] or (None, None)
-            return [topi.nn.rnn(x, *weights[:2], bi, bh, first[0], activation, back)]
+            return [topi.nn.rnn(x, weights[0], weights[1], bi, bh, first[0], activation, back)]
 
         each = 4 if has_biases else 2
         return _layers(

@@ -73,20 +73,24 @@ def dropout(
     training_mode: Known | None = None,
     *,
     seed: int = 0,
-) -> Tensor:
-    """At inference every element stays."""
+) -> list[Tensor]:
+    """At inference every element stays, as the mask says."""
     if training_mode is not None and training_mode.array.any():
         raise call.refused(
             "it is in training mode, in which it drops elements at random",
             "Export the model for inference.",
         )
-    call.only_outputs(1, "mask")
-    return data
+    return _kept(call, data, "bool")
 
 
-def dropout_of_number(call: Call, data: Tensor, *, ratio: float = 0.5) -> Tensor:
-    call.only_outputs(1, "mask")
-    return data
+def dropout_of_number(call: Call, data: Tensor, *, ratio: float = 0.5) -> list[Tensor]:
+    """Before opset 10, the mask had the dtype of the data."""
+    return _kept(call, data, "bool" if call.version >= 10 else data.dtype)
+
+
+def _kept(call: Call, data: Tensor, dtype: str) -> list[Tensor]:
+    masked = any(call.node.outputs[1:])
+    return [data, topi.full(data.shape, dtype, 1)] if masked else [data]
 
 
 OPERATORS: Table = {

@@ -7,6 +7,7 @@ from typing import Any
 
 from schedlang.arrays.rearranging import pad as padded
 from schedlang.arrays.shapes import axis_numbers
+from schedlang.arrays.shaping import reshape
 from schedlang.compute.tensor import Extent, Tensor
 from schedlang.expr.nodes import Const, Expr
 from schedlang.frontend.onnx.call import Call
@@ -33,15 +34,15 @@ def pad(
 ) -> Tensor:
     filler: Any = 0
     if constant_value is not None:
-        if constant_value.dtype != data.dtype or constant_value.ndim > 1:
+        alone = not constant_value.ndim or constant_value.shape == (1,)
+        if constant_value.dtype != data.dtype or not alone:
             raise call.refused(f"its constant_value must be a scalar of {data.dtype}")
         constant = number(constant_value) if isinstance(constant_value, Known) else None
-        if not isinstance(constant, Const):
-            raise call.refused(
-                "its constant_value is NaN or is computed when the network runs, but must be a "
-                "number that is known when the model is imported"
-            )
-        filler = constant.value
+        if isinstance(constant, Const):
+            filler = constant.value
+        else:
+            # NaN, and what a call computes
+            filler = reshape(call.tensor(constant_value), ())
     over = None if axes is None else call.integers(axes, "axes")
     return _pad(call, data, call.sizes(pads, "pads"), over, mode, filler)
 

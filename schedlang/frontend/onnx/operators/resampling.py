@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -59,11 +60,12 @@ def coordinates(
 
 def nearest(places: np.ndarray, size: int, rounding: str, beyond: float) -> Sampled:
     """Return the pixels nearest to ``places``."""
-    rounded = {
-        "floor": np.floor, "ceil": np.ceil,
-        "round_prefer_floor": lambda p: np.ceil(p - 0.5),
-        "round_prefer_ceil": lambda p: np.floor(p + 0.5),
-    }[rounding](places)  # fmt: skip
+    if rounding in ("floor", "ceil"):
+        rounded = (np.floor if rounding == "floor" else np.ceil)(places)
+    elif rounding == "round_prefer_floor":
+        rounded = np.ceil(places - 0.5)
+    else:
+        rounded = np.floor(places + 0.5)
     return _table(places, rounded, np.ones((len(places), 1)), size, beyond, False)
 
 
@@ -134,7 +136,7 @@ def resampled(
         inside = math("max", math("min", place, last), 0)
         return x.element((*at[:along], inside, *at[along + 1 :]))
 
-    def sums(*at: Axis) -> Expr:
+    def sums(*at: Axis) -> Any:
         place = first[at[along]]
         if weights is None:
             return pixel(at, place)

@@ -68,7 +68,8 @@ def _along(
     read = min(own, points // 2 + 1 if inverse and onesided else points)
     lines = swapaxes(x, k, -2)
     if read < own:
-        lines = lines[(*[slice(None)] * (x.ndim - 2), slice(0, read))]
+        whole_dims: list[Any] = [slice(None)] * (x.ndim - 2)
+        lines = lines[tuple([*whole_dims, slice(0, read)])]
 
     def transform(units: np.ndarray) -> np.ndarray:
         if inverse:
