@@ -461,6 +461,22 @@ def test_a_symbolic_batch_of_a_recurrent_layer_as_a_network(layer: str) -> None:
         compare(net(x.numpy())[0], module(x)[0].detach(), 1e-5)
 
 
+@pytest.mark.parametrize("layer", ["lstm", "gru", "rnn", "relu"])
+def test_the_number_of_steps_of_a_recurrent_layer_is_a_size(layer: str) -> None:
+    """Also of stacked layers in both directions; PyTorch computes as before afterwards."""
+    kinds = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN,
+             "relu": lambda *a, **k: nn.RNN(*a, nonlinearity="relu", **k)}  # fmt: skip
+    torch.manual_seed(0)
+    module = kinds[layer](3, 4, num_layers=2, bidirectional=True).eval()
+    kernels = dict(torch.ops.aten.lstm.input.py_kernels)
+    dims = {"input": {0: "steps", 1: "batch"}}
+    model = sl.frontend.from_torch(module, [numbers(5, 2, 3)], dynamic_shapes=dims)
+    assert dict(torch.ops.aten.lstm.input.py_kernels) == kernels
+    for steps, batch in ((1, 3), (5, 1), (9, 2)):
+        x = numbers(steps, batch, 3)
+        compare(model.reference(x.numpy())[0], module(x)[0].detach(), 1e-5)
+
+
 def test_placeholders_say_what_the_inputs_are() -> None:
     n, width = sl.var("n"), sl.var("width")
     left = sl.placeholder((n, width), name="left")
