@@ -1,6 +1,7 @@
 """Operators of ATen that order elements: sorts, the largest ones, medians, places in a sequence.
 
-Sorts are topi's sorts by loops, which compare all pairs of an axis, so they are for short axes. NaN is greater than all numbers, and equal elements keep their order.
+Sorts are topi's sorts by loops, which compare all pairs of an axis, so they are for short axes.
+NaN is greater than all numbers, and equal elements keep their order.
 """
 
 from __future__ import annotations
