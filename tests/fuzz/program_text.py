@@ -433,11 +433,12 @@ class Writer:
         ]))  # fmt: skip
 
     def like(self, name: str) -> str:
-        """Return an array of the shape and dtype of another one."""
+        """Return an array of the shape and dtype of another one, or that one."""
         value = self.scope.names.get(name)
         if not isinstance(value, np.ndarray):
             return name
-        return self.scope.array(lambda a: (a.shape, a.dtype) == (value.shape, value.dtype))
+        alike = self.scope.arrays(lambda a: (a.shape, a.dtype) == (value.shape, value.dtype))
+        return self.rng.choice(alike or [name])
 
     def write(self) -> Program:
         self.statements(self.program.body, self.rng.choice([2, 3, 4, 5]), 0)
