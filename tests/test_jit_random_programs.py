@@ -13,6 +13,26 @@ from tests.fuzz.programs import described, difference, outcome_of
 VECTOR, MATRIX = "float64[6]", "float64[6,6]"
 # sources of functions, with their arguments
 RIGHT = {
+    "a name that an iteration keeps from an earlier one": (
+        """
+def program(a, b):
+    for i in range(5):
+        if i % 2 == 0:
+            q = b[i, i]
+        a += q
+    return a
+""",
+        {"a": "int32[6,6]", "b": "uint16[6,6]"},
+    ),
+    "elements by a mask, which the loop leaves": (
+        """
+def program(x, a):
+    for i in range(1, 6):
+        v = np.hypot(a[a == 1], x[0])
+    return v
+""",
+        {"x": VECTOR, "a": MATRIX},
+    ),
     "an array changed in place beside a name that only the loop assigns": (
         """
 def program(x):

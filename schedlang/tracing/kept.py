@@ -19,6 +19,8 @@ from schedlang.tracing.items import plain
 from schedlang.tracing.leaves import flatten, is_traced, rebuilt
 from schedlang.tracing.leaving import PREFIX
 from schedlang.tracing.loops import run_loop, run_while
+from schedlang.tracing.masked import MaskedElements
+from schedlang.tracing.ranged import RangedElements
 from schedlang.tracing.spans import End, extent_between, known_end, range_of
 from schedlang.tracing.states import NOTHING, UNBOUND, State, is_data, unchanged
 from schedlang.tracing.trace import KNOWN, Trace, current
@@ -294,7 +296,9 @@ class _Kept:
             for name in state.names
             if name in state.carried and self._is_carried(name)
         }
-        last = [n for n in state.names if n in state.live and n not in starts and n != state.target]
+        # an iteration that does not assign to a name reads the value of one before
+        read = {*state.live, *(n for n in state.carried if self.before[n] is UNBOUND)}
+        last = [n for n in state.names if n in read and n not in starts and n != state.target]
         last = [n for n in last if not self._is_same(n)]
         last = [n for n in last if n in state.rebound or n in state.carried]
         if any(self.before[n] is UNBOUND or n not in state.carried for n in last):
@@ -386,6 +390,8 @@ class _Kept:
             elif name not in zeros and self.stops and is_data(value):
                 zeros[name] = value
             elif name not in zeros and value is not UNBOUND:
+                if isinstance(value, (MaskedElements, RangedElements)):
+                    raise ComputeTypeError(f"elements decide how many elements {name} has")
                 self.constant[name] = value
         self.trace.go_back(point)
         return zeros
