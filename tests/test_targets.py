@@ -41,6 +41,7 @@ OTHER_WORDS = {
     ("frontend/torch/exporting.py", "value.device.type == 'cpu'"),
     ("runtime/c_kernel.py", "asked == 'llvm'"),
     ("runtime/whole_cores.py", "'cpu' in names.split(',')"),
+    ("tvm/auto_scheduler/search_task.py", "print_mode == 'cuda'"),
     ("runtime/te_module.py", "fmt in ('', 'py', 'python')"),
 }
 NAMES = {*SPELLINGS}
