@@ -211,6 +211,11 @@ def _fitted(
     return loop, passed, floats
 
 
+def _typed(value: Value, dtype: str) -> Value:
+    """Return a value; a Python number has the ``dtype`` that the body knows."""
+    return cast(value, dtype) if isinstance(value, Expr) and is_weak(value) else value
+
+
 def _is_array(leaf: Any) -> bool:
     return isinstance(leaf, TracedArray) and not leaf.is_scalar
 
@@ -371,7 +376,9 @@ def _traced(
         before = trace.read(storage)
         result, _ = stand_in(before, f"after{len(carries)}")
         carries.append(Carry(before, inner.outer[storage], inner.values[storage], result))
-    read = tuple((trace.read(s), t) for s, t in inner.outer.items() if s not in inner.written)
+    read = tuple(
+        (_typed(trace.read(s), t.dtype), t) for s, t in inner.outer.items() if s not in inner.written
+    )
     return HostLoop(lo, hi, index, inner, tuple(carries), read, changed), passed
 
 
