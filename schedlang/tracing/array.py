@@ -44,7 +44,7 @@ from schedlang.tracing.memory import Read, View, Write, part_of
 from schedlang.tracing.methods import add_methods
 from schedlang.tracing.outputs import copy_to, for_out, into, update_in_place
 from schedlang.tracing.placed import PLACED
-from schedlang.tracing.powers import check_power
+from schedlang.tracing.powers import check_power, to_the_power
 from schedlang.tracing.ranged import ranged
 from schedlang.tracing.scalars import settle, settle_beside_arrays
 from schedlang.tracing.spans import of_lengths, truth_of
@@ -72,6 +72,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
     """
 
     __slots__ = ("_view", "_kind")
+    __pow__ = to_the_power
 
     def __init__(self, storage: Storage, kind: type = np.ndarray) -> None:
         self._view = View(storage)

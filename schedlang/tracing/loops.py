@@ -376,9 +376,8 @@ def _traced(
         before = trace.read(storage)
         result, _ = stand_in(before, f"after{len(carries)}")
         carries.append(Carry(before, inner.outer[storage], inner.values[storage], result))
-    read = tuple(
-        (_typed(trace.read(s), t.dtype), t) for s, t in inner.outer.items() if s not in inner.written
-    )
+    around = ((s, t) for s, t in inner.outer.items() if s not in inner.written)
+    read = tuple((_typed(trace.read(s), t.dtype), t) for s, t in around)
     return HostLoop(lo, hi, index, inner, tuple(carries), read, changed), passed
 
 

@@ -1,4 +1,4 @@
-"""Integers to negative integer powers, which NumPy refuses, in a traced function."""
+"""Powers in a traced function: of bool, and negative ones of integers, which NumPy refuses."""
 
 from __future__ import annotations
 
@@ -42,6 +42,13 @@ def check_power(ufunc: Any, inputs: Sequence[Any], named: Any) -> None:
     elif kinds[1] == "i" and not _is_argument(exponent) and _may_be_negative(value):
         reason = "the exponent is neither a number nor a whole argument"
         refuse_exponent(f"a power in {line_text()}", reason)
+
+
+def to_the_power(base: Any, exponent: Any) -> Any:
+    """Return ``base ** exponent``. NumPy squares an array for ``** 2``: of bool, it is int8."""
+    if type(exponent) is int and exponent == 2 and base.dtype == bool and not base.is_scalar:
+        return np.square(base)
+    return np.lib.mixins.NDArrayOperatorsMixin.__pow__(base, exponent)
 
 
 def refuse_exponent(asked: str, reason: str) -> NoReturn:
