@@ -37,6 +37,10 @@ CASES: dict[str, tuple[Callable[..., Any], list[Callable[[Any], Any]]]] = {
     "inverse": (np.linalg.inv, [batch]),
     "solve a vector": (np.linalg.solve, [matrices, vector]),
     "solve columns": (np.linalg.solve, [batch, columns]),
+    "solve a vector for each matrix": (np.linalg.solve, [batch, vector]),
+    "solve columns for one matrix": (np.linalg.solve, [matrices, columns]),
+    "solve the same columns": (lambda a, b: np.linalg.solve(a, b[:1]), [batch, columns]),
+    "solve by a batch of one": (lambda a, b: np.linalg.solve(a[:1], b), [batch, columns]),
     "solve twice with a matrix": (lambda a: np.linalg.solve(a, a * a) + a, [matrices]),
     "solve with itself": (lambda a: np.linalg.solve(a, a), [matrices]),
     "cholesky": (np.linalg.cholesky, [batch]),
@@ -121,10 +125,20 @@ def test_a_rule_of_the_user_comes_first() -> None:
     np.testing.assert_array_equal(sl.reference(by)(), np.full((N, N), 3.0))
 
 
+def test_a_batch_of_any_size() -> None:
+    n = sl.var("n")
+    A, B = (sl.placeholder(s, "float64", name=m) for m, s in (("A", (n, N, N)), ("B", (N, 2))))
+    by = sl.gradient(sl.trace(lambda a, b: np.linalg.solve(a, b).sum(), A, B), [A, B])
+    a, b = batch(np.random.default_rng(6)), columns(np.random.default_rng(7))[0]
+    back = np.linalg.solve(np.matrix_transpose(a), np.ones((3, N, 2)))
+    by_a, by_b = sl.reference(by)(A=a, B=b)
+    np.testing.assert_allclose(by_a, -back @ np.matrix_transpose(np.linalg.solve(a, b)), rtol=1e-9)
+    np.testing.assert_allclose(by_b, back.sum(0), rtol=1e-9)
+
+
 def test_calls_without_a_derivative_are_refused() -> None:
     A = sl.placeholder((2, N, N), "float64", name="A")
-    b = sl.placeholder((N,), "float64", name="b")
-    for y in (np.linalg.eigvals(A), np.linalg.solve(A, np.reshape(b, (N, 1)))):
-        head = sl.placeholder(y.shape, y.dtype, name="head")
-        with pytest.raises(ComputeTypeError, match=r"np\.linalg\..*, into which schedlang cannot"):
-            sl.gradient(y, A, head)
+    y = np.linalg.eigvals(A)
+    head = sl.placeholder(y.shape, y.dtype, name="head")
+    with pytest.raises(ComputeTypeError, match=r"np\.linalg\..*, into which schedlang cannot"):
+        sl.gradient(y, A, head)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from schedlang.arrays.host.row import NumpyCall
+from schedlang.arrays.shapes import is_one
 from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.tensor import Operation, Tensor
 from schedlang.expr import dtypes
@@ -36,9 +37,7 @@ def rules_of_calls(ops: Iterable[Operation]) -> Rules:
 def _is_known(op: ExternOp, call: NumpyCall) -> bool:
     """Return whether the derivative of a call is known for the arrays that it has."""
     real = all(dtypes.is_float(t.dtype) for t in (*op.inputs, *op.outputs))
-    dimensions = {np.ndim(v) for n, v in _arguments(op, call).items() if n in ("a", "b")}
-    # other arrays of solve are broadcast against each other
-    return call.name in DERIVATIVES and real and (len(dimensions) == 1 or dimensions == {1, 2})
+    return call.name in DERIVATIVES and real
 
 
 def _arguments(op: ExternOp, call: NumpyCall) -> dict[str, Any]:
@@ -63,10 +62,25 @@ def _inv(given: Mapping[str, Any], results: Sequence[Any], heads: Sequence[Any])
 def _solve(
     given: Mapping[str, Any], results: Sequence[Any], heads: Sequence[Any]
 ) -> dict[str, Any]:
-    by = np.linalg.solve(np.matrix_transpose(given["a"]), heads[0])
-    x = results[0]
-    outer = np.outer(by, x) if np.ndim(given["b"]) == 1 else by @ np.matrix_transpose(x)
-    return {"a": -outer, "b": by}
+    a, b = given["a"], given["b"]
+    x, head = results[0], heads[0]
+    if np.ndim(b) == 1:
+        # a column for each matrix
+        x, head = np.expand_dims(x, -1), np.expand_dims(head, -1)
+    by = np.linalg.solve(np.matrix_transpose(a), head)
+    outer = by @ np.matrix_transpose(x)
+    return {"a": -_of_shape(outer, a), "b": _of_shape(by[..., 0] if np.ndim(b) == 1 else by, b)}
+
+
+def _of_shape(gradient: Any, array: Any) -> Any:
+    """Return the gradient by an array that was broadcast: sums over its copies."""
+    shape = np.shape(array)
+    added = np.ndim(gradient) - len(shape)
+    if added:
+        gradient = gradient.sum(axis=tuple(range(added)))
+    pairs = zip(shape, np.shape(gradient))
+    copied = tuple(k for k, (own, full) in enumerate(pairs) if is_one(own) and not is_one(full))
+    return gradient.sum(axis=copied, keepdims=True) if copied else gradient
 
 
 def _cholesky(
