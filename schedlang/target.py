@@ -483,12 +483,14 @@ def _checked_features(facts: Facts, features: Any) -> tuple[str, ...]:
         return ()
     asked = f"Target({facts.name!r}, features={features!r})"
     listed = isinstance(features, (tuple, list, set, frozenset))
-    if not listed or not all(isinstance(name, str) for name in features):
+    # needs= of an instruction has names with "or" between them, and a processor has none such
+    if not listed or not all(isinstance(n, str) and " " not in n for n in features):
         raise BuildError(
             f"{asked}: features are a list of the processor's, by LLVM's names, such as "
             '["avx512vnni"]; left out, they are the features of this machine'
         )
-    if facts.device != CPU or facts.takes_arch:
+    of_gpu = facts.device != CPU or facts.takes_arch
+    if of_gpu or any(name.startswith(ARCHITECTURE) for name in features):
         raise BuildError(f"{asked}: features are of CPUs; give arch for the features of a GPU")
     # it asks LLVM, which stands above targets
     processor = import_module("schedlang.runtime.processor")

@@ -78,10 +78,17 @@ def test_a_box_has_its_share_of_the_operations() -> None:
     assert [b.stores for b in cost.buffers if b.name == "B"] == [24 * 6]
 
 
-@pytest.mark.parametrize("flops", [-1, True, 2.5, float("nan"), float("inf"), "many"])
+@pytest.mark.parametrize("flops", [-1, True, 2.5, float("nan"), float("inf"), "12"])
 def test_flops_that_are_no_number(flops: Any) -> None:
-    with pytest.raises(ComputeError, match=r"sl.extern for D: flops=.*a whole number of operation"):
+    with pytest.raises(ComputeError, match=r"sl.extern for D: flops=.*a whole number of operation") as e:
         sl.extern((3,), [sl.placeholder((3,), name="A")], total, name="D", flops=flops)
+    assert f"flops={flops!r}:" in str(e.value)
+
+
+@pytest.mark.parametrize("flops", [np.prod([3, 4]), np.float32(12), 12.0])
+def test_flops_of_numpy(flops: Any) -> None:
+    A = sl.placeholder((3,), name="A")
+    assert sl.cost(sl.extern((3,), [A], total, name="D", flops=flops)).flops == 12
 
 
 def test_flops_of_other_sizes() -> None:

@@ -102,6 +102,16 @@ def written(
     return te.extern(out or shape, [A], program(write), name="B", dtype=dtype)
 
 
+def test_a_list_of_one_shape_gives_a_tensor() -> None:
+    def write(ib: Any, a: Any, b: Any) -> None:
+        with ib.for_range(0, 8, name="i") as i:
+            b[i] = a[i] * a[i]
+
+    C = te.compute((8,), lambda i: written(write, (8,), out=[(8,)])[i] + 1, name="C")
+    x = np.random.default_rng(0).random(8, "float32")
+    np.testing.assert_allclose(tvm.reference(C)(x), x * x + 1, rtol=1e-6)
+
+
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("kind", ["serial", "parallel", "vectorize", "unroll"])
 def test_loops_and_conditions(kind: str, target: str) -> None:

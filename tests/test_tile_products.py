@@ -150,6 +150,8 @@ def test_features_of_a_target() -> None:
     for features, match in (
         (["amx-int9"], "names amx-int9, which LLVM does not know.*did you mean 'amx-int8'"),
         ("amx-int8", "features are a list"), ([64], "features are a list"),
+        (["avx512vnni or avxvnni"], "features are a list"),
+        (["sm_90"], "features are of CPUs; give arch"),
     ):  # fmt: skip
         with pytest.raises(sl.errors.BuildError, match=match):
             sl.Target("cpu", features=features)  # type: ignore[arg-type]

@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Optional
 from uuid import uuid4
 
-from schedlang.errors import ComputeError, ComputeTypeError, explain
+from schedlang.errors import ComputeError, ComputeTypeError, explain, text_of
 from schedlang.expr.nodes import Axis, Const, Expr, Var
 from schedlang.expr.visit import postorder
 
@@ -192,12 +193,13 @@ def checked_flops(flops: Any, name: str, arrays: Iterable[Tensor]) -> Extent:
         leaves = [n for n in postorder([flops]) if not n.children and not isinstance(n, Const)]
         if all(leaf in sizes for leaf in leaves):
             return flops
-    elif type(flops) in (int, float) and math.isfinite(flops) and flops == int(flops) >= 0:
-        return int(flops)
+    elif isinstance(flops, Real) and not isinstance(flops, bool):
+        if 0 <= flops < math.inf and flops == int(flops):
+            return int(flops)
     names = ", ".join(dict.fromkeys(v.name for v in sizes))
     raise ComputeError(
         explain(
-            f"sl.extern for {name}: flops={flops}",
+            f"sl.extern for {name}: flops={text_of(flops)}",
             "it must be a whole number of operations, 0 or more"
             + (f", or an expression of the sizes {names}" if names else ""),
             "Give e.g. flops=2 * M * N * K, or leave it out if you do not know it.",

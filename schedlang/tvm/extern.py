@@ -33,7 +33,7 @@ def extern(
 ) -> Any:
     """Return the tensor that a function outside of schedlang computes, or a list of tensors.
 
-    ``shape`` is one shape or a list of them. ``fcompute`` gets handles of the inputs and of the
+    ``shape`` is one shape or a list of them; a list of one gives a tensor, as in te. ``fcompute`` gets handles of the inputs and of the
     outputs, and returns ``tvm.tir.call_packed(name, ...)``, or what
     ``tvm.tir.ir_builder.create().get()`` returns. ``dtype`` is by default the dtype of the inputs.
     ``tag`` and ``attrs`` have no effect; ``in_buffers`` and ``out_buffers`` must be left out.
@@ -81,7 +81,7 @@ def extern(
     ]
     call = _function(fcompute, ins, outs, name)
     made = definition.extern([*shapes], given, call, name, kinds)
-    return list(made) if several else made[0]
+    return list(made) if len(made) > 1 else made[0]
 
 
 def _function(
