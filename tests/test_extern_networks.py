@@ -308,6 +308,8 @@ def test_a_folder_is_loaded_with_its_functions(tmp_path: Path) -> None:
     P = te.extern((4, 6), [A], program, name="P")
     in_c, p = DECAYED % ("Q", 1, 1), X[:4, :6].copy()
     folder = sl.network(sl.extern((4, 6), [P], in_c, name="Q"), name="net").save(tmp_path / "net")
+    load = 'schedlang.load(folder, functions={"P_program": P_program, "Q": Q})'
+    assert f"{load} makes a network of this folder" in (folder / "network.py").read_text()
     functions: dict[str, Any] = {"P_program": P, "Q": in_c}
     close(sl.load(folder, target="python", functions=functions)(p), decay(decay(p)))
     with pytest.raises(NetworkError, match=r"calls Q, .*\n.*functions=\{'P_program': P_program, "):

@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -48,25 +48,26 @@ def save(
     """
     asked, kind = f"save({os.fspath(folder)!r})", str(data.target.kind)
     path = check_destination(folder, data.target)
+    # with the inputs that no output reads, which a call takes, too
+    tensors = (*outputs, *recipe.inputs)
+    functions: list[ExternFunction] = []
+    graph = to_data(tensors, functions)
+    labelled = as_items(functions)
     try:
         # load refuses a folder whose weights may lead an index astray
         check_indices(outputs, recipe.inputs, weights)
-        text = _standalone(data)
+        text = _standalone(data, [label for label, *_ in labelled])
     except (BuildError, NetworkError) as error:
         raise NetworkError(f"{asked}: {error}") from None
-    # with the inputs that no output reads, which a call takes, too
-    tensors = (*outputs, *recipe.inputs)
     read = placeholders(tensors)
     named = dict(zip(weights, (place.name for place in data.storage.params)))
-    functions: list[ExternFunction] = []
-    graph = to_data(tensors, functions)
     manifest = {
         "format": FORMAT,
         "version": VERSION,
         "schedlang": __version__,
         "name": recipe.name,
         "graph": graph,
-        "functions": as_items(functions),
+        "functions": labelled,
         "outputs": len(outputs),
         "inputs": [read.index(t) for t in recipe.inputs],
         "weights": [[read.index(t), name] for t, name in named.items()],
@@ -97,8 +98,11 @@ def save(
     return path
 
 
-def _standalone(data: ModuleData) -> str:
-    """Return the text of a module that runs without schedlang, which says how to call it."""
+def _standalone(data: ModuleData, functions: Iterable[str]) -> str:
+    """Return the text of a module that runs without schedlang, which says how to call it.
+
+    ``functions`` are the labels of the users' functions.
+    """
     if data.functions and (why := unsaved(called.function for called in data.functions)):
         raise BuildError(explain(f"network {data.public}", why, HOW_TO_SAVE))
     for check in data.checks:
@@ -113,7 +117,7 @@ def _standalone(data: ModuleData) -> str:
                 )
             )
     if data.device is None:
-        return usage(data, WEIGHTS) + bundle(data.text)
+        return usage(data, WEIGHTS, functions) + bundle(data.text)
     from schedlang.networks.device_backend import standalone
 
     return usage(data, WEIGHTS) + standalone(data)

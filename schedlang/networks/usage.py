@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from textwrap import indent
 
 from schedlang.codegen.network_file import printable
@@ -18,8 +18,11 @@ _COMPILES = (
 _COMPILES_FOR_GPU = "The first call of each process compiles all kernels, which may take minutes."
 
 
-def usage(data: ModuleData, weights: str) -> str:
-    """Return the docstring of the file of a network, whose weights are in the file ``weights``."""
+def usage(data: ModuleData, weights: str, functions: Iterable[str] = ()) -> str:
+    """Return the docstring of the file of a network, whose weights are in the file ``weights``.
+
+    ``functions`` are the labels of the users' functions, which a load takes.
+    """
     signature, on_gpu = data.signature, data.device is not None
     needed = ["numba-cuda"] * on_gpu + ["numba"]
     dtypes = [*(p.dtype for p in signature.parameters), *(p.dtype for p in data.storage.params)]
@@ -38,9 +41,15 @@ def usage(data: ModuleData, weights: str) -> str:
         f"It returns new arrays{_tuple(signature.outputs)}, or writes those that are given behind "
         f"the inputs{_or_by_out(signature)}:\n\n{_listed(signature.outputs)}",
         _COMPILES_FOR_GPU if on_gpu else _COMPILES,
-        "schedlang.load(folder) makes a network of this folder again.",
+        f"schedlang.load({_load(functions)}) makes a network of this folder again.",
     ]
     return '"""' + "\n\n".join(paragraphs) + '\n"""\n\n'
+
+
+def _load(functions: Iterable[str]) -> str:
+    """Return the arguments that load the folder."""
+    given = ", ".join(f'"{label}": {label}' for label in map(printable, dict.fromkeys(functions)))
+    return f"folder, functions={{{given}}}" if given else "folder"
 
 
 def _example(data: ModuleData, weights: str) -> str:
