@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import time
 from typing import Any
 
@@ -80,9 +81,9 @@ def test_a_box_has_its_share_of_the_operations() -> None:
 
 @pytest.mark.parametrize("flops", [-1, True, 2.5, float("nan"), float("inf"), "12"])
 def test_flops_that_are_no_number(flops: Any) -> None:
-    with pytest.raises(ComputeError, match=r"sl.extern for D: flops=.*a whole number of operation") as e:
+    asked = re.escape(f"sl.extern for D: flops={flops!r}: ")
+    with pytest.raises(ComputeError, match=f"{asked}it must be a whole number of operations"):
         sl.extern((3,), [sl.placeholder((3,), name="A")], total, name="D", flops=flops)
-    assert f"flops={flops!r}:" in str(e.value)
 
 
 @pytest.mark.parametrize("flops", [np.prod([3, 4]), np.float32(12), 12.0])

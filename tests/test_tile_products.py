@@ -15,6 +15,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.autotune.knobs import Rejected
+from schedlang.autotune.record import target_text
 from schedlang.autotune.space import Space
 from schedlang.autotune.tactics.facts import Problem
 from schedlang.instructions import MemoryFunction, amx
@@ -147,6 +148,8 @@ def test_the_names_of_products_with_more_steps() -> None:
 def test_features_of_a_target() -> None:
     assert sl.Target("cpu", features=["avx2", "avx2"]).features == ("avx2",)
     assert sl.Target(TILES, vector_bytes=32).features == FEATURES
+    # a record for other features is another one
+    assert target_text(TILES).endswith("of 64 bytes, " + ", ".join(FEATURES))
     for features, match in (
         (["amx-int9"], "names amx-int9, which LLVM does not know.*did you mean 'amx-int8'"),
         ("amx-int8", "features are a list"), ([64], "features are a list"),

@@ -155,10 +155,13 @@ def target_text(target: Target) -> str:
     'cuda sm_80'
     >>> target_text(Target("cpu", vector_bytes=32))
     'cpu, 16 vectors of 32 bytes'
+
+    The features of a processor are in it if the user gave them.
     """
     if target.arch:
         return f"{target.kind} {target.arch}"
-    return f"{target.kind}, {target.vector_registers} vectors of {target.vector_bytes} bytes"
+    vectors = f"{target.vector_registers} vectors of {target.vector_bytes} bytes"
+    return ", ".join([target.kind, vectors, *target.features])
 
 
 def facts_of(text: str) -> Facts:

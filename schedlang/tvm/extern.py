@@ -33,10 +33,11 @@ def extern(
 ) -> Any:
     """Return the tensor that a function outside of schedlang computes, or a list of tensors.
 
-    ``shape`` is one shape or a list of them; a list of one gives a tensor, as in te. ``fcompute`` gets handles of the inputs and of the
-    outputs, and returns ``tvm.tir.call_packed(name, ...)``, or what
-    ``tvm.tir.ir_builder.create().get()`` returns. ``dtype`` is by default the dtype of the inputs.
-    ``tag`` and ``attrs`` have no effect; ``in_buffers`` and ``out_buffers`` must be left out.
+    ``shape`` is one shape or a list of them; a list of one gives a tensor, as in te. ``fcompute``
+    gets handles of the inputs and of the outputs, and returns ``tvm.tir.call_packed(name, ...)``,
+    or what ``tvm.tir.ir_builder.create().get()`` returns. ``dtype`` is by default the dtype of the
+    inputs. ``tag`` and ``attrs`` have no effect; ``in_buffers`` and ``out_buffers`` must be left
+    out.
 
     Raises what :func:`schedlang.extern` raises.
 
