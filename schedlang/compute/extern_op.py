@@ -189,13 +189,13 @@ def checked_flops(flops: Any, name: str, arrays: Iterable[Tensor]) -> Extent:
     """
     extents = [e for t in arrays for e in t.shape if isinstance(e, Expr)]
     sizes = [n for n in postorder(extents) if isinstance(n, Var)]
+    is_number = isinstance(flops, Real) and not isinstance(flops, bool)
     if isinstance(flops, Expr) and flops.dtype == "int64":
         leaves = [n for n in postorder([flops]) if not n.children and not isinstance(n, Const)]
         if all(leaf in sizes for leaf in leaves):
             return flops
-    elif isinstance(flops, Real) and not isinstance(flops, bool):
-        if 0 <= flops < math.inf and flops == int(flops):
-            return int(flops)
+    elif is_number and 0 <= flops < math.inf and flops == int(flops):
+        return int(flops)
     names = ", ".join(dict.fromkeys(v.name for v in sizes))
     raise ComputeError(
         explain(
