@@ -11,6 +11,7 @@ from typing import Any
 
 from schedlang import topi
 from schedlang.arrays.naming import automatic_name, mark_automatic
+from schedlang.arrays.shapes import same
 from schedlang.arrays.shaping import permute, swapaxes
 from schedlang.compute import reduce
 from schedlang.compute.define import define
@@ -38,7 +39,7 @@ def first_in_order(
     elements it counts as infinity. What is not ``used`` is ``None``.
     """
     length = x.shape[along]
-    if count is None or count == length:
+    if count is None or same(count, length):
         check_length(length, refuse)
         pair: Any = ordered("a sort", x, along, None, descending)
         values, places = (t if wanted else None for t, wanted in zip(pair, used))
