@@ -48,6 +48,36 @@ OUTSIDE = {
 }
 
 
+def largest(x, v):
+    return 200 - max(v, x[0])
+
+
+def largest_of_halves(x, v):
+    return 200 - max(v, x[0] if x[1] > 0 else 0.5)
+
+
+def one_of_two(x, v):
+    return v if x[0] > 1 else x[1]
+
+
+@pytest.mark.parametrize("function", [largest, largest_of_halves, one_of_two])
+def test_an_integer_or_another_dtype_by_elements(function):
+    words = ["a number of ", "uint8", "elements decide which one it is", "Convert both first"]
+    refused(function, [MATRIX[1], np.uint8(40)], words, ComputeTypeError)
+
+
+def test_converted_numbers_by_elements():
+    def subtracted(x, s, v):
+        for i in range(len(x)):
+            s -= max(np.float32(v), x[i])
+        return s
+
+    given = MATRIX[1], np.uint8(5), np.uint8(6)
+    expected = subtracted(*given)
+    result = sl.jit(subtracted, target="python")(*given)
+    assert (result, result.dtype) == (expected, expected.dtype)
+
+
 @pytest.mark.parametrize("case", OUTSIDE)
 def test_elements_at_axes(case):
     refused(

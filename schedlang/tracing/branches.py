@@ -12,12 +12,16 @@ from schedlang.arrays.shapes import is_one, same_shape, size_of
 from schedlang.compute.math import if_then_else
 from schedlang.compute.tensor import shape_text
 from schedlang.errors import ComputeTypeError, explain
+from schedlang.expr import dtypes
+from schedlang.expr.nodes import Expr
+from schedlang.language.construct import as_expr
 from schedlang.tracing.array import TracedArray, plain, wrap
 from schedlang.tracing.leaves import flatten, is_traced, rebuilt
 from schedlang.tracing.leaving import PREFIX
 from schedlang.tracing.spans import of_lengths
 from schedlang.tracing.states import UNBOUND, State, is_data, unchanged
 from schedlang.tracing.trace import Storage, current
+from schedlang.tracing.unknown import line_text
 
 
 def is_unknown(test: Any) -> bool:
@@ -83,8 +87,27 @@ def choose(cond: Any, a: Any, b: Any) -> Any:
         return cond
     if a is False and b is True:
         return np.logical_not(cond)
+    first, second = as_expr(plain(a)), as_expr(plain(b))
+    _check_integers(first, second)
     # an expression: a read within it stays under the condition
-    return wrap(if_then_else(cond.value, plain(a), plain(b)))
+    return wrap(if_then_else(cond.value, first, second))
+
+
+def _check_integers(a: Expr, b: Expr) -> None:
+    """Raise for two numbers of which one is an integer of NumPy and both have another dtype.
+
+    NumPy computes with the dtype of the one that elements choose, in which integers wrap around.
+    """
+    common, _ = dtypes.promote(a.dtype, a.weak, b.dtype, b.weak)
+    if all(v.weak or v.dtype == common or not dtypes.is_integer(v.dtype) for v in (a, b)):
+        return
+    raise ComputeTypeError(
+        explain(
+            f"a number of {a.dtype} or {b.dtype} in {line_text()}",
+            "elements decide which one it is, and so whether later results wrap around",
+            f"Convert both first, as in np.{common}(...).",
+        )
+    )
 
 
 @dataclass(frozen=True)

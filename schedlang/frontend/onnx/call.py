@@ -3,16 +3,18 @@
 The function of an operator takes the :class:`Call`, an argument for each input of the operator, and
 a keyword for each attribute, with the operator's default. Annotations say what an input must be:
 ``Tensor`` (a known array becomes a parameter), ``Floats`` (a tensor of floats), ``Known`` (an array
-that is known at import) or ``Value`` (a tensor or a known array).
+that is known at import) or ``Value`` (a tensor or a known array). An attribute has a
+type, or it is a ``Flag`` or one of the values of a ``Literal``.
 """
 
 from __future__ import annotations
 
 import inspect
+from ast import literal_eval
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -30,6 +32,8 @@ from schedlang.language.construct import binary
 
 # a tensor of floats
 Floats = Tensor
+# an attribute that is a truth value
+Flag = Literal[0, 1]
 _TYPES: dict[str, Callable[[Any], bool]] = {
     "int": lambda v: isinstance(v, int),
     "float": lambda v: isinstance(v, float),
@@ -140,6 +144,17 @@ def _signature(function: Callable[..., Any]) -> tuple[list[inspect.Parameter], d
     return [p for p in parameters if p.kind is not p.KEYWORD_ONLY], attributes
 
 
+@cache
+def _choices(kind: str) -> list[Any]:
+    """Return the values that an annotation allows; none if it is a type."""
+    if kind == "Flag":
+        return [*get_args(Flag)]
+    if not kind.startswith("Literal"):
+        return []
+    values: list[Any] = literal_eval(kind.removeprefix("Literal"))
+    return values
+
+
 def match_arguments(
     node: Node, function: Callable[..., Any], values: Sequence[Value | None]
 ) -> tuple[list[Value | None], dict[str, Any]]:
@@ -169,8 +184,15 @@ def match_arguments(
             hint = nearest(name, attributes)
             raise node.refused(f"opset {node.version} gives it no attribute {name[:80]!r}{hint}")
         kind = str(declared_as.annotation).removesuffix(" | None")
+        choices = _choices(kind)
+        kind = type(choices[0]).__name__ if choices else kind
         if not _TYPES[kind](value):
             raise node.refused(f"its attribute {name!r} is {value!r:.60}, but must be {kind}")
+        if choices and value not in choices:
+            raise node.refused(
+                f"its attribute {name!r} is {value!r:.60}, not one of "
+                f"{', '.join(map(str, choices))}"
+            )
     for name, parameter in attributes.items():
         if parameter.default is parameter.empty and name not in node.attributes:
             raise node.refused(f"its attribute {name!r} is missing")

@@ -19,9 +19,8 @@ from schedlang.frontend.onnx.values import Value
 
 # what attributes may say, whose other values a definition takes for one of these
 _CHOICES = {
-    "activation": ("none", "silu", "swish"), "approximate": ("none", "tanh"),
-    "mode": ("DCR", "CRD"), "reduction": ("none", "mean", "sum"),
-    "round_mode": ("up", "down", "nearest"),
+    "activation": ("none", "silu", "swish"), "align_corners": (0, 1), "interleaved": (0, 1),
+    "reduction": ("none", "mean", "sum"),
     "update_rule": ("linear", "gated", "delta", "gated_delta"),
 }  # fmt: skip
 
@@ -79,7 +78,8 @@ def _check(onnx: Any, node: Node, proto: Any) -> None:
         value = node.attributes.get(name, choices[0])
         if value not in choices:
             raise node.refused(
-                f"its attribute {name!r} is {value!r:.40}, not one of {', '.join(choices)}"
+                f"its attribute {name!r} is {value!r:.40}, not one of "
+                f"{', '.join(map(str, choices))}"
             )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from schedlang import topi
 from schedlang.arrays.elementwise import array
@@ -11,7 +11,7 @@ from schedlang.arrays.shaping import expand_dims, reshape, transpose
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.frontend.masks import zero_unseen
-from schedlang.frontend.onnx.call import Call
+from schedlang.frontend.onnx.call import Call, Flag
 from schedlang.frontend.onnx.operators.elementwise import check_dtypes
 from schedlang.frontend.onnx.operators.table import Table, since
 from schedlang.language.calls import call as call_of
@@ -30,15 +30,15 @@ def attention(
     past_value: Tensor | None = None,
     nonpad_kv_seqlen: Tensor | None = None,
     *,
-    is_causal: int = 0,
+    is_causal: Flag = 0,
     kv_num_heads: int | None = None,
     left_window_size: int = -1,
     q_num_heads: int | None = None,
-    qk_matmul_output_mode: int = 0,
+    qk_matmul_output_mode: Literal[0, 1, 2, 3] = 0,
     right_window_size: int = -1,
     scale: float | None = None,
     softcap: float = 0.0,
-    softmax_precision: int | None = None,
+    softmax_precision: Literal[1, 10, 11, 16] | None = None,
 ) -> Tensor:
     """``softmax(q @ k.T * scale + mask) @ v`` of each head; scores of short floats are in float32.
 

@@ -12,7 +12,7 @@ from schedlang.arrays.shapes import axis_number
 from schedlang.arrays.shaping import reshape
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis, Expr
-from schedlang.frontend.onnx.call import Call
+from schedlang.frontend.onnx.call import Call, Flag
 from schedlang.frontend.onnx.operators import trees, vectors
 from schedlang.frontend.onnx.operators.refused import TEXT
 from schedlang.frontend.onnx.operators.scores import label_at, transformed, two_classes
@@ -177,7 +177,7 @@ def one_hot_encoder(
     *,
     cats_int64s: list[int] | None = None,
     cats_strings: list[str] | None = None,
-    zeros: int = 1,
+    zeros: Flag = 1,
 ) -> Tensor:
     """1 at the category that an element equals, in a last dimension of all of them.
 

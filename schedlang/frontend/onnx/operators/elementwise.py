@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from schedlang import topi
 from schedlang.arrays.elementwise import array
 from schedlang.compute.tensor import Tensor
 from schedlang.expr import dtypes
 from schedlang.frontend.node_stages import cast_to
-from schedlang.frontend.onnx.call import Call, Floats
+from schedlang.frontend.onnx.call import Call, Flag, Floats
 from schedlang.frontend.onnx.elements import dtype_of
 from schedlang.frontend.onnx.operators.table import Function, Table, since
 from schedlang.frontend.onnx.values import Known, Value, number
@@ -86,7 +86,7 @@ def mean(call: Call, *data_0: Value) -> Any:
     return topi.multiply(total, const(1 / len(data_0), dtype)) if len(data_0) > 1 else total
 
 
-def mod(call: Call, a: Value, b: Value, *, fmod: int = 0) -> Any:
+def mod(call: Call, a: Value, b: Value, *, fmod: Flag = 0) -> Any:
     if dtypes.is_float(check_dtypes(call, a, b)) and not fmod and call.version < 28:
         raise call.refused("it is of floats, for which fmod must be 1")
     return (topi.mod if fmod else topi.floor_mod)(*call.operands(a, b))
@@ -117,7 +117,7 @@ def _row(name: str) -> Callable[[Tensor], Tensor]:
     return lambda x: array(name, lambda v: math(name, v), x)
 
 
-def isinf(call: Call, x: Floats, *, detect_negative: int = 1, detect_positive: int = 1) -> Tensor:
+def isinf(call: Call, x: Floats, *, detect_negative: Flag = 1, detect_positive: Flag = 1) -> Tensor:
     def value(v: Any) -> Any:
         infinite = math("isinf", v)
         if not detect_negative:
@@ -127,10 +127,8 @@ def isinf(call: Call, x: Floats, *, detect_negative: int = 1, detect_positive: i
     return array("isinf", value, x)
 
 
-def bit_shift(call: Call, x: Value, y: Value, *, direction: str) -> Any:
+def bit_shift(call: Call, x: Value, y: Value, *, direction: Literal["LEFT", "RIGHT"]) -> Any:
     check_dtypes(call, x, y)
-    if direction not in ("LEFT", "RIGHT"):
-        raise call.refused(f"its attribute 'direction' is {direction!r:.40}, not LEFT or RIGHT")
     return (topi.left_shift if direction == "LEFT" else topi.right_shift)(*call.operands(x, y))
 
 
@@ -139,8 +137,8 @@ def cast(
     input: Tensor,  # noqa: A002
     *,
     to: int,
-    saturate: int = 1,
-    round_mode: str = "up",
+    saturate: Flag = 1,
+    round_mode: Literal["up", "down", "nearest"] = "up",
 ) -> Tensor:
     """``saturate`` and ``round_mode`` are for types of 8 bits, which have no dtype here."""
     return cast_to(input, dtype_of(to, f"{call.node}: its attribute 'to'"))
@@ -151,8 +149,8 @@ def cast_like(
     input: Tensor,  # noqa: A002
     target_type: Value,
     *,
-    saturate: int = 1,
-    round_mode: str = "up",
+    saturate: Flag = 1,
+    round_mode: Literal["up", "down", "nearest"] = "up",
 ) -> Tensor:
     return cast_to(input, target_type.dtype)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from math import prod
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from schedlang.arrays.shapes import axis_numbers, extent, same
 from schedlang.compute.tensor import Tensor, shape_text
 from schedlang.frontend import sampling
 from schedlang.frontend.node_stages import cast_to
-from schedlang.frontend.onnx.call import Call, Floats
+from schedlang.frontend.onnx.call import Call, Flag, Floats
 from schedlang.frontend.onnx.operators.resampling import (
     coordinates,
     nearest,
@@ -34,6 +34,7 @@ _OTHERS = "NCABEFGIJKLMOPQRSTUVXYZ"
 _METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
 _MODES = ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric",
           "tf_half_pixel_for_nn", "half_pixel_symmetric", "tf_crop_and_resize")  # fmt: skip
+_NAMES_BEFORE: dict[str, Any] = {"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic"}
 # the one factor of an image whose sizes keep their ratio
 _POLICIES: dict[str, Any] = {"not_larger": min, "not_smaller": max}
 _ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
@@ -48,13 +49,13 @@ def resize(
     scales: Known | None = None,
     sizes: Known | None = None,
     *,
-    antialias: int = 0,
+    antialias: Flag = 0,
     axes: list[int] | None = None,
     coordinate_transformation_mode: str = "half_pixel",
     cubic_coeff_a: float = -0.75,
-    exclude_outside: int = 0,
+    exclude_outside: Flag = 0,
     extrapolation_value: float = 0.0,
-    keep_aspect_ratio_policy: str = "stretch",
+    keep_aspect_ratio_policy: Literal["stretch", "not_larger", "not_smaller"] = "stretch",
     mode: str = "nearest",
     nearest_mode: str = "round_prefer_floor",
 ) -> Tensor:
@@ -95,11 +96,6 @@ def _kept(
     """Return one factor for all dimensions, which keeps the ratio of the sizes."""
     if policy == "stretch":
         return factors, wanted
-    if policy not in _POLICIES:
-        raise call.refused(
-            f"its attribute 'keep_aspect_ratio_policy' is {policy!r:.40}, not one of "
-            f"stretch, {', '.join(_POLICIES)}"
-        )
     own = [_number(call, x, k) for k in dims]
     if min(own, default=1) < 1:
         raise call.refused("its input has no elements, and so no ratio of its sizes")
@@ -320,19 +316,11 @@ def grid_sample(
     x: Tensor,
     grid: Floats,
     *,
-    align_corners: int = 0,
-    mode: str = "linear",
-    padding_mode: str = "zeros",
+    align_corners: Flag = 0,
+    mode: Literal["linear", "nearest", "cubic"] = "linear",
+    padding_mode: Literal["zeros", "border", "reflection"] = "zeros",
 ) -> Tensor:
     """Short floats are placed and weighted in float32."""
-    for value, what, choices in (
-        (mode, "mode", sampling.MODES),
-        (padding_mode, "padding_mode", sampling.PADDINGS),
-    ):
-        if value not in choices:
-            raise call.refused(
-                f"its attribute {what!r} is {value!r:.40}, not one of {', '.join(choices)}"
-            )
     count = x.ndim - 2
     fits = grid.ndim == x.ndim and count > 0 and same(grid.shape[-1], count)
     if not fits or (mode == "cubic" and count != 2):
@@ -349,16 +337,15 @@ def grid_sample_of_images(
     x: Tensor,
     grid: Floats,
     *,
-    align_corners: int = 0,
-    mode: str = "bilinear",
-    padding_mode: str = "zeros",
+    align_corners: Flag = 0,
+    mode: Literal["bilinear", "nearest", "bicubic"] = "bilinear",
+    padding_mode: Literal["zeros", "border", "reflection"] = "zeros",
 ) -> Tensor:
     """Before opset 20, modes had the names of two dimensions."""
-    names = {"bilinear": "linear", "bicubic": "cubic", "nearest": "nearest"}
-    chosen = names.get(mode, f"no {mode}")
     return grid_sample(
-        call, x, grid, align_corners=align_corners, mode=chosen, padding_mode=padding_mode
-    )
+        call, x, grid, align_corners=align_corners, mode=_NAMES_BEFORE[mode],
+        padding_mode=padding_mode,
+    )  # fmt: skip
 
 
 def col2im(

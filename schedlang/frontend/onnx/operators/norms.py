@@ -9,7 +9,7 @@ from schedlang.arrays.elementwise import array
 from schedlang.arrays.shapes import axis_number
 from schedlang.arrays.shaping import reshape
 from schedlang.compute.tensor import Tensor
-from schedlang.frontend.onnx.call import Call, Floats
+from schedlang.frontend.onnx.call import Call, Flag, Floats
 from schedlang.frontend.onnx.operators.table import Table, since
 from schedlang.language.calls import call as math
 from schedlang.language.composed import norm_of
@@ -29,7 +29,7 @@ def batch_norm(
     *,
     epsilon: float = _SMALL,
     momentum: float = 0.8999999761581421,
-    training_mode: int = 0,
+    training_mode: Flag = 0,
 ) -> Tensor:
     if training_mode:
         raise call.refused("it is in training mode", "Export the model after model.eval().")
@@ -47,7 +47,7 @@ def batch_norm_of_images(
     *,
     epsilon: float = _SMALL,
     momentum: float = 0.8999999761581421,
-    spatial: int = 1,
+    spatial: Flag = 1,
 ) -> Tensor:
     if not spatial:
         raise call.refused("with spatial=0, statistics of each pixel, it has no form here")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from schedlang.arrays.shapes import axis_number
 from schedlang.compute.tensor import Tensor
-from schedlang.frontend.onnx.call import Call
+from schedlang.frontend.onnx.call import Call, Flag
 from schedlang.frontend.onnx.operators.table import Table, since
 from schedlang.frontend.onnx.values import Known
 from schedlang.frontend.ordering import first_in_order
@@ -16,8 +16,8 @@ def top_k(
     k: Known,
     *,
     axis: int = -1,
-    largest: int = 1,
-    sorted: int = 1,  # noqa: A002
+    largest: Flag = 1,
+    sorted: Flag = 1,  # noqa: A002
 ) -> tuple[Tensor | None, Tensor | None]:
     """The elements are sorted in any case. The first of equal elements comes first."""
     return _first(call, x, call.integer(k, "K"), axis, bool(largest))

@@ -10,7 +10,7 @@ from schedlang import topi
 from schedlang.arrays.elementwise import array
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis, Expr
-from schedlang.frontend.onnx.call import Call, Floats
+from schedlang.frontend.onnx.call import Call, Flag, Floats
 from schedlang.frontend.onnx.operators.table import Function, Table, since
 from schedlang.frontend.onnx.operators.windows import windows
 from schedlang.frontend.windows import largest_at
@@ -32,7 +32,7 @@ def _pooled(
     pads: list[int] | None,
     auto_pad: str,
     ceil_mode: int,
-    count_include_pad: int = 0,
+    count_include_pad: Flag = 0,
 ) -> Tensor:
     slid = windows(call, x.shape[2:], kernel_shape, strides, dilations, pads, auto_pad)
     # of padding to SAME, the windows fit exactly
@@ -55,15 +55,13 @@ def max_pool(
     *,
     kernel_shape: list[int],
     auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
+    ceil_mode: Flag = 0,
     dilations: list[int] | None = None,
     pads: list[int] | None = None,
-    storage_order: int = 0,
+    storage_order: Flag = 0,
     strides: list[int] | None = None,
 ) -> list[Tensor]:
     """``storage_order`` is the order of the indices of the largest elements."""
-    if storage_order not in (0, 1):
-        raise call.refused(f"its attribute 'storage_order' is {storage_order}, not 0 or 1")
     pooled = _pooled(call, x, "max", kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
     if not any(call.node.outputs[1:]):
         return [pooled]
@@ -90,8 +88,8 @@ def average_pool(
     *,
     kernel_shape: list[int],
     auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    count_include_pad: int = 0,
+    ceil_mode: Flag = 0,
+    count_include_pad: Flag = 0,
     dilations: list[int] | None = None,
     pads: list[int] | None = None,
     strides: list[int] | None = None,
@@ -130,7 +128,7 @@ def lp_pool(
     *,
     kernel_shape: list[int],
     auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
+    ceil_mode: Flag = 0,
     dilations: list[int] | None = None,
     p: int = 2,
     pads: list[int] | None = None,

@@ -9,7 +9,7 @@ from schedlang.arrays.shaping import expand_dims, squeeze
 from schedlang.compute.tensor import Tensor, shape_text
 from schedlang.expr import dtypes
 from schedlang.frontend.node_stages import cast_to
-from schedlang.frontend.onnx.call import Call
+from schedlang.frontend.onnx.call import Call, Flag
 from schedlang.frontend.onnx.operators.elementwise import check_dtypes
 from schedlang.frontend.onnx.operators.table import Table, since
 from schedlang.frontend.onnx.values import Known, Value
@@ -35,8 +35,8 @@ def gemm(
     *,
     alpha: float = 1.0,
     beta: float = 1.0,
-    transA: int = 0,
-    transB: int = 0,  # noqa: N803
+    transA: Flag = 0,
+    transB: Flag = 0,  # noqa: N803
 ) -> Tensor:
     """``alpha * a @ b + beta * c``, where ``c`` broadcasts to the product."""
     check_dtypes(call, a, b, *([] if c is None else [c]))

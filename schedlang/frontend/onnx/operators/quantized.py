@@ -9,7 +9,7 @@ from schedlang.arrays.shaping import reshape
 from schedlang.compute.tensor import Tensor, shape_text
 from schedlang.expr import dtypes
 from schedlang.frontend.node_stages import cast_to
-from schedlang.frontend.onnx.call import Call, Floats
+from schedlang.frontend.onnx.call import Call, Flag, Floats
 from schedlang.frontend.onnx.elements import dtype_of
 from schedlang.frontend.onnx.operators.table import Table, since
 from schedlang.frontend.quantized import dequantized, limited
@@ -24,7 +24,7 @@ def quantize(
     y_zero_point: Tensor | None = None,
     *,
     axis: int = 1,
-    saturate: int = 1,
+    saturate: Flag = 1,
     block_size: int = 0,
     output_dtype: int = 0,
     precision: int = 0,

@@ -13,7 +13,7 @@ from schedlang.arrays.shaping import swapaxes, transpose
 from schedlang.compute.tensor import Extent, Tensor, shape_text
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.frontend.node_stages import is_zero
-from schedlang.frontend.onnx.call import Call
+from schedlang.frontend.onnx.call import Call, Flag
 from schedlang.frontend.onnx.operators.elementwise import check_dtypes
 from schedlang.frontend.onnx.operators.table import Table, since
 from schedlang.frontend.onnx.values import Known, Value
@@ -48,8 +48,8 @@ def lstm(
     clip: float | None = None,
     direction: str = "forward",
     hidden_size: int | None = None,
-    input_forget: int = 0,
-    layout: int = 0,
+    input_forget: Flag = 0,
+    layout: Flag = 0,
 ) -> list[Tensor]:
     """Gates are in the order input, output, forget, cell; peepholes input, output, forget."""
     if input_forget:
@@ -118,7 +118,7 @@ def lstm_of_steps(
     clip: float | None = None,
     direction: str = "forward",
     hidden_size: int | None = None,
-    input_forget: int = 0,
+    input_forget: Flag = 0,
 ) -> list[Tensor]:
     """Before opset 14, steps always come first."""
     return lstm(
@@ -156,8 +156,8 @@ def gru(
     clip: float | None = None,
     direction: str = "forward",
     hidden_size: int | None = None,
-    layout: int = 0,
-    linear_before_reset: int = 0,
+    layout: Flag = 0,
+    linear_before_reset: Flag = 0,
 ) -> list[Tensor]:
     """Gates are in the order update, reset, new."""
     ways = _ways(call, direction, activation_alpha, activation_beta, clip)
@@ -204,7 +204,7 @@ def gru_of_steps(
     clip: float | None = None,
     direction: str = "forward",
     hidden_size: int | None = None,
-    linear_before_reset: int = 0,
+    linear_before_reset: Flag = 0,
 ) -> list[Tensor]:
     return gru(
         call,
@@ -239,7 +239,7 @@ def rnn(
     clip: float | None = None,
     direction: str = "forward",
     hidden_size: int | None = None,
-    layout: int = 0,
+    layout: Flag = 0,
 ) -> list[Tensor]:
     ways = _ways(call, direction, activation_alpha, activation_beta, clip)
     functions = _functions(call, activations, _RNN, len(ways))

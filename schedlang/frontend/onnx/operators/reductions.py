@@ -10,7 +10,7 @@ from schedlang.arrays.elementwise import array
 from schedlang.arrays.shapes import axis_number, axis_numbers
 from schedlang.compute.tensor import Tensor
 from schedlang.expr import dtypes
-from schedlang.frontend.onnx.call import Call
+from schedlang.frontend.onnx.call import Call, Flag
 from schedlang.frontend.onnx.operators.table import Function, Table, since
 from schedlang.frontend.onnx.values import Known
 from schedlang.language.calls import call as math
@@ -25,7 +25,7 @@ def _by_attribute(reduce: Reduce) -> Function:
     """Return a reduction as before opset 18, with the dimensions as an attribute."""
 
     def operator(
-        call: Call, data: Tensor, *, axes: list[int] | None = None, keepdims: int = 1
+        call: Call, data: Tensor, *, axes: list[int] | None = None, keepdims: Flag = 1
     ) -> Tensor:
         return _reduced(call, reduce, data, axes, keepdims, 0)
 
@@ -38,8 +38,8 @@ def _by_input(reduce: Reduce) -> Function:
         data: Tensor,
         axes: Known | None = None,
         *,
-        keepdims: int = 1,
-        noop_with_empty_axes: int = 0,
+        keepdims: Flag = 1,
+        noop_with_empty_axes: Flag = 0,
     ) -> Tensor:
         over = None if axes is None else call.integers(axes, "axes")
         return _reduced(call, reduce, data, over, keepdims, noop_with_empty_axes)
@@ -128,7 +128,7 @@ def _place(kind: Callable[..., Tensor]) -> Function:
     """Return the function of the place of an extreme, the first one on ties, as int64."""
 
     def operator(
-        call: Call, data: Tensor, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0
+        call: Call, data: Tensor, *, axis: int = 0, keepdims: Flag = 1, select_last_index: Flag = 0
     ) -> Tensor:
         along = axis_number(axis, data.ndim, str(call.node))
         return topi.cast(kind(data, along, bool(keepdims), bool(select_last_index)), "int64")
@@ -138,7 +138,7 @@ def _place(kind: Callable[..., Tensor]) -> Function:
 
 def _running(function: Callable[..., Tensor]) -> Function:
     def operator(
-        call: Call, x: Tensor, axis: Known, *, exclusive: int = 0, reverse: int = 0
+        call: Call, x: Tensor, axis: Known, *, exclusive: Flag = 0, reverse: Flag = 0
     ) -> Tensor:
         along = axis_number(call.integer(axis, "axis"), x.ndim, str(call.node))
         data = topi.flip(x, along) if reverse else x

@@ -42,5 +42,3 @@ def label_at(call: Call, scores: Tensor, labels: list[int] | None) -> Tensor:
         raise call.refused(f"it has {len(labels)} labels for {scores.shape[1]} scores")
     known = Known(f"{call.node.name}.labels", np.array(labels, "int64"), "int64")
     return topi.take(call.tensor(known), topi.argmax(scores, 1), 0, mode="fast")
-
-

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from schedlang import topi
 from schedlang.arrays import shaping
 from schedlang.arrays.shapes import axis_numbers, broadcast, is_one, size_of
 from schedlang.compute.tensor import Extent, Tensor
-from schedlang.frontend.onnx.call import Call
+from schedlang.frontend.onnx.call import Call, Flag
 from schedlang.frontend.onnx.operators.table import Table, since
 from schedlang.frontend.onnx.values import Known
 
 
-def reshape(call: Call, data: Tensor, shape: Known, *, allowzero: int = 0) -> Tensor:
+def reshape(call: Call, data: Tensor, shape: Known, *, allowzero: Flag = 0) -> Tensor:
     """An extent of 0 stands for the input's, and -1 for what is left."""
     new_shape = call.sizes(shape, "shape")
     call.check_ndim(len(new_shape))
@@ -89,15 +90,25 @@ def tile(call: Call, input: Tensor, repeats: Known) -> Tensor:  # noqa: A002
     return topi.tile(input, tuple(counts)) if counts else input
 
 
-def depth_to_space(call: Call, input: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:  # noqa: A002
+def depth_to_space(
+    call: Call,
+    input: Tensor,  # noqa: A002
+    *,
+    blocksize: int,
+    mode: Literal["DCR", "CRD"] = "DCR",
+) -> Tensor:
     return topi.nn.depth_to_space(input, blocksize, mode=mode)
 
 
-def space_to_depth(call: Call, input: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:  # noqa: A002
+def space_to_depth(
+    call: Call,
+    input: Tensor,  # noqa: A002
+    *,
+    blocksize: int,
+    mode: Literal["DCR", "CRD"] = "DCR",
+) -> Tensor:
     if mode == "DCR":
         return topi.nn.space_to_depth(input, blocksize)
-    if mode != "CRD":
-        raise call.refused(f"its attribute 'mode' is {mode!r:.40}, not DCR or CRD")
     blocks = topi.nn.space_to_depth(input, blocksize)
     n, _, h, w = blocks.shape
     # channel (by*block + bx)*C + c becomes (c*block + by)*block + bx
@@ -105,7 +116,7 @@ def space_to_depth(call: Call, input: Tensor, *, blocksize: int, mode: str = "DC
     return shaping.reshape(shaping.transpose(parts, (0, 2, 1, 3, 4)), blocks.shape)
 
 
-def trilu(call: Call, input: Tensor, k: Known | None = None, *, upper: int = 1) -> Tensor:  # noqa: A002
+def trilu(call: Call, input: Tensor, k: Known | None = None, *, upper: Flag = 1) -> Tensor:  # noqa: A002
     return topi.trilu(input, 0 if k is None else call.integer(k, "k"), bool(upper))
 
 

@@ -12,7 +12,7 @@ from schedlang.arrays.shapes import axis_number, extent
 from schedlang.arrays.shaping import reshape, swapaxes
 from schedlang.compute.tensor import Extent, Tensor
 from schedlang.expr.nodes import Axis, Expr
-from schedlang.frontend.onnx.call import Call, Floats
+from schedlang.frontend.onnx.call import Call, Flag, Floats
 from schedlang.frontend.onnx.operators.table import Table, since
 from schedlang.frontend.onnx.values import Known, Value
 from schedlang.language.construct import as_expr
@@ -28,8 +28,8 @@ def dft(
     dft_length: Known | None = None,
     axis: Known | None = None,
     *,
-    inverse: int = 0,
-    onesided: int = 0,
+    inverse: Flag = 0,
+    onesided: Flag = 0,
 ) -> Tensor:
     """The last dimension has the real and the imaginary part, or the real one alone."""
     along = -2 if axis is None else call.integer(axis, "axis")
@@ -42,8 +42,8 @@ def dft_of_attribute(
     dft_length: Known | None = None,
     *,
     axis: int = 1,
-    inverse: int = 0,
-    onesided: int = 0,
+    inverse: Flag = 0,
+    onesided: Flag = 0,
 ) -> Tensor:
     return _along(call, x, dft_length, axis, bool(inverse), bool(onesided))
 
@@ -88,7 +88,7 @@ def stft(
     window: Value | None = None,
     frame_length: Known | None = None,
     *,
-    onesided: int = 1,
+    onesided: Flag = 1,
 ) -> Tensor:
     """Frames of the signal, each times the window, in one product with a matrix of both."""
     step = call.integer(frame_step, "frame_step")

@@ -13,7 +13,7 @@ from schedlang.compute.reduce import reduce_axis
 from schedlang.compute.reduce import sum as total
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis, Expr
-from schedlang.frontend.onnx.call import Call
+from schedlang.frontend.onnx.call import Call, Flag
 from schedlang.frontend.onnx.operators.scores import label_at, transformed, two_classes
 from schedlang.frontend.onnx.operators.table import Table, since
 from schedlang.frontend.onnx.values import Known
@@ -30,7 +30,7 @@ def svm_regressor(
     kernel_params: list[float] | None = None,
     kernel_type: str = "LINEAR",
     n_supports: int = 0,
-    one_class: int = 0,
+    one_class: Flag = 0,
     post_transform: str = "NONE",
     rho: list[float] | None = None,
     support_vectors: list[float] | None = None,
