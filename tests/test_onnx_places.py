@@ -16,7 +16,7 @@ pytest.importorskip("onnx", reason="imports ONNX models: the extra onnx")
 X = f32(2, 3, 8, 7)
 ROWS = f32(3, 9)
 TIES = np.array([[3, 1, 3, 2, 1], [0, 0, 0, 0, 5]], "int32")
-ODD = np.array([[2, np.nan, np.inf, 1, np.nan], [1, -np.inf, 0, 3, 2]], "float32")
+ODD = np.array([[np.nan, 2, np.nan, np.inf, 1], [0.0, 1, -np.inf, -0.0, 3]], "float32")
 # places inside and outside of an image, and on its pixels
 GRID = np.concatenate([f32(2, 4, 2, 2), np.array([[[[1, -1], [0, 0]]]] * 2, "float32")], 1)
 
@@ -107,11 +107,13 @@ def test_modes_of_samples_had_other_names_before() -> None:
 
 
 @pytest.mark.parametrize("largest", [0, 1])
-def test_elements_that_are_no_numbers_have_an_order(largest: int) -> None:
-    """NaN is the greatest; among the smallest it counts as infinity."""
-    model, arrays = model_of(of("TopK", ODD, i64(4), outputs=2, largest=largest))
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_elements_that_are_no_numbers_have_an_order(dtype: str, largest: int) -> None:
+    """NaN is greater than infinity, and zeros of both signs are equal."""
+    rows = -ODD if largest else ODD
+    model, arrays = model_of(of("TopK", rows.astype(dtype), i64(4), outputs=2, largest=largest))
     places = results(model, *arrays)[1]
-    wanted = [[1, 4, 2, 0], [3, 4, 0, 2]] if largest else [[3, 0, 1, 2], [1, 2, 0, 4]]
+    wanted = [[0, 2, 4, 1], [2, 0, 3, 1]] if largest else [[4, 1, 3, 0], [2, 0, 3, 1]]
     np.testing.assert_array_equal(places, wanted)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from schedlang import topi
+from schedlang.arrays.elementwise import array
 from schedlang.arrays.naming import automatic_name, mark_automatic
 from schedlang.arrays.shapes import same
 from schedlang.arrays.shaping import permute, swapaxes
@@ -35,8 +36,8 @@ def first_in_order(
 ) -> tuple[Tensor | None, Tensor | None]:
     """Return the first ``count`` elements of the order along a dimension, and their indices.
 
-    Without ``count`` it is all of them. NaN is greater than all numbers; among the smallest
-    elements it counts as infinity. What is not ``used`` is ``None``.
+    Without ``count`` it is all of them. NaN is greater than all numbers. What is not ``used`` is
+    ``None``.
     """
     length = x.shape[along]
     if count is None or same(count, length):
@@ -88,26 +89,18 @@ def _places(keys: Tensor, count: int, descending: bool) -> Tensor:
     name = automatic_name("chosen")
     state = placeholder((count, *lead), "int64", name=f"{name}.state")
 
-    def key(at: Sequence[Expr]) -> Expr:
-        value = keys.element(tuple(at))
-        if descending or not dtypes.is_float(keys.dtype):
-            return value
-        # the smallest element of all with NaN would be NaN
-        return select(value == value, value, cast(float("inf"), keys.dtype))  # noqa: PLR0124
-
     def axes() -> list[Axis]:
         return [Axis(f"i{k}", extent) for k, extent in enumerate(lead)]
 
     at, j = axes(), reduce_axis(length, "j")
-    first = define(f"{name}.first", (Axis("t", 1), *at), best(key((*at, j)), j))
+    first = define(f"{name}.first", (Axis("t", 1), *at), best(keys.element((*at, j)), j))
     at, t = axes(), Axis("t", count)
     before = _within(state.element((t - 1, *at)), length)
-    last = define(f"{name}.last", (t, *at), key((*at, before)))
+    last = define(f"{name}.last", (t, *at), keys.element((*at, before)))
     at, t, j = axes(), Axis("t", count), reduce_axis(length, "j")
-    own, limit = key((*at, j)), last.element((t, *at))
-    after = _less(own, limit) if descending else _less(limit, own)
-    equal = ~_less(own, limit) & ~_less(limit, own)
-    later = after | (equal & (j > state.element((t - 1, *at))))
+    own, limit = keys.element((*at, j)), last.element((t, *at))
+    after = own < limit if descending else limit < own
+    later = after | (own.equal(limit) & (j > state.element((t - 1, *at))))
     step = define(f"{name}.step", (t, *at), best(own, j, later))
     result: Tensor = scan(first, step, state, name=name)
     mark_automatic(result)
@@ -120,10 +113,20 @@ def _within(index: Expr, length: Extent) -> Expr:
 
 
 def _keys(rows: Tensor) -> Tensor:
-    return cast_to(rows, "uint8") if rows.dtype == "bool" else rows
+    """Return integers in the order of the elements: of floats their bits, and the largest of NaN.
 
+    So a comparison of two of them decides, also between infinity and NaN.
+    """
+    if not dtypes.is_float(rows.dtype):
+        return cast_to(rows, "uint8") if rows.dtype == "bool" else rows
+    bits = 64 if rows.dtype == "float64" else 32
+    kind, largest = f"int{bits}", 2 ** (bits - 1) - 1
 
-def _less(a: Expr, b: Expr) -> Expr:
-    if not dtypes.is_float(a.dtype):
-        return a < b
-    return (a < b) | ((a == a) & (b != b))  # noqa: PLR0124
+    def key(element: Expr) -> Expr:
+        value = cast(element, f"float{bits}")
+        own = call(f"bits_{kind}", value)
+        # 0.0 and -0.0 are equal, and a negative float has a sign beside its bits
+        ordered = select(value.equal(0), 0, select(own < 0, own ^ largest, own))
+        return select(value == value, ordered, largest)  # noqa: PLR0124
+
+    return array("key", key, rows)

@@ -74,7 +74,7 @@ def _along(
     def transform(units: np.ndarray) -> np.ndarray:
         if inverse:
             return (np.fft.irfft if onesided else np.fft.ifft)(units, points)
-        return (np.fft.rfft if onesided else np.fft.fft)(units, points)
+        return np.fft.fft(units, points)[:, : points // 2 + 1 if onesided else points]
 
     lead = lines.shape[:-2]
     result = _product(call, reshape(lines, (*lead, read * parts)), read, parts, transform, lead)
