@@ -14,6 +14,8 @@ from tests.onnx_cases import Case, Known, check, f32, i64, model_of, results
 pytest.importorskip("onnx", reason="imports ONNX models: the extra onnx")
 
 X = f32(2, 3, 8, 7)
+# a cubic polynomial goes beyond the limits of their dtype
+BYTES = np.where(X > 0, 127, 0)
 ROWS = f32(3, 9)
 TIES = np.array([[3, 1, 3, 2, 1], [0, 0, 0, 0, 5]], "int32")
 ODD = np.array([[np.nan, 2, np.nan, np.inf, 1], [0.0, 1, -np.inf, -0.0, 3]], "float32")
@@ -44,8 +46,10 @@ CASES = [
     of("TopK", ROWS, i64(4), outputs=2, opset=10, note="first"),
     *(of("DFT", signal(2, 10, parts), length, Known(np.array(1)),
          inverse=inverse, onesided=onesided, opset=20, note=f"{parts}-{inverse}-{onesided}-{n}")
-      for parts, inverse, onesided in ((1, 0, 0), (1, 0, 1), (2, 0, 0), (2, 1, 0), (2, 1, 1))
+      for parts, inverse, onesided in (
+          (1, 0, 0), (1, 0, 1), (2, 0, 0), (2, 0, 1), (2, 1, 0), (2, 1, 1))
       for n, length in enumerate((None, Known(np.array(7)), Known(np.array(16))))),
+    of("DFT", signal(2, 0, 1), Known(np.array(4)), Known(np.array(1)), opset=20, note="empty"),
     of("DFT", signal(3, 2, 6, 1), None, Known(np.array(0)), opset=20, note="axis"),
     of("DFT", signal(2, 6, 5, 1).astype("float64"), axis=2, opset=17, note="attribute"),
     *(of("STFT", signal(2, 40, parts), Known(np.array(7)), window, Known(np.array(16)),
@@ -66,6 +70,9 @@ CASES = [
     *(of("Resize", X, None, scales(1, 1, 0.6, 0.55), mode=mode, antialias=1, opset=18,
          exclude_outside=outside, note=f"smooth-{mode}-{outside}")
       for mode in ("linear", "cubic") for outside in (0, 1)),
+    *(of("Resize", BYTES.astype(dtype), None, None, i64(2, 3, 7, 4), mode=mode, antialias=smooth,
+         opset=18, note=f"{dtype}-{mode}-{smooth}")
+      for dtype in ("int8", "int32") for mode, smooth in (("cubic", 0), ("linear", 1))),
     *(of("Resize", X, None, scales(1, 1, 1.3, 0.7), mode=mode, opset=19, note=f"symmetric-{mode}",
          coordinate_transformation_mode="half_pixel_symmetric")
       for mode in ("nearest", "linear", "cubic")),
@@ -177,6 +184,13 @@ def test_the_second_of_two_base_values_belongs_to_the_score() -> None:
     (of("SVMRegressor", ROWS, coefficients=[1.0], n_supports=1, rho=[0.0],
         support_vectors=[1.0]), "its support vectors have 1 numbers: not 1 vectors"),
     (of("OneHotEncoder", TIES, cats_int64s=[1, 1]), "two of them are one"),
+    (of("Resize", X, None, None, i64(2, 3, 0, 4), mode="linear", antialias=1, opset=18),
+     "it makes 0 pixels of 8, and both must be 1 or more"),
+    (of("Resize", X, Known(np.float32([0, 0, 0, 0, 1, 1, np.nan, 1])), None, i64(2, 3, 4, 4),
+        coordinate_transformation_mode="tf_crop_and_resize", opset=13), "its roi has the number"),
+    (of("GridSample", X[:, :, :0], GRID, opset=20), "its input has no pixels"),
+    (of("SVMRegressor", ROWS, coefficients=[1.0], n_supports=1, rho=[0.0], kernel_type="POLY",
+        kernel_params=[1.0, 0.0, np.nan], support_vectors=ROWS[0].tolist()), "of degree nan"),
     (of("Gelu", ROWS, approximate="xx"), "'approximate' is 'xx', not one of none, tanh"),
     (of("Gelu", ROWS, approximate=3), "'approximate' is 3, but must be str"),
     (of("Trilu", ROWS, upper=7), "'upper' is 7, not one of 0, 1"),

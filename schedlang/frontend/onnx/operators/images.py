@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import prod
+from math import isfinite, prod
 from typing import Any, Literal
 
 import numpy as np
 
 from schedlang import topi
+from schedlang.arrays.elementwise import array
 from schedlang.arrays.shapes import axis_numbers, extent, same
 from schedlang.compute.tensor import Tensor, shape_text
+from schedlang.expr import dtypes
 from schedlang.frontend import sampling
 from schedlang.frontend.node_stages import cast_to
 from schedlang.frontend.onnx.call import Call, Flag, Floats
@@ -24,7 +26,9 @@ from schedlang.frontend.onnx.operators.resampling import (
 from schedlang.frontend.onnx.operators.table import Table, since
 from schedlang.frontend.onnx.operators.windows import windows
 from schedlang.frontend.onnx.values import Known
+from schedlang.frontend.quantized import limited
 from schedlang.frontend.windows import folded
+from schedlang.language.calls import call as math
 from schedlang.language.construct import as_expr
 from schedlang.tvm.topi.stages import wide_dtype
 
@@ -59,7 +63,10 @@ def resize(
     mode: str = "nearest",
     nearest_mode: str = "round_prefer_floor",
 ) -> Tensor:
-    """``roi`` and ``extrapolation_value`` are for ``tf_crop_and_resize``."""
+    """``roi`` and ``extrapolation_value`` are for ``tf_crop_and_resize``.
+
+    Integers are rounded and limited where weights are cubic or smooth, and truncated elsewhere.
+    """
     dims = axis_numbers(None if axes is None else tuple(axes), x.ndim, str(call.node), "axes")
     factors, wanted = _targets(call, x, dims, scales, sizes)
     if sizes is not None and sizes.array.size:
@@ -68,25 +75,23 @@ def resize(
     smooth = bool(antialias) and mode != "nearest"
     crop = transform == "tf_crop_and_resize"
     uneven = transform == "half_pixel_symmetric" and any(f is not None for f in factors)
+    rounds = dtypes.is_integer(x.dtype) and (smooth or mode == "cubic")
+    image = cast_to(x, "float64" if dtypes.itemsize(x.dtype) > 2 else "float32") if rounds else x
     if smooth or crop or uneven:
         _check_modes(call, mode, transform, nearest_mode)
         parts = _parts(call, roi, len(dims)) if crop else [(0.0, 1.0)] * len(dims)
-        return _by_tables(
-            call, x, dims, factors, wanted, parts, mode, transform, nearest_mode, cubic_coeff_a,
-            bool(exclude_outside), smooth, extrapolation_value,
+        resized = _by_tables(
+            call, image, dims, factors, wanted, parts, mode, transform, nearest_mode,
+            cubic_coeff_a, bool(exclude_outside), smooth, extrapolation_value,
         )  # fmt: skip
-    return _resized(
-        call,
-        x,
-        dims,
-        factors,
-        wanted,
-        mode,
-        transform,
-        nearest_mode,
-        cubic_coeff_a,
-        exclude_outside,
-    )
+    else:
+        resized = _resized(
+            call, image, dims, factors, wanted, mode, transform, nearest_mode, cubic_coeff_a,
+            exclude_outside,
+        )  # fmt: skip
+    if not rounds:
+        return resized
+    return limited(array("rounded", lambda v: math("round", v), resized), None, x.dtype)
 
 
 def _kept(
@@ -108,6 +113,8 @@ def _parts(call: Call, roi: Known | None, count: int) -> list[tuple[float, float
     if roi is None or roi.array.size != 2 * count:
         raise call.refused(f"its roi must have a start and an end for each of {count} dimensions")
     numbers = roi.array.astype("float64").ravel().tolist()
+    if not all(map(isfinite, numbers)):
+        raise call.refused(f"its roi has the number {next(n for n in numbers if not isfinite(n))}")
     return list(zip(numbers[:count], numbers[count:]))
 
 
@@ -122,6 +129,8 @@ def _by_tables(
         if factor is None and _is(x.shape[k], new) and part == (0.0, 1.0):
             continue
         size = _number(call, x, k)
+        if size < 1 or new < 1:
+            raise call.refused(f"it makes {new} pixels of {size}, and both must be 1 or more")
         scale = new / size if factor is None else float(factor)
         places = coordinates(size, new, scale, transform, part)
         if mode == "nearest":
@@ -328,6 +337,8 @@ def grid_sample(
             f"its input has the shape {shape_text(x.shape)} and its grid {shape_text(grid.shape)}, "
             "whose last dimension must have a place in each dimension of an image (two if cubic)"
         )
+    if any(same(size, 0) for size in x.shape[2:]):
+        raise call.refused(f"its input has no pixels: its shape is {shape_text(x.shape)}")
     places = cast_to(grid, wide_dtype(grid.dtype))
     return sampling.grid_sample(x, places, mode, padding_mode, bool(align_corners))
 

@@ -112,7 +112,9 @@ def _table(
         sums = weights.sum(1, keepdims=True)
         weights = weights / np.where(sums == 0, 1.0, sums)
     outside = (places < 0) | (places > size - 1)
-    return Sampled(first.astype("int64"), weights, outside, beyond)
+    # a place far outside reads the pixel at the border, and may not fit an int64
+    near = np.clip(first, -weights.shape[1], size)
+    return Sampled(near.astype("int64"), weights, outside, beyond)
 
 
 def resampled(

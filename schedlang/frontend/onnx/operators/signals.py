@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -156,7 +157,8 @@ def _product(
         columns = np.stack([columns.real, columns.imag], -1)
     else:
         columns = columns[..., None]
-    known = columns.reshape(len(units), -1).astype(rows.dtype)
+    width = prod(columns.shape[1:])
+    known = columns.reshape(len(units), width).astype(rows.dtype)
     matrix = call.tensor(Known(f"{call.node.name}.matrix", known, rows.dtype))
     product = call.main(topi.nn.matmul(rows, matrix))
     return reshape(product, (*lead, *columns.shape[1:]))

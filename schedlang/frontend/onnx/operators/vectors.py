@@ -157,7 +157,7 @@ def _kernels(
         return products
     if kind == "SIGMOID":
         return array("kernel", lambda s: math("tanh", s * gamma + offset), products)
-    if kind != "POLY" or degree != int(degree) or not 1 <= degree <= 64:
+    if kind != "POLY" or degree not in range(1, 65):
         raise call.refused(f"its kernel is {kind!r:.40} of degree {degree}, which has no form here")
 
     def power(s: Any) -> Any:
