@@ -291,3 +291,23 @@ def test_items_with_numbers_and_items_side_by_side(function, arrays):
     jitted = sl.jit(function, target="python")
     same(jitted(*arrays), function(*arrays), 1e-6)
     assert "unrolled" not in str(jitted.loops)
+
+
+def added_in_parts(x, y):
+    total, twice = 0.0, 0.0
+    for i in range(len(x)):
+        total = total - 2
+        total = x[i] + (total + i)
+        twice += 1
+        if x[i] > 1:
+            twice += x[i]
+        y[0] = y[0] + 3 + x[i]
+    return total, twice, y
+
+
+def test_sums_of_numbers_and_elements():
+    """A number that an iteration adds first counts, whatever it adds after it."""
+    x, y = np.random.default_rng(3).random(9) * 2, np.zeros(2)
+    jitted = sl.jit(added_in_parts, target="python")
+    same(jitted(x, y.copy()), added_in_parts(x, y), 1e-6)
+    assert "a reduction" in str(jitted.loops)

@@ -348,14 +348,17 @@ def _added(value: Expr, is_before: Callable[[Expr], bool]) -> Expr | None:
         return None
     left = _added(value.a, is_before)
     if left is not None:
-        zero = isinstance(left, Const)
         if value.op == "+":
-            return value.b if zero else left + value.b
-        return -value.b if zero else left - value.b
+            return value.b if _is_zero(left) else left + value.b
+        return -value.b if _is_zero(left) else left - value.b
     right = _added(value.b, is_before) if value.op == "+" else None
     if right is None:
         return None
-    return value.a if isinstance(right, Const) else value.a + right
+    return value.a if _is_zero(right) else value.a + right
+
+
+def _is_zero(term: Expr) -> bool:
+    return isinstance(term, Const) and term.value == 0
 
 
 def _sum_into(loop: HostLoop, carry: Carry, region: Region) -> _Sum:
