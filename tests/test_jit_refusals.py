@@ -66,6 +66,18 @@ def test_an_integer_or_another_dtype_by_elements(function):
     refused(function, [MATRIX[1], np.uint8(40)], words, ComputeTypeError)
 
 
+def least(x):
+    low = 999
+    for value in x:
+        if value < low:
+            low = value
+    return low
+
+
+def test_an_integer_before_a_loop_that_its_dtype_cannot_hold():
+    refused(least, [np.full(9, 240, "uint8")], ["999", "does not fit uint8"], ComputeTypeError)
+
+
 def test_converted_numbers_by_elements():
     def subtracted(x, s, v):
         for i in range(len(x)):

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from schedlang.compute.tensor import Tensor
-from schedlang.expr.nodes import Cast, Expr
-from schedlang.language.construct import cast, settle
+from schedlang.expr.nodes import Cast, Const, Expr
+from schedlang.language.construct import cast, convert, settle
 from schedlang.tracing.trace import Carry, HostLoop, Value
 
 
@@ -32,8 +32,9 @@ def python_floats(values: list[Value], floats: set[int]) -> list[Value]:
 def widened(starts: list[Value], loop: HostLoop) -> list[Value]:
     """Return the values before a loop, Python numbers in the dtype of what follows them.
 
-    One that this dtype cannot hold, such as a float before integers, has a dtype that holds both. A
-    number that a Python number follows waits until the dtypes of the others are known.
+    One that this dtype cannot hold, such as a float before integers, has a dtype that holds both,
+    and an integer beyond an integer dtype raises ``ComputeTypeError``. A number that a Python
+    number follows waits until the dtypes of the others are known.
     """
     weak = [is_weak(v) for v in starts]
     ready = [w and not is_weak(c.leaving) for w, c in zip(weak, loop.carries)]
@@ -51,6 +52,9 @@ def _holding(start: Expr, leaving: Value) -> str:
         next(k for k, kind in enumerate(kinds) if np.dtype(d).kind in kind)
         for d in (start.dtype, leaving.dtype)
     )
+    if kinds[before] == kinds[after] == "iu" and isinstance(start, Const):
+        # raises for an integer beyond the dtype
+        convert(start, leaving.dtype)
     if before <= after:
         return leaving.dtype
     return str(np.promote_types(start.dtype, leaving.dtype))
