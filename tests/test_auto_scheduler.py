@@ -23,9 +23,9 @@ def scaled_rows(n: int, shape: tuple[int, int], dtype: str) -> list[Any]:
     return [A, B, C]
 
 
-def task_of() -> Any:
+def task_of(*shape: int) -> Any:
     return auto_scheduler.SearchTask(
-        func=scaled_rows, args=(3, (5, 7), "float32"), target=tvm.target.Target("llvm")
+        func=scaled_rows, args=(3, shape or (5, 7), "float32"), target=tvm.target.Target("llvm")
     )
 
 
@@ -59,7 +59,8 @@ def test_a_task_searches_records_and_applies_its_best(
 
 @pytest.mark.slow
 def test_a_search_goes_on_from_its_record(tmp_path: Path) -> None:
-    task, log = task_of(), tmp_path / "rows.json"
+    # of a shape with many schedules
+    task, log = task_of(48, 80), tmp_path / "rows.json"
     record = auto_scheduler.RecordToFile(log)
     option = auto_scheduler.TuningOptions(2, verbose=0, measure_callbacks=record)
     task.tune(option)

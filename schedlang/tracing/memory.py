@@ -51,13 +51,19 @@ class View:
     @property
     def value(self) -> Value:
         """The present value, a tensor or, of a 0-d array, an expression."""
+        return self._value({})
+
+    def _value(self, known: dict[int, Value]) -> Value:
+        """Return the present value; ``known`` has the values of views on the way to it."""
         if self.base is None:
             return current().read(self.storage)
-        assert self.read is not None
-        below = [self.base.value, *(other.value for other in self.others)]
-        if self._seen is None or any(a is not b for a, b in zip(self._seen[0], below)):
-            self._seen = (below, self.read(below[0]))
-        return self._seen[1]
+        if id(self) not in known:
+            assert self.read is not None
+            below = [view._value(known) for view in (self.base, *self.others)]
+            if self._seen is None or any(a is not b for a, b in zip(self._seen[0], below)):
+                self._seen = (below, self.read(below[0]))
+            known[id(self)] = self._seen[1]
+        return known[id(self)]
 
     def assign(self, value: Value) -> None:
         """Replace the value; if this is a view, replace the value of its base, too."""

@@ -444,6 +444,6 @@ def _stands_for(leaf: Leaf, place: int, sizes: Sizes) -> tuple[Key, TracedArray]
         scalar = Var(leaf.name, leaf.dtype, weak=False)
         return scalar, wrap(Cast(scalar, leaf.dtype, weak=True) if leaf.weak else scalar)
     array = placeholder(sizes.extents(leaf, place), leaf.dtype, name=leaf.name)
-    traced = array_of(array if leaf.shape else array[()], rows=leaf.strides is None)
-    traced.storage.strides = leaf.strides
+    traced = array_of(array if leaf.shape else array[()], rows=True)
+    traced.storage.strides, traced.storage.rows = leaf.strides, leaf.strides is None
     return array, traced
