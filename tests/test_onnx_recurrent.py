@@ -182,7 +182,7 @@ def test_steps_and_batch_are_sizes_of_each_call(operator: str, kernel: bool) -> 
     ({"input_forget": 1}, (), "with input_forget=1 it has no form here"),
     ({"activations": ["Sigmoid", "Affine", "Tanh"]}, (), "but must be 3 for each direction"),
     ({"hidden_size": 7}, (), "hidden_size is 7, but its weights have 4"),
-    ({"layout": 2}, (), "'layout' is 2, not 0 or 1"),
+    ({"layout": 2}, (), "'layout' is 2, not one of 0, 1"),
     ({"direction": "bidirectional"}, (), r"W have shape \(1, 16, 3\), but must have \(2, 16, 3\)"),
     ({}, (None, i64(5, 3)), r"sequence_lens are int64 of shape \(2,\), but must be int32"),
     ({}, (None, np.array([5], "int32")), "int32, one for each of the 2 sequences"),
