@@ -688,3 +688,11 @@ def test_the_oracle_evaluates_what_a_cache_stage_holds() -> None:
     result = found(*[given[t.name] for t in found.inputs])
     wanted = [(row[:n] + 1).sum() for row, n in zip(given["A"], given["stop"])]
     np.testing.assert_allclose(result, wanted, rtol=1e-6)
+
+
+def test_ends_that_differ_are_told_apart_after_they_are_gone() -> None:
+    """Nothing else keeps the expressions, so that a later one may lie at the same address."""
+    start = sl.placeholder((9,), "int32", name="start")
+    elements = Elements(lambda read: read.tensor, lambda read: (None, None))
+    ends = [elements.lin(sl.select(start[k % 8] < 0, k, start[k % 8])) for k in range(500)]
+    assert len(set(ends)) == len(ends)

@@ -94,14 +94,15 @@ class Elements:
         if not any(isinstance(n, Axis) and n in self.reads for n in postorder([node])):
             return None
         if isinstance(node, Cast):
-            return node.a if dtypes.is_integer(node.a.dtype) else self._variable(id(node), node)
+            return node.a if dtypes.is_integer(node.a.dtype) else self._variable(node, node)
         if isinstance(node, Binary) and node.op in ON_INDICES:
             return Binary(node.op, _weak(node.a), _weak(node.b), dtypes.INDEX, True)
         if isinstance(node, Call) and node.fn in ("min", "max"):
             return Call(node.fn, tuple(map(_weak, node.args)), dtypes.INDEX, True)
-        return self._variable(id(node), node)
+        return self._variable(node, node)
 
     def _variable(self, key: Hashable, node: Expr) -> Axis:
+        """Return the variable of a ``key``: an element, or a node, which the table keeps alive."""
         variable = self._variables.get(key)
         if variable is None:
             low, high = self.span(node) if isinstance(node, ArrayRead) else (None, None)
