@@ -322,8 +322,8 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: autotvm.LocalBuilder(build_func="ndk"), "Leave build_func out"),
     (lambda: autotvm.callback.log_to_file(3), "give the path of a file"),
     (lambda: autotvm.callback.log_to_file("x", protocol="pickle"), "can execute"),
-    (lambda: autotvm.apply_history_best("/nowhere/at/all.log"), "no such log"),
-    (lambda: list(autotvm.record.load_from_file("/nowhere/at/all.log")), "no such log"),
+    (lambda: autotvm.apply_history_best("/nowhere/at/all.log"), "the file is absent"),
+    (lambda: list(autotvm.record.load_from_file("/nowhere/at/all.log")), "the file is absent"),
 ]
 
 

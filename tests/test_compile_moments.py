@@ -243,7 +243,10 @@ def test_another_moment_is_refused_at_the_call(bad: Any, tmp_path: Path) -> None
         assert all(f'"{moment}"' in text for moment in MOMENTS)
 
 
-HEAD = """
+# what hangs says where, before the test ends it
+HEAD = f"""
+import faulthandler; faulthandler.dump_traceback_later({SOON - 10})
+""" + """
 import os, sys, threading, time
 import numpy as np, schedlang as sl
 from schedlang.runtime.background import compile_at

@@ -240,22 +240,22 @@ def cost(what: Any, sizes: Mapping[Size, Any] | None = None) -> Cost:
     if numbers:
         nest = at_sizes(nest, {v.name: n for v, n in numbers.items()})
     ops = [op for op in operations(subject.outputs) if isinstance(op, ExternOp)]
-    found = traffic(nest)
-    found.operations += _of_calls(found, ops, numbers)
-    return _of_nest(counts, found)
+    moved = traffic(nest)
+    moved.operations += _of_calls(moved, ops, numbers)
+    return _of_nest(counts, moved)
 
 
-def _of_calls(found: Traffic, ops: Sequence[ExternOp], known: Mapping[Var, int]) -> Any:
+def _of_calls(moved: Traffic, ops: Sequence[ExternOp], known: Mapping[Var, int]) -> Any:
     """Return the operations of calls, each with the share that it writes of the whole output."""
     import sympy
 
     values = {v: Lin.of(n) for v, n in known.items()}
     flops_of = {op.outputs[0]: op.flops for op in ops if op.flops is not None}
     total: Any = 0
-    for buffer in found.buffers.values():
+    for buffer in moved.buffers.values():
         if buffer.tensor in flops_of:
             whole = prod(length_of(to_lin(e, values)) for e in buffer.tensor.shape)
-            written = sympy.sympify(found.stores.get(buffer.name, 0))
+            written = sympy.sympify(moved.stores.get(buffer.name, 0))
             flops = length_of(to_lin(flops_of[buffer.tensor], values))
             total += flops * written / whole if whole != 0 else 0
     return total

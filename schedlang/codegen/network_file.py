@@ -172,8 +172,8 @@ def render_network(
     storage = file.storage
     nest = source.nest
     here = bool(nest.invoked) and (not compiled or bool(unsaved(nest.called)))
-    taken = {source.public, *(f.name for f in nest.functions)}
-    called = extern_text(nest, taken) if nest.invoked and not here else None
+    names = {source.public, *(f.name for f in nest.functions)}
+    called = extern_text(nest, names) if nest.invoked and not here else None
     extra = any(arg.dtype == "bfloat16" for arg in file.nest.args)
     extra = extra or any(p.dtype == "bfloat16" for p in storage.params)
     sized = file.between is not None

@@ -21,7 +21,7 @@ def function_of_code(code: Sequence[Any]) -> ExternFunction:
 
     It compiles C source, runs the source of Python and unpickles loops, so that the data have to
     come from a program of the user's, and not from a file. Raise
-    :class:`~schedlang.errors.ComputeError` if there is no such function here.
+    :class:`~schedlang.errors.ComputeError` if the function cannot be made here.
     """
     kind, name, given, wanted, place, source = code
     inputs, outputs = (tensors_of(dtypes) for dtypes in (given, wanted))

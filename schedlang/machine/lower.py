@@ -100,15 +100,15 @@ def written_by_hand(
     Their statements have the number of the call, and no name is one of ``reserved``.
     """
     programs: dict[ExternFunction, MachineNest] = {}
-    taken = [*reserved]
+    names = [*reserved]
     for stmt in running(nest.body):
         if isinstance(stmt, Extern) and stmt.function.kind == LOOPS:
             function = stmt.function
-            own = machine_nest(function.call, target, function.name, taken, fastmath)
+            own = machine_nest(function.call, target, function.name, names, fastmath)
             programs[function] = own.with_functions(
                 with_number(part, stmt.number) for part in own.functions
             )
-            taken += [part.name for part in own.functions]
+            names += [part.name for part in own.functions]
     return programs
 
 

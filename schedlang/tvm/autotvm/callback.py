@@ -1,4 +1,4 @@
-"""What a tuner calls after each trial: the log file, and a line of progress."""
+"""Callbacks that a tuner calls after each trial: the log file, and a line of progress."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class ApplyHistoryBest:
         database = Database(records)
         if not database.exists():
             raise TuningError(
-                f"autotvm.apply_history_best({str(records)!r}): there is no such log; a search "
+                f"autotvm.apply_history_best({str(records)!r}): the file is absent; a search "
                 "with autotvm.callback.log_to_file writes one"
             )
         self._databases.append(database)

@@ -1,4 +1,4 @@
-"""How configurations are measured: the options of the builder and the runner, and the results."""
+"""Measurements of configurations: the options of the builder and the runner, and the results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from schedlang.tvm.autotvm.task import Task
 
 
 class MeasureErrorNo(IntEnum):
-    """How a measurement ended."""
+    """The outcome of a measurement."""
 
     NO_ERROR = 0
     INSTANTIATION_ERROR = 1

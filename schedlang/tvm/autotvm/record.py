@@ -66,7 +66,7 @@ def pick_best(in_file: str | os.PathLike[str], out_file: str | os.PathLike[str])
 def _entries(filename: str | os.PathLike[str]) -> Iterator[Entry]:
     database = Database(filename)
     if not database.exists():
-        raise TuningError(f"{database.path}: there is no such log; a search with "
+        raise TuningError(f"{database.path}: the file is absent; a search with "
                           "autotvm.callback.log_to_file writes one")  # fmt: skip
     return (entry for entry in database.entries() if entry.trial.template.startswith(PREFIX))
 

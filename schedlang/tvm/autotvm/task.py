@@ -230,12 +230,12 @@ def run_template(
 ) -> Made:
     """Return what a template makes of a configuration, for its target."""
     with target, _configured(config):
-        made = function(*args)
-    if isinstance(made, (list, tuple)) and len(made) == 2 and isinstance(made[0], Schedule):
-        schedule, arguments = made
+        result = function(*args)
+    if isinstance(result, (list, tuple)) and len(result) == 2 and isinstance(result[0], Schedule):
+        schedule, arguments = result
         return schedule, list(arguments)
     raise TuningError(
-        f"the template {getattr(function, '__name__', function)} returns {made!r}: return its "
+        f"the template {getattr(function, '__name__', function)} returns {result!r}: return its "
         "schedule and the list of the kernel's arguments, as in `return s, [A, B, C]`"
     )
 

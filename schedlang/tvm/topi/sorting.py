@@ -110,8 +110,8 @@ def topk(
         "indices": lambda: named("indices", places, te_dtype(dtype)),
     }
     chosen = list(results) if ret_type == "both" else [ret_type]
-    made = [results[word]() for word in chosen]
-    return made if ret_type == "both" else made[0]
+    tensors = [results[word]() for word in chosen]
+    return tensors if ret_type == "both" else tensors[0]
 
 
 @operator(sorted_sequence=tensor(), values=tensor())
@@ -270,10 +270,12 @@ def _on_host(rows: Tensor, shape: Shape, descending: bool) -> tuple[Tensor, Tens
     """Sort by NumPy; a descending order is the ascending one of the elements from the end."""
     length = rows.shape[-1]
     last = as_expr(length) - 1
-    taken = rows
+    ascending = rows
     if descending:
-        taken = compute("from_end", rows.shape, lambda *at: rows.element((*at[:-1], last - at[-1])))
-    order = on_host("argsort", ROWS["argsort"], a=taken, axis=-1, kind="stable")
+        ascending = compute(
+            "from_end", rows.shape, lambda *at: rows.element((*at[:-1], last - at[-1]))
+        )
+    order = on_host("argsort", ROWS["argsort"], a=ascending, axis=-1, kind="stable")
 
     def place(*at: Axis) -> Expr:
         if not descending:

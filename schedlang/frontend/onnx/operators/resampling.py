@@ -23,7 +23,7 @@ from schedlang.tvm.topi.stages import compute
 
 @dataclass(frozen=True)
 class Sampled:
-    """How one dimension is resampled.
+    """The sums by which one dimension is resampled.
 
     Output k is the sum of ``weights[k, t]`` times the pixel ``first[k] + t``, or the nearest one
     inside of the image; it is ``beyond`` where ``outside[k]`` says so.
