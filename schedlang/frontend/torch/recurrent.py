@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from schedlang import topi
@@ -63,38 +64,9 @@ def lstm(
     )
 
 
-def gru(
-    call: Call,
-    input: Tensor,  # noqa: A002
-    hx: Tensor,
-    params: Sequence[Tensor],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
-) -> tuple[Tensor | None, ...]:
-    _check(call, dropout, train, num_layers)
+def _of_one_state(cells: Callable[..., Tensor]) -> Operator:
+    """Return the operator of layers whose one state ``cells`` compute in one direction."""
 
-    def layer(x: Tensor, weights: Sequence[Any], first: Sequence[Any], back: bool) -> Any:
-        bi, bh = weights[2:] or (None, None)
-        return [topi.nn.gru(x, weights[0], weights[1], bi, bh, first[0], reverse=back)]
-
-    return _layers(
-        call,
-        layer,
-        input,
-        [hx],
-        params,
-        4 if has_biases else 2,
-        num_layers,
-        bidirectional,
-        batch_first,
-    )
-
-
-def _rnn(activation: Callable[[Any], Any]) -> Operator:
     def operator(
         call: Call,
         input: Tensor,  # noqa: A002
@@ -110,8 +82,8 @@ def _rnn(activation: Callable[[Any], Any]) -> Operator:
         _check(call, dropout, train, num_layers)
 
         def layer(x: Tensor, weights: Sequence[Any], first: Sequence[Any], back: bool) -> Any:
-            bi, bh = weights[2:] or (None, None)
-            return [topi.nn.rnn(x, weights[0], weights[1], bi, bh, first[0], activation, back)]
+            biases = weights[2:] or (None, None)
+            return [cells(x, *weights[:2], *biases, first[0], reverse=back)]
 
         each = 4 if has_biases else 2
         return _layers(
@@ -173,6 +145,9 @@ def _state(states: Tensor, number: int) -> Tensor | None:
 
 
 OPERATORS: dict[str, Operator] = {
-    "lstm.input": lstm, "gru.input": gru, "rnn_tanh.input": _rnn(math.tanh),
-    "rnn_relu.input": _rnn(lambda v: call_of("max", v, 0.0)),
+    "lstm.input": lstm, "gru.input": _of_one_state(topi.nn.gru),
+    "rnn_tanh.input": _of_one_state(partial(topi.nn.rnn, act=math.tanh)),
+    "rnn_relu.input": _of_one_state(
+        partial(topi.nn.rnn, act=lambda v: call_of("max", v, 0.0))
+    ),
 }  # fmt: skip
