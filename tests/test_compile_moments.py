@@ -312,6 +312,26 @@ for k, result in sorted(results):
     assert lines == [f"{k} [2.0, 2.0, 2.0, 2.0]" for k in range(6)]
 
 
+def test_a_kernel_waits_while_numba_makes_its_context_in_another_thread() -> None:
+    """The context takes the lock of the compiler, and its first use another one around that."""
+    lines = run("""
+from numba.core import base
+begin = base.BaseContext.__init__
+def slow_begin(*args):
+    began.set()
+    time.sleep(0.5)
+    begin(*args)
+base.BaseContext.__init__ = slow_begin
+first, second = (doubled(c, compiler=c) for c in ("numba", "llvm"))
+thread = threading.Thread(target=first, args=(np.ones(4, "float32"),))
+thread.start()
+began.wait()
+print(second(np.ones(4, "float32")).tolist())
+thread.join()
+""")
+    assert lines == ["[2.0, 2.0, 2.0, 2.0]"]
+
+
 @needs_fork
 def test_a_fork_waits_for_the_step_that_runs_and_the_child_compiles_itself() -> None:
     lines = run("""

@@ -166,9 +166,9 @@ def _run(
 def probe_module(probe: str) -> ModuleType:
     """Return the module of a probe, whose ``report`` has machine code."""
     module = files.load_kernel(files.write(probe_source(probe), probe), "report")
-    from schedlang.runtime.numba_internals import global_compiler_lock
+    from schedlang.runtime.numba_internals import compiler_lock
 
-    with global_compiler_lock:
+    with compiler_lock():
         if not module.report.signatures:
             module.report.compile(REPORT)
             # numba would compile it again for each constant that a kernel gives it

@@ -69,6 +69,13 @@ def cpu_context() -> Any:
     return cpu_target.target_context
 
 
+def compiler_lock() -> Any:
+    """Return the lock around all that numba and LLVM compile."""
+    # the first use of the context takes the lock; two threads would wait for each other's
+    cpu_context()
+    return global_compiler_lock
+
+
 def ready_context() -> Any:
     """Return the target context with the implementations of all functions that numba knows."""
     context = cpu_context()
@@ -134,7 +141,7 @@ __all__ = [
     "InlineClosureLikes", "InlineInlinables", "InlineOverloads", "Intrinsic", "JITCodeLibrary",
     "LiteralUnroll", "Lower", "NativeLowering", "NumbaError", "WithLifting", "add_object",
     "cgutils", "compile_result", "compiled_by_types", "config", "cpu_context", "dumps",
-    "global_compiler_lock", "launch_threads", "link", "linked_code", "linking_to",
+    "compiler_lock", "launch_threads", "link", "linked_code", "linking_to",
     "machine_options", "math_context", "python_function", "ready_context", "register_pass", "rtsys",
     "with_flags",
 ]  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from schedlang.runtime.cache_files import COMPILED, contents, store
 from schedlang.runtime.llvm.library import Subject
 from schedlang.runtime.llvm.place import Compiled, place_of
-from schedlang.runtime.numba_internals import global_compiler_lock
+from schedlang.runtime.numba_internals import compiler_lock
 from schedlang.runtime.one_process import one_process
 
 
@@ -21,7 +21,7 @@ def compiled(subject: Subject) -> Compiled:
     code = contents(COMPILED, place.path)
     # a network makes its nest under its own lock: a thread that has that one may compile
     nest = subject.nest() if code is None else None
-    with one_process(subject.path), global_compiler_lock:
+    with one_process(subject.path), compiler_lock():
         if place.known is not None:
             return place.known
         if code is None and not was_there:

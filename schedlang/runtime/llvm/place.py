@@ -19,9 +19,9 @@ from schedlang.runtime.llvm.library import Library, Subject, unpacked
 from schedlang.runtime.llvm.symbols import name_objects, symbol_of
 from schedlang.runtime.numba_cache import SETTINGS
 from schedlang.runtime.numba_internals import (
+    compiler_lock,
     config,
     cpu_context,
-    global_compiler_lock,
     launch_threads,
     python_function,
 )
@@ -96,7 +96,7 @@ class Place:
 
 def place_of(subject: Subject) -> Place:
     """Return the place of a kernel."""
-    with global_compiler_lock:
+    with compiler_lock():
         return Place(subject, _key(subject))
 
 

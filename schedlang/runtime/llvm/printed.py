@@ -20,9 +20,9 @@ from schedlang.runtime.llvm.pool import Pool, Task
 from schedlang.runtime.llvm.symbols import symbol_of
 from schedlang.runtime.numba_code import Code
 from schedlang.runtime.numba_internals import (
+    compiler_lock,
     config,
     cpu_context,
-    global_compiler_lock,
     linked_code,
     linking_to,
     machine_options,
@@ -90,7 +90,7 @@ def code_of(subject: Subject, text: str) -> Code:
     """Return the code of a kernel, compiled in memory with the lines of its file, a ``text``."""
     nest = subject.nest()
     before, after, assembly = [], [], []
-    with global_compiler_lock, explained(subject, nest):
+    with compiler_lock(), explained(subject, nest):
         whole, machine = Whole(nest), Machine(**machine_options())
         for part in whole.parts:
             level, modules = printed_part(subject, whole, part, "schedlang", text).job

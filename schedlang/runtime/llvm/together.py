@@ -16,7 +16,7 @@ from schedlang.runtime.llvm.place import Compiled, Place
 from schedlang.runtime.llvm.pool import Pool, Task
 from schedlang.runtime.llvm.printed import submit_parts
 from schedlang.runtime.llvm.unprintable import Unprintable
-from schedlang.runtime.numba_internals import global_compiler_lock, machine_options
+from schedlang.runtime.numba_internals import compiler_lock, machine_options
 from schedlang.runtime.one_process import NO_PATIENCE, one_process
 
 
@@ -92,7 +92,7 @@ class Together:
             whole = Whole(place.subject.nest())
         except Unprintable:
             return
-        with ExitStack() as held, global_compiler_lock:
+        with ExitStack() as held, compiler_lock():
             if not held.enter_context(one_process(place.subject.path, NO_PATIENCE)):
                 return
             if place.known is not None or place.path.exists():
@@ -123,14 +123,14 @@ class Together:
     ) -> None:
         try:
             if error is None and self._pool is not None:
-                with global_compiler_lock:
+                with compiler_lock():
                     self._pool.take_part()
                 for kernel in self._begun.values():
                     code = kernel.code()
                     if not kernel.place.path.exists():
                         # this process has compiled what the end of another one left
                         store(COMPILED, kernel.place.path, code)
-                    with global_compiler_lock:
+                    with compiler_lock():
                         if kernel.place.known is None:
                             kernel.place.load(code)
         finally:
