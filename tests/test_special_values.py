@@ -177,6 +177,9 @@ def test_whole_arrays(dtype: str) -> None:
         if dtypes.is_integer(dtype):
             # a call refuses an exponent that is an argument and has negative elements
             asked = [case for case in asked if case[0].name not in ("a ** b", "np.power")]
+        if dtype == "bool" and arity == 1:
+            # NumPy squares an array for ** 2: of bool, it is int8
+            asked = [(o, arrays[0] ** 2 if o.name == "a**2" else w) for o, w in asked]
         ours = [o.ours for o, _ in asked]
         traced = sl.jit(lambda *given, ours=ours: tuple(f(*given) for f in ours), target="python")
         for got, case in zip(traced(*arrays), asked):
