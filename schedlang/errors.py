@@ -190,7 +190,11 @@ class OrderWarning(UserWarning):
 
 
 class PrecisionWarning(UserWarning):
-    """A computation is in float64 only because it mixes integers with Python floats."""
+    """A dtype costs speed or digits that its user hardly wants to pay.
+
+    A computation is in float64 only because it mixes integers with Python floats, or products of
+    small integers may wrap before a sum of a wider dtype adds them.
+    """
 
 
 class StrideWarning(UserWarning):

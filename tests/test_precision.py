@@ -77,3 +77,38 @@ def test_an_intermediate_stage_warns_too() -> None:
     (found,) = scheduled(C)
     assert str(found.message).startswith("luma computes X[i, 0] * 0.299 in float64")
     assert not scheduled(luma)
+
+
+def sum_of_products(a: str, b: str, dtype: str | None, wide: bool = False) -> list[Any]:
+    A, B = sl.placeholder((4, 8), a, name="A"), sl.placeholder((8,), b, name="B")
+    k = sl.reduce_axis(8, name="k")
+
+    def body(i: Any) -> Any:
+        if wide:
+            return sl.sum(A[i, k].astype(dtype) * B[k].astype(dtype), axis=k)
+        return sl.sum(A[i, k] * B[k], axis=k, dtype=dtype)
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        sl.compute((4,), body, name="C")
+    return [w for w in caught if w.category is PrecisionWarning]
+
+
+@pytest.mark.parametrize("a, b, largest", [("int8", "int8", 127), ("uint8", "uint8", 255)])
+def test_products_that_wrap_before_a_wider_sum(a: str, b: str, largest: int) -> None:
+    (warning,) = sum_of_products(a, b, "int32")
+    assert warning.filename == __file__
+    text = str(warning.message)
+    assert text.startswith(f"the sum of A[i, k] * B[k] is in int32, its products are in {a}: ")
+    assert f"over {largest} wraps" in text
+    assert 'Write A[i, k].astype("int32") * B[k].astype("int32").' in text
+    assert not sum_of_products(a, b, "int32", wide=True)
+
+
+@pytest.mark.parametrize(
+    "a, b, dtype",
+    [("int8", "int8", None), ("int32", "int32", "int64"), ("int8", "int8", "int8"),
+     ("float32", "float32", "float64"), ("int32", "int8", "int64"), ("bool", "bool", "int32")],
+)  # fmt: skip
+def test_products_without_a_warning(a: str, b: str, dtype: str | None) -> None:
+    assert not sum_of_products(a, b, dtype)

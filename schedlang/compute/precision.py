@@ -1,4 +1,4 @@
-"""The warning that integers and Python floats alone have made a computation use float64."""
+"""Warnings of dtypes that a user hardly wants: float64 by Python floats, products that wrap."""
 
 from __future__ import annotations
 
@@ -37,6 +37,28 @@ def warn_of_float64(outputs: Sequence[Tensor]) -> None:
     )
     # only now: a warning that the user turned into an error must come again
     _warned.add(op)
+
+
+def warn_of_narrow_products(operand: Expr, dtype: str) -> None:
+    """Warn of a product of small integers that wraps before its sum, which is wider, is taken.
+
+    The sum's dtype does not reach into its operand, as in NumPy's ``np.sum(a * b, dtype=...)``.
+    """
+    narrow = operand.dtype
+    if not (isinstance(operand, Binary) and operand.op == "*" and dtypes.is_integer(narrow)):
+        return
+    if dtypes.itemsize(narrow) > 2 or dtypes.itemsize(dtype) <= dtypes.itemsize(narrow):
+        return
+    factors = [_plain(c) for c in operand.children]
+    wide = (str(c) if isinstance(c, Const) else f'{_called(c)}.astype("{dtype}")' for c in factors)
+    warn_user(
+        explain(
+            f"the sum of {_as_written(operand)} is in {dtype}, its products are in {narrow}",
+            f"a product over {dtypes.limits(narrow)[1]} wraps before it is added, as in NumPy",
+            f"Write {' * '.join(wide)}.",
+        ),
+        PrecisionWarning,
+    )
 
 
 def first_widening(outputs: Sequence[Tensor]) -> tuple[ComputeOp, Expr] | None:

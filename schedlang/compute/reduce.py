@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from schedlang.compute.precision import warn_of_narrow_products
 from schedlang.compute.ragged import give_boxes, is_ragged, ragged_axis, replace_axes, with_ranges
 from schedlang.compute.reducer import Reducer
 from schedlang.compute.tensor import Extent, Tensor, check_extent
@@ -12,7 +13,7 @@ from schedlang.compute.whole import elementwise, traceable
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.names import check_name
-from schedlang.expr.nodes import Axis, Const, Expr, ExprLike, Var
+from schedlang.expr.nodes import Axis, Cast, Const, Expr, ExprLike, Var
 from schedlang.index.ranges import weak_range
 from schedlang.index.simplify import simplify
 from schedlang.language.calls import call
@@ -274,8 +275,9 @@ def sum(  # noqa: A001
     """Return the sum of ``expr`` over ``axis`` where ``where`` holds, starting from ``init`` (0).
 
     The dtype is ``dtype`` if given, else int64 for bools and the operand's dtype otherwise.
-    Integers wrap. ``init`` is a number or an expression over data axes, which may read tensors
-    (``init=bias[j]``).
+    Integers wrap; a :class:`~schedlang.errors.PrecisionWarning` names products of 8 or 16 bits
+    that may wrap before a wider sum. ``init`` is a number or an expression over data axes, which
+    may read tensors (``init=bias[j]``).
 
     >>> import schedlang as sl
     >>> A, k = sl.placeholder((4, 8), "bool", name="A"), sl.reduce_axis(8, name="k")
@@ -283,6 +285,8 @@ def sum(  # noqa: A001
     'int64'
     """
     axes, source = _axes(axis, "sum", expr), sum_operand(expr, dtype)
+    if isinstance(source, Cast):
+        warn_of_narrow_products(source.a, source.dtype)
     return reduction(simple("sum", source.dtype), (source,), axes, where, init, 1)
 
 

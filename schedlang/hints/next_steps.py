@@ -46,6 +46,10 @@ class NextStep:
     nest: Nest
     speedup: float
 
+    def __repr__(self) -> str:
+        # a list of steps would print every nest
+        return f"<NextStep: {self.primitive} of {self.stage}, {self.speedup:.2f}x>"
+
     def __str__(self) -> str:
         lines = self.code.splitlines()
         head = f"{self.speedup:6.2f}x  {lines[0]}"
