@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -15,7 +16,8 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.codegen.c_source import header
+from schedlang.codegen.c_definitions import includes, used_definitions
+from schedlang.codegen.c_headers import header
 from schedlang.compute.graph import placeholders
 from schedlang.errors import BuildError
 from schedlang.expr.evaluate import evaluate
@@ -257,6 +259,26 @@ def shape_of(tensor: sl.Tensor) -> list[int]:
 
 def test_the_helpers_are_short() -> None:
     assert len(header("c_helpers.h").splitlines()) <= 400
+
+
+def test_a_file_has_the_helpers_that_it_uses_and_no_others() -> None:
+    A, B, C = product(50, 61, 33)
+    s = in_lanes(C, 16)
+    source = sl.build(s, [A, B, C], target="c").source
+    names = re.findall(r"^SL \w+ \*?(\w+)\(|^typedef \w+ (\w+)", source, re.M)
+    assert len(names) > 3
+    for name in map("".join, names):
+        assert len(re.findall(rf"\b{name}\b", source)) > 1, name
+    assert re.findall(r"#include <(\w+)", source) == ["stdint"]
+
+
+def test_helpers_of_helpers_come_along() -> None:
+    made = ["SL_VECTOR(f64, 4)", "SL_MAP2(mod, f64, f64, 4)"]
+    text = used_definitions(made, ["sl_mod_f64_4(a, b)"])
+    defined = re.findall(r"^(?:SL|typedef) \w+ (\w+)", text, re.M)
+    assert defined == ["sl_mod_f64", "sl_f64_4", "sl_mod_f64_4"]
+    assert includes([text]) == "#include <math.h>"
+    assert "sl_f64 " not in text and "##" not in text
 
 
 def test_what_a_c_kernel_refuses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -195,8 +195,8 @@ def test_assembly_of_c() -> None:
     f = doubled(parallel=False, target="c")
     asm = f.asm
     assert re.search(r"^B_kernel:$", asm, re.MULTILINE)
-    (number,) = [k for k, line in lines_of(f.source, "for (sl_i64 i =").items()]
-    assert re.search(rf"(#|//) {number}: for \(sl_i64 i = 0; i < 64; i\+\+\) {{\n", asm)
+    (number,) = [k for k, line in lines_of(f.source, "for (int64_t i =").items()]
+    assert re.search(rf"(#|//) {number}: for \(int64_t i = 0; i < 64; i\+\+\) {{\n", asm)
     with pytest.raises(BuildError, match="llvm of kernel B: it is C.*\n.*asm"):
         _ = f.llvm
 

@@ -72,7 +72,7 @@ def test_numba_with_avx512(row: str, golden: Golden) -> None:
 @pytest.mark.parametrize("row", IN_C)
 def test_c(row: str, golden: Golden) -> None:
     source = built(row, C).source
-    start = re.search(r"^SL_VECTOR\(|^static void |^void ", source, re.M)
+    start = re.search(r"^typedef |^static void |^void ", source, re.M)
     assert start is not None
     golden(source[start.start() :])
 

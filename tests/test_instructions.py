@@ -231,7 +231,7 @@ def test_int8_product_for_c(golden: Golden) -> None:
     A, B, C = packed(5, 32, 16, "vpdpbusd")
     s = tensorized(C, instructions.vpdpbusd)
     source = sl.build(s, [A, B, C], target=sl.Target("c", vector_bytes=64)).source
-    start = re.search(r"^SL_VECTOR\(", source, re.M)
+    start = re.search(r"^typedef ", source, re.M)
     assert start is not None
     golden(source[start.start() :])
 

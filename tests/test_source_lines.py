@@ -90,8 +90,8 @@ def test_the_lines_of_c() -> None:
     _, _, C = product(3, 4, 5)
     f = sl.build(sl.schedule(C), target="c")
     found = by_statement(f)
-    assert found[0][0].startswith("for (sl_i64 i = 0; i < 3; i++) {") and found[0][1] == "}"
-    assert found[2] == ["sl_f32 C_sum = (sl_f32)0;"]
+    assert found[0][0].startswith("for (int64_t i = 0; i < 3; i++) {") and found[0][1] == "}"
+    assert found[2] == ["float C_sum = (float)0;"]
     assert found[4][-1] == "C[i * 4 + j] = C_sum;"
 
 

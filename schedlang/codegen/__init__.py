@@ -3,8 +3,8 @@
 ``numba_source.py`` prints statements for numba, and ``numba_printer.py`` the ones that a CPU's file
 writes in another way. ``numba_cpu.py`` and ``numba_cuda.py`` print functions, kernels and the
 launcher; ``numba_launch.py`` prints functions with parallel loops as numba compiles them.
-``c_source.py`` and ``c_values.py`` print C, whose helpers are ``c_helpers.h``, and
-``c_instruction.py`` an instruction alone. The others print into a ``Listing`` (``listing.py``),
+``c_source.py`` and ``c_values.py`` print C, ``c_definitions.py`` takes from ``c_helpers.h`` the
+helpers that it uses, and ``c_instruction.py`` prints an instruction alone. The others print into a ``Listing`` (``listing.py``),
 where each line has the number of its statement.
 
 ``numba_file.py``, ``numba_cuda_file.py``, ``network_file.py`` and ``network_cuda_file.py`` print

@@ -1,14 +1,16 @@
-/* What the C source of a kernel needs: vectors, half precision, NumPy's arithmetic.
+/* What the C source of a kernel may need: vectors, half precision, NumPy's arithmetic. GCC and Clang
+   compile it, with -fwrapv. A file has the definitions that its kernel uses, with the macros in
+   capitals expanded and the types that the first typedefs stand for (codegen/c_definitions.py).
 
-   A value has a dtype, by a tag: f32, i8, b8 (a bool), ... A f16 or bf16 is held as a float. A vector of N
-   lanes has the type sl_f32_N. The kernel makes the types and functions of the vectors that it uses
-   by the macros in capitals. GCC and Clang compile it, with -fwrapv. */
+   A value has a dtype, by a tag: f32, i8, b8 (a bool), ... A f16 or bf16 is held as a float. */
 
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Helpers. A vector of 8 float32 is a sl_f32_8: f is for float, i and u for int, b for bool. */
 
 #define SL static inline __attribute__((always_inline, unused))
 
@@ -296,7 +298,6 @@ SL_BITS(i32, f32) SL_BITS(i64, f64) SL_BITS(f32, i32) SL_BITS(f64, i64)
     for (int l = 0; l < N; l++) v[l] = l;                                                         \
     return v;                                                                                     \
   }
-#define SL_SAME(x) (x)
 #define SL_MEMORY(T, M, N, GET, PUT)                                                              \
   SL sl_##T##_##N sl_vload_##T##_##N(const M *a) {                                                \
     sl_##T##_##N v;                                                                               \

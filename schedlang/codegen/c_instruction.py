@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from schedlang.codegen.c_headers import header, instruction_function
+from schedlang.codegen.c_definitions import includes, plain_types, used_definitions
+from schedlang.codegen.c_headers import instruction_function
 from schedlang.codegen.c_values import ValuePrinter
 from schedlang.expr.dtypes import storage_dtype
 from schedlang.instructions.declaration import Instruction, elements
@@ -20,4 +21,5 @@ def instruction_file(declared: Instruction) -> str:
     operands = ", ".join(f"*a{k}" for k in range(len(kinds)))
     body = f"  *r = sl_instruction_{declared.identifier}({operands});"
     tile = f"void tile({listed}) {{\n{body}\n}}"
-    return "\n\n".join([header("c_helpers.h"), *printer.made, function, tile]) + "\n"
+    helpers = used_definitions([*printer.made, function], [tile])
+    return "\n\n".join([includes([helpers]), helpers, plain_types(tile)]) + "\n"

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from schedlang.codegen.c_definitions import includes, plain_types, used_definitions
 from schedlang.codegen.c_externs import CExterns, c_externs
-from schedlang.codegen.c_headers import header
 from schedlang.codegen.c_values import ValuePrinter, memory, short
 from schedlang.codegen.listing import Line, Listing, join_parts, plain
 from schedlang.compute.extern_op import ExternFunction
 from schedlang.machine import nodes as m
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Array, Body, Function, Reg, Stmt
-from schedlang.machine.walks import values, walk, wide
+from schedlang.machine.walks import wide
 
 INDENT = "    "
 # names that a C file cannot give to its variables
@@ -61,22 +61,18 @@ def c_functions(
     # no function of the C library begins like this
     printer.names = {f.name: f"run_{f.name}" for f in nest.functions[:-1]}
     functions = [printer.function(f, f is nest.entry) for f in nest.functions]
-    texts = [header("c_helpers.h")]
-    if any(
-        isinstance(value, m.Fn) and value.name == "flush_denormals"
-        for f in nest.functions
-        for stmt, _ in walk(f.body)
-        for value in values(stmt)
-    ):
-        texts.append(header("c_denormals.h"))
-    declared = [externs.declared] if externs is not None and externs.declared else []
-    return [*texts, *(["\n".join(printer.made)] if printer.made else []), *declared], functions
+    texts = [line.text for function in functions for line in function]
+    helpers = used_definitions(printer.made, texts)
+    shown = [[Line(plain_types(text), n) for text, n in function] for function in functions]
+    declared = externs.declared if externs is not None else ""
+    heads = includes([helpers, declared, *(line.text for lines in shown for line in lines)])
+    return [text for text in (heads, helpers, declared) if text], shown
 
 
 def c_file(head: str, texts: Sequence[str], functions: Sequence[Sequence[Line]]) -> Listing:
     """Return a C file of the comment ``head``, ``texts`` and ``functions``."""
     parts = join_parts([*map(plain, texts), *functions], 1)
-    return Listing((*(plain(head.removesuffix("\n")) if head else ()), *parts))
+    return Listing((*(plain(head.rstrip("\n") + "\n") if head else ()), *parts))
 
 
 class _Printer(ValuePrinter):
@@ -225,4 +221,4 @@ def _note(note: str) -> str:
     return f"  // {note}" if note else ""
 
 
-__all__ = ["c_file", "c_functions", "c_source", "header", "reserved_names"]
+__all__ = ["c_file", "c_functions", "c_source", "reserved_names"]

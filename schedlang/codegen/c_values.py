@@ -55,9 +55,8 @@ class ValuePrinter:
         if isinstance(access, m.Load) and access.raw:
             dtype = storage_dtype(dtype)
         kind = TAGS[dtype]
-        get, put = f"{short(dtype)}_get", f"{short(dtype)}_put"
-        if not short(dtype):
-            get = put = "SL_SAME"
+        rounded = short(dtype)
+        get, put = (f"{rounded}_get", f"{rounded}_put") if rounded else ("", "")
         self.type(type_)
         self.made[f"SL_MEMORY({kind}, {memory(dtype)}, {type_.lanes}, {get}, {put})"] = None
         return f"sl_{how}_{kind}_{type_.lanes}"
