@@ -42,6 +42,7 @@ _NAMES = {
     "ir.nest": ("Nest",),
     "networks.entry": ("network",),
     "networks.loading": ("load",),
+    "runtime.c_loading": ("load_module",),
     "runtime.evaluate": ("evaluate",),
     "runtime.kernel": ("Kernel",),
     "schedule.schedule": ("Schedule",),

@@ -65,6 +65,7 @@ from schedlang.runtime.devices import cuda as cuda
 from schedlang.runtime.devices import device as device
 from schedlang.runtime.devices import gpu as gpu
 from schedlang.networks.loading import load as load
+from schedlang.runtime.c_loading import load_module as load_module
 from schedlang.networks.entry import network as network
 from schedlang.targets.build import build as build
 from schedlang.targets.build import lower as lower

@@ -288,8 +288,8 @@ def test_lower_and_build_take_the_options_of_te() -> None:
         f["other"]
     with pytest.raises(BuildError, match="no source in that format"):
         f.get_source("asm")
-    with pytest.raises(BuildError, match=r"f\.save\('k\.py'\)"):
-        f.export_library("k.so")
+    with pytest.raises(BuildError, match=r"a library ends in \.so"):
+        f.export_library("k.tar")
 
 
 def test_time_evaluator() -> None:
@@ -362,7 +362,7 @@ def test_assert_allclose() -> None:
         (lambda: te.create_prim_func, r"te\.create_schedule"),
         (lambda: tvm.topi.argwhere, r"topi\.argwhere: .*\n.*topi.where"),
         (lambda: tvm.relay, "models"),
-        (lambda: tvm.runtime.load_module("x.so"), r"load_module: .*\n.*f\.save\('k\.py'\)"),
+        (lambda: tvm.runtime.load_module("x.so"), r"load_module\('x\.so'\): there is no such file"),
         (lambda: tvm.runtime.Module, r"runtime\.Module: .*\n.*tvm\.build"),
         (lambda: tvm.target.rocm(), r"tvm\.target\.rocm: .*\n.*Target\(\"cuda\"\)"),
         (lambda: tvm.transform.Sequential([]), r"transform\.Sequential: .*\n.*tvm\.lower"),

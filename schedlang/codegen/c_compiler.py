@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 COMPILERS = ("cc", "gcc", "clang")
+# the files of a C program; the compiler makes the last three
+C_SUFFIXES = (".h", ".c", ".o", ".a", ".so")
 # integers wrap around, and a product may be fused with an addition, as in numba's kernels
 OPTIONS = (
     "-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O3", "-march=native", "-fwrapv",

@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 
 from schedlang.codegen.c_headers import header
 
-HEADERS = ("c_helpers.h", "c_denormals.h")
+HEADERS = ("c_helpers.h", "c_denormals.h", "c_program.h")
 _WORD = re.compile(r"\b[A-Za-z_]\w*")
 _MACRO = re.compile(r"#define (\w+)\(([^)]*)\)\s*(.*)", re.DOTALL)
 _CALL = re.compile(r"\s*(SL_[A-Z0-9_]+)\(")
@@ -29,7 +29,7 @@ _INCLUDES = {
     ),
     "stdint.h": re.compile(r"\bu?int(?:8|16|32|64|ptr)_t\b"),
     "stdio.h": re.compile(r"\bfprintf\b"),
-    "stdlib.h": re.compile(r"\b(?:posix_memalign|free|abort)\b"),
+    "stdlib.h": re.compile(r"\b(?:posix_memalign|malloc|free|abort)\b"),
     "string.h": re.compile(r"\b(?:memcpy|memset|size_t)\b"),
 }
 

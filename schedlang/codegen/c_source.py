@@ -56,7 +56,7 @@ def c_functions(
 
     The functions of ``externs`` are called by their names, and others by their addresses.
     """
-    printer = _Printer()
+    printer = Printer()
     printer.externs = {} if externs is None else externs.names
     # no function of the C library begins like this
     printer.names = {f.name: f"run_{f.name}" for f in nest.functions[:-1]}
@@ -75,7 +75,7 @@ def c_file(head: str, texts: Sequence[str], functions: Sequence[Sequence[Line]])
     return Listing((*(plain(head.rstrip("\n") + "\n") if head else ()), *parts))
 
 
-class _Printer(ValuePrinter):
+class Printer(ValuePrinter):
     """Printer of statements and functions; ``names`` are the names of the static functions in C.
 
     ``externs`` are the names of the user's functions in the file.
@@ -91,18 +91,26 @@ class _Printer(ValuePrinter):
             if isinstance(s, m.Hint) and s.name == "apart"
             for a in s.args
         }
-        listed = [self._parameter(p, apart) for p in function.parameters]
-        static = "" if public else "static "
-        name = self.names.get(function.name, function.name)
-        head = f"{static}void {name}({', '.join(listed) or 'void'}) {{"
+        listed = [self.declared(p, p.name in apart) for p in function.parameters]
+        head = self.head(function, public, listed)
         inside = self.body(function.body, 1, set())
         return [Line(head, function.number), *inside, Line("}", function.number)]
 
-    def _parameter(self, parameter: Array | Reg, apart: set[str]) -> str:
+    def head(self, function: Function, public: bool, listed: Sequence[str]) -> str:
+        """Return the first line of a function, of the parameters ``listed``."""
+        static = "" if public else "static "
+        name = self.names.get(function.name, function.name)
+        return f"{static}void {name}({', '.join(listed) or 'void'}) {{"
+
+    def declared(self, parameter: Array | Reg, apart: bool = False) -> str:
+        """Return the declaration of a parameter, an array that is ``apart`` from the others."""
         if isinstance(parameter, Reg):
             return f"{self.type(parameter.type)} {parameter.name}"
-        restrict = "restrict " if parameter.name in apart else ""
-        return f"{memory(parameter.dtype)} *{restrict}{parameter.name}"
+        return f"{memory(parameter.dtype)} *{'restrict ' * apart}{parameter.name}"
+
+    def call(self, name: str, arguments: Sequence[str]) -> str:
+        """Return the call of a function of the nest."""
+        return f"{self.names[name]}({', '.join(arguments)})"
 
     def body(self, body: Body, depth: int, known: set[str]) -> list[Line]:
         inside = set(known)
@@ -166,8 +174,8 @@ class _Printer(ValuePrinter):
         if isinstance(stmt, m.Invoke):
             return self._invocation(stmt)
         assert isinstance(stmt, m.Run)
-        arguments = (a.name if isinstance(a, Array) else self.text(a) for a in stmt.args)
-        return f"{self.names[stmt.function]}({', '.join(arguments)})"
+        given = [a.name if isinstance(a, Array) else self.text(a) for a in stmt.args]
+        return self.call(stmt.function, given)
 
     def _invocation(self, stmt: m.Invoke) -> str:
         table, position = stmt.table.name, stmt.position
@@ -221,4 +229,4 @@ def _note(note: str) -> str:
     return f"  // {note}" if note else ""
 
 
-__all__ = ["c_file", "c_functions", "c_source", "reserved_names"]
+__all__ = ["INDENT", "Printer", "c_file", "c_functions", "c_source", "reserved_names"]

@@ -28,6 +28,8 @@ at each level, from the nest to machine code, are in ``levels.py``.
   stamps loops of the machine nest (``machine/passes/stamps.py``), and ``gpu_profile.py`` uses
   events of the GPU; both give a ``Profile`` (``profile.py``), which ``markup/flame.py`` draws.
   ``counted.py`` runs the nests of ``counting/`` for a call (``counted_call.py``).
+* **C programs.** ``c_saving.py`` writes a kernel as C (``c_program.py``, ``c_checks.py``), and
+  ``c_loading.py`` loads a library of it.
 * **Files.** ``files.py`` and ``cache_files.py`` write and check the cache folder,
   ``environment.py`` says what its files hold for (``whole_cores.py``: the cores that threads have
   to themselves), and ``bundle.py`` makes self-contained files.
@@ -41,11 +43,10 @@ from schedlang.runtime.devices import enabled
 
 _BUILT = "tvm.build(s, args) returns the kernel itself: f(a, b, c) calls it."
 REFUSED = {
-    "load_module": (
-        "a kernel is Python, not a shared library",
-        "Call f.save('k.py'), and in the other program import k and call its function.",
+    "load_static_library": (
+        "a static library is linked into a program",
+        "Call f.save('k.so'), and load that with tvm.runtime.load_module.",
     ),
-    "load_static_library": ("a kernel is Python, not a library", "Call f.save('k.py')."),
     "Module": ("modules of compiled code are not part of schedlang", _BUILT),
     "PackedFunc": ("packed functions are not part of schedlang", _BUILT),
     "NDArray": ("arrays are in tvm.nd", "Use tvm.nd.array, or give NumPy arrays."),
@@ -59,7 +60,12 @@ REFUSED = {
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
+        if name == "load_module":
+            # a process that only builds kernels loads none
+            from schedlang.runtime.c_loading import load_module
+
+            return load_module
         raise missing_name(__name__, name, REFUSED, "tvm.runtime")
 
 
-__all__ = ["enabled"]
+__all__ = ["enabled", "load_module"]

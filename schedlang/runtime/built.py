@@ -38,7 +38,8 @@ class Built:
     """The data that a kernel is made from.
 
     ``making`` makes its machine nest, and ``printing`` prints its file, when they are needed.
-    ``compiler`` is one of the target's, empty for the default one.
+    ``compiler`` is one of the target's, empty for the default one. ``in_c`` makes the nest for a C
+    program, if the target runs on a CPU.
     """
 
     signature: Signature
@@ -50,6 +51,7 @@ class Built:
     unproven: tuple[str, ...] = ()
     fastmath: bool = False
     compiler: str = ""
+    in_c: Optional[Callable[[], MachineNest]] = None
 
     @cached_property
     def machine(self) -> MachineNest:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from schedlang.errors import BuildError, explain
@@ -39,11 +38,10 @@ class CKernel(Kernel):
             )
         return super()._code(asked)
 
-    def save(self, path: str | Path) -> Path:
-        """Refuse: a C kernel has no Python file. Its source is ``source``, in the file ``path``."""
+    def _standalone(self) -> str:
         raise BuildError(
-            f"save({str(path)!r}): kernel {self.name} is C; copy its file, {self.path}, or build "
-            'for target="cpu", whose kernels are saved as Python'
+            f'save: kernel {self.name} is C: give a name ending in .c, or build for target="cpu", '
+            "whose kernels are saved as Python"
         )
 
     def __reduce__(self) -> Any:

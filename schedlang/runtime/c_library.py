@@ -146,6 +146,11 @@ def assembly(
         return target.read_text(encoding="utf-8", errors="replace")
 
 
+def compile_file(source: Path, options: Sequence[str], output: Path) -> None:
+    """Compile a C file to ``output``; raise :class:`~schedlang.errors.BuildError` if that fails."""
+    _compile([*_command(), *options, "-o", str(output), str(source), "-lm"], source)
+
+
 def _command() -> list[str]:
     """Return the command of the compiler, with the options that it alone knows."""
     command = list(compiler())

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from schedlang.codegen.c_compiler import C_SUFFIXES
 from schedlang.codegen.extern_text import HOW_TO_SAVE, unsaved
 from schedlang.compute.arrays import as_numpy
 from schedlang.errors import BuildError, MissingNameError, explain
@@ -402,27 +403,38 @@ class Kernel(Levels, TeModule, Countable, OnHost):
         return cast(Kernel, make(built, *others))
 
     def save(self, path: str | Path) -> Path:
-        """Write a file that runs without schedlang, and return its path.
+        """Write a file that runs without schedlang, and return its path; its ending says what.
 
-        The file has the intrinsics that it uses; it needs only NumPy and numba, or numba-cuda. For
-        the CPU it has one public function, named after the output. For a GPU its function
-        ``launch`` takes flat arrays of the GPU, then the sizes, and checks nothing: arrays must
-        start at a multiple of 16 bytes, like new arrays. Like a call, the file refuses sizes at
-        which a read would be out of bounds.
+        A ``.py`` file has the intrinsics that it uses; it needs only NumPy and numba, or
+        numba-cuda. For the CPU it has one public function, named after the output. For a GPU its
+        function ``launch`` takes flat arrays of the GPU, then the sizes, and checks nothing: arrays
+        must start at a multiple of 16 bytes, like new arrays. Like a call, the file refuses sizes
+        at which a read would be out of bounds.
 
-        Raises :class:`~schedlang.errors.BuildError` for a path that does not end in ``.py``, for
-        ``target="python"``, for a kernel that needs more shared memory than a launch by numba may
-        have, and for one that checks its reads against the sizes of each call, if the file cannot
-        do that: it can for indices that are linear in loops, clamped, or read from tensors.
+        ``.c`` is C source that needs only C's library, with its header ``.h`` beside it, which
+        states the command that builds it. The system's C compiler makes ``.o``, ``.a`` and ``.so``
+        of it, as for ``target="c"``. ``k.c`` has a function ``k``, which takes pointers and sizes
+        and returns 0 or a code; ``k_checked``, for tensors of DLPack; ``k_error``, which says a
+        code in words; and, if it needs memory or threads, ``k_with``, which asks a host for them.
+        :func:`~schedlang.load_module` loads a ``.so``.
+
+        Raises :class:`~schedlang.errors.BuildError` for a path with another ending, for a ``.py``
+        file of ``target="python"`` or ``"c"``, for a C program of a GPU's kernel, for one that
+        needs more shared memory than a launch by numba may have, and for one that checks its reads
+        against the sizes of each call, if the file cannot do that: it can for indices that are
+        linear in loops, clamped, or read from tensors.
+
+        >>> import schedlang as sl
+        >>> A = sl.placeholder((8,), name="A")
+        >>> B = sl.compute((8,), lambda i: A[7 - i] * 2, name="B")
+        >>> folder = getfixture("tmp_path")
+        >>> path = sl.build(sl.schedule(B), target="python").save(folder / "twice.c")
+        >>> print(path.read_text()[path.read_text().index("int twice("):].partition("\\n}")[0])
+        int twice(const float *__restrict A, float *__restrict B) {
+            run_B_kernel((float *)A, B);
+            return 0;
         """
-        if why := unsaved(self.machine_nest.called):
-            raise BuildError(
-                explain(
-                    f"save({str(path)!r}): kernel {self.name}",
-                    why,
-                    HOW_TO_SAVE,
-                )
-            )
+        target = Path(path)
         if self.checked_by_size and self._conditions is None:
             raise BuildError(
                 explain(
@@ -433,11 +445,24 @@ class Kernel(Levels, TeModule, Countable, OnHost):
                     "sl.if_then_else.",
                 )
             )
-        target = Path(path)
+        if target.suffix in C_SUFFIXES:
+            # most kernels are not saved
+            from schedlang.runtime.c_saving import save_program
+
+            own = self._conditions or () if self.checked_by_size else ()
+            return save_program(self, target, (*sized_storage(self._nest).conditions, *own))
+        if why := unsaved(self.machine_nest.called):
+            raise BuildError(
+                explain(
+                    f"save({str(path)!r}): kernel {self.name}",
+                    why,
+                    HOW_TO_SAVE,
+                )
+            )
         if target.suffix != ".py":
             raise BuildError(
-                f"save({str(path)!r}): a kernel is saved as Python source; give a name ending in "
-                f".py"
+                f"save({str(path)!r}): a kernel is saved as Python or as a C program; give a name "
+                f"ending in .py, {', '.join(C_SUFFIXES[:-1])} or {C_SUFFIXES[-1]}"
             )
         text = self._standalone()
         target.write_text(text, encoding="utf-8")

@@ -6,6 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -132,13 +133,25 @@ class TeModule(ABC):
         return evaluate
 
     def export_library(self, path: Any, **te_options: Any) -> None:
-        """Raise ``BuildError``: a kernel is saved as Python source."""
-        raise BuildError(
-            explain(
-                f"export_library({str(path)!r})",
-                "a kernel is Python, not a shared library",
-                "Call f.save('k.py'): it writes a Python file that needs only numba and NumPy.",
+        """Write the kernel as a shared library, which ``tvm.runtime.load_module`` loads.
+
+        ``path`` ends in ``.so``. This is ``save(path)``; te's options for its compiler are refused.
+        """
+        asked = f"export_library({str(path)!r})"
+        if unknown := {name: v for name, v in te_options.items() if v is not None}:
+            raise BuildError(
+                f"{asked}: it takes no {', '.join(unknown)}; set CC to the command of the compiler"
             )
+        if not str(path).endswith(".so"):
+            raise BuildError(
+                f"{asked}: a library ends in .so; f.save writes .c, .o, .a and .py files"
+            )
+        self.save(path)
+
+    def save(self, path: str | Path) -> Path:
+        """Raise ``BuildError``: only kernels are saved."""
+        raise BuildError(
+            f"save({str(path)!r}): {self.name} was loaded from a file; copy that file"
         )
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, Optional, TypeVar
 
 from schedlang.codegen.refused_sizes import Refusals
 from schedlang.errors import BuildError, docs_page, explain
 from schedlang.ir.nest import Nest
+from schedlang.machine.nest import MachineNest
 from schedlang.runtime.kernel import Kernel
 from schedlang.runtime.parameters import Signature
 from schedlang.schedule.schedule import Schedule
@@ -42,8 +43,8 @@ class Request(Generic[L]):
     """A scheduled nest that was verified, and what its kernel needs to know.
 
     ``public`` is the name of the kernel's function, and ``steps`` the schedule as Python.
-    ``checked_by_size`` and ``unproven`` are the kernel's, and ``refused`` the sizes that its file
-    refuses.
+    ``checked_by_size`` and ``unproven`` are the kernel's, ``refused`` the sizes that its file
+    refuses, and ``in_c`` makes its nest for a C program.
     """
 
     schedule: Schedule
@@ -57,6 +58,7 @@ class Request(Generic[L]):
     checked_by_size: bool = False
     unproven: tuple[str, ...] = ()
     refused: tuple[Refusals, ...] = ()
+    in_c: Optional[Callable[[], MachineNest]] = None
 
 
 @dataclass(frozen=True)

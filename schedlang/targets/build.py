@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from inspect import signature
 from typing import Any, cast
 
@@ -24,6 +25,7 @@ from schedlang.ir.numbers import number_statements
 from schedlang.ir.verify import report
 from schedlang.lowering.lower import known_report, lower_state
 from schedlang.machine.identifiers import public_name
+from schedlang.machine.nest import MachineNest
 from schedlang.markup.progress import Setting, check_setting, tell, working
 from schedlang.runtime.access_checks import refused_sizes, sized_storage
 from schedlang.runtime.background import check_moment, compile_at
@@ -35,6 +37,7 @@ from schedlang.target import Target, or_emulator
 from schedlang.target_options import check_host
 from schedlang.targets import backend_of
 from schedlang.targets.backend import Backend, Options, Request
+from schedlang.targets.loops import LoopBackend
 from schedlang.targets.source_loops import LoopsOfSource, check_first_values
 
 
@@ -287,6 +290,9 @@ def _request(
     unproven = proofs.open
     if lowered.loops is not nest:
         unproven = tuple(dict.fromkeys((*unproven, *report(lowered.loops).open)))
+    in_c = None
+    if isinstance(backend, LoopBackend):
+        in_c = partial(_nest_in_c, schedule.copy(), args, where.vector_bytes, name, fastmath)
     for sentence in unproven:
         text = f"sl.build of {nest.name}: {sentence}; compare its result with sl.reference"
         warn_user(text, UnprovenWarning)
@@ -302,7 +308,22 @@ def _request(
         checked,
         unproven,
         refused,
+        in_c,
     )
+
+
+def _nest_in_c(
+    schedule: Schedule,
+    args: Sequence[Any] | None,
+    vector_bytes: int,
+    name: str | None,
+    fastmath: bool,
+) -> MachineNest:
+    """Return the machine nest of a kernel for a C program, whose names C can have."""
+    target = Target("c", vector_bytes=vector_bytes)
+    backend = backend_of(target)
+    assert isinstance(backend, LoopBackend)
+    return backend.machine(_request(schedule, args, target, name, fastmath))
 
 
 __all__ = ["build", "lower", "unwritten_kernel"]

@@ -78,6 +78,7 @@ class PrintedBackend(Backend[L]):
             request.unproven,
             request.options.fastmath,
             request.options.compiler,
+            request.in_c,
         )
         return self.wrapped(request, built)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 import traceback
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -185,23 +187,33 @@ def built(
 ) -> dict[str, Any]:
     """Return a kernel for each of ``targets``; none if one of them refuses the schedule.
 
-    The target "python" has vectors of a random width: small rows fill several narrow ones.
+    The target "python" has vectors of a random width: small rows fill several narrow ones. The
+    target "library" is a C program that is saved and loaded.
     """
     kernels = {}
     args = [a if isinstance(a, Var) else a.tensor for a in nest.args]
     narrow = sl.Target("python", vector_bytes=rng.choice((4, 16, 64)))
     for target in targets:
         try:
-            kernels[target] = (
-                sl.build(s, args, target="cpu", compiler="numba") if target == "numba"
-                else sl.build(s, args, target=narrow if target == "python" else target)
-            )  # fmt: skip
+            if target == "numba":
+                kernels[target] = sl.build(s, args, target="cpu", compiler="numba")
+            elif target == "library":
+                kernels[target] = library(sl.build(s, args))
+                continue
+            else:
+                kernels[target] = sl.build(s, args, target=narrow if target == "python" else target)
         except BuildError as error:
             case.outcome, case.failure = "not built", str(error)
             return {}
         case.counts[f"built for {target}"] += 1
         note_kernel(case, kernels[target].source)
     return kernels
+
+
+def library(kernel: Any) -> Any:
+    """Return a kernel as a library of C, saved and loaded."""
+    with tempfile.TemporaryDirectory() as folder:
+        return sl.load_module(kernel.save(Path(folder) / "kernel.so"))
 
 
 def check_same(

@@ -1,0 +1,121 @@
+"""The functions of a kernel in a C program of its own, which return error codes.
+
+The functions of the kernel stand as ``target="c"`` prints them. Those that need memory, or that
+start a parallel loop, also take the ``host``, whose functions they may use for both, and return a
+code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schedlang.codegen.c_externs import CExterns
+from schedlang.codegen.c_source import INDENT, Printer
+from schedlang.codegen.c_values import memory
+from schedlang.codegen.listing import Line
+from schedlang.machine import nodes as m
+from schedlang.machine.nest import MachineNest
+from schedlang.machine.nodes import Array, Function, Reg, Stmt
+from schedlang.machine.walks import arrays, bound, defined_names, parts, values, walk
+
+NO_MEMORY = "return SL_NO_MEMORY;"
+
+
+class ProgramPrinter(Printer):
+    """Printer of functions; those in ``hosted`` take the host and return a code.
+
+    A parallel loop calls the function of its body by way of the host, which starts the threads.
+    """
+
+    def __init__(self, nest: MachineNest, externs: CExterns) -> None:
+        super().__init__()
+        self.externs = externs.names
+        self.names = {f.name: f"run_{f.name}" for f in nest.functions}
+        self.hosted = _hosted(nest.functions)
+        self.tasks: list[Line] = []
+        self.loops = 0
+        self.failure = NO_MEMORY
+
+    def head(self, function: Function, public: bool, listed: Sequence[str]) -> str:
+        if function.name not in self.hosted:
+            return super().head(function, False, listed)
+        taken = ", ".join(["const schedlang_host *sl_host", *listed])
+        return f"static int {self.names[function.name]}({taken}) {{"
+
+    def function(self, function: Function, public: bool) -> list[Line]:
+        lines = super().function(function, False)
+        tasks, self.tasks = self.tasks, []
+        if function.name in self.hosted:
+            lines.insert(-1, Line(f"{INDENT}return 0;", function.number))
+        return [*tasks, *lines]
+
+    def statement(self, stmt: Stmt, depth: int, known: set[str]) -> list[Line]:
+        if isinstance(stmt, m.For) and stmt.parallel:
+            texts = self._parallel(stmt, known)
+        elif isinstance(stmt, m.Alloc) and stmt.place != "stack":
+            name, kind = stmt.array.name, memory(stmt.array.dtype)
+            size = f"({self.text(stmt.count)}) * (sl_i64)sizeof({kind})"
+            texts = [
+                f"SL_RELEASED {kind} *{name} = sl_given_memory(sl_host, {size});",
+                f"if (!{name}) {self.failure}",
+            ]
+        elif isinstance(stmt, m.Run) and stmt.function in self.hosted:
+            texts = [f"if ({self._line(stmt, known)}) {self.failure}"]
+        else:
+            return super().statement(stmt, depth, known)
+        return [Line(INDENT * depth + text, stmt.number) for text in texts]
+
+    def call(self, name: str, arguments: Sequence[str]) -> str:
+        host = ["sl_host"] if name in self.hosted else []
+        return super().call(name, [*host, *arguments])
+
+    def _parallel(self, loop: m.For, known: set[str]) -> list[str]:
+        """Return the statements of a parallel loop, and keep the function of its body."""
+        self.loops += 1
+        task, index, number = f"sl_task_{self.loops}", loop.index.name, loop.number
+        fields = {named.name: self.declared(named) for named in _taken(loop)}
+        outer, self.failure = self.failure, "sl_given->failed = 1;"
+        body = self.body(loop.body, 1, {*known, index})
+        self.failure = outer
+        uses_host = any("sl_host" in line.text for line in body)
+        if uses_host:
+            fields["sl_host"] = "const schedlang_host *sl_host"
+        texts = [
+            f"struct {task} {{",
+            *(f"{INDENT}{declared};" for declared in fields.values()),
+            *([f"{INDENT}_Atomic int failed;"] if uses_host else []),
+            "};",
+            f"static void {task}(void *sl_data, sl_i64 {index}) {{",
+            f"{INDENT}struct {task} *sl_given = sl_data;",
+            *(f"{INDENT}{declared} = sl_given->{name};" for name, declared in fields.items()),
+        ]
+        self.tasks += [*(Line(t, number) for t in texts), *body, Line("}", number), Line("")]
+        given = ", ".join([*fields, *(["0"] if uses_host else [])])
+        ends = f"{self.text(loop.start)}, {self.text(loop.stop)}"
+        called = f"sl_parallel_for(sl_host, {ends}, {task}, &sl_loop_{self.loops});"
+        failed = [f"if (sl_loop_{self.loops}.failed) {self.failure}"] if uses_host else []
+        return [f"struct {task} sl_loop_{self.loops} = {{{given}}};", called, *failed]
+
+
+def _hosted(functions: Sequence[Function]) -> frozenset[str]:
+    """Return the functions that need the host, themselves or by what they call."""
+    hosted: set[str] = set()
+    for function in functions:
+        for stmt, _ in walk(function.body):
+            own = isinstance(stmt, m.Alloc) and stmt.place != "stack"
+            calls = isinstance(stmt, m.Run) and stmt.function in hosted
+            if own or calls or (isinstance(stmt, m.For) and stmt.parallel):
+                hosted.add(function.name)
+    return frozenset(hosted)
+
+
+def _taken(loop: m.For) -> list[Array | Reg]:
+    """Return what the body of a loop names and does not define, in order."""
+    named: dict[str, Array | Reg] = {}
+    defined = {loop.index.name}
+    for stmt, _ in walk(loop.body):
+        defined |= {x.name for x in (*bound(stmt), *defined_names(stmt))}
+        inside = [v for root in values(stmt) for v in (root, *parts(root))]
+        used = [*arrays(stmt), *(v.array for v in inside if isinstance(v, m.Load)), *inside]
+        named.update({x.name: x for x in used if isinstance(x, (Array, Reg))})
+    return [x for name, x in named.items() if name not in defined]

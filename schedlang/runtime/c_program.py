@@ -1,0 +1,187 @@
+"""A kernel as a C program of its own: its file, its header, and the functions that others call."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from schedlang.codegen.c_definitions import includes, plain_types, used_definitions
+from schedlang.codegen.c_externs import c_externs
+from schedlang.codegen.c_headers import header
+from schedlang.codegen.c_hosted import ProgramPrinter
+from schedlang.codegen.c_source import INDENT
+from schedlang.codegen.c_values import TAGS, memory
+from schedlang.codegen.refused_sizes import Refusals
+from schedlang.machine.nest import MachineNest
+from schedlang.machine.nodes import Array, Reg
+from schedlang.runtime.c_checks import PER_ARGUMENT, Checks, c_string
+from schedlang.runtime.parameters import Signature
+from schedlang.runtime.signature_data import to_data
+
+# before the data of a program, in its library; before the hash at its end; and its format
+MARK, SEAL, FORMAT = "schedlang kernel", b"schedlang sha256 ", 1
+# the codes that name no argument, and how many rules each argument has
+NO_MEMORY_CODE, SIZES_CODE, FUNCTION_CODE, RULES = 1, 2, 3, 8
+
+
+@dataclass(frozen=True)
+class Program:
+    """A kernel as C: the texts of its header and of its source."""
+
+    header: str
+    source: str
+
+
+def c_program(
+    nest: MachineNest, signature: Signature, refused: tuple[Refusals, ...], name: str, head: str,
+    build: str, fastmath: bool = False,
+) -> Program:  # fmt: skip
+    """Return a kernel as the C program ``name``; ``head`` is its comment, ``build`` its command.
+
+    Its functions are ``name``, ``name_with`` for one that takes a host, ``name_checked`` for
+    tensors of DLPack, and ``name_error``, which says a code in words.
+    """
+    checks = _checks(nest, signature, refused)
+    externs = c_externs(nest, fastmath)
+    printer = ProgramPrinter(nest, externs)
+    functions = [printer.function(f, False) for f in nest.functions]
+    hosted = nest.entry.name in printer.hosted
+    public = _public(nest, checks, name, printer, hosted)
+    texts = [line.text for lines in functions for line in lines]
+    texts += [line for lines in public for line in lines]
+    helpers = used_definitions(printer.made, texts)
+    heads = includes([helpers, externs.declared, *texts])
+    data = {"format": FORMAT, "function": name, "signature": to_data(checks.signature)}
+    signed = f"{MARK} {json.dumps(data)}"
+    said = f"static const char sl_signature[] __attribute__((used)) =\n    {c_string(signed)};"
+    parts = [
+        head.rstrip("\n"),
+        "\n".join([f'#include "{name}.h"', *([heads] if heads else [])]),
+        f"#define SL_NO_MEMORY {NO_MEMORY_CODE}" if hosted else "",
+        helpers,
+        externs.declared,
+        *(plain_types("\n".join(line.text for line in lines)) for lines in functions),
+        *(plain_types("\n".join(lines)) for lines in public),
+        *externs.defined,
+        f"/* What schedlang.load_module reads. */\n{said}",
+    ]
+    declarations = [plain_types(f"{lines[0].removesuffix(' {')};") for lines in public]
+    return Program(
+        _header(checks, name, build, declarations, hosted), "\n\n".join(filter(None, parts)) + "\n"
+    )
+
+
+def _checks(nest: MachineNest, signature: Signature, refused: tuple[Refusals, ...]) -> Checks:
+    names = [p.name for p in nest.entry.parameters]
+    count = len(signature.parameters)
+    sizes = dict(zip(signature.sizes, names[count:]))
+    sizes |= {p.name: name for p, name in zip(signature.parameters, names) if p.is_size}
+    return Checks(signature, tuple(names[:count]), sizes, refused)
+
+
+def _public(
+    nest: MachineNest, checks: Checks, name: str, printer: ProgramPrinter, hosted: bool
+) -> list[list[str]]:
+    """Return the lines of the functions that others call."""
+    table = nest.invoked[0].table.name if nest.invoked else ""
+    parameters = nest.entry.parameters[: len(nest.entry.parameters) - bool(table)]
+    given = [_given(p, k, checks) for k, p in enumerate(parameters)]
+    passed = [_passed(p, k, checks) for k, p in enumerate(parameters)]
+    call = printer.call(nest.entry.name, [*passed, *([table] if table else [])])
+    body = [f"sl_i64 {table}[1] = {{0}};"] if table else []
+    if tests := checks.of_sizes():
+        body.append(f"if ({' || '.join(tests)}) return {SIZES_CODE};")
+    if hosted:
+        body.append(f"if ({call}) return SL_NO_MEMORY;")
+    else:
+        body.append(f"{call};")
+    body.append(f"return {table}[0] ? {FUNCTION_CODE} : 0;" if table else "return 0;")
+    names = [p.name for p in parameters]
+    host = "const schedlang_host *sl_host"
+    functions = []
+    if hosted:
+        functions.append([f"int {name}_with({', '.join([host, *given])}) {{", *body])
+        body = [f"return {name}_with({', '.join(['NULL', *names])});"]
+    functions.append([f"int {name}({', '.join(given)}) {{", *body])
+    tensors, arguments = [], []
+    origins = checks.origins
+    for parameter, text in zip(parameters, given):
+        if isinstance(parameter, Array):
+            tensors.append(f"const DLTensor *{parameter.name}")
+            arguments.append(f"sl_elements({parameter.name})")
+        else:
+            arguments.append(parameter.name)
+            if parameter.name not in {checks.sizes[size] for size in origins}:
+                tensors.append(text)
+    checked = [*checks.of_tensors(), f"return {name}({', '.join(arguments)});"]
+    functions.append([f"int {name}_checked({', '.join(tensors)}) {{", *checked])
+    functions.append([f"const char *{name}_error(int code) {{", *_error(checks, bool(table))])
+    return [[f[0], *(INDENT + line for line in f[1:]), "}"] for f in functions]
+
+
+def _given(parameter: Array | Reg, position: int, checks: Checks) -> str:
+    if isinstance(parameter, Reg):
+        return f"sl_{TAGS[parameter.type.dtype]} {parameter.name}"
+    signature = checks.signature
+    const = "" if signature.parameters[position].is_output else "const "
+    shared = any(position in pair for pair in signature.in_place)
+    return f"{const}{memory(parameter.dtype)} *{'' if shared else '__restrict '}{parameter.name}"
+
+
+def _passed(parameter: Array | Reg, position: int, checks: Checks) -> str:
+    if isinstance(parameter, Reg) or checks.signature.parameters[position].is_output:
+        return parameter.name
+    return f"({memory(parameter.dtype)} *){parameter.name}"
+
+
+def _error(checks: Checks, calls: bool) -> list[str]:
+    rows = checks.words()
+    return [
+        f"static const char *const sl_words[][{RULES}] = {{",
+        *(INDENT + row for row in rows),
+        "};",
+        'if (code == 0) return "no error";',
+        f'if (code == {NO_MEMORY_CODE}) return "there is no memory for its temporary arrays";',
+        f'if (code == {SIZES_CODE}) return "it cannot run with these sizes";',
+        *([f'if (code == {FUNCTION_CODE}) return "a function of yours failed";'] if calls else []),
+        f"int argument = code / {PER_ARGUMENT}, rule = code % {PER_ARGUMENT};",
+        f"if (argument < 1 || argument > {len(rows)} || rule < 1 || rule > {RULES})",
+        f'{INDENT}return "an unknown code";',
+        "return sl_words[argument - 1][rule - 1];",
+    ]
+
+
+def _header(
+    checks: Checks, name: str, build: str, declarations: Sequence[str], hosted: bool
+) -> str:
+    signature = checks.signature
+    listed = ", ".join(map(str, (*signature.inputs, *signature.outputs)))
+    comment = [
+        f"{name}: {listed}",
+        "",
+        f"Build: {build}",
+        "",
+        f"Arrays are contiguous, row by row; outputs overlap no other array{_in_place(signature)}.",
+        f"Each function returns 0, or a code that {name}_error says in words. {name} checks sizes",
+        f"only; {name}_checked takes tensors of DLPack and checks all of them.",
+    ]
+    if hosted:
+        comment.append(f"{name}_with takes its memory and threads from a host. All are re-entrant.")
+    guard = f"{name.upper()}_H"
+    texts = [
+        f"/* {comment[0]}\n" + "\n".join(f"   {line}".rstrip() for line in comment[1:]) + " */",
+        f"#ifndef SCHEDLANG_{guard}\n#define SCHEDLANG_{guard}",
+        "#include <stddef.h>\n#include <stdint.h>",
+        '#ifdef __cplusplus\nextern "C" {\n#endif',
+        header("c_dlpack.h"),
+        *([header("c_host.h")] if hosted else []),
+        "\n".join(declarations),
+        "#ifdef __cplusplus\n}\n#endif\n#endif",
+    ]
+    return "\n\n".join(texts) + "\n"
+
+
+def _in_place(signature: Signature) -> str:
+    names = [signature.parameters[k].name for k in sorted({pair[1] for pair in signature.in_place})]
+    return f", but may be all of {' or '.join(names)}" if names else ""

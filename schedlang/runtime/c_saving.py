@@ -1,0 +1,141 @@
+"""A kernel saved as a C program: its header, its source, or what the C compiler makes of them."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from schedlang.codegen.c_compiler import OPTIONS
+from schedlang.codegen.c_source import RESERVED
+from schedlang.codegen.numba_file import header_lines
+from schedlang.codegen.refused_sizes import Refusals
+from schedlang.diagnostics.order_hint import order_hints
+from schedlang.errors import BuildError, explain
+from schedlang.ir.size_conditions import SizeCondition
+from schedlang.machine.nest import MachineNest
+from schedlang.runtime.c_library import FASTMATH, SECONDS, compile_file
+from schedlang.runtime.c_program import SEAL, Program, c_program
+
+if TYPE_CHECKING:
+    from schedlang.runtime.kernel import Kernel
+
+# what the compiler makes of a file, by the suffix: its last options
+MADE = {".o": ("-c", "-fPIC"), ".a": ("-c", "-fPIC"), ".so": ("-shared", "-fPIC")}
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+# keywords of C++, where programs include the header, and functions that the file uses
+_TAKEN = frozenset(
+    (
+        *RESERVED,
+        *"alignas alignof and bool catch class constexpr delete explicit export false friend "
+        "mutable namespace new not nullptr operator or private protected public template this "
+        "throw true try typename using virtual xor main malloc free memcpy NULL size_t".split(),
+    )
+)  # fmt: skip
+
+
+def save_program(kernel: Kernel, path: Path, conditions: tuple[SizeCondition, ...]) -> Path:
+    """Write the C program of ``kernel`` to ``path``, of a suffix in ``C_SUFFIXES``, and return it.
+
+    The header is written beside any other file. ``conditions`` are the sizes that it refuses.
+    Raise :class:`~schedlang.errors.BuildError` as :meth:`Kernel.save` says.
+    """
+    name, asked = path.stem, f"save({str(path)!r})"
+    if not _NAME.fullmatch(name) or name in _TAKEN or name.startswith("sl_"):
+        raise BuildError(
+            f"{asked}: the functions of a C program have the name of its file, and {name!r} cannot "
+            "be one in C and C++: give another, like blur.c"
+        )
+    if not path.parent.is_dir():
+        raise BuildError(f"{asked}: there is no folder {str(path.parent)!r}; make it first")
+    machine = _machine(kernel, asked)
+    program = _program(kernel, machine, name, conditions)
+    source = program.source
+    path.with_suffix(".h").write_text(program.header, encoding="utf-8")
+    if path.suffix == ".c":
+        path.write_text(source, encoding="utf-8")
+    elif path.suffix in MADE:
+        _compile(kernel, program, path)
+    return path
+
+
+def _machine(kernel: Kernel, asked: str) -> MachineNest:
+    built = kernel._built
+    machine = built.machine if kernel.target.kind == "c" else built.in_c and built.in_c()
+    if machine is None:
+        raise BuildError(
+            f'{asked}: kernel {kernel.name} is for target="{kernel.target.kind}", and a C program '
+            'runs on a CPU: schedule and build it for target="cpu" or "c"'
+        )
+    for function in machine.called:
+        if not function.is_c:
+            raise BuildError(
+                explain(
+                    f"{asked}: kernel {kernel.name}",
+                    f"it calls {function.name}, which is not C source, and a C program holds "
+                    "nothing else",
+                    "Give sl.extern the text of its C source.",
+                )
+            )
+    return machine
+
+
+def _program(
+    kernel: Kernel, machine: MachineNest, name: str, conditions: tuple[SizeCondition, ...]
+) -> Program:
+    built, nest = kernel._built, kernel.loop_nest
+    options = [*_options(built.fastmath), "-fopenmp", "-c", f"{name}.c"]
+    build = f"cc {' '.join(options)}\n          and link with -fopenmp -lm"
+    head = header_lines(nest, kernel.schedule.as_python(), str(nest), order_hints(nest), "//")
+    refused = (Refusals(f"kernel {kernel.name}", built.signature.given_sizes, conditions),)
+    return c_program(
+        machine, built.signature, refused * bool(conditions), name, head, build, built.fastmath
+    )
+
+
+def _options(fastmath: bool) -> list[str]:
+    """Return the options of the compiler that decide what the program computes, and how fast."""
+    apart = ("-shared", "-fPIC", "-fopenmp")
+    return [*(o for o in OPTIONS if o not in apart), *(FASTMATH if fastmath else ()), "-Wno-psabi"]
+
+
+def _compile(kernel: Kernel, program: Program, path: Path) -> None:
+    """Compile ``program`` in a folder of its own; its source stays there if the compiler fails."""
+    folder = Path(tempfile.mkdtemp(prefix="schedlang-"))
+    source = folder / f"{path.stem}.c"
+    source.write_text(program.source, encoding="utf-8")
+    (folder / f"{path.stem}.h").write_text(program.header, encoding="utf-8")
+    output = folder / f"{path.stem}{'.o' if path.suffix == '.a' else path.suffix}"
+    options = [*_options(kernel._built.fastmath), "-fopenmp", *MADE[path.suffix]]
+    compile_file(source, options, output)
+    if path.suffix == ".a":
+        _archive(output, path)
+    elif path.suffix == ".so":
+        content = output.read_bytes()
+        # a loader that meets a torn file may end the process
+        path.unlink(missing_ok=True)
+        path.write_bytes(content + SEAL + hashlib.sha256(content).hexdigest().encode())
+    else:
+        shutil.copyfile(output, path)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _archive(made: Path, path: Path) -> None:
+    """Write an archive of one object file."""
+    command = shutil.which("ar")
+    if command is None:
+        raise BuildError(
+            f"save({str(path)!r}): an archive needs ar, of binutils, and there is none on the "
+            "path: install it, or save a .o"
+        )
+    path.unlink(missing_ok=True)
+    ran = subprocess.run(
+        [command, "rcs", str(path.absolute()), str(made)], capture_output=True, timeout=SECONDS
+    )
+    if ran.returncode:
+        said = ran.stderr.decode(errors="replace").strip()
+        raise BuildError(f"save({str(path)!r}): ar fails: {said}")

@@ -1,0 +1,396 @@
+"""Kernels saved as C programs: compiled, linked into a program, loaded, and checked."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+from schedlang.errors import BuildError, CallError, CallTypeError
+from schedlang.runtime.c_program import SEAL
+from schedlang.runtime.signature_data import from_data, to_data
+from tests.fuzz.case import run_case
+from tests.graphs import product
+
+COMPILER = next(filter(None, map(shutil.which, ("gcc", "cc", "clang"))), None)
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")
+RNG = np.random.default_rng(0)
+
+
+def scaled_product(n: int = 21, target: str = "cpu") -> Any:
+    """Return a kernel with a parallel loop, and an array on the heap in it: 3 * (A @ B)."""
+    A, B, C = product(n, 40000, 33)
+    D = sl.compute(C.shape, lambda i, j: C[i, j] * 3, name="D")
+    s = sl.schedule(D)
+    i, j = D.op.axis
+    s[C].compute_at(s[D], i)
+    s[D].parallel(i)
+    s[C].vectorize(s[C].split(C.op.axis[1], factor=8)[1])
+    return sl.build(s, [A, B, D], target=target)
+
+
+def operands(f: Any) -> list[np.ndarray]:
+    return [RNG.random(p.shape).astype(p.dtype) for p in f.signature.inputs]
+
+
+def compiled(path: Path, *more: str) -> None:
+    """Compile a C file without a warning."""
+    assert COMPILER is not None
+    command = [COMPILER, "-std=c11", "-Wall", "-Wextra", "-Werror", "-Wno-psabi"]
+    ran = subprocess.run([*command, str(path), *more], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.parametrize("target", ["cpu", "c", "python"])
+def test_a_library_computes_what_the_kernel_does(target: str, tmp_path: Path) -> None:
+    f = scaled_product(target=target)
+    a, b = operands(f)
+    assert f.save(tmp_path / "k.so") == tmp_path / "k.so"
+    g = sl.load_module(tmp_path / "k.so")
+    np.testing.assert_allclose(g(a, b), 3 * (a @ b), rtol=1e-5)
+    out = np.empty((21, 40000), "float32")
+    assert g(a, b, out) is out
+    np.testing.assert_allclose(out, 3 * (a @ b), rtol=1e-5)
+    assert g.entry_name == "k" and g["k"] is g and "k(A: float32[21, 33]" in repr(g)
+
+
+def test_a_program_of_c_calls_it(tmp_path: Path) -> None:
+    f = scaled_product()
+    a, b = operands(f)
+    for name in ("k.c", "k.a"):
+        f.save(tmp_path / name)
+    a.tofile(tmp_path / "a"), b.tofile(tmp_path / "b")
+    (tmp_path / "main.c").write_text(
+        """
+#include <stdio.h>
+#include <stdlib.h>
+#include "k.h"
+static float a[21 * 33], b[33 * 40000], d[21 * 40000], e[21 * 40000];
+static int allocated, released, iterations;
+static void *allocate(void *data, size_t bytes) { ++*(int *)data; return malloc(bytes); }
+static void release(void *data, void *memory) { (void)data; released++; free(memory); }
+static void *none(void *data, size_t bytes) { (void)data; (void)bytes; return NULL; }
+static void each(void *data, int64_t start, int64_t stop, void (*body)(void *, int64_t), void *t) {
+  (void)data;
+  for (int64_t i = stop - 1; i >= start; i--, iterations++) body(t, i);
+}
+static void filled(const char *name, float *into, size_t count) {
+  FILE *file = fopen(name, "rb");
+  if (!file || fread(into, 4, count, file) != count) exit(1);
+  fclose(file);
+}
+int main(int argc, char **argv) {
+  filled("a", a, 21 * 33);
+  filled("b", b, 33 * 40000);
+  schedlang_host host = {allocate, release, each, &allocated};
+  int code = argc > 1 && argv[1][0] == 'h' ? k_with(&host, a, b, d) : k(a, b, d);
+  schedlang_host poor = {none, release, NULL, NULL};
+  int failed = k_with(&poor, a, b, e);
+  printf("%s, %s, %d %d %d", k_error(code), k_error(failed), allocated, released, iterations);
+  FILE *file = fopen("d", "wb");
+  return fwrite(d, 4, 21 * 40000, file) != 21 * 40000 || fclose(file);
+}
+"""
+    )
+    serial = str(tmp_path / "serial.o")
+    compiled(tmp_path / "k.c", "-c", "-O1", "-o", serial, "-Wno-unknown-pragmas")
+    for linked, more in (("serial.o", []), ("k.a", ["-fopenmp"])):
+        run = tmp_path / f"run-{linked}"
+        compiled(tmp_path / "main.c", str(tmp_path / linked), *more, "-lm", "-o", str(run))
+        for host, counts in (("h", "21 21 21"), ("", "0 0 0")):
+            ran = subprocess.run(
+                [str(run), *([host] if host else [])], cwd=tmp_path, capture_output=True, text=True
+            )
+            assert ran.stdout == f"no error, there is no memory for its temporary arrays, {counts}"
+            assert ran.returncode == 0
+            d = np.fromfile(tmp_path / "d", "float32").reshape(21, 40000)
+            np.testing.assert_allclose(d, 3 * (a @ b), rtol=1e-5)
+
+
+def test_the_source_is_a_page(tmp_path: Path) -> None:
+    A, B, C = product(64, 64, 64)
+    s = sl.schedule(C)
+    (k,) = C.op.reduce_axis
+    io, jo, ii, ji = s[C].tile(*C.op.axis, 4, 16)
+    s[C].reorder(io, jo, k, ii, ji)
+    s[C].unroll(ii)
+    s[C].vectorize(ji)
+    source = sl.build(s, [A, B, C]).save(tmp_path / "matmul.c").read_text()
+    assert "malloc" not in source and "schedlang_host" not in source and "omp" not in source
+    body = source[source.index("static void run_C_kernel") : source.index("int matmul_checked")]
+    assert len(body.splitlines()) < 32
+    assert "//     s[C].vectorize(j_inner)" in source
+    header = (tmp_path / "matmul.h").read_text()
+    assert "int matmul(const float *__restrict A, const float *__restrict B, " in header
+    assert "-fwrapv" in header
+
+
+def test_two_kernels_link_into_one_program(tmp_path: Path) -> None:
+    A = sl.placeholder((8,), name="A")
+    for name, number in (("one", 1), ("two", 2)):
+        C = sl.compute((8,), lambda i, n=number: A[i] + n, name="C")
+        sl.build(sl.schedule(C)).save(tmp_path / f"{name}.c")
+    (tmp_path / "main.c").write_text(
+        '#include "one.h"\n#include "two.h"\n'
+        "int main(void) { float a[8] = {4}, c[8], d[8];\n"
+        "  return one(a, c) || two(c, d) || d[0] != 7 || d[1] != 3; }\n"
+    )
+    files = [str(tmp_path / f"{n}.c") for n in ("one", "two")]
+    compiled(tmp_path / "main.c", *files, "-o", str(tmp_path / "run"))
+    assert subprocess.run([str(tmp_path / "run")]).returncode == 0
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="there is no C++ compiler")
+def test_cpp_includes_the_header(tmp_path: Path) -> None:
+    scaled_product().save(tmp_path / "k.o")
+    (tmp_path / "main.cpp").write_text(
+        '#include "k.h"\n'
+        "int main() { return k_error(0)[0] != 'n' || k_checked(0, 0, 0) != 11; }\n"
+    )
+    command = ["g++", "-Wall", "-Werror", str(tmp_path / "main.cpp"), str(tmp_path / "k.o")]
+    subprocess.run([*command, "-fopenmp", "-o", str(tmp_path / "run")], check=True)
+    assert subprocess.run([str(tmp_path / "run")]).returncode == 0
+
+
+def test_symbolic_sizes_are_parameters(tmp_path: Path) -> None:
+    n, m = sl.var("n"), sl.var("m")
+    A = sl.placeholder((n, m), name="A")
+    B = sl.placeholder((n + 1,), "int32", name="B")
+    big = sl.compute((n, m), lambda i, j: A[i, j] * 2, name="big")
+    C = sl.compute((n, m), lambda i, j: big[i, m - 1 - j] + B[i + 1], name="C")
+    f = sl.build(sl.schedule(C), [A, B, C])
+    f.save(tmp_path / "k.so")
+    g = sl.load_module(tmp_path / "k.so")
+    for shape in ((3, 5), (1, 1), (0, 4), (7, 300)):
+        a = RNG.random(shape).astype("float32")
+        b = RNG.integers(0, 9, shape[0] + 1).astype("int32")
+        want = (a * 2)[:, ::-1] + b[1:, None]
+        np.testing.assert_allclose(g(a, b), want, rtol=1e-6)
+    with pytest.raises(CallError, match="n is 3"):
+        g(np.ones((3, 2), "float32"), np.ones(7, "int32"))
+    assert from_data(to_data(f.signature)) == f.signature
+
+
+def test_sizes_are_refused_in_c(tmp_path: Path) -> None:
+    A = sl.placeholder((sl.var("n"),), name="A")
+    last = sl.compute((1,), lambda i: A[A.shape[0] - 1], name="last")
+    sl.build(sl.schedule(last)).save(tmp_path / "k.so")
+    g = sl.load_module(tmp_path / "k.so")
+    assert g(np.array([1, 5], "float32")) == [5]
+    with pytest.raises(CallError, match="kernel k of .*: it cannot run with these sizes"):
+        g(np.empty(0, "float32"))
+
+
+class Tensor(ctypes.Structure):
+    """DLTensor."""
+
+    _fields_ = [
+        ("data", ctypes.c_void_p), ("device", ctypes.c_int32 * 2), ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]  # fmt: skip
+
+
+def tensor(x: np.ndarray, **changed: Any) -> Any:
+    listed = [(ctypes.c_int64 * x.ndim)(*given) for given in
+              (x.shape, [s // x.itemsize for s in x.strides])]  # fmt: skip
+    code = {"i": 0, "u": 1, "f": 2, "b": 6}[x.dtype.kind]
+    made = Tensor(x.ctypes.data, (ctypes.c_int32 * 2)(1, 0), x.ndim, code, x.itemsize * 8, 1,
+                  *listed, 0)  # fmt: skip
+    for name, value in changed.items():
+        setattr(made, name, value)
+    return ctypes.byref(made)
+
+
+def test_tensors_of_dlpack_are_checked(tmp_path: Path) -> None:
+    n = sl.var("n")
+    A, B = sl.placeholder((n, 3), name="A"), sl.placeholder((n,), "uint16", name="B")
+    C = sl.compute((n, 3), lambda i, j: A[i, j] * B[i], name="C")
+    sl.build(sl.schedule(C), [A, B, C]).save(tmp_path / "k.so")
+    library = ctypes.CDLL(str(tmp_path / "k.so"))
+    library.k_error.restype = ctypes.c_char_p
+    a, b = RNG.random((4, 3)).astype("float32"), np.arange(4, dtype="uint16")
+    c = np.zeros((4, 3), "float32")
+
+    def called(*given: Any) -> str:
+        return str(library.k_error(library.k_checked(*given)).decode())
+
+    assert called(tensor(a), tensor(b), tensor(c)) == "no error"
+    np.testing.assert_allclose(c, a * b[:, None], rtol=1e-6)
+    inside = tensor(a, data=a.ctypes.data - 8, byte_offset=8)
+    assert called(inside, tensor(b), tensor(c)) == "no error"
+    for given, message in [
+        ((None, tensor(b), tensor(c)), "A is NULL or has no data"),
+        ((tensor(a, data=None), tensor(b), tensor(c)), "A is NULL or has no data"),
+        ((tensor(a), tensor(b.astype("int16")), tensor(c)), "B is not of dtype uint16"),
+        ((tensor(a), tensor(b, device=(ctypes.c_int32 * 2)(2, 0)), tensor(c)),
+         "B is not in memory of the CPU"),
+        ((tensor(a[0]), tensor(b), tensor(c)), "A does not have 2 dimensions"),
+        ((tensor(a), tensor(b[:3]), tensor(c)), "B does not have the shape n"),
+        ((tensor(a), tensor(b), tensor(np.zeros((3, 4), "float32"))),
+         "C does not have the shape n x 3"),
+        ((tensor(a), tensor(b), tensor(np.zeros((4, 6), "float32")[:, ::2])),
+         "C is not contiguous"),
+        ((tensor(a), tensor(a.view("uint16")[0, :4]), tensor(a)), "C overlaps another array"),
+    ]:  # fmt: skip
+        assert called(*given) == message
+    # the output may be all of A, which it reads element by element
+    assert called(tensor(a), tensor(b), tensor(a)) == "no error"
+
+
+def test_facts_are_checked(tmp_path: Path) -> None:
+    n, nnz = sl.var("n"), sl.var("nnz")
+    indptr = sl.placeholder((n + 1,), "int32", name="indptr")
+    data = sl.placeholder((nnz,), name="data")
+    indptr = sl.assume(indptr, monotonic=True, within=(0, nnz))
+
+    def row(i: Any) -> Any:
+        k = sl.reduce_axis((indptr[i], indptr[i + 1]), name="k")
+        return sl.sum(data[k], axis=k)
+
+    rows = sl.compute((n,), row, name="rows")
+    sl.build(sl.schedule(rows), [indptr, data, rows]).save(tmp_path / "k.so")
+    g, x = sl.load_module(tmp_path / "k.so"), np.array([1, 2, 4], "float32")
+    np.testing.assert_array_equal(g(np.array([0, 2, 2, 3], "int32"), x), [3, 0, 4])
+    with pytest.raises(CallError, match="indptr"):
+        g(np.array([0, 2, 1, 3], "int32"), x)
+    library, out = ctypes.CDLL(str(tmp_path / "k.so")), np.zeros(3, "float32")
+    for values, code in (([0, 2, 2, 3], 0), ([0, 2, 1, 3], 18), ([0, 2, 2, 4], 18)):
+        at = np.array(values, "int32")
+        assert library.k_checked(tensor(at), tensor(x), tensor(out)) == code
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "bool", "int8", "uint64", "float64"])
+def test_each_dtype(dtype: str, tmp_path: Path) -> None:
+    A = sl.placeholder((5, 7), dtype, name="A")
+    x = sl.var("x", "float64")
+    C = sl.compute((5, 7), lambda i, j: sl.select(A[i, j] > x, A[i, j], A[4 - i, j]), name="C")
+    f = sl.build(sl.schedule(C), [A, x, C], target="c")
+    f.save(tmp_path / "k.so")
+    kind = "float32" if dtype == "bfloat16" else dtype
+    a = (RNG.random((5, 7)) * (2 if dtype == "bool" else 9)).astype(kind)
+    a = f.signature.parameters[0].needed.dtype.type(0) + a if dtype != "bool" else a
+    a = a.astype(f.signature.parameters[0].needed.dtype)
+    got = sl.load_module(tmp_path / "k.so")(a, 0.5)
+    np.testing.assert_array_equal(got, np.where(a.astype("float64") > 0.5, a, a[::-1]))
+
+
+def test_a_function_of_c_source(tmp_path: Path) -> None:
+    A = sl.placeholder((6,), name="A")
+    source = (
+        "#include <stdint.h>\n"
+        "int turned(const float *a, float *out, const int64_t *sizes) {\n"
+        "  for (int i = 0; i < 6; i++) { if (a[i] < 0) return 1; out[i] = a[5 - i]; }\n"
+        "  return 0;\n}\n"
+    )
+    B = sl.extern((6,), [A], source, name="turned")
+    C = sl.compute((6,), lambda i: B[i] + 1, name="C")
+    sl.build(sl.schedule(C), [A, C]).save(tmp_path / "k.so")
+    g, a = sl.load_module(tmp_path / "k.so"), np.arange(6, dtype="float32")
+    np.testing.assert_array_equal(g(a), a[::-1] + 1)
+    with pytest.raises(CallError, match="a function of yours failed"):
+        g(-a)
+
+
+@pytest.mark.slow
+def test_random_schedules() -> None:
+    for index in range(60):
+        case = run_case("library", index, ["library"], texts=False)
+        assert case.outcome in ("passed", "too large", "shared by threads"), case.failure
+
+
+def test_te_exports_and_loads_a_library(tmp_path: Path) -> None:
+    import schedlang as tvm
+    from schedlang import te
+
+    A = te.placeholder((9,), name="A")
+    B = te.compute((9,), lambda i: A[i] + 1, name="B")
+    f = tvm.build(te.create_schedule(B.op), [A, B], "llvm")
+    f.export_library(str(tmp_path / "plus.so"))
+    g = tvm.runtime.load_module(str(tmp_path / "plus.so"))
+    a, b = tvm.nd.array(np.arange(9, dtype="float32")), tvm.nd.empty((9,))
+    g(a, b)
+    np.testing.assert_array_equal(b.numpy(), np.arange(1, 10))
+    assert g.time_evaluator(g.entry_name, tvm.cpu(), number=1)(a, b).mean > 0
+    with pytest.raises(BuildError, match="takes no cc"):
+        f.export_library(str(tmp_path / "plus.so"), cc="gcc")
+
+
+NAMES = ["a-b.c", "1.c", "int.c", "new.c", "sl_x.h", "main.o", "é.c", "_k.c"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_that_c_cannot_have(name: str, tmp_path: Path) -> None:
+    A = sl.placeholder((4,), name="A")
+    f = sl.build(sl.schedule(sl.compute((4,), lambda i: A[i], name="B")))
+    with pytest.raises(BuildError, match="cannot be one in C and C"):
+        f.save(tmp_path / name)
+    assert not any(tmp_path.iterdir())
+
+
+def test_what_is_not_saved_as_c(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    A = sl.placeholder((64,), name="A")
+    B = sl.compute((64,), lambda i: A[i] * 2, name="B")
+    f = sl.build(sl.schedule(B))
+    with pytest.raises(BuildError, match=r"ending in \.py, \.h, \.c, \.o, \.a or \.so"):
+        f.save(tmp_path / "k.cpp")
+    with pytest.raises(BuildError, match="there is no folder"):
+        f.save(tmp_path / "none" / "k.c")
+    s = sl.schedule(B)
+    s[B].bind(B.op.axis[0], sl.thread_axis("threadIdx.x"))
+    with pytest.raises(BuildError, match="a C program runs on a CPU"):
+        sl.build(s, target="cuda-emulator").save(tmp_path / "k.c")
+    C = sl.extern((64,), [A], lambda a, out: np.copyto(out, a), name="C")
+    with pytest.raises(BuildError, match="which is not C source"):
+        sl.build(sl.schedule(C), target="python").save(tmp_path / "k.c")
+    monkeypatch.setenv("CC", "no-such-compiler")
+    with pytest.raises(BuildError, match="no-such-compiler does not run"):
+        f.save(tmp_path / "k.so")
+    assert not (tmp_path / "k.so").exists()
+
+
+def sealed(data: bytes) -> bytes:
+    """Return a library with the hash of its content at its end."""
+    content = data.rpartition(SEAL)[0]
+    return content + SEAL + hashlib.sha256(content).hexdigest().encode()
+
+
+def test_files_that_are_not_loaded(tmp_path: Path) -> None:
+    A = sl.placeholder((4,), name="A")
+    sl.build(sl.schedule(sl.compute((4,), lambda i: A[i], name="B"))).save(tmp_path / "k.so")
+    data = (tmp_path / "k.so").read_bytes()
+    with pytest.raises(BuildError, match="there is no such file"):
+        sl.load_module(tmp_path / "none.so")
+    (tmp_path / "k.py").write_text("")
+    with pytest.raises(BuildError, match="import it"):
+        sl.load_module(tmp_path / "k.py")
+    for old, new, why in [
+        (b"schedlang kernel", b"schedlang-kernel", "it is not a library"),
+        (b'{"format": 1', b'{"format": 7', "its format is 7"),
+        (b'"float32"', b'"floatxx"', "dtype 'floatxx' is not supported"),
+        (b'"function": "k"', b'"function": ";"', "its function is called"),
+        (b'"shape": [4]', b'"shape": [{]', "it is not a library"),
+    ]:
+        (tmp_path / "bad.so").write_bytes(sealed(data.replace(old, new)))
+        with pytest.raises(BuildError, match=re.escape(why)):
+            sl.load_module(tmp_path / "bad.so")
+    for torn, why in [
+        (data[:3000] + data[3001:], "the file has changed since it was written"),
+        (data[:-200], "it is not a library"),
+        (data[-3000:], "it is not a library|has changed"),
+        (b"", "it is not a library"),
+    ]:
+        (tmp_path / "torn.so").write_bytes(torn)
+        with pytest.raises(BuildError, match=why):
+            sl.load_module(tmp_path / "torn.so")
+    with pytest.raises(CallTypeError, match="got dtype float64"):
+        sl.load_module(tmp_path / "k.so")(np.ones(4))
