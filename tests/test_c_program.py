@@ -303,9 +303,14 @@ def test_a_function_of_c_source(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_random_schedules() -> None:
+    outcomes = []
     for index in range(60):
         case = run_case("library", index, ["library"], texts=False)
-        assert case.outcome in ("passed", "too large", "shared by threads"), case.failure
+        # an instruction of the fuzzer's has a form for C alone
+        refused = case.outcome == "not built" and re.search("no form|cannot hold", case.failure)
+        assert refused or case.outcome in ("passed", "too large"), case.failure
+        outcomes.append(case.outcome)
+    assert outcomes.count("passed") > 45
 
 
 def test_te_exports_and_loads_a_library(tmp_path: Path) -> None:

@@ -253,6 +253,8 @@ MATMUL = [
      "cache_read('A', 'shared', ...): 'A' is not a tensor"),
     ("", "s.cache_read(A, 'shared', [B])",
      "s[B]: B is an input and has no loops"),
+    ("s[C].set_store_predicate(k < 3)", "s.cache_write(C, 'local')",
+     "cache_write(C, 'local'): C is already scheduled, beyond its data axes"),
     ("s[C].split(k, factor=4)", "s.cache_write(C, 'local')",
      "cache_write(C, 'local'): C is already scheduled, beyond its data axes\n  "
      "Call cache_write before ... "

@@ -12,7 +12,7 @@ from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.errors import subscript
 from schedlang.expr.lazy import both
 from schedlang.expr.nodes import Axis, Binary, Expr
-from schedlang.expr.visit import rewrite
+from schedlang.expr.visit import postorder, rewrite
 from schedlang.index.linear import ZERO, number_or_expr, to_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
@@ -164,6 +164,8 @@ def _lost_to_cache(stage: Stage, op: ComputeOp) -> bool:
         return stage.relations != () or stage.leaf != stage.roots or has_annotations(stage)
     touched = [a for r in stage.relations for a in (*parts(r), *sources(r))]
     touched += [*stage.kinds, *(a for a, _, _ in stage.pragmas)]
+    if stage.predicate is not None:
+        touched += [node for node in postorder([stage.predicate]) if isinstance(node, Axis)]
     reduced = tuple(a for a in stage.leaf if a.is_reduce)
     return any(a.is_reduce for a in touched) or reduced != tuple(op.reduce_axis)
 
