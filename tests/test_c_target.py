@@ -284,7 +284,7 @@ def test_helpers_of_helpers_come_along() -> None:
 def test_what_a_c_kernel_refuses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     A, B, C = product(4, 4, 4)
     f = sl.build(sl.schedule(C), target="c")
-    with pytest.raises(BuildError, match="is C; copy its file"):
+    with pytest.raises(BuildError, match="is C: give a name ending in .c"):
         f.save(tmp_path / "k.py")
     monkeypatch.setenv("SCHEDLANG_CACHE", str(tmp_path))
     a = np.ones((4, 4), "float32")

@@ -64,13 +64,13 @@ def save_program(kernel: Kernel, path: Path, conditions: tuple[SizeCondition, ..
 
 
 def _machine(kernel: Kernel, asked: str) -> MachineNest:
-    built = kernel._built
-    machine = built.machine if kernel.target.kind == "c" else built.in_c and built.in_c()
-    if machine is None:
+    in_c = kernel._built.in_c
+    if in_c is None:
         raise BuildError(
             f'{asked}: kernel {kernel.name} is for target="{kernel.target.kind}", and a C program '
             'runs on a CPU: schedule and build it for target="cpu" or "c"'
         )
+    machine = in_c()
     for function in machine.called:
         if not function.is_c:
             raise BuildError(
