@@ -19,6 +19,7 @@ from schedlang.runtime.c_program import SEAL
 from schedlang.runtime.signature_data import from_data, to_data
 from tests.fuzz.case import run_case
 from tests.graphs import product
+from tests.marks import slow_but
 
 COMPILER = next(filter(None, map(shutil.which, ("gcc", "cc", "clang"))), None)
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")
@@ -49,7 +50,7 @@ def compiled(path: Path, *more: str) -> None:
     assert ran.returncode == 0, ran.stderr
 
 
-@pytest.mark.parametrize("target", ["cpu", "c", "python"])
+@pytest.mark.parametrize("target", slow_but(["cpu"], ["cpu", "c", "python"]))
 def test_a_library_computes_what_the_kernel_does(target: str, tmp_path: Path) -> None:
     f = scaled_product(target=target)
     a, b = operands(f)
@@ -269,7 +270,9 @@ def test_facts_are_checked(tmp_path: Path) -> None:
         assert library.k_checked(tensor(at), tensor(x), tensor(out)) == code
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "bool", "int8", "uint64", "float64"])
+@pytest.mark.parametrize(
+    "dtype", slow_but(["bfloat16", "bool"], ["float16", "bfloat16", "bool", "int8", "uint64"])
+)
 def test_each_dtype(dtype: str, tmp_path: Path) -> None:
     A = sl.placeholder((5, 7), dtype, name="A")
     x = sl.var("x", "float64")
