@@ -188,6 +188,13 @@ def test_operators_load_no_schedules() -> None:
     assert not loaded & {"schedlang.schedule", "schedlang.lowering", "schedlang.autotune"}
 
 
+@pytest.mark.slow
+def test_a_process_that_measures_candidates_loads_nothing_that_searches() -> None:
+    loaded = loaded_by("import schedlang.autotune.runner.worker")
+    assert not loaded & {"numba", "schedlang.autotune.search", "schedlang.autotune.database",
+                         "schedlang.autotune.tactics", "schedlang.autotune.report"}  # fmt: skip
+
+
 def test_arrays_load_no_masked_arrays() -> None:
     loaded = loaded_by(
         "import numpy as np; from schedlang.compute.arrays import as_numpy\n"
