@@ -281,6 +281,7 @@ def test_a_worker_that_does_not_start(
     assert left_behind(folder) == []
 
 
+@pytest.mark.slow
 def test_a_worker_that_does_not_start_again(folder: Path, tmp_path: Path) -> None:
     """The trials until then are kept."""
     once = (
@@ -324,6 +325,7 @@ def test_nothing_is_built_while_something_is_timed(
     assert set(found) == {"ok", "slow"} and found.total() == 2 * (len(faults) + FINALISTS)
 
 
+@pytest.mark.slow
 def test_a_turn_that_comes_later_than_a_round(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

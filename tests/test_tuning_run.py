@@ -262,6 +262,7 @@ def test_a_timeout(tmp_path: Path) -> None:
         tune(B, timeout=0, template=marked, target="python", database=tmp_path / "db2")
 
 
+@pytest.mark.slow
 def test_a_start_that_takes_all_the_time_leaves_a_candidate(tmp_path: Path) -> None:
     started_late = ("sh", "-c", f'sleep 2.5; exec {shlex.join(COMMAND)} "$@"', "sh")
     task = task_of(plus_one(), Limits())
