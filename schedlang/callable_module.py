@@ -19,11 +19,20 @@ class CallableModule(ModuleType):
     """A module that forwards calls to its ``__call_target__``."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.__dict__["__call_target__"](*args, **kwargs)
+        return self.__call_target__(*args, **kwargs)
 
     def __reduce__(self) -> tuple[Callable[[str], ModuleType], tuple[str]]:
         """Pickle by name, like a function, so that a worker imports the package."""
         return import_module, (self.__name__,)
+
+
+class CallableOnDemand(CallableModule):
+    """A package whose ``__getattr__`` makes it callable when its ``__call_target__`` is needed."""
+
+    @property
+    def __doc__(self) -> str | None:  # type: ignore[override]
+        assert self.__call_target__
+        return str(self.__dict__["__doc__"])
 
 
 def make_callable(name: str, target: Callable[..., Any]) -> None:

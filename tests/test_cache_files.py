@@ -146,7 +146,9 @@ CASES = {
     "compiled with counts": (counted, "kernels/B_counted_*.nbc"),
 }
 COMPILED = {"compiled by numba", "compiled by LLVM", "library"}
-SLOW = {"compiled network", "compiled with counts", "library of a network"}
+SLOW = {
+    "compiled by numba", "compiled network", "compiled with counts", "library of a network",
+}  # fmt: skip
 
 
 def as_in_a_new_process(run: Callable[[], np.ndarray]) -> np.ndarray:
@@ -459,9 +461,10 @@ def test_numba_needs_no_folder_of_its_own(folder: Path, monkeypatch: pytest.Monk
 
 @compiles
 @pytest.mark.parametrize("compiler", ["numba", "llvm"])
-@pytest.mark.parametrize(
-    "name, value", [("LOOP_VECTORIZE", 0), ("DEBUGINFO_DEFAULT", 1), ("USING_SVML", True)]
-)
+@pytest.mark.parametrize("name, value", [
+    ("LOOP_VECTORIZE", 0), pytest.param("DEBUGINFO_DEFAULT", 1, marks=pytest.mark.slow),
+    pytest.param("USING_SVML", True, marks=pytest.mark.slow),
+])  # fmt: skip
 def test_settings_of_numba_have_machine_code_of_their_own(
     compiler: str, name: str, value: int, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

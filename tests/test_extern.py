@@ -16,6 +16,7 @@ from schedlang.ir.interpret import interpret
 from schedlang.runtime import numba_externs
 from tests.conftest import Golden
 from tests.machine_interpreter import interpret_machine
+from tests.marks import slow_but
 
 TARGETS = [("cpu", "llvm"), ("cpu", "numba"), ("python", ""), ("c", "")]
 DTYPES = ["bool", "int8", "uint8", "int16", "int32", "uint32", "int64", "float32", "float64"]
@@ -135,7 +136,7 @@ def turned(a, out):
 
 
 @pytest.mark.parametrize("target", ["cpu", "python", "c"])
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", slow_but(["bool", "int8", "uint32", "float64"], DTYPES))
 @pytest.mark.parametrize("compiled", [True, False])
 def test_dtypes(dtype: str, target: str, compiled: bool) -> None:
     A = sl.placeholder((9,), dtype, name="A")

@@ -257,7 +257,7 @@ def test_a_block_with_more_threads_than_elements(case: Scheduled) -> None:
 
 
 @pytest.mark.parametrize(
-    "index", slow_but([str(n) for n in range(0, 60, 2) if n != 16], range(60))
+    "index", slow_but([str(n) for n in range(0, 60, 4) if n != 16], range(60))
 )
 def test_random_schedules(index: int) -> None:
     case = run_gpu_case("tests", index, compiled=index % 20 == 0, simulated=index % 3 == 0)

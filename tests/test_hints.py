@@ -280,12 +280,12 @@ def test_threads_share_elements_before_the_terms_of_a_sum(
     ("rows", "columns", "by_llvm"),
     [
         (3, 3, True),
-        (5, 5, True),
+        pytest.param(5, 5, True, marks=pytest.mark.slow),
         (8, 9, True),
-        (16, 1, True),
-        (1, 49, True),
+        pytest.param(16, 1, True, marks=pytest.mark.slow),
+        pytest.param(1, 49, True, marks=pytest.mark.slow),
         (9, 9, False),
-        (1, 64, False),
+        pytest.param(1, 64, False, marks=pytest.mark.slow),
     ],
 )
 def test_llvm_unrolls_a_filter_and_vectorizes_the_loop_around(

@@ -384,6 +384,13 @@ def test_machine_code_is_kept_in_the_cache_folder(tmp_path: Path) -> None:
     env = {**os.environ, "SCHEDLANG_CACHE": str(tmp_path)}
     for turn in ("first", "again"):
         subprocess.run([sys.executable, "-c", CACHED, turn], env=env, check=True)
+    assert len([*(tmp_path / "kernels").glob("*.nbc")]) == 1
+
+
+@pytest.mark.slow
+def test_damaged_machine_code_is_made_again_by_a_new_process(tmp_path: Path) -> None:
+    env = {**os.environ, "SCHEDLANG_CACHE": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", CACHED, "first"], env=env, check=True)
     (kept,) = (tmp_path / "kernels").glob("*.nbc")
     content = kept.read_bytes()
     kept.write_bytes(content[:100] + b"x" + content[101:])

@@ -28,6 +28,7 @@ from schedlang.networks import cache, sources, weight_files
 from schedlang.networks.call import weight_in
 from schedlang.networks.network import Network
 from schedlang.runtime.cache_files import MODULE, contents, store
+from tests.marks import slow_but
 
 WORK = (
     "schedlang.networks.dividing.weighted",
@@ -448,7 +449,9 @@ def test_packed_weights_of_a_folder_stay_as_they_are(tmp_path: Path) -> None:
         assert not net(X).any()
 
 
-@pytest.mark.parametrize("target", ["python", "c", "cpu", "cuda-emulator", "cuda"])
+@pytest.mark.parametrize("target", slow_but(
+    ["python", "cpu", "cuda"], ["python", "c", "cpu", "cuda-emulator", "cuda"]
+))  # fmt: skip
 def test_a_network_makes_the_machine_nest_of_its_module(tmp_path: Path, target: str) -> None:
     given = arrays()
     first = model(given, target=target)

@@ -49,6 +49,7 @@ DOORS = {
 COMPUTED = {
     "schedlang": "the public names, by the table of modules that load on demand",
     "schedlang.arrays.host.row": "NumPy and SciPy, whose functions a table names",
+    "schedlang.autotune": "the modules of this folder, which load on demand",
     "schedlang.externs.shared": "the module of the user's that has a function",
     "schedlang.instructions": "the instructions of this folder that load on demand",
     "schedlang.target_kinds": "what a row names: the backend of a target, and that of its networks",
@@ -84,7 +85,7 @@ def test_packages_are_callable_and_still_packages() -> None:
     ids=["autotune", "compute", "schedule", "best"],
 )  # fmt: skip
 def test_callable_packages_have_a_signature(called: CallableModule, parameter: str) -> None:
-    target = called.__dict__["__call_target__"]
+    target = called.__call_target__
     assert inspect.signature(called) == inspect.signature(target)
     shown = pydoc.render_doc(called, renderer=pydoc.plaintext)
     call = shown[shown.index(f"    {target.__name__}(") :].split("->")[0]
@@ -185,6 +186,13 @@ def test_a_build_loads_no_other_kind_of_target() -> None:
 def test_operators_load_no_schedules() -> None:
     loaded = loaded_by("from schedlang import topi; topi.nn.relu")
     assert not loaded & {"schedlang.schedule", "schedlang.lowering", "schedlang.autotune"}
+
+
+@pytest.mark.slow
+def test_a_process_that_measures_candidates_loads_nothing_that_searches() -> None:
+    loaded = loaded_by("import schedlang.autotune.runner.worker")
+    assert not loaded & {"numba", "schedlang.autotune.search", "schedlang.autotune.database",
+                         "schedlang.autotune.tactics", "schedlang.autotune.report"}  # fmt: skip
 
 
 def test_arrays_load_no_masked_arrays() -> None:

@@ -15,6 +15,7 @@ import schedlang as tvm
 from schedlang import te
 from schedlang.contrib import cblas
 from schedlang.errors import SchedlangError
+from tests.marks import slow_but
 from tests.test_saved_files import module_of
 
 TARGETS = ["llvm", "python", "c"]
@@ -27,7 +28,7 @@ def built(T: Any, *arrays: np.ndarray, target: str = "llvm") -> Any:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", slow_but(["float32"], ["float32", "float64"]))
 @pytest.mark.parametrize("transa", [False, True])
 @pytest.mark.parametrize("transb", [False, True])
 def test_blas(transa: bool, transb: bool, dtype: str, target: str) -> None:

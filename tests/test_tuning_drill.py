@@ -33,6 +33,7 @@ from tests.hostile_worker import COMMAND, FAULTS
 from tests.marks import slow_but
 from tests.tuning import (
     InOrder,
+    Pretended,
     by_fault,
     drill,
     left_behind,
@@ -128,7 +129,8 @@ def entries(path: Path) -> list[Trial]:
     return [entry.trial for entry in Database(path).entries()]
 
 
-@pytest.mark.parametrize("faults", slow_but(["4 faults"], [
+@pytest.mark.parametrize("faults", slow_but(["2 faults"], [
+    ["segfault", "ok"],
     ["spoils the process", "ok", "build crashes", "segfault"],
     ["slow", "spoils the process", "slower", "input written", "ok", "build crashes", "reads stdin",
      "segfault"],
@@ -160,7 +162,7 @@ def test_a_refused_draw_is_no_trial(tmp_path: Path) -> None:
 
     task = task_of(plus_one(), LIMITS)
     search = search_of(
-        task, Local(task, 1), InOrder([{"rows": n} for n in (1, 2, 3, 4, 5)]),
+        task, Pretended(lambda steps: 1.0), InOrder([{"rows": n} for n in (1, 2, 3, 4, 5)]),
         tmp_path / "tuning.jsonl", template=template,
     )  # fmt: skip
     result = run(search, resume=False, seed=0)
@@ -178,7 +180,7 @@ def test_all_draws_are_refused(folder: Path) -> None:
         TuningError, match="none of the drawn decisions make a candidate\n"
                            "  2000 times nothing will do"
     ):
-        sl.autotune(plus_one(), template=template, database=folder / "tuning.jsonl")
+        sl.autotune(plus_one(), template=template, database=folder / "tuning.jsonl", workers=1)
 
 
 def tuned(
@@ -279,6 +281,7 @@ def test_a_worker_that_does_not_start(
     assert left_behind(folder) == []
 
 
+@pytest.mark.slow
 def test_a_worker_that_does_not_start_again(folder: Path, tmp_path: Path) -> None:
     """The trials until then are kept."""
     once = (
@@ -322,6 +325,7 @@ def test_nothing_is_built_while_something_is_timed(
     assert set(found) == {"ok", "slow"} and found.total() == 2 * (len(faults) + FINALISTS)
 
 
+@pytest.mark.slow
 def test_a_turn_that_comes_later_than_a_round(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

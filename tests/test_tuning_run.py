@@ -195,6 +195,7 @@ def test_an_interrupt_keeps_the_best_so_far(folder: Path, tmp_path: Path) -> Non
     assert Database(database).problems == []
 
 
+@pytest.mark.slow
 def test_an_interrupt_of_a_build(folder: Path, tmp_path: Path) -> None:
     """An interrupt does not wait for the time limit of a running build."""
     with script(
@@ -210,6 +211,7 @@ def test_an_interrupt_of_a_build(folder: Path, tmp_path: Path) -> None:
     assert outcomes(tmp_path / "db") == ["ok", "ok"]
 
 
+@pytest.mark.slow
 def test_an_interrupt_before_there_is_a_result(folder: Path, tmp_path: Path) -> None:
     with script(SLOW, folder, str(tmp_path / "db"), "anew", "endless") as process:
         # not before the search has a process: until then the script may ignore the signal
@@ -260,6 +262,7 @@ def test_a_timeout(tmp_path: Path) -> None:
         tune(B, timeout=0, template=marked, target="python", database=tmp_path / "db2")
 
 
+@pytest.mark.slow
 def test_a_start_that_takes_all_the_time_leaves_a_candidate(tmp_path: Path) -> None:
     started_late = ("sh", "-c", f'sleep 2.5; exec {shlex.join(COMMAND)} "$@"', "sh")
     task = task_of(plus_one(), Limits())
@@ -359,7 +362,7 @@ def test_one_worker_and_many(tmp_path: Path) -> None:
         assert [t.outcome for t in result.trials] == 3 * ["ok"]
 
 
-def proposed(strategy: Strategy, seconds: Any, database: Path, trials: int = 40) -> list[str]:
+def proposed(strategy: Strategy, seconds: Any, database: Path, trials: int = 12) -> list[str]:
     """Return the steps that a strategy proposes if times are given by ``seconds``."""
     measurer = Pretended(seconds)
     task = task_of(plus_one(), Limits())
@@ -377,12 +380,12 @@ def test_random_search_ignores_measurements(tmp_path: Path) -> None:
     one = proposed(RandomSearch(7), early, tmp_path / "1")
     assert one == proposed(RandomSearch(7), late, tmp_path / "2")
     assert one != proposed(RandomSearch(8), early, tmp_path / "3")
-    assert len(one) == 40
+    assert len(one) == 12
 
 
 def test_duplicates_are_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Eight decisions make only four schedules."""
-    monkeypatch.setattr("schedlang.autotune.run.MOST_REPEATED", 50)
+    monkeypatch.setattr("schedlang.autotune.run.MOST_REPEATED", 20)
 
     def template(s: Schedule, knobs: Knobs) -> None:
         B = s.outputs[0]
@@ -408,10 +411,10 @@ def test_a_resumed_seed_continues_after_its_earlier_proposals(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Repeated proposals of an earlier run do not count as an exhausted space."""
-    few = 40
+    few = 10
     monkeypatch.setattr("schedlang.autotune.run.MOST_REPEATED", few)
     task, database, numbers = task_of(plus_one(), Limits()), tmp_path / "db", count(1)
-    for trials in (few + 50, few + 60):
+    for trials in (few + 15, few + 25):
         measurer = Pretended(lambda steps: 1 / next(numbers))
         search = search_of(task, measurer, RandomSearch(3), database, trials, dials)
         run(search, True, 3)
@@ -918,6 +921,7 @@ def test_invalid_options_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "db").exists() or (tmp_path / "db").read_text() == ""
 
 
+@pytest.mark.slow
 def test_numpy_numbers_are_accepted(tmp_path: Path) -> None:
     result = tune(
         plus_one(), trials=np.int64(2), seed=np.uint8(1), workers=np.int32(1),

@@ -24,17 +24,50 @@ search and afterwards. ``model/`` makes the schedule that the cost model prefers
 
 from __future__ import annotations
 
-from schedlang.autotune import best
-from schedlang.autotune.database import Database
-from schedlang.autotune.knobs import Knobs
-from schedlang.autotune.record import Trial
-from schedlang.autotune.result import TuningResult
-from schedlang.autotune.runner.task import Limits
-from schedlang.autotune.search import Evolve, Random
-from schedlang.autotune.tuner import autotune
-from schedlang.callable_module import make_callable
+import sys
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Any
 
-make_callable(__name__, autotune)
+from schedlang.callable_module import CallableOnDemand, make_callable
+from schedlang.errors import missing_name
+
+if TYPE_CHECKING:
+    from schedlang.autotune import best
+    from schedlang.autotune.database import Database
+    from schedlang.autotune.knobs import Knobs
+    from schedlang.autotune.record import Trial
+    from schedlang.autotune.result import TuningResult
+    from schedlang.autotune.runner.task import Limits
+    from schedlang.autotune.search import Evolve, Random
+    from schedlang.autotune.tuner import autotune
+
+# the modules of the names; a process that measures candidates needs few of the package's modules
+_MODULES = {
+    "Database": "database",
+    "Evolve": "search",
+    "Knobs": "knobs",
+    "Limits": "runner.task",
+    "Random": "search",
+    "Trial": "record",
+    "TuningResult": "result",
+    "autotune": "tuner",
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name in ("__call_target__", "__signature__"):
+            make_callable(__name__, __getattr__("autotune"))
+            return globals()[name]
+        if name in _MODULES:
+            return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+        if any(module.name == name for module in iter_modules(__path__)):
+            return import_module(f"{__name__}.{name}")
+        raise missing_name(__name__, name, {})
+
+
+sys.modules[__name__].__class__ = CallableOnDemand
 
 __all__ = [
     "Database",
