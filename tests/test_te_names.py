@@ -57,6 +57,7 @@ def test_an_import_of_an_unknown_module_fails_as_usual(module: str) -> None:
 
 OLD: dict[str, Callable[[], Any]] = {
     "tvm.context": lambda: (tvm.context("llvm", 0), tvm.nd.cpu()),
+    "tvm.build_config": lambda: tvm.build_config(auto_unroll_max_step=16).config,
     "tvm.target.create": lambda: tvm.target.create("llvm"),
     "tvm.nd.array": lambda: tvm.nd.array(VALUES, ctx=tvm.cpu(0)),
     "tvm.nd.empty": lambda: tvm.nd.empty((3,), ctx=tvm.cpu(0)),
