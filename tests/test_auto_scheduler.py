@@ -53,6 +53,11 @@ def test_a_task_searches_records_and_applies_its_best(
     check_rows(s, args)
     assert task.print_best(log) == s.as_python()
     assert "def C" in task.print_best(log, print_mode="cuda")
+    measured, result = auto_scheduler.load_best_record(log, task.workload_key, task.target)
+    again, args = task_of().compute_dag.apply_steps_from_state(measured.state)
+    check_rows(again, args)
+    assert task.compute_dag.print_python_code_from_state(measured.state) == s.as_python()
+    assert (result.costs, result.error_no) == ((task.result.seconds,), 0)
     # the record is a tuning database, which sl.best reads
     assert tvm.autotune.best(args[-1], "cpu", log).schedule.as_python() == s.as_python()
 
@@ -109,6 +114,8 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: task_of().tune(auto_scheduler.TuningOptions(1), PRELOADED), "the same file"),
     (lambda: task_of().apply_best("/nowhere/at/all.json"), "there is no such file"),
     (lambda: task_of().apply_best(3), "give the path"),
+    (lambda: auto_scheduler.load_best_record("a.json"), "give task.workload_key"),
+    (lambda: auto_scheduler.load_best_record("/no.json", task_of().workload_key), "no such file"),
     (lambda: auto_scheduler.TuningOptions(runner="rpc"), "on this machine"),
     (lambda: auto_scheduler.TuningOptions(measure_callbacks=[print]), "give one"),
     (lambda: auto_scheduler.TuningOptions(-1), "an integer of 0 or more"),

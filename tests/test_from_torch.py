@@ -177,6 +177,10 @@ FAMILIES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         F.interpolate(x[None], size=(3, 7, 5), mode="trilinear"),
         F.interpolate(x, scale_factor=0.5, mode="area"),
     ), (x4,)),
+    "smooth sizes": (lambda x: tuple(
+        F.interpolate(x, size=size, mode=mode, antialias=True)
+        for mode in ("bilinear", "bicubic") for size in ((3, 11), (13, 2))
+    ), (x4,)),
     "products": (lambda a, b, c: (
         a @ b, torch.matmul(a[0], b[0]), torch.bmm(a, b), torch.matmul(a, c), torch.mv(a[0], c),
         torch.dot(c, c), torch.einsum("b i j , b j k -> i k", a, b),

@@ -353,6 +353,11 @@ OLD = [
         default_float=-3.0),
     of("LabelEncoder", np.float32([[2, np.nan]]), keys_floats=[2.0], values_int64s=[4],
         default_int64=-3, note="float"),
+    of("LabelEncoder", np.array([[37, 5], [198, 600]]), keys_int64s=[*range(200, 0, -1)],
+        values_floats=[k / 4 for k in range(200)], default_float=-3.0, note="table"),
+    of("LabelEncoder", np.float32([[2, np.nan, -0.0, 7.25, 1e9]]),
+        keys_floats=[k / 4 for k in range(90)], values_int64s=[*range(90)],
+        default_int64=-3, note="table of floats"),
 ]  # fmt: skip
 CASES = [
     *ELEMENTS, *ACTIVATIONS, *CONVOLUTIONS, *POOLS, *PRODUCTS, *QUANTIZED, *NORMS, *REDUCTIONS,
@@ -562,3 +567,32 @@ def test_kernels_sum_products_of_float16_in_float32(case: Case, expected: int) -
     found = sl.network(sl.frontend.from_onnx(model), target="python")(*arrays)
     assert found.dtype == "float16"
     np.testing.assert_allclose(found.astype("float32"), expected, rtol=1e-3)
+
+
+@pytest.mark.parametrize("count", [3, 90])
+def test_a_key_that_is_nan_has_a_value(count: int) -> None:
+    # ONNX compares keys bit by bit; its evaluator in Python finds no NaN
+    keys = [*(k / 4 for k in range(count)), float("nan"), 0.5]
+    values = [*range(count), -9, -8]
+    x = np.float32([[2 / 4, np.nan, -0.0, 1e9]])
+    node = of("LabelEncoder", x, keys_floats=keys, values_int64s=values, default_int64=-3)
+    result = sl.frontend.from_onnx(model_of(node)[0]).reference(x)
+    np.testing.assert_array_equal(result, [[2, -9, 0, -3]])
+
+
+def test_attributes_of_another_opset_are_refused() -> None:
+    places, rows = np.array([[0, 1]]), np.float32([[1, 2]])
+    for opset, reduction, message in (
+        (13, "add", "opset 13 gives it no attribute 'reduction'"),
+        (16, "max", "'max'"),
+        (18, "mean", "'mean'"),
+    ):
+        for operator in ("ScatterElements", "ScatterND"):
+            updates = rows if operator == "ScatterElements" else rows[:, 0]
+            node = of(operator, rows, places, updates, reduction=reduction, opset=opset)
+            with pytest.raises(FrontendError, match=message):
+                sl.frontend.from_onnx(model_of(node)[0])
+    node = of("LinearClassifier", rows, coefficients=[1.0] * 4, classlabels_ints=[1, 2],
+              multi_class=2, outputs=2)  # fmt: skip
+    with pytest.raises(FrontendError, match="multi_class"):
+        sl.frontend.from_onnx(model_of(node)[0])

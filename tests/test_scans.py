@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.errors import ComputeError
+from schedlang.errors import BoundsError, ComputeError, LoweringError
 
 T, H = 5, 6
 x = np.random.default_rng(0).random((T, H), "float32")
@@ -113,8 +113,9 @@ def test_first_rows_belong_to_one_state() -> None:
     z = first_row(X, "z")
     ups = [sl.compute((T, H), lambda t, i, s=s: s[t - 1, i] + X[t, i], name="u") for s in (h, c)]
     two = sl.scan([z, z], ups, [h, c], inputs=[X], name="R")
-    with pytest.raises(ComputeError, match="scan R: z belongs to two of its states\n"
-                                           "  Give each state"):
+    with pytest.raises(
+        ComputeError, match="scan R: z belongs to two of its states\n  Give each state"
+    ):
         sl.schedule(two)
     P = sl.compute((H,), lambda i: z[0, i] * 0.1, name="P")
     U = sl.compute((T, H), lambda t, i: h[t - 1, i] + P[i], name="U")
@@ -146,3 +147,72 @@ def test_states_of_several_shapes_that_are_no_outputs(rows: int) -> None:
     for got, wanted in zip(sl.build(s, target="python")(x), (a, b, d)):
         np.testing.assert_allclose(got, wanted, rtol=1e-6)
     assert "R.v1: float32[2, 5]" in str(s) and "R.v2: float32[2]" in str(s)
+
+
+def shifted_scan() -> tuple[sl.Tensor, ...]:
+    """Return ``X``, ``W``, a stage of ``X[t - 1]``, and the scan whose steps read its rows."""
+    X, W = sl.placeholder((T, H), name="X"), sl.placeholder((H, H), name="W")
+    S = sl.placeholder((T + 1, H), name="S")
+    k = sl.reduce_axis(H, name="k")
+    product = sl.compute(
+        (T + 1, H), lambda t, i: sl.sum(X[t - 1, k] * W[k, i], axis=k), name="product"
+    )
+    first = sl.compute((1, H), lambda _, i: 1.0, name="first")
+    step = sl.compute((T + 1, H), lambda t, i: sl.tanh(S[t - 1, i] + product[t, i]), name="step")
+    return X, W, product, step, sl.scan(first, step, S, name="R")
+
+
+def shifted_rows() -> np.ndarray:
+    result = np.ones((T + 1, H), "float32")
+    for t in range(1, T + 1):
+        result[t] = np.tanh(result[t - 1] + x[t - 1] @ w)
+    return result
+
+
+def at_the_step(s: sl.Schedule, product: sl.Tensor, step: sl.Tensor) -> None:
+    s[product].compute_at(s[step], s[step].op.axis[1])
+
+
+def in_vectors(s: sl.Schedule, product: sl.Tensor, step: sl.Tensor) -> None:
+    s[product].vectorize(s[product].split(s[product].fuse(*s[product].op.axis), 8)[1])
+
+
+def through_caches(s: sl.Schedule, product: sl.Tensor, step: sl.Tensor) -> None:
+    cache = s.cache_write(product, "local")
+    s[cache].compute_at(s[product], s[product].op.axis[0])
+    s.cache_read(product, "global", [step])
+
+
+def summed_in_parts(s: sl.Schedule, product: sl.Tensor, step: sl.Tensor) -> None:
+    s.rfactor(product, s[product].split(s[product].op.reduce_axis[0], 4)[0])
+
+
+@pytest.mark.parametrize("steps", [None, at_the_step, in_vectors, through_caches, summed_in_parts])
+def test_a_stage_beside_a_scan_reads_the_row_before(steps: Any) -> None:
+    # row 0 of the stage would read X[-1], and no step reads it
+    _, _, product, step, R = shifted_scan()
+    s = sl.schedule(R)
+    if steps is not None:
+        steps(s, product, step)
+    np.testing.assert_allclose(sl.build(s, target="python")(x, w), shifted_rows(), rtol=1e-5)
+    np.testing.assert_allclose(sl.reference(R)(x, w), shifted_rows(), rtol=1e-5)
+    assert sl.cost(R).flops == T * H * (2 * H + 2)
+
+
+def test_rows_that_a_scan_leaves_out_are_no_result() -> None:
+    X, W, product, _, R = shifted_scan()
+    with pytest.raises(LoweringError, match="product among the arguments: .* the values -1..4"):
+        sl.lower(sl.schedule(R), [X, W, product, R])
+    with pytest.raises(BoundsError, match=r"product reads X\[t - 1, k\]"):
+        sl.schedule([R, product])
+    other = sl.compute((T, H), lambda t, i: R[t, i] + product[t, i], name="other")
+    with pytest.raises(BoundsError, match=r"product reads X\[t - 1, k\]"):
+        sl.schedule(other)
+
+
+def test_a_scan_of_first_rows_alone_reads_no_row_beside_it() -> None:
+    X, S = sl.placeholder((0, H), name="X"), sl.placeholder((1, H), name="S")
+    doubled = sl.compute((1, H), lambda t, i: X[t - 1, i] * 2, name="doubled")
+    first = sl.compute((1, H), lambda _, i: 3.0, name="first")
+    R = sl.scan(first, sl.compute((1, H), lambda t, i: S[t - 1, i] + doubled[t, i]), S, name="R")
+    assert (rows(R, "python", np.empty((0, H), "float32"))[0] == 3).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
 from collections.abc import Callable
 from importlib import import_module
@@ -56,6 +57,7 @@ def test_an_import_of_an_unknown_module_fails_as_usual(module: str) -> None:
 
 OLD: dict[str, Callable[[], Any]] = {
     "tvm.context": lambda: (tvm.context("llvm", 0), tvm.nd.cpu()),
+    "tvm.build_config": lambda: tvm.build_config(auto_unroll_max_step=16).config,
     "tvm.target.create": lambda: tvm.target.create("llvm"),
     "tvm.nd.array": lambda: tvm.nd.array(VALUES, ctx=tvm.cpu(0)),
     "tvm.nd.empty": lambda: tvm.nd.empty((3,), ctx=tvm.cpu(0)),
@@ -103,6 +105,25 @@ def test_kinds_of_nodes() -> None:
     assert isinstance(te.const(0.5), tvm.tir.FloatImm) and isinstance(n, tvm.tir.Var)
     assert isinstance(X.op, te.PlaceholderOp) and isinstance(C.op, te.ComputeOp)
     assert tvm.tir.Var("m", "int32").name == "m"
+
+
+def test_extents_that_are_numbers_have_a_value() -> None:
+    n = te.var("n")
+    A = te.placeholder((4, n), name="A")
+    B, C = te.compute(A.shape, lambda i, j: (A[i, j] * A.shape[0], A[i, j] + 1), name="B")
+    k = te.reduce_axis((1, B.shape[0]), name="k")
+    D = te.compute((n,), lambda j: te.sum(B[k, j] + C[k, j], axis=k), name="D")
+    assert (A.shape[0].value, C.shape[0].value, k.dom.extent.value, k.dom.min.value) == (4, 4, 3, 1)
+    assert isinstance(A.shape[0], tvm.tir.IntImm) and A.shape == (4, n) and str(A.shape[0]) == "4"
+    s = te.create_schedule(D.op)
+    s[B].split(B.op.axis[0], factor=B.op.axis[0].dom.extent)
+    s[D].split(D.op.reduce_axis[0], nparts=A.shape[0])
+    again = tvm.Schedule.from_json(s.to_json(), D)
+    assert again.as_python() == s.as_python()
+    a = np.arange(12, dtype="float32").reshape(4, 3)
+    d = tvm.build(s, [A, D], "python")(a)
+    np.testing.assert_allclose(d, (5 * a + 1)[1:].sum(0), rtol=1e-6)
+    assert pickle.loads(pickle.dumps(A)).shape[0] == 4
 
 
 def test_sizes_without_a_name_are_different_sizes() -> None:

@@ -125,3 +125,24 @@ def test_the_automatic_scheduler_unrolls_choices() -> None:
     steps = {(step.primitive, step.stage) for step in s.steps}
     for stage in ("winograd_rows", "winograd_data", "winograd_columns", "winograd_tiles"):
         assert ("unroll", stage) in steps and ("compute_inline", stage) not in steps
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_traverse_inline_goes_from_a_result_to_its_producers(kept: bool) -> None:
+    A, W = given(A=(1, 3, 6, 6), W=(4, 3, 3, 3))
+    conv = topi.nn.conv2d_nchw(A, W, 1, 1, 1)
+    half = topi.multiply(conv, 0.5)
+    out = topi.nn.relu(half)
+    s = sl.schedule([out, half] if kept else out)
+    visits: list[str] = []
+    topi.utils.traverse_inline(s, out.op, lambda op: visits.append(op.name))
+    assert visits == ["conv2d_nchw", half.name, out.name]
+    inlined = {step.stage for step in s.steps if step.primitive == "compute_inline"}
+    assert inlined == (set() if kept else {half.name})
+
+
+def test_extents_of_utils() -> None:
+    n, utils = sl.var("n"), topi.utils
+    assert utils.prod((2, n, 3)).__str__() == "2*n*3" and utils.prod(()) == 1
+    assert utils.equal_const_int(3, 3) and not utils.equal_const_int(n, 3)
+    assert utils.simplify(te.const(3, "int32")) == 3 and utils.simplify(n) is n

@@ -13,7 +13,7 @@ from schedlang.analysis.points_of_stage import stage_flops
 from schedlang.analysis.subject import subject_of
 from schedlang.analysis.traffic import Traffic, storage_bytes, traffic
 from schedlang.compute.extern_op import ExternOp
-from schedlang.compute.graph import first_rows, operations, placeholders, variables
+from schedlang.compute.graph import first_computed_rows, operations, placeholders, variables
 from schedlang.compute.tensor import Tensor
 from schedlang.compute.work import compute_operations, uncounted
 from schedlang.errors import ComputeError, ComputeTypeError, explain
@@ -266,7 +266,7 @@ def _of_outputs(outputs: Sequence[Tensor], known: Mapping[Var, int]) -> Cost:
 
     counter = Counter()
     values = {v: Lin.of(n) for v, n in known.items()}
-    rows = first_rows(operations(outputs))
+    rows = first_computed_rows(operations(outputs), outputs)
     total: Any = 0
     for op in compute_operations(outputs):
         total = total + stage_flops(op, counter, rows.get(op, 0), values)

@@ -17,7 +17,7 @@ from schedlang.analysis.points_of_stage import (
 )
 from schedlang.analysis.subject import Subject, subject_of
 from schedlang.compute.extern_op import ExternOp
-from schedlang.compute.graph import first_rows, operations
+from schedlang.compute.graph import first_computed_rows, operations
 from schedlang.compute.read import Read, reads
 from schedlang.compute.tensor import ComputeOp, Extent, PlaceholderOp, ScanOp, Tensor
 from schedlang.expr.nodes import Expr
@@ -100,7 +100,7 @@ class _Graph:
 
     def __post_init__(self) -> None:
         ops = operations(self.state.outputs)
-        self.rows: dict[ComputeOp, Extent] = first_rows(ops)
+        self.rows: dict[ComputeOp, Extent] = first_computed_rows(ops, self.state.outputs)
         self.own = {t for op in ops for t in getattr(op, "outputs", ())}
         self.states = {t: op.name for op in ops if isinstance(op, ScanOp) for t in op.state}
         scheduled = self.subject.state is not None

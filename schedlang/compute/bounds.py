@@ -48,10 +48,10 @@ def check_reads(op: ComputeOp, first: Mapping[Axis, int] | None = None, late: bo
     ranges = Ranges()
     for axis, start in (first or {}).items():
         ranges.known[axis] = (Lin.of(start), to_lin(axis.extent) - 1)
-    if any(isinstance(a.extent, int) and a.extent == 0 for a in op.domain):
+    starts = first or {}
+    if any(isinstance(a.extent, int) and a.extent <= starts.get(a, 0) for a in op.domain):
         return
     # a read needs an iteration, so each extent is at least 1
-    starts = first or {}
     facts = (
         f
         for a in (*op.axis, *op.reduce_axis)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from schedlang.compute.extern_op import ExternFunction, ExternOp
+from schedlang.compute.read import reads
 from schedlang.compute.tensor import (
     ComputeOp,
     Extent,
@@ -16,6 +17,8 @@ from schedlang.compute.tensor import (
 from schedlang.errors import ComputeError
 from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.visit import postorder
+from schedlang.index.linear import Lin
+from schedlang.index.simplify import to_lin
 
 
 def operations(outputs: Sequence[Tensor]) -> list[Operation]:
@@ -102,6 +105,42 @@ def first_rows(ops: Sequence[Operation]) -> dict[ComputeOp, Extent]:
             for inner in step_operations(op):
                 rows_by_op.setdefault(inner, rows)
     return rows_by_op
+
+
+def first_computed_rows(
+    ops: Sequence[Operation], outputs: Sequence[Tensor]
+) -> dict[ComputeOp, Extent]:
+    """Return :func:`first_rows`, and those of the stages whose rows steps of scans alone read.
+
+    A step reads no row before its own first one, so a stage beside a scan may read an input at
+    ``X[t - 1]``, as in te: its rows before that are not computed.
+    """
+    first = first_rows(ops)
+    if not first:
+        return {}
+    readers: dict[Operation, list[Operation]] = {}
+    for op in ops:
+        for producer in {t.op for t in op.input_tensors}:
+            readers.setdefault(producer, []).append(op)
+    kept = {tensor.op for tensor in outputs}
+    for op in reversed(ops):
+        if not isinstance(op, ComputeOp) or not op.axis or op in first or op in kept:
+            continue
+        row = min(_first_read(op, reader, first) for reader in readers[op])
+        # the updates of a scatter may go to any row
+        if row > 0 and op.destination is None:
+            first[op] = row
+    return first
+
+
+def _first_read(op: ComputeOp, reader: Operation, first: Mapping[ComputeOp, Extent]) -> int:
+    """Return a row of ``op`` before which ``reader`` certainly reads none."""
+    row = first.get(reader, 0) if isinstance(reader, ComputeOp) else 0
+    if not isinstance(reader, ComputeOp) or not isinstance(row, int):
+        return 0
+    rows = [to_lin(r.indices[0]) for r in reads(reader.roots) if r.tensor.op is op]
+    offsets = [(index - Lin.of(reader.axis[0])).const for index in rows] if row else []
+    return min((0 if o is None else row + o for o in offsets), default=0)
 
 
 def step_operations(scan: ScanOp) -> list[ComputeOp]:

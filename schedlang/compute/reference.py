@@ -14,7 +14,7 @@ from schedlang.compute.arguments import bind
 from schedlang.compute.chunks import Prepared, Span, execute, extent_of, prepare
 from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.facts import check_facts, facts_of
-from schedlang.compute.graph import operations, placeholders, variables
+from schedlang.compute.graph import first_computed_rows, operations, placeholders, variables
 from schedlang.compute.misfits import reference_refusal
 from schedlang.compute.ragged_chunks import execute_ragged, has_ranges
 from schedlang.compute.read import Read, reads
@@ -132,12 +132,15 @@ def _evaluate(
     for producer, consumer in last.items():
         if producer not in lasting and not isinstance(producer, PlaceholderOp):
             dead_after.setdefault(consumer, []).append(producer)
+    first = first_computed_rows(order, outputs)
     arrays = {t: a.astype(holding_dtype(t.dtype), copy=False) for t, a in given.items()}
     for op in order:
         if isinstance(op, ComputeOp) and op not in inside:
             stage = prepare(op, sizes)
             results = _empty(op, sizes)
-            _execute(stage, arrays, results)
+            row = first.get(op, 0)
+            rows = (row, len(results[0])) if row and isinstance(row, int) else None
+            _execute(stage, arrays, results, rows)
             arrays.update(zip(op.outputs, results))
         elif isinstance(op, ExternOp):
             results = _empty(op, sizes)

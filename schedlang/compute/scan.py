@@ -42,8 +42,9 @@ def scan(
     Each argument is a tensor, or a list with a tensor for each state. ``state`` are placeholders of
     shape ``(T, ...)`` that ``update`` reads at earlier rows (``state[t - 1, i]``). ``init`` are
     computed tensors of shape ``(k, ...)``. ``update`` are computed tensors of the state's shape;
-    their rows from ``k`` on are used. Returns a tensor for one state, a list for several. te's
-    ``tag`` and ``attrs`` have no effect.
+    their rows from ``k`` on are used. A stage whose rows these updates alone read is computed from
+    row ``k`` on too, so it may read an input at ``X[t - 1]``. Returns a tensor for one state, a
+    list for several. te's ``tag`` and ``attrs`` have no effect.
 
     Raises :class:`~schedlang.errors.ComputeError` if the shapes or dtypes do not match, or if an
     update reads the row that it computes or a later one, and

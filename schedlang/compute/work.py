@@ -11,7 +11,7 @@ from math import prod
 from typing import Any
 
 from schedlang.compute.extern_op import ExternOp
-from schedlang.compute.graph import first_rows, operations
+from schedlang.compute.graph import first_computed_rows, operations
 from schedlang.compute.ragged import without_ranges
 from schedlang.compute.read import Read
 from schedlang.compute.reduce import Reducer
@@ -46,7 +46,7 @@ def flops(outputs: Sequence[Tensor], sizes: Mapping[Var, Any] | None = None) -> 
     128
     """
     ops = operations(outputs)
-    values, rows = sizes or {}, first_rows(ops)
+    values, rows = sizes or {}, first_computed_rows(ops, outputs)
     total = _of_functions(ops, values)
     for op in compute_operations(outputs):
         tests = conditions(op.where)[: len(op.limits)]
@@ -72,7 +72,7 @@ def needed_flops(outputs: Sequence[Tensor], sizes: Mapping[Var, Any] | None = No
     ops = operations(outputs)
     if uncounted(outputs):
         return None
-    total, rows = _of_functions(ops, sizes or {}), first_rows(ops)
+    total, rows = _of_functions(ops, sizes or {}), first_computed_rows(ops, outputs)
     for op in compute_operations(outputs):
         tests = conditions(op.where)
         if tests:

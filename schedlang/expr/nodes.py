@@ -149,6 +149,21 @@ class Var(Expr):
         return self.weak
 
 
+class KnownExtent(int):
+    """An extent that is a number, with te's ``value``."""
+
+    __slots__ = ()
+
+    @property
+    def value(self) -> int:
+        return int(self)
+
+    @staticmethod
+    def of(extent: Union[int, Expr]) -> Union[int, Expr]:
+        """Return a number as a known extent, and a symbolic size unchanged."""
+        return KnownExtent(extent) if isinstance(extent, int) else extent
+
+
 class Domain(tuple[Union[int, Expr], Union[int, Expr]]):
     """The half-open range ``(lo, hi)`` of an axis, with te's attributes ``min`` and ``extent``.
 
@@ -162,7 +177,7 @@ class Domain(tuple[Union[int, Expr], Union[int, Expr]]):
     def __new__(cls, lo: Union[int, Expr], extent: Union[int, Expr]) -> Domain:
         hi = extent if isinstance(lo, int) and lo == 0 else lo + extent
         domain = super().__new__(cls, (lo, hi))
-        domain.min, domain.extent = lo, extent
+        domain.min, domain.extent = KnownExtent.of(lo), KnownExtent.of(extent)
         return domain
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import replace
 
-from schedlang.compute.tensor import ScanOp, Tensor
-from schedlang.errors import VerifyError, explain, subscript
+from schedlang.compute.bounds import check_reads
+from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
+from schedlang.errors import BoundsError, VerifyError, explain, subscript
 from schedlang.ir.accesses import stores
 from schedlang.ir.cover import check_finalised
 from schedlang.ir.nodes import Block, Buffer, If
@@ -31,6 +32,8 @@ def scan_rows(state: State, placement: Placement, given: Container[Tensor]) -> I
                 )
                 hint = f"Leave it out of the arguments and read the rows from {scan.name}."
                 yield Problem(explain(asked, why, hint), stage.name)
+        if stage.name not in placement.steps:
+            yield from _rows_left_out(stage, asked)
         if stage.name in placement.steps and isinstance(stage.attach, Inline):
             why = (
                 f"{stage.name} is inlined into a scan, which computes it row by row without "
@@ -41,6 +44,17 @@ def scan_rows(state: State, placement: Placement, given: Container[Tensor]) -> I
                 f"{subscript(stage.name)}.compute_inline()."
             )
             yield Problem(explain(asked, why, hint), stage.name)
+
+
+def _rows_left_out(stage: Stage, asked: str) -> Iterator[Problem]:
+    """Yield a problem if a stage is only right in the rows that a scan reads."""
+    declared = stage.outputs[0].op
+    try:
+        if isinstance(declared, ComputeOp):
+            check_reads(declared, late=True)
+    except BoundsError as error:
+        hint = "Leave it out of the arguments: the rows that the scan reads are in bounds."
+        yield Problem(explain(asked, str(error).splitlines()[0], hint), stage.name)
 
 
 def not_whole(

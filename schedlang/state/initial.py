@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from schedlang.compute.bounds import check_reads
-from schedlang.compute.graph import first_rows, operations
+from schedlang.compute.graph import first_computed_rows, operations
 from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
 from schedlang.errors import ComputeError, explain
 from schedlang.state.state import Stage, State
@@ -24,7 +24,7 @@ def initial_state(outputs: Sequence[Tensor]) -> State:
     _check_scans(ops)
     first = {
         op: {op.axis[0]: rows}
-        for op, rows in first_rows(ops).items()
+        for op, rows in first_computed_rows(ops, outputs).items()
         if isinstance(rows, int) and op.axis
     }
     for op in ops:

@@ -102,6 +102,8 @@ def lookup(name: str) -> Any:
         return getattr(devices, name)
     if name == "convert":
         return import_module("schedlang.runtime").convert
+    if name == "build_config":
+        return import_module("schedlang.transform").build_config
     if name == "TVMError":
         return import_module("schedlang.error").TVMError
     if name in OLD:

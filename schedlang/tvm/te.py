@@ -22,7 +22,7 @@ from schedlang.compute.reduce import reduce_axis as _reduce_axis
 from schedlang.compute.scan import scan
 from schedlang.compute.tensor import ComputeOp, PlaceholderOp, ScanOp, Tensor
 from schedlang.errors import ComputeError, missing_name
-from schedlang.expr.nodes import Axis, Expr, Var
+from schedlang.expr.nodes import Axis, Expr, KnownExtent, Var
 from schedlang.schedule.schedule import Schedule
 from schedlang.schedule.schedule import schedule as _schedule
 from schedlang.signatures import public
@@ -128,8 +128,10 @@ def placeholder(shape: Any, dtype: object = None, name: str = "placeholder") -> 
     Tensor(A: float32[4, 16])
     """
     kind = "float32" if dtype is None else te_dtype(dtype)
-    return tensor.placeholder(
-        whole(shape, f"a dimension of placeholder {name}"), kind, identifier(name)
+    return _with_known_extents(
+        tensor.placeholder(
+            whole(shape, f"a dimension of placeholder {name}"), kind, identifier(name)
+        )
     )
 
 
@@ -153,9 +155,17 @@ def compute(
     """
     extents = whole(shape, f"a dimension of {name}")
     made = define.compute(extents, _te_values(fcompute), identifier(name))
-    op = (made[0] if isinstance(made, tuple) else made).op
-    op.tag, op.attrs = _tag(tag), dict(attrs or {})
+    results = made if isinstance(made, tuple) else (made,)
+    results[0].op.tag, results[0].op.attrs = _tag(tag), dict(attrs or {})
+    for result in results:
+        _with_known_extents(result)
     return made
+
+
+def _with_known_extents(result: Tensor) -> Tensor:
+    """Return a tensor, the numbers in whose shape now have te's ``value``."""
+    result.shape = tuple(KnownExtent.of(extent) for extent in result.shape)
+    return result
 
 
 # the tag of the enclosing scope

@@ -51,7 +51,7 @@ from schedlang.compute.math import round as nearbyint
 from schedlang.compute.reduce import Reduction
 from schedlang.errors import ComputeTypeError, explain, missing_name
 from schedlang.expr import dtypes, nodes
-from schedlang.expr.nodes import Axis, Const, Expr, ExprLike
+from schedlang.expr.nodes import Axis, Const, Expr, ExprLike, KnownExtent
 from schedlang.index.ranges import weak_range
 from schedlang.language import composed, construct
 from schedlang.language.calls import call
@@ -87,13 +87,15 @@ class _Kind(type):
 
 
 class IntImm(metaclass=_Kind):
-    """An integer constant, which ``IntImm(dtype, value)`` returns.
+    """An integer constant, which ``IntImm(dtype, value)`` returns; te's known extents are ones.
 
     >>> isinstance(IntImm("int32", 3), IntImm), isinstance(const(1.5), IntImm)
     (True, False)
     """
 
-    holds = staticmethod(lambda v: type(v) is Const and not dtypes.is_float(v.dtype))
+    holds = staticmethod(
+        lambda v: isinstance(v, KnownExtent) or (type(v) is Const and not dtypes.is_float(v.dtype))
+    )
 
     def __new__(cls, dtype: object, value: int) -> Any:
         return const(value, dtype)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from schedlang.errors import missing_name
+from schedlang.errors import missing_name, warn_of_old_name
 
 _PASSES = (
     "modules and passes of TVM's IR are not part of schedlang",
@@ -58,4 +58,10 @@ class PassContext:
         return None
 
 
-__all__ = ["PassContext"]
+def build_config(**config: Any) -> PassContext:
+    """Return a :class:`PassContext` of options; an old name, which warns."""
+    warn_of_old_name("tvm.build_config", "tvm.transform.PassContext")
+    return PassContext(config=config)
+
+
+__all__ = ["PassContext", "build_config"]

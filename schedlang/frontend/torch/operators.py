@@ -12,6 +12,7 @@ from typing import Any
 
 from schedlang.frontend.torch import (
     activations,
+    antialiasing,
     attention,
     convolutions,
     elementwise,
@@ -30,8 +31,8 @@ from schedlang.frontend.torch import (
 from schedlang.frontend.torch.calls import Call, Operator
 
 FAMILIES = (
-    elementwise, activations, convolutions, products, poolings, norms, shapes, indexing,
-    scattering, ordering, reductions, losses, recurrent, attention, quantized,
+    elementwise, activations, convolutions, products, poolings, antialiasing, norms, shapes,
+    indexing, scattering, ordering, reductions, losses, recurrent, attention, quantized,
 )  # fmt: skip
 OPERATORS: Mapping[str, Operator] = {
     name: function for family in FAMILIES for name, function in family.OPERATORS.items()

@@ -132,22 +132,27 @@ def _resize(
     call: Call, x: Tensor, scales: Any, method: str, mode: str, rounding: str = ""
 ) -> Tensor:
     count = x.ndim - 2
+    check_factors(call, x, _factors(scales, count))
+    return RESIZES[count](
+        x, None, list(call.shape[2:]), LAYOUTS[count], method, mode, rounding, bicubic_alpha=-0.75
+    )
+
+
+def check_factors(call: Call, x: Tensor, factors: Sequence[Any]) -> None:
+    """Raise unless an image's new sizes are numbers, which its factors give exactly."""
     size = call.shape[2:]
     if None in size:
         raise call.refuse(
             "the size of the result depends on a symbolic size",
             "Only the batch and the channels of an image that is resized may be symbolic.",
         )
-    for factor, own, new in zip(_factors(scales, count), x.shape[2:], size):
+    for factor, own, new in zip(factors, x.shape[2:], size):
         if factor is not None and own * factor != new:
             raise call.refuse(
                 f"an extent of {own} times scale_factor={factor} is not an integer, and PyTorch "
                 "then samples at steps of the factor, not of the sizes",
                 "Give size=, or recompute_scale_factor=True.",
             )
-    return RESIZES[count](
-        x, None, list(size), LAYOUTS[count], method, mode, rounding, bicubic_alpha=-0.75
-    )
 
 
 def _factors(scales: Any, count: int) -> list[Any]:

@@ -1,8 +1,9 @@
 """te's ``tvm.auto_scheduler``: searches without a template, by :func:`schedlang.autotune`.
 
 ``workload.py`` registers functions that return the tensors of a computation. ``search_task.py`` has
-the tasks, which search, and apply the best of a record. ``options.py`` has the options of a search.
-The record file is a tuning database: data, checked when it is read, and never executed.
+the tasks, which search, and apply the best of a record; ``records.py`` reads it. ``options.py`` has
+the options of a search. The record file is a tuning database: data, checked when it is read, and
+never executed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from schedlang.tvm.auto_scheduler.options import (
     TuningOptions,
     XGBModel,
 )
+from schedlang.tvm.auto_scheduler.records import MeasureInput, load_best_record
 from schedlang.tvm.auto_scheduler.search_task import (
     ComputeDAG,
     SearchTask,
@@ -46,7 +48,7 @@ REFUSED = {
         _MODELS,
     ),
     **dict.fromkeys(
-        ("load_records", "save_records", "load_best_record", "RecordReader", "distill_record_file"),
+        ("load_records", "save_records", "RecordReader", "distill_record_file"),
         _RECORDS,
     ),
     "TaskScheduler": ("tasks are tuned one by one", "Call task.tune(options) of each."),
@@ -70,8 +72,8 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "ComputeDAG", "LocalBuilder", "LocalRPCMeasureContext", "LocalRunner",
+    "ComputeDAG", "LocalBuilder", "LocalRPCMeasureContext", "LocalRunner", "MeasureInput",
     "PreloadMeasuredStates", "RandomModel", "RecordToFile", "SearchTask", "SketchPolicy",
-    "TuningOptions", "XGBModel", "auto_schedule", "create_task", "make_workload_key",
-    "register_workload",
+    "TuningOptions", "XGBModel", "auto_schedule", "create_task", "load_best_record",
+    "make_workload_key", "register_workload",
 ]  # fmt: skip

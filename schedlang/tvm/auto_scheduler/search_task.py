@@ -37,6 +37,21 @@ class ComputeDAG:
         """The number of its operations."""
         return float(needed_flops(self.outputs) or 0)
 
+    @public
+    def apply_steps_from_state(
+        self, state: Schedule, layout_rewrite: Any = None
+    ) -> tuple[Schedule, list[Tensor]]:
+        """Return a schedule of these tensors with the steps of another, and the tensors.
+
+        Raise :class:`~schedlang.errors.ScheduleError` for a schedule of another computation.
+        """
+        return Schedule.from_json(state.to_json(), list(self.outputs)), list(self.tensors)
+
+    @public
+    def print_python_code_from_state(self, state: Schedule) -> str:
+        """Return the steps of a schedule as Python statements."""
+        return self.apply_steps_from_state(state)[0].as_python()
+
     def __str__(self) -> str:
         return str(empty_schedule(list(self.outputs)))
 

@@ -20,6 +20,7 @@ from schedlang.frontend.onnx.operators.table import Table, since
 from schedlang.frontend.onnx.values import Known, Value
 from schedlang.language.composed import norm_of
 from schedlang.language.construct import binary, cast, const, select
+from schedlang.tvm.topi.sorting import places_in
 from schedlang.tvm.topi.stages import compute
 
 # the most keys of a table that becomes a choice
@@ -106,7 +107,7 @@ def linear_classifier(
     classlabels_ints: list[int] | None = None,
     classlabels_strings: list[str] | None = None,
     intercepts: list[float] | None = None,
-    multi_class: int = 0,
+    multi_class: Flag = 0,
     post_transform: str = "NONE",
 ) -> tuple[Tensor, Tensor]:
     """The label of the largest score, and the scores."""
@@ -214,18 +215,18 @@ def label_encoder(
     values_strings: list[str] | None = None,
     values_tensor: np.ndarray | None = None,
 ) -> Tensor:
-    """The value beside the key that an element equals: a choice between the values."""
+    """The value beside the key that an element equals: a choice, or from a table if it is long."""
     if keys_strings or values_strings:
         raise call.refused(*TEXT)
     keys = np.asarray(first(keys_tensor, keys_int64s, keys_floats, []))
     values = np.asarray(first(values_tensor, values_int64s, values_floats, []))
     if len(keys) != len(values) or not len(keys) or values.dtype.kind not in "iuf":
         raise call.refused(f"it has {len(keys)} keys and {len(values)} values")
-    if len(keys) > MOST_CHOICES:
-        raise call.refused(f"it has {len(keys)} keys, more than {MOST_CHOICES}")
     dtype = "float32" if values_floats else values.dtype.name
     other = default_int64 if values_int64s else default_float
     other = other if default_tensor is None else default_tensor.item()
+    if len(keys) > MOST_CHOICES:
+        return _looked_up(call, x, keys.astype(x.dtype), values.astype(dtype), other)
 
     def element(v: Expr) -> Expr:
         chosen: Expr = const(other, dtype)
@@ -235,6 +236,24 @@ def label_encoder(
         return chosen
 
     return array("encoded", element, x)
+
+
+def _looked_up(call: Call, x: Tensor, keys: np.ndarray, values: np.ndarray, other: Any) -> Tensor:
+    """Return the value beside the first key that an element equals, by a search in sorted keys."""
+    numbers = keys == keys
+    ordered, first_places = np.unique(keys[numbers], return_index=True)
+    name, dtype = call.node.name, values.dtype.name
+    table = call.tensor(Known(f"{name}.keys", ordered, x.dtype))
+    results = call.tensor(Known(f"{name}.values", values[numbers][first_places], dtype))
+    place = places_in(table, x, False, "int64")
+    key, value = (topi.take(t, place, 0, mode="clip") for t in (table, results))
+    of_nan = const(other if numbers.all() else values[~numbers][0].item(), dtype)
+
+    def element(v: Expr, k: Expr, w: Expr) -> Expr:
+        known = select(v.equal(k), w, const(other, dtype))
+        return select(binary("!=", v, v), of_nan, known) if keys.dtype.kind == "f" else known
+
+    return array("encoded", element, x, key, value)
 
 
 def label_encoder_of_strings(

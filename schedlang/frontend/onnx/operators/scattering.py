@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from schedlang.arrays.shapes import axis_number, same
 from schedlang.compute.tensor import Extent, Tensor, shape_text
 from schedlang.expr.nodes import Axis, Expr
@@ -14,9 +16,22 @@ from schedlang.language.construct import as_expr, cast
 _COMBINE = {"none": "last", "add": "sum", "mul": "prod", "max": "max", "min": "min"}
 
 
+def scatter_elements_11(
+    call: Call, data: Tensor, indices: Tensor, updates: Tensor, *, axis: int = 0
+) -> Tensor:
+    return scatter_elements(call, data, indices, updates, axis=axis)
+
+
+def scatter_elements_16(
+    call: Call, data: Tensor, indices: Tensor, updates: Tensor, *, axis: int = 0,
+    reduction: Literal["none", "add", "mul"] = "none",
+) -> Tensor:  # fmt: skip
+    return scatter_elements(call, data, indices, updates, axis=axis, reduction=reduction)
+
+
 def scatter_elements(
     call: Call, data: Tensor, indices: Tensor, updates: Tensor, *, axis: int = 0,
-    reduction: str = "none",
+    reduction: Literal["none", "add", "mul", "max", "min"] = "none",
 ) -> Tensor:  # fmt: skip
     """An update at an index that is out of range is dropped, so that no other memory is written."""
     along = axis_number(axis, data.ndim, str(call.node))
@@ -27,13 +42,24 @@ def scatter_elements(
             f"{shape_text(indices.shape)} and its updates {shape_text(updates.shape)}"
         )
 
-    combine = _combine(call, reduction)
-    return scattered_along(data, along, indices, updates.element, combine)
+    return scattered_along(data, along, indices, updates.element, _COMBINE[reduction])
+
+
+def scatter_nd_11(call: Call, data: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
+    return scatter_nd(call, data, indices, updates)
+
+
+def scatter_nd_16(
+    call: Call, data: Tensor, indices: Tensor, updates: Tensor, *,
+    reduction: Literal["none", "add", "mul"] = "none",
+) -> Tensor:  # fmt: skip
+    return scatter_nd(call, data, indices, updates, reduction=reduction)
 
 
 def scatter_nd(
-    call: Call, data: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = "none"
-) -> Tensor:
+    call: Call, data: Tensor, indices: Tensor, updates: Tensor, *,
+    reduction: Literal["none", "add", "mul", "max", "min"] = "none",
+) -> Tensor:  # fmt: skip
     """The last dimension of ``indices`` is the index of an element, or of a part of the data.
 
     An update at an index that is out of range is dropped.
@@ -54,7 +80,7 @@ def scatter_nd(
         index = (from_start(place, size) for place, size in zip(places, data.shape))
         return (*index, *at[front:]), updates.element(at)
 
-    return scattered(data, updates.shape, update, _combine(call, reduction))
+    return scattered(data, updates.shape, update, _COMBINE[reduction])
 
 
 def tensor_scatter(
@@ -92,13 +118,6 @@ def tensor_scatter(
     return scattered(past, update.shape, written, "last")
 
 
-def _combine(call: Call, reduction: str) -> str:
-    combine = _COMBINE.get(reduction)
-    if combine is None:
-        raise call.refused(f"its reduction is {reduction[:40]!r}, none of {', '.join(_COMBINE)}")
-    return combine
-
-
 def _check(call: Call, data: Tensor, indices: Tensor, updates: Tensor) -> None:
     _check_indices(call, indices)
     _check_dtypes(call, data, updates)
@@ -119,8 +138,10 @@ def _equal(shape: tuple[Extent, ...], other: tuple[Extent, ...]) -> bool:
 
 
 OPERATORS: Table = {
-    "Scatter": since(scatter_elements, 9, 11),
-    "ScatterElements": since(scatter_elements, 11, 13, 16, 18),
-    "ScatterND": since(scatter_nd, 11, 13, 16, 18),
+    "Scatter": since(scatter_elements_11, 9, 11),
+    "ScatterElements": {
+        **since(scatter_elements_11, 11, 13), 16: scatter_elements_16, 18: scatter_elements,
+    },
+    "ScatterND": {**since(scatter_nd_11, 11, 13), 16: scatter_nd_16, 18: scatter_nd},
     "TensorScatter": since(tensor_scatter, 24),
-}
+}  # fmt: skip

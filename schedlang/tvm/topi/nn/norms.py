@@ -22,6 +22,7 @@ from schedlang.tvm.topi.checks import (
     check_tensor,
     check_whole,
 )
+from schedlang.tvm.topi.elementwise import identity
 from schedlang.tvm.topi.rules import floats, number, operator, tensor
 from schedlang.tvm.topi.stages import compute, wide_dtype
 
@@ -45,7 +46,8 @@ def batch_norm(
     ``out`` is ``data * a[c] + b[c]``, where c is the index of dimension ``axis`` (1), ``a = gamma /
     sqrt(moving_var + epsilon)`` and ``b = beta - moving_mean * a`` are stages of their own, and
     ``epsilon`` is 1e-5. Without ``scale``, gamma counts as 1, and without ``center`` beta as 0. The
-    statistics are returned unchanged. Training is refused.
+    statistics are returned as copies, so that all three can be outputs of a kernel. Training is
+    refused.
 
     >>> import schedlang as sl
     >>> A = sl.placeholder((2, 3, 4, 4), name="A")
@@ -93,7 +95,7 @@ def batch_norm(
         data.shape,
         lambda *i: cast(cast(data[i], a.dtype) * a[i[along]] + b[i[along]], data.dtype),
     )
-    return [out, moving_mean, moving_var]
+    return [out, identity(moving_mean), identity(moving_var)]
 
 
 @operator(data=tensor())
