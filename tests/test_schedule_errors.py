@@ -399,16 +399,32 @@ DIAMOND = [
 ]  # fmt: skip
 
 RECURRENCE = [
-    # split
-    ("", "s[R].split(R.op.scan_axis, factor=2)",
-     "R.t is the time axis of a scan, whose steps run one after another\n  Split an axis of the "
-     "scan's update instead: s[step].op.axis[1]."),
+    # the order of loops
+    ("to, ti = s[R].split(R.op.scan_axis, factor=2)", "s[R].reorder(ti, to)",
+     "R.t.inner would be outside of R.t.outer, and the steps of a scan run one after another\n"
+     "  Keep the order R.t.outer, R.t.inner."),
+    ("s[R].reorder(R.op.axis[0], t); s[R].parallel(R.op.axis[0])", "s[R].reorder(t, R.op.axis[0])",
+     "i is parallel, and would be inside of the time of R, whose update has the loop\n  Keep it "
+     "outside of R.t, or annotate the loop of the update: s[step].op.axis[1]."),
+    ("s[R].reorder(R.op.axis[0], t); C = s.cache_read(X, 'local', [step]); "
+     "s[C].compute_at(s[R], R.op.axis[0])", "s[R].reorder(t, R.op.axis[0])",
+     "X.local is computed at i, which would be inside of the time of R, whose update has the loop "
+     "... s[\"X.local\"].compute_root()"),
+    ("o, i = s[R].split(R.op.axis[0], factor=2)", "s[R].reorder(i, t, o)",
+     "i.outer would be inside of the time of R and i.inner outside, so that a step would compute "
+     "elements that are not adjacent\n  Keep i.inner inside too, or i.outer outside."),
+    ("", "s[R].fuse(t, R.op.axis[0])", "the time axis of a scan cannot be fused"),
+    ("", "s[R].fuse()", "the loops of a scan are over its time and its states ... s[step].op.axis[1]"),
     # annotations
     ("", "s[R].parallel(R.op.scan_axis)",
-     "parallel(R.t) on stage R: R.t is the time axis of a scan ... Use ... s[step].op.axis[1]."),
-    ("", "s[R].unroll(R.op.scan_axis)",
-     "unroll(R.t) on stage R: R.t is the time axis of a scan"),
-    ("", "s[R].fuse()", "a scan has a single loop, over time ... s[step].op.axis[1]"),
+     "parallel(R.t) on stage R: R.t is the time axis of a scan ... Use ... s[step].op.axis[1]. "
+     "Loops over i of R may be reordered outside of it."),
+    ("", "s[R].parallel(R.op.axis[0])",
+     "i is inside of the time of R, whose update has the loop\n  First reorder i outside of R.t, "
+     "or annotate the loop of the update: s[step].op.axis[1]."),
+    ("s[R].reorder(R.op.axis[0], t)", "s[R].vectorize(R.op.axis[0])",
+     "i is around the time of R, and vectorized loops are inside of a step\n  Split it, keep the "
+     "inner loop inside of R.t, and annotate the loop of the update: s[step].op.axis[1]."),
     ("", "s[step].parallel(step.op.axis[0])",
      "is the time axis of scan R, which runs its steps one after another in a loop of its own"),
     ("", "s[step].split(step.op.axis[0], factor=2)", "is the time axis of scan R"),
@@ -419,7 +435,18 @@ RECURRENCE = [
     ("", "s[step].compute_at(s[out], out.op.axis[0])",
      "step is part of a scan, which computes it in its time loop"),
     ("", "s[R].compute_at(s[out], out.op.axis[0])",
-     "R is a scan, which computes each row once, one after another\n  Leave R at root"),
+     "each iteration of a reads other rows of R, which would compute all of its steps again\n"
+     "  Attach it outside of a, at a loop that reads other elements along i alone, or leave it at "
+     "root."),
+    ("s[out].reorder(b, a); s[R].compute_at(s[out], b)", "s[R].store_at(s[out], b)",
+     "R is a scan, whose rows are computed and stored at one place\n  Attach it with compute_at "
+     "alone."),
+    ("", "s[twice].compute_at(s[R], R.op.axis[0])",
+     "i is inside of the time of R, whose update has the loop\n  Attach it at R.t, or reorder i "
+     "outside of it first."),
+    ("s[R].reorder(R.op.axis[0], t)", "s[twice].compute_at(s[R], R.op.axis[0])",
+     "twice reads the states of R, which computes it in each step\n  Attach it at R.t, or at a "
+     "loop of a stage that reads it."),
     ("", "s[R].compute_inline()",
      "R is part of a scan, whose rows must be stored"),
     ("", "s[first].compute_inline()",

@@ -125,7 +125,11 @@ class ComputeOp:
 
 @dataclass(eq=False)
 class ScanOp:
-    """A recurrence along the first axis of its states (te's ``scan``)."""
+    """A recurrence along the first axis of its states (te's ``scan``).
+
+    ``axis`` are its data axes, one for each later dimension of the first state. No element depends
+    on others along the ``independent`` ones, so that their loops may stand outside of time.
+    """
 
     name: str
     scan_axis: Axis
@@ -138,6 +142,12 @@ class ScanOp:
     reduce_axis: tuple[Axis, ...] = ()
     automatic: bool = False
     tag: str = ""
+    independent: tuple[Axis, ...] = ()
+
+    @property
+    def loops(self) -> tuple[Axis, ...]:
+        """Time, and the data axes that may be reordered outside of it."""
+        return (self.scan_axis, *self.independent)
 
     @property
     def input_tensors(self) -> list[Tensor]:

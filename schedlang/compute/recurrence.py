@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator
 
 from schedlang.compute.bounds import exact_range, guards_of, unknown_nodes
-from schedlang.compute.graph import operations
-from schedlang.compute.read import Read
+from schedlang.compute.graph import operations, step_operations
+from schedlang.compute.read import Read, reads
 from schedlang.compute.tensor import ComputeOp, Operation, ScanOp, Tensor
 from schedlang.errors import ComputeError, UnprovenWarning, explain, warn_user
+from schedlang.expr.nodes import Axis
 from schedlang.expr.visit import postorder
 from schedlang.index.conditions import facts_of_extent
 from schedlang.index.intervals import UNBOUNDED, Interval, plus, union
@@ -38,6 +39,33 @@ def rows_read(scan: ScanOp, ops: Iterable[Operation]) -> dict[Tensor, Interval]:
     for _ in _steps(scan, ops, reach):
         pass
     return reach
+
+
+def independent_axes(scan: ScanOp) -> tuple[Axis, ...]:
+    """Return the data axes of ``scan`` along which each element depends on no other element.
+
+    Along them, each stage of a step reads the states, and what other stages compute from them, at
+    its own place alone.
+    """
+    updates = [t.op for t in scan.update if isinstance(t.op, ComputeOp)]
+    parts = dict.fromkeys((*updates, *step_operations(scan)))
+    own = {*scan.state, *(t for op in parts for t in op.outputs)}
+    sites = [(op, read) for op in parts for read in reads(op.roots) if read.tensor in own]
+    if any(op.destination is not None for op in parts):
+        return ()
+    return tuple(
+        axis
+        for dim, axis in enumerate(scan.axis, 1)
+        if all(s.ndim > dim and to_lin(s.shape[dim]) == to_lin(axis.extent) for s in scan.state)
+        and all(_same_place(op, read, dim) for op, read in sites)
+    )
+
+
+def _same_place(op: ComputeOp, read: Read, dim: int) -> bool:
+    """Return whether ``read`` is at the place of its reader along ``dim``."""
+    if dim >= min(len(op.axis), len(read.indices)):
+        return False
+    return to_lin(read.indices[dim]) == Lin.of(op.axis[dim])
 
 
 def _steps(

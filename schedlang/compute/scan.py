@@ -8,7 +8,7 @@ from typing import Any, TypeGuard
 from schedlang.compute.bounds import check_reads
 from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.graph import first_rows, operations
-from schedlang.compute.recurrence import check_recurrence
+from schedlang.compute.recurrence import check_recurrence, independent_axes
 from schedlang.compute.tensor import (
     ComputeOp,
     Operation,
@@ -85,7 +85,7 @@ def scan(
                 f"{i.name} is {i.shape[0]}; give all states the same number of first rows"
             )
     axis = Axis(f"{name}.t", _rows_after(length, rows), "scan", rows)
-    spatial = tuple(a for u in updates for a in u.op.axis[1:])
+    spatial = tuple(Axis(a.name, a.extent) for a in updates[0].op.axis[1:])
     op = ScanOp(
         name,
         axis,
@@ -106,6 +106,7 @@ def scan(
             )
         )
     check_recurrence(op)
+    op.independent = independent_axes(op)
     for part in (*(t.op for t in op.init), *first_rows([op])):
         if isinstance(part, ComputeOp) and part.destination is not None:
             raise ComputeError(

@@ -159,6 +159,11 @@ def _neighbours(access: Access, nest: Nest) -> str | None:
         if fits and not loop.axis.is_reduce:
             return f"Vectorize {name}, along which elements are adjacent."
         if not access.written:
+            if loop.axis.kind == "scan":
+                # the loop over time is around the lanes of a step
+                split = f"Split {name} by {MOST} and unroll the inner loop"
+                first = split if extent_of(loop) > MOST else f"Unroll {name}"
+                return f"{first}: rows are then loaded whole and transposed in registers."
             split = f"Split {name} by {MOST}, reorder the inner loop"
             first = split if extent_of(loop) > MOST else f"Reorder {name}"
             return (

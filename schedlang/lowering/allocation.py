@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from schedlang.compute.extern_op import ExternOp
+from schedlang.compute.tensor import ScanOp, Tensor
 from schedlang.expr.nodes import Axis
 from schedlang.index.linear import Lin, number_or_expr
 from schedlang.index.ranges import Ranges
@@ -60,9 +61,12 @@ def allocate(stage: Stage, dims: Sequence[Dim], scope: str, title: str) -> list[
     call for whole arrays.
     """
     allocations = []
-    apart = stage.is_scan or (isinstance(stage.op, ExternOp) and stage.op.boxes is None)
+    op = stage.op
+    apart = isinstance(op, ExternOp) and op.boxes is None
     for tensor in stage.outputs:
         own = whole(tensor.shape) if apart else dims
+        if isinstance(op, ScanOp):
+            own = dims_of_state(op, tensor, dims)
         layout = tuple(part for part in stage.layout if part.dim < tensor.ndim)
         extents = [d.extent for d in own]
         if layout:
@@ -74,6 +78,16 @@ def allocate(stage: Stage, dims: Sequence[Dim], scope: str, title: str) -> list[
         )
         allocations.append(Alloc(buffer, tuple(d.lo for d in own), layout))
     return allocations
+
+
+def dims_of_state(scan: ScanOp, tensor: Tensor, dims: Sequence[Dim]) -> tuple[Dim, ...]:
+    """Return the dimensions of a state, or of a part of it, where the first state has ``dims``.
+
+    States have their independent data axes in common.
+    """
+    own = whole(tensor.shape)
+    some = {k: dims[k] for k, axis in enumerate(scan.axis, 1) if axis in scan.independent}
+    return tuple(some.get(k, dim) for k, dim in enumerate(own))
 
 
 def _strides(stage: Stage, shape: Sequence[object]) -> tuple[int, ...] | None:

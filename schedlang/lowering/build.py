@@ -33,7 +33,7 @@ from schedlang.lowering.guards import (
 from schedlang.lowering.instructions import has_lanes, is_whole
 from schedlang.lowering.known_nests import KnownNest, nest_key
 from schedlang.lowering.nesting import Job, Loop, Made, Nesting, Scope
-from schedlang.lowering.prefetch import over_loops, prefetch, written_box
+from schedlang.lowering.prefetch import prefetches
 from schedlang.lowering.region import (
     Box,
     Pending,
@@ -45,7 +45,15 @@ from schedlang.lowering.region import (
     union,
 )
 from schedlang.lowering.rounded_tiles import round_up
-from schedlang.lowering.scan_rows import rows_so_far
+from schedlang.lowering.scan import (
+    box_of_scan,
+    extra_outputs,
+    is_part,
+    row_of,
+    rows_of,
+    rows_so_far,
+    with_rolling_rows,
+)
 from schedlang.lowering.scattered import blocks_in_kernel, scattered_whole, scatters
 from schedlang.lowering.serpentine import loops_that_never_turn
 from schedlang.lowering.sliding_windows import Slide, find_slides
@@ -55,7 +63,6 @@ from schedlang.lowering.thread_checks import threads_fetch, too_few_threads, wro
 from schedlang.lowering.trampoline import Task
 from schedlang.state.placement import Problem
 from schedlang.state.plan import Dim, Guard, Peel, make_plan, thread_tag
-from schedlang.state.prefetches import fetches
 from schedlang.state.relations import position
 from schedlang.state.state import SERPENTINE, Stage
 
@@ -72,6 +79,8 @@ def nest_stage(
         return [*known.drafts], dict(known.pending)
     if isinstance(stage.op, ExternOp):
         return call_of(job, stage, stage.op, dims, scope.ranges)
+    if stage.is_scan:
+        return (yield _nest_scan(job, stage, dims, scope))
     problems, unclipped, clipped = len(job.problems), set(job.unclipped), set(job.clipped)
     drafts, pending = yield _nest_stage(job, stage, dims, scope, slides)
     if key is not None and len(job.problems) == problems:
@@ -84,8 +93,13 @@ def _nest_stage(
     job: Job, stage: Stage, dims: tuple[Dim, ...], scope: Scope, slides: tuple[Slide, ...]
 ) -> Task:
     plan = make_plan(stage, dims, scope.ranges, Peel(), scope.threads)
-    nesting = Nesting(job, stage, dims, scope, Peel(), plan, stage.leaf, slides)
-    if any(d.extent.const == 0 for d in dims):
+    return (yield _nest(Nesting(job, stage, dims, scope, Peel(), plan, stage.leaf, slides)))
+
+
+def _nest(nesting: Nesting) -> Task:
+    """Return the loops of a stage, in their outermost guards."""
+    job, stage, plan, scope = nesting.job, nesting.stage, nesting.plan, nesting.scope
+    if any(d.extent.const == 0 for d in nesting.dims):
         return [], {}
     job.problems.extend(Problem(why, stage.name) for why in lost_cuts(stage, plan))
     job.problems.extend(Problem(why, stage.name) for why in loops_that_never_turn(stage, scope))
@@ -93,6 +107,54 @@ def _nest_stage(
     job.problems.extend(Problem(why, stage.name) for why in few)
     drafts, pending = yield _level(nesting, 0, scope)
     return wrap_in_guards(nesting, -1, drafts), pending
+
+
+def _nest_scan(job: Job, stage: Stage, dims: tuple[Dim, ...], scope: Scope) -> Task:
+    """Return the loops of a scan: data axes, the first rows, and time, which holds the steps.
+
+    Data axes among the loops over time are around the steps of a block of time.
+    """
+    plan = make_plan(stage, dims[1:], scope.ranges, Peel(), scope.threads)
+    data = stage.leaf[: next(k for k, a in enumerate(stage.leaf) if a.kind == "scan")]
+    nesting = Nesting(job, stage, dims[1:], scope, Peel(), plan, data, innermost=_start_scan)
+    drafts, pending = yield _nest(nesting)
+    parts = (child for child in job.state.stages.values() if is_part(stage, child))
+    extra = [
+        a for c in parts for a in extra_outputs(job, stage, c, dims, scope_of(stage, scope.loops))
+    ]
+    return [*extra, *drafts], pending
+
+
+def _start_scan(n: Nesting, scope: Scope) -> Task:
+    """Return the first rows of a scan, then its loops over time."""
+    depth, leaf = len(n.leaf), n.stage.leaf[: position(n.stage.leaf, n.stage.time) + 1]
+    drafts, pending = yield _level(replace(n, leaf=leaf, innermost=_step), depth, scope)
+    for child in reversed(list(n.job.state.stages.values())):
+        if is_part(n.stage, child, "init"):
+            first, more = yield nest_stage(n.job, child, rows_of(n, child, scope.ranges), scope)
+            merge(pending, more, scope.ranges)
+            drafts = [*first, *drafts]
+    return drafts, pending
+
+
+def _step(n: Nesting, scope: Scope) -> Task:
+    """Return one step of a scan: the update of each state, and the stages computed in the step."""
+    drafts: list[Draft] = []
+    pending: Pending = {}
+    stage, time = n.stage, n.stage.time
+    row = row_of(n)
+    inner = replace(scope, times={**scope.times, stage.name: row})
+    steps = {child.name for child in n.job.placement.at.get((stage.name, time), ())}
+    # within a row, an update may read other stages or another update, which come first
+    for child in reversed(list(n.job.state.stages.values())):
+        if is_part(stage, child, "update"):
+            dims = rows_of(n, child, inner.ranges, row)
+            child_drafts, more = yield nest_stage(n.job, child, dims, inner)
+            merge(pending, more, inner.ranges)
+            drafts = [*child_drafts, *drafts]
+        elif child.name in steps:
+            drafts, pending = yield attach_child(n, time, child, drafts, pending, inner)
+    return drafts, pending
 
 
 def _level(n: Nesting, depth: int, scope: Scope) -> Task:
@@ -109,7 +171,7 @@ def _level(n: Nesting, depth: int, scope: Scope) -> Task:
         first = min([first, *(position(n.leaf, a) for a in n.stage.instructions)])
     if first != depth:
         if depth == len(n.leaf):
-            return statement(n, scope)
+            return statement(n, scope) if n.innermost is None else (yield n.innermost(n, scope))
         return (yield _cut_or_loop(n, depth, n.leaf[depth], scope))
     if why := blocks_in_kernel(n.stage, scope.threads):
         n.job.problems.append(Problem(why, n.stage.name))
@@ -123,7 +185,8 @@ def _level(n: Nesting, depth: int, scope: Scope) -> Task:
 
 def _cut_or_loop(n: Nesting, depth: int, axis: Axis, scope: Scope) -> Task:
     children = {} if n.init else n.job.placement.at
-    cut = cut_at(n.stage, n.plan, n.peel, n.leaf, axis, children)
+    leaf = n.stage.leaf if n.stage.is_scan else n.leaf
+    cut = cut_at(n.stage, n.plan, n.peel, leaf, axis, children)
     if isinstance(cut, str):
         n.job.problems.append(Problem(cut, n.stage.name))
         cut = None
@@ -189,7 +252,7 @@ def _body(n: Nesting, depth: int, axis: Axis, inner: Scope) -> Task:
     drafts, pending = yield _level(n, depth + 1, inner)
     if not n.init:
         drafts, pending = yield attach_children(n, axis, drafts, pending, inner)
-        drafts = [*_prefetches(n, axis, pending, inner), *drafts]
+        drafts = [*prefetches(n, axis, pending, inner), *drafts]
     return wrap_in_guards(n, depth, drafts), pending
 
 
@@ -261,14 +324,16 @@ def _enter(
         loops = (*loops, Loop(var, extent, kind if thread_tag(kind) or kind == "vthread" else ""))
         if thread_tag(kind):
             threads = threads.with_(kind, var, extent)
-    return Scope(ranges, loops, threads)
+    return Scope(ranges, loops, threads, times=scope.times)
 
 
 def attach_children(
     n: Nesting, axis: Axis, drafts: list[Draft], pending: Pending, scope: Scope
 ) -> Task:
     """Add the stages computed or stored at this loop, before the statements that read them."""
-    for child in reversed(n.job.placement.at.get((n.stage.name, axis), ())):
+    # those of a step of a scan are among its updates already
+    of_step = n.stage.is_scan and axis is n.stage.time
+    for child in () if of_step else reversed(n.job.placement.at.get((n.stage.name, axis), ())):
         drafts, pending = yield attach_child(n, axis, child, drafts, pending, scope)
     return store_kept(n, axis, drafts, pending, scope), pending
 
@@ -333,7 +398,11 @@ def place_child(
     for loop in shared:
         box = relax_box(box, loop.var, loop.extent, scope.ranges)
     sizes = [to_lin(e) for e in child.op.outputs[0].shape]
-    dims = realize(box, sizes, scope.ranges, rows_so_far(job, child, scope.ranges))
+    if child.is_scan:
+        dims, why = box_of_scan(child, box, scope.ranges)
+        job.problems.extend(Problem(text, child.name) for text in why)
+    else:
+        dims = realize(box, sizes, scope.ranges, rows_so_far(job, child, scope))
     if isinstance(child.op, ExternOp):
         dims = dims_of_call(child.op, dims, scope.ranges)
         job.clipped.update(child.outputs)
@@ -348,7 +417,7 @@ def place_child(
     exact = bool(job.given.intersection(child.outputs)) or any(
         dim.high and dim.size != size for dim, size in zip(dims, sizes)
     )
-    movable = not (exact or scatters(child) or child.is_extern)
+    movable = not (exact or scatters(child) or child.is_extern or child.is_scan)
     if stored_here and scope_name != "global" and movable:
         whole = job.given | job.clipped
         boxed = partial(threads_fetch, job.state, job.placement.attach, whole)
@@ -360,7 +429,7 @@ def place_child(
     storage: list[Draft] = []
     if stored_here:
         storage_of = job.storage_at_root if scope.at_root else job.storage
-        storage = [*storage_of(child, dims, scope_name)]
+        storage = [*storage_of(with_rolling_rows(job, child, box), dims, scope_name)]
     else:
         # storage further out must hold all that is computed, which may exceed what is read
         ends = tuple(d.lo + d.extent - 1 for d in dims)
@@ -385,46 +454,3 @@ def store_child(
     if job.folds and not scope.threads.known and job.given.isdisjoint(child.outputs):
         child = fold_rows(job.state, child, dims, box.windows)
     return [*job.storage(child, dims, scope_of(child, scope.loops)), *drafts]
-
-
-def _prefetches(n: Nesting, axis: Axis, pending: Pending, scope: Scope) -> list[Draft]:
-    """Return the prefetches of this loop for its later iterations.
-
-    Stages computed inside the loop have left ``pending``, so they are not prefetched.
-    """
-    drafts: list[Draft] = []
-    for hint in n.stage.prefetches:
-        if hint.at is not axis:
-            continue
-        first, last = n.leaf.index(hint.axis), n.leaf.index(axis)
-        inside, around = n.leaf[first + 1 :], n.leaf[first + 1 : last + 1]
-        far = [a for a in hint.loops if not fetches(n.job.state, n.stage, hint.tensor, a)]
-        if far:
-            loops: list[Draft] | str = (
-                f"{far[0].name} does not read {hint.tensor.name} from outside the loop"
-            )
-        elif n.plan.variables.get(hint.axis) is None:
-            continue
-        elif any(a in dict(n.peel.fixed) for a in around):
-            # the main part of a cut loop prefetches what its rest reads, too
-            continue
-        elif any(n.plan.extents[a].const == 0 for a in inside):
-            continue
-        else:
-            box = pending.get(hint.tensor)
-            if hint.tensor in n.stage.outputs:
-                box = written_box(n.stage, n.plan, n.dims, inside, n.plan.ranges)
-            elif box is not None:
-                box = over_loops(box, n.plan, around, scope.ranges)
-            # without a box, all reads are under conditions that never hold here
-            loops = []
-            if box is not None:
-                loops = prefetch(hint, n.stage, n.plan, box, around, scope.ranges)
-        if isinstance(loops, str):
-            at = "" if hint.at is hint.axis else f", at={hint.at.name}"
-            asked = f"prefetch({hint.tensor.name}, {hint.axis.name}, {hint.offset}{at})"
-            why = explain(f"{asked} on stage {n.stage.name}", loops, "Prefetch at another loop.")
-            n.job.problems.append(Problem(why, n.stage.name))
-        else:
-            drafts += loops
-    return drafts

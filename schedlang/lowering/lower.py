@@ -28,8 +28,7 @@ from schedlang.lowering.loop_partitioning import split_edges
 from schedlang.lowering.nesting import Job, Scope
 from schedlang.lowering.region import Pending, merge
 from schedlang.lowering.resolve import resolve
-from schedlang.lowering.rolling_storage import rolling
-from schedlang.lowering.scan import nest_scan
+from schedlang.lowering.scan import with_rolling_rows
 from schedlang.lowering.thread_checks import no_thread
 from schedlang.lowering.trampoline import Task, run
 from schedlang.lowering.trim import trim
@@ -310,10 +309,10 @@ def _roots(job: Job) -> Task:
             box = take(stage, pending, scope.ranges)
             if not is_argument and box is None:
                 continue
-            stage_drafts, more = yield nest_scan(job, stage, scope)
+            stage_drafts, more = yield nest_stage(job, stage, whole(stage.outputs[0].shape), scope)
             merge(pending, more, scope.ranges)
-            rolled = stage if is_argument else stage.with_(layout=rolling(job.state, stage, box))
-            drafts = [*_storage_of(job, rolled), *stage_drafts, *drafts]
+            stored = with_rolling_rows(job, stage, box)
+            drafts = [*_storage_of(job, stored), *stage_drafts, *drafts]
         elif is_argument:
             take(stage, pending, scope.ranges)
             stage_drafts, more = yield nest_stage(job, stage, whole(stage.outputs[0].shape), scope)

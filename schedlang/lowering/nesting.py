@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from schedlang.compute.tensor import Tensor
@@ -15,6 +15,7 @@ from schedlang.lowering.allocation import allocate
 from schedlang.lowering.drafts import Draft
 from schedlang.lowering.region import Pending
 from schedlang.lowering.sliding_windows import Slide
+from schedlang.lowering.trampoline import Task
 from schedlang.state.placement import Placement, Problem
 from schedlang.state.plan import Dim, Peel, Plan, Threads, make_plan
 from schedlang.state.state import At, Stage, State
@@ -79,12 +80,14 @@ class Scope:
     """The ranges, loops and threads in scope where a stage is placed.
 
     ``at_root`` says that no other stage is around: loops of one iteration are not in scope.
+    ``times`` has the row that the step of each scan around computes.
     """
 
     ranges: Ranges
     loops: tuple[Loop, ...] = ()
     threads: Threads = Threads()
     at_root: bool = False
+    times: Mapping[str, Lin] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +95,7 @@ class Nesting:
     """A stage whose loops are under construction: its box, its plan, its leaf axes.
 
     ``init`` builds the initialization of a reduction, ``updating`` the loops that follow it.
+    ``innermost`` builds what is inside of all loops, by default one point of the stage.
     """
 
     job: Job
@@ -104,10 +108,16 @@ class Nesting:
     slides: tuple[Slide, ...] = ()
     init: bool = False
     updating: bool = False
+    innermost: Callable[[Nesting, Scope], Task] | None = None
 
     @property
     def hidden(self) -> set[Axis | None]:
-        """The loop variables out of scope: of reductions at first, then of scattered axes."""
+        """The loop variables out of scope: of reductions at first, then of scattered axes.
+
+        In a scan, these are the variables of the loops further inside.
+        """
+        if self.stage.is_scan:
+            return {self.plan.variables.get(a) for a in self.stage.leaf[len(self.leaf) :]} - {None}
         away = self.stage.reduce_leaves if self.init else self.stage.scattered_leaves
         return {self.plan.variables.get(a) for a in away if self.init or self.updating} - {None}
 

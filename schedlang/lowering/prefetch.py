@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from schedlang.compute.tensor import Tensor
+from schedlang.errors import explain
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Axis, Var
 from schedlang.index.linear import ZERO, Lin, number_or_expr
@@ -13,9 +14,19 @@ from schedlang.index.ranges import Ranges
 from schedlang.index.rules import extreme, floordiv, mod
 from schedlang.ir.nodes import For
 from schedlang.lowering.drafts import Draft, DraftPrefetch, block
-from schedlang.lowering.region import Box, avoid_zero_division, largest_extent, point, relax_box
+from schedlang.lowering.nesting import Nesting, Scope
+from schedlang.lowering.region import (
+    Box,
+    Pending,
+    avoid_zero_division,
+    largest_extent,
+    point,
+    relax_box,
+)
 from schedlang.lowering.scattered import scatters
+from schedlang.state.placement import Problem
 from schedlang.state.plan import Dim, Plan
+from schedlang.state.prefetches import fetches
 from schedlang.state.state import Prefetch, Stage
 
 LINE_BYTES = 64
@@ -23,7 +34,50 @@ MOST_UNROLLED = 16
 MOST_LINES = 1024
 
 
-def prefetch(
+def prefetches(n: Nesting, axis: Axis, pending: Pending, scope: Scope) -> list[Draft]:
+    """Return the prefetches of this loop for its later iterations.
+
+    Stages computed inside the loop have left ``pending``, so they are not prefetched.
+    """
+    drafts: list[Draft] = []
+    for hint in n.stage.prefetches:
+        if hint.at is not axis:
+            continue
+        first, last = n.leaf.index(hint.axis), n.leaf.index(axis)
+        inside, around = n.leaf[first + 1 :], n.leaf[first + 1 : last + 1]
+        far = [a for a in hint.loops if not fetches(n.job.state, n.stage, hint.tensor, a)]
+        if far:
+            loops: list[Draft] | str = (
+                f"{far[0].name} does not read {hint.tensor.name} from outside the loop"
+            )
+        elif n.plan.variables.get(hint.axis) is None:
+            continue
+        elif any(a in dict(n.peel.fixed) for a in around):
+            # the main part of a cut loop prefetches what its rest reads, too
+            continue
+        elif any(n.plan.extents[a].const == 0 for a in inside):
+            continue
+        else:
+            box = pending.get(hint.tensor)
+            if hint.tensor in n.stage.outputs:
+                box = _written_box(n.stage, n.plan, n.dims, inside, n.plan.ranges)
+            elif box is not None:
+                box = _over_loops(box, n.plan, around, scope.ranges)
+            # without a box, all reads are under conditions that never hold here
+            loops = []
+            if box is not None:
+                loops = _prefetch(hint, n.stage, n.plan, box, around, scope.ranges)
+        if isinstance(loops, str):
+            at = "" if hint.at is hint.axis else f", at={hint.at.name}"
+            asked = f"prefetch({hint.tensor.name}, {hint.axis.name}, {hint.offset}{at})"
+            why = explain(f"{asked} on stage {n.stage.name}", loops, "Prefetch at another loop.")
+            n.job.problems.append(Problem(why, n.stage.name))
+        else:
+            drafts += loops
+    return drafts
+
+
+def _prefetch(
     hint: Prefetch, stage: Stage, plan: Plan, box: Box, around: Sequence[Axis], ranges: Ranges
 ) -> list[Draft] | str:
     """Return loops that prefetch the cache lines read ``hint.offset`` iterations later.
@@ -52,7 +106,7 @@ def prefetch(
     return _nest([DraftPrefetch(hint.tensor, tuple(at))], loops, stage.name, alone)
 
 
-def over_loops(box: Box, plan: Plan, inside: Sequence[Axis], ranges: Ranges) -> Box:
+def _over_loops(box: Box, plan: Plan, inside: Sequence[Axis], ranges: Ranges) -> Box:
     """Return the union of ``box`` over all iterations of the loops ``inside``."""
     for axis in reversed(inside):
         var = plan.variables.get(axis)
@@ -61,7 +115,7 @@ def over_loops(box: Box, plan: Plan, inside: Sequence[Axis], ranges: Ranges) -> 
     return box
 
 
-def written_box(
+def _written_box(
     stage: Stage, plan: Plan, dims: Sequence[Dim], inside: Sequence[Axis], ranges: Ranges
 ) -> Box:
     """Return the box that ``stage`` writes while the loops ``inside`` run.
@@ -71,7 +125,7 @@ def written_box(
     if scatters(stage):
         return Box((None,) * len(dims), (None,) * len(dims))
     box = point([d.lo + plan.values[a] for a, d in zip(stage.op.axis, dims)], ranges)
-    return over_loops(box, plan, inside, ranges)
+    return _over_loops(box, plan, inside, ranges)
 
 
 def _steps(tensor: Tensor, box: Box, ranges: Ranges) -> list[tuple[Lin, int]] | str:

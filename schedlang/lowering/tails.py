@@ -50,7 +50,8 @@ def cut_at(
 
     Return a refusal as text if a requested cut is impossible. ``tail="auto"`` cuts if the guard
     would otherwise be inside vector lanes, around the vectorized or unrolled tile of a stage
-    computed inside (one of ``children``), or among the unrolled updates of a reduction.
+    computed inside (one of ``children``), among the unrolled updates of a reduction, or in the
+    steps of a scan.
     """
     split = stage.split_of(axis)
     if split is None or split.outer is not axis or split.tail == "guard":
@@ -76,7 +77,8 @@ def cut_at(
         if why is not None or not cheap:
             return None
         gains = (
-            not lanes.isdisjoint(("vectorize", TENSORIZE))
+            stage.is_scan
+            or not lanes.isdisjoint(("vectorize", TENSORIZE))
             or _among_updates(stage, split)
             or _holds_tile(stage, leaf, axis, children)
         )
@@ -154,12 +156,12 @@ def _holds_tile(
     axis: Axis,
     children: Mapping[tuple[str, Axis], tuple[Stage, ...]],
 ) -> bool:
-    """Return whether a stage computed inside loop ``axis`` is vectorized or unrolled."""
+    """Return whether a stage computed inside loop ``axis`` is vectorized, unrolled, or a scan."""
     start = next(k for k, a in enumerate(leaf) if a is axis)
     waiting = [c for a in leaf[start:] for c in children.get((stage.name, a), ())]
     while waiting:
         child = waiting.pop()
-        if {"vectorize", "unroll", TENSORIZE} & set(child.kinds.values()):
+        if child.is_scan or {"vectorize", "unroll", TENSORIZE} & set(child.kinds.values()):
             return True
         waiting += [c for a in child.leaf for c in children.get((child.name, a), ())]
     return False

@@ -34,9 +34,8 @@ def initial_state(outputs: Sequence[Tensor]) -> State:
         if isinstance(op, ComputeOp) and (op in first or _reads_input(op)):
             # what the check at the declaration left open: whether an input is the state of a scan
             check_reads(op, first.get(op), late=True)
-        leaf = (op.scan_axis,) if isinstance(op, ScanOp) else op.loops
         name = names[op]
-        stages[name] = Stage(name, op, op.outputs, leaf)
+        stages[name] = Stage(name, op, op.outputs, op.loops)
         defined.update((t, name) for t in op.outputs)
     return State(stages, tuple(outputs), defined)
 

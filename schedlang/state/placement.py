@@ -199,7 +199,7 @@ def encloses(state: State, outer: At, inner: At) -> bool | None:
         if isinstance(stage.attach, At):
             loop = stage.attach
             continue
-        fixed = state.is_output(stage) or stage.is_scan or isinstance(stage.attach, Inline)
+        fixed = state.is_output(stage) or isinstance(stage.attach, Inline)
         later = not fixed and state.dependences.depends(outer.stage, stage.name)
         return None if later else False
     stage = state.stages[loop.stage]
@@ -223,11 +223,17 @@ def _scan_parts(state: State) -> set[str]:
 
 
 def _attach_scans(state: State, attach: dict[str, Attach]) -> dict[str, At]:
-    """Attach updates, and the stages between states and updates, to their scan's time loop."""
+    """Attach updates, and the stages between states and updates, to their scan's time loop.
+
+    The first rows are computed before it, inside of the data axes around it.
+    """
     scan_loops: dict[str, At] = {}
     for stage in _scans(state):
         assert isinstance(stage.op, ScanOp)
-        loop = At(stage.name, stage.op.scan_axis)
+        loop = At(stage.name, stage.time)
+        first = next(k for k, a in enumerate(stage.leaf) if a.kind == "scan")
+        around = At(stage.name, stage.leaf[first - 1]) if first else attach[stage.name]
+        attach.update((state.defined[tensor], around) for tensor in stage.op.init)
         for tensor in stage.op.update:
             attach[state.defined[tensor]] = loop
         for name in _scan_steps(state, stage.op):
@@ -311,6 +317,9 @@ def _refusal(
             f"{loop.axis.name} is no longer a loop of {loop.stage}",
             "Attach it at one of the present loops.",
         )
+    misplaced = outside_of_step(state, attach, stage, parent, loop.axis)
+    if misplaced is not None:
+        return explain(asked, *misplaced)
     around = (loop.stage, loop.axis)
     outside = [r for r in readers[stage.name] if not inside(state, attach, r, *around)]
     if outside:
@@ -356,6 +365,28 @@ def _refusal(
             f"{name} is vectorized, and a stage has no storage per lane",
             f"Attach it outside {name}, or vectorize a loop of {stage.name} instead.",
         )
+    return None
+
+
+def outside_of_step(
+    state: State, attach: Mapping[str, Attach], stage: Stage, parent: Stage, axis: Axis
+) -> tuple[str, str] | None:
+    """Return why no stage at loop ``axis`` of ``parent`` can compute ``stage``, and advice.
+
+    A stage that reads states of a scan is computed in its steps, and a data axis of a scan inside
+    of time is no loop of the nest.
+    """
+    if axis in parent.in_step:
+        why = f"{axis.name} is inside of the time of {parent.name}, whose update has the loop"
+        return why, f"Attach it at {parent.time.name}, or reorder {axis.name} outside of it first."
+    for scan in _scans(state):
+        op = scan.op
+        if not isinstance(op, ScanOp) or stage.name not in _scan_steps(state, op):
+            continue
+        within = parent is not scan and inside(state, attach, parent.name, scan.name, scan.time)
+        if not within and axis is not scan.time:
+            why = f"{stage.name} reads the states of {scan.name}, which computes it in each step"
+            return why, f"Attach it at {scan.time.name}, or at a loop of a stage that reads it."
     return None
 
 

@@ -144,7 +144,10 @@ def runs_over(var: Axis, axis: Axis) -> bool:
 def make_plan(
     stage: Stage, dims: Sequence[Dim], base: Ranges, peel: Peel, threads: Threads
 ) -> Plan:
-    """Return the plan of a stage that computes ``dims`` over its whole reduction axes."""
+    """Return the plan of a stage that computes ``dims`` over its whole reduction axes.
+
+    ``dims`` of a scan are those of its data axes.
+    """
     extents, strides = _extents(stage, dims, peel)
     guards: list[Guard] = []
     values, variables, ranges = _leaves(stage, extents, base, peel, threads, guards)
@@ -154,6 +157,9 @@ def make_plan(
             parent = relation.parent
             _guard(guards, values[parent], extents[parent], relation.note, ranges, tail=True)
     for axis, dim in zip(stage.op.axis, dims):
+        if axis not in values:
+            # a scan has no loop over it
+            continue
         _domain_guards(guards, axis, dim, values[axis], ranges)
     return Plan(extents, values, strides, variables, _without_implied(guards, ranges), ranges)
 
@@ -163,7 +169,8 @@ def _extents(
 ) -> tuple[dict[Axis, Lin], dict[Split, Lin]]:
     """Return the extent of every axis, and the stride of each split's outer axis."""
     extents = {axis: dim.extent for axis, dim in zip(stage.op.axis, dims)}
-    extents |= {axis: to_lin(axis.extent) for axis in stage.op.reduce_axis}
+    whole_axes = (*stage.op.reduce_axis, *(a for a in stage.roots if a.kind == "scan"))
+    extents |= {axis: to_lin(axis.extent) for axis in whole_axes}
     strides: dict[Split, Lin] = {}
     chosen = dict(peel.extents)
     for relation in stage.relations:

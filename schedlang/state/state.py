@@ -20,7 +20,7 @@ from schedlang.state.dependences import (
 )
 from schedlang.state.layout import Layout
 from schedlang.state.persistent_map import PersistentMap
-from schedlang.state.relations import Relation, Split, parts, sources
+from schedlang.state.relations import Relation, Split, parts, position, sources
 
 SCOPES = ("global", "shared", "local")
 # the pragma for stores that bypass the cache
@@ -130,9 +130,19 @@ class Stage:
     @property
     def roots(self) -> tuple[Axis, ...]:
         """The axes of the operation; relations derive all other axes from them."""
-        if isinstance(self.op, ScanOp):
-            return (self.op.scan_axis,)
         return self.op.loops
+
+    @property
+    def time(self) -> Axis:
+        """The innermost loop over the time of a scan, inside of which each step is computed."""
+        return next(a for a in reversed(self.leaf) if a.kind == "scan")
+
+    @property
+    def in_step(self) -> tuple[Axis, ...]:
+        """The data axes of a scan inside of its time, which are loops of the stages of a step."""
+        if not isinstance(self.op, ScanOp):
+            return ()
+        return self.leaf[position(self.leaf, self.time) + 1 :]
 
     @property
     def reduce_leaves(self) -> tuple[Axis, ...]:

@@ -34,13 +34,18 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--externs", type=float, default=0.0, help="the share of stages that are functions of users"
     )
+    parser.add_argument(
+        "--scans", type=float, default=0.0, help="the share of stages that are scans"
+    )
     parser.add_argument("--interpret-only", action="store_true", help="build no kernels")
     parser.add_argument("--replay", metavar="SEED:INDEX", help="run one case and print it")
     options = parser.parse_args(argv)
     if options.replay:
         seed, index = options.replay.rsplit(":", 1)
         targets = [] if options.interpret_only else ["python", *COMPILED]
-        case = run_case(seed, int(index), targets, externs=options.externs)
+        case = run_case(
+            seed, int(index), targets, externs=options.externs, scans=options.scans
+        )
         print(described(case))
         return int(case.outcome == "failed")
     return fuzz(options)
@@ -61,7 +66,9 @@ def fuzz(options: argparse.Namespace) -> int:
         targets = [] if options.interpret_only else ["python"]
         if not options.interpret_only and index % 1000 < 1000 * options.compiled_share:
             targets += COMPILED
-        case = run_case(options.seed, index, targets, externs=options.externs)
+        case = run_case(
+            options.seed, index, targets, externs=options.externs, scans=options.scans
+        )
         index += 1
         outcomes[case.outcome] += 1
         counts.update(case.counts)
@@ -87,7 +94,7 @@ def fuzz(options: argparse.Namespace) -> int:
         + ", ".join(f"{n} {k}" for k, n in outcomes.most_common())
     )
     print(", ".join(f"{n} {k}" for k, n in counts.items()))
-    print(coverage.report(features, options.externs > 0))
+    print(coverage.report(features, options.externs > 0, options.scans > 0))
     for reason, n in unbuilt.most_common():
         print(f"not built, {n} times: {reason}")
     print(f"cases with fewer than five steps: {sum(n for k, n in steps.items() if k < 5)}")

@@ -55,19 +55,21 @@ ORDERED = ("parallel ", "vectorize ", "vthread ", "Idx.")
 
 def run_case(
     seed: int | str, index: int, targets: Sequence[str] = (), texts: bool = True,
-    externs: float = 0.0,
+    externs: float = 0.0, scans: float = 0.0,
 ) -> Case:  # fmt: skip
     """Run case ``index`` of the run ``seed``; an exception becomes its ``failure``.
 
     Replace a computation for which five steps cannot be found. A share ``externs`` of the stages
-    are functions of users, and each computation has one.
+    are functions of users, and each computation has one; ``scans`` is the same for scans.
     """
     key = f"{seed}:{index}"
     rng = Random(key)
     for _ in range(MOST_GRAPHS):
-        graph = random_graph(rng, complexes=COMPLEX_SHARE, externs=externs)
-        while externs and "extern" not in graph.kinds:
-            graph = random_graph(rng, complexes=COMPLEX_SHARE, externs=externs)
+        graph = random_graph(rng, complexes=COMPLEX_SHARE, externs=externs, scans=scans)
+        while (externs and "extern" not in graph.kinds) or (
+            scans and graph.kinds.isdisjoint(("scan", "scan of two states"))
+        ):
+            graph = random_graph(rng, complexes=COMPLEX_SHARE, externs=externs, scans=scans)
         case = Case(key, graph)
         try:
             _run(rng, case, targets, texts)

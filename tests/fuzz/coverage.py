@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
+from schedlang.ir.accesses import stores
 from schedlang.ir.extern_call import Extern
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import For, If, walk
@@ -34,6 +36,9 @@ EXTERNS = (
 )  # fmt: skip
 
 
+SCANS = ("data axis around time", "scan at a loop", "blocks of time", "blocks of time and data")
+
+
 def note_graph(case: Case) -> None:
     g = case.graph
     sizes = [n for t in g.tensors for n in t.size]
@@ -57,6 +62,21 @@ def note_nest(case: Case, nest: Nest, source: str) -> None:
         "extern at a loop": any(isinstance(s, Extern) and path for s, path in walk(nest.body)),
     }
     case.features |= {name for name, holds in found.items() if holds}
+    for site in stores(nest.body):
+        for k, loop in enumerate(site.loops):
+            if loop.axis.kind == "scan":
+                case.features |= _forms_of_scan(loop, site.loops[:k])
+
+
+def _forms_of_scan(loop: For, around: Sequence[For]) -> set[str]:
+    """Return how the loop over time is placed among the loops ``around`` it."""
+    own = [f.axis.kind for f in around if f.stage == loop.stage]
+    found = {
+        "data axis around time": "data" in own, "scan at a loop": len(own) < len(around),
+        "blocks of time": "scan" in own,
+        "blocks of time and data": "scan" in own and "data" in own,
+    }  # fmt: skip
+    return {name for name, holds in found.items() if holds}
 
 
 def note_kernel(case: Case, source: str) -> None:
@@ -64,9 +84,9 @@ def note_kernel(case: Case, source: str) -> None:
         case.features.add("masked lanes")
 
 
-def report(features: Counter[str], externs: bool = False) -> str:
+def report(features: Counter[str], externs: bool = False, scans: bool = False) -> str:
     """Return two lines: the number of cases with each feature, and the features never seen."""
-    expected = (*EXPECTED, *EXTERNS) if externs else EXPECTED
+    expected = (*EXPECTED, *EXTERNS * externs, *SCANS * scans)
     missing = [name for name in expected if not features[name]]
     listed = ", ".join(f"{name} {features[name]}" for name in expected if features[name])
     return f"cases with: {listed}\nnever seen: {', '.join(missing) or 'nothing'}"

@@ -42,11 +42,13 @@ RAGGED = 0.22
 
 
 def random_graph(
-    rng: Random, symbolic: float = 0.18, complexes: float = 0.0, externs: float = 0.0
-) -> Graph:
+    rng: Random, symbolic: float = 0.18, complexes: float = 0.0, externs: float = 0.0,
+    scans: float = 0.0,
+) -> Graph:  # fmt: skip
     """Return a computation of one to six stages; a share ``symbolic`` has symbolic sizes.
 
-    A share ``complexes`` has complex numbers. A share ``externs`` of the stages are functions.
+    A share ``complexes`` has complex numbers. A share ``externs`` of the stages are functions, and
+    a share ``scans`` of the others are scans, besides those that are drawn in any case.
     """
     # drawn from the seed without a draw, so that cases of other dtypes stay as they are
     odd_seed = rng.getstate()[1][1] % 2
@@ -60,6 +62,9 @@ def random_graph(
     while sum(not t.inner for t in g.tensors) - len(g.inputs) < count:
         if externs and g.chance(externs):
             random_extern(g)
+            continue
+        if scans and g.chance(scans):
+            random_scan(g)
             continue
         kind = rng.random()
         if kind < 0.38:

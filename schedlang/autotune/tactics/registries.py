@@ -8,6 +8,7 @@ from schedlang.autotune.tactics.cpu import (
     parallel_reduction,
     ragged_rows,
     register_tile,
+    scan_rows,
     scatter_copies,
     scatter_updates,
     vectorized_reduction,
@@ -30,6 +31,7 @@ from schedlang.target_kinds import installed_object
 CPU = Registry(
     "cpu",
     (
+        scan_rows.TACTIC,
         register_tile.TACTIC,
         blocked_reduction.TACTIC,
         vectorized_reduction.TACTIC,

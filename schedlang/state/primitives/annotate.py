@@ -70,10 +70,32 @@ def _extent_hint(stage: Stage, axis: Axis, threads: int) -> str:
     return f"Split it with nparts={threads} or factor={threads}."
 
 
+def _check_around_time(state: State, stage: Stage, axis: Axis, kind: str) -> None:
+    """Refuse to annotate a data axis of a scan inside of time, or with the lanes of a step."""
+    own = f"annotate the loop of the update{update_axis(stage)}"
+    if axis in stage.in_step:
+        refuse(
+            f"{axis.name} is inside of the time of {stage.name}, whose update has the loop",
+            f"First reorder {axis.name} outside of {stage.time.name}, or {own}.",
+            state,
+            axis,
+        )
+    if kind in ("vectorize", TENSORIZE):
+        refuse(
+            f"{axis.name} is around the time of {stage.name}, and {participle(kind)} loops are "
+            "inside of a step",
+            f"Split it, keep the inner loop inside of {stage.time.name}, and {own}.",
+            state,
+            axis,
+        )
+
+
 def with_kind(state: State, stage: Stage, axis: Axis, kind: str) -> Result:
     if stage.kinds.get(axis) == kind and kind != TENSORIZE:
         # te programs annotate a loop twice
         return state, None
+    if stage.is_scan and axis.kind != "scan":
+        _check_around_time(state, stage, axis, kind)
     check_unannotated(state, stage, axis)
     _refuse_mixed_targets(state, stage, axis, kind)
     after = state.updated(stage.with_(kinds={**stage.kinds, axis: kind}))
@@ -129,14 +151,24 @@ def _pieces(axis: Axis, what: str) -> str:
 
 
 def _refuse_time(stage: Stage, axis: Axis) -> None:
+    around = names(a for a in stage.roots if a.kind != "scan")
     refuse(
         f"{axis.name} is the time axis of a scan, whose steps run one after another",
-        f"Use an axis of the scan's update instead{update_axis(stage)}.",
+        f"Use an axis of the scan's update instead{update_axis(stage)}."
+        + (f" Loops over {around} of {stage.name} may be reordered outside of it." * bool(around)),
     )
 
 
+def _computes_box(state: State, stage: Stage) -> bool:
+    """Return whether ``stage`` may compute less than its whole axes: at a loop, or in a scan."""
+    depends = state.dependences.depends
+    around = [state.stages[n] for n in state.dependences.scans if depends(n, stage.name)]
+    split = any(scan.in_step != scan.roots[1:] for scan in around)
+    return split or any(isinstance(s.attach, At) for s in (stage, *around))
+
+
 def _refuse_symbolic(state: State, stage: Stage, axis: Axis, does: str) -> None:
-    if isinstance(stage.attach, At):
+    if _computes_box(state, stage):
         # the region computed there may have a constant size, which lowering checks
         return
     if isinstance(axis.extent, Expr):
@@ -160,9 +192,7 @@ def vectorize(state: State, stage: Stage, axis: Axis) -> Result:
 def unroll(state: State, stage: Stage, axis: Axis) -> Result:
     leaf_position(state, stage, axis)
     _refuse_symbolic(state, stage, axis, "and an unrolled loop is written out")
-    if axis.kind == "scan":
-        _refuse_time(stage, axis)
-    declared = axis.extent if not isinstance(stage.attach, At) else 0
+    declared = axis.extent if not _computes_box(state, stage) else 0
     if isinstance(declared, int) and declared > MOST_UNROLLED:
         refuse(
             f"{axis.extent} copies of the body would not compile in reasonable time",

@@ -14,6 +14,7 @@ from schedlang.state.placement import store_refusal
 from schedlang.state.prefetches import concurrent_loop, fetches, is_inside
 from schedlang.state.primitives.arguments import names
 from schedlang.state.primitives.refusal import refuse
+from schedlang.state.primitives.scan_loops import check_loops_of_scan
 from schedlang.state.relations import position
 from schedlang.state.scattered import apart, keeps_result, overwrites, scatters
 from schedlang.state.serpentine import out_of_order
@@ -32,6 +33,8 @@ def without_conflict(state: State, before: State, name: str, axis: Axis | None =
     _check_instructions(stage, before, axis)
     if scatters(stage.op):
         _check_updates(state, stage, before, axis)
+    if stage.is_scan:
+        check_loops_of_scan(state, stage, before, axis)
     _check_order(stage, before)
     _check_windows(state, before, axis)
     return with_prefetches(state, before)

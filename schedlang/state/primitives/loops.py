@@ -62,11 +62,6 @@ def _split(
         )
     if not isinstance(idle, bool):
         refuse(f"idle={text_of(idle)} is neither True nor False")
-    if axis.kind == "scan":
-        refuse(
-            f"{axis.name} is the time axis of a scan, whose steps run one after another",
-            f"Split an axis of the scan's update instead{update_axis(stage)}.",
-        )
     check_removable(state, stage, axis, attached=True)
     relation: Split = make_split(axis, size, pieces, tail, idle)
     leaf = (*stage.leaf[:place], relation.outer, relation.inner, *stage.leaf[place + 1 :])
@@ -98,7 +93,7 @@ def fuse(state: State, stage: Stage, axes: tuple[Axis, ...]) -> Result:
     if not axes:
         if stage.is_scan:
             hint = f"Fuse axes of the stage of its update instead{update_axis(stage)}."
-            refuse("a scan has a single loop, over time", hint)
+            refuse("the loops of a scan are over its time and its states", hint)
         unit = Axis("fused", 1)
         return _with_relation(state, stage, Unit(unit), (unit, *stage.leaf)), unit
     positions = [leaf_position(state, stage, a) for a in axes]

@@ -12,6 +12,7 @@ from schedlang.state.placement import (
     effective_readers,
     encloses,
     legal_places,
+    outside_of_step,
     place,
     places_text,
 )
@@ -24,6 +25,7 @@ from schedlang.state.primitives.conflicts import (
 from schedlang.state.primitives.primitive import Primitive
 from schedlang.state.primitives.refusal import refuse
 from schedlang.state.relations import position
+from schedlang.state.scan_boxes import repeated_steps
 from schedlang.state.state import EFFECTIVE, At, Inline, Result, Root, Stage, State
 
 OUTPUT_HINT = "Attach the stages that it reads instead."
@@ -41,11 +43,6 @@ def compute_at(state: State, stage: Stage, parent: Any, axis: Axis) -> Result:
             f"{stage.name} is computed whole, by one call of {stage.op.function.name}",
             f"Leave {stage.name} at root, or give sl.extern(..., reads=), which says what the "
             "function reads for a box of its output.",
-        )
-    if stage.is_scan:
-        refuse(
-            f"{stage.name} is a scan, which computes each row once, one after another",
-            f"Leave {stage.name} at root.",
         )
     if _scan_role(state, stage):
         refuse(
@@ -66,6 +63,12 @@ def compute_at(state: State, stage: Stage, parent: Any, axis: Axis) -> Result:
             state,
             axis,
         )
+    repeated = repeated_steps(stage, parent, axis) if stage.is_scan else None
+    if repeated is not None:
+        refuse(*repeated, state, axis)
+    misplaced = outside_of_step(state, place(state).attach, stage, parent, axis)
+    if misplaced is not None:
+        refuse(*misplaced, state, axis)
     around = parent.leaf[: position(parent.leaf, axis) + 1]
     lanes = next((a for a in around if parent.kinds.get(a) == "vectorize"), None)
     if lanes is not None:
@@ -184,7 +187,12 @@ def store_at(state: State, stage: Stage, parent: Any, axis: Axis) -> Result:
 
 
 def _check_stores_box(stage: Stage) -> None:
-    """Refuse to keep the rows of a stage whose function computes whole boxes."""
+    """Refuse to keep the rows of a scan, or of a stage whose function computes whole boxes."""
+    if stage.is_scan:
+        refuse(
+            f"{stage.name} is a scan, whose rows are computed and stored at one place",
+            "Attach it with compute_at alone.",
+        )
     if isinstance(stage.op, ExternOp):
         refuse(
             f"{stage.op.function.name} computes {stage.name} a box at a time, and would compute "
