@@ -5,7 +5,8 @@
 Each row was once many times slower than the schedule by hand, without a warning. ``of hand`` is
 the time by hand over the row's own: 1 means equally fast. ``sl.build`` warns of the rows ``as
 written``; ``the step named`` is the same schedule after the step that the warning names. Each
-search has 40 trials and starts from an empty database.
+search has 40 trials and starts from an empty database. Recurrences are compared with numba's loops,
+on one thread.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ import numpy as np
 
 import schedlang as sl
 from benchmarks.harness import Case, Column, Row, main
+from benchmarks.peers import recurrence_loops
+from benchmarks.works.recurrences import Recurrence, recurrences
 from schedlang.errors import StrideWarning
 from schedlang.ir.nodes import Buffer
 
 Arrays = tuple["np.ndarray[Any, Any]", ...]
 SIZE, GROUP, TRIALS = 4096, 128, 40
-SIDE = 512
+SIDE, ROWS = 512, 1024
 HAND = "by hand"
 
 
@@ -152,7 +155,31 @@ def case(
     return Case(work, implementation, prepare, check)
 
 
-def cases(size: int = SIZE, side: int = SIDE, trials: int = TRIALS) -> Iterator[Case]:
+def recurrent(work: Recurrence) -> Iterator[Case]:
+    """Yield numba's loops for a recurrence, then ours by ``sl.autoschedule``."""
+    arrays = work.arrays()
+    out = np.empty([int(str(n)) for n in work.result().shape], "float32")
+    peer = getattr(recurrence_loops, work.loops)
+
+    def check() -> bool:
+        want = work.expected(*arrays)
+        return bool(np.abs(out - want).max() <= 1e-4 * np.abs(want).max())
+
+    def loops() -> Callable[[], object]:
+        peer(*arrays, out)
+        return lambda: peer(*arrays, out)
+
+    def ours() -> Callable[[], object]:
+        f = sl.build(sl.autoschedule(work.result()))
+        return lambda: f(*arrays, out)
+
+    yield Case(work.name, "numba's loops", loops, check)
+    yield Case(work.name, "sl.autoschedule", ours, check)
+
+
+def cases(
+    size: int = SIZE, side: int = SIDE, trials: int = TRIALS, rows: int = ROWS
+) -> Iterator[Case]:
     """Yield the cases of each work, the one by hand first."""
     target = sl.Target("cpu")
     forms = {"k // 128": "//", "k >> 7": ">>", "a stage of scales": "stage"}
@@ -167,6 +194,8 @@ def cases(size: int = SIZE, side: int = SIDE, trials: int = TRIALS) -> Iterator[
     C = product(side)
     for name, step in (("the step named", 16), ("as written", 1)):
         yield case("B read across", name, C, partial(across, C, step, target), multiplied)
+    for recurrence in recurrences(rows):
+        yield from recurrent(recurrence)
 
 
 def _of_hand(row: Row, rows: Sequence[Row]) -> str:

@@ -71,3 +71,13 @@ def test_one_thread_runs_a_small_step() -> None:
 def test_later_starts_cost_less() -> None:
     assert launching(1) == LAUNCH
     assert launching(64) == LAUNCH + 63 * AGAIN < 64 * LAUNCH
+
+
+@pytest.mark.filterwarnings("ignore::schedlang.errors.StrideWarning")
+def test_rows_of_a_scan_are_computed_at_a_loop_of_their_reader() -> None:
+    """A sum along each row goes through time for some rows at once, whose sums are private."""
+    X = sl.placeholder((203, 129), name="X")
+    s = sl.autoschedule(np.cumsum(X, axis=1), target=AVX512)
+    assert "compute_at" in s.as_python() and "for cumsum.t in 0..128" in str(s)
+    x = np.random.default_rng(0).random((203, 129), "float32")
+    np.testing.assert_allclose(sl.build(s)(x), x.cumsum(1, dtype="float64"), rtol=1e-4)

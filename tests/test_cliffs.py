@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import schedlang as sl
 from benchmarks.cliffs import Case, across, by_rows, cases, product, quantized, row_sums
 from schedlang.diagnostics.strides import strided_accesses
 
-ROWS = [c for c in cases(256, 32, trials=1) if c.implementation != "a search"]
+ROWS = [c for c in cases(256, 32, trials=1, rows=36) if c.implementation != "a search"]
 
 
-@pytest.mark.parametrize("case", ROWS[2:], ids=lambda c: f"{c.work} {c.implementation}")
+def _slow_after(rows: list[Case], count: int) -> list[Any]:
+    """Return the rows; those after the first ``count`` are slow."""
+    return [*rows[:count], *(pytest.param(row, marks=pytest.mark.slow) for row in rows[count:])]
+
+
+@pytest.mark.parametrize(
+    "case", _slow_after(ROWS[2:], 5), ids=lambda c: f"{c.work} {c.implementation}"
+)
 def test_rows_are_right(case: Case) -> None:
     call = case.prepare()
     call()

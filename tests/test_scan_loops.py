@@ -115,6 +115,7 @@ def test_time_runs_in_blocks(rows_between: bool, back: int) -> None:
     check(s, x, filtered(x, back).T)
 
 
+@pytest.mark.filterwarnings("ignore::schedlang.errors.StrideWarning")
 def test_a_scan_is_computed_at_a_loop_of_a_symbolic_extent() -> None:
     r = row_filter(rows=sl.var("n"), steps=sl.var("m"))
     s = sl.schedule(r["out"])

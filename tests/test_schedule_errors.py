@@ -414,7 +414,8 @@ RECURRENCE = [
      "i.outer would be inside of the time of R and i.inner outside, so that a step would compute "
      "elements that are not adjacent\n  Keep i.inner inside too, or i.outer outside."),
     ("", "s[R].fuse(t, R.op.axis[0])", "the time axis of a scan cannot be fused"),
-    ("", "s[R].fuse()", "the loops of a scan are over its time and its states ... s[step].op.axis[1]"),
+    ("", "s[R].fuse()",
+     "the loops of a scan are over its time and its states ... s[step].op.axis[1]"),
     # annotations
     ("", "s[R].parallel(R.op.scan_axis)",
      "parallel(R.t) on stage R: R.t is the time axis of a scan ... Use ... s[step].op.axis[1]. "

@@ -20,7 +20,7 @@ from schedlang.autotune.tactics.driver import SHARED
 from schedlang.autotune.tactics.facts import Problem
 from schedlang.autotune.tactics.registries import CPU, CUDA, registry_for
 from tests.cpu_candidates import AVX2
-from tests.graphs import product, recurrent
+from tests.graphs import product, recurrence, recurrent
 from tests.knob_table import sections
 from tests.marks import slow_but
 
@@ -79,7 +79,8 @@ def outputs() -> list[sl.Tensor]:
         return sl.sum(R8[i, v8].astype("int32") * V8[v8].astype("int32"), axis=v8)
 
     in_rows = sl.compute((64,), row_dot, name="V")
-    others = [integers, in_rows, columns, segments, blocked, counts, rows, recurrent(2048)[-1]]
+    others = [integers, in_rows, columns, segments, blocked, counts, rows, recurrent(2048)[-1],
+              recurrence()["out"]]  # fmt: skip
     return [*kinds.values(), few, packed, product(512, 512, 512)[-1], *others]
 
 

@@ -24,12 +24,12 @@ and where a box may reach past its tensor, a guard protects it. A guard stays on
 range of each leaf loop, and the guards that it cannot prove away. ``tails.py`` cuts tails off,
 ``allocation.py`` allocates buffers, and ``rounded_tiles.py`` rounds private tiles up. Two files
 save work between iterations: ``sliding_windows.py`` keeps the elements that earlier iterations
-computed, and ``folded_storage.py`` keeps only the rows in use. For scans, ``scan.py`` makes the
-loop, ``scan_rows.py`` lets stages compute a row as soon as they can, and ``rolling_storage.py``
-stores a few rows where only the last ones are read. ``prefetch.py`` requests what later iterations
-read. The rest refuses what cannot be lowered: ``serpentine.py``, ``thread_checks.py``,
-``intermediate_arguments.py``. Recursion over stages runs in ``trampoline.py``, because a graph may
-be deeper than Python's stack.
+computed, and ``folded_storage.py`` keeps only the rows in use. For scans, ``scan.py`` finds
+what each part computes, and lets stages compute a row as soon as they can;
+``rolling_storage.py`` stores a few rows where only the last ones are read. ``prefetch.py`` requests
+what later iterations read. The rest refuses what cannot be lowered: ``serpentine.py``,
+``thread_checks.py``, ``intermediate_arguments.py``. Recursion over stages runs in
+``trampoline.py``, because a graph may be deeper than Python's stack.
 
 **Schedules with nests in common.** The candidates of a search differ in few stages. With the same
 ``Findings`` (``ir/findings.py``), ``lower_state`` builds the nest of a stage at root once for all

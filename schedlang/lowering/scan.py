@@ -20,8 +20,8 @@ from schedlang.lowering.region import Box, largest_extent, realize
 from schedlang.lowering.rolling_storage import rolling
 from schedlang.state.cuts import axes_inside
 from schedlang.state.plan import Dim, whole
+from schedlang.state.primitives.scan_loops import repeats
 from schedlang.state.relations import Split
-from schedlang.state.scan_boxes import repeats
 from schedlang.state.state import At, Stage
 
 

@@ -64,7 +64,7 @@ def random_graph(
             random_extern(g)
             continue
         if scans and g.chance(scans):
-            random_scan(g)
+            random_scan(g, rows_first=True)
             continue
         kind = rng.random()
         if kind < 0.38:

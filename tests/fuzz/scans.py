@@ -37,8 +37,11 @@ class _Numbers:
     min, max = min, max
 
 
-def random_scan(g: Graph) -> None:
-    """Add a scan with one or two states, sometimes with a stage between state and update."""
+def random_scan(g: Graph, rows_first: bool = False) -> None:
+    """Add a scan with one or two states, sometimes with a stage between state and update.
+
+    With ``rows_first``, a stage may read it with the rows of the result along its time.
+    """
     rng = g.rng
     size = rng.choice((2, 3, 5, 7))
     steps = (str(size), size)
@@ -112,6 +115,13 @@ def random_scan(g: Graph) -> None:
     )
     for n in made:
         g.tensors.append(Made(n, (length, across), shape, dtype, exact))
+    if rows_first and g.chance(0.6):
+        turned = g.name("V")
+        read = " + ".join(f"{n}[t, i]" for n in made)
+        g.lines.append(
+            f'{turned} = sl.compute(({across}, {length}), lambda i, t: {read}, name="{turned}")'
+        )
+        g.tensors.append(Made(turned, (across, length), shape[::-1], dtype, exact))
 
 
 def check_refused(g: Graph, space: dict[str, Any]) -> None:

@@ -31,13 +31,13 @@ from schedlang.target_kinds import installed_object
 CPU = Registry(
     "cpu",
     (
-        scan_rows.TACTIC,
         register_tile.TACTIC,
         blocked_reduction.TACTIC,
         vectorized_reduction.TACTIC,
         parallel_reduction.TACTIC,
         ragged_rows.TACTIC,
         elementwise.TACTIC,
+        scan_rows.TACTIC,
         scatter_copies.TACTIC,
         scatter_updates.TACTIC,
     ),

@@ -94,8 +94,7 @@ class AnnotationMethods(Recording):
     def unroll(self, axis: Axis) -> None:
         """Unroll the loop: repeat its body once for each iteration.
 
-        Requires a loop without annotation, of constant extent 1024 or less, other than the time
-        axis of a scan.
+        Requires a loop without annotation, of constant extent 1024 or less.
 
         rewrite::
 

@@ -19,7 +19,8 @@ class LoopMethods(Recording):
 
         Give ``factor`` (the extent of the inner loop) or ``nparts`` (the extent of the outer one).
         A split changes no order; it makes loops that other steps move or annotate. Requires a loop
-        without annotation at which no stage is computed, other than the time axis of a scan.
+        without annotation; stages computed at it move to the inner loop. The parts of the time
+        of a scan keep their order.
 
         rewrite::
 

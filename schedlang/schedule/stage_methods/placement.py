@@ -40,7 +40,8 @@ class PlacementMethods(Recording):
 
         Requires that ``parent`` (a stage or its tensor) reads this stage, directly or through
         others, that neither ``axis`` nor a loop around it is vectorized, and that this stage is
-        neither an output nor part of a scan. The loop must also enclose every reader. Since stages
+        neither an output nor the init or update of a scan. A loop that has a scan compute all of
+        its steps again is refused. The loop must also enclose every reader. Since stages
         may be attached in any order, ``compute_at`` does not refuse a loop that leaves a reader
         outside: the printed nest says so in a comment, and ``sl.lower`` and ``sl.build`` raise
         :class:`~schedlang.errors.LoweringError` with the legal places if it stays outside:

@@ -25,6 +25,7 @@ from schedlang.state.primitives.arguments import (
 from schedlang.state.primitives.conflicts import without_conflict
 from schedlang.state.primitives.primitive import Primitive
 from schedlang.state.primitives.refusal import refuse
+from schedlang.state.primitives.scan_loops import check_around_time, computes_box
 from schedlang.state.relations import Relation, Split, parts, sources
 from schedlang.state.scattered import apart, overwrites, scatters, update_loops
 from schedlang.state.serpentine import is_serpentine
@@ -37,7 +38,6 @@ from schedlang.state.state import (
     TE_PRAGMAS,
     TENSORIZE,
     THREADS,
-    At,
     Inline,
     Prefetch,
     Result,
@@ -70,32 +70,12 @@ def _extent_hint(stage: Stage, axis: Axis, threads: int) -> str:
     return f"Split it with nparts={threads} or factor={threads}."
 
 
-def _check_around_time(state: State, stage: Stage, axis: Axis, kind: str) -> None:
-    """Refuse to annotate a data axis of a scan inside of time, or with the lanes of a step."""
-    own = f"annotate the loop of the update{update_axis(stage)}"
-    if axis in stage.in_step:
-        refuse(
-            f"{axis.name} is inside of the time of {stage.name}, whose update has the loop",
-            f"First reorder {axis.name} outside of {stage.time.name}, or {own}.",
-            state,
-            axis,
-        )
-    if kind in ("vectorize", TENSORIZE):
-        refuse(
-            f"{axis.name} is around the time of {stage.name}, and {participle(kind)} loops are "
-            "inside of a step",
-            f"Split it, keep the inner loop inside of {stage.time.name}, and {own}.",
-            state,
-            axis,
-        )
-
-
 def with_kind(state: State, stage: Stage, axis: Axis, kind: str) -> Result:
     if stage.kinds.get(axis) == kind and kind != TENSORIZE:
         # te programs annotate a loop twice
         return state, None
     if stage.is_scan and axis.kind != "scan":
-        _check_around_time(state, stage, axis, kind)
+        check_around_time(state, stage, axis, kind)
     check_unannotated(state, stage, axis)
     _refuse_mixed_targets(state, stage, axis, kind)
     after = state.updated(stage.with_(kinds={**stage.kinds, axis: kind}))
@@ -159,16 +139,8 @@ def _refuse_time(stage: Stage, axis: Axis) -> None:
     )
 
 
-def _computes_box(state: State, stage: Stage) -> bool:
-    """Return whether ``stage`` may compute less than its whole axes: at a loop, or in a scan."""
-    depends = state.dependences.depends
-    around = [state.stages[n] for n in state.dependences.scans if depends(n, stage.name)]
-    split = any(scan.in_step != scan.roots[1:] for scan in around)
-    return split or any(isinstance(s.attach, At) for s in (stage, *around))
-
-
 def _refuse_symbolic(state: State, stage: Stage, axis: Axis, does: str) -> None:
-    if _computes_box(state, stage):
+    if computes_box(state, stage):
         # the region computed there may have a constant size, which lowering checks
         return
     if isinstance(axis.extent, Expr):
@@ -192,7 +164,7 @@ def vectorize(state: State, stage: Stage, axis: Axis) -> Result:
 def unroll(state: State, stage: Stage, axis: Axis) -> Result:
     leaf_position(state, stage, axis)
     _refuse_symbolic(state, stage, axis, "and an unrolled loop is written out")
-    declared = axis.extent if not _computes_box(state, stage) else 0
+    declared = axis.extent if not computes_box(state, stage) else 0
     if isinstance(declared, int) and declared > MOST_UNROLLED:
         refuse(
             f"{axis.extent} copies of the body would not compile in reasonable time",

@@ -24,8 +24,8 @@ from schedlang.state.primitives.conflicts import (
 )
 from schedlang.state.primitives.primitive import Primitive
 from schedlang.state.primitives.refusal import refuse
+from schedlang.state.primitives.scan_loops import repeated_steps
 from schedlang.state.relations import position
-from schedlang.state.scan_boxes import repeated_steps
 from schedlang.state.state import EFFECTIVE, At, Inline, Result, Root, Stage, State
 
 OUTPUT_HINT = "Attach the stages that it reads instead."

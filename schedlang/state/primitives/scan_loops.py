@@ -1,15 +1,17 @@
-"""Checks of the loops of a scan: time in its order, and data axes around it or inside of it."""
+"""Checks of loops around and inside of scans: their own, and those of stages that read them."""
 
 from __future__ import annotations
 
-from schedlang.compute.tensor import ScanOp
+from schedlang.compute.read import reads
+from schedlang.compute.tensor import ComputeOp, ScanOp
 from schedlang.errors import subscript
 from schedlang.expr.nodes import Axis
+from schedlang.expr.visit import axes_in
 from schedlang.state.cuts import axes_inside
 from schedlang.state.primitives.arguments import names, update_axis
 from schedlang.state.primitives.refusal import refuse
-from schedlang.state.relations import Fuse, Split
-from schedlang.state.state import At, Stage, State, participle
+from schedlang.state.relations import Fuse, Split, position
+from schedlang.state.state import TENSORIZE, At, Stage, State, participle
 
 
 def check_loops_of_scan(state: State, stage: Stage, before: State, axis: Axis | None) -> None:
@@ -74,3 +76,73 @@ def check_loops_of_scan(state: State, stage: Stage, before: State, axis: Axis | 
                 before,
                 axis,
             )
+
+
+def check_around_time(state: State, stage: Stage, axis: Axis, kind: str) -> None:
+    """Refuse to annotate a data axis of a scan inside of time, or with the lanes of a step."""
+    own = f"annotate the loop of the update{update_axis(stage)}"
+    if axis in stage.in_step:
+        refuse(
+            f"{axis.name} is inside of the time of {stage.name}, whose update has the loop",
+            f"First reorder {axis.name} outside of {stage.time.name}, or {own}.",
+            state,
+            axis,
+        )
+    if kind in ("vectorize", TENSORIZE):
+        refuse(
+            f"{axis.name} is around the time of {stage.name}, and {participle(kind)} loops are "
+            "inside of a step",
+            f"Split it, keep the inner loop inside of {stage.time.name}, and {own}.",
+            state,
+            axis,
+        )
+
+
+def computes_box(state: State, stage: Stage) -> bool:
+    """Return whether ``stage`` may compute less than its whole axes: at a loop, or in a scan."""
+    depends = state.dependences.depends
+    around = [state.stages[n] for n in state.dependences.scans if depends(n, stage.name)]
+    split = any(scan.in_step != scan.roots[1:] for scan in around)
+    return split or any(isinstance(s.attach, At) for s in (stage, *around))
+
+
+def repeats(stage: Stage, place: int, loop: Axis) -> tuple[str, str] | None:
+    """Return why ``loop``, which moves dimension ``place`` of a scan, computes it too often.
+
+    The second text is advice. Return ``None`` if the elements of the scan are independent along
+    this dimension.
+    """
+    op = stage.op
+    assert isinstance(op, ScanOp)
+    axis = op.axis[place - 1] if place else op.scan_axis
+    if axis in op.independent:
+        return None
+    others = "rows" if not place else f"elements along {axis.name}"
+    why = (
+        f"each iteration of {loop.name} reads other {others} of {stage.name}, which would compute "
+        "all of its steps again"
+    )
+    if not op.independent:
+        return why, f"Leave {stage.name} at root, or attach it outside of {loop.name}."
+    apart = ", ".join(a.name for a in op.independent)
+    return why, (
+        f"Attach it outside of {loop.name}, at a loop that reads other elements along {apart} "
+        "alone, or leave it at root."
+    )
+
+
+def repeated_steps(stage: Stage, reader: Stage, axis: Axis) -> tuple[str, str] | None:
+    """Return why loop ``axis`` of ``reader``, which reads scan ``stage``, cannot compute it."""
+    if not isinstance(reader.op, ComputeOp):
+        return None
+    around = reader.leaf[: position(reader.leaf, axis) + 1]
+    moving = {root: axes for root in reader.roots
+              if (axes := [a for a in axes_inside(reader, root) if a in around])}
+    for read in reads(reader.op.roots):
+        for place, index in enumerate(read.indices if read.tensor in stage.outputs else ()):
+            for loop in axes_in([index]):
+                why = repeats(stage, place, moving[loop][0]) if loop in moving else None
+                if why is not None:
+                    return why
+    return None
+
