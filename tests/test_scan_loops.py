@@ -35,16 +35,14 @@ def row_filter(
         return steps - 1 - t if backward else t
 
     first = sl.compute((back, rows), lambda t, i: X[i, at(t)], name="first")
-    step = sl.compute(
-        (steps, rows), lambda t, i: S[t - back, i] * 0.5 + X[i, at(t)], name="step"
-    )
+    step = sl.compute((steps, rows), lambda t, i: S[t - back, i] * 0.5 + X[i, at(t)], name="step")
     R = sl.scan(first, step, S, inputs=[X], name="R")
     out = sl.compute((rows, steps), lambda i, t: R[at(t), i], name="out")
     return {"first": first, "step": step, "R": R, "out": out}
 
 
 def check(s: Schedule, given: np.ndarray, wanted: np.ndarray, **sizes: Any) -> None:
-    """Check the kernels of a schedule, and those of the schedules that its record gives."""
+    """Check the kernels of a schedule, and that its record gives the same nest."""
     again = Schedule.from_json(s.to_json(), list(s.outputs))
     assert str(again) == str(s)
     for target in ("python", "cpu"):
@@ -183,9 +181,12 @@ def test_an_axis_that_a_step_mirrors_stays_in_it() -> None:
     out = sl.compute((ROWS, STEPS), lambda i, t: R[t, i], name="out")
     s = sl.schedule(out)
     assert list(s[R].leaf_axes) == [R.op.scan_axis]
-    with pytest.raises(ScheduleError, match="each iteration of i reads other elements along i "
-                                               "of R, which would compute all of its steps again\n"
-                                               "  Leave R at root, or attach it outside of i."):
+    with pytest.raises(
+        ScheduleError,
+        match="each iteration of i reads other elements along i "
+        "of R, which would compute all of its steps again\n"
+        "  Leave R at root, or attach it outside of i.",
+    ):
         s[R].compute_at(s[out], out.op.axis[0])
 
 

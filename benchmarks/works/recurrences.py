@@ -106,8 +106,10 @@ def lstm() -> sl.Tensor:
 
     cell = sl.compute(
         shape,
-        lambda t, b, j: sl.sigmoid(gate(0, t, b, j)) * c[t - 1, b, j]
-        + sl.sigmoid(gate(1, t, b, j)) * sl.tanh(gate(2, t, b, j)),
+        lambda t, b, j: (
+            sl.sigmoid(gate(0, t, b, j)) * c[t - 1, b, j]
+            + sl.sigmoid(gate(1, t, b, j)) * sl.tanh(gate(2, t, b, j))
+        ),
         name="cell",
     )
     hidden = sl.compute(

@@ -331,7 +331,7 @@ def attach_children(
     n: Nesting, axis: Axis, drafts: list[Draft], pending: Pending, scope: Scope
 ) -> Task:
     """Add the stages computed or stored at this loop, before the statements that read them."""
-    # those of a step of a scan are among its updates already
+    # the stages of a step of a scan are among its updates already
     of_step = n.stage.is_scan and axis is n.stage.time
     for child in () if of_step else reversed(n.job.placement.at.get((n.stage.name, axis), ())):
         drafts, pending = yield attach_child(n, axis, child, drafts, pending, scope)

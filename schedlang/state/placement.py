@@ -374,7 +374,7 @@ def outside_of_step(
     """Return why no stage at loop ``axis`` of ``parent`` can compute ``stage``, and advice.
 
     A stage that reads states of a scan is computed in its steps, and a data axis of a scan inside
-    of time is no loop of the nest.
+    of time has no loop in the nest.
     """
     if axis in parent.in_step:
         why = f"{axis.name} is inside of the time of {parent.name}, whose update has the loop"

@@ -146,7 +146,7 @@ def make_plan(
 ) -> Plan:
     """Return the plan of a stage that computes ``dims`` over its whole reduction axes.
 
-    ``dims`` of a scan are those of its data axes.
+    ``dims`` of a scan are about its data axes.
     """
     extents, strides = _extents(stage, dims, peel)
     guards: list[Guard] = []

@@ -1,4 +1,4 @@
-"""Checks of loops around and inside of scans: their own, and those of stages that read them."""
+"""Checks of loops around and inside of scans: a scan's own, and loops of stages that read it."""
 
 from __future__ import annotations
 
@@ -136,8 +136,11 @@ def repeated_steps(stage: Stage, reader: Stage, axis: Axis) -> tuple[str, str] |
     if not isinstance(reader.op, ComputeOp):
         return None
     around = reader.leaf[: position(reader.leaf, axis) + 1]
-    moving = {root: axes for root in reader.roots
-              if (axes := [a for a in axes_inside(reader, root) if a in around])}
+    moving = {
+        root: axes
+        for root in reader.roots
+        if (axes := [a for a in axes_inside(reader, root) if a in around])
+    }
     for read in reads(reader.op.roots):
         for place, index in enumerate(read.indices if read.tensor in stage.outputs else ()):
             for loop in axes_in([index]):
@@ -145,4 +148,3 @@ def repeated_steps(stage: Stage, reader: Stage, axis: Axis) -> tuple[str, str] |
                 if why is not None:
                     return why
     return None
-

@@ -58,7 +58,7 @@ def rows_of(stage: StageFacts) -> Rows | None:
 
 
 def _read_alone(stage: StageFacts, scan: Stage) -> bool:
-    """Return whether ``stage`` is the only reader of a scan that is no result."""
+    """Return whether ``stage`` is the only reader of a scan, which is not a result."""
     if stage.flow.state.is_output(scan):
         return False
     return stage.flow.stage(scan.outputs[0]).consumers == [stage.tensor] and all(
