@@ -457,7 +457,7 @@ def test_nothing_to_say() -> None:
     ("call", "what"),
     [
         (lambda C, s: sl.explain(C), "it explains schedules and kernels for CPUs"),
-        (lambda C, s: sl.explain(s, target="cuda"), "it explains schedules and kernels for CPUs"),
+        (lambda C, s: sl.explain(s, target="cuda"), "it knows what holds kernels for CPUs back"),
         (lambda C, s: sl.explain(s, np.ones(3)), "a schedule is not called"),
         (lambda C, s: sl.next_steps(C), "it takes a schedule"),
         (lambda C, s: sl.next_steps(s, "cuda"), "it knows the steps for CPUs only"),

@@ -32,7 +32,9 @@ from schedlang.runtime.llvm.library import Subject
 from schedlang.runtime.llvm.objects import Machine
 from schedlang.runtime.llvm.values import ValuePrinter
 from schedlang.runtime.llvm_runner import ByLlvm
+from schedlang.runtime.numba_internals import machine_options
 from schedlang.runtime.perf_map import functions_with_places
+from schedlang.runtime.processor import processor_features
 from tests.marks import slow_but
 from tests.test_golden_sources import ROWS
 from tests.test_network import mlp, softmax_of
@@ -545,3 +547,10 @@ def test_works(row: str) -> None:
 
 def _several(found: Any) -> tuple[Any, ...]:
     return found if isinstance(found, tuple) else (found,)
+
+
+def test_kernels_with_vectors_are_compiled_without_sse4a() -> None:
+    """LLVM moves bytes by its instructions, which are slow next to those of AVX."""
+    features = machine_options()["target"]["features"].split(",")
+    assert not {"+avx", "+sse4a"} <= {*features}
+    assert "sse4a" not in processor_features() or "avx" not in processor_features()

@@ -89,17 +89,18 @@ def filter_warnings(action: Literal["error", "ignore"], *kinds: type[Warning]) -
         yield
 
 
-def estimate_cost(lowered: Lowered, jumps: float = 1.0) -> Estimate:
+def estimate_cost(lowered: Lowered, jumps: float = 1.0, all_threads: bool = True) -> Estimate:
     """Return the estimated cost of a nest, or of its kernels on a GPU.
 
-    ``jumps`` means the same as in :func:`~schedlang.autotune.costs.estimate.costs`.
+    ``jumps`` means the same as in :func:`~schedlang.autotune.costs.estimate.costs`. Without
+    ``all_threads``, useless ones do not run.
     """
     problem, program = lowered.problem, lowered.program
     if program is not None:
         return estimate_gpu(program, problem.target)
-    return estimate(
-        lowered.at_sizes, problem.target, problem.threads, jumps, problem.cold, lowered.findings
-    )
+    margin = None if all_threads else problem.margin
+    nest, target, cold = lowered.at_sizes, problem.target, problem.cold
+    return estimate(nest, target, problem.threads, jumps, cold, lowered.findings, margin)
 
 
 def keeps_sums(lowered: Lowered, cost: Estimate) -> str:

@@ -135,6 +135,15 @@ its own
     kernel = what if isinstance(what, Kernel) else None
     s = what if isinstance(what, Schedule) else None if kernel is None else kernel.schedule
     where = Target.of(target) if kernel is None else kernel.target
+    if s is not None and where.facts.binds_threads:
+        raise CallTypeError(
+            message(
+                f"explain for target={where.kind!r}",
+                "it knows what holds kernels for CPUs back, and which of their instructions help",
+                "sl.autoschedule(C, target) and sl.autotune(C, target) choose the steps for a GPU, "
+                "and instructions such as dp4a.",
+            )
+        )
     if s is None or not where.facts.ordered:
         raise CallTypeError(
             message(

@@ -93,7 +93,8 @@ def next_steps(s: Any, target: Any = None) -> list[NextStep]:
             explain(
                 f"next_steps(s, {where.kind!r})",
                 "it knows the steps for CPUs only",
-                "Leave out the target, or search with sl.autotune(C, target=...).",
+                "Leave out the target. sl.autoschedule(C, target) and sl.autotune(C, target) "
+                "choose the steps for a GPU, and instructions such as dp4a.",
             )
         )
     return rank([pair for pair in try_candidates(s, where) if pair is not None])

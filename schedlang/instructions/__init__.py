@@ -1,9 +1,10 @@
 """Instructions of processors, declared by what they compute, and some of them.
 
 ``declaration.py`` has the :class:`Instruction` and :func:`instruction`, which declares one.
-``operand_reads.py`` checks what it reads. ``emission.py``, ``c_forms.py`` and
-``python_function.py`` have the forms in which a target runs it. Each of the files that ``box.py``
-lists declares the instructions of one family of processors, as a file of yours could.
+``operand_reads.py`` checks what it reads, and ``needs.py`` compares what it needs with features.
+``emission.py``, ``c_forms.py`` and ``python_function.py`` have the forms in which a target runs it.
+Each of the files that ``box.py`` lists declares the instructions of one family of processors, as a
+file of yours could.
 """
 
 from importlib import import_module

@@ -9,6 +9,7 @@ from schedlang.codegen.c_compiler import user_head
 from schedlang.codegen.c_instruction import instruction_file
 from schedlang.errors import BuildError
 from schedlang.instructions.declaration import MEMORY, Instruction
+from schedlang.instructions.needs import alternatives
 from schedlang.runtime import files
 from schedlang.runtime.c_library import OPTIONS, assembly
 from schedlang.runtime.llvm.trial import Trial
@@ -30,7 +31,7 @@ def memory_trial(declared: Instruction) -> Trial:
 
 
 def _compiled(text: str, declared: Instruction) -> Trial:
-    lacking = tuple(name.split(" or ")[0] for name in missing_features(declared.needs))
+    lacking = tuple(alternatives(name)[0] for name in missing_features(declared.needs))
     return compiled_by_c(text, declared.name, lacking)
 
 

@@ -10,18 +10,18 @@ from collections.abc import Collection
 from functools import cache
 
 from schedlang.errors import nearest
-from schedlang.runtime.numba_internals import cpu_context
-from schedlang.target import ARCHITECTURE
+from schedlang.instructions.needs import alternatives, unmet
+from schedlang.runtime.numba_internals import kernel_features
 
 
 def processor_features() -> frozenset[str]:
     """Return the features of the processor, by LLVM's names, such as ``"avx512vnni"``.
 
-    They are those that numba compiles for: this machine's, unless ``NUMBA_CPU_NAME`` and
-    ``NUMBA_CPU_FEATURES`` say otherwise.
+    They are those that kernels are compiled for: this machine's, unless ``NUMBA_CPU_NAME`` and
+    ``NUMBA_CPU_FEATURES`` say otherwise, without those that make code slower.
     """
-    listed: str = cpu_context().codegen().magic_tuple()[2]
-    return frozenset(word[1:] for word in listed.split(",") if word.startswith("+"))
+    listed = kernel_features().split(",")
+    return frozenset(word[1:] for word in listed if word.startswith("+"))
 
 
 # LLVM lists the features of a kind of processor on the standard error of its process
@@ -46,12 +46,10 @@ def unknown_features(needed: Collection[str]) -> list[str]:
 
     One known name of ``"a or b"`` is enough. Architectures of GPUs are known.
     """
-    features = processor_features()
-    own = [name for name in needed if not name.startswith(ARCHITECTURE)]
-    rest = [name for name in own if features.isdisjoint(name.split(" or "))]
+    rest = unmet(needed, processor_features())
     if not rest or not (known := _known_features()):
         return []
-    return [name for name in rest if known.isdisjoint(name.split(" or "))]
+    return unmet(rest, known)
 
 
 # what the names of the features of AMX begin with
@@ -76,17 +74,15 @@ def missing_features(needed: Collection[str]) -> list[str]:
     One of ``"a or b"`` is enough. Architectures of GPUs are not among them, and features of AMX are
     if Linux refuses tiles to this process: it is asked for them.
     """
-    features = processor_features()
-    own = [name for name in needed if not name.startswith(ARCHITECTURE)]
-    missing = [name for name in own if features.isdisjoint(name.split(" or "))]
-    tiled = [name for name in own if name.startswith(TILES)]
+    missing = unmet(needed, processor_features())
+    tiled = [name for name in needed if name.startswith(TILES)]
     return tiled if tiled and not missing and not _has_tiles() else missing
 
 
 def why_missing(missing: Collection[str]) -> str:
     """Return which features :func:`missing_features` says are missing, and why, for a sentence."""
     if unknown := unknown_features(missing):
-        close = nearest(unknown[0].split(" or ")[0], _known_features())
+        close = nearest(alternatives(unknown[0])[0], _known_features())
         return f"{unknown[0]}, which LLVM does not know for this kind of processor{close}"
     features, listed = processor_features(), " and ".join(missing)
     if features.issuperset(missing):

@@ -12,7 +12,8 @@ little about the order of the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
@@ -30,6 +31,7 @@ from schedlang.ir.findings import Findings
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, Buffer, For, If, Kept, Stmt, Store
 from schedlang.ir.offsets import flat, lane_step
+from schedlang.ir.trimmed import running
 from schedlang.machine.loops.instructions import use_instructions
 from schedlang.machine.loops.job import LoopJob
 from schedlang.machine.loops.sums import keep_sums
@@ -133,11 +135,12 @@ def _costs(
 
 def estimate(
     nest: Nest, target: Target, threads: int = 2, jumps: float = 1.0,
-    cold: Collection[str] = (), findings: Findings | None = None,
+    cold: Collection[str] = (), findings: Findings | None = None, margin: float | None = None,
 ) -> Estimate:  # fmt: skip
     """Return the estimated cost of ``nest`` on ``threads`` cores of ``target``, a CPU.
 
-    ``jumps``, ``cold`` and ``findings`` are as for :func:`costs`.
+    ``jumps``, ``cold`` and ``findings`` are as for :func:`costs`. With a ``margin``, the first
+    start of threads counts that many times, and loops of :func:`useless_threads` run on one core.
 
     >>> import schedlang as sl
     >>> A = sl.placeholder((1024, 1024), name="A")
@@ -149,16 +152,52 @@ def estimate(
     (True, 1048576.0)
     """
     cycles, work, launches = 0.0, 0.0, set()
-    for cost in costs(nest, target, jumps=jumps, cold=cold, findings=findings):
+    known = list(costs(nest, target, jumps=jumps, cold=cold, findings=findings))
+    alone = set() if margin is None else useless_threads(nest, known, threads, margin)
+    for cost in known:
         own = overlap(cost.compute, sum(cost.traffic))
         outer = parallel_loop(cost.loops) if threads > 1 else None
-        if outer is not None:
+        if outer is not None and outer[0].stage not in alone:
             own *= slowest_share(outer[0], threads)
             launches.add(outer)
         cycles += own
         work += cost.flops
-    total = cycles + sum(launching(times) for _, times in launches)
+    first = (1.0 if margin is None else margin) * LAUNCH
+    total = cycles + sum(first - LAUNCH + launching(times) for _, times in launches)
     return Estimate(total * CYCLE, work)
+
+
+def useless_threads(nest: Nest, known: Iterable[Cost], threads: int, margin: float) -> set[str]:
+    """Return the stages whose parallel loops save less than ``margin`` times their first start.
+
+    ``known`` are the costs of the statements of ``nest``. Nobody knows the time of a user's
+    function: the parallel loops in which one runs are not among them.
+    """
+    saved: dict[str, float] = defaultdict(float)
+    starts: dict[str, dict[object, int]] = defaultdict(dict)
+    for cost in known:
+        outer = parallel_loop(cost.loops)
+        if outer is None:
+            continue
+        loop, times = outer
+        alone = overlap(cost.compute, sum(cost.traffic))
+        saved[loop.stage] += alone * (1 - slowest_share(loop, threads))
+        starts[loop.stage][loop.axis] = times
+    least = {
+        stage: sum((margin - 1) * LAUNCH + launching(n) for n in times.values())
+        for stage, times in starts.items()
+    }
+    useless = {stage for stage, gain in saved.items() if gain <= least[stage]}
+    return useless - _with_calls(nest) if useless else useless
+
+
+def _with_calls(nest: Nest) -> set[str]:
+    """Return the stages in whose parallel loops a user's function runs."""
+    return {
+        loop.stage
+        for loop in nest.loops
+        if loop.kind == "parallel" and any(isinstance(stmt, Extern) for stmt in running(loop.body))
+    }
 
 
 def launching(times: int) -> float:

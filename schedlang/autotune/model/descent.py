@@ -56,15 +56,15 @@ def _descend(draws: _Draws, given: Decisions) -> Candidate | None:
     first = draws.first(given)
     if first is None:
         return None
-    some = sorted([first, *draws.structures(first)], key=lambda c: c.estimate.seconds)[:REFINED]
+    some = sorted([first, *draws.structures(first)], key=_seconds)[:REFINED]
     if len(some) > 1:
         part = int(PART * evaluations)
         some = [draws.refine(candidate, part, structure=False) for candidate in some]
-    best = draws.refine(min(some, key=lambda c: c.estimate.seconds), draws.left)
+    best = draws.refine(min(some, key=_seconds), draws.left)
     draws.left = int(INSIDE * evaluations)
     inside = draws.inside(first)
     if inside:
-        refined = min(inside, key=lambda c: c.estimate.seconds)
+        refined = min(inside, key=_seconds)
         refined = draws.refine(refined, draws.left, structure=False)
         best = refined if refined.estimate.seconds < SLOWER * best.estimate.seconds else best
     return best
@@ -110,31 +110,36 @@ class _Draws:
     def structures(self, first: Candidate) -> list[Candidate]:
         """Return candidates with other structures: one decision is changed after the other.
 
-        A change that gains is kept for those after it. Decisions that only a change brings, such as
-        the tactic of a stage that is fused no more, are changed with it.
+        A change that gains is kept for those after it. A knob that is gone then, such as the lanes
+        of a tile, is changed where it was. Decisions that only a change brings, such as the tactic
+        of a stage that is fused no more, are changed with it. So are those whose best value depends
+        on the changed one, such as the instruction for other lanes.
         """
-        best, candidates, moves = first, [], self.space.moves
+        best, moves = first, self.space.moves
+        candidates: list[Candidate] = []
         for name in moves.in_order(first.decisions):
-            if not moves.of(name).structure or name not in best.decisions:
+            if not moves.of(name).structure:
                 continue
-            for value in moves.others(name, best.decisions[name], best.options[name]):
-                variant = self.change(best, name, value)
+            start = min(
+                (c for c in (best, first, *candidates) if name in c.decisions), key=_seconds
+            )
+            for value in moves.others(name, start.decisions[name], start.options[name]):
+                variant = self.change(start, name, value)
                 if variant is not None:
                     brought = [
                         self.change(variant, other, choice)
                         for other in moves.in_order(variant.decisions)
-                        if moves.of(other).structure and other not in best.decisions
+                        if moves.of(other).structure
+                        if other not in start.decisions or moves.depends(other, name)
                         for choice in moves.others(
                             other, variant.decisions[other], variant.options[other]
                         )
                     ]
-                    variant = min(
-                        [variant, *filter(None, brought)], key=lambda c: c.estimate.seconds
-                    )
+                    variant = min([variant, *filter(None, brought)], key=_seconds)
                     candidates.append(variant)
                     best = variant if _better(variant, best) else best
-                if name not in best.decisions:
-                    break
+                    if best is variant and name in best.decisions:
+                        start = best
         return candidates
 
     def refine(self, best: Candidate, most: int, structure: bool = True) -> Candidate:
@@ -197,6 +202,10 @@ def _with_spills(candidate: Candidate, target: Target, findings: Findings) -> Ca
         return candidate
     seconds = factor * candidate.estimate.seconds
     return replace(candidate, estimate=replace(candidate.estimate, seconds=seconds))
+
+
+def _seconds(candidate: Candidate) -> float:
+    return candidate.estimate.seconds
 
 
 def _better(candidate: Candidate, best: Candidate) -> bool:

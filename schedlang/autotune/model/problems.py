@@ -62,6 +62,8 @@ def space_of(problem: Problem, registry: Registry | None = None) -> Space:
 
     ``registry`` has the tactics, by default those for the target.
     """
-    rules = replace(BY_TACTICS, estimate=partial(estimate_cost, jumps=JUMPS))
+    # the schedule will have no useless threads
+    estimated = partial(estimate_cost, jumps=JUMPS, all_threads=False)
+    rules = replace(BY_TACTICS, estimate=estimated)
     space = Space(problem, registry=registry, rules=rules)
     return replace(space, pick=space.moves.start)

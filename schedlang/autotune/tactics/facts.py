@@ -31,6 +31,14 @@ from schedlang.schedule.schedule import Schedule
 from schedlang.state.state import Stage, State
 from schedlang.target import Target
 
+# threads must save so many times what their first start costs, about 60 microseconds: a machine
+# that has other work starts one of them some milliseconds late
+# nobody has measured this value
+MARGIN = 32.0
+# so many times, if threads wait for work, as they do between the kernels of a network
+# nobody has measured this value
+TEAM_MARGIN = 2.0
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -61,6 +69,11 @@ class Problem:
         """Return the size of a tensor in bytes."""
         shape = (n if isinstance(n, int) else int(evaluate(n, self.sizes)) for n in tensor.shape)
         return math.prod(shape) * itemsize(tensor.dtype)
+
+    @property
+    def margin(self) -> float:
+        """How many times what their first start costs threads must save."""
+        return TEAM_MARGIN if self.team else MARGIN
 
     @cached_property
     def least(self) -> int:

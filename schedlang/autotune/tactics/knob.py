@@ -103,6 +103,8 @@ class Moves:
 
     * ``rank``: knobs of a lower rank are changed first.
     * ``structure``: the knob decides which other knobs there are, or what these mean.
+    * ``dependent``: the best value differs with the other structure of the stage, so that all other
+      values are tried with each change of it.
     * ``start``: the position of the option to start from. ``inside``: the position for candidates
       that compute stages inside the loops of others, if it differs.
     * ``tried``: the values to try, the most promising first, from options that are all different.
@@ -115,6 +117,7 @@ class Moves:
 
     rank: float = LAST_RANK
     structure: bool = False
+    dependent: bool = False
     start: Position = first
     inside: Position | None = None
     tried: Callable[[Sequence[Decision]], list[Decision]] = spread

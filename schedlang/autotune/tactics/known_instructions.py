@@ -8,6 +8,7 @@ from schedlang.compute.read import Read
 from schedlang.expr.nodes import Axis, Binary, Cast
 from schedlang.instructions.box import IN_THE_BOX
 from schedlang.instructions.declaration import MEMORY, Instruction
+from schedlang.instructions.needs import unmet
 from schedlang.target import Target, first_lacking
 from schedlang.target_kinds import Facts
 
@@ -65,7 +66,7 @@ def lacks(declared: Instruction, target: Target) -> bool:
     if target.arch:
         return bool(first_lacking(declared.needs, target.device))
     if target.features:
-        return any(set(need.split(" or ")).isdisjoint(target.features) for need in declared.needs)
+        return bool(unmet(declared.needs, target.features))
     # it loads numba, which other searches need only later
     from schedlang.runtime.processor import missing_features
 

@@ -50,6 +50,21 @@ class KnobMoves:
         """Return how the knob of that name moves."""
         return next((self._known[key] for key in _keys(name) if key in self._known), NOT_DECLARED)
 
+    def depends(self, name: str, other: str) -> bool:
+        """Return whether the best value of a knob depends on another one, of the same stage.
+
+        >>> from schedlang.autotune.tactics.driver import moves_of
+        >>> from schedlang.autotune.tactics.registries import CPU
+        >>> knobs, instruction = moves_of(CPU), "C.local.instruction"
+        >>> knobs.depends(instruction, "C.lane"), knobs.depends(instruction, "D.lane")
+        (True, False)
+        """
+        return self.of(name).dependent and self._stage(name) == self._stage(other)
+
+    def _stage(self, name: str) -> str:
+        """Return the stage of a knob, by the end of its name that is declared."""
+        return next((name.removesuffix(key) for key in _keys(name) if key in self._known), "")
+
     def meaning(self, name: str) -> str:
         """Return what the knob of that name decides, in brief; empty if it is not declared."""
         whole = next((self._meanings[key] for key in _keys(name) if key in self._meanings), "")

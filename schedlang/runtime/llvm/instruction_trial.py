@@ -9,6 +9,7 @@ from schedlang.expr.dtypes import register_dtype, storage_dtype
 from schedlang.instructions.c_forms import CFunction, CSnippet
 from schedlang.instructions.declaration import Instruction, ValueEmission, elements
 from schedlang.instructions.emission import MemoryFunction, in_order
+from schedlang.instructions.needs import alternatives
 from schedlang.intrinsics.simd import Vec, llvm_type
 from schedlang.markup.text import uncoloured
 from schedlang.runtime.llvm.dialect import Context, scalar_type
@@ -16,7 +17,7 @@ from schedlang.runtime.llvm.instructed import instructed
 from schedlang.runtime.llvm.traced import traced
 from schedlang.runtime.llvm.trial import Trial, compiled_alone
 from schedlang.runtime.llvm.unprintable import Unprintable
-from schedlang.runtime.numba_internals import NumbaError, cpu_context
+from schedlang.runtime.numba_internals import NumbaError, cpu_context, kernel_features
 from schedlang.runtime.processor import missing_features
 
 
@@ -27,9 +28,9 @@ def trial(declared: Instruction) -> Trial:
     """
     emission = declared.emit["llvm"]
     assert not isinstance(emission, (CFunction, CSnippet, MemoryFunction))
-    _, processor, features = cpu_context().codegen().magic_tuple()
-    lacking = [name.split(" or ")[0] for name in missing_features(declared.needs)]
-    needed = ",".join([features, *(f"+{name}" for name in lacking)])
+    processor = cpu_context().codegen().magic_tuple()[1]
+    lacking = [alternatives(name)[0] for name in missing_features(declared.needs)]
+    needed = ",".join([kernel_features(), *(f"+{name}" for name in lacking)])
     try:
         module = module_of(declared, emission)
     except (NumbaError, Unprintable, ArithmeticError, LookupError, NameError, TypeError,

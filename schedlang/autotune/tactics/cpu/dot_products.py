@@ -32,7 +32,7 @@ KNOB = Knob(
     "instructions of the processor, and `none`",
     "the instruction that computes the products of a tile: it takes several steps of the last "
     "reduction loop at once, and `B` is packed with these steps side by side",
-    Moves(rank=2, structure=True, start=last),
+    Moves(rank=2, structure=True, dependent=True, start=last),
 )
 
 

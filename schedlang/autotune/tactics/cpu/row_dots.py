@@ -37,7 +37,7 @@ KNOB = Knob(
     "C.instruction",
     "instructions of the processor, and `none`",
     "the instruction that adds products along contiguous memory to partial sums in its lanes",
-    Moves(rank=2, structure=True, start=last),
+    Moves(rank=2, structure=True, dependent=True, start=last),
 )
 
 

@@ -69,10 +69,7 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
         return _compute_inside(s, partial, combined, stage.attached, whole, lanes // width, knobs)
     at = combined.last
     points = combined.lengths[at:][:1] or (1,)
-    together = [n for n in range(1, MOST_ROWS + 1) if points[0] % n == 0]
-    strip = knobs.choice(f"{name}.rows", together)
-    fits = strip * (lanes // width) < stage.problem.target.vector_registers
-    knobs.require(fits, "more partial results than registers")
+    strip = knobs.choice(f"{name}.rows", _together(stage, points[0], lanes // width))
     scheduled = _combine(s, combined, partial, strip, stage.evaluations, knobs)
     partial_in_lanes(s, partial, at if strip > 1 else None, whole)
     return scheduled
@@ -126,10 +123,8 @@ def _compute_inside(
         counts = point.nest.iterations(point.level)
         pieces = prod(counts.get(position, 1) for position, n in at.items() if n == row)
         rows = -(-combined.lengths[row] // pieces)
-        together = [n for n in range(1, MOST_ROWS + 1) if rows % n == 0]
+        together = _together(combined, rows, vectors)
         strip = knobs.choice(f"{combined.name}.rows", together) if len(together) > 1 else 1
-        fits = strip * vectors < combined.problem.target.vector_registers
-        knobs.require(fits, "more partial results than registers")
         partial_in_lanes(s, partial, row, whole, strip)
     else:
         partial_in_lanes(s, partial, whole=whole)
@@ -139,6 +134,12 @@ def _compute_inside(
         frozenset(both),
         placements={combined.tensor: place, partial.tensor: replace(place, along=along)},
     )
+
+
+def _together(stage: StageFacts, rows: int, vectors: int) -> list[int]:
+    """Return the numbers of results whose partial ones, in some vectors each, fit the registers."""
+    most = max(1, (stage.problem.target.vector_registers - 1) // vectors)
+    return [n for n in range(1, min(MOST_ROWS, most) + 1) if rows % n == 0]
 
 
 def _among_threads(stage: StageFacts) -> bool:

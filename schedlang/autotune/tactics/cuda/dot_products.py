@@ -30,7 +30,7 @@ KNOB = Knob(
     "instructions of the GPU, and `none`",
     "the instruction that computes the products of a thread: it takes several steps of the longest "
     "reduction axis at once, which copies in shared memory have side by side",
-    Moves(rank=2, structure=True, start=last),
+    Moves(rank=2, structure=True, dependent=True, start=last),
 )
 
 
