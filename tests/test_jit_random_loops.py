@@ -96,7 +96,7 @@ def function_of(text: str) -> Callable[..., Any]:
     """Return the function of a source that is found by its lines."""
     path = f"<random program {next(NUMBERS)}>"
     linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
-    names: dict[str, Any] = {}
+    names: dict[str, Any] = {"np": np}
     exec(compile(text, path, "exec"), names)
     function: Callable[..., Any] = names["program"]
     return function

@@ -64,11 +64,11 @@ def upper_over_outer(lin: Lin, ranges: Scope) -> Lin | None:
 def _without_axes(lin: Lin, ranges: Scope, inner_only: bool) -> Lin | None:
     current = lin
     for _ in range(64):
-        axes: dict[Axis, None] = {}
+        axes: dict[Axis | Var, None] = {}
         for leaf in current.leaves():
             if isinstance(leaf, Opaque):
                 return None
-            if isinstance(leaf, Axis) and not (inner_only and _is_outer(leaf, ranges)):
+            if not (_is_outer(leaf, ranges) if inner_only else isinstance(leaf, Var)):
                 axes[leaf] = None
         if not axes:
             return current
@@ -81,13 +81,13 @@ def _without_axes(lin: Lin, ranges: Scope, inner_only: bool) -> Lin | None:
     return None
 
 
-def _is_outer(axis: Axis, ranges: Scope) -> bool:
+def _is_outer(axis: Axis | Var, ranges: Scope) -> bool:
     """Return whether the ends of the range of ``axis`` are numbers."""
     lo, hi = ranges.of(axis)
     return lo.const is not None and (hi is None or hi.const is not None)
 
 
-def _innermost(axes: Sequence[Axis], ranges: Scope) -> Axis:
+def _innermost(axes: Sequence[Axis | Var], ranges: Scope) -> Axis | Var:
     """Return an axis on which the ranges of the others do not depend, if there is one."""
     ends = [end for axis in axes for end in ranges.of(axis) if end is not None]
     outer = {leaf for end in ends if end.const is None for leaf in end.leaves()}

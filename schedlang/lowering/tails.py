@@ -51,7 +51,7 @@ def cut_at(
     Return a refusal as text if a requested cut is impossible. ``tail="auto"`` cuts if the guard
     would otherwise be inside vector lanes, around the vectorized or unrolled tile of a stage
     computed inside (one of ``children``), among the unrolled updates of a reduction, or in the
-    steps of a scan.
+    steps of a scan. A symbolic extent is cut for the first reason alone.
     """
     split = stage.split_of(axis)
     if split is None or split.outer is not axis or split.tail == "guard":
@@ -73,8 +73,10 @@ def cut_at(
     if split.tail == "auto":
         # threads that reduce together must share one loop over their elements
         shared = any(a.is_reduce and thread_tag(stage.kinds.get(a, "")) for a in stage.leaf)
-        cheap = extent.const is not None and peel.copies < MOST_COPIES and not shared
-        if why is not None or not cheap:
+        cheap = peel.copies < MOST_COPIES and not shared
+        # a rest of unknown length has a form for lanes alone: masked ones
+        fits = extent.const is not None or (lanes <= {"vectorize", ""} and "vectorize" in lanes)
+        if why is not None or not cheap or not fits:
             return None
         gains = (
             stage.is_scan

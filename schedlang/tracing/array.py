@@ -28,7 +28,6 @@ from schedlang.tracing.flat import FlatElements
 from schedlang.tracing.forms import check_form, check_known
 from schedlang.tracing.indexing import assign_elements, assign_under, check_mask, select
 from schedlang.tracing.items import (
-    assigned_value,
     copies,
     has_ellipsis,
     in_order,
@@ -46,8 +45,9 @@ from schedlang.tracing.outputs import copy_to, for_out, into, update_in_place
 from schedlang.tracing.placed import PLACED
 from schedlang.tracing.powers import check_power, to_the_power
 from schedlang.tracing.ranged import ranged
-from schedlang.tracing.scalars import settle, settle_beside_arrays
+from schedlang.tracing.scalars import settle_beside_arrays
 from schedlang.tracing.spans import of_lengths, truth_of
+from schedlang.tracing.stores import stored_value
 from schedlang.tracing.trace import Storage, Value, current
 from schedlang.tracing.unknown import (
     UNKNOWN,
@@ -279,8 +279,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         if isinstance(value, MaskedElements) and value.whole_under(picked, self.extents):
             self.assign(assign_under(self.value, picked, value.whole))
             return
-        settle(value)
-        self.assign(assign_elements(self.value, picked, assigned_value(value)))
+        self.assign(assign_elements(self.value, picked, stored_value(value, self.dtype)))
 
     def check_written(self) -> None:
         """Raise for a scalar, which is not assigned to."""

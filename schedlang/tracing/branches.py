@@ -18,6 +18,7 @@ from schedlang.language.construct import as_expr
 from schedlang.tracing.array import TracedArray, plain, wrap
 from schedlang.tracing.leaves import flatten, is_traced, rebuilt
 from schedlang.tracing.leaving import PREFIX
+from schedlang.tracing.rebound import one_of
 from schedlang.tracing.spans import of_lengths
 from schedlang.tracing.states import UNBOUND, State, is_data, unchanged
 from schedlang.tracing.trace import Storage, current
@@ -46,7 +47,7 @@ def merged(
 
     An array that a side assigns to keeps its elements where the test chooses the other side. Raise
     ``ComputeTypeError`` if the sides leave values of different shapes or dtypes in a name, or if
-    one changes a list, a dict or a set.
+    one changes a list, a dict, a set or an array with known elements.
     """
     trace, before, cond = current(), state.values(), condition_of(test)
     known = set(trace.values)
@@ -74,9 +75,9 @@ def _refuse_change(line: int) -> NoReturn:
     raise ComputeTypeError(
         explain(
             f"the if at line {line} of {current().title}",
-            "one side changes a list, a dict or a set, and which side runs depends on elements "
-            "that are unknown while the function is traced",
-            "Assign to a name on both sides, and change the list, dict or set after the if.",
+            "one side changes a list, a dict, a set or an array with known elements, and which "
+            "side runs depends on elements that are unknown while the function is traced",
+            "Assign to a name on both sides, and change the other object after the if.",
         )
     )
 
@@ -145,11 +146,7 @@ class _Sides:
         if not is_traced(a) or not is_traced(b) or (self._is_new(a) and self._is_new(b)):
             return np.where(self.cond, a, b)
         # the name refers to an array from before, whose elements may change later
-        return a.view_by(
-            lambda base: plain(np.where(self.cond, a, b)),
-            others=(b,),
-            why=f"it is one of two arrays since the if at line {self.line}",
-        )
+        return one_of(self.cond, a, b)
 
     def _is_new(self, array: TracedArray) -> bool:
         """Return whether an array was made on one of the sides."""

@@ -13,11 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from schedlang.tracing.array import array_of
 from schedlang.tracing.branches import condition_of, is_unknown, merged
 from schedlang.tracing.called import CALLED
 from schedlang.tracing.code import is_library
-from schedlang.tracing.kept import run_kept, run_kept_while
+from schedlang.tracing.kept import end_of, run_kept, run_kept_while
+from schedlang.tracing.leaves import is_traced
 from schedlang.tracing.source import from_source
+from schedlang.tracing.spans import known_end
 from schedlang.tracing.states import NOTHING, UNBOUND, State, unchanged
 from schedlang.tracing.trace import running_trace
 
@@ -53,6 +56,14 @@ def call(function: Any, /, *args: Any, **named: Any) -> Any:
     return converted(function)(*args, **named)
 
 
+def new_array(value: Any) -> Any:
+    """Return the value of a name in whose elements the function writes."""
+    trace = running_trace()
+    if trace is None or not trace.outermost.tables.takes(value):
+        return value
+    return array_of(trace.constant(value), rows=bool(value.flags.c_contiguous))
+
+
 def for_loop(items: Any, body: Callable[[Any], Any], state: State) -> None:
     """Run ``body`` for each item until it returns true, which elements may decide."""
     trace = running_trace()
@@ -67,13 +78,30 @@ def for_loop(items: Any, body: Callable[[Any], Any], state: State) -> None:
             break
 
 
-def while_loop(test: Callable[[], Any], body: Callable[[], Any], state: State) -> None:
-    """Run ``body`` while ``test`` holds, until it returns true; elements may decide about both."""
+def while_loop(
+    test: Callable[[], Any],
+    body: Callable[..., Any],
+    state: State,
+    step: int = 0,
+    stop: Callable[[], Any] | None = None,
+) -> None:
+    """Run ``body`` while ``test`` holds, until it returns true; elements may decide about both.
+
+    With ``stop``, the test compares this end and a counter to which each iteration adds ``step``.
+    """
     trace = running_trace()
     if trace is None:
         while test() and not body():
             pass
         return
+    if stop is not None:
+        first, end = state.value(state.counter), stop()
+        if _is_known(first) and _is_known(end):
+            numbers = call(range, first, end, step)
+            for_loop(numbers, body, state.counted())
+            if not state.ends:
+                state.set({state.counter: end_of(numbers)})
+            return
     again = test()
     if not is_unknown(again) and again:
         # the first iteration tells whether elements may end the loop
@@ -95,6 +123,11 @@ def while_loop(test: Callable[[], Any], body: Callable[[], Any], state: State) -
             not left and test()
         )  # fmt: skip
     run_kept_while(trace, again, test, body, state)
+
+
+def _is_known(end: Any) -> bool:
+    """Return whether the end of a range is an integer over numbers that are known."""
+    return (type(end) is int or is_traced(end)) and known_end(end) is not None
 
 
 def _stays() -> bool:

@@ -14,6 +14,7 @@ from schedlang.errors import ComputeTypeError, SchedlangError, explain
 from schedlang.tracing.array import array_of, wrap
 from schedlang.tracing.branches import choose, is_unknown, merged
 from schedlang.tracing.called import TracedRange, TracedZip
+from schedlang.tracing.carry_checks import LoopSource, title_of
 from schedlang.tracing.creation import create
 from schedlang.tracing.items import plain
 from schedlang.tracing.leaves import flatten, is_traced, rebuilt
@@ -21,9 +22,10 @@ from schedlang.tracing.leaving import PREFIX
 from schedlang.tracing.loops import run_loop, run_while
 from schedlang.tracing.masked import MaskedElements
 from schedlang.tracing.ranged import RangedElements
+from schedlang.tracing.rebound import LoopNames, is_array
 from schedlang.tracing.spans import End, extent_between, known_end, range_of
 from schedlang.tracing.states import NOTHING, UNBOUND, State, is_data, unchanged
-from schedlang.tracing.trace import KNOWN, Trace, current
+from schedlang.tracing.trace import KNOWN, Trace
 from schedlang.tracing.unknown import line_text
 
 # a loop of so few iterations is unrolled, unless it has a loop in it
@@ -115,14 +117,15 @@ def run_kept(trace: Trace, given: Any, body: Callable[[Any], Any], state: State)
             point = trace.point()
             after = _Kept(trace, items, body, state, before, stops=True).run(given)
         if containers.undo():
-            raise ComputeTypeError("it changes a list, a dict or a set")
+            raise ComputeTypeError("it changes a list, a dict, a set or a known array")
     except _UNKNOWN as error:
         containers.undo()
         trace.go_back(point)
         state.set(before)
         if isinstance(given, TracedRange):
             raise
-        trace.outermost.unrolled[state.line] = _reason(error)
+        own = f"{title_of(trace, LoopSource(state.line, []))}: "
+        trace.outermost.unrolled[state.line] = _reason(error).removeprefix(own)
         return True
     state.set(after)
     return False
@@ -135,19 +138,22 @@ def run_kept_while(
     before = state.values()
     carried = [n for n in state.names if n in state.carried | state.live and is_data(before[n])]
     containers = unchanged(trace, before, test, body)
+    names = LoopNames(state.line, counted=False)
     # the body assigns these first
     own = [n for n in state.names if n in state.live and before[n] is UNBOUND]
     ends: dict[str, Any] = {}
 
     def step(parts: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
         state.set({**before, **dict(zip(carried, parts))})
+        names.before_iteration(parts)
         left = body()
         if containers.undo():
             raise ComputeTypeError(
                 explain(
                     f"the while at line {state.line} of {trace.title}",
-                    "its body changes a list, a dict or a set, and how often it runs depends on "
-                    "elements that are unknown while the function is traced",
+                    "its body changes a list, a dict, a set or an array with known elements, and "
+                    "how often it runs depends on elements that are unknown while the function is "
+                    "traced",
                     "Assign to names and to elements of arrays in the body.",
                 )
             )
@@ -155,9 +161,9 @@ def run_kept_while(
             more = False if left else test()
         else:
             more = merged(np.logical_not(left), test, bool, NOTHING)
-        values = [state.value(name) for name in carried]
+        values = {name: _result(name, state.value(name)) for name in carried}
         try:
-            _check_memory(dict(zip(carried, values)), parts)
+            values = names.after_iteration(values, parts)
         except ComputeTypeError as error:
             raise ComputeTypeError(
                 explain(
@@ -167,10 +173,12 @@ def run_kept_while(
                 )
             ) from None
         ends.update((name, _zeros(state.value(name))) for name in own)
-        return more, values
+        return more, list(values.values())
 
     def run() -> Sequence[Any]:
-        return run_while(trace, again, step, [before[name] for name in carried], body.__code__)
+        starts = {name: before[name] for name in carried}
+        source = LoopSource(state.line, ["the test", *_names_of_parts(starts)])
+        return run_while(trace, again, step, list(starts.values()), body.__code__, source)
 
     if own:
         point = trace.point()
@@ -180,8 +188,13 @@ def run_kept_while(
         zeros = {name: value for name, value in ends.items() if is_data(value)}
         carried += zeros
         before |= zeros
-    after = run()
-    state.set({**before, **dict(zip(carried, after))})
+    after = dict(zip(carried, run()))
+    state.set({**before, **names.after_loop(after, before)})
+
+
+def _names_of_parts(values: dict[str, Any]) -> list[str]:
+    """Return the name of each array and number that names have."""
+    return [name for name, value in values.items() for _ in flatten(value)[0]]
 
 
 def _zeros(value: Any) -> Any:
@@ -205,23 +218,6 @@ def _zero(leaf: Any) -> Any:
     return array_of(create(np.zeros, leaf.extents, leaf.dtype), rows=True)
 
 
-def _check_memory(values: dict[str, Any], entering: Sequence[Any]) -> None:
-    """Raise if a name has memory of another array after an iteration, which later writes change.
-
-    ``entering`` are the arrays with which the iteration began; a name may refer to one as a whole.
-    """
-    inner = current()
-    begun = {a.storage for a in flatten(list(entering))[0] if _is_array(a)}
-    arrays = [(name, a) for name, v in values.items() for a in flatten(v)[0] if _is_array(a)]
-    storages = [a.storage for _, a in arrays]
-    for name, array in arrays:
-        if array.storage in begun or array.storage.home is inner:
-            others = array.storage in begun or storages.count(array.storage) > 1
-            if not (array.is_view and others):
-                continue
-        raise ComputeTypeError(f"{name} shares memory with another array after an iteration")
-
-
 def _result(name: str, value: Any) -> Any:
     """Return the value of a name; what the loop returns has arrays of its own.
 
@@ -230,11 +226,7 @@ def _result(name: str, value: Any) -> Any:
     if not name.startswith(PREFIX):
         return value
     leaves, form = flatten(value)
-    return rebuilt(form, [array_of(v.value) if _is_array(v) and v.is_view else v for v in leaves])
-
-
-def _is_array(value: Any) -> bool:
-    return is_traced(value) and not value.is_scalar
+    return rebuilt(form, [array_of(v.value) if is_array(v) and v.is_view else v for v in leaves])
 
 
 def _last(given: Any, items: Items, before: Any) -> Any:
@@ -246,6 +238,14 @@ def _last(given: Any, items: Items, before: Any) -> Any:
     if (least is None or least < 1) and is_data(before):
         return choose(wrap(items.count) > 0, last, before)
     return last
+
+
+def end_of(numbers: range | TracedRange) -> Any:
+    """Return the number that follows the last one of a range."""
+    if isinstance(numbers, range):
+        return numbers.start + len(numbers) * numbers.step
+    items = items_of(numbers)
+    return wrap(items.at(items.count)) if items is not None else refuse_range(numbers)
 
 
 def refuse_range(given: TracedRange) -> NoReturn:
@@ -285,6 +285,8 @@ class _Kept:
         )  # fmt: skip
         # elements may end the loop
         self.stops = stops
+        counted = isinstance(items.count, int) and not stops
+        self.memory = LoopNames(state.line, counted)
         self.constant: dict[str, Any] = {}
 
     def run(self, given: Any) -> dict[str, Any]:
@@ -310,11 +312,14 @@ class _Kept:
             return tuple(self._step(i, dict(zip(names, carry)), names))
 
         code, head = self.body.__code__, f"line {state.line}"
-        index = ("k", 0) if items.first is None else (_name(state.target), items.first)
+        name = _name(state.target or state.counter)
+        index = ("k", 0) if items.first is None else (name, items.first)
         init = tuple(starts.values())
         elements = given.value if is_traced(given) and len(given.shape) == 1 else None
-        ended = run_loop(self.trace, 0, items.count, step, init, code, head, index, self.stops)
-        after = {name: UNBOUND for name in state.names} | dict(zip(names, ended or ()))
+        source = LoopSource(state.line, _names_of_parts(starts), index)
+        ended = run_loop(self.trace, 0, items.count, step, init, code, head, source, self.stops)
+        ends = self.memory.after_loop(dict(zip(names, ended or ())), self.before)
+        after = {name: UNBOUND for name in state.names} | ends
         at = after.pop(AT, None)
         after.pop(ON, None)
         for name in state.names:
@@ -340,6 +345,7 @@ class _Kept:
 
     def _step(self, i: Any, parts: dict[str, Any], names: Sequence[str]) -> list[Any]:
         self.state.set({**self.before, **parts})
+        self.memory.before_iteration(list(parts.values()))
         item = self.items.at(i)
         run = partial(self.body, item)
         left = merged(parts[ON], run, bool, self.state) if self.stops else run()
@@ -361,9 +367,8 @@ class _Kept:
         if self.stops:
             on = parts[ON]
             own = {ON: np.logical_and(on, np.logical_not(left)), AT: choose(on, i, parts[AT])}
-        values = [own[n] if n in own else _result(n, self.state.value(n)) for n in names]
-        _check_memory(dict(zip(names, values)), list(parts.values()))
-        return values
+        values = {n: own[n] if n in own else _result(n, self.state.value(n)) for n in names}
+        return list(self.memory.after_iteration(values, list(parts.values())).values())
 
     def _placeholders(self, starts: dict[str, Any], last: Sequence[str]) -> dict[str, Any]:
         """Return zeros in place of the first values of names that the body assigns anew."""
@@ -381,8 +386,9 @@ class _Kept:
             return tuple(values)
 
         point = self.trace.point()
+        source = LoopSource(self.state.line, _names_of_parts(starts))
         run_loop(self.trace, 0, self.items.count, step, tuple(starts.values()),
-                 self.body.__code__, "", stops=self.stops)  # fmt: skip
+                 self.body.__code__, "", source, self.stops)  # fmt: skip
         for name, value in ends.items():
             if is_data(self.before[name]) and not isinstance(self.items.count, int):
                 # the range may be empty

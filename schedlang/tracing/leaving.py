@@ -90,7 +90,9 @@ class Flags:
         after: list[ast.stmt] = []
         if returns:
             leave: ast.stmt = ast.Break() if inner else ast.Return(_name(RESULT))
-            after.append(_where(_name(RETURNED), [leave], [], loop))
+            endless = isinstance(loop, ast.While) and _is_true(loop.test) and not leaving.breaks
+            test = ast.Constant(True) if endless else _name(RETURNED)
+            after.append(_where(test, [leave], [], loop))
         before = [] if inner or not returns else [_set(RETURNED, False, loop)]
         if not orelse:
             return [*before, loop, *after]
@@ -107,7 +109,7 @@ class _Leaving:
 
     def __init__(self, away: str, left: str) -> None:
         self.away, self.left = away, left
-        self.ends = self.guarded = False
+        self.ends = self.guarded = self.breaks = False
 
     def body(self, statements: list[ast.stmt], loop: Loop) -> list[ast.stmt]:
         """Return the body of the loop, which begins with the flags."""
@@ -135,6 +137,7 @@ class _Leaving:
         if isinstance(statement, ast.Return):
             value = statement.value or ast.Constant(None)
             new += [_assigned(RESULT, value, statement), _set(RETURNED, True, statement)]
+        self.breaks |= isinstance(statement, ast.Break)
         if not isinstance(statement, ast.Continue):
             self.ends = True
             new.append(_set(self.left, True, statement))
@@ -183,6 +186,10 @@ def _without(statements: list[ast.stmt], name: str) -> list[ast.stmt]:
             continue
         new.append(statement)
     return new
+
+
+def _is_true(test: ast.expr) -> bool:
+    return isinstance(test, ast.Constant) and bool(test.value)
 
 
 def _target(statement: ast.Assign) -> str:

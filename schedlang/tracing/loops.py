@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.compute.tensor import Tensor, shape_text
+from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr.nodes import Expr, Var
 from schedlang.index.linear import Lin
@@ -18,14 +18,16 @@ from schedlang.index.simplify import to_lin
 from schedlang.language.construct import as_expr, cast
 from schedlang.signatures import public
 from schedlang.tracing.array import TracedArray, array_of, plain, wrap
-from schedlang.tracing.carried import dtype_of, held, is_weak, is_wider, python_floats, widened
+from schedlang.tracing.carried import held, is_weak, is_wider, python_floats, widened
+from schedlang.tracing.carry_checks import LoopSource, check_aliases, check_fits, title_of
 from schedlang.tracing.indexing import write_where
-from schedlang.tracing.leaves import Form, flatten, rebuilt
+from schedlang.tracing.leaves import Form, flatten, is_traced, rebuilt
 from schedlang.tracing.lifted import lifted
 from schedlang.tracing.loop_bounds import bound
 from schedlang.tracing.naming import name_stages
 from schedlang.tracing.origins import origin
 from schedlang.tracing.powers import refuse_exponent
+from schedlang.tracing.rebound import is_array, new_or_before
 from schedlang.tracing.recurrence import host_reason, much_work, much_work_after_its_end, recurrence
 from schedlang.tracing.remarks import remark
 from schedlang.tracing.row_scans import row_scan
@@ -101,36 +103,37 @@ def run_loop(
     init: Any,
     code: CodeType | None,
     head: str,
-    user_index: tuple[str, int] | None = None,
+    source: LoopSource | None = None,
     stops: bool = False,
 ) -> Any:
     """Return the carry after a loop over ``body``, whose statements have ``code``.
 
     If the loop ``stops``, iterations change nothing once the first part of the carry is false.
-    ``head`` names the loop in ``f.loops``. A loop of the user's source has a ``user_index``: its
-    name, and its first value.
+    ``head`` names the loop in ``f.loops``. ``source`` describes a loop of the user's source, which
+    has no head if it is traced for the shapes of its names alone.
     """
     leaves, form = flatten(init)
     starts = [_value(leaf) for leaf in leaves]
-    name = "i" if user_index is None else user_index[0]
-    loop, passed, floats = _fitted(trace, lo, hi, body, leaves, starts, form, code, name)
-    if user_index is not None:
-        loop = replace(loop, user_index=user_index, stops=stops)
-    values = python_floats(_values(trace, loop, head, user_index is not None), floats)
+    loop, passed, floats = _fitted(trace, lo, hi, body, leaves, starts, form, code, source)
+    from_source = source is not None and head != ""
+    if source is not None and from_source:
+        loop = replace(loop, user_index=source.index, stops=stops)
+    values = python_floats(_values(trace, loop, head, from_source), floats)
     for storage, value in zip(loop.storages, values[len(starts) :]):
         write_where(trace, storage, value)
     for k, (leaf, carry) in enumerate(zip(leaves, loop.carries)):
-        if passed[k] == k and _is_array(leaf) and carry.leaving is not _element(carry.entering):
+        if passed[k] == k and is_array(leaf) and carry.leaving is not _element(carry.entering):
             leaf.assign(values[k])
     arrays: dict[tuple[int, int], Any] = {}
     if isinstance(hi, int):
-        arrays = {(k, hi - lo): leaf for k, leaf in enumerate(leaves) if _is_array(leaf)}
+        arrays = {(k, hi - lo): leaf for k, leaf in enumerate(leaves) if is_array(leaf)}
     elif any(k != place for k, place in enumerate(passed) if place >= 0):
         raise ComputeError(f"{loop.body.title}: arrays of the carry change places")
     results = []
     for k, value in enumerate(values[: len(leaves)]):
         if not isinstance(hi, int):
-            results.append(leaves[k] if passed[k] == k and _is_array(leaves[k]) else wrap(value))
+            same = passed[k] == k and is_array(leaves[k])
+            results.append(leaves[k] if same else _wrapped(value, leaves[k], _any_of(lo, hi)))
             continue
         place = origin(passed, k, hi - lo)
         if place not in arrays:
@@ -140,9 +143,17 @@ def run_loop(
 
 
 def run_while(
-    trace: Trace, test: Any, step: Callable[..., Any], init: Sequence[Any], code: CodeType
+    trace: Trace,
+    test: Any,
+    step: Callable[..., Any],
+    init: Sequence[Any],
+    code: CodeType,
+    source: LoopSource,
 ) -> Sequence[Any]:
-    """Return the carry after ``step`` ran as long as ``test`` holds, which it returns anew."""
+    """Return the carry after ``step`` ran as long as ``test`` holds, which it returns anew.
+
+    The first name of its ``source`` stands for the test.
+    """
 
     def body(_: Any, carry: Any) -> Any:
         again, parts = step(carry[1:])
@@ -150,21 +161,32 @@ def run_while(
 
     leaves, form = flatten((_truth(test), *init))
     starts = [_value(leaf) for leaf in leaves]
-    loop, passed, floats = _fitted(trace, 0, 1, body, leaves, starts, form, code)
+    loop, passed, floats = _fitted(trace, 0, 1, body, leaves, starts, form, code, source)
     loop = replace(loop, tested=True)
-    place = trace.place()
-    head = f"line {place.line}" if place else "a loop"
-    values = python_floats(_values(trace, loop, head, True), floats)
+    values = python_floats(_values(trace, loop, f"line {source.line}", True), floats)
     for storage, value in zip(loop.storages, values[len(starts) :]):
         write_where(trace, storage, value)
     results = []
     for k, (leaf, value) in enumerate(zip(leaves, values)):
-        if passed[k] == k and _is_array(leaf):
+        if passed[k] == k and is_array(leaf):
             leaf.assign(value)
             results.append(leaf)
         else:
-            results.append(wrap(value))
+            results.append(_wrapped(value, leaf, leaves[0]))
     return rebuilt(form, results)[1:]
+
+
+def _wrapped(value: Value, before: Any, ran: Any) -> Any:
+    """Return the array that a loop leaves in a name, which had one ``before``, if the loop ``ran``.
+    """
+    new = wrap(value)
+    return new_or_before(ran, new, before) if is_traced(ran) and is_array(before) else new
+
+
+def _any_of(lo: int, hi: End) -> Any:
+    """Return whether a loop has an iteration: true, or a scalar of bool over symbolic lengths."""
+    least, _ = range_of(hi)
+    return True if least is not None and least > lo else wrap(as_expr(hi) > lo)
 
 
 def _truth(value: Any) -> Any:
@@ -181,13 +203,13 @@ def _fitted(
     starts: list[Value],
     form: Form,
     code: CodeType | None,
-    name: str = "i",
+    source: LoopSource | None,
 ) -> tuple[HostLoop, list[int], set[int]]:
     """Return what :func:`_traced` does once each Python number has the dtype that follows it.
 
     The third result has the parts of the carry that are Python floats in all iterations.
     """
-    loop, passed = _traced(trace, lo, hi, body, leaves, starts, form, code, name)
+    loop, passed = _traced(trace, lo, hi, body, leaves, starts, form, code, source)
     floats: set[int] = set()
     first = starts
     while any(map(is_weak, starts)):
@@ -197,27 +219,23 @@ def _fitted(
             for k, (old, new, c) in enumerate(zip(known, starts, loop.carries))
             if old is not new and is_weak(c.leaving)
         }
-        loop, passed = _traced(trace, lo, hi, body, leaves, starts, form, code, name)
+        loop, passed = _traced(trace, lo, hi, body, leaves, starts, form, code, source)
     while any(is_wider(v, c) for v, c in zip(starts, loop.carries)):
         # a number of NumPy has the dtype that it has after an iteration from the beginning on
         starts = [
             cast(v, c.leaving.dtype) if is_wider(v, c) and isinstance(v, Expr) else v
             for v, c in zip(starts, loop.carries)
         ]
-        loop, passed = _traced(trace, lo, hi, body, leaves, starts, form, code, name)
+        loop, passed = _traced(trace, lo, hi, body, leaves, starts, form, code, source)
     loop = held(loop, first)
     for k, carry in enumerate(loop.carries[: len(starts)]):
-        _check_fits(carry, k, loop.body.title)
+        check_fits(carry, k, loop.body, source)
     return loop, passed, floats
 
 
 def _typed(value: Value, dtype: str) -> Value:
     """Return a value; a Python number has the ``dtype`` that the body knows."""
     return cast(value, dtype) if isinstance(value, Expr) and is_weak(value) else value
-
-
-def _is_array(leaf: Any) -> bool:
-    return isinstance(leaf, TracedArray) and not leaf.is_scalar
 
 
 def _values(trace: Trace, loop: HostLoop, head: str, from_source: bool) -> list[Value]:
@@ -307,22 +325,23 @@ def _traced(
     starts: list[Value],
     form: Form,
     code: CodeType | None,
-    name: str = "i",
+    source: LoopSource | None,
 ) -> tuple[HostLoop, list[int]]:
     """Return the loop over ``body``, whose carry begins with ``starts``, the values of ``leaves``.
 
-    The index gets the name of the body's parameter, or ``name``.
+    The index gets the name of the body's parameter, or of the ``source``.
 
     The second result has an entry for each part that the body returns: the position of the part
     that it takes which is the same array, or ``~j`` if the array is new and is also part ``j``.
 
     Arrays around the body that it assigns to are carries, too.
     """
-    title = f"the body of sl.fori_loop in {trace.title}"
+    title = title_of(trace, source)
     inner = Trace(title, code, trace, statements=trace.statements, rule=trace.rule)
     inner.closed = trace.closed
     names = () if code is None else code.co_varnames[: code.co_argcount]
-    own = names[0] if names and not names[0].startswith("_") else name
+    own = "i" if source is None else source.index[0]
+    own = names[0] if names and not names[0].startswith("_") else own
     # two indices of one kernel need two names
     used = {var.name for var in trace.indices()}
     index = Var(next(n for n in chain([own], map(f"{own}{{}}".format, count(1))) if n not in used))
@@ -359,7 +378,7 @@ def _traced(
         leaving = [_value(new) for new in next_leaves]
         passed = [_place_of(k, next_leaves, parts) for k in range(len(next_leaves))]
         same = [k == place for k, place in enumerate(passed)]
-        _check_aliases(inner, leaves, parts, [value for _, value in stands], same)
+        check_aliases(inner, leaves, parts, [value for _, value in stands], same, source)
     inner.check_sure()
     carries = [
         Carry(start, entering, value, stand_in(start, f"after{k}")[0])
@@ -399,35 +418,6 @@ def _place_of(k: int, returned: list[Any], entering: list[TracedArray]) -> int:
     return ~next(same)
 
 
-def _check_aliases(
-    inner: Trace,
-    leaves: list[Any],
-    entering: list[TracedArray],
-    before: list[Value],
-    same: list[bool],
-) -> None:
-    """Raise if the body assigns to an array that another name of the carry may refer to."""
-    homes = [leaf.storage if isinstance(leaf, TracedArray) else None for leaf in leaves]
-    for k, (array, home) in enumerate(zip(entering, homes)):
-        assigned = inner.values[array.storage] is not before[k]
-        if assigned and not same[k]:
-            problem = f"it assigns to part {k} of its carry and returns another array in its place"
-        elif home in inner.written and not array.is_scalar:
-            problem = f"it assigns to the array that part {k} of the carry begins as"
-        elif assigned and home is not None and (home in inner.outer or homes.count(home) > 1):
-            problem = f"it assigns to part {k} of its carry, which it also uses by another name"
-        else:
-            continue
-        raise ComputeError(
-            explain(
-                inner.title,
-                f"{problem}, so two names are one array in the first iteration",
-                "Begin with a copy, np.copy(x), and return a new array, or assign to arrays from "
-                "around the loop and leave init out.",
-            )
-        )
-
-
 def _element(tensor: Tensor) -> Value:
     return tensor if tensor.ndim else tensor[()]
 
@@ -435,21 +425,6 @@ def _element(tensor: Tensor) -> Value:
 def _value(leaf: Any) -> Value:
     value = plain(leaf)
     return value if isinstance(value, (Tensor, Expr)) else as_expr(value)
-
-
-def _check_fits(carry: Carry, k: int, title: str) -> None:
-    """Raise unless the value after an iteration may follow that before it."""
-    shapes = [v.shape if isinstance(v, Tensor) else () for v in (carry.entering, carry.leaving)]
-    kinds = carry.entering.dtype, dtype_of(carry.leaving)
-    if shapes[0] != shapes[1] or kinds[0] != kinds[1]:
-        before, after = (f"{t} of shape {shape_text(s)}" for t, s in zip(kinds, shapes))
-        raise ComputeError(
-            explain(
-                title,
-                f"part {k} of the carry is {before} before an iteration and {after} after it",
-                "Keep the shape, and convert with .astype(...), so that one array can hold both.",
-            )
-        )
 
 
 __all__ = ["fori_loop"]

@@ -13,7 +13,8 @@ from schedlang.expr.nodes import Expr
 from schedlang.language.construct import as_expr
 from schedlang.tracing.items import assigned_value, index_of, plain
 from schedlang.tracing.leaves import is_traced
-from schedlang.tracing.trace import Value, current
+from schedlang.tracing.stores import check_copied, check_in_place
+from schedlang.tracing.trace import Value
 from schedlang.tracing.unknown import refuse_numpy_target
 from schedlang.tracing.updates import update_at
 
@@ -88,27 +89,12 @@ def _check_fold(asked: str, given: np.dtype, kind: np.dtype) -> None:
         )
 
 
-def check_in_place(given: np.dtype, kind: np.dtype) -> None:
-    """Raise ``ComputeTypeError`` for a result that NumPy does not convert to ``kind`` in place."""
-    if not np.can_cast(given, kind, "same_kind"):
-        name = _assigned_name()
-        raise ComputeTypeError(
-            f"a result of {given} into {name or 'an array'} of {kind}: NumPy does not convert it "
-            f"in place; write {name or 'x'} = ..., or convert it with .astype({str(kind)!r})"
-        )
-
-
 def copy_to(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
     """Compute ``np.copyto(dst, src)``, which changes ``dst``.
 
     Raises ``ComputeTypeError`` for a conversion that ``casting`` excludes.
     """
-    kind = getattr(src, "dtype", None)
-    if kind is not None and not np.can_cast(kind, dst.dtype, casting):
-        raise ComputeTypeError(
-            f"np.copyto of {kind} into an array of {dst.dtype}: NumPy does not convert it; write "
-            f"x[...] = values, or convert it with .astype({str(dst.dtype)!r})"
-        )
+    check_copied(src, dst.dtype, casting)
     dst[...] = src if where is True else np.where(where, src, dst)
 
 
@@ -121,12 +107,6 @@ def update_in_place(ufunc: Any, target: Any, item: Any, *values: Any) -> None:
         )
     target.check_written()
     target.assign(update_at(ufunc, target.value, index_of(item), *map(assigned_value, values)))
-
-
-def _assigned_name() -> str:
-    """Return the variable that the user's statement assigns to, or ``""``."""
-    place = current().place()
-    return "" if place is None else place.target
 
 
 def value_of(leaf: Any, title: str) -> Value:

@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
+from schedlang.tracing.counters import counter_of
 from schedlang.tracing.leaving import PREFIX, Flags, fits, is_left
 from schedlang.tracing.names import assigned, inside, plainly_assigned, read_first
+from schedlang.tracing.tables import names_written
 
 # the name by which rewritten code refers to schedlang.tracing.control
 CONTROL = "_sl_control"
@@ -36,7 +38,7 @@ class _Rewriter(ast.NodeTransformer):
     """Rewrites the statements of one function.
 
     ``shared`` are the names that functions made here assign, and ``fixed`` those that are global
-    or belong to a function around.
+    or belong to a function around. In the elements of ``written`` the function writes.
     """
 
     def __init__(self, tree: ast.FunctionDef) -> None:
@@ -47,6 +49,7 @@ class _Rewriter(ast.NodeTransformer):
             if isinstance(node, (ast.Global, ast.Nonlocal))
             for name in node.names
         }
+        self.written = names_written(tree.body)
         self.count = 0
 
     def block(
@@ -108,6 +111,7 @@ class _Rewriter(ast.NodeTransformer):
         self.count += 1
         at = self.count
         target = loop.target if isinstance(loop, ast.For) else None
+        counter = counter_of(loop) if isinstance(loop, ast.While) else None
         whole: list[ast.stmt] = list(loop.body)
         names = sorted({*assigned(whole), *(assigned([target]) if target is not None else ())})
         live = read_first(list(after))
@@ -127,8 +131,15 @@ class _Rewriter(ast.NodeTransformer):
             "target": target.id if isinstance(target, ast.Name) else "",
             "line": loop.lineno,
             "nested": nested,
+            "counter": "" if counter is None else counter.name,
+            "ends": bool(getattr(loop, "left", "")),
         }
         new_body = self.block(loop.body, again, ends=True)
+        if counter is not None:
+            # a range gives the number of an iteration
+            item = f"{PREFIX}item"
+            text = f"if {item} is not None: {counter.name} = {item}"
+            new_body = [*_parsed(text, loop), *new_body]
         left = getattr(loop, "left", "")
         if left:
             new_body += _parsed(f"return {left}", loop)
@@ -140,7 +151,10 @@ class _Rewriter(ast.NodeTransformer):
         else:
             given = ast.Lambda(_no_arguments(), self.visit(loop.test))
             word = "while_loop"
-        call = _parsed(f"{CONTROL}.{word}(None, {PREFIX}body_{at}, {PREFIX}state_{at})", loop)[0]
+        text = f"{CONTROL}.{word}(None, {PREFIX}body_{at}, {PREFIX}state_{at})"
+        if counter is not None:
+            text = f"{text[:-1]}, {counter.step}, lambda: {ast.unparse(counter.stop)})"
+        call = _parsed(text, loop)[0]
         call.value.args[0] = given  # type: ignore[attr-defined]
         return [*functions, ast.fix_missing_locations(ast.copy_location(call, loop))]
 
@@ -214,6 +228,16 @@ class _Rewriter(ast.NodeTransformer):
             f"{PREFIX}state_{at} = {CONTROL}.State([{getters}], {PREFIX}set_{at}, **{facts!r})"
         ]
         return _parsed("\n".join(lines), statement)
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:  # noqa: N802
+        computes = isinstance(node.value, (ast.Call, ast.BinOp, ast.UnaryOp))
+        self.generic_visit(node)
+        (target, *others) = node.targets
+        is_written = isinstance(target, ast.Name) and target.id in self.written
+        if computes and is_written and not others:
+            new = ast.Call(_helper("new_array"), [node.value], [])
+            node.value = ast.fix_missing_locations(ast.copy_location(new, node.value))
+        return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:  # noqa: N802
         self.generic_visit(node)

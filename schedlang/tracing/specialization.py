@@ -36,6 +36,7 @@ from schedlang.tracing.run import run
 from schedlang.tracing.scheduling import schedule_for
 from schedlang.tracing.serial.kernel import SerialKernel, serial_kernel
 from schedlang.tracing.sizes import Sizes
+from schedlang.tracing.tables import Tables, with_tables
 from schedlang.tracing.trace import HostLoop, LoopRule, Storage, Trace, run_as_current
 from schedlang.tracing.unwritten import check_written
 from schedlang.tracing.wording import in_numpys_words
@@ -262,7 +263,11 @@ def specialize(
     """
     # a collection would walk all objects of the process, and most of the new ones stay
     with no_collection():
-        return _specialize(function, signature, call, target, compiler, moment, called)
+        return with_tables(
+            lambda tables: _specialize(
+                function, signature, call, target, compiler, moment, called, tables
+            )
+        )
 
 
 def _specialize(
@@ -273,12 +278,13 @@ def _specialize(
     compiler: str,
     moment: str,
     called: bool,
+    tables: Tables,
 ) -> Specialization:
     """Return what :func:`specialize` does."""
     name = getattr(function, "__name__", "traced")
     # between the kernels of a loop on the host, arrays would leave the memory of a GPU
     rule = LoopRule(limited=target.facts.host_arrays, checked=target.facts.interpreted)
-    trace = Trace(name, getattr(function, "__code__", None), rule=rule)
+    trace = Trace(name, getattr(function, "__code__", None), rule=rule, tables=tables)
     with in_numpys_words(), run_as_current(trace):
         trace.arguments = containers = Containers()
         draws = Draws(trace)

@@ -90,6 +90,21 @@ def lines_of(code: CodeType) -> tuple[list[str], int]:
     return inspect.getblock(lines[first - 1 :]), first
 
 
+def instead_of_copies(head: str, reason: str) -> str:
+    """Return what to write instead of a loop that is unrolled."""
+    if reason:
+        return "Change this, and its body is traced once and runs as a loop."
+    if head.startswith("while"):
+        return (
+            "Write for k in range(lo, hi), or while k < hi with k += 1 in each iteration: its body "
+            "is traced once and runs as a loop."
+        )
+    return (
+        "Make the body a function and write sl.fori_loop(lo, hi, body): it is traced once and runs "
+        "as a loop."
+    )
+
+
 def _function(around: list[ast.stmt]) -> int:
     """Return the position of the innermost function around a statement."""
     defs = (ast.FunctionDef, ast.AsyncFunctionDef)

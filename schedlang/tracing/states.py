@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
+
+import numpy as np
 
 from schedlang.tracing.leaves import flatten
 from schedlang.tracing.trace import Trace
@@ -23,8 +25,9 @@ class State:
     """The ``names`` that a loop's body or the sides of an ``if`` assign, at a ``line``.
 
     ``rebound`` are assigned anew rather than by ``+=`` alone. ``carried`` may be read before they
-    are assigned, and ``live`` are read later. ``target`` is the name of the loop's index, and
-    ``nested`` says that there is a loop in the body.
+    are assigned, and ``live`` are read later. ``target`` is the name of the loop's index, which a
+    ``counter`` is that the body of a ``while`` changes. ``nested`` says that there is a loop in the
+    body, and ``ends`` that the body may end the loop.
     """
 
     def __init__(
@@ -32,16 +35,31 @@ class State:
         getters: Sequence[Callable[[], Any]],
         assign: Callable[[int, Any], None],
         names: Sequence[str],
-        live: Sequence[str],
+        live: Collection[str],
         line: int,
-        rebound: Sequence[str] = (),
-        carried: Sequence[str] = (),
+        rebound: Collection[str] = (),
+        carried: Collection[str] = (),
         target: str = "",
         nested: bool = False,
+        counter: str = "",
+        ends: bool = False,
     ) -> None:
         self._getters, self._assign = getters, assign
         self.names, self.line, self.target, self.nested = names, line, target, nested
+        self.counter, self.ends = counter, ends
         self.rebound, self.carried, self.live = set(rebound), set(carried), set(live)
+
+    def counted(self) -> State:
+        """Return the state of a ``while`` whose counter is the index of a range.
+
+        If only the test may end the loop, the range tells where the counter ends.
+        """
+        own = {self.counter}
+        live = self.live if self.ends else self.live - own
+        return State(
+            self._getters, self._assign, self.names, live, self.line, self.rebound | own,
+            self.carried - own, "", self.nested, self.counter, self.ends,
+        )  # fmt: skip
 
     def values(self) -> dict[str, Any]:
         """Return the present values of all names."""
@@ -66,7 +84,10 @@ NOTHING = State([], lambda at, value: None, [], [], 0)
 
 
 class Unchanged:
-    """Lists, dicts and sets that a body reads, with what they hold, to undo changes."""
+    """What a body reads whose changes a trace does not follow, with what it holds, to undo changes.
+
+    It has the lists, dicts and sets, and the arrays of NumPy, whose elements are known.
+    """
 
     def __init__(self, values: Sequence[Any]) -> None:
         self._kept: list[tuple[Any, Any]] = []
@@ -74,24 +95,29 @@ class Unchanged:
             self._keep(value, 0)
 
     def _keep(self, value: Any, depth: int) -> None:
-        if type(value) not in (list, dict, set) or any(value is v for v, _ in self._kept):
+        is_array = type(value) is np.ndarray and value.flags.writeable
+        is_container = type(value) in (list, dict, set)
+        if not (is_array or is_container) or any(value is v for v, _ in self._kept):
             return
         self._kept.append((value, value.copy()))
-        if depth < 3:
+        if depth < 3 and is_container:
             for part in value.values() if isinstance(value, dict) else value:
                 self._keep(part, depth + 1)
 
     def undo(self) -> bool:
-        """Put back what the containers held; return whether one had changed."""
+        """Put back what they held; return whether one had changed."""
         changed = [(value, old) for value, old in self._kept if not _same_parts(value, old)]
         for value, old in changed:
+            if isinstance(value, np.ndarray):
+                value[...] = old
+                continue
             value.clear()
             value.extend(old) if isinstance(value, list) else value.update(old)
         return bool(changed)
 
 
 def unchanged(trace: Trace, before: dict[str, Any], *parts: Callable[..., Any]) -> Unchanged:
-    """Return the containers that functions made of a function's parts can reach.
+    """Return the containers and arrays that functions made of a function's parts can reach.
 
     ``before`` has the values of the names that they assign.
     """
@@ -110,6 +136,8 @@ def _cells(part: Callable[..., Any]) -> list[Any]:
 
 
 def _same_parts(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray):
+        return a.tobytes() == b.tobytes()
     if len(a) != len(b):
         return False
     if isinstance(a, dict):

@@ -17,6 +17,7 @@ from schedlang.tracing.leaves import flatten, rebuilt
 from schedlang.tracing.naming import name_stages
 from schedlang.tracing.outputs import value_of
 from schedlang.tracing.run import run
+from schedlang.tracing.tables import Tables, with_tables
 from schedlang.tracing.trace import LoopRule, Storage, Trace, Value, run_as_current
 from schedlang.tracing.wording import in_numpys_words
 
@@ -54,15 +55,18 @@ def trace(function: Callable[..., Any], *specs: Any, **named: Any) -> Any:
     if not callable(function):
         raise ComputeTypeError(f"sl.trace({function!r}, ...): the first argument is a function")
     try:
-        return _trace(function, specs, named)
+        return with_tables(lambda tables: _trace(function, specs, named, tables))
     except SchedlangError as error:
         raise shorten_traceback(error) from error.__cause__
 
 
-def _trace(function: Callable[..., Any], specs: Sequence[Any], named: Mapping[str, Any]) -> Any:
+def _trace(
+    function: Callable[..., Any], specs: Sequence[Any], named: Mapping[str, Any], tables: Tables
+) -> Any:
     inner = getattr(function, "function", function)
     title = getattr(inner, "__name__", "the function")
-    running = Trace(title, getattr(inner, "__code__", None), rule=TENSORS, closed=True)
+    running = Trace(title, getattr(inner, "__code__", None), rule=TENSORS, closed=True,
+                    tables=tables)  # fmt: skip
     with in_numpys_words(), run_as_current(running):
         storages: list[Storage] = []
         names = list(inspect.signature(inner).parameters)

@@ -22,8 +22,9 @@ from schedlang.expr.nodes import Expr, Var
 from schedlang.index.linear import Lin
 from schedlang.tracing.constants import formula_stage, same_bits
 from schedlang.tracing.rewriting import PREFIX
-from schedlang.tracing.statements import Statement, Statements
+from schedlang.tracing.statements import Statement, Statements, instead_of_copies
 from schedlang.tracing.storage import Storage
+from schedlang.tracing.tables import Tables
 
 Value = Union[Tensor, Expr]
 
@@ -125,7 +126,7 @@ class Trace:
       loops are unrolled. ``conditions`` are the unknown tests of ``if`` around.
     * ``regions`` has assignments to parts of arrays by results, ``empty`` the arrays of np.empty.
     * ``unsure`` are arrays around a loop, read through what may be a copy: a function for each
-      raises if the body changes it.
+      raises if the body changes it. ``tables`` are arrays with known elements that are written.
     """
 
     title: str
@@ -159,6 +160,7 @@ class Trace:
     empty: dict[Tensor, str] = field(default_factory=dict)
     unsure: dict[Storage, Callable[[], NoReturn]] = field(default_factory=dict)
     arguments: Any = None
+    tables: Tables = field(default_factory=Tables)
 
     @property
     def containers(self) -> Any:
@@ -427,9 +429,8 @@ class Trace:
                     f"tracing {self.title}",
                     f"the loop at line {loop}, `{head}`, is unrolled, and its line {place.line} "
                     f"has made more than {MOST_COPIES} stages"
-                    + (f". It is not kept as a loop, because of {reason}" if reason else ""),
-                    "Make the body a function and write sl.fori_loop(lo, hi, body): it is traced "
-                    "once and runs as a loop.",
+                    + (f". It is not kept as a loop: {reason}" if reason else ""),
+                    instead_of_copies(head, reason),
                 )
             )
 

@@ -255,8 +255,25 @@ _METHODS = {
     **dict.fromkeys(("tobytes", "tofile", "dump", "dumps", "data", "ctypes", "flags"),
                     "return the array, and take it of what the function returned"),
 }  # fmt: skip
+_refuse_truth = _refusing("the truth value", _instead_of_test)
+
+
+def _truth(self: Any, *_: Any, **__: Any) -> NoReturn:
+    """Raise for a truth value, in NumPy's words for an array of several elements."""
+    extents = self.extents
+    if not extents or any(not isinstance(e, int) for e in extents) or np.prod(extents) == 1:
+        _refuse_truth(self)
+    raise ComputeTypeError(
+        explain(
+            f"the truth value of an array of shape {shape_text(extents)} in {line_text()}",
+            "it is ambiguous if the array has more than one element, as in NumPy",
+            "Use np.any(x) or np.all(x), or choose element by element: np.where(x, a, b).",
+        )
+    )
+
+
 UNKNOWN = {
-    "__bool__": _refusing("the truth value", _instead_of_test),
+    "__bool__": _truth,
     "__float__": _refusing(
         "float()", "Convert with .astype(np.float32); use np.sqrt for math.sqrt.", True
     ),

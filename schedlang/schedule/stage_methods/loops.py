@@ -70,12 +70,12 @@ class LoopMethods(Recording):
         A guard costs most on a vectorized loop, where it masks every load and store, and, if it
         tests a data axis, inside a reduction loop, where it keeps the sums in memory instead of in
         registers. (A guard on a reduction axis leaves them in registers.) So ``"auto"`` cuts if the
-        extent is a number, the cut is legal, and one of these holds:
+        cut is legal and one of these holds:
 
         * The inner loop is vectorized.
-        * The inner loop is unrolled inside a reduction loop.
-        * A vectorized or unrolled tile of another stage is computed inside the outer loop. A step
-          on one stage may therefore change the loops of another.
+        * The extent is a number, and the inner loop is unrolled inside a reduction loop.
+        * The extent is a number, and a vectorized or unrolled tile of another stage is computed
+          inside the outer loop. A step on one stage may therefore change the loops of another.
 
         A cut is legal under three conditions. Otherwise ``"cut"`` is refused, and so is a later
         step that would make it illegal:

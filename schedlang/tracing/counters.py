@@ -1,0 +1,97 @@
+"""The counter of a ``while``, such as ``k`` in ``while k < n: ...; k += 1``, as a range's index."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+
+from schedlang.tracing.names import assigned, inside
+
+# the comparison with the sides swapped
+_SWAPPED = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
+# what the end of a range may consist of
+_ENDS = (
+    ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Attribute, ast.Subscript, ast.Call,
+    ast.expr_context, ast.operator, ast.unaryop,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Counter:
+    """A ``name`` to which each iteration adds ``step`` until it reaches ``stop``."""
+
+    name: str
+    step: int
+    stop: ast.expr
+
+
+def counter_of(loop: ast.While) -> Counter | None:
+    """Return the counter of a loop; ``None`` if its test or its body has another form.
+
+    >>> (loop,) = ast.parse("while k <= len(x): x[k] = 0; k += 2").body
+    >>> counter = counter_of(loop)
+    >>> counter.name, counter.step, ast.unparse(counter.stop)
+    ('k', 2, 'len(x) + 1')
+    """
+    test = loop.test
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or type(test.ops[0]) not in _SWAPPED:
+        return None
+    kind, left, right = type(test.ops[0]), test.left, test.comparators[0]
+    for order, name, end in ((kind, left, right), (_SWAPPED[kind], right, left)):
+        if not isinstance(name, ast.Name) or not _is_fixed(end, loop.body):
+            continue
+        step = _step(loop.body, name.id)
+        if step is None:
+            continue
+        if (step > 0) != (order in (ast.Lt, ast.LtE)):
+            return None
+        stop = deepcopy(end)
+        if order in (ast.LtE, ast.GtE):
+            sign = ast.Add() if step > 0 else ast.Sub()
+            stop = ast.copy_location(ast.BinOp(stop, sign, ast.Constant(1)), end)
+        return Counter(name.id, step, ast.fix_missing_locations(stop))
+    return None
+
+
+def _step(body: Sequence[ast.stmt], name: str) -> int | None:
+    """Return what each iteration adds to a name, or ``None``."""
+    stores = [n for n in inside(body) if isinstance(n, ast.Name) and n.id == name
+              and isinstance(n.ctx, ast.Store)]  # fmt: skip
+    steps = [step for step in (_added(s, name) for s in body) if step]
+    return steps[0] if len(stores) == 1 == len(steps) else None
+
+
+def _added(statement: ast.stmt, name: str) -> int | None:
+    """Return the number that a statement adds to a name, or ``None``."""
+    value: ast.expr
+    target: ast.expr
+    if isinstance(statement, ast.AugAssign):
+        target, op, value = statement.target, statement.op, statement.value
+    elif isinstance(statement, ast.Assign) and isinstance(statement.value, ast.BinOp):
+        (target, *others), op = statement.targets, statement.value.op
+        before, value = statement.value.left, statement.value.right
+        if others or not isinstance(before, ast.Name) or before.id != name:
+            return None
+    else:
+        return None
+    is_own = isinstance(target, ast.Name) and target.id == name
+    if not is_own or not isinstance(value, ast.Constant) or type(value.value) is not int:
+        return None
+    steps: dict[type, int] = {ast.Add: value.value, ast.Sub: -value.value}
+    return steps.get(type(op))
+
+
+def _is_fixed(end: ast.expr, body: Sequence[ast.stmt]) -> bool:
+    """Return whether an end is the same in all iterations: lengths, and names that stay."""
+    changed = set(assigned(body))
+    for node in ast.walk(end):
+        is_length = isinstance(node, ast.Call) and (
+            isinstance(node.func, ast.Name) and node.func.id == "len" and not node.keywords
+        )
+        if not isinstance(node, _ENDS) or (isinstance(node, ast.Call) and not is_length):
+            return False
+        if isinstance(node, ast.Name) and node.id in changed:
+            return False
+    return True

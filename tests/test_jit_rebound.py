@@ -1,0 +1,244 @@
+"""Names that loops and branches on elements assign anew, and the counters of ``while``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from textwrap import dedent
+from typing import Any
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+from schedlang.tracing import specialization
+from tests.test_jit_random_loops import function_of
+from tests.test_jit_source import check
+
+
+@pytest.fixture(autouse=True)
+def _without_schedules(monkeypatch: pytest.MonkeyPatch) -> None:
+    # the meaning of loops does not depend on schedules, which take most of the time
+    monkeypatch.setattr(specialization, "schedule_for", lambda out, *_: sl.schedule(out))
+
+
+def halved_until_small(x, least):
+    while True:
+        x = x * 0.5
+        if np.abs(x).sum() < least:
+            break
+    return x
+
+
+def root(x, least):
+    guess = x
+    while True:
+        better = 0.5 * (guess + x / guess)
+        if np.abs(better - guess).max() < least:
+            break
+        guess = better
+    return guess
+
+
+def root_in_ten(x, least):
+    guess = x
+    for k in range(10):  # noqa: B007
+        better = 0.5 * (guess + x / guess)
+        if np.abs(better - guess).max() < least:
+            break
+        guess = better
+    return guess, k
+
+
+def largest_eigenvalue(x, least):
+    a, v, old = np.outer(x, x) + np.diag(x), np.ones(len(x)), 0.0
+    while True:
+        w = a @ v
+        new = np.sqrt(w @ w)
+        v = w / new
+        if abs(new - old) < least:
+            return new, v
+        old = new
+
+
+def written_after(x, least):
+    while x.sum() > least:
+        x = x * 0.5
+    x[0] = 100
+    return x.sum()
+
+
+def swapped(x, least):
+    p, q = x, x * 2
+    while p.sum() > least:
+        p, q = q * 0.25, p
+    return p - q
+
+
+def views_of_another(x, least):
+    y = x[:3]
+    for i in range(6):
+        z = x * i
+        y = z[1:4]
+    return y, z
+
+
+def doubled_if_large(x, least):
+    y = x
+    if x[0] > least:
+        y = x * 2
+    y[1] = 7
+    return y
+
+
+CASES = [
+    halved_until_small, root, root_in_ten, largest_eigenvalue, written_after, swapped,
+    views_of_another, doubled_if_large,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", CASES, ids=lambda f: f.__name__)
+def test_names_that_are_assigned_anew(function: Callable[..., Any]) -> None:
+    x = np.array([2.0, 3.0, 5.0, 7.5])
+    for scale, least in ((1, 1e-2), (1e-4, 1)):
+        check(function, x * scale, least)
+
+
+@pytest.mark.parametrize("after", ["y[0] = 1", "x[0] = 1"])
+def test_arrays_that_may_be_one_after_a_loop(after: str) -> None:
+    text = f"""
+        def program(x):
+            y = x * 2
+            while y.sum() > 1:
+                x = y * 0.5
+                y = x
+            {after}
+            return x + y"""
+    function = function_of(dedent(text))
+    with pytest.raises(sl.errors.ComputeError, match="may be the array of another name"):
+        sl.jit(function, target="python")(np.ones(3))
+
+
+def test_an_array_that_a_later_line_may_change() -> None:
+    def stale(x, z):
+        y = x
+        while y.sum() > 9:
+            y = z
+        z[0] = 5
+        return y + 1
+
+    with pytest.raises(sl.errors.ComputeError, match="may be the array of another name"):
+        sl.jit(stale, target="python")(np.ones(3), np.ones(3))
+
+
+def test_a_write_that_a_later_iteration_would_see() -> None:
+    def seen(x):
+        y = x
+        while y.sum() > 1:
+            x[0] = 0
+            y = x
+        return y
+
+    with pytest.raises(sl.errors.SchedlangError, match="while at line .* of seen"):
+        sl.jit(seen, target="python")(np.ones(3))
+
+
+def counted(x):
+    y, i = np.zeros(len(x)), 0
+    while i < len(x):
+        y[i] = x[i] * i
+        i += 1
+    return y, i
+
+
+def counted_down(x):
+    total, i = 0.0, len(x) - 1
+    while i >= 0:
+        total += x[i]
+        i -= 2
+    return total, i
+
+
+def insertion(x):
+    i = 1
+    while len(x) > i:
+        j = i
+        while j > 0:
+            x[j], x[j - 1] = max(x[j], x[j - 1]), min(x[j], x[j - 1])
+            j = j - 1
+        i += 1
+    return x
+
+
+def not_once(x):
+    k = 2
+    while k > 5:
+        k -= 1
+    return x + k
+
+
+def left_early(x):
+    k = 0
+    while k < 50:
+        k += 1
+        if x[k % 4] > 100:
+            break
+        x = x * 1.5
+    return x, k
+
+
+def skips(x):
+    k = 0
+    while k < 6:
+        if k % 2:
+            k += 1
+            continue
+        x = x + k
+        k += 1
+    return x, k
+
+
+COUNTERS: dict[Callable[..., Any], str] = {
+    counted: "a map",
+    counted_down: "a reduction",
+    insertion: "serial inside the kernel",
+    not_once: "",
+    left_early: "a scan of 50 rows",
+    skips: "",
+}
+
+
+@pytest.mark.parametrize("function", COUNTERS, ids=lambda f: f.__name__)
+def test_counters_of_while(function: Callable[..., Any]) -> None:
+    jitted = check(function, np.random.default_rng(1).random(13) * 9)
+    assert jitted.loops.partition(": ")[2].startswith(COUNTERS[function])
+
+
+REFUSED = {
+    "shape": ("x = np.concatenate([x, x])", r"x is float64 of shape \(3,\) before"),
+    "number": ("x = x * 2; t = x", "t is a number of"),
+    "dtype": ("x = x.astype('float32')", "float32 of shape"),
+    "mask": ("x = x * 2; t = x[x > 1]", "elements decide how many elements t has"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_an_iteration_leaves_in_words_of_the_function(case: str) -> None:
+    body, words = REFUSED[case]
+    text = f"def program(x):\n t = 0\n while x.sum() < 9:\n  {body}\n return x, t"
+    with pytest.raises(sl.errors.ComputeError, match=words) as error:
+        sl.jit(function_of(text), target="python")(np.ones(3))
+    assert "loop at line 3 of program" in str(error.value) and "fori_loop" not in str(error.value)
+
+
+def test_a_while_that_is_unrolled_says_how_to_count() -> None:
+    def endless(x):
+        n = 0
+        while True:
+            x = x / 2
+            n += 1
+            if n > 300:
+                break
+        return x
+
+    with pytest.raises(sl.errors.ComputeError, match="for k in range"):
+        sl.jit(endless, target="python")(np.ones(3))
