@@ -33,6 +33,7 @@ from schedlang.machine.loops.sums import keep_sums
 from schedlang.machine.loops.transposes import transpose_loads
 from schedlang.machine.loops.unroll import unroll
 from schedlang.machine.nest import MachineNest
+from schedlang.machine.passes.elements import keep_elements
 from schedlang.machine.passes.job import Job
 from schedlang.machine.passes.long_values import name_long_values
 from schedlang.machine.passes.numbering import number_registers
@@ -57,6 +58,7 @@ GPU_LOOP_PASSES: tuple[LoopPass, ...] = (
 )  # fmt: skip
 CPU_PASSES: tuple[Pass, ...] = (
     name_offsets, name_long_values, number_registers, outline, name_rows, place_storage,
+    keep_elements,
 )  # fmt: skip
 GPU_PASSES: tuple[Pass, ...] = (name_offsets, name_long_values, number_registers)
 
