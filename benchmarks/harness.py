@@ -127,7 +127,8 @@ def main(
 ) -> int:
     """Measure the chosen cases, print the table row by row, write the JSON, return the exit status.
 
-    The status is 1 if a result is wrong. The table marks a row over its ``limit``. ``summary``
+    The status is 1 if a result is wrong. The table marks a row over its ``limit``. A run that
+    ``--minutes`` ends early goes on with ``--resume`` from the rows in the JSON. ``summary``
     returns the last lines. ``plot`` adds the option ``--plot FILE``. ``about`` holds further facts
     about the machine.
     """
@@ -136,9 +137,14 @@ def main(
                         "'work implementation'")  # fmt: skip
     parser.add_argument("--json", metavar="FILE", type=Path, help="write the rows there")
     parser.add_argument("--rounds", type=int, default=rounds, help="the fewest samples")
+    parser.add_argument("--minutes", type=float, help="begin no other work after that many")
+    parser.add_argument("--resume", action="store_true", help="keep the rows in the file of --json "
+                        "and measure the other works")  # fmt: skip
     if plot is not None:
         parser.add_argument("--plot", metavar="FILE", type=Path, help="draw the rows there")
     options = parser.parse_args(arguments)
+    if options.resume and options.json is None:
+        parser.error("--resume: say with --json FILE where the rows are")
     pattern = re.compile(options.only, re.IGNORECASE)
     chosen = [c for c in cases if pattern.search(f"{c.work} {c.implementation}")]
     if not chosen:
@@ -150,16 +156,32 @@ def main(
     print(", ".join(f"{k} {v}" for k, v in here.items()))
     if limits:
         print("ceilings: " + ", ".join(f"{k} {v:.4g}" for k, v in limits.items()))
+    kept = _kept(options.json, here) if options.resume else {}
     rows: list[Row] = []
+    missing: list[dict[str, Any]] = []
     table = _Table(chosen, columns)
     print(table.head())
-    for _, group in groupby(chosen, lambda c: c.work):
-        measured = list(measure(list(group), options.rounds))
+    began, left = perf_counter(), 0
+    for work, members in groupby(chosen, lambda c: c.work):
+        group = list(members)
+        measured = [kept[key] for c in group if (key := (work, c.implementation)) in kept]
+        if len(measured) < len(group):
+            if options.minutes is not None and perf_counter() - began > options.minutes * 60:
+                left += 1
+                continue
+            measured = list(measure(group, options.rounds))
         for item in measured:
             print(table.line(item, [r for r in measured if isinstance(r, Row)]), flush=True)
         rows += [r for r in measured if isinstance(r, Row)]
+        missing += [
+            {"work": work, "implementation": c.implementation, "missing": c.missing}
+            for c in measured
+            if isinstance(c, Case)
+        ]
         if options.json is not None:
-            write_json(options.json, [r.data() for r in rows], limits, here)
+            write_json(options.json, [r.data() for r in rows], limits, here, missing)
+    if left:
+        print(f"works left: {left}; go on with --resume")
     if plot is not None and options.plot is not None:
         plot(rows, options.plot)
     if summary is not None:
@@ -167,11 +189,59 @@ def main(
     return 0 if all(r.correct for r in rows) else 1
 
 
+def _kept(path: Path, here: Mapping[str, Any]) -> dict[tuple[str, str], Row | Case]:
+    """Return the rows of an earlier run on this machine, and its cases that could not run.
+
+    Their keys are the work and the implementation. A run without a file kept nothing.
+    """
+    if not path.exists():
+        return {}
+    data = json.loads(path.read_text(encoding="utf-8"))
+    if data["machine"] != json.loads(json.dumps(here)):
+        raise SystemExit(f"--resume: {path} is from another machine or from other versions")
+    kept: dict[tuple[str, str], Row | Case] = {}
+    for entry in (*data["rows"], *data.get("missing", ())):
+        case = Case(entry["work"], entry["implementation"], _not_again)
+        if "missing" in entry:
+            kept[case.work, case.implementation] = replace(case, missing=entry["missing"])
+        else:
+            kept[case.work, case.implementation] = _row_of(case, entry)
+    return kept
+
+
+def _row_of(case: Case, entry: Mapping[str, Any]) -> Row:
+    """Return the row that :meth:`Row.data` returned an entry for."""
+    facts = dict(entry)
+    seconds, spread, right = (facts.pop(name) for name in ("seconds", "spread", "correct"))
+    least, gflops, gbps = (facts.pop(name, None) for name in ("least_seconds", "gflops", "gbps"))
+    own = replace(
+        case,
+        flops=None if gflops is None else gflops * seconds * 1e9,
+        bytes=None if gbps is None else gbps * seconds * 1e9,
+        limit=facts.pop("limit", None),
+        facts={k: v for k, v in facts.items() if k not in ("work", "implementation")},
+    )
+    return Row(own, seconds, spread, right, least)
+
+
+def _not_again() -> Callable[[], object]:
+    raise Unavailable("an earlier run measured it")
+
+
 def write_json(
-    path: Path, rows: Sequence[dict[str, Any]], ceilings: dict[str, float], here: dict[str, Any]
+    path: Path,
+    rows: Sequence[dict[str, Any]],
+    ceilings: dict[str, float],
+    here: dict[str, Any],
+    missing: Sequence[dict[str, Any]] = (),
 ) -> None:
-    """Write the record of a run: the machine, its ceilings, the rows (see :meth:`Row.data`)."""
+    """Write the record of a run: the machine, its ceilings, the rows (see :meth:`Row.data`).
+
+    ``missing`` says which implementations could not run, and why.
+    """
     data = {"machine": here, "ceilings": ceilings, "rows": rows}
+    if missing:
+        data["missing"] = missing
     path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
 
 

@@ -1,6 +1,7 @@
 """Compare NPBench's programs under ``sl.jit`` with NumPy, numba and other compilers.
 
     python -m benchmarks.npbench [--suite CLONE [--preset S]] [--only PATTERN] [--json FILE]
+                                 [--minutes N] [--resume]
 
 numba compiles the same function with ``njit(parallel=True)``, and ``torch.compile`` takes it as it
 is. Programs that ``sl.jit`` does not run as they stand have up to three changed lines, which
@@ -11,7 +12,8 @@ spin would take a core from the next implementation.
 
 ``--suite`` runs NPBench's own programs from a clone of spcl/npbench, at the sizes of a preset. The
 decorator ``sl.jit`` is all that changes there. Pythran and DaCe compile their own versions of it,
-where they are installed. Each call has new copies of its arguments, which are not timed. For one
+where they are installed. Each call has new copies of its arguments, which are not timed. Compilers
+need most of the time: ``--minutes`` ends a run, and ``--resume`` goes on with it. For one
 thread, set ``OMP_NUM_THREADS``, ``OPENBLAS_NUM_THREADS`` and ``NUMBA_NUM_THREADS`` to 1.
 """
 

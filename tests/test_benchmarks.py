@@ -174,6 +174,43 @@ def test_only_and_json(tmp_path: Path) -> None:
     assert harness.main("t", cases, arguments=["--only", "nothing"]) == 2
 
 
+def test_a_run_that_ends_early_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, prepared = tmp_path / "rows.json", []
+
+    def case(work: str, implementation: str) -> harness.Case:
+        def prepare() -> Any:
+            prepared.append(work)
+            if implementation == "refused":
+                raise harness.Unavailable("no such loop")
+            return lambda: 0.5
+
+        return harness.Case(work, implementation, prepare, whole=True, flops=1e9, limit=0.25)
+
+    cases = [case(w, i) for w in ("a", "b") for i in ("x", "refused")]
+    options = ["--json", str(file), "--resume"]
+    assert not harness.main("t", cases[:2], arguments=[*options, "--minutes", "1"])
+    first = capsys.readouterr().out
+    assert not harness.main("t", cases, arguments=[*options, "--minutes", "-1"])
+    second = capsys.readouterr().out
+    assert prepared == ["a", "a"] and "works left: 1" in second
+    lines = [line for line in first.splitlines() if line.startswith("a ")]
+    assert len(lines) == 2 and set(lines) <= set(second.splitlines())
+    assert not harness.main("t", cases, arguments=options)
+    assert prepared == ["a", "a", "b", "b"]
+    data = json.loads(file.read_text())
+    assert [r["work"] for r in data["rows"]] == ["a", "b"]
+    assert data["missing"][1] == {
+        "work": "b", "implementation": "refused", "missing": "no such loop"
+    }  # fmt: skip
+    file.write_text(json.dumps(data | {"machine": {"processor": "another"}}))
+    with pytest.raises(SystemExit, match="another machine"):
+        harness.main("t", cases, arguments=options)
+    with pytest.raises(SystemExit):
+        harness.main("t", cases, arguments=["--resume"])
+
+
 def rows(**seconds: float) -> list[harness.Row]:
     made = []
     for name, value in seconds.items():

@@ -29,6 +29,7 @@ from schedlang.machine.loops.shared_loads import share_loads
 from schedlang.machine.loops.streams import stream_stores
 from schedlang.machine.loops.strips import strip_mine
 from schedlang.machine.loops.sums import keep_sums
+from schedlang.machine.loops.tails import peel_tails
 from schedlang.machine.loops.transposes import transpose_loads
 from schedlang.machine.loops.unroll import unroll
 from schedlang.machine.lower import CPU_LOOP_PASSES
@@ -101,6 +102,50 @@ def test_a_long_unrolled_loop_is_a_loop_over_blocks() -> None:
           B[i.copy + 128] = A[i.copy + 128] + float32(i.copy + 128)
     """)
     assert text(after(unrolled(128), block_unrolls)) == text(sl.lower(unrolled(128)))
+
+
+def test_the_last_iteration_alone_tests_its_lanes() -> None:
+    n = sl.var("n")
+    A = sl.placeholder((n,), name="A")
+    B = sl.compute((n,), lambda i: A[i] * 2, name="B")
+    s = sl.schedule(B)
+    s[B].vectorize(s[B].split(B.op.axis[0], factor=4, tail="guard")[1])
+    nest = after(s, peel_tails)
+    assert text(nest) == golden("""
+        for i.outer in 0..n//4:
+          vectorize i.inner in 0..4:
+            B[i.outer*4 + i.inner] = A[i.outer*4 + i.inner] * 2
+        for i.outer in 0..((n + 3)//4 - n//4):
+          vectorize i.inner in 0..4:
+            if (i.outer + n//4)*4 + i.inner < n:   # tail of i split by 4
+              B[(i.outer + n//4)*4 + i.inner] = A[(i.outer + n//4)*4 + i.inner] * 2
+    """)
+    for size in (0, 1, 3, 4, 5, 8, 11):
+        a = np.arange(size, dtype="float32")
+        np.testing.assert_array_equal(interpret(nest, [a]).outputs[0], a * 2)
+
+
+@pytest.mark.parametrize("factor", [3, 8])
+def test_the_tails_of_a_triangle(factor: int) -> None:
+    A = sl.placeholder((21, 21), name="A")
+
+    def row(i: sl.Expr) -> sl.Expr:
+        k = sl.reduce_axis((0, i), name="k")
+        return sl.sum(A[i, k], axis=k)
+
+    S = sl.compute((21,), row, name="S")
+    s = sl.schedule(S)
+    inner = s[S].split(S.op.reduce_axis[0], factor=factor)[1]
+    P = s.rfactor(S, inner)
+    s[P].compute_at(s[S], S.op.axis[0])
+    s[P].reorder(s[P].op.reduce_axis[0], s[P].op.axis[0])
+    s[P].vectorize(s[P].op.axis[0])
+    nest = after(s, peel_tails)
+    peeled = [loop for loop in nest.loops if loop.axis is s[P].op.reduce_axis[0]]
+    a = np.arange(441, dtype="float32").reshape(21, 21) % 7
+    (sums,) = interpret(nest, [a]).outputs
+    np.testing.assert_array_equal(sums, np.tril(a, -1).sum(axis=1))
+    assert len(peeled) == 2
 
 
 @pytest.mark.parametrize("shape", [(129,), (1024,), (31, 33), (2, 512), (512, 2), (3, 5, 61)])

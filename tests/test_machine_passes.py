@@ -43,6 +43,7 @@ from schedlang.machine.nodes import (
     Type,
     Value,
 )
+from schedlang.machine.passes.elements import keep_elements
 from schedlang.machine.passes.equal import find_repeated
 from schedlang.machine.passes.job import Job
 from schedlang.machine.passes.long_values import name_long_values
@@ -54,6 +55,7 @@ from schedlang.machine.passes.serial import serial
 from schedlang.machine.rewrite import with_values
 from schedlang.machine.select.cpu import select_cpu
 from schedlang.machine.verify import verify_machine
+from schedlang.machine.walks import walk
 from tests.fuzz.case import MOST_ITERATIONS, _given, iterations
 from tests.fuzz.graphs import build, random_graph
 from tests.fuzz.inputs import arrays
@@ -62,6 +64,8 @@ from tests.fuzz.search import schedule_randomly
 from tests.machine_interpreter import interpret_machine
 
 FLOAT = Type("float32")
+# arrays of four elements: arguments, and storage
+A4, R4, S4 = (Array(name, Buffer(name, "float32", (4,))) for name in "ARS")
 NARROW = sl.Target("cpu", vector_bytes=16, vector_registers=16)
 
 
@@ -78,6 +82,79 @@ def added(reg: Reg, array: Array, element: int) -> For:
     """Return a loop of two iterations that add an element to a register."""
     value = Op("+", reg, Load("load", array, Num(element), FLOAT), FLOAT)
     return For(Reg("i"), Num(2), (Let(reg, value),))
+
+
+def doubled(array: Array, element: int, **more: Any) -> For:
+    """Return a loop of four iterations that doubles an element and stores it in ``R`` as well."""
+    at = Num(element)
+    twice = Op("*", Load("load", array, at, FLOAT), Num(2.0, FLOAT), FLOAT)
+    again = Store("store", R4, Reg("i"), Load("load", array, at, FLOAT))
+    return For(Reg("i"), Num(4), (Store("store", array, at, twice), again), **more)
+
+
+def kept_in(*body: Stmt, entry: str = "K") -> list[str]:
+    """Return the names of the registers that the pass makes for elements of ``A`` and ``S``."""
+    whole = MachineNest((Function("K", (A4, R4), body), Function("E", (A4, R4), ())))
+    if entry == "K":
+        whole = MachineNest(whole.functions[::-1])
+    assert whole.entry.name == entry
+    kept = keep_elements(whole, job())
+    verify_machine(kept)
+    arrays = []
+    for nest in (whole, kept):
+        arrays.append([np.arange(4, dtype="float32") + 1, np.zeros(4, "float32")])
+        interpret_machine(nest, arrays[-1])
+    np.testing.assert_array_equal(*arrays)
+    registers = (s for f in kept.functions for s, _ in walk(f.body) if isinstance(s, Let))
+    return sorted({s.reg.name for s in registers} - {"x"})
+
+
+def test_an_element_that_each_iteration_reads_and_stores_is_a_register() -> None:
+    assert kept_in(doubled(A4, 2)) == ["A_value_0"]
+    outer = For(Reg("o"), Num(3), (doubled(A4, 2), If(Num(True, Type("bool")), (doubled(A4, 2),))))
+    assert kept_in(outer) == ["A_value_0"]
+    # one loop after the other: each of them keeps its element
+    assert kept_in(doubled(A4, 2), doubled(A4, 1)) == ["A_value_0", "A_value_1"]
+
+
+def test_an_element_stays_in_memory_where_others_may_use_it() -> None:
+    x = Let(Reg("x", FLOAT), Load("load", A4, Reg("i"), FLOAT))
+    loop = doubled(A4, 2)
+    others: list[Stmt] = [
+        For(Reg("i"), Num(4), (*loop.body, x)),
+        For(Reg("i"), Num(4), (loop.body[1], Store("store", A4, Reg("i"), Num(1.0, FLOAT)))),
+        # what an iteration reads, it stored itself
+        For(Reg("i"), Num(4), (Store("store", A4, Num(2), Num(1.0, FLOAT)), *loop.body)),
+        For(Reg("p"), Num(1), (loop,), parallel=True),
+        doubled(A4, 2, function=True),
+    ]
+    assert [kept_in(other) for other in others] == [[]] * len(others)
+    # another thread may call the function
+    assert kept_in(loop, entry="E") == []
+
+
+def test_an_element_of_a_thread_is_a_register() -> None:
+    own = (Alloc(S4, Num(4), "stack"), Store("store", S4, Num(2), Num(1.0, FLOAT)), doubled(S4, 2))
+    assert kept_in(For(Reg("p"), Num(1), own, parallel=True)) == ["S_value_0"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int8"])
+def test_the_state_of_a_filter_is_in_registers(dtype: str) -> None:
+    def smoothed(x: Any) -> Any:
+        y = np.zeros_like(x)
+        a, b = x[0], x[1]
+        for n in range(x.shape[0]):
+            a, b = b + x[n], -a
+            y[n] = a
+        return y, b
+
+    x = np.random.default_rng(3).integers(-1, 2, 257).astype(dtype)
+    f = sl.jit(smoothed)
+    for ours, expected in zip(f(x), smoothed(x)):
+        np.testing.assert_allclose(ours, expected, rtol=1e-5)
+    kept = [name for k in f.kernels for name in re.findall(r"\w+_value\b", str(k.machine_nest))]
+    assert bool(kept) == (dtype != "int8")
 
 
 def test_a_part_assigns_no_register_of_its_block() -> None:

@@ -30,9 +30,11 @@ from schedlang.machine.loops.statement_count import refuse_many_statements
 from schedlang.machine.loops.streams import stream_stores
 from schedlang.machine.loops.strips import strip_mine
 from schedlang.machine.loops.sums import keep_sums
+from schedlang.machine.loops.tails import peel_tails
 from schedlang.machine.loops.transposes import transpose_loads
 from schedlang.machine.loops.unroll import unroll
 from schedlang.machine.nest import MachineNest
+from schedlang.machine.passes.elements import keep_elements
 from schedlang.machine.passes.job import Job
 from schedlang.machine.passes.long_values import name_long_values
 from schedlang.machine.passes.numbering import number_registers
@@ -49,14 +51,15 @@ from schedlang.target import Target
 Pass = Callable[[MachineNest, Job], MachineNest]
 CPU_LOOP_PASSES: tuple[LoopPass, ...] = (
     use_instructions, find_turns, block_unrolls, mark_functions, mark_plain_loops, stream_stores,
-    keep_sums, round_products, strip_mine, unroll, refuse_many_statements, settle_conditions,
-    transpose_loads, share_loads,
+    peel_tails, keep_sums, round_products, strip_mine, unroll, refuse_many_statements,
+    settle_conditions, transpose_loads, share_loads,
 )  # fmt: skip
 GPU_LOOP_PASSES: tuple[LoopPass, ...] = (
     use_instructions, keep_sums, strip_mine, unroll, refuse_many_statements, settle_conditions,
 )  # fmt: skip
 CPU_PASSES: tuple[Pass, ...] = (
     name_offsets, name_long_values, number_registers, outline, name_rows, place_storage,
+    keep_elements,
 )  # fmt: skip
 GPU_PASSES: tuple[Pass, ...] = (name_offsets, name_long_values, number_registers)
 

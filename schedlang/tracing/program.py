@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import count, takewhile
 from typing import Any, Union
 
@@ -152,6 +153,27 @@ class Program:
         pairs = {(output, k) for k, given in enumerate(step.inputs) if given == argument}
         return pairs <= step.kernel.signature.in_place
 
+    @cached_property
+    def _overwritten(self) -> list[list[tuple[int, int]]]:
+        """For each step, the results for which it may take the memory of values that it reads.
+
+        Such a value is a new array of an earlier kernel, which nothing reads afterwards.
+        """
+        new: set[int] = set()
+        last = {k: at for at, step in enumerate(self.steps) for k in _inputs_of(step)}
+        pairs: list[list[tuple[int, int]]] = []
+        for at, step in enumerate(self.steps):
+            chosen: dict[int, int] = {}
+            if isinstance(step, KernelCall):
+                for output, given in sorted(step.kernel.signature.in_place):
+                    k, result = step.inputs[given], step.outputs[output - len(step.inputs)]
+                    ends = k in new and last[k] == at and k not in self.returned
+                    if ends and step.inputs.count(k) == 1 and k not in chosen.values():
+                        chosen.setdefault(result, k)
+                new.update(step.outputs)
+            pairs.append([*chosen.items()])
+        return pairs
+
     def _held(self, argument: int) -> set[int]:
         """Return the positions of an argument and of results of loops that may be its memory."""
         places = {argument}
@@ -168,12 +190,15 @@ class Program:
         """Return the results for ``inputs``, written into ``outputs`` where one is given."""
         values: list[Any] = [*inputs, *self.constants]
         values += [None] * (self.count - len(values))
-        targets = {} if outputs is None else dict(zip(self.returned, outputs))
+        given = () if outputs is None else zip(self.returned, outputs)
+        targets = {k: array for k, array in given if array is not None}
         for done, step in enumerate(self.steps):
             if len(self.steps) > 1:
                 tell("first call, {} steps done", done, len(self.steps))
             if isinstance(step, KernelCall):
-                _run_kernel(step, values, targets)
+                over = self._overwritten[done]
+                own = {o: values[k] for o, k in over if isinstance(values[k], np.ndarray)}
+                _run_kernel(step, values, {**own, **targets})
             elif isinstance(step, HostCall):
                 _run_on_host(step, values)
             else:

@@ -6,6 +6,7 @@ Each pass makes one decision and is a function ``(Block, LoopJob) -> Block`` in 
 
 * Marks come first: ``serpentine.py``, ``blocks.py``, ``functions.py``, ``plain_loops.py`` and
   ``streams.py`` leave plain loops and stores, with pragmas.
+* ``tails.py`` makes a loop of its own of the last iteration, where only that has a tail.
 * ``sums.py`` makes a ``Kept`` of the sums that stay in registers, and ``rounding.py`` rounds
   products before an addition that waits for the previous one. After ``sums.py``, no pass adds or
   removes a loop around a ``Kept``.

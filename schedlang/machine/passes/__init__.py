@@ -12,6 +12,7 @@
    that numba compiles it once. Before this pass, the nest is one function.
 5. ``rows.py`` names the offsets of rows in folded storage.
 6. ``stack_storage.py`` places arrays on the stack or the heap.
+7. ``elements.py`` keeps an element in a register while a serial loop reads and stores it.
 
 Two passes serve profiles instead: ``stamps.py`` puts time stamps around chosen loops of a finished
 nest, and ``call_stamps.py`` around the calls of a network's kernels. ``changing.py`` says which
