@@ -237,11 +237,14 @@ def _is_array(value: Any) -> bool:
     return is_traced(value) and not value.is_scalar
 
 
-def _last(given: Any, items: Items, before: Any) -> Any:
-    """Return the last item; the value ``before`` the loop, if there may be none."""
+def _last(given: Any, items: Items, before: Any, at: Any = None) -> Any:
+    """Return the last item, the one ``at`` a place if elements end the loop there.
+
+    Of a range that may be empty, it may be the value ``before`` the loop.
+    """
     if not isinstance(given, TracedRange):
-        return given[-1]
-    last = wrap(items.at(items.count - 1))
+        return given[-1] if at is None else items.at(at)
+    last = wrap(items.at(items.count - 1 if at is None else at))
     least, _ = range_of(items.count)
     if (least is None or least < 1) and is_data(before):
         return choose(wrap(items.count) > 0, last, before)
@@ -325,8 +328,7 @@ class _Kept:
                 raise ComputeTypeError(
                     f"its body changes the array of which {state.target} is the last"
                 )
-            last = self.before[state.target]
-            after[state.target] = _last(given, items, last) if at is None else items.at(at)
+            after[state.target] = _last(given, items, self.before[state.target], at)
         return after | self.constant
 
     def _is_carried(self, name: str) -> bool:
