@@ -371,6 +371,22 @@ def program(x):
 """,
         {"x": VECTOR},
     ),
+    "the last row of a slice, which is empty at last": (
+        """
+def program(x, y):
+    r = q = 9.0
+    for i in range(5):
+        for r in y[: 4 - i]:
+            x[i] += r
+        for q in y[i + 1 :]:
+            if q > 0.5:
+                break
+            x[i] += q
+        x[0] += r + q
+    return x, r, q
+""",
+        {"x": "float64[5]", "y": "float64[5]"},
+    ),
     "scans one after the other, of which one number is not used": (
         """
 def program(y, t):

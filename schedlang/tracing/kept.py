@@ -240,15 +240,18 @@ def _is_array(value: Any) -> bool:
 def _last(given: Any, items: Items, before: Any, at: Any = None) -> Any:
     """Return the last item, the one ``at`` a place if elements end the loop there.
 
-    Of a range that may be empty, it may be the value ``before`` the loop.
+    If there may be none, it may be the value ``before`` the loop.
     """
     if not isinstance(given, TracedRange):
-        return given[-1] if at is None else items.at(at)
-    last = wrap(items.at(items.count - 1 if at is None else at))
+        last = given[-1] if at is None else items.at(at)
+    else:
+        last = wrap(items.at(items.count - 1 if at is None else at))
     least, _ = range_of(items.count)
-    if (least is None or least < 1) and is_data(before):
-        return choose(wrap(items.count) > 0, last, before)
-    return last
+    if (least is not None and least >= 1) or not is_data(before):
+        return last
+    if any(map(_is_array, flatten([last, before])[0])):
+        raise ComputeTypeError("its last row is another array if there are no rows")
+    return choose(wrap(items.count) > 0, last, before)
 
 
 def refuse_range(given: TracedRange) -> NoReturn:
