@@ -413,6 +413,18 @@ def program(x, m):
 """,
         {"x": "int64[7]", "m": "int64[7]"},
     ),
+    "a condition on elements that assignments under it change": (
+        """
+def program(x):
+    for i in range(1, 4):
+        j = 3
+        if x[i] >= x[2]:
+            for j in range(0, 5, 2):
+                x[0], x[-1] = x[-1], x[0]
+    return j
+""",
+        {"x": "int32[4]"},
+    ),
     "a column that gets elements of a row of the same array": (
         """
 def program(a):

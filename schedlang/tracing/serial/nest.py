@@ -156,9 +156,10 @@ class _Iteration:
                 else:
                     # it also reads what an assignment after this one makes
                     copies += read
-        self._compute(list(dict.fromkeys(wanted)), event, pending)
+        # what computes the value may store it in place
         for version in dict.fromkeys(copies):
             self.where[version] = self._copy(version)
+        self._compute(list(dict.fromkeys(wanted)), event, pending)
 
     def _are_computable(self, ops: Mapping[Computed, None]) -> bool:
         """Return whether the versions that operations read are there."""
