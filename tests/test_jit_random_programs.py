@@ -529,7 +529,8 @@ def test_random_programs() -> None:
     assert len(ran) > 10
     assert set().union(*ran) > {
         "for over a range", "for over rows", "loop in a loop", "if", "view", "write to an element",
-        "write to a slice", "write under a mask", "mask", "serial loop", "float64", "int32",
+        "write to a slice", "write in place", "write under a mask", "mask", "gather", "out=",
+        "while", "scan", "serial loop", "float32", "float64", "int32", "int64", "bool",
     }  # fmt: skip
 
 
