@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.fuzz.program_coverage import features_of
 from tests.fuzz.program_text import random_program
 from tests.fuzz.programs import described, difference, outcome_of
 
@@ -358,6 +359,80 @@ def program(a, b, x):
 """,
         {"a": MATRIX, "b": "float64[4,6]", "x": VECTOR},
     ),
+    "the last index of a loop with a break, which is empty at last": (
+        """
+def program(x):
+    for j in range(8):
+        for k in range(j, len(x)):
+            if x[k] > 5:
+                break
+            x[k] += 1
+    return j, k
+""",
+        {"x": VECTOR},
+    ),
+    "the last row of a slice, which is empty at last": (
+        """
+def program(x, y):
+    r = q = 9.0
+    for i in range(5):
+        for r in y[: 4 - i]:
+            x[i] += r
+        for q in y[i + 1 :]:
+            if q > 0.5:
+                break
+            x[i] += q
+        x[0] += r + q
+    return x, r, q
+""",
+        {"x": "float64[5]", "y": "float64[5]"},
+    ),
+    "scans one after the other, of which one number is not used": (
+        """
+def program(y, t):
+    for i in range(4, -1, -1):
+        for r in y:
+            for j in range(5, -1, -1):
+                t = t * 0.5 + i
+                y[y > 0] -= i
+    return r
+""",
+        {"y": "int64[2]", "t": "0.5"},
+    ),
+    "a scan that reads an array before and after an assignment": (
+        """
+def program(x, m):
+    for i in range(5):
+        for j in range(i):
+            q = m[j - 2]
+            m[1] += x[j]
+            for k in range(len(m)):
+                v = m * x[1]
+                q += k
+    return v, q
+""",
+        {"x": "int64[7]", "m": "int64[7]"},
+    ),
+    "a condition on elements that assignments under it change": (
+        """
+def program(x):
+    for i in range(1, 4):
+        j = 3
+        if x[i] >= x[2]:
+            for j in range(0, 5, 2):
+                x[0], x[-1] = x[-1], x[0]
+    return j
+""",
+        {"x": "int32[4]"},
+    ),
+    "a column that gets elements of a row of the same array": (
+        """
+def program(a):
+    for i in range(6):
+        a[:-1, i - 2] = a[1, :-1]
+""",
+        {"a": MATRIX},
+    ),
     "one element that fills a slice in each iteration": (
         """
 def program(x, y):
@@ -401,6 +476,16 @@ def program(y, g):
         {"y": "uint32[6]", "g": "index[6]"},
         "convert it with",
     ),
+    "a side that never runs, and cannot": (
+        """
+def program(x):
+    v = np.arange(6)
+    if x[0] > 9:
+        x[0] = v[0, 1]
+""",
+        {"x": VECTOR},
+        "one side raises IndexError: too many indices",
+    ),
     "a view that a while on elements leaves": (
         """
 def program(x):
@@ -431,23 +516,30 @@ def test_programs_that_are_refused(case: str) -> None:
     assert outcome.kind == "refused" and words in outcome.text, outcome.text
 
 
-def compared(seed: str, index: int, **options: bool) -> bool:
-    """Return whether a random program ran; raise if it is wrong."""
+def compared(seed: str, index: int, **options: bool) -> set[str] | None:
+    """Return the features of a random program, ``None`` if it is refused; raise if it is wrong."""
     program = random_program(seed, index)
     outcome = outcome_of(program.source, program.kinds, **options)
     assert outcome.kind != "failed", described(program, outcome)
-    return outcome.kind == "right"
+    return features_of(program, outcome.loops) if outcome.kind == "right" else None
 
 
 def test_random_programs() -> None:
-    ran = sum(compared("tests", index) for index in range(15))
-    assert ran > 10
+    ran = [f for index in range(15) if (f := compared("tests", index)) is not None]
+    assert len(ran) > 10
+    assert set().union(*ran) > {
+        "for over a range", "for over rows", "loop in a loop", "if", "view", "write to an element",
+        "write to a slice", "write in place", "write under a mask", "mask", "gather", "out=",
+        "while", "scan", "serial loop", "float32", "float64", "int32", "int64", "bool",
+    }  # fmt: skip
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_many_random_programs(part: int) -> None:
-    ran = sum(compared("slow tests", index) for index in range(70 * part, 70 * part + 70))
+    ran = sum(
+        compared("slow tests", index) is not None for index in range(70 * part, 70 * part + 70)
+    )
     assert ran > 45
 
 

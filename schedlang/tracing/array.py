@@ -44,6 +44,7 @@ from schedlang.tracing.methods import add_methods
 from schedlang.tracing.outputs import copy_to, for_out, into, update_in_place
 from schedlang.tracing.placed import PLACED
 from schedlang.tracing.powers import check_power, to_the_power
+from schedlang.tracing.python_numbers import add_operators, are_of_python, class_of, of_numpy
 from schedlang.tracing.ranged import ranged
 from schedlang.tracing.scalars import settle_beside_arrays
 from schedlang.tracing.spans import of_lengths, truth_of
@@ -322,6 +323,8 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
             result = compute_once(getattr(ufunc, method), operands, options)
         if out is not None:
             return into(out, result, ufunc, method, where)
+        if are_of_python(inputs):
+            return wrap(of_numpy(result))
         return wrap(result, method == "__call__" and _rows(inputs))
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -345,7 +348,7 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         out = options.pop("out", None)
         settle_beside_arrays(args)
         options = for_out(function, "", args[0] if args else None, out, options)
-        result = compute_once(function, plain(tuple(args)), plain(options))
+        result = of_numpy(compute_once(function, plain(tuple(args)), plain(options)))
         if out is not None:
             return into(out, result, function)
         if function in LIKE:
@@ -437,7 +440,7 @@ def wrap(value: Any, rows: bool = False) -> Any:
     Containers are taken element by element. ``rows`` says that arrays lie row by row in memory.
     """
     if isinstance(value, (Tensor, Expr)):
-        return TracedArray(current().new(value, rows), _kind(value))
+        return TracedArray(current().new(value, rows), class_of(value))
     if isinstance(value, (tuple, list)):
         return sequence_of(type(value), (wrap(v, rows) for v in value))
     return value
@@ -454,18 +457,9 @@ def number_of(extent: Any) -> Any:
     return number
 
 
-def _kind(value: Value) -> type:
-    """Return the class of the array, of NumPy's scalar or of Python's number with this value."""
-    if isinstance(value, Tensor) and value.ndim:
-        return np.ndarray
-    kind = np.dtype(value.dtype).type
-    weak = isinstance(value, Expr) and value.weak
-    return {"i": int, "u": int, "f": float}.get(np.dtype(kind).kind, kind) if weak else kind
-
-
 def array_of(value: Value, rows: bool = False) -> TracedArray:
     """Return a new array of the trace, a 0-d one if ``value`` has no dimensions."""
-    return TracedArray(current().new(value, rows))
+    return TracedArray(current().new(of_numpy(value), rows))
 
 
 def _rows(values: Sequence[Any]) -> bool:
@@ -490,6 +484,7 @@ _ATTRIBUTES: dict[Any, Callable[..., Any]] = {
 }
 
 add_methods(TracedArray)
+add_operators(TracedArray, wrap)
 for _name, _refused in UNKNOWN.items():
     if _name not in vars(TracedArray):
         setattr(TracedArray, _name, _refused)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -11,7 +12,7 @@ import numpy as np
 from schedlang.arrays.shapes import is_one, same_shape, size_of
 from schedlang.compute.math import if_then_else
 from schedlang.compute.tensor import shape_text
-from schedlang.errors import ComputeTypeError, explain
+from schedlang.errors import ComputeTypeError, SchedlangError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Expr
 from schedlang.language.construct import as_expr
@@ -47,17 +48,17 @@ def merged(
 
     An array that a side assigns to keeps its elements where the test chooses the other side. Raise
     ``ComputeTypeError`` if the sides leave values of different shapes or dtypes in a name, or if
-    one changes a list, a dict, a set or an array with known elements.
+    one changes a list, a dict, a set or an array with known elements, or cannot run.
     """
     trace, before, cond = current(), state.values(), condition_of(test)
     known = set(trace.values)
     place = trace.place()
     line = state.line or (place.line if place else 0)
     containers = unchanged(trace, before, then, orelse)
-    with trace.only_where(cond):
+    with trace.only_where(cond), _one_side(line):
         first, after_first = then(), state.values()
     state.set(before)
-    with trace.only_where(np.logical_not(cond)):
+    with trace.only_where(np.logical_not(cond)), _one_side(line):
         second, after_second = orelse(), state.values()
     if containers.undo():
         _refuse_change(line)
@@ -69,6 +70,24 @@ def merged(
             a = b = b if a is UNBOUND else a
         state.set({name: sides.chosen(a, b, name)})
     return sides.chosen(first, second, "")
+
+
+@contextmanager
+def _one_side(line: int) -> Iterator[None]:
+    """Explain an error of NumPy in a side, which may never run in Python."""
+    try:
+        yield
+    except SchedlangError:
+        raise
+    except (ArithmeticError, LookupError, ValueError) as error:
+        raise ComputeTypeError(
+            explain(
+                f"the if at line {line} of {current().title}",
+                f"one side raises {type(error).__name__}: {error}; both sides are traced, since "
+                "elements decide which one runs",
+                "Write each side so that it can run whatever the elements are.",
+            )
+        ) from error
 
 
 def _refuse_change(line: int) -> NoReturn:
@@ -97,15 +116,20 @@ def choose(cond: Any, a: Any, b: Any) -> Any:
 def _check_integers(a: Expr, b: Expr) -> None:
     """Raise for two numbers of which one is an integer of NumPy and both have another dtype.
 
-    NumPy computes with the dtype of the one that elements choose, in which integers wrap around.
+    NumPy computes with the dtype of the one that elements choose, in which integers wrap around. A
+    bool beside a number of another dtype of NumPy has operators of its own, too.
     """
     common, _ = dtypes.promote(a.dtype, a.weak, b.dtype, b.weak)
-    if all(v.weak or v.dtype == common or not dtypes.is_integer(v.dtype) for v in (a, b)):
+    exact = [v for v in (a, b) if not v.weak and v.dtype != common]
+    if not any(dtypes.is_integer(v.dtype) for v in exact) and (
+        a.weak or b.weak or all(v.dtype != "bool" for v in exact)
+    ):
         return
     raise ComputeTypeError(
         explain(
             f"a number of {a.dtype} or {b.dtype} in {line_text()}",
-            "elements decide which one it is, and so whether later results wrap around",
+            "elements decide which one it is, and so how later lines compute with it: integers "
+            "wrap around, and bool has operators of its own",
             f"Convert both first, as in np.{common}(...).",
         )
     )

@@ -26,6 +26,7 @@ from schedlang.tracing.forms import check_known
 from schedlang.tracing.items import plain
 from schedlang.tracing.leaves import flatten, is_traced
 from schedlang.tracing.placed import refuse_elements
+from schedlang.tracing.python_numbers import are_of_python
 from schedlang.tracing.spans import known_end, of_lengths
 from schedlang.tracing.strided import strided
 from schedlang.tracing.trace import current
@@ -222,7 +223,9 @@ def _round(function: Any, args: Any, named: Any) -> Any:
         return function(*args, **named)
     if args[1:] in ((), (None,)):
         return _number("int64")(int, (np.rint(args[0]),), {})
-    return np.round(*args)
+    rounded = np.round(*args)
+    is_of_python = are_of_python(args[:1])
+    return _number(str(args[0].dtype))(float, (rounded,), {}) if is_of_python else rounded
 
 
 def _truth(function: Any, args: Any, named: Any) -> Any:

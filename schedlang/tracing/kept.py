@@ -229,15 +229,21 @@ def _result(name: str, value: Any) -> Any:
     return rebuilt(form, [array_of(v.value) if is_array(v) and v.is_view else v for v in leaves])
 
 
-def _last(given: Any, items: Items, before: Any) -> Any:
-    """Return the last item; the value ``before`` the loop, if there may be none."""
+def _last(given: Any, items: Items, before: Any, at: Any = None) -> Any:
+    """Return the last item, the one ``at`` a place if elements end the loop there.
+
+    If there may be none, it may be the value ``before`` the loop.
+    """
     if not isinstance(given, TracedRange):
-        return given[-1]
-    last = wrap(items.at(items.count - 1))
+        last = given[-1] if at is None else items.at(at)
+    else:
+        last = wrap(items.at(items.count - 1 if at is None else at))
     least, _ = range_of(items.count)
-    if (least is None or least < 1) and is_data(before):
-        return choose(wrap(items.count) > 0, last, before)
-    return last
+    if (least is not None and least >= 1) or not is_data(before):
+        return last
+    if any(map(_is_array, flatten([last, before])[0])):
+        raise ComputeTypeError("its last row is another array if there are no rows")
+    return choose(wrap(items.count) > 0, last, before)
 
 
 def end_of(numbers: range | TracedRange) -> Any:
@@ -330,8 +336,7 @@ class _Kept:
                 raise ComputeTypeError(
                     f"its body changes the array of which {state.target} is the last"
                 )
-            last = self.before[state.target]
-            after[state.target] = _last(given, items, last) if at is None else items.at(at)
+            after[state.target] = _last(given, items, self.before[state.target], at)
         return after | self.constant
 
     def _is_carried(self, name: str) -> bool:

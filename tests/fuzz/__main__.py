@@ -94,7 +94,8 @@ def fuzz(options: argparse.Namespace) -> int:
         + ", ".join(f"{n} {k}" for k, n in outcomes.most_common())
     )
     print(", ".join(f"{n} {k}" for k, n in counts.items()))
-    print(coverage.report(features, options.externs > 0, options.scans > 0))
+    more = coverage.EXTERNS * (options.externs > 0) + coverage.SCANS * (options.scans > 0)
+    print(coverage.report(features, (*coverage.EXPECTED, *more)))
     for reason, n in unbuilt.most_common():
         print(f"not built, {n} times: {reason}")
     print(f"cases with fewer than five steps: {sum(n for k, n in steps.items() if k < 5)}")

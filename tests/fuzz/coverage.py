@@ -84,9 +84,8 @@ def note_kernel(case: Case, source: str) -> None:
         case.features.add("masked lanes")
 
 
-def report(features: Counter[str], externs: bool = False, scans: bool = False) -> str:
+def report(features: Counter[str], expected: Sequence[str] = EXPECTED) -> str:
     """Return two lines: the number of cases with each feature, and the features never seen."""
-    expected = (*EXPECTED, *EXTERNS * externs, *SCANS * scans)
     missing = [name for name in expected if not features[name]]
     listed = ", ".join(f"{name} {features[name]}" for name in expected if features[name])
     return f"cases with: {listed}\nnever seen: {', '.join(missing) or 'nothing'}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import linecache
 import signal
 from collections.abc import Callable, Iterator
@@ -16,13 +17,38 @@ SECONDS = 0.3
 NUMBERS = count()
 
 
+class _Apart(ast.NodeTransformer):
+    """Gives an assignment to elements a copy of the array on its right side.
+
+    NumPy assigns to a vector element by element, also one that it reads with other strides: after
+    ``a[:-1, 2] = a[1, :-1]``, elements have values that it wrote. schedlang reads all elements
+    first, as NumPy does for arrays of more dimensions and for ufuncs.
+    """
+
+    def visit_Assign(self, node: ast.Assign) -> ast.Assign:
+        if any(isinstance(target, ast.Subscript) for target in node.targets):
+            node.value = ast.Call(ast.Name("_apart", ast.Load()), [node.value], [])
+        return node
+
+
+def _apart(value: Any) -> Any:
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
 def function_of(text: str, helpers: dict[str, Any], read: bool = False) -> Callable[..., Any]:
-    """Return the function of a source; if it is to be ``read``, its lines can be found later."""
+    """Return the function of a source; if it is to be ``read``, its lines can be found later.
+
+    NumPy runs one that is not, and whose assignments read all elements before they write one.
+    """
     path = f"<random program {next(NUMBERS) if read else 0}>"
+    names: dict[str, Any] = {"np": np, **helpers}
+    tree = ast.parse(text)
     if read:
         linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
-    names: dict[str, Any] = {"np": np, **helpers}
-    exec(compile(text, path, "exec"), names)
+    else:
+        tree = ast.fix_missing_locations(_Apart().visit(tree))
+        names["_apart"] = _apart
+    exec(compile(tree, path, "exec"), names)
     function: Callable[..., Any] = names["program"]
     return function
 

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import argparse
 import re
-import signal
 import sys
 import time
 import traceback
 import warnings
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
@@ -26,10 +24,13 @@ import numpy as np
 import schedlang as sl
 from schedlang.errors import LoweringError, SchedlangError, ScheduleError, VerifyError
 from schedlang.tracing import specialization
-from tests.fuzz.program_inputs import function_of, made
+from tests.fuzz.coverage import report
+from tests.fuzz.program_coverage import FEATURES, features_of
+from tests.fuzz.program_inputs import function_of, made, process_time
 from tests.fuzz.program_text import HELPERS, Block, Node, Program, random_program
 
-# the time of a call under sl.jit, and of NumPy's, which is long where a counter was left out
+# the processor time of a call under sl.jit, and of NumPy's, which is long where a counter was left
+# out
 SECONDS, NUMPY_SECONDS = 120, 2
 # the candidates that are tried to make a failing program smaller
 MOST_TRIES = 150
@@ -45,10 +46,14 @@ NAMES = re.compile(r"`.*`|'.*?'|\bat line \d+|\bline \d+|\b[a-z]+\d+\b|\([\d, ]*
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a program: ``right``, ``refused`` or ``failed``; ``text`` says why."""
+    """What became of a program: ``right``, ``refused`` or ``failed``; ``text`` says why.
+
+    ``loops`` says what the loops of one that is right became.
+    """
 
     kind: str
     text: str = ""
+    loops: str = ""
 
     @property
     def reason(self) -> str:
@@ -69,10 +74,10 @@ def outcome_of(
         theirs, ours = made(kinds, seed), made(kinds, seed)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            with time_limit(NUMPY_SECONDS):
+            with process_time(NUMPY_SECONDS):
                 wanted = function_of(source, HELPERS)(**theirs)
             try:
-                with time_limit(SECONDS):
+                with process_time(SECONDS):
                     if scheduled:
                         found = traced(**ours)
                     else:
@@ -91,23 +96,7 @@ def outcome_of(
         problem = difference(found, wanted, coarse, chosen) or difference(ours, theirs, coarse)
         if problem:
             return Outcome("failed", f"differs: {problem} (call {seed})")
-    return Outcome("right")
-
-
-@contextmanager
-def time_limit(seconds: int) -> Iterator[None]:
-    """Raise ``TimeoutError`` if a call takes longer than ``seconds``."""
-
-    def stop(*_: Any) -> None:
-        raise TimeoutError(f"it takes longer than {seconds} s")
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+    return Outcome("right", loops=traced.loops)
 
 
 def difference(
@@ -214,10 +203,12 @@ def fuzz(options: argparse.Namespace) -> int:
     started = time.monotonic()
     outcomes: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
+    features: Counter[str] = Counter()
     for index in range(options.start, options.start + options.cases):
         program = random_program(options.seed, index)
         outcome = outcome_of(program.source, program.kinds, options.target, options.scheduled)
         outcomes[outcome.kind] += 1
+        features.update(features_of(program, outcome.loops) if outcome.kind == "right" else ())
         if outcome.kind == "refused":
             reasons[outcome.reason] += 1
             if options.refused and re.search(options.refused, outcome.text):
@@ -234,6 +225,7 @@ def fuzz(options: argparse.Namespace) -> int:
         f"{total} programs in {time.monotonic() - started:.0f} s: "
         + ", ".join(f"{n} {k}" for k, n in outcomes.most_common())
     )
+    print(report(features, FEATURES))
     for reason, n in reasons.most_common():
         print(f"refused, {n} times: {reason}")
     return int(outcomes["failed"] > 0)

@@ -106,8 +106,11 @@ class _Iteration:
         return tensor not in self.order.slot_of or tensor in self.where
 
     def _ops(self, event: Event) -> dict[Computed, None]:
+        return self._behind(event.needs)
+
+    def _behind(self, tensors: Sequence[Tensor]) -> dict[Computed, None]:
         # of all versions, also of later events
-        return behind(event.needs, {**self.order.slot_of, **self.where})
+        return behind(tensors, {**self.order.slot_of, **self.where})
 
     def _reads(self, event: Event) -> set[Tensor]:
         """Return the versions that what an event still computes reads."""
@@ -142,12 +145,28 @@ class _Iteration:
             copies += [t for t in event.needs if t in replaced]
         for later in pending:
             copies += [t for t in later.needs if t in replaced]
-            for op in self._ops(later):
-                if not replaced.isdisjoint(op.input_tensors):
+            ops = self._ops(later)
+            scans = inside_scans([*ops])
+            inner = {op for parts in scans.values() for op in parts}
+            units = {op: {op} for op in ops if op not in inner} | scans
+            for op, parts in units.items():
+                read = [t for part in parts for t in part.input_tensors if t in replaced]
+                if read and self._are_computable(self._behind(op.outputs)):
                     wanted += op.outputs
-        self._compute(list(dict.fromkeys(wanted)), event, pending)
+                else:
+                    # it also reads what an assignment after this one makes
+                    copies += read
+        # what computes the value may store it in place
         for version in dict.fromkeys(copies):
             self.where[version] = self._copy(version)
+        self._compute(list(dict.fromkeys(wanted)), event, pending)
+
+    def _are_computable(self, ops: Mapping[Computed, None]) -> bool:
+        """Return whether the versions that operations read are there."""
+        states = states_of(ops)
+        return all(
+            t in self.where or t.op in ops or t in states for op in ops for t in op.input_tensors
+        )
 
     def _copy(self, version: Tensor) -> Buffer:
         source = self.where[version]
@@ -155,22 +174,24 @@ class _Iteration:
         self.stmts += [Alloc(into), copied(source, into, source.name)]
         return into
 
-    def _compute(self, wanted: Sequence[Tensor], event: Event, pending: Sequence[Event]) -> None:
-        missing = [t for t in wanted if t not in self.where]
+    def _compute(self, tensors: Sequence[Tensor], event: Event, pending: Sequence[Event]) -> None:
+        missing = [t for t in tensors if t not in self.where]
         if not missing:
             return
-        ops = behind(missing, {**self.order.slot_of, **self.where})
-        states = states_of(ops)
-        for op in ops:
-            if not all(t in self.where or t.op in ops or t in states for t in op.input_tensors):
-                raise NotInKernel("it reads an array before and after an assignment at once")
-        inner = inside_scans(ops)
-        later = {op: None for e in pending for op in self._ops(e) if op not in ops}
+        ops = self._behind(missing)
+        if not self._are_computable(ops):
+            raise NotInKernel("it reads an array before and after an assignment at once")
+        inner = {op for parts in inside_scans([*ops]).values() for op in parts}
+        kept = [op for op in ops if op not in inner and not _is_view(op)]
+        # a later event computes views again, and then reads what they are views of
+        done = {*kept, *inner}
+        later = {op: None for e in pending for op in self._ops(e) if op not in done}
         read = {t for op in later for t in op.input_tensors}
         read |= {t for e in pending for t in e.needs}
-        outputs = list(missing)
-        shared = [t for op in ops if op not in inner and not _is_view(op) for t in op.outputs]
-        outputs += [t for t in shared if t in read and t not in outputs]
+        # a scan of several results computes all of them
+        wanted = {*missing, *read}
+        together = [t for op in kept if not wanted.isdisjoint(op.outputs) for t in op.outputs]
+        outputs = [*missing, *(t for t in together if t not in missing)]
         made = self.maker.segment([*ops], outputs, self.where, self.ranges)
         stmts: Sequence[Stmt] = made.stmts
         (value, *_) = event.needs

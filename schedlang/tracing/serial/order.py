@@ -231,7 +231,19 @@ def states_of(ops: Iterable[Computed]) -> set[Tensor]:
     return {t for op in ops if isinstance(op, ScanOp) for t in op.state}
 
 
-def inside_scans(ops: Iterable[Computed]) -> set[Operation]:
-    """Return the operations that belong to a scan, which no other kernel can read."""
-    scans = [op for op in ops if isinstance(op, ScanOp)]
-    return {t.op for op in scans for t in (*op.init, *op.update)}
+def inside_scans(ops: Sequence[Computed]) -> dict[ScanOp, set[Operation]]:
+    """Return the operations of each scan among ``ops``, which no other kernel can read.
+
+    They compute its first rows and its steps. ``ops`` come in their order of computation.
+    """
+    inside: dict[ScanOp, set[Operation]] = {}
+    for scan in ops:
+        if isinstance(scan, ScanOp):
+            parts = {t.op for t in (*scan.init, *scan.update)}
+            of_rows = {*scan.state}
+            for op in ops:
+                if not of_rows.isdisjoint(op.input_tensors) and op is not scan:
+                    of_rows.update(op.outputs)
+                    parts.add(op)
+            inside[scan] = parts
+    return inside
