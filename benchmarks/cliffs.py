@@ -27,6 +27,7 @@ from benchmarks.peers import recurrence_loops
 from benchmarks.works.recurrences import Recurrence, recurrences
 from schedlang.errors import StrideWarning
 from schedlang.ir.nodes import Buffer
+from schedlang.runtime.arrays import empty_array
 
 Arrays = tuple["np.ndarray[Any, Any]", ...]
 SIZE, GROUP, TRIALS = 4096, 128, 40
@@ -76,6 +77,22 @@ def by_rows(R: sl.Tensor, at: int, target: sl.Target) -> sl.Schedule:
     s[part].reorder(*s[part].op.reduce_axis, *rows, lane)
     s[part].unroll(rows[0])
     s[part].vectorize(lane)
+    return s
+
+
+def doubled(size: int) -> sl.Tensor:
+    A = sl.placeholder((size, size), name="A")
+    return sl.compute((size, size), lambda i, j: A[i, j] * 2, name="R")
+
+
+def by_lines(R: sl.Tensor, streams: bool, target: sl.Target) -> sl.Schedule:
+    """Schedule ``R`` in vectors; with ``streams``, its stores bypass the caches."""
+    s = sl.schedule(R)
+    i, j = R.op.axis
+    s[R].vectorize(s[R].split(j, factor=2 * target.vector_width("float32"))[1])
+    s[R].parallel(i)
+    if streams:
+        s[R].pragma(i, "nontemporal")
     return s
 
 
@@ -129,6 +146,10 @@ def summed(a: Any) -> Any:
     return a.sum(axis=1, dtype="float64")
 
 
+def twice(a: Any) -> Any:
+    return a * 2
+
+
 def multiplied(a: Any, b: Any) -> Any:
     return a.astype("float64") @ b.T
 
@@ -139,7 +160,7 @@ def case(
 ) -> Case:  # fmt: skip
     """Return a case that compiles the schedule before timing and checks against NumPy."""
     arrays: list[Arrays] = []
-    out = np.empty([int(str(n)) for n in R.shape], R.dtype)
+    out = empty_array(tuple(int(str(n)) for n in R.shape), R.dtype)
 
     def prepare() -> Callable[[], object]:
         arrays.append(inputs(R))
@@ -191,6 +212,10 @@ def cases(
     R = row_sums(size)
     for name, at in ((HAND, 1), ("lanes in dimension 0", 0)):
         yield case("partial sums of rows", name, R, partial(by_rows, R, at, target), summed)
+    for name, streams in ((HAND, True), ("through the caches", False)):
+        D = doubled(size)
+        yield case("twice a large matrix", name, D, partial(by_lines, D, streams, target), twice)
+    yield case("twice a large matrix", "the model", D, partial(sl.autoschedule, D), twice)
     C = product(side)
     for name, step in (("the step named", 16), ("as written", 1)):
         yield case("B read across", name, C, partial(across, C, step, target), multiplied)

@@ -24,7 +24,7 @@ CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
 @dataclass(frozen=True)
 class Cache:
-    """A level of data caches: its size in bytes, and its associativity.
+    """A level of data caches: its size in bytes, its associativity, and the cores that share it.
 
     If cores share it, ``size`` is the size of the whole level.
 
@@ -34,6 +34,7 @@ class Cache:
 
     size: int
     ways: int
+    cores: int = 1
 
     def __post_init__(self) -> None:
         if not is_whole(self.size) or not is_whole(self.ways) or self.ways < 1 or self.sets < 1:
@@ -41,6 +42,11 @@ class Cache:
                 f"Cache(size={self.size!r}, ways={self.ways!r}): size is a whole number of bytes, "
                 f"at least {LINE} for each of its ways, of which there is at least one; give "
                 "Cache(32 * 1024, 8) for 32 KiB with 8 ways"
+            )
+        if not is_whole(self.cores) or self.cores < 1:
+            raise BuildError(
+                f"Cache(..., cores={self.cores!r}): cores is the number of cores that share the "
+                "level, at least 1; leave it out for a level that one core has to itself"
             )
 
     @property
@@ -98,8 +104,9 @@ def host_caches() -> tuple[Cache, Cache, Cache]:
     # the threads of one core share its first level
     threads = facts[1][1] if 1 in facts else 1
     for level, (cache, sharing) in facts.items():
-        most = max(1, sharing // threads) * LARGEST_SHARE if level == 3 else cache.size
-        by_level[level] = Cache(min(cache.size, most), cache.ways)
+        cores = max(1, sharing // threads)
+        most = cores * LARGEST_SHARE if level == 3 else cache.size
+        by_level[level] = Cache(min(cache.size, most), cache.ways, cores)
     return by_level[1], by_level[2], by_level[3]
 
 
@@ -129,6 +136,18 @@ def _listed(text: str) -> int:
     """
     spans = [part.split("-") for part in text.strip().split(",")]
     return sum(int(span[-1]) - int(span[0]) + 1 for span in spans)
+
+
+def checked_caches(kind: str, caches: Any) -> tuple[Cache, ...]:
+    """Return the caches of a target of this kind; raise unless they are up to three levels."""
+    valid = isinstance(caches, (tuple, list)) and len(caches) <= 3
+    if not valid or not all(isinstance(cache, Cache) for cache in caches):
+        raise BuildError(
+            f"Target({kind!r}, caches={caches!r}): caches are a tuple of up to three levels, each "
+            "a schedlang.target.Cache(size, ways) with its size in bytes; left out, they are this "
+            "machine's"
+        )
+    return tuple(caches)
 
 
 def host_datapath() -> int:

@@ -16,8 +16,10 @@ import numpy as np
 from schedlang.errors import BuildError, missing_name, nearest, warn_of_old_name
 from schedlang.host import (
     KIB,
+    LINE,
     USUAL_CACHES,
     Cache,
+    checked_caches,
     host_caches,
     host_datapath,
     host_vectors,
@@ -183,8 +185,8 @@ class Target(_Fields):
     a register counts as one register.
 
     ``caches`` are the data caches that a core uses, first level first. A level that cores share
-    counts whole. They default to this machine's, or to typical ones if the size of a register
-    differs from this machine's.
+    counts whole, and its ``cores`` says how many share it. They default to this machine's, or to
+    typical ones if the size of a register differs from this machine's.
 
     ``features`` are the features of the processor, by LLVM's names, such as ``"avx512vnni"`` and
     ``"amx-int8"``. Schedules are chosen for them. They default to this machine's, for which kernels
@@ -245,7 +247,7 @@ class Target(_Fields):
         wide = _checked_number(facts, "vector_bytes", vector_bytes)
         count = _checked_number(facts, "vector_registers", vector_registers)
         at_once = _checked_number(facts, "datapath_bytes", datapath_bytes)
-        caches = _checked_caches(facts.name, caches)
+        caches = checked_caches(facts.name, caches)
         features = _checked_features(facts, features)
         wide = wide or facts.vector_bytes or int(not facts.vectors)
         count = count or facts.vector_registers
@@ -296,6 +298,15 @@ class Target(_Fields):
         2
         """
         return max(1, self.vector_bytes // self.datapath_bytes)
+
+    def last_cache(self, threads: int = 1) -> int:
+        """Return the bytes that the last caches of ``threads`` cores hold together.
+
+        >>> Target("cpu", caches=(Cache(32 * 1024, 8), Cache(32 << 20, 16, cores=8))).last_cache(12)
+        67108864
+        """
+        last = self.caches[-1] if self.caches else Cache(LINE, 1)
+        return last.size * -(-threads // last.cores)
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -464,17 +475,6 @@ def _checked_number(facts: Facts, name: str, value: Any) -> int:
             "bytes at once; leave out vector_bytes"
         )
     return int(value)
-
-
-def _checked_caches(kind: str, caches: Any) -> tuple[Cache, ...]:
-    valid = isinstance(caches, (tuple, list)) and len(caches) <= 3
-    if not valid or not all(isinstance(cache, Cache) for cache in caches):
-        raise BuildError(
-            f"Target({kind!r}, caches={caches!r}): caches are a tuple of up to three levels, each "
-            "a schedlang.target.Cache(size, ways) with its size in bytes; left out, they are this "
-            "machine's"
-        )
-    return tuple(caches)
 
 
 def _checked_features(facts: Facts, features: Any) -> tuple[str, ...]:

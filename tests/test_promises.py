@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import schedlang as sl
 from schedlang.errors import ScheduleError
+from schedlang.lowering import build
 
 N = sl.var("n")
 
@@ -146,3 +149,33 @@ def test_nested_cuts_are_right():
     a = np.random.default_rng(1).integers(0, 9, (100, 40)).astype("float32")
     wanted = sl.reference(C)(a)
     np.testing.assert_array_equal(sl.build(s, [A, C], target="python")(a), wanted)
+
+
+def test_checks_of_cuts_build_the_nest_of_another_stage_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What earlier checks know holds in copies, too: a step that breaks a cut stays refused."""
+    planned: list[str] = []
+
+    def counted(stage: Any, *args: Any, **named: Any) -> Any:
+        planned.append(stage.name)
+        return make_plan(stage, *args, **named)
+
+    make_plan = build.make_plan
+    monkeypatch.setattr(build, "make_plan", counted)
+    A = sl.placeholder((60,), name="A")
+    B = sl.compute((60,), lambda i: A[i] + 1, name="B")
+    C = sl.compute((60,), lambda i: B[i] * 2, name="C")
+    D = sl.compute((60,), lambda i: C[i] * 2, name="D")
+    s = sl.schedule(D)
+    s[B].compute_at(s[C], s[C].split(C.op.axis[0], factor=10)[0])
+    over, inner = s[B].split(B.op.axis[0], factor=4, tail="cut")
+    for _ in range(2):
+        for step in ("vectorize", "unroll"):
+            with pytest.raises(ScheduleError, match="an earlier tail='cut' could no longer be"):
+                getattr(s.copy()[B], step)(over)
+    before = planned.count("D"), planned.count("B")
+    s[B].vectorize(inner)
+    assert planned.count("D") == before[0] and planned.count("B") > before[1]
+    a = np.arange(60, dtype="float32")
+    np.testing.assert_array_equal(sl.build(s, [A, D], target="python")(a), (a + 1) * 4)

@@ -9,7 +9,7 @@ from benchmarks.works import Work
 
 @scheduled("chain")
 def chain(work: Work, target: sl.Target) -> Made:
-    """Run blocks of the arrays in parallel. The stores of the result bypass the cache."""
+    """Run blocks of the arrays in parallel. The stores of a large result bypass the cache."""
     n = work.sizes["count"]
     A, B, C = (sl.placeholder((n,), name=name) for name in "ABC")
     Y = sl.compute((n,), lambda i: sl.max(A[i] * B[i] + C[i], 0) * sl.sigmoid(A[i]), name="Y")
@@ -18,7 +18,8 @@ def chain(work: Work, target: sl.Target) -> Made:
     strip, lane = s[Y].split(inside, factor=2 * target.vector_width("float32"))
     s[Y].vectorize(lane)
     s[Y].parallel(block)
-    s[Y].pragma(block, "nontemporal")
+    if 4 * 4 * n > target.last_cache():
+        s[Y].pragma(block, "nontemporal")
     return s, [A, B, C, Y]
 
 
@@ -76,7 +77,8 @@ def transpose(work: Work, target: sl.Target) -> Made:
     io, jo, ii, ji = s[Y].tile(i, j, size, size)
     s[Y].vectorize(ji)
     s[Y].parallel(io)
-    s[Y].pragma(io, "nontemporal")
+    if 2 * 4 * n * n > target.last_cache():
+        s[Y].pragma(io, "nontemporal")
     s[T].compute_at(s[Y], jo)
     s[T].storage_align(T.op.axis[0], 2, 1)
     s[T].vectorize(T.op.axis[1])

@@ -40,7 +40,7 @@ def candidates(s: Schedule, target: Target) -> Iterator[Steps]:
             yield from _placements(s, view)
             yield from _loops(s, view, target)
             yield from new_stages(s, view, target)
-            yield from storage(s, view)
+            yield from storage(s, view, target)
             yield from dot_product_steps(s, view, target)
 
 

@@ -21,6 +21,7 @@ from schedlang.ir.printer import expr_text
 from schedlang.machine.loops.job import LoopJob
 from schedlang.machine.loops.sums import keep_sums
 from schedlang.runtime.environment import threads_of
+from schedlang.state.state import NONTEMPORAL
 from schedlang.target import Target
 
 # the share of a nest's iterations from which on a statement matters
@@ -58,6 +59,7 @@ def findings(nest: Nest, target: Target) -> Iterator[Finding]:
         yield from _waiting_sums(site, nest)
         yield from _reloaded(site, target)
         yield from _short_loops(site, nest)
+        yield from _stores_through_caches(site, nest, target)
 
 
 def _idle_threads(large: Sequence[Site], target: Target) -> Iterator[Finding]:
@@ -203,4 +205,24 @@ def _short_loops(site: Site, nest: Nest) -> Iterator[Finding]:
             "testing them costs as much as their work",
             frozenset({"unroll"}),
             site.stmt.stage,
+        )
+
+
+def _stores_through_caches(site: Site, nest: Nest, target: Target) -> Iterator[Finding]:
+    """Yield a finding for vectors of a result that go through caches that cannot hold it."""
+    store, cache = site.stmt, target.last_cache(threads_of(target))
+    loops = [f for f in site.loops if f.stage == store.stage]
+    if store.reducer is not None or not any(f.kind == "vectorize" for f in loops):
+        return
+    taken = any(name == NONTEMPORAL for f in loops for name, _ in f.pragmas)
+    if taken or not target.facts.streams:
+        return
+    buffers = {*store.buffers, *(load.buffer for load in loads(store.values))}
+    held = sum(buffer.bytes or 0 for buffer in buffers)
+    if held > cache and any(buffer in nest.outputs for buffer in store.buffers):
+        yield Finding(
+            f"stage {store.stage} reads and writes {held:,} B, and the last cache holds "
+            f"{cache:,} B: each line that it overwrites is read from memory first",
+            frozenset({"pragma"}),
+            store.stage,
         )

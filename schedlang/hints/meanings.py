@@ -23,5 +23,6 @@ MEANINGS: Mapping[str, str] = {
     "cache_write": "compute into a buffer, and copy that",
     "rfactor": "add partial sums, in lanes of a vector or on cores of their own",
     "prefetch": "fetch what the next iteration reads",
+    "pragma": "store past the caches, so that no line is read before it is overwritten",
     "storage_align": "lengthen rows, so that they do not compete for the same part of the cache",
 }

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 from schedlang.expr.dtypes import itemsize
 from schedlang.hints.steps import Steps, step
 from schedlang.host import LINE
+from schedlang.runtime.environment import threads_of
 from schedlang.schedule.schedule import Schedule
 from schedlang.schedule.stage import StageView
-from schedlang.state.state import Inline
+from schedlang.state.state import NONTEMPORAL, Inline
+from schedlang.target import Target
 
 # iterations ahead that a tensor is fetched; bytes of a row from which on rows share cache sets
 AHEAD, CONFLICTS = 1, 4096
 
 
-def storage(s: Schedule, view: StageView) -> Iterator[Steps]:
-    """Yield the candidates for a stage of ``s``: padded rows, and fetches ahead."""
+def storage(s: Schedule, view: StageView, target: Target) -> Iterator[Steps]:
+    """Yield the candidates for a stage of ``s``: padded rows, fetches ahead, streaming stores."""
     name, stage = view.name, s.state.stages[view.name]
     tensor = view.outputs[0]
     if not s.state.is_output(stage) and not isinstance(stage.attach, Inline):
@@ -33,3 +36,19 @@ def storage(s: Schedule, view: StageView) -> Iterator[Steps]:
             step.primitive == "prefetch" and step.stage == name for step in s.steps
         ):
             yield step("prefetch", name, tensor, outside[-1], AHEAD)
+    lanes = "vectorize" in stage.kinds.values() and not stage.op.reduce_axis
+    streamed = any(name == NONTEMPORAL for _, name, _ in stage.pragmas)
+    if lanes and not streamed and outside_caches(s, view, target):
+        yield step("pragma", name, view.leaf_axes[0], NONTEMPORAL)
+
+
+def outside_caches(s: Schedule, view: StageView, target: Target) -> bool:
+    """Return whether a stage makes a result that the caches do not hold beside what it reads."""
+    stage = s.state.stages[view.name]
+    tensors = dict.fromkeys([*view.outputs, *view.op.input_tensors])
+    lengths = [n for tensor in tensors for n in tensor.shape]
+    streams = target.facts.streams and s.state.is_output(stage)
+    if not streams or not all(isinstance(n, int) for n in lengths):
+        return False
+    held = sum(prod(tensor.shape) * itemsize(tensor.dtype) for tensor in tensors)
+    return bool(held > target.last_cache(threads_of(target)))

@@ -100,9 +100,12 @@ def known_report(state: State, args: Sequence[Any] | None) -> Report | None:
     return known
 
 
-def draft_problems(state: State) -> list[str]:
-    """Return the problems of ``state`` that its statements show before they have buffers."""
-    job, _, _ = _drafted(state, default_args(state), True, Findings())
+def draft_problems(state: State, findings: Findings) -> list[str]:
+    """Return the problems of ``state`` that its statements show before they have buffers.
+
+    ``findings`` are about other schedules of the same computation.
+    """
+    job, _, _ = _drafted(state, default_args(state), True, findings)
     return [problem.message for problem in job.problems]
 
 

@@ -5,12 +5,31 @@ A process whose calls take the fast path imports no tensors.
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any
 
 import numpy as np
 
 from schedlang.expr.dtypes import array_dtype
+from schedlang.host import LINE
+
+# bytes of an output from which on it starts on a cache line: then its stores can bypass the cache
+LARGE = 1 << 20
+
+
+def empty_array(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """Return an uninitialised array, which starts on a cache line if it is large.
+
+    >>> empty_array((1024, 512), "float32").ctypes.data % 64
+    0
+    """
+    count = math.prod(shape) * np.dtype(dtype).itemsize
+    if count < LARGE:
+        return np.empty(shape, dtype)
+    room = np.empty(count + LINE, "uint8")
+    start = -room.ctypes.data % LINE
+    return room[start : start + count].view(dtype).reshape(shape)
 
 
 def empty_like_library(first: Any, shape: tuple[int, ...], dtype: str) -> Any:
@@ -22,7 +41,7 @@ def empty_like_library(first: Any, shape: tuple[int, ...], dtype: str) -> Any:
 
         # PyTorch's default device may be another one
         return torch.empty(shape, dtype=getattr(torch, dtype), device="cpu")
-    return np.empty(shape, array_dtype(dtype))
+    return empty_array(shape, array_dtype(dtype))
 
 
 def is_jax(value: Any) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from sys import modules
 from typing import Any
 
 import numpy as np
 
+from schedlang.runtime.arrays import LARGE, empty_array
 from schedlang.runtime.parameters import Signature
 
 Bound = tuple[list[np.ndarray], Any]
@@ -42,9 +44,12 @@ def fast_call(signature: Signature, sizes_checked: bool = True) -> Bind | None:
     scalars = [p.needed.dtype.type if p.is_scalar else None for p in signature.parameters]
     pairs = [(i, k, (i, k) in signature.in_place) for i, k in signature.pairs]
     outputs = [k for k, p in enumerate(signature.parameters) if p.is_output]
-    slots = [(shape, dtype, k in outputs) for k, (dtype, shape, _) in enumerate(kinds)]
+    slots = [
+        (shape, dtype, _function_of_new(shape, dtype) if k in outputs else None)
+        for k, (dtype, shape, _) in enumerate(kinds)
+    ]
     count, inputs = len(kinds), len(kinds) - len(outputs)
-    ndarray, empty, may_share, int64 = np.ndarray, np.empty, np.may_share_memory, np.int64
+    ndarray, may_share, int64 = np.ndarray, np.may_share_memory, np.int64
     weak: dict[Any, type] = {np.float64: float, np.int64: int}
     plain = signature.is_plain
     bind_tensors = _tensor_fast_call(kinds, outputs, signature.pairs) if plain else _no_call
@@ -57,7 +62,7 @@ def fast_call(signature: Signature, sizes_checked: bool = True) -> Bind | None:
         elif len(args) == inputs:
             rest = iter(args)
             values = [
-                empty(shape, dtype) if is_new else next(rest) for shape, dtype, is_new in slots
+                next(rest) if new is None else new(shape, dtype) for shape, dtype, new in slots
             ]
         else:
             return None
@@ -99,6 +104,11 @@ def fast_call(signature: Signature, sizes_checked: bool = True) -> Bind | None:
         return flat, result
 
     return bind
+
+
+def _function_of_new(shape: tuple[int, ...], dtype: Any) -> Callable[..., np.ndarray]:
+    """Return the function that allocates an output: NumPy's own is faster for a small one."""
+    return np.empty if math.prod(shape) * dtype.itemsize < LARGE else empty_array
 
 
 def _tensor_fast_call(

@@ -21,6 +21,7 @@ from schedlang.errors import (
 )
 from schedlang.expr.nodes import Expr
 from schedlang.instructions.declaration import Instruction
+from schedlang.ir.findings import Findings
 from schedlang.ir.nest import Nest
 from schedlang.lowering.lower import lower_state
 from schedlang.schedule import trace
@@ -55,6 +56,8 @@ class Schedule(DataflowMethods):
         self._start = initial_state(outputs)
         self._steps: tuple[Step, ...] = ()
         self._states: tuple[State, ...] = ()
+        # about nests that checks of steps built, shared by copies
+        self._findings = Findings()
 
     @property
     def state(self) -> State:
@@ -145,7 +148,7 @@ class Schedule(DataflowMethods):
         """
         before = self.state
         try:
-            state, result = perform(before, primitive, stage, args)
+            state, result = perform(before, primitive, stage, args, self._findings)
         except SchedlangError as error:
             raise shorten_traceback(error) from error.__cause__
         near = [stage, *(v.name for v in args.values() if isinstance(v, Stage))]
@@ -252,6 +255,7 @@ class Schedule(DataflowMethods):
         """Return an independent copy, which shares the axes made so far."""
         twin = Schedule.__new__(Schedule)
         twin._start, twin._steps, twin._states = self._start, self._steps, self._states
+        twin._findings = self._findings
         twin.of_te = self.of_te
         return twin
 

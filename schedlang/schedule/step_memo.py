@@ -64,7 +64,7 @@ class MemoSchedule(Schedule):
 
     def __init__(self, memo: StepMemo) -> None:
         self._memo = memo
-        self._start = memo.start._start
+        self._start, self._findings = memo.start._start, memo.start._findings
         self.taken = Taken(memo.start._steps, memo.start._states)
 
     @property

@@ -18,6 +18,7 @@ from schedlang.errors import ScheduleError
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
 from schedlang.instructions.declaration import Instruction
+from schedlang.ir.findings import Findings
 from schedlang.schedule.attached_cuts import check_attached_cuts
 from schedlang.schedule.call_text import call_text
 from schedlang.schedule.instruction_checks import check_instruction
@@ -43,10 +44,13 @@ class Step:
     args: Mapping[str, Any]
 
 
-def perform(state: State, primitive: str, stage: str, args: Mapping[str, Any]) -> tuple[State, Any]:
+def perform(
+    state: State, primitive: str, stage: str, args: Mapping[str, Any], findings: Findings
+) -> tuple[State, Any]:
     """Return the state after one step, and the result of the call.
 
-    A refusal is raised with the text of the call and the loop nest at fault.
+    A refusal is raised with the text of the call and the loop nest at fault. ``findings`` are
+    about other schedules of the computation.
     """
     if primitive not in PRIMITIVES:
         raise ScheduleError(
@@ -56,7 +60,7 @@ def perform(state: State, primitive: str, stage: str, args: Mapping[str, Any]) -
     own = () if row.on_schedule else (state.stages[stage],)
     try:
         after, result = row.apply(state, *own, **args)
-        check_attached_cuts(state, after, primitive, stage, args)
+        check_attached_cuts(state, after, primitive, stage, args, findings)
         if primitive == TENSORIZE:
             check_instruction(state, after, stage, args["axis"])
         return after, result

@@ -175,13 +175,13 @@ def target_data(target: Target) -> dict[str, Any]:
                 "that; or schedule with sl.autoschedule, which runs nothing.",
             )
         )
-    caches = [[cache.size, cache.ways] for cache in target.caches]
+    caches = [[cache.size, cache.ways, cache.cores] for cache in target.caches]
     return {name: getattr(target, name) for name in _TARGET} | {"caches": caches}
 
 
 def target_from(data: Mapping[str, Any]) -> Target:
     """Return the target of the data that :func:`target_data` made."""
-    caches = tuple(Cache(int(size), int(ways)) for size, ways in data["caches"])
+    caches = tuple(Cache(*map(int, numbers)) for numbers in data["caches"])
     return Target(**{name: data[name] for name in _TARGET}, caches=caches)
 
 

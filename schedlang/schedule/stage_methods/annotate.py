@@ -232,13 +232,14 @@ class AnnotationMethods(Recording):
         Two names change the code for a CPU.
 
         ``"nontemporal"``: the vectors that the stage stores inside the loop bypass the cache, so
-        that the overwritten cache lines are not read first. Use it for results much larger than the
-        cache; it slows down results that are read again soon. :func:`schedlang.build` refuses it if
-        the loop holds no vectorized store. Only aligned vectors bypass the cache: each store checks
-        at run time that its address is a multiple of the vector's size, or of 64 bytes for larger
-        vectors. NumPy's large arrays, and the outputs that a kernel allocates, start 16 bytes past
-        such an address, so none of their stores qualify. Allocate an aligned output once, and pass
-        it to every call:
+        that the overwritten cache lines are not read first. Use it for results that the last cache
+        does not hold beside what the kernel reads (see ``Target.last_cache``), as
+        :func:`schedlang.autoschedule` does; it slows down results that are read again soon.
+        :func:`schedlang.build` refuses it if the loop holds no vectorized store. Only aligned
+        vectors bypass the cache: each store checks at run time that its address is a multiple of
+        the vector's size, or of 64 bytes for larger vectors. Outputs of 1 MiB and more that a
+        kernel allocates start at such an address. NumPy's large arrays start 16 bytes past one, so
+        none of their stores qualify. To pass an output, allocate an aligned one:
 
         >>> import numpy as np
         >>> room = np.empty(64 * 4 + 64, "uint8")

@@ -31,7 +31,8 @@ class CBackend(LoopBackend):
             return super().refusal(nest)
         return (
             f"building {nest.name} for C: a loop has the pragma {NONTEMPORAL!r}, and C has no "
-            'store that bypasses the cache; leave it out, or build for target="cpu"'
+            'store that bypasses the cache; leave it out, as sl.autoschedule(target="c") does, '
+            'or build for target="cpu"'
         )
 
     def taken(self, loops: Nest) -> list[str]:

@@ -16,6 +16,7 @@ from schedlang.compute.read import reads
 from schedlang.expr.nodes import Axis
 from schedlang.expr.visit import postorder
 from schedlang.schedule.schedule import Schedule
+from schedlang.state.state import NONTEMPORAL
 
 
 def applies(stage: StageFacts, others: Applicable) -> bool:
@@ -68,7 +69,27 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
         s[tensor].unroll(inner[at])
     if lanes:
         s[tensor].vectorize(inner[last])
+    if nest.levels and lanes and lanes % stage.width == 0 and _bypasses_caches(stage):
+        s[tensor].pragma(nest.levels[0].loop, NONTEMPORAL)
     return stage.placed(nest)
+
+
+def _bypasses_caches(stage: StageFacts) -> bool:
+    """Return whether the results had better bypass the caches.
+
+    They do if the last caches of the threads do not hold what a call reads and writes.
+    """
+    problem = stage.problem
+    fixed = all(isinstance(axis.extent, int) for axis in stage.op.axis)
+    if not problem.target.facts.streams or not fixed or not stage.is_output:
+        return False
+    if stage.is_reduction or stage.is_scatter:
+        return False
+    if any(tensor.dtype == "bool" for tensor in stage.stage.outputs):
+        # they do not fill registers
+        return False
+    tensors = dict.fromkeys([*stage.stage.outputs, *(read.tensor for read in stage.reads)])
+    return sum(map(problem.bytes, tensors)) > problem.target.last_cache(problem.threads)
 
 
 def _joined_axes(stage: StageFacts, last: int) -> list[int]:

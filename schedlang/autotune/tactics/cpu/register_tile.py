@@ -328,7 +328,7 @@ TACTIC = Tactic(
             "C.lane", "numbers, from 0",
             "the data axis that is vectorized, numbered among those that can be",
             # along the last axis, the rows of a block stay whole
-            Moves(rank=3, structure=True, inside=last),
+            Moves(rank=3, structure=True, start=last, inside=last),
         ),
         dot_products.KNOB,
         dot_products.PAD,

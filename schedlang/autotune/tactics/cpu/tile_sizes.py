@@ -331,6 +331,10 @@ def _fitting(
     most = max(1, min(MOST_VECTORS if rows else MOST_ALONE, -(-length // width)))
     some = [v for v in range(1, most + 1) if _in_panels(stage, lane, v)]
     whole = [v for v in some if length % (v * width) == 0]
+    wider = [v for v in some if length >= LEAST_TILES * v * width]
+    if whole == [1] and wider:
+        # vectors one by one, as 1000 elements divide into, would use parts of cache lines
+        whole = wider
     fitting = []
     for vectors in whole or some:
         # cutting rows as well as lanes makes four copies of the code: only for long axes
