@@ -43,7 +43,6 @@ class Facts:
       and has the language of what it emulates.
     * ``unrolls``: unrolled loops are written out; otherwise the compiler unrolls them.
     * ``ordered``: a call accesses memory in a fixed order, in which caches can be simulated.
-    * ``streams``: the vector stores of a loop can bypass the caches.
 
     Files and kernels:
 
@@ -89,7 +88,6 @@ class Facts:
     instructions: str = ""
     unrolls: bool = True
     ordered: bool = True
-    streams: bool = True
     language: Literal["Python", "C"] = "Python"
     interpreted: bool = False
     compilers: tuple[str, ...] = ()
@@ -194,7 +192,7 @@ KINDS = {
         ),
         Facts("python", "schedlang.targets.python.backend:PythonBackend", interpreted=True),
         Facts("c", "schedlang.targets.c.backend:CBackend", language="C", openmp=True,
-              instructions="c", streams=False),
+              instructions="c"),
         _gpu(
             "cuda",
             "schedlang.targets.cuda.backend:CudaBackend",

@@ -1,5 +1,6 @@
 """Tests of stores that bypass the cache, and of the warning about too large register tiles."""
 
+import shutil
 import warnings
 
 import numpy as np
@@ -8,6 +9,8 @@ import pytest
 import schedlang as sl
 from schedlang.errors import BuildError, SpillWarning
 from tests.marks import slow_but
+
+HAS_C = any(map(shutil.which, ("cc", "gcc", "clang")))
 
 
 def doubled(n: int, dtype: str = "float32") -> tuple[sl.Tensor, sl.Tensor]:
@@ -28,7 +31,7 @@ def test_values_do_not_depend_on_alignment(n: int, dtype: str, shift: int):
     s[C].pragma(outer, "nontemporal")
     s[C].parallel(outer)
     a = np.arange(n + shift).astype(dtype)[shift:]
-    for target in ("python", "cpu"):
+    for target in ("python", "cpu", *(["c"] if HAS_C else [])):
         f = sl.build(s, [A, C], target=target)
         assert "vstore_stream" in f.source and "stream_fence()" in f.source
         out = np.zeros(n + shift, dtype)[shift:]

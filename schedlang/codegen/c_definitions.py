@@ -208,7 +208,8 @@ def _split(arguments: str) -> list[str]:
 def _names(piece: str) -> tuple[str, ...]:
     """Return what a piece of C defines."""
     if piece.startswith("#if"):
-        return tuple(dict.fromkeys(re.findall(r"(?:#define |\b)((?:sl|SL)_\w+)\(", piece)))
+        names = r"(?<=#define )SL_\w+|\bsl_\w+(?=\()|(?<=typedef long long )sl_\w+"
+        return tuple(dict.fromkeys(re.findall(names, piece)))
     if piece.startswith("#define"):
         return (_WORD.findall(piece)[1],)
     if piece.startswith("typedef"):

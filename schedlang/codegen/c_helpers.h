@@ -287,6 +287,26 @@ SL_FLOAT(f32, f) SL_LIBM_ALL(f32, f) SL_FLOAT(f64, ) SL_LIBM_ALL(f64, )
   SL sl_##TO sl_bits_##TO(sl_##FROM a) { sl_##TO r; memcpy(&r, &a, sizeof r); return r; }
 SL_BITS(i32, f32) SL_BITS(i64, f64) SL_BITS(f32, i32) SL_BITS(f64, i64)
 
+/* Stores that bypass the caches, where an array is aligned, and the fence after them. */
+
+#if defined(__AVX__)
+typedef long long sl_piece __attribute__((vector_size(32)));
+#define SL_STREAM(to, piece) __builtin_ia32_movntdq256((sl_piece *)(to), (sl_piece)(piece))
+#elif defined(__SSE2__)
+typedef long long sl_piece __attribute__((vector_size(16)));
+#define SL_STREAM(to, piece) __builtin_ia32_movntdq((sl_piece *)(to), (sl_piece)(piece))
+#else
+typedef long long sl_piece __attribute__((vector_size(16)));
+#define SL_STREAM(to, piece) (*(sl_piece *)(to) = (sl_piece)(piece))
+#endif
+SL void sl_stream_fence(void) {
+#if defined(__SSE2__)
+  __builtin_ia32_sfence();
+#else
+  __sync_synchronize();
+#endif
+}
+
 /* Vectors: the type, its constants, loads and stores. */
 
 #define SL_VECTOR(T, N)                                                                           \
@@ -306,6 +326,18 @@ SL_BITS(i32, f32) SL_BITS(i64, f64) SL_BITS(f32, i32) SL_BITS(f64, i64)
   }                                                                                               \
   SL void sl_vstore_##T##_##N(M *a, sl_##T##_##N v) {                                             \
     for (int l = 0; l < N; l++) a[l] = PUT(v[l]);                                                 \
+  }                                                                                               \
+  SL void sl_vstore_stream_##T##_##N(M *a, sl_##T##_##N v) {                                      \
+    enum { n = sizeof(sl_piece) / sizeof(M) };                                                    \
+    if ((uintptr_t)a % sizeof(sl_piece) || N % n) {                                               \
+      sl_vstore_##T##_##N(a, v);                                                                  \
+      return;                                                                                     \
+    }                                                                                             \
+    _Pragma("GCC unroll 16") for (int k = 0; k < N; k += n) {                                     \
+      M piece __attribute__((vector_size(sizeof(sl_piece))));                                     \
+      for (int l = 0; l < n; l++) piece[l] = PUT(v[k + l]);                                       \
+      SL_STREAM(a + k, piece);                                                                    \
+    }                                                                                             \
   }                                                                                               \
   SL sl_##T##_##N sl_vload_masked_##T##_##N(const M *a, sl_b8_##N m) {                            \
     sl_##T##_##N v;                                                                               \

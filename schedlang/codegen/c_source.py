@@ -151,7 +151,8 @@ class Printer(ValuePrinter):
                 lines += self.body(stmt.orelse, depth + 1, known)
             return [*lines, close]
         if isinstance(stmt, m.Hint):
-            return []
+            fence = [Line(f"{margin}sl_{stmt.name}();", number)]
+            return fence if stmt.name == "stream_fence" else []
         text = f"{margin}{self._line(stmt, known)};" + _note(getattr(stmt, "note", ""))
         return [Line(text, number)]
 
@@ -212,8 +213,7 @@ class Printer(ValuePrinter):
         if not lanes:
             put = short(stmt.array.dtype)
             return f"{name}[{self.text(stmt.at)}] = {f'{put}_put({value})' if put else value}"
-        how = {"vstore_stream": "vstore"}.get(stmt.how, stmt.how)
-        scattered = "scatter" in how
+        scattered = "scatter" in stmt.how
         place = (
             f"{name}, {self.text(wide(stmt.at, lanes))}"
             if scattered
@@ -222,7 +222,7 @@ class Printer(ValuePrinter):
         args = [place, *([] if stmt.step == 1 else [str(stmt.step)]), value]
         if stmt.mask is not None:
             args.append(self.text(stmt.mask))
-        return f"{self.memory_function(how, stmt)}({', '.join(args)})"
+        return f"{self.memory_function(stmt.how, stmt)}({', '.join(args)})"
 
 
 def _note(note: str) -> str:

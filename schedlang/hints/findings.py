@@ -215,7 +215,7 @@ def _stores_through_caches(site: Site, nest: Nest, target: Target) -> Iterator[F
     if store.reducer is not None or not any(f.kind == "vectorize" for f in loops):
         return
     taken = any(name == NONTEMPORAL for f in loops for name, _ in f.pragmas)
-    if taken or not target.facts.streams:
+    if taken:
         return
     buffers = {*store.buffers, *(load.buffer for load in loads(store.values))}
     held = sum(buffer.bytes or 0 for buffer in buffers)

@@ -47,8 +47,7 @@ def outside_caches(s: Schedule, view: StageView, target: Target) -> bool:
     stage = s.state.stages[view.name]
     tensors = dict.fromkeys([*view.outputs, *view.op.input_tensors])
     lengths = [n for tensor in tensors for n in tensor.shape]
-    streams = target.facts.streams and s.state.is_output(stage)
-    if not streams or not all(isinstance(n, int) for n in lengths):
+    if not s.state.is_output(stage) or not all(isinstance(n, int) for n in lengths):
         return False
     held = sum(prod(tensor.shape) * itemsize(tensor.dtype) for tensor in tensors)
     return bool(held > target.last_cache(threads_of(target)))

@@ -241,7 +241,7 @@ def _last(given: Any, items: Items, before: Any, at: Any = None) -> Any:
     least, _ = range_of(items.count)
     if (least is not None and least >= 1) or not is_data(before):
         return last
-    if any(map(_is_array, flatten([last, before])[0])):
+    if any(map(is_array, flatten([last, before])[0])):
         raise ComputeTypeError("its last row is another array if there are no rows")
     return choose(wrap(items.count) > 0, last, before)
 

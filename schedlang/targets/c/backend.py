@@ -15,7 +15,6 @@ from schedlang.machine.identifiers import identifier
 from schedlang.machine.nest import MachineNest
 from schedlang.runtime.built import Built
 from schedlang.runtime.c_kernel import CKernel
-from schedlang.state.state import NONTEMPORAL
 from schedlang.target_kinds import KINDS
 from schedlang.targets.backend import Lowered, Request
 from schedlang.targets.loops import LoopBackend
@@ -25,15 +24,6 @@ class CBackend(LoopBackend):
     """C with vector extensions and OpenMP."""
 
     facts = KINDS["c"]
-
-    def refusal(self, nest: Nest) -> str:
-        if all(name != NONTEMPORAL for loop in nest.loops for name, _ in loop.pragmas):
-            return super().refusal(nest)
-        return (
-            f"building {nest.name} for C: a loop has the pragma {NONTEMPORAL!r}, and C has no "
-            'store that bypasses the cache; leave it out, as sl.autoschedule(target="c") does, '
-            'or build for target="cpu"'
-        )
 
     def taken(self, loops: Nest) -> list[str]:
         things = (*loops.args, *loops.sizes, *loops.buffers)

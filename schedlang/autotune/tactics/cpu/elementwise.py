@@ -81,7 +81,7 @@ def _bypasses_caches(stage: StageFacts) -> bool:
     """
     problem = stage.problem
     fixed = all(isinstance(axis.extent, int) for axis in stage.op.axis)
-    if not problem.target.facts.streams or not fixed or not stage.is_output:
+    if not fixed or not stage.is_output:
         return False
     if stage.is_reduction or stage.is_scatter:
         return False
