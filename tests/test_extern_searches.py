@@ -71,7 +71,7 @@ def test_the_tactics_place_calls_at_loops() -> None:
 
 def drawn(C: sl.Tensor, count: int) -> list[str]:
     """Return the nests of random candidates."""
-    problem = problem_of([C], sl.Target("cpu"), {})
+    problem = problem_of([C], sl.Target("cpu", vector_bytes=64), {})
     space, rng, texts = space_of(problem), Random(0), list[str]()
     for _ in range(count):
         texts.append(str(space.draw(rng).schedule))

@@ -346,14 +346,14 @@ def test_a_time_of_the_emulator_is_marked_as_emulated() -> None:
 
 
 @pytest.mark.parametrize("target", ["cpu", "cuda"])
-def test_a_kernel_is_saved_only_as_python(target: str, tmp_path: Path) -> None:
+def test_a_kernel_is_saved_only_as_python_or_c(target: str, tmp_path: Path) -> None:
     case = scaled()
     if target == "cpu":
         f = sl.build(sl.schedule(case.args[1]), case.args, target="cpu")
     else:
         f = sl.build(case.schedule, case.args, target="cuda")
-    with pytest.raises(BuildError, match="k.ptx'\\): a kernel is saved as Python source; give a "
-                                         "name"):
+    with pytest.raises(BuildError, match="k.ptx'\\): a kernel is saved as Python or as a C "
+                                         "program; give a name"):
         f.save(tmp_path / "k.ptx")
 
 

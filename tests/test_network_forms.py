@@ -25,7 +25,8 @@ from schedlang.networks.tuning import Tuned, Work, works_of
 from schedlang.runtime.cache_files import MODULE, contents, store
 from tests.marks import slow_but
 
-TARGET = sl.Target("python")
+# the choice of a form depends on the width of vectors
+TARGET, CPU = (sl.Target(kind, vector_bytes=64) for kind in ("python", "cpu"))
 MACHINE = "a processor, 2 cores"
 
 
@@ -55,7 +56,7 @@ def forms_of(out: Tensor, arrays: dict[Tensor, np.ndarray]) -> Forms:
 def record(database: Database, part: Part, seconds: float, machine: str = MACHINE) -> None:
     """Write the time of a kernel, of a schedule without steps."""
     outputs = part.group.outputs
-    where = replace(Where.here(outputs, sl.Target("cpu"), {}), machine=machine)
+    where = replace(Where.here(outputs, CPU, {}), machine=machine)
     trial = Trial(0, "ok", sl.schedule(list(outputs)).to_json(), seconds=seconds)
     database.add(where, part.name, trial, outputs)
 
@@ -317,7 +318,7 @@ def test_kernels_that_only_the_choice_makes_are_searched(
     slow = {"conv", "last_products as F(2x2, 3x3)"}
 
     def one(work: Work, *rest: object) -> Tuned:
-        where = replace(Where.here(work.outputs, sl.Target("cpu"), {}), machine="one, 2 cores")
+        where = replace(Where.here(work.outputs, CPU, {}), machine="one, 2 cores")
         seconds = 9.0 if work.name in slow else 1.0
         steps = sl.schedule(list(work.outputs)).to_json()
         database.add(where, work.name, Trial(0, "ok", steps, seconds=seconds), work.outputs)
@@ -494,7 +495,7 @@ def test_a_network_that_was_tuned_after_its_first_call_is_not_linked_again(
     net(image())
 
     def one(work: Work, *rest: object) -> Tuned:
-        where = replace(Where.here(work.outputs, sl.Target("cpu"), {}), machine="one, 2 cores")
+        where = replace(Where.here(work.outputs, CPU, {}), machine="one, 2 cores")
         steps = sl.schedule(list(work.outputs)).to_json()
         database.add(where, work.name, Trial(0, "ok", steps, seconds=1.0), work.outputs)
         return Tuned(work, 1.0, 1)

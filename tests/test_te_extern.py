@@ -371,7 +371,8 @@ def test_a_debugger_steps_through_a_program(kind: str) -> None:
         if frame.f_code.co_filename != f.path:
             return None
         if event == "line" and frame.f_lineno == written:
-            values.append(float(frame.f_locals["total"][0]))
+            # the element is in a register while the loop runs
+            values.append(float(frame.f_locals["total_value"]))
         return trace
 
     x = np.random.default_rng(0).random((5, 4), "float32")
@@ -392,7 +393,7 @@ def test_a_program_is_saved_counted_and_pickled(tmp_path: Path) -> None:
     f = tvm.build(te.create_schedule(B.op), [A, B])
     assert f(x).tolist() == module_of(f.save(tmp_path / "k.py")).B(x).tolist()
     counts = f.counters(x, caches=False)
-    assert counts.unknown == () and counts["B"].stores == 5 + 2 * 20
+    assert counts.unknown == () and counts["B"].stores == 2 * 5 + 20
     again = pickle.loads(pickle.dumps(B))
     np.testing.assert_allclose(tvm.reference(again)(x), np.cumsum(x * 2, axis=1), rtol=1e-6)
     # the tuner's processes get the loops as data

@@ -29,7 +29,8 @@ def stored_value(value: Any, kind: np.dtype) -> Any:
             _check_bounds(leaf, kind)
     stored = assigned_value(value)
     given = np.asarray(value).dtype if isinstance(stored, complex) else _dtype(stored)
-    if given is not None and given.kind == "c" and kind.kind not in "cb":
+    is_complex = given is not None and np.issubdtype(given, np.complexfloating)
+    if is_complex and kind.kind not in "cb":
         raise ComputeTypeError(
             explain(
                 f"a value of {given} in {_assigned()} of {kind} in {line_text()}",
