@@ -77,6 +77,12 @@ def test_a_program_of_c_calls_it(tmp_path: Path) -> None:
 static float a[21 * 33], b[33 * 40000], d[21 * 40000], e[21 * 40000];
 static int allocated, released, iterations;
 static void *allocate(void *data, size_t bytes) { ++*(int *)data; return malloc(bytes); }
+static void *arena(void *data, size_t bytes) {
+  static char memory[1 << 24];
+  size_t *used = data, at = *used;
+  *used += bytes;
+  return memory + at + 1;
+}
 static void release(void *data, void *memory) { (void)data; released++; free(memory); }
 static void *none(void *data, size_t bytes) { (void)data; (void)bytes; return NULL; }
 static void each(void *data, int64_t start, int64_t stop, void (*body)(void *, int64_t), void *t) {
@@ -95,6 +101,11 @@ int main(int argc, char **argv) {
   int code = argc > 1 && argv[1][0] == 'h' ? k_with(&host, a, b, d) : k(a, b, d);
   schedlang_host poor = {none, release, NULL, NULL};
   int failed = k_with(&poor, a, b, e);
+  size_t used = 0;
+  schedlang_host no_release = {arena, NULL, each, &used};
+  int before = iterations;
+  if (k_with(&no_release, a, b, e) || !used) return 1;
+  iterations = before;
   printf("%s, %s, %d %d %d", k_error(code), k_error(failed), allocated, released, iterations);
   FILE *file = fopen("d", "wb");
   return fwrite(d, 4, 21 * 40000, file) != 21 * 40000 || fclose(file);
@@ -188,6 +199,21 @@ def test_sizes_are_refused_in_c(tmp_path: Path) -> None:
     assert g(np.array([1, 5], "float32")) == [5]
     with pytest.raises(CallError, match="kernel k of .*: it cannot run with these sizes"):
         g(np.empty(0, "float32"))
+
+
+def test_extents_below_zero_are_refused_in_c(tmp_path: Path) -> None:
+    n, m = sl.var("n"), sl.var("m")
+    A = sl.placeholder((n, m), name="A")
+    inner = sl.compute((n - 2, m), lambda i, j: A[i, j] + A[i + 2, j], name="inner")
+    C = sl.compute((n - 2, m - 2), lambda i, j: inner[i, j] * inner[i, j + 2], name="C")
+    s = sl.schedule(C)
+    s[C].parallel(C.op.axis[0])
+    sl.build(s, [A, C]).save(tmp_path / "k.so")
+    library, a = ctypes.CDLL(str(tmp_path / "k.so")), np.ones((9, 9), "float32")
+    for sizes, code in (((9, 9), 0), ((2, 9), 0), ((1, 9), 2), ((9, 1), 2), ((-3, 9), 2)):
+        out = np.empty((9, 9), "float32")
+        given = (ctypes.c_void_p(x.ctypes.data) for x in (a, out))
+        assert library.k(*given, *map(ctypes.c_int64, sizes)) == code, sizes
 
 
 class Tensor(ctypes.Structure):
@@ -333,7 +359,48 @@ def test_te_exports_and_loads_a_library(tmp_path: Path) -> None:
         f.export_library(str(tmp_path / "plus.so"), cc="gcc")
 
 
-NAMES = ["a-b.c", "1.c", "int.c", "new.c", "sl_x.h", "main.o", "é.c", "_k.c"]
+@pytest.mark.parametrize("name", ["C", "A", "C_with"])
+def test_a_program_that_is_called_like_an_argument(name: str, tmp_path: Path) -> None:
+    A, B, C = product(5, 6, 7)
+    s = sl.schedule(C)
+    s[C].parallel(C.op.axis[0])
+    sl.build(s, [A, B, C]).save(tmp_path / f"{name}.so")
+    a, b = RNG.random((5, 7)).astype("float32"), RNG.random((7, 6)).astype("float32")
+    np.testing.assert_allclose(sl.load_module(tmp_path / f"{name}.so")(a, b), a @ b, rtol=1e-5)
+
+
+def test_a_loop_of_a_function_is_saved(tmp_path: Path) -> None:
+    def smoothed(x: Any, a: Any) -> Any:
+        y = np.zeros(x.shape[0])
+        y[0] = x[0]
+        for i in range(1, x.shape[0]):
+            for _ in range(1):
+                y[i] = a * x[i] + (1 - a) * y[i - 1]
+        return y
+
+    f, x = sl.jit(smoothed), RNG.random(50)
+    f(x, 0.5)
+    for k, kernel in enumerate(f.kernels):
+        kernel.save(tmp_path / f"part{k}.c")
+        compiled(tmp_path / f"part{k}.c", "-c", "-o", str(tmp_path / "part.o"))
+
+
+NAMES = [
+    "exp.c",
+    "printf.c",
+    "int64_t.c",
+    "DLTensor.c",
+    "SL.c",
+    "schedlang_host.c",
+    "a-b.c",
+    "1.c",
+    "int.c",
+    "new.c",
+    "sl_x.h",
+    "main.o",
+    "é.c",
+    "_k.c",
+]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -393,7 +460,7 @@ def test_files_that_are_not_loaded(tmp_path: Path) -> None:
             sl.load_module(tmp_path / "bad.so")
     for torn, why in [
         (data[:3000] + data[3001:], "the file has changed since it was written"),
-        (data[:-200], "it is not a library"),
+        (data[:-200], "it has no hash at its end"),
         (data[-3000:], "it is not a library|has changed"),
         (b"", "it is not a library"),
     ]:

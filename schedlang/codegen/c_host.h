@@ -1,5 +1,6 @@
-/* What a host gives. Each function may be NULL: then the kernel uses malloc and free, and OpenMP or
-   one thread. */
+/* What a host gives. Each function may be NULL. Without allocate the kernel uses malloc and free,
+   without parallel_for OpenMP, or one thread. Threads of a parallel loop call allocate and release
+   at the same time; memory may begin at any address. */
 
 #ifndef SCHEDLANG_HOST
 #define SCHEDLANG_HOST

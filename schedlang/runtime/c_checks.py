@@ -9,6 +9,8 @@ from schedlang.codegen.refused_sizes import Refusals
 from schedlang.index.sums import Factor, Sum
 from schedlang.runtime.parameters import Parameter, Signature
 
+# from this coefficient on, a sum of sizes may not fit into 64 bits
+WRAPS = 1 << 62
 # the first code of an argument is PER_ARGUMENT times its position, counted from 1
 PER_ARGUMENT = 10
 _OPERATORS = {"//": "sl_quotient", "%": "sl_remainder", "min": "sl_minimum_i64",
@@ -55,11 +57,20 @@ class Checks:
         """Return the conditions under which the sizes of a call are refused."""
         least = {name: self.signature.least.get(name, 0) for name in self.signature.given_sizes}
         tests = [f"{self.sizes[name]} < {number}" for name, number in least.items()]
+        used = {e for p in self.signature.parameters if not p.is_scalar for e in p.shape}
+        extents = (e for e in self.signature.extents if e in used)
+        tests += [f"{self._extent(e)} < 0" for e in extents]
         for refusals in self.refused:
             for condition in refusals.conditions:
-                where = [f"{value_text(terms, self.sizes)} >= 1" for terms in condition.where]
-                tests.append(" && ".join(where) if len(where) == 1 else f"({' && '.join(where)})")
+                where = [f"{self._value(terms)} >= 1" for terms in condition.where]
+                tests.append(where[0] if len(where) == 1 else f"({' && '.join(where)})")
         return tests
+
+    def _value(self, terms: Sum) -> str:
+        """Return a value that is compared; one that 64 bits may not hold is a double."""
+        if all(abs(coef) < WRAPS for coef, _ in terms):
+            return value_text(terms, self.sizes)
+        return value_text(terms, {name: f"(double){own}" for name, own in self.sizes.items()})
 
     @property
     def origins(self) -> Mapping[str, str]:

@@ -38,7 +38,7 @@ class LoadedProgram(TeModule):
         self.path = str(path)
         self.signature = signature
         self._name = function
-        self._binder = Binder(signature)
+        self._binder = Binder(signature, "library")
         library = ctypes.CDLL(str(path.absolute()))
         self._function = getattr(library, function)
         self._function.argtypes = c_types(signature)
@@ -98,9 +98,15 @@ def _saved(file: Path, asked: str) -> tuple[Signature, str]:
     wrong = f"{asked}: it is not a library that f.save or export_library wrote"
     if file.stat().st_size > LARGEST:
         raise BuildError(f"{wrong}: it is larger than any of them")
-    content, seal, digest = file.read_bytes().rpartition(SEAL)
-    match = _DATA.search(content)
-    if not seal or match is None:
+    whole = file.read_bytes()
+    content, seal, digest = whole.rpartition(SEAL)
+    match = _DATA.search(whole)
+    if match is not None and not seal:
+        raise BuildError(
+            f"{asked}: it has no hash at its end, which f.save('k.so') writes: the file is cut "
+            "off, or it was compiled by hand; save the library itself"
+        )
+    if match is None:
         raise BuildError(wrong)
     if hashlib.sha256(content).hexdigest().encode() != digest:
         raise BuildError(

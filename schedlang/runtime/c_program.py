@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from schedlang.codegen.c_definitions import includes, plain_types, used_definitions
 from schedlang.codegen.c_externs import c_externs
@@ -21,6 +21,8 @@ from schedlang.runtime.signature_data import to_data
 
 # before the data of a program, in its library; before the hash at its end; and its format
 MARK, SEAL, FORMAT = "schedlang kernel", b"schedlang sha256 ", 1
+# how the names of the other functions end
+ENDS = ("with", "checked", "error")
 # the codes that name no argument, and how many rules each argument has
 NO_MEMORY_CODE, SIZES_CODE, FUNCTION_CODE, RULES = 1, 2, 3, 8
 
@@ -42,12 +44,13 @@ def c_program(
     Its functions are ``name``, ``name_with`` for one that takes a host, ``name_checked`` for
     tensors of DLPack, and ``name_error``, which says a code in words.
     """
-    checks = _checks(nest, signature, refused)
+    parameters = _apart_from(nest.entry.parameters, name)
+    checks = _checks(parameters, signature, refused)
     externs = c_externs(nest, fastmath)
     printer = ProgramPrinter(nest, externs)
     functions = [printer.function(f, False) for f in nest.functions]
     hosted = nest.entry.name in printer.hosted
-    public = _public(nest, checks, name, printer, hosted)
+    public = _public(nest, parameters, checks, name, printer)
     texts = [line.text for lines in functions for line in lines]
     texts += [line for lines in public for line in lines]
     helpers = used_definitions(printer.made, texts)
@@ -64,7 +67,7 @@ def c_program(
         *(plain_types("\n".join(line.text for line in lines)) for lines in functions),
         *(plain_types("\n".join(lines)) for lines in public),
         *externs.defined,
-        f"/* What schedlang.load_module reads. */\n{said}",
+        f"/* What sl.load_module reads in a library that f.save wrote. */\n{said}",
     ]
     declarations = [plain_types(f"{lines[0].removesuffix(' {')};") for lines in public]
     return Program(
@@ -72,8 +75,23 @@ def c_program(
     )
 
 
-def _checks(nest: MachineNest, signature: Signature, refused: tuple[Refusals, ...]) -> Checks:
-    names = [p.name for p in nest.entry.parameters]
+def _apart_from(parameters: Sequence[Array | Reg], name: str) -> list[Array | Reg]:
+    """Return the parameters, with other names for those that the public functions have."""
+    taken = {p.name for p in parameters}
+    apart: list[Array | Reg] = []
+    for p in parameters:
+        own = p.name
+        while own in {name, *(f"{name}_{end}" for end in ENDS)} or (own != p.name and own in taken):
+            own += "_"
+        apart.append(replace(p, name=own))
+        taken.add(own)
+    return apart
+
+
+def _checks(
+    parameters: Sequence[Array | Reg], signature: Signature, refused: tuple[Refusals, ...]
+) -> Checks:
+    names = [p.name for p in parameters]
     count = len(signature.parameters)
     sizes = dict(zip(signature.sizes, names[count:]))
     sizes |= {p.name: name for p, name in zip(signature.parameters, names) if p.is_size}
@@ -81,11 +99,13 @@ def _checks(nest: MachineNest, signature: Signature, refused: tuple[Refusals, ..
 
 
 def _public(
-    nest: MachineNest, checks: Checks, name: str, printer: ProgramPrinter, hosted: bool
-) -> list[list[str]]:
+    nest: MachineNest, parameters: Sequence[Array | Reg], checks: Checks, name: str,
+    printer: ProgramPrinter,
+) -> list[list[str]]:  # fmt: skip
     """Return the lines of the functions that others call."""
-    table = nest.invoked[0].table.name if nest.invoked else ""
-    parameters = nest.entry.parameters[: len(nest.entry.parameters) - bool(table)]
+    hosted = nest.entry.name in printer.hosted
+    table = parameters[-1].name if nest.invoked else ""
+    parameters = parameters[: len(parameters) - bool(table)]
     given = [_given(p, k, checks) for k, p in enumerate(parameters)]
     passed = [_passed(p, k, checks) for k, p in enumerate(parameters)]
     call = printer.call(nest.entry.name, [*passed, *([table] if table else [])])

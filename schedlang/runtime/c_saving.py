@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schedlang.codegen.c_compiler import OPTIONS
+from schedlang.codegen.c_definitions import MATH
 from schedlang.codegen.c_source import RESERVED
 from schedlang.codegen.numba_file import header_lines
 from schedlang.codegen.refused_sizes import Refusals
@@ -20,6 +21,7 @@ from schedlang.ir.size_conditions import SizeCondition
 from schedlang.machine.nest import MachineNest
 from schedlang.runtime.c_library import FASTMATH, SECONDS, compile_file
 from schedlang.runtime.c_program import SEAL, Program, c_program
+from schedlang.schedule.schedule import Schedule
 
 if TYPE_CHECKING:
     from schedlang.runtime.kernel import Kernel
@@ -33,9 +35,26 @@ _TAKEN = frozenset(
         *RESERVED,
         *"alignas alignof and bool catch class constexpr delete explicit export false friend "
         "mutable namespace new not nullptr operator or private protected public template this "
-        "throw true try typename using virtual xor main malloc free memcpy NULL size_t".split(),
+        "throw true try typename using virtual xor main".split(),
+        # of the headers that the file includes, or that C++ includes for them
+        *"abort abs aligned_alloc atexit atof atoi atol bsearch calloc clock close div exit fclose "
+        "fopen fprintf fputs free fwrite getenv index labs malloc memchr memcmp memcpy memmove "
+        "memset open printf puts qsort raise rand read realloc remove rename rindex scanf signal "
+        "sleep snprintf sprintf srand strcat strchr strcmp strcpy strlen strtod strtol system time "
+        "toupper tolower wait write".split(),
     )
 )  # fmt: skip
+_HEADERS = re.compile(
+    rf"{MATH}|(?:[jy][01n]|l?gamma|scalb|significand|drem|modf|ldexp|frexp|logb|ilogb)f?|"
+    r"\w+_t|omp_\w+|(?:sl|SL|DL|schedlang)_?\w*"
+)
+
+
+def _is_taken(name: str) -> bool:
+    """Return whether C, C++, their headers or the helpers of a program may have a name."""
+    # a name in capitals may be a macro, and one that ends with _t a type
+    macro = len(name) > 1 and name.upper() == name
+    return macro or name in _TAKEN or bool(_HEADERS.fullmatch(name))
 
 
 def save_program(kernel: Kernel, path: Path, conditions: tuple[SizeCondition, ...]) -> Path:
@@ -45,7 +64,7 @@ def save_program(kernel: Kernel, path: Path, conditions: tuple[SizeCondition, ..
     Raise :class:`~schedlang.errors.BuildError` as :meth:`Kernel.save` says.
     """
     name, asked = path.stem, f"save({str(path)!r})"
-    if not _NAME.fullmatch(name) or name in _TAKEN or name.startswith("sl_"):
+    if not _NAME.fullmatch(name) or _is_taken(name):
         raise BuildError(
             f"{asked}: the functions of a C program have the name of its file, and {name!r} cannot "
             "be one in C and C++: give another, like blur.c"
@@ -54,12 +73,11 @@ def save_program(kernel: Kernel, path: Path, conditions: tuple[SizeCondition, ..
         raise BuildError(f"{asked}: there is no folder {str(path.parent)!r}; make it first")
     machine = _machine(kernel, asked)
     program = _program(kernel, machine, name, conditions)
-    source = program.source
-    path.with_suffix(".h").write_text(program.header, encoding="utf-8")
-    if path.suffix == ".c":
-        path.write_text(source, encoding="utf-8")
-    elif path.suffix in MADE:
+    if path.suffix in MADE:
         _compile(kernel, program, path)
+    elif path.suffix == ".c":
+        path.write_text(program.source, encoding="utf-8")
+    path.with_suffix(".h").write_text(program.header, encoding="utf-8")
     return path
 
 
@@ -90,7 +108,9 @@ def _program(
     built, nest = kernel._built, kernel.loop_nest
     options = [*_options(built.fastmath), "-fopenmp", "-c", f"{name}.c"]
     build = f"cc {' '.join(options)}\n          and link with -fopenmp -lm"
-    head = header_lines(nest, kernel.schedule.as_python(), str(nest), order_hints(nest), "//")
+    # the loops of a function's source have no schedule
+    steps = kernel.schedule.as_python() if isinstance(kernel.schedule, Schedule) else ""
+    head = header_lines(nest, steps, str(nest), order_hints(nest), "//")
     refused = (Refusals(f"kernel {kernel.name}", built.signature.given_sizes, conditions),)
     return c_program(
         machine, built.signature, refused * bool(conditions), name, head, build, built.fastmath

@@ -245,9 +245,19 @@ def kernel_of_nest(nest: Nest, where: Target, compiler: str = "") -> Kernel:
     public = public_name(nest.name, functions_of(nest))
     signature = signature_of(nest, in_place_pairs(nest))
     stand_in = cast(Schedule, LoopsOfSource(public, nest))
-    return backend.kernel(
-        Request(stand_in, nest, lowered, where, public, options, signature, steps="")
-    )
+    request = Request(stand_in, nest, lowered, where, public, options, signature, steps="")
+    if isinstance(backend, LoopBackend):
+        request = replace(request, in_c=partial(_loops_in_c, request))
+    return backend.kernel(request)
+
+
+def _loops_in_c(request: Request[Any]) -> MachineNest:
+    """Return the machine nest of the loops of a function's source for a C program."""
+    target = Target("c", vector_bytes=request.target.vector_bytes)
+    backend = backend_of(target)
+    assert isinstance(backend, LoopBackend)
+    lowered = backend.lowered(request.nest, target, Options())
+    return backend.machine(replace(request, target=target, lowered=lowered, options=Options()))
 
 
 def _request(
