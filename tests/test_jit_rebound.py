@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
+from schedlang.errors import LoopWarning
 from schedlang.tracing import specialization
 from tests.test_jit_random_loops import function_of
 from tests.test_jit_source import check
@@ -242,3 +243,31 @@ def test_a_while_that_is_unrolled_says_how_to_count() -> None:
 
     with pytest.raises(sl.errors.ComputeError, match="for k in range"):
         sl.jit(endless, target="python")(np.ones(3))
+
+
+def roots(a):
+    out = np.empty_like(a)
+    for i in range(len(a)):
+        x = a[i]
+        while True:
+            new = 0.5 * (x + a[i] / x)
+            if abs(new - x) < 1e-12:
+                break
+            x = new
+        out[i] = x
+    return out
+
+
+def test_a_while_of_little_work_warns() -> None:
+    a, f = np.random.default_rng(0).random(3) + 0.5, sl.jit(roots, target="python")
+    with pytest.warns(LoopWarning, match=r"the loop at line \d+ of roots runs on the host, since "
+                      "elements decide .* for _ in range"):  # fmt: skip
+        result = f(a)
+    np.testing.assert_allclose(result, np.sqrt(a), rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("error::schedlang.errors.LoopWarning")
+def test_a_while_of_much_work_does_not_warn() -> None:
+    x = np.full(5000, 8.0)
+    y = sl.jit(halved_until_small, target="python")(x, 5000.0)
+    np.testing.assert_array_equal(y, halved_until_small(x, 5000.0))

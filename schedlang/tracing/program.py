@@ -419,13 +419,17 @@ def _say_host(loop: HostLoop, reason: str) -> None:
 
 def _warn_of_little_work(loop: HostLoop, reason: str) -> None:
     """Warn of a loop on the host whose iterations take less time than calls of their kernels."""
-    if not loop.tested and not loop.body.loops and reason and little_work(loop):
-        name, _ = loop.user_index
-        warn_user(
-            f"{loop.body.outermost.title}: the loop over {name} runs on the host, since {reason}; "
-            "an iteration is so little work that NumPy alone may be faster",
-            LoopWarning,
-        )
+    if loop.body.loops or not (loop.tested or reason) or not little_work(loop):
+        return
+    of, hint = f"{loop.body.outermost.title}: the loop over {loop.user_index[0]}", ""
+    if loop.tested:
+        of, reason = loop.body.title, "elements decide how often it runs"
+        hint = ". Give it a bound: for _ in range(most), with a break, may run in a kernel"
+    warn_user(
+        f"{of} runs on the host, since {reason}; "
+        f"an iteration is so little work that NumPy alone may be faster{hint}",
+        LoopWarning,
+    )
 
 
 def _loop(loop: HostLoop, planner: Planner) -> LoopCall:

@@ -93,8 +93,11 @@ def much_work_after_its_end(loop: HostLoop) -> str:
 def little_work(loop: HostLoop) -> bool:
     """Return whether an iteration is so little work that the calls of its kernels take longer."""
     ops = _operations(loop)
-    calls = any(isinstance(op, ExternOp) for op in ops)
-    return not calls and 0 < sum(map(_points, ops)) <= LITTLE_POINTS
+    if any(isinstance(op, ExternOp) for op in ops):
+        return False
+    # numbers alone are no work, and a size that only a call knows may be much
+    numbers = not any(isinstance(op, ComputeOp) for op in ops)
+    return numbers or 0 < sum(map(_points, ops)) <= LITTLE_POINTS
 
 
 def dependences(loop: HostLoop, ops: Sequence[Operation]) -> tuple[set[Tensor], list[ComputeOp]]:
