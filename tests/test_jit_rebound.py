@@ -103,7 +103,18 @@ def one_of_two_that_a_loop_writes(x, least):
     return total, p, y, z
 
 
+def read_and_written_in_a_later_loop(x, least):
+    y = x
+    while y[0] < least:
+        y = y * 2
+    for k in range(len(x)):
+        y[k] += k
+        x[k] += y[k]
+    return x, y
+
+
 CASES = [
+    read_and_written_in_a_later_loop,
     one_of_two_that_a_loop_writes,
     halved_until_small, root, root_in_ten, largest_eigenvalue, written_after, swapped,
     views_of_another, doubled_if_large,
@@ -142,6 +153,20 @@ def test_an_array_that_a_later_line_may_change() -> None:
 
     with pytest.raises(sl.errors.ComputeError, match="may be the array of another name"):
         sl.jit(stale, target="python")(np.ones(3), np.ones(3))
+
+
+def test_an_array_that_a_later_iteration_may_change() -> None:
+    def stale(x, least):
+        y, z, total = x, x * 2, 0.0
+        while z.sum() > least:
+            y, z = z, z * 0.5
+        while total < 100:
+            total += y[0]
+            x[0] += 10
+        return total
+
+    with pytest.raises(sl.errors.ComputeError, match="may be the array of another name"):
+        sl.jit(stale, target="python")(np.ones(3), 1.0)
 
 
 def test_a_write_that_a_later_iteration_would_see() -> None:
