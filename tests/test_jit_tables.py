@@ -102,3 +102,12 @@ def test_an_integer_of_numpy_wraps_around_in_a_store() -> None:
         return y
 
     check(wrapped, np.array([600]))
+
+
+def test_a_name_that_may_be_an_array_or_a_known_one_sees_later_writes() -> None:
+    def later(x):
+        a = x if x[1] > 0 else np.arange(6.0)
+        x[0] = 50
+        return a * 2
+
+    check(later, np.ones(6))

@@ -177,7 +177,11 @@ class _Sides:
             why = f"since the if at line {self.line} it may be an array from before it"
             chosen: Any = np.where(self.cond, a, b)
             return chosen.view_by(
-                lambda base: base, ordered=True, mirrored=lambda layout: layout, why=why
+                lambda base: plain(np.where(self.cond, a, b)),
+                others=[v for v in (a, b) if is_traced(v)],
+                ordered=True,
+                mirrored=lambda layout: layout,
+                why=why,
             )
         # the name refers to an array from before, whose elements may change later
         return one_of(self.cond, a, b)
