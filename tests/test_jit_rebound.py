@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from textwrap import dedent
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -91,7 +92,31 @@ def doubled_if_large(x, least):
     return y
 
 
+def one_of_two_that_a_loop_writes(x, least):
+    y, z = x + least, x * 2
+    p = y if x[0] > 1 else z
+    total = 0.0
+    for _ in range(9):
+        y[0] += 1
+        z[0] += 2
+        total += p[0]
+        p = p * 0.5
+    return total, p, y, z
+
+
+def read_and_written_in_a_later_loop(x, least):
+    y = x
+    while y[0] < least:
+        y = y * 2
+    for k in range(len(x)):
+        y[k] += k
+        x[k] += y[k]
+    return x, y
+
+
 CASES = [
+    read_and_written_in_a_later_loop,
+    one_of_two_that_a_loop_writes,
     halved_until_small, root, root_in_ten, largest_eigenvalue, written_after, swapped,
     views_of_another, doubled_if_large,
 ]  # fmt: skip
@@ -129,6 +154,20 @@ def test_an_array_that_a_later_line_may_change() -> None:
 
     with pytest.raises(sl.errors.ComputeError, match="may be the array of another name"):
         sl.jit(stale, target="python")(np.ones(3), np.ones(3))
+
+
+def test_an_array_that_a_later_iteration_may_change() -> None:
+    def stale(x, least):
+        y, z, total = x, x * 2, 0.0
+        while z.sum() > least:
+            y, z = z, z * 0.5
+        while total < 100:
+            total += y[0]
+            x[0] += 10
+        return total
+
+    with pytest.raises(sl.errors.ComputeError, match="may be the array of another name"):
+        sl.jit(stale, target="python")(np.ones(3), 1.0)
 
 
 def test_a_write_that_a_later_iteration_would_see() -> None:
@@ -198,7 +237,47 @@ def skips(x):
     return x, k
 
 
+def to_a_length_that_grows(x):
+    queue, k, total = [0, 1], 0, 0.0
+    while k < len(queue):
+        if len(queue) < 7:
+            queue.append(queue[k] + 1)
+        total += x[queue[k]]
+        k += 1
+    return total, k
+
+
+def to_an_element_that_shrinks(x):
+    end, k, total = [10], 0, 0.0
+    while k < end[0]:
+        end[0] -= 1
+        total += x[k]
+        k += 1
+    return total, k
+
+
+def to_an_attribute_that_shrinks(x):
+    ends, k, total = SimpleNamespace(last=9), 0, 0.0
+    while k < ends.last:
+        ends.last -= 1
+        total += x[k]
+        k += 1
+    return total, k
+
+
+def to_a_shape(x):
+    k, total = 0, 0.0
+    while k < x.T.shape[0] - 1:
+        total += x[k]
+        k += 1
+    return total, k
+
+
 COUNTERS: dict[Callable[..., Any], str] = {
+    to_a_length_that_grows: "",
+    to_an_element_that_shrinks: "",
+    to_an_attribute_that_shrinks: "",
+    to_a_shape: "a reduction",
     counted: "a map",
     counted_down: "a reduction",
     insertion: "serial inside the kernel",

@@ -52,6 +52,15 @@ def test_an_array_that_has_another_name_stays_known() -> None:
         sl.jit(written, target="python")(np.ones(6))
 
 
+@pytest.mark.parametrize("other", ["b * 2", "x"])
+def test_a_known_array_that_a_name_may_be_is_not_written(other: str) -> None:
+    text = f"def program(x):\n b = np.arange(6.0)\n a = b if x[0] > 0 else {other}\n"
+    read, written = (function_of(f"{text} {end}") for end in ("return a * x", "a[0] = 7; return b"))
+    check(read, np.ones(6))
+    with pytest.raises(sl.errors.ComputeError, match="may be an array from before it"):
+        sl.jit(written, target="python")(np.ones(6))
+
+
 def test_sl_trace_has_written_arrays_too() -> None:
     def written(x):
         a = np.arange(6.0)
@@ -93,3 +102,12 @@ def test_an_integer_of_numpy_wraps_around_in_a_store() -> None:
         return y
 
     check(wrapped, np.array([600]))
+
+
+def test_a_name_that_may_be_an_array_or_a_known_one_sees_later_writes() -> None:
+    def later(x):
+        a = x if x[1] > 0 else np.arange(6.0)
+        x[0] = 50
+        return a * 2
+
+    check(later, np.ones(6))

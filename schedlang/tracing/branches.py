@@ -62,7 +62,7 @@ def merged(
         second, after_second = orelse(), state.values()
     if containers.undo():
         _refuse_change(line)
-    sides = _Sides(cond, line, known)
+    sides = _Sides(cond, line, known, containers.arrays())
     for name in state.names:
         a, b = after_first[name], after_second[name]
         if a is UNBOUND or b is UNBOUND:
@@ -137,11 +137,15 @@ def _check_integers(a: Expr, b: Expr) -> None:
 
 @dataclass(frozen=True)
 class _Sides:
-    """The sides of an ``if`` at a ``line``; ``known`` are the storages that were there before."""
+    """The sides of an ``if`` at a ``line``.
+
+    ``known`` are the storages that were there before, and ``arrays`` the arrays of NumPy.
+    """
 
     cond: Any
     line: int
     known: Collection[Storage]
+    arrays: Sequence[np.ndarray]
 
     def chosen(self, a: Any, b: Any, name: str) -> Any:
         """Return the value after sides that leave ``a`` and ``b`` in a name, or return them."""
@@ -167,13 +171,25 @@ class _Sides:
             return a
         if _is_number(a):
             return choose(self.cond, a, b)
-        if not is_traced(a) or not is_traced(b) or (self._is_new(a) and self._is_new(b)):
+        if self._is_new(a) and self._is_new(b):
             return np.where(self.cond, a, b)
+        if not is_traced(a) or not is_traced(b):
+            why = f"since the if at line {self.line} it may be an array from before it"
+            chosen: Any = np.where(self.cond, a, b)
+            return chosen.view_by(
+                lambda base: plain(np.where(self.cond, a, b)),
+                others=[v for v in (a, b) if is_traced(v)],
+                ordered=True,
+                mirrored=lambda layout: layout,
+                why=why,
+            )
         # the name refers to an array from before, whose elements may change later
         return one_of(self.cond, a, b)
 
-    def _is_new(self, array: TracedArray) -> bool:
+    def _is_new(self, array: Any) -> bool:
         """Return whether an array was made on one of the sides."""
+        if not is_traced(array):
+            return not any(array is other for other in self.arrays)
         storage = array.storage
         return not array.is_view and storage.home is current() and storage not in self.known
 

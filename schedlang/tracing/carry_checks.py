@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from schedlang.errors import ComputeError, explain
 from schedlang.expr.visit import postorder
 from schedlang.tracing.array import TracedArray
 from schedlang.tracing.carried import dtype_of
+from schedlang.tracing.rebound import storages_of
 from schedlang.tracing.trace import Carry, Trace, Value
 
 
@@ -41,15 +43,16 @@ def check_aliases(
     source: LoopSource | None,
 ) -> None:
     """Raise if the body assigns to an array that another name of the carry may refer to."""
-    homes = [leaf.storage if isinstance(leaf, TracedArray) else None for leaf in leaves]
-    for k, (array, home) in enumerate(zip(entering, homes)):
+    homes = [storages_of(leaf) if isinstance(leaf, TracedArray) else [] for leaf in leaves]
+    counts = Counter(storage for storages in homes for storage in storages)
+    for k, (array, storages) in enumerate(zip(entering, homes)):
         part = f"part {k} of its carry" if source is None else source.names[k]
         assigned = inner.values[array.storage] is not before[k]
         if assigned and not same[k]:
             problem = f"it assigns to elements of {part} and then makes it another array"
-        elif home in inner.written and not array.is_scalar:
+        elif not array.is_scalar and any(s in inner.written for s in storages):
             problem = f"it assigns to elements of the array that {part} begins as"
-        elif assigned and home is not None and (home in inner.outer or homes.count(home) > 1):
+        elif assigned and any(s in inner.outer or counts[s] > 1 for s in storages):
             problem = f"it assigns to elements of {part}, which it also uses by another name"
         else:
             continue

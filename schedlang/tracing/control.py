@@ -87,7 +87,8 @@ def while_loop(
 ) -> None:
     """Run ``body`` while ``test`` holds, until it returns true; elements may decide about both.
 
-    With ``stop``, the test compares this end and a counter to which each iteration adds ``step``.
+    With ``stop``, the test compares this end and a counter to which each iteration adds ``step``,
+    unless it is ``None``.
     """
     trace = running_trace()
     if trace is None:
@@ -123,6 +124,12 @@ def while_loop(
             not left and test()
         )  # fmt: skip
     run_kept_while(trace, again, test, body, state)
+
+
+def end_of_range(stop: Callable[[], Any], *measured: Any) -> Any:
+    """Return the end of a range; ``None`` if iterations may change what is ``measured`` for it."""
+    fixed = (tuple, range, np.ndarray)
+    return stop() if all(is_traced(v) or isinstance(v, fixed) for v in measured) else None
 
 
 def _is_known(end: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 
@@ -11,20 +11,22 @@ from schedlang.tracing.names import assigned, inside
 
 # the comparison with the sides swapped
 _SWAPPED = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
-# what the end of a range may consist of
-_ENDS = (
-    ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Attribute, ast.Subscript, ast.Call,
-    ast.expr_context, ast.operator, ast.unaryop,
-)  # fmt: skip
+# the attributes of arrays that no iteration changes
+_SIZES = ("shape", "size", "ndim", "T")
 
 
 @dataclass(frozen=True)
 class Counter:
-    """A ``name`` to which each iteration adds ``step`` until it reaches ``stop``."""
+    """A ``name`` to which each iteration adds ``step`` until it reaches ``stop``.
+
+    ``measured`` are the names of which ``stop`` takes the length. A list may have another one in
+    the next iteration.
+    """
 
     name: str
     step: int
     stop: ast.expr
+    measured: tuple[str, ...] = ()
 
 
 def counter_of(loop: ast.While) -> Counter | None:
@@ -40,7 +42,8 @@ def counter_of(loop: ast.While) -> Counter | None:
         return None
     kind, left, right = type(test.ops[0]), test.left, test.comparators[0]
     for order, name, end in ((kind, left, right), (_SWAPPED[kind], right, left)):
-        if not isinstance(name, ast.Name) or not _is_fixed(end, loop.body):
+        measured: list[str] = []
+        if not isinstance(name, ast.Name) or not _is_fixed(end, set(assigned(loop.body)), measured):
             continue
         step = _step(loop.body, name.id)
         if step is None:
@@ -51,7 +54,7 @@ def counter_of(loop: ast.While) -> Counter | None:
         if order in (ast.LtE, ast.GtE):
             sign = ast.Add() if step > 0 else ast.Sub()
             stop = ast.copy_location(ast.BinOp(stop, sign, ast.Constant(1)), end)
-        return Counter(name.id, step, ast.fix_missing_locations(stop))
+        return Counter(name.id, step, ast.fix_missing_locations(stop), tuple(measured))
     return None
 
 
@@ -83,15 +86,28 @@ def _added(statement: ast.stmt, name: str) -> int | None:
     return steps.get(type(op))
 
 
-def _is_fixed(end: ast.expr, body: Sequence[ast.stmt]) -> bool:
-    """Return whether an end is the same in all iterations: lengths, and names that stay."""
-    changed = set(assigned(body))
-    for node in ast.walk(end):
-        is_length = isinstance(node, ast.Call) and (
-            isinstance(node.func, ast.Name) and node.func.id == "len" and not node.keywords
-        )
-        if not isinstance(node, _ENDS) or (isinstance(node, ast.Call) and not is_length):
+def _is_fixed(end: ast.expr, changed: Collection[str], measured: list[str]) -> bool:
+    """Return whether an end is the same in all iterations, which have ``changed`` names.
+
+    Add to ``measured`` the names of which it takes the length.
+    """
+    if isinstance(end, ast.Name):
+        return end.id not in changed
+    if isinstance(end, ast.BinOp):
+        return all(_is_fixed(side, changed, measured) for side in (end.left, end.right))
+    if isinstance(end, ast.UnaryOp):
+        return _is_fixed(end.operand, changed, measured)
+    if isinstance(end, ast.Attribute):
+        # another attribute may be one that an iteration assigns
+        return end.attr in _SIZES and _is_fixed(end.value, changed, measured)
+    if isinstance(end, ast.Subscript):
+        # an element of anything but a shape may change
+        is_shape = isinstance(end.value, ast.Attribute) and end.value.attr == "shape"
+        return is_shape and all(_is_fixed(e, changed, measured) for e in (end.value, end.slice))
+    if isinstance(end, ast.Call):
+        is_length = isinstance(end.func, ast.Name) and end.func.id == "len" and not end.keywords
+        if not is_length or len(end.args) != 1 or not isinstance(end.args[0], ast.Name):
             return False
-        if isinstance(node, ast.Name) and node.id in changed:
-            return False
-    return True
+        measured.append(end.args[0].id)
+        return _is_fixed(end.args[0], changed, measured)
+    return isinstance(end, ast.Constant)

@@ -50,7 +50,9 @@ def new_or_before(ran: Any, new: Any, before: Any) -> Any:
     same = _Unchanged(before)
 
     def read(base: Value) -> Value:
-        return base if same.still() else _chosen(ran, base, before.value)
+        # the body of a loop may change the array after this line
+        is_same = current() is same.trace and same.still()
+        return base if is_same else _chosen(ran, base, before.value)
 
     def write(_: Value, value: Any) -> Value:
         before.assign(_chosen(ran, before.value, value))
@@ -134,8 +136,10 @@ class LoopNames:
         kept = [_Unchanged(other) for other in others]
 
         def read(base: Value) -> Value:
-            if not all(same.still() for same in kept):
-                _refuse_stale(why)
+            for same in kept:
+                if not same.still():
+                    _refuse_stale(why)
+                same.keep(partial(_refuse_stale, why))
             return base
 
         def guarded(array: Any) -> Any:
@@ -188,6 +192,13 @@ class _Unchanged:
             self.trace.read(storage) is not value or current().changes(storage, self.trace)
             for storage, value in self.values
         )
+
+    def keep(self, refuse: Callable[[], NoReturn]) -> None:
+        """Let loops around this line ``refuse`` if their bodies change the array after it."""
+        trace = current()
+        while trace is not self.trace and trace.around is not None:
+            trace.unsure.update((storage, refuse) for storage, _ in self.values)
+            trace = trace.around
 
 
 def _chosen(cond: Any, a: Any, b: Any) -> Value:

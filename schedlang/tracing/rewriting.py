@@ -153,7 +153,9 @@ class _Rewriter(ast.NodeTransformer):
             word = "while_loop"
         text = f"{CONTROL}.{word}(None, {PREFIX}body_{at}, {PREFIX}state_{at})"
         if counter is not None:
-            text = f"{text[:-1]}, {counter.step}, lambda: {ast.unparse(counter.stop)})"
+            of_fixed = "".join(f", {name}" for name in counter.measured)
+            stop = f"{CONTROL}.end_of_range(lambda: {ast.unparse(counter.stop)}{of_fixed})"
+            text = f"{text[:-1]}, {counter.step}, lambda: {stop})"
         call = _parsed(text, loop)[0]
         call.value.args[0] = given  # type: ignore[attr-defined]
         return [*functions, ast.fix_missing_locations(ast.copy_location(call, loop))]

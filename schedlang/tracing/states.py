@@ -104,6 +104,10 @@ class Unchanged:
             for part in value.values() if isinstance(value, dict) else value:
                 self._keep(part, depth + 1)
 
+    def arrays(self) -> list[np.ndarray]:
+        """Return the arrays of NumPy."""
+        return [value for value, _ in self._kept if isinstance(value, np.ndarray)]
+
     def undo(self) -> bool:
         """Put back what they held; return whether one had changed."""
         changed = [(value, old) for value, old in self._kept if not _same_parts(value, old)]

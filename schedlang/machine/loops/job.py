@@ -17,8 +17,6 @@ from schedlang.target import Target
 
 # copies of a body that unrolled loops make at most: more would not compile in reasonable time
 MOST_COPIES = 1024
-# and statements of a kernel, from which on none is compiled
-MOST_STATEMENTS = 1_000_000
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Loops whose last iteration alone has a tail: the others need no test of their lanes.
 
 A guard of a split is a mask of every vector, though only the last iteration of the outer loop may
-have lanes out of range. Where the extent is a number, lowering cuts such a loop or proves the test
-away; here the extent is a size, or depends on a loop around.
+have lanes out of range. Lowering cuts most such loops, but not those of splits with
+``tail="guard"``, or of ranges that end where a loop around says.
 """
 
 from __future__ import annotations

@@ -22,12 +22,11 @@ from schedlang.ir.nodes import (
     Store,
     Strips,
     block_of,
-    held_statements,
     walk,
     with_held,
 )
 from schedlang.machine.loops.functions import becomes_function
-from schedlang.machine.loops.job import MOST_COPIES, MOST_STATEMENTS, LoopJob
+from schedlang.machine.loops.job import MOST_COPIES, LoopJob
 
 
 @dataclass(frozen=True)
@@ -43,39 +42,9 @@ def unroll(body: Block, job: LoopJob) -> Block:
     """Return ``body`` with unrolled loops of constant extent as copies.
 
     Where the compiler unrolls loops, only those in lanes become copies. Raise
-    :class:`~schedlang.errors.BuildError` for more than ``MOST_COPIES`` copies of a body, and for
-    ``MOST_STATEMENTS`` statements or more in all.
+    :class:`~schedlang.errors.BuildError` for more than ``MOST_COPIES`` copies of a body.
     """
-    if not job.may_have("unroll"):
-        return body
-    copied = block_of(_unrolled(body, job, _Place()))
-    count = _count(copied, {})
-    if count >= MOST_STATEMENTS:
-        stages = {s.stage for s, _ in walk(body) if isinstance(s, For) and s.kind == "unroll"}
-        raise BuildError(
-            explain(
-                f"unrolled loops on {'stage' if len(stages) == 1 else 'stages'} "
-                f"{', '.join(sorted(stages)[:3])}{', ...' if len(stages) > 3 else ''}",
-                f"their copies make a kernel of {count} statements, which would not compile in "
-                "reasonable time or memory",
-                f"Unroll fewer or smaller loops: a kernel has fewer than {MOST_STATEMENTS}.",
-            )
-        )
-    return copied
-
-
-def _count(stmt: Stmt, known: dict[int, int]) -> int:
-    """Return the number of statements, those of each copy included.
-
-    ``known`` has the counts of bodies by their ``id``, since copies share theirs.
-    """
-    if isinstance(stmt, Copies):
-        for body in (copy.body for copy in stmt.copies):
-            if id(body) not in known:
-                known[id(body)] = _count(body, known)
-        return sum(known[id(copy.body)] for copy in stmt.copies)
-    held = held_statements(stmt)
-    return sum(_count(inner, known) for inner in held) if held else 1
+    return block_of(_unrolled(body, job, _Place())) if job.may_have("unroll") else body
 
 
 def _unrolled(stmt: Stmt, job: LoopJob, place: _Place) -> Stmt:
