@@ -15,21 +15,30 @@ _OPERATORS = {"//": "sl_quotient", "%": "sl_remainder", "min": "sl_minimum_i64",
               "max": "sl_maximum_i64"}  # fmt: skip
 
 
-def value_text(terms: Sum, names: Mapping[str, str]) -> str:
+def value_text(terms: Sum, names: Mapping[str, str], wide: bool = False) -> str:
     """Return a polynomial over sizes as C; ``names`` has the name there of each size.
+
+    A ``wide`` one is in long double, where no product wraps around.
 
     >>> half = "//", (((1, ("n",)), (1, ())), ((2, ()),))
     >>> value_text(((8, (half,)), (-3, ())), {"n": "n"})
     '8 * sl_quotient(n + 1, 2) - 3'
+    >>> value_text(((4, ("n", "n")), (-3, ())), {"n": "n"}, wide=True)
+    '(long double)4 * n * n - 3'
     """
     text = ""
     for coef, product in terms:
         factors = [_factor_text(factor, names) for factor in product]
         number = [] if abs(coef) == 1 and factors else [str(abs(coef))]
-        term = " * ".join([*number, *factors])
+        term = "(long double)" * (wide and bool(factors)) + " * ".join([*number, *factors])
         sign = "-" if coef < 0 else "+"
         text = f"{text} {sign} {term}" if text else f"{'-' * (coef < 0)}{term}"
     return text or "0"
+
+
+def _may_wrap(terms: Sum) -> bool:
+    """Return whether sizes that a program may ask for take a polynomial beyond 64 bits."""
+    return any(len(product) > 1 or abs(coef) > 1 << 32 for coef, product in terms)
 
 
 def _factor_text(factor: Factor, names: Mapping[str, str]) -> str:
@@ -57,7 +66,8 @@ class Checks:
         tests = [f"{self.sizes[name]} < {number}" for name, number in least.items()]
         for refusals in self.refused:
             for condition in refusals.conditions:
-                where = [f"{value_text(terms, self.sizes)} >= 1" for terms in condition.where]
+                texts = (value_text(t, self.sizes, _may_wrap(t)) for t in condition.where)
+                where = [f"{text} >= 1" for text in texts]
                 tests.append(" && ".join(where) if len(where) == 1 else f"({' && '.join(where)})")
         return tests
 
