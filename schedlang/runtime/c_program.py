@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from schedlang.codegen.c_definitions import includes, plain_types, used_definitions
 from schedlang.codegen.c_externs import c_externs
@@ -42,12 +42,13 @@ def c_program(
     Its functions are ``name``, ``name_with`` for one that takes a host, ``name_checked`` for
     tensors of DLPack, and ``name_error``, which says a code in words.
     """
-    checks = _checks(nest, signature, refused)
+    parameters = _parameters(nest, name)
+    checks = _checks(parameters, signature, refused)
     externs = c_externs(nest, fastmath)
     printer = ProgramPrinter(nest, externs)
     functions = [printer.function(f, False) for f in nest.functions]
     hosted = nest.entry.name in printer.hosted
-    public = _public(nest, checks, name, printer, hosted)
+    public = _public(nest, parameters, checks, name, printer, hosted)
     texts = [line.text for lines in functions for line in lines]
     texts += [line for lines in public for line in lines]
     helpers = used_definitions(printer.made, texts)
@@ -72,8 +73,23 @@ def c_program(
     )
 
 
-def _checks(nest: MachineNest, signature: Signature, refused: tuple[Refusals, ...]) -> Checks:
-    names = [p.name for p in nest.entry.parameters]
+def _parameters(nest: MachineNest, name: str) -> list[Array | Reg]:
+    """Return the parameters of the functions that others call, none of which hides a function."""
+    functions = {name, *(f"{name}_{kind}" for kind in ("with", "checked", "error"))}
+    taken = functions | {p.name for p in nest.entry.parameters}
+    listed = []
+    for parameter in nest.entry.parameters:
+        text = parameter.name
+        while text in functions or (text != parameter.name and text in taken):
+            text += "_"
+        listed.append(replace(parameter, name=text))
+    return listed
+
+
+def _checks(
+    listed: Sequence[Array | Reg], signature: Signature, refused: tuple[Refusals, ...]
+) -> Checks:
+    names = [p.name for p in listed]
     count = len(signature.parameters)
     sizes = dict(zip(signature.sizes, names[count:]))
     sizes |= {p.name: name for p, name in zip(signature.parameters, names) if p.is_size}
@@ -81,11 +97,12 @@ def _checks(nest: MachineNest, signature: Signature, refused: tuple[Refusals, ..
 
 
 def _public(
-    nest: MachineNest, checks: Checks, name: str, printer: ProgramPrinter, hosted: bool
-) -> list[list[str]]:
+    nest: MachineNest, listed: Sequence[Array | Reg], checks: Checks, name: str,
+    printer: ProgramPrinter, hosted: bool,
+) -> list[list[str]]:  # fmt: skip
     """Return the lines of the functions that others call."""
     table = nest.invoked[0].table.name if nest.invoked else ""
-    parameters = nest.entry.parameters[: len(nest.entry.parameters) - bool(table)]
+    parameters = listed[: len(listed) - bool(table)]
     given = [_given(p, k, checks) for k, p in enumerate(parameters)]
     passed = [_passed(p, k, checks) for k, p in enumerate(parameters)]
     call = printer.call(nest.entry.name, [*passed, *([table] if table else [])])
