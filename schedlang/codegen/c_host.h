@@ -1,5 +1,5 @@
-/* What a host gives. Each function may be NULL: then the kernel uses malloc and free, and OpenMP or
-   one thread. */
+/* What a host gives. Each function may be NULL: without allocate, the kernel uses malloc and free;
+   without release, it leaves memory to the host; without parallel_for, it uses OpenMP or one thread. */
 
 #ifndef SCHEDLANG_HOST
 #define SCHEDLANG_HOST

@@ -18,7 +18,8 @@ SL void sl_release(void *variable) {
   if (!p) return;
   memcpy(&host, p - 64, sizeof host);
   memcpy(&start, p - 32, sizeof start);
-  if (host && host->allocate) host->release(host->data, start); else free(start);
+  if (!host || !host->allocate) free(start);
+  else if (host->release) host->release(host->data, start);
 }
 #define SL_RELEASED __attribute__((cleanup(sl_release)))
 
