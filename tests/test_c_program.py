@@ -271,6 +271,16 @@ def test_facts_are_checked(tmp_path: Path) -> None:
         assert library.k_checked(tensor(at), tensor(x), tensor(out)) == code
 
 
+def test_facts_of_unsigned_elements_are_checked(tmp_path: Path) -> None:
+    A = sl.assume(sl.placeholder((2,), "uint64", name="A"), monotonic=True)
+    f = sl.build(sl.schedule(sl.compute((2,), lambda i: A[i] + 1, name="B")))
+    compiled(f.save(tmp_path / "k.c"), "-c", "-o", str(tmp_path / "k.o"))
+    f.save(tmp_path / "k.so")
+    library, out = ctypes.CDLL(str(tmp_path / "k.so")), np.zeros(2, "uint64")
+    for values, code in (([1, 2**63 + 5], 0), ([2**63 + 5, 1], 18), ([5, 3], 18)):
+        assert library.k_checked(tensor(np.array(values, "uint64")), tensor(out)) == code
+
+
 @pytest.mark.parametrize(
     "dtype", slow_but(["bfloat16", "bool"], ["float16", "bfloat16", "bool", "int8", "uint64"])
 )

@@ -116,20 +116,27 @@ class Checks:
     def _facts(self, parameter: Parameter, name: str, code: int) -> list[str]:
         """Return the statements that check what ``sl.assume`` declares of the elements."""
         tests = []
+        # an element of 64 bits without a sign is compared with others as one
+        cast = "(sl_u64)" * (parameter.dtype == "uint64")
         if parameter.monotonic:
             row = f"{name}->shape[{len(parameter.shape) - 1}]"
-            tests.append(f"(sl_at % {row} && sl_element < sl_before)")
+            tests.append(f"(sl_at % {row} && {cast}sl_element < {cast}sl_before)")
         if parameter.within is not None:
-            low, high = map(self._extent, parameter.within)
+            least, most = parameter.within
+            if cast and isinstance(least, int):
+                least = max(least, 0)
+            low, high = self._extent(least), self._extent(most)
             tests.append(f"sl_element < {low} || sl_element > {high}")
         if not tests:
             return []
         kind = f"{'u' * (parameter.dtype[0] == 'u')}int{dlpack_type(parameter.dtype)[1]}_t"
+        before = parameter.monotonic
         return [
-            f"for (sl_i64 sl_at = 0, sl_before = 0; sl_at < sl_count({name}); sl_at++) {{",
+            f"for (sl_i64 sl_at = 0{', sl_before = 0' * before}; sl_at < sl_count({name}); "
+            "sl_at++) {",
             f"    sl_i64 sl_element = (sl_i64)((const {kind} *)sl_elements({name}))[sl_at];",
             f"    if ({' || '.join(tests)}) return {code};",
-            "    sl_before = sl_element;",
+            *["    sl_before = sl_element;"] * before,
             "}",
         ]
 
