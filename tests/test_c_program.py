@@ -104,7 +104,7 @@ int main(int argc, char **argv) {
   size_t used = 0;
   schedlang_host no_release = {arena, NULL, each, &used};
   int before = iterations;
-  if (k_with(&no_release, a, b, e) || !used) return 1;
+  if (k_with(&no_release, a, b, e) || !used || e[9] != d[9]) return 1;
   iterations = before;
   printf("%s, %s, %d %d %d", k_error(code), k_error(failed), allocated, released, iterations);
   FILE *file = fopen("d", "wb");
@@ -296,6 +296,16 @@ def test_facts_are_checked(tmp_path: Path) -> None:
         assert library.k_checked(tensor(at), tensor(x), tensor(out)) == code
 
 
+def test_facts_of_unsigned_elements_are_checked(tmp_path: Path) -> None:
+    A = sl.assume(sl.placeholder((2,), "uint64", name="A"), monotonic=True)
+    f = sl.build(sl.schedule(sl.compute((2,), lambda i: A[i] + 1, name="B")))
+    compiled(f.save(tmp_path / "k.c"), "-c", "-o", str(tmp_path / "k.o"))
+    f.save(tmp_path / "k.so")
+    library, out = ctypes.CDLL(str(tmp_path / "k.so")), np.zeros(2, "uint64")
+    for values, code in (([1, 2**63 + 5], 0), ([2**63 + 5, 1], 18), ([5, 3], 18)):
+        assert library.k_checked(tensor(np.array(values, "uint64")), tensor(out)) == code
+
+
 @pytest.mark.parametrize(
     "dtype", slow_but(["bfloat16", "bool"], ["float16", "bfloat16", "bool", "int8", "uint64"])
 )
@@ -400,7 +410,40 @@ NAMES = [
     "main.o",
     "é.c",
     "_k.c",
+    "expf.so",
+    "DLTensor.c",
 ]
+
+
+def doubled(a: str = "A", c: str = "C", factor: int = 2) -> Any:
+    A = sl.placeholder((4,), name=a)
+    return sl.build(sl.schedule(sl.compute((4,), lambda i: A[i] * factor, name=c)))
+
+
+@pytest.mark.parametrize("name", ["k", "k_checked", "k_error", "run_C_kernel", "SL", "int64_t"])
+def test_tensors_named_like_functions_of_the_file(name: str, tmp_path: Path) -> None:
+    for number, f in enumerate((doubled(a=name), doubled(c=name))):
+        f.save(tmp_path / "k.c")
+        compiled(tmp_path / "k.c", "-c", "-Wshadow", "-o", str(tmp_path / f"{number}.o"))
+
+
+def test_a_library_that_is_saved_again_is_loaded_anew(tmp_path: Path) -> None:
+    loaded = []
+    for factor in (2, 3):
+        doubled(factor=factor).save(tmp_path / "k.so")
+        loaded.append(sl.load_module(tmp_path / "k.so"))
+    assert [g(np.ones(4, "float32"))[0] for g in loaded] == [2, 3]
+
+
+def test_sizes_beyond_64_bits_are_refused(tmp_path: Path) -> None:
+    n = sl.var("n")
+    A = sl.placeholder((n,), name="A")
+    B = sl.compute((n, n), lambda i, j: A[i] + A[j], name="B")
+    C = sl.compute((n,), lambda i: B[i, n - 1 - i], name="C")
+    sl.build(sl.schedule(C)).save(tmp_path / "k.so")
+    library = ctypes.CDLL(str(tmp_path / "k.so"))
+    for size in (2**31, 2**31 + 1, 2**32, 2**62):
+        assert library.k(None, None, ctypes.c_int64(size)) == 2
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -166,6 +166,8 @@ def test_operators_inside_of_a_wrapper_are_named_as_the_user_knows_them(
         (lambda x: torch.sort(x.expand(1, -1, -1).flatten().repeat(500)), ["compares all pairs"]),
         (lambda x: torch.index_put(x, (x > 0,), x[0]), ["a mask selects", "torch.where(mask"]),
         (lambda x: F.interpolate(x[None, None], scale_factor=1.5), ["scale_factor=1.5", "size="]),
+        (lambda x: F.interpolate(x[None, None].byte(), 2, mode="bilinear", antialias=True),
+         ["rounded integer weights", ".float()"]),
         (lambda x: F.conv1d(x, x), ["torch.export failed", "module(*example_inputs) runs"]),
     ],
 )  # fmt: skip

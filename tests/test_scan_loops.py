@@ -227,3 +227,23 @@ def test_blocks_and_threads_run_rows(attached: bool) -> None:
     f = sl.build(s, target="cuda-emulator")
     assert len(f.counters(x)) == (1 if attached else 2)
     np.testing.assert_allclose(f(x), filtered(x), rtol=1e-5)
+
+
+def test_threads_past_the_end_compute_no_row() -> None:
+    X, S = sl.placeholder((4, 8), name="X"), sl.placeholder((4, 8), name="S")
+    first = sl.compute((1, 8), lambda t, i: X[t, i], name="first")
+    half = sl.compute((4, 8), lambda t, i: S[t - 1, i] * 0.5, name="half")
+    step = sl.compute((4, 8), lambda t, i: half[t, i] + X[t, i], name="step")
+    R = sl.scan(first, step, S, name="R")
+    s = sl.schedule(R)
+    block, thread = s[R].split(R.op.axis[0], factor=3)
+    s[R].reorder(block, thread, R.op.scan_axis)
+    s[R].bind(block, "blockIdx.x")
+    s[R].bind(thread, "threadIdx.x")
+    # all threads compute this stage, so that the test of the tail is inside of time
+    s[half].set_scope("local")
+    x = np.random.default_rng(0).random((4, 8)).astype("float32")
+    rows = [x[0]]
+    for row in x[1:]:
+        rows.append(rows[-1] * np.float32(0.5) + row)
+    np.testing.assert_allclose(sl.build(s, target="cuda-emulator")(x), rows, rtol=1e-6)

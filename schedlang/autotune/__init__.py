@@ -66,6 +66,9 @@ if not TYPE_CHECKING:
             return import_module(f"{__name__}.{name}")
         raise missing_name(__name__, name, {})
 
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})
+
 
 sys.modules[__name__].__class__ = CallableOnDemand
 

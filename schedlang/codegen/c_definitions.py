@@ -21,13 +21,12 @@ _COMMENT = re.compile(r"\s*/\*.*?\*/", re.DOTALL)
 # typedefs of scalars: a file writes the types that they stand for
 _SCALAR = re.compile(r"typedef (\w+) (sl_\w+);")
 # what each header of C is there for
-MATH = (
-    r"(?:INFINITY|NAN|is(?:nan|inf|finite)|(?:a?(?:sin|cos|tan)h?|atan2|exp[2]?|expm1|erfc?|"
-    r"log(?:2|10|1p)?|sqrt|cbrt|pow|fmod|fma|fabs|floor|ceil|trunc|rint|round|copysign|hypot|"
-    r"nextafter|[tl]gamma|fmin|fmax|ldexp)f?)"
-)
 _INCLUDES = {
-    "math.h": re.compile(rf"\b{MATH}\b"),
+    "math.h": re.compile(
+        r"\b(?:INFINITY|NAN|is(?:nan|inf|finite)|(?:a?(?:sin|cos|tan)h?|atan2|exp[2]?|expm1|erfc?|"
+        r"log(?:2|10|1p)?|sqrt|cbrt|pow|fmod|fma|fabs|floor|ceil|trunc|rint|round|copysign|hypot|"
+        r"nextafter|[tl]gamma|fmin|fmax|ldexp)f?)\b"
+    ),
     "stdint.h": re.compile(r"\bu?int(?:8|16|32|64|ptr)_t\b"),
     "stdio.h": re.compile(r"\bfprintf\b"),
     "stdlib.h": re.compile(r"\b(?:posix_memalign|malloc|free|abort)\b"),

@@ -6,7 +6,7 @@
 #define SCHEDLANG_DLPACK
 #endif
 #endif
-#ifndef SCHEDLANG_DLPACK
+#if !defined(SCHEDLANG_DLPACK) && !defined(DLPACK_DLPACK_H_)
 #define SCHEDLANG_DLPACK
 typedef struct { int32_t device_type, device_id; } DLDevice;
 typedef struct { uint8_t code, bits; uint16_t lanes; } DLDataType;

@@ -296,7 +296,7 @@ typedef long long sl_piece __attribute__((vector_size(32)));
 typedef long long sl_piece __attribute__((vector_size(16)));
 #define SL_STREAM(to, piece) __builtin_ia32_movntdq((sl_piece *)(to), (sl_piece)(piece))
 #else
-typedef long long sl_piece __attribute__((vector_size(16)));
+typedef long long sl_piece __attribute__((vector_size(16), may_alias));
 #define SL_STREAM(to, piece) (*(sl_piece *)(to) = (sl_piece)(piece))
 #endif
 SL void sl_stream_fence(void) {

@@ -1,6 +1,7 @@
-/* What a host gives. Each function may be NULL. Without allocate the kernel uses malloc and free,
-   without parallel_for OpenMP, or one thread. Threads of a parallel loop call allocate and release
-   at the same time; memory may begin at any address. */
+/* What a host gives. Each function may be NULL: without allocate, the kernel uses malloc and free;
+   without release, it leaves memory to the host; without parallel_for, it uses OpenMP or one thread.
+   The threads of a parallel loop call allocate and release at the same time; memory may begin at any
+   address. */
 
 #ifndef SCHEDLANG_HOST
 #define SCHEDLANG_HOST

@@ -22,16 +22,21 @@ RESERVED = tuple(
     "typeof union unsigned void volatile while linux unix i386 "
     # macros of the headers that are not all capitals and underscores
     "fpclassify isfinite isgreater isgreaterequal isinf isless islessequal islessgreater isnan "
-    "isnormal isunordered signbit math_errhandling stderr stdin stdout errno".split()
+    "isnormal isunordered signbit math_errhandling stderr stdin stdout errno "
+    # types that a file declares arrays and sizes with, and a macro of the helpers
+    "int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t uintptr_t size_t DLTensor "
+    "DLDevice DLDataType schedlang_host SL".split()
 )
 
 
 def reserved_names(wanted: Iterable[str]) -> tuple[str, ...]:
     """Return the names that a C file cannot give, including the unsafe ones of ``wanted``.
 
-    The helpers' names begin with ``sl_``. A name in capitals may be a macro of a header.
+    The helpers' names begin with ``sl_``, and the functions' with ``run_``. A name in capitals may
+    be a macro of a header.
     """
-    unsafe = (n for n in wanted if n.lower().startswith(("sl_", "_")) or _may_be_macro(n))
+    own = ("sl_", "run_", "_")
+    unsafe = (n for n in wanted if n.lower().startswith(own) or _may_be_macro(n))
     return (*RESERVED, *unsafe)
 
 

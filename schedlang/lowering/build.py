@@ -24,6 +24,7 @@ from schedlang.lowering.extern import call_of, dims_of_call, whole_box
 from schedlang.lowering.folded_storage import fold_rows, window_of
 from schedlang.lowering.guards import (
     guards_at,
+    late_guards,
     new_rows,
     row_depth,
     sliding_axes,
@@ -133,7 +134,7 @@ def _start_scan(n: Nesting, scope: Scope) -> Task:
         if is_part(n.stage, child, "init"):
             first, more = yield nest_stage(n.job, child, rows_of(n, child, scope.ranges), scope)
             merge(pending, more, scope.ranges)
-            drafts = [*first, *drafts]
+            drafts = [*wrap(late_guards(n), first), *drafts]
     return drafts, pending
 
 
@@ -151,7 +152,7 @@ def _step(n: Nesting, scope: Scope) -> Task:
             dims = rows_of(n, child, inner.ranges, row)
             child_drafts, more = yield nest_stage(n.job, child, dims, inner)
             merge(pending, more, inner.ranges)
-            drafts = [*child_drafts, *drafts]
+            drafts = [*wrap(late_guards(n), child_drafts), *drafts]
         elif child.name in steps:
             drafts, pending = yield attach_child(n, time, child, drafts, pending, inner)
     return drafts, pending

@@ -9,29 +9,36 @@ from schedlang.codegen.refused_sizes import Refusals
 from schedlang.index.sums import Factor, Sum
 from schedlang.runtime.parameters import Parameter, Signature
 
-# from this coefficient on, a sum of sizes may not fit into 64 bits
-WRAPS = 1 << 62
 # the first code of an argument is PER_ARGUMENT times its position, counted from 1
 PER_ARGUMENT = 10
 _OPERATORS = {"//": "sl_quotient", "%": "sl_remainder", "min": "sl_minimum_i64",
               "max": "sl_maximum_i64"}  # fmt: skip
 
 
-def value_text(terms: Sum, names: Mapping[str, str]) -> str:
+def value_text(terms: Sum, names: Mapping[str, str], wide: bool = False) -> str:
     """Return a polynomial over sizes as C; ``names`` has the name there of each size.
+
+    A ``wide`` one is in long double, where no product wraps around.
 
     >>> half = "//", (((1, ("n",)), (1, ())), ((2, ()),))
     >>> value_text(((8, (half,)), (-3, ())), {"n": "n"})
     '8 * sl_quotient(n + 1, 2) - 3'
+    >>> value_text(((4, ("n", "n")), (-3, ())), {"n": "n"}, wide=True)
+    '(long double)4 * n * n - 3'
     """
     text = ""
     for coef, product in terms:
         factors = [_factor_text(factor, names) for factor in product]
         number = [] if abs(coef) == 1 and factors else [str(abs(coef))]
-        term = " * ".join([*number, *factors])
+        term = "(long double)" * (wide and bool(factors)) + " * ".join([*number, *factors])
         sign = "-" if coef < 0 else "+"
         text = f"{text} {sign} {term}" if text else f"{'-' * (coef < 0)}{term}"
     return text or "0"
+
+
+def _may_wrap(terms: Sum) -> bool:
+    """Return whether sizes that a program may ask for take a polynomial beyond 64 bits."""
+    return any(len(product) > 1 or abs(coef) > 1 << 32 for coef, product in terms)
 
 
 def _factor_text(factor: Factor, names: Mapping[str, str]) -> str:
@@ -62,15 +69,10 @@ class Checks:
         tests += [f"{self._extent(e)} < 0" for e in extents]
         for refusals in self.refused:
             for condition in refusals.conditions:
-                where = [f"{self._value(terms)} >= 1" for terms in condition.where]
+                texts = (value_text(t, self.sizes, _may_wrap(t)) for t in condition.where)
+                where = [f"{text} >= 1" for text in texts]
                 tests.append(where[0] if len(where) == 1 else f"({' && '.join(where)})")
         return tests
-
-    def _value(self, terms: Sum) -> str:
-        """Return a value that is compared; one that 64 bits may not hold is a double."""
-        if all(abs(coef) < WRAPS for coef, _ in terms):
-            return value_text(terms, self.sizes)
-        return value_text(terms, {name: f"(double){own}" for name, own in self.sizes.items()})
 
     @property
     def origins(self) -> Mapping[str, str]:
@@ -117,20 +119,27 @@ class Checks:
     def _facts(self, parameter: Parameter, name: str, code: int) -> list[str]:
         """Return the statements that check what ``sl.assume`` declares of the elements."""
         tests = []
+        # an element of 64 bits without a sign is compared with others as one
+        cast = "(sl_u64)" * (parameter.dtype == "uint64")
         if parameter.monotonic:
             row = f"{name}->shape[{len(parameter.shape) - 1}]"
-            tests.append(f"(sl_at % {row} && sl_element < sl_before)")
+            tests.append(f"(sl_at % {row} && {cast}sl_element < {cast}sl_before)")
         if parameter.within is not None:
-            low, high = map(self._extent, parameter.within)
+            least, most = parameter.within
+            if cast and isinstance(least, int):
+                least = max(least, 0)
+            low, high = self._extent(least), self._extent(most)
             tests.append(f"sl_element < {low} || sl_element > {high}")
         if not tests:
             return []
         kind = f"{'u' * (parameter.dtype[0] == 'u')}int{dlpack_type(parameter.dtype)[1]}_t"
+        before = parameter.monotonic
         return [
-            f"for (sl_i64 sl_at = 0, sl_before = 0; sl_at < sl_count({name}); sl_at++) {{",
+            f"for (sl_i64 sl_at = 0{', sl_before = 0' * before}; sl_at < sl_count({name}); "
+            "sl_at++) {",
             f"    sl_i64 sl_element = (sl_i64)((const {kind} *)sl_elements({name}))[sl_at];",
             f"    if ({' || '.join(tests)}) return {code};",
-            "    sl_before = sl_element;",
+            *["    sl_before = sl_element;"] * before,
             "}",
         ]
 

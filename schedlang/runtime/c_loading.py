@@ -6,6 +6,7 @@ import ctypes
 import hashlib
 import json
 import re
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -34,12 +35,17 @@ class LoadedProgram(TeModule):
     sizes, which the library checks itself.
     """
 
-    def __init__(self, path: Path, signature: Signature, function: str) -> None:
+    def __init__(self, path: Path, content: bytes, signature: Signature, function: str) -> None:
         self.path = str(path)
         self.signature = signature
         self._name = function
         self._binder = Binder(signature, "library")
-        library = ctypes.CDLL(str(path.absolute()))
+        # the loader would take a path that it has loaded for what the file held then; and a file
+        # of the folder stays loaded when it is removed
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            copy = Path(folder) / path.name
+            copy.write_bytes(content)
+            library = ctypes.CDLL(str(copy))
         self._function = getattr(library, function)
         self._function.argtypes = c_types(signature)
         self._words = getattr(library, f"{function}_error")
@@ -84,17 +90,18 @@ def load_module(path: Any, fmt: str = "") -> LoadedProgram:
         raise BuildError(f"{asked}: there is no such file")
     if file.suffix == ".py":
         raise BuildError(f"{asked}: a saved Python file is a module; import it")
-    signature, function = _saved(file, asked)
+    content, signature, function = _saved(file, asked)
     try:
-        return LoadedProgram(file, signature, function)
+        return LoadedProgram(file, content, signature, function)
     except (OSError, AttributeError) as error:
         raise BuildError(
-            f"{asked}: this machine cannot load it ({error}); save it again on this machine"
+            f"{asked}: this machine cannot load it ({error}); save it again on this machine, or "
+            "set TMPDIR to a folder whose files may be executed"
         ) from None
 
 
-def _saved(file: Path, asked: str) -> tuple[Signature, str]:
-    """Return the signature that a library holds, and the name of its function."""
+def _saved(file: Path, asked: str) -> tuple[bytes, Signature, str]:
+    """Return the library that a file holds, its signature, and the name of its function."""
     wrong = f"{asked}: it is not a library that f.save or export_library wrote"
     if file.stat().st_size > LARGEST:
         raise BuildError(f"{wrong}: it is larger than any of them")
@@ -123,7 +130,7 @@ def _saved(file: Path, asked: str) -> tuple[Signature, str]:
             raise ValueError(f"its function is called {function!r}")
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise BuildError(f"{wrong}: {error}") from None
-    return signature, function
+    return content, signature, function
 
 
 __all__: Sequence[str] = ["LoadedProgram", "load_module"]

@@ -10,8 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from schedlang.codegen.c_compiler import OPTIONS
-from schedlang.codegen.c_definitions import MATH
+from schedlang.codegen.c_compiler import GCC_OPTIONS, OPTIONS
 from schedlang.codegen.c_source import RESERVED
 from schedlang.codegen.numba_file import header_lines
 from schedlang.codegen.refused_sizes import Refusals
@@ -29,32 +28,38 @@ if TYPE_CHECKING:
 # what the compiler makes of a file, by the suffix: its last options
 MADE = {".o": ("-c", "-fPIC"), ".a": ("-c", "-fPIC"), ".so": ("-shared", "-fPIC")}
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-# keywords of C++, where programs include the header, and functions that the file uses
+# keywords of C++, where programs include the header
+_WORDS = (
+    "alignas alignof and bool catch class constexpr delete explicit export false friend mutable "
+    "namespace new not nullptr operator or private protected public template this throw true try "
+    "typename using virtual xor main NULL"
+).split()
+# a program that links a function of such a name calls it in place of the C library's own
+_MATH = (
+    "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 "
+    "fabs fdim floor fma fmax fmin fmod frexp hypot ilogb ldexp lgamma llrint llround log log10 "
+    "log1p log2 logb lrint lround modf nan nearbyint nextafter pow remainder rint round scalbn sin "
+    "sinh sqrt tan tanh tgamma trunc"
+).split()
+_LIBRARY = (
+    "abort abs accept access atof atoi bind bsearch calloc clock close connect div exit fclose "
+    "fopen fork fprintf fputs fread free fwrite gamma getenv index j0 j1 kill labs link listen "
+    "malloc memchr memcmp memcpy memmove memset mmap open pause pipe posix_memalign printf putchar "
+    "puts qsort raise rand read realloc recv remove rename rindex scanf select send signal sleep "
+    "snprintf socket sprintf srand stat strcat strchr strcmp strcpy strlen strncmp strncpy system "
+    "time truncate unlink usleep vprintf wait write y0 y1"
+).split()
 _TAKEN = frozenset(
-    (
-        *RESERVED,
-        *"alignas alignof and bool catch class constexpr delete explicit export false friend "
-        "mutable namespace new not nullptr operator or private protected public template this "
-        "throw true try typename using virtual xor main".split(),
-        # of the headers that the file includes, or that C++ includes for them
-        *"abort abs aligned_alloc atexit atof atoi atol bsearch calloc clock close div exit fclose "
-        "fopen fprintf fputs free fwrite getenv index labs malloc memchr memcmp memcpy memmove "
-        "memset open printf puts qsort raise rand read realloc remove rename rindex scanf signal "
-        "sleep snprintf sprintf srand strcat strchr strcmp strcpy strlen strtod strtol system time "
-        "toupper tolower wait write".split(),
-    )
-)  # fmt: skip
-_HEADERS = re.compile(
-    rf"{MATH}|(?:[jy][01n]|l?gamma|scalb|significand|drem|modf|ldexp|frexp|logb|ilogb)f?|"
-    r"\w+_t|omp_\w+|(?:sl|SL|DL|schedlang)_?\w*"
+    (*RESERVED, *_WORDS, *_LIBRARY, *(name + kind for name in _MATH for kind in ("", "f", "l")))
 )
+_HELPERS = re.compile(r"\w+_t|omp_\w+|run_\w*|(?:sl|SL|DL|schedlang)_?\w*")
 
 
 def _is_taken(name: str) -> bool:
-    """Return whether C, C++, their headers or the helpers of a program may have a name."""
+    """Return whether C, C++, their libraries or the helpers of a program may have a name."""
     # a name in capitals may be a macro, and one that ends with _t a type
     macro = len(name) > 1 and name.upper() == name
-    return macro or name in _TAKEN or bool(_HEADERS.fullmatch(name))
+    return macro or name in _TAKEN or bool(_HELPERS.fullmatch(name))
 
 
 def save_program(kernel: Kernel, path: Path, conditions: tuple[SizeCondition, ...]) -> Path:
@@ -67,7 +72,7 @@ def save_program(kernel: Kernel, path: Path, conditions: tuple[SizeCondition, ..
     if not _NAME.fullmatch(name) or _is_taken(name):
         raise BuildError(
             f"{asked}: the functions of a C program have the name of its file, and {name!r} cannot "
-            "be one in C and C++: give another, like blur.c"
+            "be one in C and C++, or is another function's: give another, like blur.c"
         )
     if not path.parent.is_dir():
         raise BuildError(f"{asked}: there is no folder {str(path.parent)!r}; make it first")
@@ -107,7 +112,10 @@ def _program(
 ) -> Program:
     built, nest = kernel._built, kernel.loop_nest
     options = [*_options(built.fastmath), "-fopenmp", "-c", f"{name}.c"]
-    build = f"cc {' '.join(options)}\n          and link with -fopenmp -lm"
+    build = (
+        f"cc {' '.join(options)}\n          with GCC also {' '.join(GCC_OPTIONS)},"
+        "\n          and link with -fopenmp -lm"
+    )
     # the loops of a function's source have no schedule
     steps = kernel.schedule.as_python() if isinstance(kernel.schedule, Schedule) else ""
     head = header_lines(nest, steps, str(nest), order_hints(nest), "//")

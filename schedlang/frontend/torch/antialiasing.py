@@ -7,6 +7,7 @@ from typing import Any
 from schedlang.compute.reduce import reduce_axis
 from schedlang.compute.reduce import sum as total
 from schedlang.compute.tensor import Tensor
+from schedlang.expr.dtypes import is_float
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.frontend.torch.calls import Call, Operator
 from schedlang.frontend.torch.poolings import check_factors
@@ -29,6 +30,11 @@ def _smooth(method: str) -> Operator:
         if align_corners:
             raise call.refuse(
                 "with align_corners=True it samples at other places", "Leave align_corners out."
+            )
+        if not is_float(input.dtype):
+            raise call.refuse(
+                f"PyTorch sums {input.dtype} pixels by rounded integer weights",
+                "Convert the image with .float(), and round and clamp the result.",
             )
         check_factors(call, input, [scales_h, scales_w])
         if not all(isinstance(extent, int) for extent in input.shape[2:]):
