@@ -8,6 +8,10 @@ from typing import Any
 
 import pytest
 
+import schedlang as sl
+
+WIDE = sl.Target("cpu").vector_bytes >= 64
+NARROW = "it is written for 32 registers of 64 bytes, and this processor has smaller vectors"
 compiles = pytest.mark.skipif(find_spec("numba_cuda") is None, reason="numba-cuda is not installed")
 
 

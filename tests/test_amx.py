@@ -30,8 +30,11 @@ def test_tiles_of_amx_compile(name: str) -> None:
 # the tiles of a processor as arrays: Intel's manual, volume 2, TILELOADD, TILESTORED, TDPBUSD, ...
 IN_SOFTWARE = """
 #include <string.h>
-static struct { uint8_t palette, start, reserved[14]; uint16_t bytes[16]; uint8_t rows[16]; } known;
-static uint8_t tiles_of[8][16][64];
+/* each thread has its own tiles, as in the processor */
+static _Thread_local struct {
+  uint8_t palette, start, reserved[14]; uint16_t bytes[16]; uint8_t rows[16];
+} known;
+static _Thread_local uint8_t tiles_of[8][16][64];
 static void _tile_loadconfig(const void *from) { memcpy(&known, from, 64); }
 static void _tile_release(void) { memset(&known, 0, 64); }
 static void _tile_loadd(int t, const void *from, int64_t stride) {

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.marks import NARROW, WIDE
 from tests.test_notebook import checked
 
 REASON = 'needs nbclient and ipykernel: pip install "schedlang[test-notebooks]"'
@@ -63,6 +64,8 @@ def test_a_notebook_is_stored_without_outputs(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_a_notebook_runs_without_warnings(name: str) -> None:
+    if name == "matrix_product" and not WIDE:
+        pytest.skip(NARROW)
     outputs = [out for found in executed(name).values() for out in found]
     assert not any(out.output_type == "stream" and out.name == "stderr" for out in outputs)
 
