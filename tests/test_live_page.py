@@ -92,7 +92,7 @@ def pasted(tab: Tab) -> str:
 
 
 def test_a_lesson_by_clicks(browser: Browser, tmp_path: Path) -> None:
-    page = served(32, measure=True)
+    page = served(64, measure=True)
     tab = opened(browser, page.url)
     # the title and the name are text
     assert tab.value("document.title") == tab.value("document.querySelector('h1').textContent")
@@ -128,7 +128,7 @@ def test_a_lesson_by_clicks(browser: Browser, tmp_path: Path) -> None:
     # what is pasted runs by itself
     space: dict[str, Any] = {}
     exec(pasted(tab).replace("sl.build(s)", "sl.build(s, target='python')"), space)
-    a, b = np.random.default_rng(0).integers(0, 9, (2, 32, 32)).astype("float32")
+    a, b = np.random.default_rng(0).integers(0, 9, (2, 64, 64)).astype("float32")
     np.testing.assert_array_equal(space["f"](a, b), a @ b)
     assert str(space["s"]) == str(states[last + 1].schedule) and branch["code"] in pasted(tab)
     # a refusal opens to its whole message
