@@ -11,14 +11,14 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import llvmlite
 
@@ -37,6 +37,9 @@ COMMAND = (
     "run_path(sys.argv[2], run_name='__main__')",
     str(Path(llvmlite.__file__).parents[1]), objects.__file__,
 )  # fmt: skip
+
+
+T = TypeVar("T")
 
 
 class Ended(Exception):
@@ -93,6 +96,24 @@ class _Child:
             self._process.kill()
 
 
+def _beside(function: Callable[..., T], *arguments: Any) -> T:
+    """Return what a function returns, which runs in a thread of its own.
+
+    An interrupt from the keyboard reaches the main thread alone, at once. During a call of llvmlite
+    it would leave a module with two owners, or be lost where an object is disposed of.
+    """
+    result: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            result.set_result(function(*arguments))
+        except BaseException as error:
+            result.set_exception(error)
+
+    Thread(target=run, daemon=True).start()
+    return result.result()
+
+
 class Task(NamedTuple):
     """A job to do, what it compiles, and its object file."""
 
@@ -142,6 +163,10 @@ class Pool:
             )
 
     def __exit__(self, *_: object) -> None:
+        with suppress(Empty):
+            # after an interrupt, nobody wants what is not begun
+            while True:
+                self._open.get_nowait()
         for child in self._children:
             child.end()
             self._open.put(None)
@@ -156,6 +181,9 @@ class Pool:
 
     def take_part(self) -> None:
         """Compile in this process, too, until each module is begun."""
+        _beside(self._take_part)
+
+    def _take_part(self) -> None:
         with suppress(Empty):
             while True:
                 task = self._open.get_nowait()
@@ -174,7 +202,7 @@ class Pool:
             if end.crashed:
                 raise RuntimeError(why) from None
             warn_user(f"{why}, so that this process compiles it", CompilerWarning)
-            return self._machine.object_of(task.job)
+            return _beside(lambda: self._machine.object_of(task.job))
 
     @cached_property
     def _machine(self) -> Machine:
