@@ -1,4 +1,4 @@
-"""Callable packages, as in ``schedlang.compute(...)``.
+"""Packages that are called, as in ``schedlang.compute(...)``, and names that load when used.
 
 A function re-exported under the package's name would hide the package from
 ``import schedlang.compute.tensor as t``.
@@ -7,12 +7,14 @@ A function re-exported under the package's name would hide the package from
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from inspect import Parameter, Signature, getdoc, signature
 from textwrap import fill
 from types import ModuleType
 from typing import Any
+
+from schedlang.errors import missing_name
 
 
 class CallableModule(ModuleType):
@@ -33,6 +35,16 @@ class CallableOnDemand(CallableModule):
     def __doc__(self) -> str | None:  # type: ignore[override]
         assert self.__call_target__
         return str(self.__dict__["__doc__"])
+
+
+def load_name(package: str, modules: Mapping[str, str], name: str) -> Any:
+    """Return ``name`` of a package, from the module of it that ``modules`` gives.
+
+    Raise ``AttributeError`` for a name that is not in ``modules``.
+    """
+    if name not in modules:
+        raise missing_name(package, name, {})
+    return getattr(import_module(f"{package}.{modules[name]}"), name)
 
 
 def make_callable(name: str, target: Callable[..., Any]) -> None:

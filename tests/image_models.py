@@ -53,7 +53,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a model: ``right``, or why not."""
+    """The outcome of a model: ``right``, or the reason why not."""
 
     model: Model
     reason: str = ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import pickle
 import re
 import shutil
 import subprocess
@@ -60,6 +61,7 @@ def test_a_library_computes_what_the_kernel_does(target: str, tmp_path: Path) ->
     out = np.empty((21, 40000), "float32")
     assert g(a, b, out) is out
     np.testing.assert_allclose(out, 3 * (a @ b), rtol=1e-5)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(g))(a, b), out)
     assert g.entry_name == "k" and g["k"] is g and "k(A: float32[21, 33]" in repr(g)
 
 
@@ -461,6 +463,9 @@ def test_what_is_not_saved_as_c(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     f = sl.build(sl.schedule(B))
     with pytest.raises(BuildError, match=r"ending in \.py, \.h, \.c, \.o, \.a or \.so"):
         f.save(tmp_path / "k.cpp")
+    (tmp_path / "folder.so").mkdir()
+    with pytest.raises(BuildError, match="it is a folder"):
+        f.save(tmp_path / "folder.so")
     with pytest.raises(BuildError, match="there is no folder"):
         f.save(tmp_path / "none" / "k.c")
     s = sl.schedule(B)
@@ -478,23 +483,26 @@ def test_what_is_not_saved_as_c(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def sealed(data: bytes) -> bytes:
     """Return a library with the hash of its content at its end."""
-    content = data.rpartition(SEAL)[0]
-    return content + SEAL + hashlib.sha256(content).hexdigest().encode()
+    content, _, end = data.rpartition(SEAL)
+    return content + SEAL + hashlib.sha256(content).hexdigest().encode() + end[64:]
 
 
 def test_files_that_are_not_loaded(tmp_path: Path) -> None:
     A = sl.placeholder((4,), name="A")
     sl.build(sl.schedule(sl.compute((4,), lambda i: A[i], name="B"))).save(tmp_path / "k.so")
     data = (tmp_path / "k.so").read_bytes()
-    with pytest.raises(BuildError, match="there is no such file"):
+    with pytest.raises(BuildError, match="the file does not exist"):
         sl.load_module(tmp_path / "none.so")
+    (tmp_path / "other.so").write_bytes(data.rpartition(b" ")[0] + b" i386")
+    with pytest.raises(BuildError, match=r"made for another processor \(i386\)"):
+        sl.load_module(tmp_path / "other.so")
     (tmp_path / "k.py").write_text("")
     with pytest.raises(BuildError, match="import it"):
         sl.load_module(tmp_path / "k.py")
     for old, new, why in [
         (b"schedlang kernel", b"schedlang-kernel", "it is not a library"),
         (b'{"format": 1', b'{"format": 7', "its format is 7"),
-        (b'"float32"', b'"floatxx"', "dtype 'floatxx' is not supported"),
+        (b'"float32"', b'"floatxx"', "'floatxx' is not a dtype"),
         (b'"function": "k"', b'"function": ";"', "its function is called"),
         (b'"shape": [4]', b'"shape": [{]', "it is not a library"),
     ]:

@@ -76,3 +76,17 @@ def test_a_choice_between_bool_and_a_float() -> None:
 
     with pytest.raises(ComputeTypeError, match="a number of float64 or bool"):
         sl.jit(divided, target="python")(np.array([True, False]), np.array([0.5, 0.5]))
+
+
+def counts(x, k):
+    n = int(x[0])
+    total = 0
+    for i in range(8):
+        total += (i > 2) + (i > k)
+    return (total, (n > 0) + (n > 1), -(n > 0), (n > 0) * 2.5, True + (n > 0), (n > 0) & (n > 1),
+            (n > 0) * x)  # fmt: skip
+
+
+@pytest.mark.parametrize("first", [0.0, 1.0, 2.0])
+def test_comparisons_of_pythons_numbers_count(first: float) -> None:
+    check(counts, np.array([first, 3.0], "float32"), 3)

@@ -350,3 +350,24 @@ def test_a_while_of_much_work_does_not_warn() -> None:
     x = np.full(5000, 8.0)
     y = sl.jit(halved_until_small, target="python")(x, 5000.0)
     np.testing.assert_array_equal(y, halved_until_small(x, 5000.0))
+
+
+class Counter:
+    def __init__(self):
+        self.n = 0
+        self.parts = [1.0]
+
+
+def counted_by_attributes(x):
+    counter, total = Counter(), 0.0
+    for k in range(6):
+        counter.n += 1
+        counter.parts.append(counter.parts[-1] * 2)
+        total += counter.n * counter.parts[-1] * x[k]
+    return total
+
+
+def test_attributes_that_a_loop_changes() -> None:
+    """Attributes are Python's: their changes are those of each iteration."""
+    x = np.arange(1.0, 9.0)
+    assert sl.jit(counted_by_attributes, target="python")(x) == counted_by_attributes(x)

@@ -154,7 +154,7 @@ def test_nested_cuts_are_right():
 def test_checks_of_cuts_build_the_nest_of_another_stage_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What earlier checks know holds in copies, too: a step that breaks a cut stays refused."""
+    """Copies know what earlier checks proved: a step that breaks a cut stays refused."""
     planned: list[str] = []
 
     def counted(stage: Any, *args: Any, **named: Any) -> Any:

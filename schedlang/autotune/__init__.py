@@ -29,8 +29,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
-from schedlang.callable_module import CallableOnDemand, make_callable
-from schedlang.errors import missing_name
+from schedlang.callable_module import CallableOnDemand, load_name, make_callable
 
 if TYPE_CHECKING:
     from schedlang.autotune import best
@@ -60,11 +59,9 @@ if not TYPE_CHECKING:
         if name in ("__call_target__", "__signature__"):
             make_callable(__name__, __getattr__("autotune"))
             return globals()[name]
-        if name in _MODULES:
-            return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-        if any(module.name == name for module in iter_modules(__path__)):
+        if name not in _MODULES and any(m.name == name for m in iter_modules(__path__)):
             return import_module(f"{__name__}.{name}")
-        raise missing_name(__name__, name, {})
+        return load_name(__name__, _MODULES, name)
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__all__})

@@ -61,16 +61,16 @@ class Macro:
         return re.sub(r"\s*##\s*", "", replaced)
 
 
-def used_definitions(made: Iterable[str], functions: Iterable[str]) -> str:
+def used_definitions(helpers: Iterable[str], functions: Iterable[str]) -> str:
     """Return what a C file of the texts ``functions`` needs before them.
 
-    ``made`` are calls of the headers' macros, and definitions that are written out.
+    ``helpers`` are calls of the headers' macros, and definitions that are written out.
 
     >>> print(used_definitions(["SL_VECTOR(f32, 8)"], ["void f(sl_f32_8 *a);"]))
     typedef float sl_f32_8 __attribute__((vector_size(sizeof(float) * 8)));
     """
-    helpers, macros = _helpers()
-    listed = [*helpers, *(d for text in made for d in _made(text, macros))]
+    common, macros = _helpers()
+    listed = [*common, *(d for text in helpers for d in _of_helper(text, macros))]
     by_name = {name: d for d in listed for name in d.names}
     wanted = [word for text in functions for word in _WORD.findall(text)]
     wanted += [word for d in listed if not d.names for word in d.words]
@@ -130,7 +130,7 @@ def _expanded(call: str) -> tuple[Definition, ...]:
     return tuple(_parsed(call, dict(_helpers()[1])))
 
 
-def _made(text: str, macros: Mapping[str, Macro]) -> Sequence[Definition]:
+def _of_helper(text: str, macros: Mapping[str, Macro]) -> Sequence[Definition]:
     call = _CALL.match(text)
     # a definition that is written out may have words of the user's
     return _expanded(text) if call and call[1] in macros else [Definition((), text)]

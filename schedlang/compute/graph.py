@@ -110,7 +110,7 @@ def first_rows(ops: Sequence[Operation]) -> dict[ComputeOp, Extent]:
 def first_computed_rows(
     ops: Sequence[Operation], outputs: Sequence[Tensor]
 ) -> dict[ComputeOp, Extent]:
-    """Return :func:`first_rows`, and those of the stages whose rows steps of scans alone read.
+    """Return :func:`first_rows`, and the first rows of stages that only steps of scans read.
 
     A step reads no row before its own first one, so a stage beside a scan may read an input at
     ``X[t - 1]``, as in te: its rows before that are not computed.

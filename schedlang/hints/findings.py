@@ -214,8 +214,7 @@ def _stores_through_caches(site: Site, nest: Nest, target: Target) -> Iterator[F
     loops = [f for f in site.loops if f.stage == store.stage]
     if store.reducer is not None or not any(f.kind == "vectorize" for f in loops):
         return
-    taken = any(name == NONTEMPORAL for f in loops for name, _ in f.pragmas)
-    if taken:
+    if any(name == NONTEMPORAL for f in loops for name, _ in f.pragmas):
         return
     buffers = {*store.buffers, *(load.buffer for load in loads(store.values))}
     held = sum(buffer.bytes or 0 for buffer in buffers)

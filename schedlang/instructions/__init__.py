@@ -10,7 +10,7 @@ file of yours could.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from schedlang.errors import missing_name
+from schedlang.callable_module import load_name
 from schedlang.instructions.c_forms import CFunction, CSnippet
 from schedlang.instructions.declaration import Emission, Instruction, instruction
 from schedlang.instructions.emission import Assembly, Intrinsic, MemoryFunction
@@ -72,9 +72,7 @@ if not TYPE_CHECKING:
         if name == "amx":
             # its functions make instructions, which schedules in text name
             return import_module("schedlang.instructions.amx")
-        if name not in _MODULES:
-            raise missing_name(__name__, name, {})
-        return getattr(import_module(f"schedlang.instructions.{_MODULES[name]}"), name)
+        return load_name(__name__, _MODULES, name)
 
 
 __all__ = [

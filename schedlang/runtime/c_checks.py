@@ -1,4 +1,4 @@
-"""What the functions of a C program check: sizes, and tensors of DLPack; and its codes in words."""
+"""Checks of a C program in its source: of sizes and tensors of DLPack, and their codes in words."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ class Checks:
         return rows
 
 
-# the last digits of codes: what is wrong with a tensor, after those of sl_checked in c_program.h
+# faults of a tensor, as the last digits of codes; sl_checked in c_program.h has the others
 SHAPE, OVERLAP, FACTS = 5, 7, 8
 
 

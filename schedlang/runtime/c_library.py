@@ -76,6 +76,13 @@ def version(command: tuple[str, ...]) -> str:
     return ran.stdout.decode(errors="replace")
 
 
+def host_name() -> str:
+    """Return LLVM's name of this machine's processor."""
+    from llvmlite import binding as llvm
+
+    return str(llvm.get_host_cpu_name())
+
+
 def library(
     source: Path, fastmath: bool = False, refusal: Callable[[str], Exception] | None = None,
     objects: Sequence[bytes] = (),
@@ -87,10 +94,8 @@ def library(
     :class:`~schedlang.errors.BuildError` if the compiler fails, or what ``refusal`` returns for the
     first error in the source.
     """
-    from llvmlite import binding as llvm
-
     command, options = _command(), (*OPTIONS, *(FASTMATH if fastmath else ()))
-    facts = [*command, version(tuple(command)), *options, llvm.get_host_cpu_name(), FORMAT]
+    facts = [*command, version(tuple(command)), *options, host_name(), FORMAT]
     key = hashlib.sha256("\0".join(facts).encode()).hexdigest()[:12]
     kept = source.with_suffix(f".{key}{LIBRARY.suffix}")
     with one_process(source):

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from schedlang.compute.arrays import as_numpy
-from schedlang.errors import BuildError, CallError
+from schedlang.errors import BuildError, CallError, ComputeError
 from schedlang.runtime.arrays import empty_like_library
-from schedlang.runtime.c_library import c_types
+from schedlang.runtime.c_library import c_types, host_name
 from schedlang.runtime.c_program import FORMAT, MARK, SEAL
 from schedlang.runtime.checked import checked_arguments, flat_arguments
 from schedlang.runtime.parameters import Binder, Signature
@@ -31,12 +31,12 @@ _DATA = re.compile(re.escape(MARK).encode() + rb" (\{[^\0]*\})\0")
 class LoadedProgram(TeModule):
     """A kernel of a shared library, which :func:`load_module` returned: call it with arrays.
 
-    Calls check and return what those of a :class:`~schedlang.runtime.kernel.Kernel` do, but for the
-    sizes, which the library checks itself.
+    A call checks its arguments like a :class:`~schedlang.runtime.kernel.Kernel`; the library checks
+    sizes. A pickle has the path, and loads the library again.
     """
 
     def __init__(self, path: Path, content: bytes, signature: Signature, function: str) -> None:
-        self.path = str(path)
+        self.path = str(path.absolute())
         self.signature = signature
         self._name = function
         self._binder = Binder(signature, "library")
@@ -70,6 +70,9 @@ class LoadedProgram(TeModule):
             raise CallError(f"kernel {self.name} of {self.path}: {self._words(code).decode()}")
         return checked.returned
 
+    def __reduce__(self) -> Any:
+        return load_module, (self.path,)
+
     def __repr__(self) -> str:
         return f"<LoadedProgram {self.name}({', '.join(map(str, self.signature.parameters))})>"
 
@@ -80,14 +83,14 @@ def load_module(path: Any, fmt: str = "") -> LoadedProgram:
     Loading a library runs its code: load only libraries that you trust, as you would run only
     programs that you trust. ``fmt`` is te's and must be ``""`` or ``"so"``.
 
-    Raises :class:`~schedlang.errors.BuildError` if there is no such file, or if it is not a library
-    that schedlang wrote.
+    Raises :class:`~schedlang.errors.BuildError` for a file that is missing, that schedlang did not
+    write, that has changed since, or that was made for another processor.
     """
     if fmt not in ("", "so"):
         raise BuildError(f"load_module(..., fmt={fmt!r}): only shared libraries (.so) are loaded")
     asked, file = f"load_module({str(path)!r})", Path(path)
     if not file.is_file():
-        raise BuildError(f"{asked}: there is no such file")
+        raise BuildError(f"{asked}: the file does not exist")
     if file.suffix == ".py":
         raise BuildError(f"{asked}: a saved Python file is a module; import it")
     content, signature, function = _saved(file, asked)
@@ -105,8 +108,12 @@ def _saved(file: Path, asked: str) -> tuple[bytes, Signature, str]:
     wrong = f"{asked}: it is not a library that f.save or export_library wrote"
     if file.stat().st_size > LARGEST:
         raise BuildError(f"{wrong}: it is larger than any of them")
-    whole = file.read_bytes()
-    content, seal, digest = whole.rpartition(SEAL)
+    try:
+        whole = file.read_bytes()
+    except OSError as error:
+        raise BuildError(f"{asked}: the file cannot be read ({error.strerror})") from None
+    content, seal, end = whole.rpartition(SEAL)
+    digest, _, processor = end.partition(b" ")
     match = _DATA.search(whole)
     if match is not None and not seal:
         raise BuildError(
@@ -119,6 +126,11 @@ def _saved(file: Path, asked: str) -> tuple[bytes, Signature, str]:
         raise BuildError(
             f"{asked}: the file has changed since it was written; save the kernel again"
         )
+    if processor.decode(errors="replace") != host_name():
+        raise BuildError(
+            f"{asked}: it was made for another processor ({processor.decode(errors='replace')}), "
+            f"whose instructions this one ({host_name()}) may lack; save the kernel again here"
+        )
     try:
         data: Mapping[str, Any] = json.loads(match[1])
         if data.get("format") != FORMAT:
@@ -128,7 +140,7 @@ def _saved(file: Path, asked: str) -> tuple[bytes, Signature, str]:
         signature, function = from_data(data.get("signature")), data.get("function")
         if not isinstance(function, str) or not re.fullmatch(r"[A-Za-z]\w*", function, re.ASCII):
             raise ValueError(f"its function is called {function!r}")
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+    except (ComputeError, ValueError, AttributeError, RecursionError) as error:
         raise BuildError(f"{wrong}: {error}") from None
     return content, signature, function
 

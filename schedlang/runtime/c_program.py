@@ -19,7 +19,8 @@ from schedlang.runtime.c_checks import PER_ARGUMENT, Checks, c_string
 from schedlang.runtime.parameters import Signature
 from schedlang.runtime.signature_data import to_data
 
-# before the data of a program, in its library; before the hash at its end; and its format
+# before the data of a program, in its library; before the hash and the processor at its end; and
+# the format of the data
 MARK, SEAL, FORMAT = "schedlang kernel", b"schedlang sha256 ", 1
 # how the names of the other functions end
 ENDS = ("with", "checked", "error")

@@ -18,7 +18,7 @@ from schedlang.diagnostics.order_hint import order_hints
 from schedlang.errors import BuildError, explain
 from schedlang.ir.size_conditions import SizeCondition
 from schedlang.machine.nest import MachineNest
-from schedlang.runtime.c_library import FASTMATH, SECONDS, compile_file
+from schedlang.runtime.c_library import FASTMATH, SECONDS, compile_file, host_name
 from schedlang.runtime.c_program import SEAL, Program, c_program
 from schedlang.schedule.schedule import Schedule
 
@@ -74,6 +74,8 @@ def save_program(kernel: Kernel, path: Path, conditions: tuple[SizeCondition, ..
             f"{asked}: the functions of a C program have the name of its file, and {name!r} cannot "
             "be one in C and C++, or is another function's: give another, like blur.c"
         )
+    if path.is_dir():
+        raise BuildError(f"{asked}: it is a folder; give the path of a file")
     if not path.parent.is_dir():
         raise BuildError(f"{asked}: there is no folder {str(path.parent)!r}; make it first")
     machine = _machine(kernel, asked)
@@ -146,13 +148,14 @@ def _compile(kernel: Kernel, program: Program, path: Path) -> None:
         content = output.read_bytes()
         # a loader that meets a torn file may end the process
         path.unlink(missing_ok=True)
-        path.write_bytes(content + SEAL + hashlib.sha256(content).hexdigest().encode())
+        end = f"{hashlib.sha256(content).hexdigest()} {host_name()}"
+        path.write_bytes(content + SEAL + end.encode())
     else:
         shutil.copyfile(output, path)
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _archive(made: Path, path: Path) -> None:
+def _archive(compiled: Path, path: Path) -> None:
     """Write an archive of one object file."""
     command = shutil.which("ar")
     if command is None:
@@ -162,7 +165,7 @@ def _archive(made: Path, path: Path) -> None:
         )
     path.unlink(missing_ok=True)
     ran = subprocess.run(
-        [command, "rcs", str(path.absolute()), str(made)], capture_output=True, timeout=SECONDS
+        [command, "rcs", str(path.absolute()), str(compiled)], capture_output=True, timeout=SECONDS
     )
     if ran.returncode:
         said = ran.stderr.decode(errors="replace").strip()

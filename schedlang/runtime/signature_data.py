@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
-from schedlang.errors import SchedlangError
-from schedlang.expr import dtypes
-from schedlang.index.sums import Sum
+from schedlang.compute.data_fields import as_dtype, as_flag, as_least, as_list, shorten
+from schedlang.errors import ComputeError
+from schedlang.index.sums import Factor, Sum
 from schedlang.runtime.parameters import Extent, Parameter, Signature
 
 
@@ -37,7 +38,7 @@ def _shown(p: Parameter) -> dict[str, Any]:
 def from_data(data: Any) -> Signature:
     """Return the signature that :func:`to_data` wrote.
 
-    Raise ``ValueError`` or ``TypeError`` for data that :func:`to_data` does not write.
+    Raise :class:`~schedlang.errors.ComputeError` for data that :func:`to_data` does not write.
 
     >>> from schedlang.runtime.parameters import Parameter, Signature
     >>> A = Parameter("A", "float32", ("n",))
@@ -45,27 +46,31 @@ def from_data(data: Any) -> Signature:
     >>> from_data(to_data(s)) == s
     True
     """
-    _is(data, dict)
-    parameters = tuple(_parameter(p) for p in _is(data.get("parameters"), list))
-    count = len(parameters)
-    extents = {_text(k): _sum(v) for k, v in _is(data.get("extents", {}), dict).items()}
-    solved = []
-    for name, position, dim in _is(data.get("solved", []), list):
-        if not (_whole(position) < count and _whole(dim) < len(parameters[position].shape)):
-            raise ValueError(f"a size is solved from argument {position}, which is not there")
-        solved.append((_text(name), position, dim))
-    pairs = frozenset((_whole(a), _whole(b)) for a, b in _is(data.get("in_place", []), list))
-    if any(k >= count for pair in pairs for k in pair):
-        raise ValueError("an array that is in place is not there")
+    fields = _as_dict(data, "a signature")
+
+    def listed(name: str) -> Sequence[Any]:
+        return as_list(fields.get(name, []), name)
+
+    def named(name: str) -> dict[str, Any]:
+        return _as_dict(fields.get(name, {}), name)
+
+    parameters = tuple(map(_parameter, listed("parameters")))
+    solved = tuple(map(_place, listed("solved")))
+    for name, position, dim in solved:
+        if position >= len(parameters) or dim >= len(parameters[position].shape):
+            raise ComputeError(f"{shorten(name)} is an extent of argument {position}, which is not")
+    pairs = frozenset((_as_count(a), _as_count(b)) for a, b in map(_pair, listed("in_place")))
+    if any(k >= len(parameters) for pair in pairs for k in pair):
+        raise ComputeError("an array that is in place is not an argument")
     return Signature(
-        _text(data.get("name")),
+        _as_text(fields.get("name")),
         parameters,
-        tuple(_text(n) for n in _is(data.get("sizes", []), list)),
+        tuple(map(_as_text, listed("sizes"))),
         pairs,
-        extents,
-        tuple(solved),
-        {_text(k): _text(v) for k, v in _is(data.get("single", {}), dict).items()},
-        {_text(k): _whole(v) for k, v in _is(data.get("least", {}), dict).items()},
+        {name: _as_sum(terms) for name, terms in named("extents").items()},
+        solved,
+        {name: _as_text(size) for name, size in named("single").items()},
+        {name: as_least(number) for name, number in named("least").items()},
     )
 
 
@@ -76,67 +81,75 @@ def _listed(terms: Sum) -> list[Any]:
     ]
 
 
-def _sum(data: Any) -> Sum:
-    terms = []
-    for coef, factors in _is(data, list):
-        if type(coef) is not int:
-            raise TypeError(f"a coefficient is {coef!r}")
-        terms.append((coef, tuple(_factor(f) for f in _is(factors, list))))
-    return tuple(terms)
+def _as_sum(data: Any) -> Sum:
+    terms = (_pair(term) for term in as_list(data, "an extent"))
+    return tuple(
+        (_as_integer(coef), tuple(map(_as_factor, as_list(factors, "factors"))))
+        for coef, factors in terms
+    )
 
 
-def _factor(data: Any) -> Any:
+def _as_factor(data: Any) -> Factor:
     if isinstance(data, str):
         return data
-    op, args = _is(data, list)
-    if op not in ("//", "%", "min", "max") or len(_is(args, list)) != 2:
-        raise ValueError(f"an operation of sizes is {op!r}")
-    return op, tuple(_sum(a) for a in args)
+    op, args = _pair(data)
+    if op not in ("//", "%", "min", "max"):
+        raise ComputeError(f"{shorten(op)} is not an operation of sizes")
+    return op, tuple(map(_as_sum, _pair(args)))
 
 
 def _parameter(data: Any) -> Parameter:
-    _is(data, dict)
-    try:
-        dtype = dtypes.canonical(_text(data.get("dtype")))
-    except SchedlangError as error:
-        raise ValueError(str(error)) from None
-    within = data.get("within")
-    ends = None if within is None else tuple(_end(e) for e in _is(within, list))
-    if ends is not None and len(ends) != 2:
-        raise ValueError(f"a range has {len(ends)} ends")
-    shape = tuple(_extent(e) for e in _is(data.get("shape", []), list))
-    output, is_scalar, monotonic = (_flag(data, n) for n in ("output", "scalar", "monotonic"))
-    return Parameter(_text(data.get("name")), dtype, shape, output, is_scalar, monotonic, ends)
+    fields = _as_dict(data, "a parameter")
+    flags = (as_flag(fields.get(name, False)) for name in ("output", "scalar", "monotonic"))
+    output, is_scalar, monotonic = flags
+    ends = fields.get("within")
+    within = None if ends is None else tuple(map(_as_end, _pair(ends)))
+    shape = tuple(map(_as_extent, as_list(fields.get("shape", []), "a shape")))
+    name, dtype = _as_text(fields.get("name")), as_dtype(fields.get("dtype"))
+    return Parameter(name, dtype, shape, output, is_scalar, monotonic, cast(Any, within))
 
 
-def _flag(data: Any, name: str) -> bool:
-    flag = data.get(name, False)
-    if type(flag) is not bool:
-        raise TypeError(f"{name} is {flag!r}")
-    return flag
+def _place(data: Any) -> tuple[str, int, int]:
+    place = as_list(data, "a size's place")
+    if len(place) != 3:
+        raise ComputeError(f"{shorten(place)} is not a size's place")
+    return _as_text(place[0]), _as_count(place[1]), _as_count(place[2])
 
 
-def _end(data: Any) -> Extent:
-    return data if type(data) is int else _extent(data)
+def _pair(data: Any) -> Sequence[Any]:
+    pair = as_list(data, "a pair")
+    if len(pair) != 2:
+        raise ComputeError(f"{shorten(pair)} is not a pair")
+    return pair
 
 
-def _extent(data: Any) -> Extent:
-    return data if isinstance(data, str) else _whole(data)
+def _as_end(data: Any) -> Extent:
+    return data if isinstance(data, str) else _as_integer(data)
 
 
-def _whole(data: Any) -> int:
-    if type(data) is not int or data < 0:
-        raise ValueError(f"{data!r} is not a size")
+def _as_extent(data: Any) -> Extent:
+    return data if isinstance(data, str) else _as_count(data)
+
+
+def _as_count(data: Any) -> int:
+    if _as_integer(data) < 0:
+        raise ComputeError(f"{data} is not a size")
+    return int(data)
+
+
+def _as_integer(data: Any) -> int:
+    if type(data) is not int:
+        raise ComputeError(f"{shorten(data)} is not an integer")
     return data
 
 
-def _text(data: Any) -> str:
+def _as_text(data: Any) -> str:
     if not isinstance(data, str):
-        raise TypeError(f"{data!r} is not a text")
+        raise ComputeError(f"{shorten(data)} is not a text")
     return data
 
 
-def _is(data: Any, kind: type) -> Any:
-    if not isinstance(data, kind):
-        raise TypeError(f"{data!r} is not a {kind.__name__}")
+def _as_dict(data: Any, what: str) -> dict[str, Any]:
+    if not isinstance(data, dict):
+        raise ComputeError(f"{what} of the data is {shorten(data)}, not a dict")
     return data

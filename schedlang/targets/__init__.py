@@ -11,10 +11,10 @@ see ``docs/inside/targets.md``.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
-from schedlang.errors import BuildError, explain, missing_name
+from schedlang.callable_module import load_name
+from schedlang.errors import BuildError, explain
 from schedlang.target import Target
 from schedlang.target_kinds import Facts, placed_at
 from schedlang.targets.backend import Backend, Lowered, Options, Request
@@ -37,9 +37,7 @@ _MODULES = {
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        if name not in _MODULES:
-            raise missing_name(__name__, name, {})
-        return getattr(import_module(f"schedlang.targets.{_MODULES[name]}"), name)
+        return load_name(__name__, _MODULES, name)
 
 
 def backend_of(target: Target) -> Backend[Any]:

@@ -11,21 +11,23 @@ from typing import Any
 import numpy as np
 
 from schedlang.compute.tensor import Tensor
-from schedlang.expr.nodes import Expr
-from schedlang.language.construct import settle
+from schedlang.expr.nodes import Binary, Expr
+from schedlang.expr.operators import COMPARISONS
+from schedlang.language.construct import const, select, settle
 from schedlang.tracing.calls import compute_once
 from schedlang.tracing.items import plain
 from schedlang.tracing.leaves import is_traced, sequence_of
 from schedlang.tracing.powers import check_power
 from schedlang.tracing.trace import Value
 
-# comparisons return bool in any case
 _BINARY = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.divide,
     "floordiv": np.floor_divide, "mod": np.remainder, "pow": np.power,
     "lshift": np.left_shift, "rshift": np.right_shift,
     "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
 }  # fmt: skip
+# these return bool for two bools of Python; the others count them as 0 and 1
+_LOGICAL = ("and", "or", "xor")
 _UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert}
 
 
@@ -38,6 +40,13 @@ def _is_of_python(value: Any) -> bool:
     if is_traced(value):
         return isinstance(value.value, Expr) and value.value.weak
     return type(value) in (bool, int, float, complex)
+
+
+def _is_bool_of_python(value: Any) -> bool:
+    """Return whether a value is a comparison of Python's numbers, which is Python's bool."""
+    expr = value.value if is_traced(value) else None
+    is_comparison = isinstance(expr, Binary) and expr.op in COMPARISONS
+    return is_comparison and expr.a.weak and expr.b.weak
 
 
 def of_numpy(value: Any) -> Any:
@@ -61,13 +70,21 @@ def add_operators(kind: Any, wrap: Callable[[Any], Any]) -> None:
     for name, ufunc in {**_BINARY, **_UNARY}.items():
         for method, order in ((f"__{name}__", 1), (f"__r{name}__", -1)):
             if hasattr(kind, method):
-                setattr(kind, method, _operator(getattr(kind, method), ufunc, order, wrap))
+                counts = name not in _LOGICAL
+                own = getattr(kind, method)
+                setattr(kind, method, _operator(own, ufunc, order, wrap, counts))
 
 
 def _operator(
-    whole: Callable[..., Any], ufunc: Any, order: int, wrap: Callable[[Any], Any]
+    whole: Callable[..., Any], ufunc: Any, order: int, wrap: Callable[[Any], Any], counts: bool
 ) -> Callable[..., Any]:
     def operator(self: Any, *others: Any) -> Any:
+        if counts and self.is_scalar:
+            given = (self, *others)
+            self, *others = [
+                wrap(select(v.value, const(1), const(0))) if _is_bool_of_python(v) else v
+                for v in given
+            ]  # fmt: skip
         if not self.is_scalar or not are_of_python((self, *others)):
             return whole(self, *others)
         numbers = (int(v) if type(v) is bool else v for v in others)

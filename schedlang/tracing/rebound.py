@@ -153,7 +153,7 @@ class LoopNames:
 
 
 def _each_array(change: Callable[[Any], Any], value: Any) -> Any:
-    """Return a value with other arrays in place of those of the trace."""
+    """Return a value whose arrays of the trace are replaced."""
     leaves, form = flatten(value)
     if not any(map(is_array, leaves)):
         return value

@@ -84,9 +84,9 @@ NOTHING = State([], lambda at, value: None, [], [], 0)
 
 
 class Unchanged:
-    """What a body reads whose changes a trace does not follow, with what it holds, to undo changes.
+    """Objects that a body reads, with copies to undo changes, which a trace does not follow.
 
-    It has the lists, dicts and sets, and the arrays of NumPy, whose elements are known.
+    They are lists, dicts and sets, attributes, and arrays of NumPy, whose elements are known.
     """
 
     def __init__(self, values: Sequence[Any]) -> None:
@@ -95,6 +95,8 @@ class Unchanged:
             self._keep(value, 0)
 
     def _keep(self, value: Any, depth: int) -> None:
+        if _has_attributes(value):
+            value = vars(value)
         is_array = type(value) is np.ndarray and value.flags.writeable
         is_container = type(value) in (list, dict, set)
         if not (is_array or is_container) or any(value is v for v, _ in self._kept):
@@ -127,6 +129,13 @@ def unchanged(trace: Trace, before: dict[str, Any], *parts: Callable[..., Any]) 
     """
     cells = [value for part in parts for value in _cells(part)]
     return Unchanged([*cells, *before.values(), *trace.containers.all()])
+
+
+def _has_attributes(value: Any) -> bool:
+    """Return whether a value is an object of a class of the user's, whose attributes may change."""
+    own = type(value).__module__.partition(".")[0] in ("schedlang", "numpy", "builtins")
+    attributes = getattr(value, "__dict__", None)
+    return not own and type(attributes) is dict and not isinstance(value, type)
 
 
 def _cells(part: Callable[..., Any]) -> list[Any]:

@@ -23,9 +23,9 @@ Result = TypeVar("Result")
 
 @dataclass
 class Tables:
-    """Whether arrays with known elements, of names that are written, are arrays of the trace.
+    """A trace's choice about arrays with known elements, of names that are written.
 
-    ``seen`` says that there is one.
+    They are arrays of the trace if ``traced``. ``seen`` says that the trace met one.
     """
 
     traced: bool = False

@@ -46,7 +46,7 @@ NAMES = re.compile(r"`.*`|'.*?'|\bat line \d+|\bline \d+|\b[a-z]+\d+\b|\([\d, ]*
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a program: ``right``, ``refused`` or ``failed``; ``text`` says why.
+    """The outcome of a program: ``right``, ``refused`` or ``failed``; ``text`` says why.
 
     ``loops`` says what the loops of one that is right became.
     """

@@ -72,7 +72,7 @@ class Problem:
 
     @property
     def margin(self) -> float:
-        """How many times what their first start costs threads must save."""
+        """The factor by which threads must save more than their first start costs."""
         return TEAM_MARGIN if self.team else MARGIN
 
     @cached_property

@@ -1,8 +1,8 @@
 """Loops whose last iteration alone has a tail: the others need no test of their lanes.
 
 A guard of a split is a mask of every vector, though only the last iteration of the outer loop may
-have lanes out of range. Lowering cuts most such loops, but not those of splits with
-``tail="guard"``, or of ranges that end where a loop around says.
+have lanes out of range. Lowering cuts most such loops. It leaves splits with ``tail="guard"``, and
+ranges whose end an outer loop decides.
 """
 
 from __future__ import annotations
