@@ -45,8 +45,9 @@ def _is_of_python(value: Any) -> bool:
 def _is_bool_of_python(value: Any) -> bool:
     """Return whether a value is a comparison of Python's numbers, which is Python's bool."""
     expr = value.value if is_traced(value) else None
-    is_comparison = isinstance(expr, Binary) and expr.op in COMPARISONS
-    return is_comparison and expr.a.weak and expr.b.weak
+    if not isinstance(expr, Binary) or expr.op not in COMPARISONS:
+        return False
+    return expr.a.weak and expr.b.weak
 
 
 def of_numpy(value: Any) -> Any:
@@ -78,13 +79,12 @@ def add_operators(kind: Any, wrap: Callable[[Any], Any]) -> None:
 def _operator(
     whole: Callable[..., Any], ufunc: Any, order: int, wrap: Callable[[Any], Any], counts: bool
 ) -> Callable[..., Any]:
+    def counted(value: Any) -> Any:
+        return wrap(select(value.value, const(1), const(0))) if _is_bool_of_python(value) else value
+
     def operator(self: Any, *others: Any) -> Any:
         if counts and self.is_scalar:
-            given = (self, *others)
-            self, *others = [
-                wrap(select(v.value, const(1), const(0))) if _is_bool_of_python(v) else v
-                for v in given
-            ]  # fmt: skip
+            self, others = counted(self), tuple(map(counted, others))
         if not self.is_scalar or not are_of_python((self, *others)):
             return whole(self, *others)
         numbers = (int(v) if type(v) is bool else v for v in others)
