@@ -19,6 +19,18 @@ from schedlang.instructions.python_function import PythonFunction
 if TYPE_CHECKING:
     from schedlang.instructions.amx import tdpbf16ps, tdpbssd, tdpbsud, tdpbusd, tdpbuud
     from schedlang.instructions.arm import sdot
+    from schedlang.instructions.avx2 import (
+        vpmaddwd_256,
+        vpmaddwd_rows_256,
+        vpmaddwd_ss_256,
+        vpmaddwd_ss_rows_256,
+        vpmaddwd_su_256,
+        vpmaddwd_su_rows_256,
+        vpmaddwd_us_256,
+        vpmaddwd_us_rows_256,
+        vpmaddwd_uu_256,
+        vpmaddwd_uu_rows_256,
+    )
     from schedlang.instructions.box import IN_THE_BOX
     from schedlang.instructions.nvidia import dp4a, dp4a_ss, dp4a_uu
     from schedlang.instructions.x86 import (
@@ -64,6 +76,16 @@ _MODULES = {
     "vpdpwssd_256": "x86",
     "vpdpwssd_rows": "x86",
     "vpdpwssd_rows_256": "x86",
+    "vpmaddwd_256": "avx2",
+    "vpmaddwd_rows_256": "avx2",
+    "vpmaddwd_ss_256": "avx2",
+    "vpmaddwd_ss_rows_256": "avx2",
+    "vpmaddwd_su_256": "avx2",
+    "vpmaddwd_su_rows_256": "avx2",
+    "vpmaddwd_us_256": "avx2",
+    "vpmaddwd_us_rows_256": "avx2",
+    "vpmaddwd_uu_256": "avx2",
+    "vpmaddwd_uu_rows_256": "avx2",
 }
 
 if not TYPE_CHECKING:
@@ -82,4 +104,7 @@ __all__ = [
     "vdpbf16ps_rows", "vdpbf16ps_rows_256", "vpdpbusd", "vpdpbusd_256", "vpdpbusd_rows",
     "vpdpbusd_rows_256", "vpdpbusd_su", "vpdpbusd_su_256", "vpdpwssd", "vpdpwssd_256",
     "vpdpwssd_rows", "vpdpwssd_rows_256",
+    "vpmaddwd_256", "vpmaddwd_rows_256", "vpmaddwd_ss_256", "vpmaddwd_ss_rows_256",
+    "vpmaddwd_su_256", "vpmaddwd_su_rows_256", "vpmaddwd_us_256", "vpmaddwd_us_rows_256",
+    "vpmaddwd_uu_256", "vpmaddwd_uu_rows_256",
 ]  # fmt: skip

@@ -8,6 +8,18 @@ from math import prod
 from schedlang.instructions import amx
 from schedlang.instructions.amx import tdpbf16ps, tdpbssd, tdpbsud, tdpbusd, tdpbuud
 from schedlang.instructions.arm import sdot
+from schedlang.instructions.avx2 import (
+    vpmaddwd_256,
+    vpmaddwd_rows_256,
+    vpmaddwd_ss_256,
+    vpmaddwd_ss_rows_256,
+    vpmaddwd_su_256,
+    vpmaddwd_su_rows_256,
+    vpmaddwd_us_256,
+    vpmaddwd_us_rows_256,
+    vpmaddwd_uu_256,
+    vpmaddwd_uu_rows_256,
+)
 from schedlang.instructions.declaration import Instruction
 from schedlang.instructions.nvidia import dp4a, dp4a_ss, dp4a_uu
 from schedlang.instructions.x86 import (
@@ -27,7 +39,11 @@ from schedlang.instructions.x86 import (
     vpdpwssd_rows_256,
 )
 
+# those that this processor has and a search takes first stand last
 IN_THE_BOX = (
+    vpmaddwd_256, vpmaddwd_rows_256, vpmaddwd_us_256, vpmaddwd_us_rows_256, vpmaddwd_su_256,
+    vpmaddwd_su_rows_256, vpmaddwd_ss_256, vpmaddwd_ss_rows_256, vpmaddwd_uu_256,
+    vpmaddwd_uu_rows_256,
     vpdpbusd, vpdpbusd_256, vpdpbusd_su, vpdpbusd_su_256, vpdpbusd_rows, vpdpbusd_rows_256,
     vpdpwssd, vpdpwssd_256, vpdpwssd_rows, vpdpwssd_rows_256, vdpbf16ps, vdpbf16ps_256,
     vdpbf16ps_rows, vdpbf16ps_rows_256, sdot, dp4a, dp4a_ss, dp4a_uu, tdpbusd,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
 from schedlang.autotune.tactics.access import Access
 from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.compute.read import Read
@@ -16,6 +19,19 @@ from schedlang.target_kinds import Facts
 PLAIN = "none"
 # the forms of instructions, see form_of
 LANES, ROWS, TILES = "lanes", "rows", "tiles"
+
+
+class _Use(Protocol):
+    """The use of an instruction, on an operand that first gets the dtype ``shift``, if any."""
+
+    @property
+    def declared(self) -> Instruction: ...
+
+    @property
+    def shift(self) -> str: ...
+
+
+U = TypeVar("U", bound=_Use)
 
 
 def factors(stage: StageFacts) -> list[Access]:
@@ -71,3 +87,12 @@ def lacks(declared: Instruction, target: Target) -> bool:
     from schedlang.runtime.processor import missing_features
 
     return bool(missing_features(declared.needs))
+
+
+def without_needless_shifts(uses: Sequence[U]) -> list[U]:
+    """Return uses of instructions without shifts that another instruction does not need.
+
+    It is one of the same processors, which takes the operand as it is.
+    """
+    plain = {use.declared.needs for use in uses if not use.shift}
+    return [use for use in uses if not use.shift or use.declared.needs not in plain]

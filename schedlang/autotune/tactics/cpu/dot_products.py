@@ -17,6 +17,7 @@ from schedlang.autotune.tactics.known_instructions import (
     in_the_box,
     is_whole_dimension,
     lacks,
+    without_needless_shifts,
 )
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis
@@ -139,8 +140,9 @@ def dot_products(stage: StageFacts, lane: Lane) -> list[Dot]:
     ]
     # the most lanes that the axis fills
     most = max((dot.lanes for dot in known), default=0)
+    known = without_needless_shifts([dot for dot in known if dot.lanes == most])
     tiled = [] if packed or lane.transposed else _tiles(stage, lane, left, right)
-    return [*(dot for dot in known if dot.lanes == most), *tiled]
+    return [*known, *tiled]
 
 
 def _tiles(stage: StageFacts, lane: Lane, left: Access, right: Access) -> list[Dot]:

@@ -18,6 +18,7 @@ from schedlang.autotune.tactics.known_instructions import (
     factors,
     in_the_box,
     lacks,
+    without_needless_shifts,
 )
 from schedlang.autotune.tactics.loops import in_order
 from schedlang.compute.tensor import Tensor
@@ -75,12 +76,13 @@ def row_dots(stage: StageFacts) -> list[RowDot]:
     if len(reads) != 2 or not fixed or not all(read.contiguous(along) for read in reads):
         return []
     steps = stage.extents([along])[0]
-    return [
+    known = (
         dot
         for declared in in_the_box(target, ROWS)
         if declared.lanes == stage.width and _serves(steps, _steps(declared))
         if (dot := _dot(declared, stage, reads)) is not None and not lacks(declared, target)
-    ]
+    )
+    return without_needless_shifts([*known])
 
 
 def _dot(declared: Instruction, stage: StageFacts, reads: Sequence[Access]) -> RowDot | None:
