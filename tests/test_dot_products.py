@@ -6,6 +6,7 @@ instructions.
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 
 import numpy as np
@@ -21,6 +22,9 @@ from schedlang.expr.dtypes import array_dtype
 FEATURES = ("avx512vnni", "avx512bf16")
 WIDE = sl.Target("cpu", vector_bytes=64, features=FEATURES)
 NARROW = sl.Target("cpu", vector_bytes=32, features=FEATURES)
+# AVX-VNNI has AVX2's instructions, too
+AVX2 = sl.Target("cpu", vector_bytes=32, features=("avx2",))
+BOTH = sl.Target("cpu", vector_bytes=32, features=("avx2", "avxvnni"))
 
 
 def product(
@@ -61,6 +65,7 @@ def check(s: sl.Schedule, tensors: list[sl.Tensor], transposed: bool = False) ->
     np.testing.assert_array_equal(result, exact.astype("int32").astype(result.dtype))
 
 
+slow = partial(pytest.param, marks=pytest.mark.slow)
 INSTRUCTIONS = pytest.mark.parametrize(
     "target, kinds, name",
     [
@@ -69,6 +74,13 @@ INSTRUCTIONS = pytest.mark.parametrize(
         pytest.param(WIDE, ("bfloat16", "bfloat16", "float32"), "vdpbf16ps", id="vdpbf16ps"),
         pytest.param(NARROW, ("uint8", "int8", "int32"), "vpdpbusd_256", id="vpdpbusd_256"),
         pytest.param(NARROW, ("int16", "int16", "int32"), "vpdpwssd_256", id="vpdpwssd_256"),
+        pytest.param(AVX2, ("uint8", "int8", "int32"), "vpmaddwd_us_256", id="vpmaddwd_us"),
+        slow(AVX2, ("int8", "uint8", "int32"), "vpmaddwd_su_256", id="vpmaddwd_su"),
+        slow(AVX2, ("int8", "int8", "int32"), "vpmaddwd_ss_256", id="vpmaddwd_ss"),
+        slow(AVX2, ("uint8", "uint8", "int32"), "vpmaddwd_uu_256", id="vpmaddwd_uu"),
+        slow(AVX2, ("int16", "int16", "int32"), "vpmaddwd_256", id="vpmaddwd"),
+        slow(BOTH, ("uint8", "int8", "int32"), "vpdpbusd_256", id="avxvnni"),
+        pytest.param(BOTH, ("int8", "int8", "int32"), "vpdpbusd_su_256", id="avxvnni signed"),
     ],
 )
 

@@ -9,7 +9,7 @@ Source: Intel, "64 and IA-32 Architectures Software Developer's Manual", volume 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from schedlang.compute.tensor import Tensor
 from schedlang.instructions.c_forms import CSnippet
@@ -17,9 +17,9 @@ from schedlang.instructions.declaration import Instruction, instruction
 from schedlang.instructions.python_function import PythonFunction
 from schedlang.instructions.x86 import dot
 
-if TYPE_CHECKING:
-    # emitted files have them, and their modules stand above this one
-    from schedlang.intrinsics.cpu import instruct, int32
+# intrinsics that emitted files have; their modules stand above this one
+instruct: Any = None
+int32: Any = None
 
 
 def words(c: Any, a: Any, b: Any) -> Any:

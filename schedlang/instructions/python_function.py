@@ -12,6 +12,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import chain
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -32,6 +33,7 @@ _EXPRESSIONS = (
     ast.BinOp, ast.Call, ast.Compare, ast.Constant, ast.Name, ast.Tuple, ast.UnaryOp,
     ast.expr_context, *_OPERATORS,
 )  # fmt: skip
+_WORK = (ast.BinOp, ast.Call, ast.Compare, ast.AugAssign)
 # integers from here on are none of a processor's
 _LARGE = 2**63
 _HINT = (
@@ -89,6 +91,35 @@ class PythonFunction:
     def arity(self) -> int:
         """The number of operands."""
         return len(self.parameters)
+
+    @property
+    def operations(self) -> int:
+        """The operations on more than one operand.
+
+        A tile shares its operands, so that it computes the others once for several uses.
+
+        >>> from schedlang.intrinsics.cpu import broadcast, fma
+        >>> def multiply_add(c, a, b):
+        ...     return fma(broadcast(a, 8), b, c)
+        >>> PythonFunction(multiply_add).operations
+        1
+        """
+        needs = {name: {name} for name in self.parameters}
+
+        def needed(node: ast.AST) -> set[str]:
+            names = (n.id for n in ast.walk(node) if isinstance(n, ast.Name))
+            return {*chain(*(needs.get(name, ()) for name in names))}
+
+        count = 0
+        for statement in ast.parse(self.body).body:
+            work = (n for n in ast.walk(statement) if isinstance(n, _WORK))
+            count += sum(len(needed(node)) > 1 for node in work)
+            if isinstance(statement, ast.Assign):
+                own = needed(statement.value)
+                needs |= {ast.unparse(target): own for target in statement.targets}
+            elif isinstance(statement, ast.AugAssign):
+                needs[ast.unparse(statement.target)] = needed(statement)
+        return count
 
     def call(self, declared: Instruction) -> Call:
         """Return the call of the function, which has the name of the instruction."""

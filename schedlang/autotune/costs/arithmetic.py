@@ -10,12 +10,16 @@ from schedlang.expr.functions import FUNCTIONS
 from schedlang.expr.nodes import Binary, Call, Expr, Select
 from schedlang.expr.operators import ARITHMETIC, OPERATORS
 from schedlang.expr.visit import postorder
+from schedlang.instructions.python_function import PythonFunction
 from schedlang.ir.instructed import Instructed
 from schedlang.ir.nodes import Load, Store
 
 # cycles of a division and of a math function, per vector
 # nobody has measured these values
 DIVISION, MATH = 10, 14
+# operations of a function of Python over intrinsics in a cycle
+# nobody has measured this value
+EACH = 2
 CHEAP = frozenset(f.name for f in FUNCTIONS.values() if f.cheap)
 
 
@@ -47,10 +51,16 @@ def _cycles(node: Expr) -> float:
     if isinstance(node, Binary) and OPERATORS[node.op].slow:
         return DIVISION
     if isinstance(node, Instructed):
-        return 1
+        return _of_instruction(node)
     if isinstance(node, Call):
         return 1 if node.fn in CHEAP else MATH
     return 1 if isinstance(node, (Binary, Select)) else 0
+
+
+def _of_instruction(node: Instructed) -> float:
+    assert node.instruction is not None
+    emission = node.instruction.emit.get("llvm")
+    return max(1, emission.operations / EACH) if isinstance(emission, PythonFunction) else 1
 
 
 def operations(store: Store) -> int:
