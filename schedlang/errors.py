@@ -236,7 +236,7 @@ class CacheWarning(UserWarning):
 
 
 class CompilerWarning(UserWarning):
-    """A kernel takes longer to compile: by numba instead of LLVM, or in one process alone.
+    """A compiler costs time: numba instead of LLVM, one process alone, or zig, without threads.
 
     Results do not depend on it.
     """

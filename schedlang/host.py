@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -80,16 +80,31 @@ def host_vectors() -> tuple[int, int]:
     return _vectors(platform.machine().lower(), _cpu_facts().get("flags", ""))
 
 
+# the bytes of a vector register and the number of registers, by architecture and by the feature
+# that they need, widest first; code for SVE2 is compiled for registers of this size
+VECTORS = {
+    "x86_64": (("avx512f", 64, 32), ("avx2", 32, 16), ("", 16, 16)),
+    "aarch64": (("sve2", 32, 32), ("", 16, 32)),
+    "wasm32": (("", 16, 16),),
+}
+
+
+def vectors(architecture: str, features: Collection[str]) -> tuple[int, int]:
+    """Return the bytes of a vector register of an architecture, and the number of registers.
+
+    >>> vectors("aarch64", []), vectors("aarch64", ["sve2"]), vectors("x86_64", ["avx2"])
+    ((16, 32), (32, 32), (32, 16))
+    """
+    rows = VECTORS[architecture]
+    return next((size, count) for need, size, count in rows if not need or need in features)
+
+
 @lru_cache(maxsize=4)
 def _vectors(machine: str, listed: str) -> tuple[int, int]:
     if machine in ("arm64", "aarch64"):
-        return 16, 32
-    flags = frozenset(listed.split())
-    if "avx512f" in flags:
-        return 64, 32
-    if "avx2" in flags or not flags:
-        return 32, 16
-    return 16, 16
+        return vectors("aarch64", ())
+    # where the system lists no features, most processors have AVX2
+    return vectors("x86_64", frozenset(listed.split() or ["avx2"]))
 
 
 @lru_cache(maxsize=1)

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 import numpy as np
@@ -23,11 +22,22 @@ from schedlang.host import (
     host_caches,
     host_datapath,
     host_vectors,
-    is_whole,
+    vectors,
 )
 from schedlang.signatures import public
-from schedlang.target_kinds import CPU, KINDS, Facts, HasFacts, check_target
-from schedlang.target_options import check_host, names_kind, parse_target
+from schedlang.target_kinds import KINDS, Facts, HasFacts, check_target
+from schedlang.target_options import (
+    ARCHITECTURE,
+    all_features,
+    architecture_of,
+    check_host,
+    checked_cpu,
+    checked_features,
+    checked_number,
+    checked_triple,
+    names_kind,
+    parse_target,
+)
 
 
 class Kind(str):
@@ -38,10 +48,6 @@ class Kind(str):
     @property
     def name(self) -> str:
         return str(self)
-
-
-# what the names of architectures begin with
-ARCHITECTURE = "sm_"
 
 
 @dataclass(frozen=True)
@@ -167,6 +173,8 @@ class _Fields:
     # pickles of earlier versions have none
     backend: Optional[HasFacts] = field(default=None, repr=False)
     features: tuple[str, ...] = ()
+    triple: str = ""
+    cpu: str = ""
 
 
 @dataclass(frozen=True, init=False)
@@ -194,14 +202,19 @@ class Target(_Fields):
 
     ``arch`` is the architecture of a GPU, by default sm_90, and ``device`` holds its limits.
 
-    ``kind`` may be a target string of te: ``"cuda -arch=sm_80"`` sets ``arch``, and options that
-    change no result are ignored, such as ``-libs``. ``target=`` is te's name for ``kind``. A target
-    as ``kind`` is copied, with the other arguments in place of its own. Kernels are built for this
-    machine: an option that names another one is refused, such as a foreign ``-mtriple``, and so is
-    a ``host=`` other than this CPU.
+    ``triple`` names another processor and system, such as ``"aarch64-linux-musl"``, for
+    ``kind="c"`` alone, and ``cpu`` its model by LLVM's or zig's name, such as ``"cortex_a76"``.
+    Then the size and number of registers and the features are that processor's. Its kernels are not
+    called but saved, and zig compiles them (``pip install "schedlang[ship]"``).
 
-    Raise :class:`~schedlang.errors.BuildError` for an unknown kind, option, feature or
-    architecture, another machine, and a number that is out of range.
+    ``kind`` may be a target string of te: ``"cuda -arch=sm_80"`` sets ``arch``, ``"llvm
+    -mtriple=aarch64-linux-gnu -mcpu=cortex-a76"`` is a target of kind ``"c"``, and options that
+    change no result are ignored, such as ``-libs``. ``target=`` is te's name for ``kind``. A target
+    as ``kind`` is copied, with the other arguments in place of its own. An option that names a
+    machine for which no file can be compiled is refused, and so is a ``host=`` other than this CPU.
+
+    Raise :class:`~schedlang.errors.BuildError` for an unknown kind, option, feature, architecture,
+    triple or processor, and a number that is out of range.
 
     >>> Target("cpu", vector_bytes=32).vector_width("float32")
     8
@@ -209,6 +222,8 @@ class Target(_Fields):
     1048576
     >>> Target("cuda", arch="sm_80").device.shared_opt_in
     166912
+    >>> Target("c", triple="aarch64-linux-musl", cpu="cortex_a76").vector_bytes
+    16
     """
 
     @public
@@ -224,6 +239,8 @@ class Target(_Fields):
         caches: tuple[Cache, ...] = (),
         backend: HasFacts | None = None,
         features: Sequence[str] = (),
+        triple: str = "",
+        cpu: str = "",
     ) -> None:
         if isinstance(vector_bytes, Target) or names_kind(vector_bytes):
             # te's second argument is the host
@@ -233,6 +250,7 @@ class Target(_Fields):
             model, name = name, name.kind
             arch, backend = arch or model.arch, backend or model.backend
             features = features or model.features
+            triple, cpu = triple or model.triple, cpu or model.cpu
             if vector_bytes in (0, model.vector_bytes):
                 vector_bytes = model.vector_bytes
                 vector_registers = vector_registers or model.vector_registers
@@ -241,31 +259,42 @@ class Target(_Fields):
         if backend is not None and backend.facts.name == name:
             facts = backend.facts
         else:
-            facts, option, backend = parse_target(name)
+            parsed = parse_target(name)
+            facts, option, backend = parsed.facts, parsed.arch, parsed.backend
+            triple, cpu = triple or parsed.triple, cpu or parsed.cpu
+            features = features or parsed.features
         check_host(host)
         arch = _checked_arch(facts, arch, option)
-        wide = _checked_number(facts, "vector_bytes", vector_bytes)
-        count = _checked_number(facts, "vector_registers", vector_registers)
-        at_once = _checked_number(facts, "datapath_bytes", datapath_bytes)
+        wide = checked_number(facts, "vector_bytes", vector_bytes)
+        count = checked_number(facts, "vector_registers", vector_registers)
+        at_once = checked_number(facts, "datapath_bytes", datapath_bytes)
         caches = checked_caches(facts.name, caches)
-        features = _checked_features(facts, features)
+        triple = checked_triple(facts, triple)
+        cpu = checked_cpu(facts, triple, cpu)
+        features = checked_features(facts, features, triple)
+        width, registers = host_vectors()
+        if triple:
+            features = all_features(triple, cpu, features)
+            width, registers = vectors(architecture_of(triple), features)
         wide = wide or facts.vector_bytes or int(not facts.vectors)
         count = count or facts.vector_registers
-        width, registers = host_vectors()
         own = wide in (0, width)
         if not own:
             registers = 32 if wide >= 64 else 16
         wide = wide or width
-        datapath = host_datapath() if wide == width else wide
+        here = own and not triple
+        datapath = host_datapath() if wide == width and not triple else wide
         super().__init__(
             Kind(facts.name),
             wide,
             count or registers,
             arch,
             min(at_once or datapath, wide),
-            caches or (host_caches() if own else USUAL_CACHES),
+            caches or (host_caches() if here else USUAL_CACHES),
             backend,
             features,
+            triple,
+            cpu,
         )
 
     @property
@@ -456,44 +485,3 @@ def _checked_arch(facts: Facts, arch: str, option: str | None) -> str:
             f"Target({kind!r}, arch={arch!r}): {why}choose one of {', '.join(DEVICES)}{close}"
         )
     return arch
-
-
-def _checked_number(facts: Facts, name: str, value: Any) -> int:
-    """Return a size or a number of registers; 0 is a value that is left out."""
-    is_size = name != "vector_registers"
-    valid = is_whole(value) and value >= 0
-    if not valid or (is_size and int(value).bit_count() > 1):
-        kinds = ("a whole number, at least 1", "a power of two, such as 16, 32 or 64")
-        raise BuildError(
-            f"Target({facts.name!r}, {name}={value!r}): {name} must be {kinds[is_size]}; leave "
-            "it out for the value of this machine"
-        )
-    moves = not facts.vector_arithmetic
-    if name == "vector_bytes" and moves and value not in (0, facts.vector_bytes):
-        raise BuildError(
-            f"Target({facts.name!r}, vector_bytes={value!r}): a GPU thread accesses at most 16 "
-            "bytes at once; leave out vector_bytes"
-        )
-    return int(value)
-
-
-def _checked_features(facts: Facts, features: Any) -> tuple[str, ...]:
-    """Return the features of a processor, each once, in order."""
-    if isinstance(features, (tuple, list)) and not features:
-        return ()
-    asked = f"Target({facts.name!r}, features={features!r})"
-    listed = isinstance(features, (tuple, list, set, frozenset))
-    # needs= of an instruction has names with "or" between them, and a processor has none such
-    if not listed or not all(isinstance(n, str) and " " not in n for n in features):
-        raise BuildError(
-            f"{asked}: features are a list of the processor's, by LLVM's names, such as "
-            '["avx512vnni"]; left out, they are the features of this machine'
-        )
-    of_gpu = facts.device != CPU or facts.takes_arch
-    if of_gpu or any(name.startswith(ARCHITECTURE) for name in features):
-        raise BuildError(f"{asked}: features are of CPUs; give arch for the features of a GPU")
-    # it asks LLVM, which stands above targets
-    processor = import_module("schedlang.runtime.processor")
-    if unknown := processor.unknown_features(features):
-        raise BuildError(f"{asked}: it names {processor.why_missing(unknown)}")
-    return tuple(sorted(set(features)))

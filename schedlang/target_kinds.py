@@ -60,6 +60,7 @@ class Facts:
 
     * ``device``: DLPack's number of the device whose memory holds the arrays.
     * ``takes_arch``: it has an architecture.
+    * ``takes_triple``: its files are compiled for other processors and systems, too.
     * ``needs_driver``: it runs only where there is such a device, and its driver.
     * ``emulated``: the kind whose kernels do the same on a CPU; "" if there is none.
     * ``compiles_at_launch``: the first launch compiles again.
@@ -99,6 +100,7 @@ class Facts:
     starts: bool = True
     device: int = CPU
     takes_arch: bool = False
+    takes_triple: bool = False
     needs_driver: bool = False
     emulated: str = ""
     compiles_at_launch: bool = False
@@ -192,7 +194,7 @@ KINDS = {
         ),
         Facts("python", "schedlang.targets.python.backend:PythonBackend", interpreted=True),
         Facts("c", "schedlang.targets.c.backend:CBackend", language="C", openmp=True,
-              instructions="c"),
+              instructions="c", takes_triple=True),
         _gpu(
             "cuda",
             "schedlang.targets.cuda.backend:CudaBackend",

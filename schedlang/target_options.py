@@ -1,14 +1,18 @@
-"""te's target strings: their kind, their options, and the machine that they name."""
+"""What a target is given: te's target strings, numbers, features, and the machine that it names."""
 
 from __future__ import annotations
 
 import platform
+import re
 import shlex
 import sys
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Optional
 
-from schedlang.errors import BuildError
+from schedlang.errors import BuildError, explain, nearest
+from schedlang.host import is_whole
 from schedlang.target_kinds import (
     CPU,
     KINDS,
@@ -24,6 +28,8 @@ IGNORED = frozenset(
     "num-cores vector-width libs model tag system-lib runtime max_num_threads thread_warp_size "
     "max_threads_per_block max_shared_memory_per_block registers_per_block".split()
 )
+# options that name a machine, which its triple names as well
+_OF_MACHINES = frozenset(("mtriple", "device", "keys"))
 # options that name a calling convention
 _CONVENTIONS = ("mfloat-abi", "mabi")
 # the names of one architecture in target triples and in ``platform.machine()``
@@ -58,19 +64,53 @@ _OTHER_DEVICES = frozenset(
     "sdaccel aocl webgpu".split()
 )
 _VENDORS = frozenset("unknown pc none apple redhat suse alpine conda nvidia w64".split())
+# what the names of the architectures of GPUs begin with
+ARCHITECTURE = "sm_"
+# the triples for which zig compiles C: the processor, the system, its C library
+TRIPLES = (
+    "aarch64-linux-musl", "aarch64-linux-gnu", "x86_64-linux-musl", "x86_64-linux-gnu",
+    "wasm32-wasi", "aarch64-macos", "x86_64-macos", "x86_64-windows-gnu",
+)  # fmt: skip
+# other names of systems, without their versions
+_SYSTEMS = {"darwin": "macos", "macosx": "macos", "wasip": "wasi"}
+# the features of vectors that each processor of an architecture has; zig leaves SIMD128 out
+_ALWAYS = {"aarch64": "neon", "x86_64": "sse2", "wasm32": "simd128"}
+# the processors whose vectors are wider than those, by LLVM's names
+_WITH = {
+    "avx512f": "x86-64-v4 skylake-avx512 skx cascadelake cooperlake cannonlake icelake-client "
+    "icelake-server tigerlake rocketlake sapphirerapids emeraldrapids graniterapids "
+    "graniterapids-d diamondrapids knl knm znver4 znver5",
+    "avx2": "x86-64-v3 haswell core-avx2 broadwell skylake alderlake raptorlake meteorlake "
+    "arrowlake arrowlake-s lunarlake pantherlake gracemont sierraforest grandridge "
+    "clearwaterforest bdver4 znver1 znver2 znver3",
+}
 
 
-def parse_target(text: Any) -> tuple[Facts, str | None, HasFacts | None]:
-    """Return the facts of a target string's kind, its GPU architecture if it names one.
+@dataclass(frozen=True)
+class Parsed:
+    """What a target string says: the facts of its kind, and its options that have an effect.
 
-    The last value is the target of an installed package, if the string names that.
+    ``arch`` is the architecture of a GPU, and ``backend`` the target of an installed package.
+    """
+
+    facts: Facts
+    arch: Optional[str] = None
+    backend: Optional[HasFacts] = None
+    triple: str = ""
+    cpu: str = ""
+    features: tuple[str, ...] = ()
+
+
+def parse_target(text: Any) -> Parsed:
+    """Return what a target string says.
 
     Raise :class:`~schedlang.errors.BuildError` for an unknown kind or option, and for options that
-    name another machine than this one.
+    name a machine for which nothing can be built.
 
-    >>> facts, arch, _ = parse_target("cuda -arch=sm_80")
-    >>> facts.name, arch, parse_target("llvm -libs mkl -num-cores=4")[0].name
-    ('cuda', 'sm_80', 'cpu')
+    >>> parse_target("cuda -arch=sm_80").arch, parse_target("llvm -libs mkl").facts.name
+    ('sm_80', 'cpu')
+    >>> parse_target("llvm -mtriple=wasm32-unknown-wasi -mattr=+simd128").triple
+    'wasm32-wasi'
     """
     if not isinstance(text, str):
         raise BuildError(f"Target({text!r}): a target is given by its name; choose {choices()}")
@@ -83,18 +123,55 @@ def parse_target(text: Any) -> tuple[Facts, str | None, HasFacts | None]:
             f"unknown target {text!r}: choose {choices()}. A package brings a target by an entry "
             "point in the group schedlang.targets, once it is installed"
         )
+    options = [(word, word.lstrip("-"), value) for word, value in _options(words[1:])]
+    triple = next((value for _, option, value in options if option == "mtriple"), "")
+    if _is_for_a_triple(facts, triple):
+        return _for_triple(text, own, options, triple)
     arch = None
-    for word, value in _options(words[1:]):
-        option = word.lstrip("-")
+    for word, option, value in options:
         if option == "arch" or (option == "mcpu" and facts.takes_arch):
             arch = value
         elif not word.startswith("-") or not _is_honoured(text, facts, option, value):
-            raise BuildError(
-                f"target {text!r}: unknown option {word!r}; leave it out. schedlang "
-                'takes -arch from te, as in "cuda -arch=sm_80", and ignores the options of te that '
-                "change no result, such as -mcpu and -libs for a CPU"
-            )
-    return facts, arch, own
+            raise _unknown_option(text, word)
+    return Parsed(facts, arch, own)
+
+
+def _is_for_a_triple(facts: Facts, triple: str) -> bool:
+    """Return whether ``triple`` names another machine, for which C can be compiled."""
+    # the kind "c" has the same loops as te's "llvm"
+    takes = facts.takes_triple or facts.name == SPELLINGS["llvm"]
+    return takes and _usual_triple(triple) in TRIPLES and _is_other_triple(facts, triple)
+
+
+def _for_triple(
+    text: str, own: HasFacts | None, options: Sequence[tuple[str, str, str]], triple: str
+) -> Parsed:
+    """Return what a target string says that names another machine."""
+    cpu, features = "", list[str]()
+    for word, option, value in options:
+        if option == "mcpu":
+            cpu = value
+        elif option == "mattr":
+            for name in value.split(","):
+                if not name.startswith("+"):
+                    why = f"{name!r} takes a feature from a processor"
+                    raise BuildError(
+                        explain(f"target {text!r}", why, "Name one without it by -mcpu.")
+                    )
+                features.append(name[1:])
+        elif not word.startswith("-") or (option not in IGNORED and option not in _OF_MACHINES):
+            raise _unknown_option(text, word)
+    facts = KINDS["c"] if own is None else own.facts
+    return Parsed(facts, None, own, _usual_triple(triple), cpu, tuple(features))
+
+
+def _unknown_option(text: str, word: str) -> BuildError:
+    return BuildError(
+        f"target {text!r}: unknown option {word!r}; leave it out. schedlang "
+        'takes -arch from te, as in "cuda -arch=sm_80", -mtriple, -mcpu and -mattr for C that is '
+        "compiled for another machine, and ignores the options of te that change no result, such "
+        "as -mcpu and -libs for a CPU"
+    )
 
 
 def names_kind(text: Any) -> bool:
@@ -113,8 +190,13 @@ def check_host(host: Any) -> None:
     """
     if host is None:
         return
-    facts = host.facts if hasattr(host, "facts") else parse_target(host)[0]
-    if facts.device != CPU:
+    foreign = host.triple if hasattr(host, "triple") else ""
+    if not hasattr(host, "facts"):
+        host = parse_target(host)
+        foreign = host.triple
+    if foreign:
+        raise _elsewhere(f"host={foreign}", "-mtriple", "kernels are called on this machine")
+    if host.facts.device != CPU:
         raise BuildError(
             f"host={str(getattr(host, 'kind', host))!r}: Python on this machine's CPU starts the "
             'kernels; leave host out, or give "llvm"'
@@ -229,4 +311,147 @@ def _is_other_device(facts: Facts, names: str) -> bool:
     return False
 
 
-__all__ = ["check_host", "choices", "names_kind", "parse_target"]
+def checked_number(facts: Facts, name: str, value: Any) -> int:
+    """Return a size or a number of registers; 0 is a value that is left out."""
+    is_size = name != "vector_registers"
+    valid = is_whole(value) and value >= 0
+    if not valid or (is_size and int(value).bit_count() > 1):
+        kinds = ("a whole number, at least 1", "a power of two, such as 16, 32 or 64")
+        raise BuildError(
+            f"Target({facts.name!r}, {name}={value!r}): {name} must be {kinds[is_size]}; leave "
+            "it out for the value of this machine"
+        )
+    moves = not facts.vector_arithmetic
+    if name == "vector_bytes" and moves and value not in (0, facts.vector_bytes):
+        raise BuildError(
+            f"Target({facts.name!r}, vector_bytes={value!r}): a GPU thread accesses at most 16 "
+            "bytes at once; leave out vector_bytes"
+        )
+    return int(value)
+
+
+def _usual_triple(triple: str) -> str:
+    """Return a triple without its vendor and versions, in zig's words.
+
+    >>> _usual_triple("arm64-apple-darwin22.1"), _usual_triple("aarch64-none-linux-gnu")
+    ('aarch64-macos', 'aarch64-linux-gnu')
+    """
+    first, *rest = triple.lower().split("-")
+    bare = [part.rstrip("0123456789.") for part in rest]
+    named = [_SYSTEMS.get(part, part) for part in bare if part not in _VENDORS]
+    return "-".join([_ARCHITECTURES.get(first, first), *named])
+
+
+def checked_triple(facts: Facts, triple: Any) -> str:
+    """Return a triple in zig's words; raise unless files can be compiled for it."""
+    if triple == "" and isinstance(triple, str):
+        return ""
+    asked = f"Target({facts.name!r}, triple={triple!r})"
+    if not facts.takes_triple:
+        raise BuildError(
+            f"{asked}: kernels for another machine are C; write Target(\"c\", triple={triple!r})"
+        )
+    usual = _usual_triple(triple) if isinstance(triple, str) else ""
+    if usual not in TRIPLES:
+        raise BuildError(
+            f"{asked}: choose one of {', '.join(TRIPLES)}{nearest(usual, TRIPLES)}"
+        )
+    return usual
+
+
+def own_triples() -> list[str]:
+    """Return the triples of this machine: of libraries that its loader loads."""
+    systems = _own_system()
+    own = [t for t in TRIPLES if architecture_of(t) == _own_architecture()]
+    return [t for t in own if {*t.split("-")[1:]} <= systems] or [_own_architecture()]
+
+
+def architecture_of(triple: str) -> str:
+    """Return the first part of a triple, its processor's architecture."""
+    return triple.partition("-")[0]
+
+
+def checked_cpu(facts: Facts, triple: str, cpu: Any) -> str:
+    """Return the name of a processor as zig writes it; raise unless LLVM knows it."""
+    if cpu == "" and isinstance(cpu, str):
+        return ""
+    asked = f"Target({facts.name!r}, triple={triple!r}, cpu={cpu!r})"
+    if not triple:
+        raise BuildError(
+            f"{asked}: kernels are compiled for this machine's processor; leave cpu out, or give "
+            "the triple of the machine that has it"
+        )
+    name = _in_llvm(cpu)
+    if name == "native":
+        raise BuildError(f"{asked}: native is this machine's processor; name the triple's")
+    known = _llvm_names(triple)[0]
+    # a name of other letters reaches no compiler
+    if not re.fullmatch(r"[a-z0-9][a-z0-9-]*", name) or (known and name not in known):
+        raise BuildError(
+            f"{asked}: LLVM knows no such processor of {architecture_of(triple)}"
+            f"{nearest(name, known)}"
+        )
+    return name.replace("-", "_")
+
+
+def _in_llvm(name: Any) -> str:
+    """Return the name of a processor or feature as LLVM writes it; "" for what is no text."""
+    return name.lower().replace("_", "-") if isinstance(name, str) else ""
+
+
+def _llvm_names(triple: str) -> tuple[frozenset[str], frozenset[str]]:
+    # it asks LLVM, which stands above targets
+    processor = import_module("schedlang.runtime.processor")
+    names: tuple[frozenset[str], frozenset[str]] = processor.known_names(architecture_of(triple))
+    return names
+
+
+def all_features(triple: str, cpu: str, features: Sequence[str]) -> tuple[str, ...]:
+    """Return the ``features`` and those of vectors that a processor has besides.
+
+    >>> all_features("x86_64-linux-gnu", "znver3", ["avxvnni"])
+    ('avx2', 'avxvnni', 'sse2')
+    """
+    own = {_ALWAYS[architecture_of(triple)], *features}
+    for feature, processors in _WITH.items():
+        if _in_llvm(cpu) in processors.split() and architecture_of(triple) == "x86_64":
+            own.add(feature)
+    return tuple(sorted(own))
+
+
+def checked_features(facts: Facts, features: Any, triple: str = "") -> tuple[str, ...]:
+    """Return the features of a processor, each once, in order."""
+    if isinstance(features, (tuple, list)) and not features:
+        return ()
+    asked = f"Target({facts.name!r}, features={features!r})"
+    listed = isinstance(features, (tuple, list, set, frozenset))
+    # needs= of an instruction has names with "or" between them, and a processor has none such
+    if not listed or not all(isinstance(n, str) and " " not in n for n in features):
+        raise BuildError(
+            f"{asked}: features are a list of the processor's, by LLVM's names, such as "
+            '["avx512vnni"]; left out, they are the features of this machine'
+        )
+    of_gpu = facts.device != CPU or facts.takes_arch
+    if of_gpu or any(name.startswith(ARCHITECTURE) for name in features):
+        raise BuildError(f"{asked}: features are of CPUs; give arch for the features of a GPU")
+    if triple:
+        known = _llvm_names(triple)[1]
+        for name in features:
+            if (known and name not in known) or not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", name):
+                raise BuildError(
+                    f"{asked}: LLVM knows no feature {name!r} of {architecture_of(triple)}"
+                    f"{nearest(name, known)}"
+                )
+        return tuple(sorted(set(features)))
+    # it asks LLVM, which stands above targets
+    processor = import_module("schedlang.runtime.processor")
+    if unknown := processor.unknown_features(features):
+        raise BuildError(f"{asked}: it names {processor.why_missing(unknown)}")
+    return tuple(sorted(set(features)))
+
+
+__all__ = [
+    "ARCHITECTURE", "TRIPLES", "Parsed", "all_features", "architecture_of", "check_host",
+    "checked_cpu", "checked_features", "checked_number", "checked_triple", "choices", "names_kind",
+    "own_triples", "parse_target",
+]  # fmt: skip

@@ -86,15 +86,12 @@ OWN = [
     ("arm64", "llvm -mtriple=aarch64-none-linux-gnu"),
 ]
 OTHER = [
-    ("x86_64", "llvm -mtriple=aarch64-linux-gnu", "-mtriple"),
-    ("x86_64", "c -mtriple aarch64-linux-gnu -system-lib", "-mtriple"),
     ("x86_64", "python --mtriple=i686-pc-linux-gnu", "-mtriple"),
     ("x86_64", "llvm -mtriple=x86_64-pc-windows-msvc", "-mtriple"),
     ("x86_64", "llvm -mtriple=x86_64-linux-android", "-mtriple"),
     ("x86_64", "llvm -mtriple=x86_64-linux-gnux32", "-mtriple"),
     ("x86_64", "llvm -mtriple=x86_64-none-elf", "-mtriple"),
     ("x86_64", "llvm -mtriple=", "-mtriple"),
-    ("aarch64", "llvm -mtriple=x86_64-linux-gnu", "-mtriple"),
     ("x86_64", "cuda -mtriple=amdgcn-amd-amdhsa", "-mtriple"),
     ("x86_64", "llvm -mcpu=cortex-a72", "-mcpu"),
     ("aarch64", "llvm -mcpu=core-avx2", "-mcpu"),

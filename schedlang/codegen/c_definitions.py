@@ -18,6 +18,8 @@ _WORD = re.compile(r"\b[A-Za-z_]\w*")
 _MACRO = re.compile(r"#define (\w+)\(([^)]*)\)\s*(.*)", re.DOTALL)
 _CALL = re.compile(r"\s*(SL_[A-Z0-9_]+)\(")
 _COMMENT = re.compile(r"\s*/\*.*?\*/", re.DOTALL)
+# what stands above the definitions that only some kernels have
+_OWN = "/* Vectors and other functions of this kernel. */"
 # typedefs of scalars: a file writes the types that they stand for
 _SCALAR = re.compile(r"typedef (\w+) (sl_\w+);")
 # what each header of C is there for
@@ -67,6 +69,7 @@ def used_definitions(helpers: Iterable[str], functions: Iterable[str]) -> str:
     ``helpers`` are calls of the headers' macros, and definitions that are written out.
 
     >>> print(used_definitions(["SL_VECTOR(f32, 8)"], ["void f(sl_f32_8 *a);"]))
+    /* Vectors and other functions of this kernel. */
     typedef float sl_f32_8 __attribute__((vector_size(sizeof(float) * 8)));
     """
     common, macros = _helpers()
@@ -127,13 +130,13 @@ def _helpers() -> tuple[tuple[Definition, ...], Mapping[str, Macro]]:
 
 @lru_cache(maxsize=1024)
 def _expanded(call: str) -> tuple[Definition, ...]:
-    return tuple(_parsed(call, dict(_helpers()[1])))
+    return tuple(_parsed(call, dict(_helpers()[1]), _OWN))
 
 
 def _of_helper(text: str, macros: Mapping[str, Macro]) -> Sequence[Definition]:
     call = _CALL.match(text)
     # a definition that is written out may have words of the user's
-    return _expanded(text) if call and call[1] in macros else [Definition((), text)]
+    return _expanded(text) if call and call[1] in macros else [Definition((), text, _OWN)]
 
 
 def _parsed(text: str, macros: dict[str, Macro], heading: str = "") -> Iterator[Definition]:

@@ -54,11 +54,16 @@ SL sl_i64 sl_ticks(void) {
   return (sl_i64)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 #endif
+#if defined(_OPENMP)
 extern int omp_get_thread_num(void);
 SL sl_i64 sl_thread_number(void) { return omp_get_thread_num(); }
+#else
+SL sl_i64 sl_thread_number(void) { return 0; }
+#endif
 
 /* Half precision: an element of an array is 16 bits; a value is a float that holds one. */
 
+#if defined(__FLT16_MANT_DIG__)
 /* the bits pass through a barrier, or GCC leaves out both conversions */
 SL sl_f16 sl_half_of_bits(uint16_t bits) {
   _Float16 h;
@@ -85,6 +90,32 @@ SL uint16_t sl_half_put(float x) {
   memcpy(&bits, &h, 2);
   return bits;
 }
+#else
+SL sl_f16 sl_half_get(uint16_t bits) {
+  uint32_t e = bits >> 10 & 31, m = bits & 0x3ff;
+  uint32_t wide = (uint32_t)(bits >> 15) << 31 | (e < 31 ? e + 112 : 255) << 23 | m << 13;
+  float x;
+  memcpy(&x, &wide, 4);
+  return e ? x : copysignf((float)m * 0x1p-24f, x);
+}
+SL uint16_t sl_half_bits(double x) {
+  uint64_t wide, m;
+  memcpy(&wide, &x, 8);
+  uint16_t sign = (uint16_t)(wide >> 48 & 0x8000);
+  int e = (int)(wide >> 52 & 0x7ff) - 1008, cut = 42;
+  if (x != x) return sign | 0x7e00 | (wide >> 42 & 0x3ff);
+  if (e > 30 || e < -10) return sign | (e > 30 ? 0x7c00 : 0);
+  m = (wide & ((1ULL << 52) - 1)) | 1ULL << 52;
+  if (e > 0) m += (uint64_t)(e - 1) << 52;
+  else cut += 1 - e;
+  uint64_t rest = m & ((1ULL << cut) - 1), tie = 1ULL << (cut - 1), bits = m >> cut;
+  return sign | (uint16_t)(bits + (rest > tie || (rest == tie && bits & 1)));
+}
+SL uint16_t sl_half_put(float x) { return sl_half_bits(x); }
+SL sl_f16 sl_half_of_bits(uint16_t bits) { return sl_half_get(bits); }
+SL sl_f16 sl_half_from_f64(double x) { return sl_half_get(sl_half_bits(x)); }
+SL sl_f16 sl_half(float x) { return sl_half_get(sl_half_bits(x)); }
+#endif
 
 /* bfloat16: the upper half of a float. Rounded to nearest, ties to even; a NaN stays one. */
 

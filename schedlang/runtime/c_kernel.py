@@ -1,10 +1,10 @@
-"""Kernels for ``target="c"``: C source, compiled by the system's C compiler."""
+"""Kernels for ``target="c"``: C source, compiled by a C compiler for this machine or another."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from schedlang.errors import BuildError, explain
+from schedlang.errors import BuildError, CallError, explain
 from schedlang.ir.nest import Nest
 from schedlang.runtime.built import Built
 from schedlang.runtime.kernel import Kernel
@@ -15,7 +15,10 @@ from schedlang.schedule.schedule import Schedule
 class CKernel(Kernel):
     """A :class:`Kernel` whose ``source`` is C; the first call compiles it by the system's ``cc``.
 
-    The environment variable ``CC`` names another compiler. It must be GCC or Clang, with OpenMP.
+    The environment variable ``CC`` names another compiler. It must be GCC or Clang, with OpenMP. A
+    machine without a compiler uses zig, if it is installed; parallel loops then run on one thread.
+
+    A kernel for a triple cannot be called, measured or counted here; it is saved.
     """
 
     def __init__(self, built: Built, schedule: Schedule, nest: Nest, fastmath: bool) -> None:
@@ -27,7 +30,27 @@ class CKernel(Kernel):
         """The C source that runs."""
         return self._built.text
 
+    def _function(self) -> Any:
+        if triple := self.target.triple:
+            raise CallError(
+                explain(
+                    f"kernel {self.name} for {triple}",
+                    "its machine code does not run in this process",
+                    f"Save it (f.save('{self.name}.o')), link it into a program, and run that "
+                    f"{_where(triple)}; to call the kernel here, build it without a triple.",
+                )
+            )
+        return super()._function()
+
     def _code(self, asked: str) -> Code:
+        if triple := self.target.triple:
+            raise BuildError(
+                explain(
+                    f"{asked} of kernel {self.name} for {triple}",
+                    "the listings are of this machine's code",
+                    "Save it (f.save('k.c')), and compile it by the line of its header with -S.",
+                )
+            )
         if asked == "llvm":
             raise BuildError(
                 explain(
@@ -46,3 +69,11 @@ class CKernel(Kernel):
 
     def __reduce__(self) -> Any:
         return CKernel, (self._built, self.schedule, self._nest, self.fastmath)
+
+
+def _where(triple: str) -> str:
+    """Return where a program for a triple runs, for a sentence."""
+    architecture, system, *_ = triple.split("-")
+    if system == "wasi":
+        return "by wasmtime"
+    return f"on such a machine or by qemu-{architecture}" if system == "linux" else "there"

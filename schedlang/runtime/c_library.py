@@ -7,8 +7,6 @@ import errno
 import hashlib
 import os
 import re
-import shlex
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
@@ -18,22 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.codegen.c_compiler import COMPILERS, GCC_OPTIONS, OPTIONS
+from schedlang.codegen.c_compiler import GCC_OPTIONS, OPTIONS
 from schedlang.errors import BuildError, explain
 from schedlang.expr.dtypes import register_dtype
 from schedlang.machine.nodes import Array, Reg
+from schedlang.runtime.c_toolchain import FASTMATH, ZIG_OPTIONS, Toolchain, compiler, is_zig
 from schedlang.runtime.cache_files import LIBRARY, contents, store
 from schedlang.runtime.one_process import one_process
 from schedlang.runtime.parameters import Signature
 
-# -ffast-math would also flush denormals to zero in the whole process
-FASTMATH = (
-    "-fassociative-math",
-    "-freciprocal-math",
-    "-fno-signed-zeros",
-    "-fno-trapping-math",
-    "-ffinite-math-only",
-)
 SECONDS = 300
 # what loaders and compilers say of a function of the helpers that is not there
 UNDEFINED = re.compile(
@@ -41,29 +32,6 @@ UNDEFINED = re.compile(
 )
 # of the files of libraries
 FORMAT = "2"
-
-
-def compiler() -> list[str]:
-    """Return the command of the C compiler.
-
-    Raises :class:`~schedlang.errors.BuildError` if there is none.
-    """
-    given = os.environ.get("CC", "")
-    try:
-        command = shlex.split(given)
-    except ValueError as error:
-        raise BuildError(
-            f"CC={given!r} is not a command ({error}): set CC to the command of GCC or Clang"
-        ) from None
-    if command:
-        return command
-    path = next((path for name in COMPILERS if (path := shutil.which(name))), None)
-    if path is None:
-        raise BuildError(
-            'target="c" needs a C compiler, and there is no cc, gcc or clang on the path: install '
-            'GCC or Clang, or set CC to its command; target="cpu" needs none'
-        )
-    return [path]
 
 
 @lru_cache(maxsize=8)
@@ -94,7 +62,8 @@ def library(
     :class:`~schedlang.errors.BuildError` if the compiler fails, or what ``refusal`` returns for the
     first error in the source.
     """
-    command, options = _command(), (*OPTIONS, *(FASTMATH if fastmath else ()))
+    command = _command(compiler())
+    options = (*_for(command, OPTIONS), *(FASTMATH if fastmath else ()))
     facts = [*command, version(tuple(command)), *options, host_name(), FORMAT]
     key = hashlib.sha256("\0".join(facts).encode()).hexdigest()[:12]
     kept = source.with_suffix(f".{key}{LIBRARY.suffix}")
@@ -144,23 +113,33 @@ def assembly(
 
     Raise as :func:`library` does.
     """
-    kept = [o for o in options if o != "-shared"]
+    command = _command(compiler())
+    kept = [o for o in _for(command, options) if o != "-shared"]
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "kernel.s"
-        _compile([*_command(), *kept, "-S", "-g1", "-o", str(target), str(source)], source, refusal)
+        _compile([*command, *kept, "-S", "-g1", "-o", str(target), str(source)], source, refusal)
         return target.read_text(encoding="utf-8", errors="replace")
 
 
-def compile_file(source: Path, options: Sequence[str], output: Path) -> None:
-    """Compile a C file to ``output``; raise :class:`~schedlang.errors.BuildError` if that fails."""
-    _compile([*_command(), *options, "-o", str(output), str(source), "-lm"], source)
+def compile_file(tools: Toolchain, source: Path, options: Sequence[str], output: Path) -> None:
+    """Compile a C file to ``output``; raise :class:`~schedlang.errors.BuildError` if that fails.
+
+    The message has all that the compiler says, and the file stays where it is.
+    """
+    _compile([*_command(tools.command), *options, "-o", str(output), str(source), "-lm"], source)
 
 
-def _command() -> list[str]:
-    """Return the command of the compiler, with the options that it alone knows."""
-    command = list(compiler())
+def _command(command: Sequence[str]) -> list[str]:
+    """Return the command of a compiler, with the options that it alone knows."""
     is_clang = "clang" in version(tuple(command)).lower()
-    return command if is_clang else [*command, *GCC_OPTIONS]
+    return [*command] if is_clang else [*command, *GCC_OPTIONS]
+
+
+def _for(command: Sequence[str], options: Sequence[str]) -> list[str]:
+    """Return the options that a compiler of this machine takes: zig has no OpenMP."""
+    if not is_zig(command):
+        return [*options]
+    return [*(o for o in options if o != "-fopenmp"), *ZIG_OPTIONS]
 
 
 def _compile(
@@ -190,8 +169,10 @@ def _compile(
         first = next((line for line in said.splitlines() if "error:" in line), said)
         if refusal is not None:
             raise refusal(first.strip()[:300])
+        # zig is a module of Python's
+        shown = " ".join(command[:4]) if is_zig(command[:4]) else name
         raise BuildError(
-            f"{name} refuses {source}: {first.strip()[:300]}\n  Use GCC or Clang with OpenMP and "
+            f"{shown} refuses {source}:\n{said.strip()}\n  Use GCC or Clang with OpenMP and "
             '_Float16 (GCC 12, Clang 15 or later), or target="cpu".'
         )
 

@@ -16,7 +16,8 @@ import numpy as np
 from schedlang.compute.arrays import as_numpy
 from schedlang.errors import BuildError, CallError, ComputeError
 from schedlang.runtime.arrays import empty_like_library
-from schedlang.runtime.c_library import c_types, host_name
+from schedlang.runtime.c_library import c_types
+from schedlang.runtime.c_processors import foreign
 from schedlang.runtime.c_program import FORMAT, MARK, SEAL
 from schedlang.runtime.checked import checked_arguments, flat_arguments
 from schedlang.runtime.parameters import Binder, Signature
@@ -126,11 +127,8 @@ def _saved(file: Path, asked: str) -> tuple[bytes, Signature, str]:
         raise BuildError(
             f"{asked}: the file has changed since it was written; save the kernel again"
         )
-    if processor.decode(errors="replace") != host_name():
-        raise BuildError(
-            f"{asked}: it was made for another processor ({processor.decode(errors='replace')}), "
-            f"whose instructions this one ({host_name()}) may lack; save the kernel again here"
-        )
+    if why := foreign(processor.decode(errors="replace")):
+        raise BuildError(f"{asked}: it was made for {why}")
     try:
         data: Mapping[str, Any] = json.loads(match[1])
         if data.get("format") != FORMAT:

@@ -177,11 +177,14 @@ def _header(
     checks: Checks, name: str, build: str, declarations: Sequence[str], hosted: bool
 ) -> str:
     signature = checks.signature
-    listed = ", ".join(map(str, (*signature.inputs, *signature.outputs)))
     comment = [
-        f"{name}: {listed}",
+        f"{name}({', '.join([*(p.name for p in signature.parameters), *signature.sizes])})",
         "",
-        f"Build: {build}",
+        *(f"{'output' if p.is_output else 'input '} {p}" for p in signature.parameters),
+        *(f"size   {size}: int64" for size in signature.sizes),
+        "",
+        "Build:",
+        *(f"  {line}" for line in build.splitlines()),
         "",
         f"Arrays are contiguous, row by row; outputs overlap no other array{_in_place(signature)}.",
         f"Each function returns 0, or a code that {name}_error says in words. {name} checks sizes",

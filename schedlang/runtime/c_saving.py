@@ -7,20 +7,30 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from schedlang.codegen.c_compiler import GCC_OPTIONS, OPTIONS
 from schedlang.codegen.c_source import RESERVED
 from schedlang.codegen.numba_file import header_lines
 from schedlang.codegen.refused_sizes import Refusals
 from schedlang.diagnostics.order_hint import order_hints
 from schedlang.errors import BuildError, explain
+from schedlang.ir.nest import Nest
 from schedlang.ir.size_conditions import SizeCondition
+from schedlang.machine.loops.strips import register_lanes
 from schedlang.machine.nest import MachineNest
-from schedlang.runtime.c_library import FASTMATH, SECONDS, compile_file, host_name
+from schedlang.runtime.c_library import SECONDS, compile_file, host_name
 from schedlang.runtime.c_program import SEAL, Program, c_program
+from schedlang.runtime.c_toolchain import (
+    Toolchain,
+    build_line,
+    described,
+    has_shared_libraries,
+    toolchain,
+)
 from schedlang.schedule.schedule import Schedule
+from schedlang.target import Target
 
 if TYPE_CHECKING:
     from schedlang.runtime.kernel import Kernel
@@ -78,6 +88,11 @@ def save_program(kernel: Kernel, path: Path, conditions: tuple[SizeCondition, ..
         raise BuildError(f"{asked}: it is a folder; give the path of a file")
     if not path.parent.is_dir():
         raise BuildError(f"{asked}: there is no folder {str(path.parent)!r}; make it first")
+    triple = kernel.target.triple
+    if path.suffix == ".so" and not has_shared_libraries(triple):
+        raise BuildError(
+            f"{asked}: {triple} has no libraries that end with .so; save a .o or .a, and link it"
+        )
     machine = _machine(kernel, asked)
     program = _program(kernel, machine, name, conditions)
     if path.suffix in MADE:
@@ -113,60 +128,71 @@ def _program(
     kernel: Kernel, machine: MachineNest, name: str, conditions: tuple[SizeCondition, ...]
 ) -> Program:
     built, nest = kernel._built, kernel.loop_nest
-    options = [*_options(built.fastmath), "-fopenmp", "-c", f"{name}.c"]
-    build = (
-        f"cc {' '.join(options)}\n          with GCC also {' '.join(GCC_OPTIONS)},"
-        "\n          and link with -fopenmp -lm"
-    )
+    build = build_line(described(kernel.target), built.fastmath, name)
     # the loops of a function's source have no schedule
     steps = kernel.schedule.as_python() if isinstance(kernel.schedule, Schedule) else ""
-    head = header_lines(nest, steps, str(nest), order_hints(nest), "//")
+    notes = [*order_hints(nest), *dict.fromkeys(_split_vectors(nest, kernel.target))]
+    head = header_lines(nest, steps, str(nest), notes, "//")
     refused = (Refusals(f"kernel {kernel.name}", built.signature.given_sizes, conditions),)
     return c_program(
         machine, built.signature, refused * bool(conditions), name, head, build, built.fastmath
     )
 
 
-def _options(fastmath: bool) -> list[str]:
-    """Return the options of the compiler that decide what the program computes, and how fast."""
-    apart = ("-shared", "-fPIC", "-fopenmp")
-    return [*(o for o in OPTIONS if o not in apart), *(FASTMATH if fastmath else ()), "-Wno-psabi"]
+def _split_vectors(nest: Nest, target: Target) -> Iterator[str]:
+    """Yield a sentence for each vectorized loop of more lanes than a register of a triple has."""
+    for loop in nest.loops if target.triple else ():
+        if loop.kind != "vectorize" or not isinstance(loop.extent, int):
+            continue
+        lanes = register_lanes(loop, target)
+        if loop.extent > lanes:
+            yield (
+                f"stage {loop.stage}: vectorize({loop.axis.name}) has {loop.extent} lanes, and a "
+                f"register of {target.vector_bytes} bytes has {lanes}: the compiler splits it into "
+                f"{-(-loop.extent // lanes)} vectors"
+            )
 
 
 def _compile(kernel: Kernel, program: Program, path: Path) -> None:
     """Compile ``program`` in a folder of its own; its source stays there if the compiler fails."""
+    tools = toolchain(kernel.target)
     folder = Path(tempfile.mkdtemp(prefix="schedlang-"))
     source = folder / f"{path.stem}.c"
     source.write_text(program.source, encoding="utf-8")
     (folder / f"{path.stem}.h").write_text(program.header, encoding="utf-8")
     output = folder / f"{path.stem}{'.o' if path.suffix == '.a' else path.suffix}"
-    options = [*_options(kernel._built.fastmath), "-fopenmp", *MADE[path.suffix]]
-    compile_file(source, options, output)
+    options = [*tools.options(kernel._built.fastmath), *MADE[path.suffix]]
+    compile_file(tools, source, options, output)
     if path.suffix == ".a":
-        _archive(output, path)
+        _archive(tools, output, path)
     elif path.suffix == ".so":
         content = output.read_bytes()
         # a loader that meets a torn file may end the process
         path.unlink(missing_ok=True)
-        end = f"{hashlib.sha256(content).hexdigest()} {host_name()}"
-        path.write_bytes(content + SEAL + end.encode())
+        made_for = f"{hashlib.sha256(content).hexdigest()} {_processor(kernel.target)}"
+        path.write_bytes(content + SEAL + made_for.encode())
     else:
         shutil.copyfile(output, path)
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _archive(compiled: Path, path: Path) -> None:
+def _processor(target: Target) -> str:
+    """Return the processor of a library, as :func:`load_module` reads it."""
+    if not target.triple:
+        return host_name()
+    return f"{target.triple} {'+'.join([target.cpu, *target.features])}"
+
+
+def _archive(tools: Toolchain, compiled: Path, path: Path) -> None:
     """Write an archive of one object file."""
-    command = shutil.which("ar")
-    if command is None:
+    if tools.archiver is None:
         raise BuildError(
             f"save({str(path)!r}): an archive needs ar, of binutils, and there is none on the "
             "path: install it, or save a .o"
         )
     path.unlink(missing_ok=True)
-    ran = subprocess.run(
-        [command, "rcs", str(path.absolute()), str(compiled)], capture_output=True, timeout=SECONDS
-    )
+    command: Sequence[str] = [*tools.archiver, "rcs", str(path.absolute()), str(compiled)]
+    ran = subprocess.run(command, capture_output=True, timeout=SECONDS)
     if ran.returncode:
         said = ran.stderr.decode(errors="replace").strip()
         raise BuildError(f"save({str(path)!r}): ar fails: {said}")

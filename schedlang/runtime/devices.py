@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from schedlang.errors import CallError, CallTypeError, SchedlangError, warn_of_old_name
+from schedlang.errors import BuildError, CallError, CallTypeError, SchedlangError, warn_of_old_name
 from schedlang.signatures import public
 from schedlang.target_kinds import CPU, CUDA, KINDS, SPELLINGS
 from schedlang.target_options import parse_target
@@ -75,7 +75,12 @@ def device(kind: Any, index: int = 0) -> Device:
     if words and words[0] in ELSEWHERE:
         return Device(words[0], index)
     if facts is None and len(words) > 1:
-        parse_target(" ".join(words))
+        triple = parse_target(" ".join(words)).triple
+        if triple:
+            raise BuildError(
+                f"device({' '.join(words)!r}): kernels for {triple} are saved as C, and none runs "
+                "on this machine; leave out -mtriple"
+            )
     return cpu(index) if code == CPU else cuda(index)
 
 

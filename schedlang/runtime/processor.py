@@ -24,21 +24,32 @@ def processor_features() -> frozenset[str]:
     return frozenset(word[1:] for word in listed if word.startswith("+"))
 
 
-# LLVM lists the features of a kind of processor on the standard error of its process
+# LLVM lists the processors and features of a triple on the standard error of its process
 _LISTING = """
+import sys
 from llvmlite import binding
-binding.initialize_native_target()
-binding.Target.from_default_triple().create_target_machine(features="+help")
+binding.initialize_all_targets()
+triple = sys.argv[1] or binding.get_default_triple()
+binding.Target.from_triple(triple).create_target_machine(features="+help")
 """
 
 
 @cache
+def known_names(triple: str = "") -> tuple[frozenset[str], frozenset[str]]:
+    """Return the processors and the features that LLVM knows of a triple; none if it lists none.
+
+    Without a triple they are of processors of this machine's kind.
+    """
+    command = [sys.executable, "-c", _LISTING, triple]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    cpus, _, features = done.stderr.partition("Available features")
+    names = re.compile(r"^  (\S+) +- ", re.MULTILINE)
+    return frozenset(names.findall(cpus)), frozenset(names.findall(features))
+
+
 def _known_features() -> frozenset[str]:
     """Return the features that LLVM knows of processors of this kind; none if it lists none."""
-    command = [sys.executable, "-c", _LISTING]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    listed = done.stderr.partition("Available features")[2]
-    return frozenset(re.findall(r"^  (\S+) +- ", listed, re.MULTILINE))
+    return known_names()[1]
 
 
 def unknown_features(needed: Collection[str]) -> list[str]:

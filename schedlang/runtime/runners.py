@@ -13,6 +13,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from schedlang.codegen.listing import Launch, Listing
+from schedlang.errors import CompilerWarning, warn_user
 from schedlang.runtime import files, thread_safety
 from schedlang.runtime.numba_threads import import_numba
 from schedlang.runtime.parameters import Signature
@@ -246,8 +247,12 @@ class AsC(Runner):
         from ctypes import c_void_p
 
         from schedlang.runtime.c_library import c_function, c_types, library
+        from schedlang.runtime.c_toolchain import compiler, is_zig
 
-        if file.serial_text:
+        if file.serial_text and is_zig(compiler()):
+            why = "zig compiles it, which has no OpenMP: its parallel loops run on one thread"
+            warn_user(f"kernel {file.entry}: {why}; install GCC or Clang", CompilerWarning)
+        elif file.serial_text:
             thread_safety.note_openmp()
         kinds = [*c_types(file.signature), *[c_void_p] * len(behind)]
         return c_function(getattr(library(path, file.fastmath), file.entry), kinds)
@@ -267,8 +272,9 @@ class AsC(Runner):
     def threads(self, file: Emitted, path: Path) -> Callable[[], int]:
         from schedlang.runtime.c_library import library
 
-        most = library(path, file.fastmath).omp_get_max_threads
-        return lambda: int(most())
+        # zig has no OpenMP
+        most = getattr(library(path, file.fastmath), "omp_get_max_threads", None)
+        return lambda: 1 if most is None else int(most())
 
     def function_of_nest(
         self, nest: MachineNest, name: str, fastmath: bool, called: Collection[str] = (),

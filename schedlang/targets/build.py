@@ -253,7 +253,7 @@ def kernel_of_nest(nest: Nest, where: Target, compiler: str = "") -> Kernel:
 
 def _loops_in_c(request: Request[Any]) -> MachineNest:
     """Return the machine nest of the loops of a function's source for a C program."""
-    target = Target("c", vector_bytes=request.target.vector_bytes)
+    target = _in_c(request.target)
     backend = backend_of(target)
     assert isinstance(backend, LoopBackend)
     lowered = backend.lowered(request.nest, target, Options())
@@ -302,7 +302,7 @@ def _request(
         unproven = tuple(dict.fromkeys((*unproven, *report(lowered.loops).open)))
     in_c = None
     if isinstance(backend, LoopBackend):
-        in_c = partial(_nest_in_c, schedule.copy(), args, where.vector_bytes, name, fastmath)
+        in_c = partial(_nest_in_c, schedule.copy(), args, _in_c(where), name, fastmath)
     for sentence in unproven:
         text = f"sl.build of {nest.name}: {sentence}; compare its result with sl.reference"
         warn_user(text, UnprovenWarning)
@@ -322,15 +322,19 @@ def _request(
     )
 
 
+def _in_c(target: Target) -> Target:
+    """Return the target of the C program of a kernel: the same processor."""
+    return target if target.triple else Target("c", vector_bytes=target.vector_bytes)
+
+
 def _nest_in_c(
     schedule: Schedule,
     args: Sequence[Any] | None,
-    vector_bytes: int,
+    target: Target,
     name: str | None,
     fastmath: bool,
 ) -> MachineNest:
     """Return the machine nest of a kernel for a C program, whose names C can have."""
-    target = Target("c", vector_bytes=vector_bytes)
     backend = backend_of(target)
     assert isinstance(backend, LoopBackend)
     return backend.machine(_request(schedule, args, target, name, fastmath))

@@ -106,10 +106,10 @@ def _run(rng: Random, case: Case, targets: Sequence[str], texts: bool) -> None:
     check_proofs(case, nest)
     if args is not None:
         outputs = [t for t in args if t in s.state.defined]
-    check_results(rng, case, s, nest, _oracle(case.graph, outputs), targets)
+    check_results(rng, case, s, nest, oracle(case.graph, outputs), targets)
 
 
-def _oracle(g: Graph, outputs: list[Any]) -> list[Any]:
+def oracle(g: Graph, outputs: list[Any]) -> list[Any]:
     """Return the tensors that the reference computes: functions of users are NumPy's there."""
     if "extern" not in g.kinds:
         return outputs
@@ -160,7 +160,7 @@ def check_results(
         _note_sizes(case, sizes, position)
         data = arrays(case.graph, rng.randrange(2**31), sizes)
         wanted = expected(outputs, data, sizes)
-        given = _given(nest, data, sizes)
+        given = given_arrays(nest, data, sizes)
         if cooperative(nest):
             case.outcome = "shared by threads"
         elif position < len(every) - 1 or not others:
@@ -304,7 +304,7 @@ def _called(
     return results if isinstance(results, tuple) else (results,)
 
 
-def _given(nest: Nest, values: dict[str, np.ndarray], sizes: Mapping[str, int]) -> list[Any]:
+def given_arrays(nest: Nest, values: dict[str, np.ndarray], sizes: Mapping[str, int]) -> list[Any]:
     given = []
     for arg in nest.args:
         if isinstance(arg, Buffer) and arg in nest.outputs:
@@ -338,4 +338,4 @@ def iterations(nest: Nest, sizes: Mapping[str, int]) -> int:
     return total
 
 
-__all__ = ["Case", "Mismatch", "run_case"]
+__all__ = ["Case", "Mismatch", "given_arrays", "oracle", "run_case"]

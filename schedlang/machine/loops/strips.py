@@ -57,9 +57,14 @@ def most_lanes(loop: For, target: Target) -> int:
         return loop.extent
     if not target.facts.vector_arithmetic:
         return strip_lanes(loop)
+    return register_lanes(loop, target) * REGISTERS
+
+
+def register_lanes(loop: For, target: Target) -> int:
+    """Return the lanes of a vectorized loop that one register holds, of its widest dtype."""
     buffer_dtypes = [b.dtype for s, _ in walk(loop.body) for b in buffers_of(s)]
     widest = max(buffer_dtypes, key=dtypes.itemsize, default="float32")
-    return target.vector_width(widest) * REGISTERS
+    return target.vector_width(widest)
 
 
 def _strip_mine(stmt: Stmt, job: LoopJob, sums: Buffers, around: For | None) -> Stmt:
