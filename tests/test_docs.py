@@ -3,9 +3,9 @@
 The blocks of a file run in order in one namespace. The ``text`` or ``diff`` block that follows
 is compared with the printed text; a line ``...`` stands for any lines. A block opened with
 ``python refused`` must raise a SchedlangError, whose message is compared likewise. A block opened
-with ``python slow`` runs only in a slow test, and one opened with ``python torch`` or ``python
-refused torch`` only where that library is installed. ``pytest tests/test_docs.py
---update-golden`` refreshes the text blocks.
+with ``python slow`` runs only in a slow test, and one opened with ``python torch``, ``python slow
+qemu`` or ``python refused torch`` only where what it names last is installed. ``pytest
+tests/test_docs.py --update-golden`` refreshes the text blocks.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import importlib.util
 import io
 import pydoc
 import re
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,8 +31,12 @@ PACKAGE = ROOT / "schedlang"
 FILES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # documents without blocks of Python
 OTHERS = [ROOT / "CONTRIBUTING.md", ROOT / "tests" / "README.md"]
-# libraries that documents need, of which each block says so
-OPTIONAL = ("torch", "torchao", "onnx")
+# what a block needs, by the last word of its info string: libraries, and a program
+OPTIONAL = {
+    "torch": ("torch",), "torchao": ("torchao",), "onnx": ("onnx",), "qemu": ("ziglang",),
+    "wasmtime": ("ziglang", "wasmtime"),
+}  # fmt: skip
+PROGRAMS = {"qemu": "qemu-aarch64"}
 # pages that docs/builder/pages.py derives from the package
 GENERATED = {
     ROOT / "docs" / "reference" / "names.md",
@@ -74,8 +79,9 @@ def run(block: Fenced, path: Path, namespace: dict[str, object]) -> str:
 
 def is_missing(block: Fenced) -> bool:
     """Return whether a block needs a library that is not installed."""
-    library = block.info.split(" ")[-1]
-    return library in OPTIONAL and importlib.util.find_spec(library) is None
+    need = block.info.split(" ")[-1]
+    missing = any(importlib.util.find_spec(name) is None for name in OPTIONAL.get(need, ()))
+    return missing or (need in PROGRAMS and shutil.which(PROGRAMS[need]) is None)
 
 
 def tidy(text: str) -> list[str]:
@@ -128,7 +134,8 @@ def run_document(path: Path, request: pytest.FixtureRequest, left_out: str = "")
     namespace: dict[str, object] = {"__name__": "document"}
     changes: list[tuple[int, int, str]] = []
     for block, after in zip(found, [*found[1:], None]):
-        if block.info.split(" ")[0] != "python" or block.info == left_out or is_missing(block):
+        is_left_out = bool(left_out) and block.info.startswith(left_out)
+        if block.info.split(" ")[0] != "python" or is_left_out or is_missing(block):
             continue
         printed = run(block, path, namespace)
         if after is None or after.info not in ("text", "diff") or not printed:
