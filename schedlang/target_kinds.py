@@ -38,6 +38,7 @@ class Facts:
       only move aligned pieces of memory, and sums are kept in scalar registers.
     * ``vector_bytes`` and ``vector_registers``: the defaults of :class:`~schedlang.Target`, 0 for
       this machine's.
+    * ``longest_vector``: the registers that one vector fills at most, which its compiler splits.
     * ``instructions``: the language in which an instruction of the user's is written, a key of
       ``emit=``; "" if the loops that it would replace run as they stand. An emulator runs them so,
       and has the language of what it emulates.
@@ -86,6 +87,7 @@ class Facts:
     vector_arithmetic: bool = True
     vector_bytes: int = 0
     vector_registers: int = 0
+    longest_vector: int = 4
     instructions: str = ""
     unrolls: bool = True
     ordered: bool = True
@@ -194,7 +196,8 @@ KINDS = {
         ),
         Facts("python", "schedlang.targets.python.backend:PythonBackend", interpreted=True),
         Facts("c", "schedlang.targets.c.backend:CBackend", language="C", openmp=True,
-              instructions="c", takes_triple=True),
+              # GCC keeps a vector of several registers in memory
+              instructions="c", takes_triple=True, longest_vector=1),
         _gpu(
             "cuda",
             "schedlang.targets.cuda.backend:CudaBackend",

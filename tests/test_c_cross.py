@@ -224,7 +224,7 @@ def test_the_header_says_how_it_is_built(tmp_path: Path) -> None:
     assert "-fwrapv" in told and "-fopenmp" not in told and "-march" not in told
     assert "-fsve" not in told and "run on one thread, or on the threads of a host" in told
     assert max(map(len, told.split("#ifndef")[0].splitlines())) <= 100
-    assert source.count("has 8 lanes, and a register of 16 bytes has 4: the compiler") == 1
+    assert source.count("has 8 lanes, and a register of 16 bytes has 4: it is") == 1
     assert source.index("/* Tensors of DLPack. */") < source.index("/* Vectors and other functions")
     assert "a register of" not in tiled_product("cpu").save(tmp_path / "k.c").read_text()
     wide = tiled_product(sl.Target("c", triple=ARM, features=["sve2"]))
@@ -247,7 +247,7 @@ def test_half_precision_without_the_type_of_a_compiler(tmp_path: Path) -> None:
     """WebAssembly has no _Float16: the conversions in integers give NumPy's results."""
     if shutil.which("cc") is None:
         pytest.skip("there is no C compiler")
-    text = header("c_helpers.h")
+    text = header("c_half.h")
     start = text.index("#if defined(__FLT16_MANT_DIG__)")
     soft = text[text.index("#else", start) : text.index("#endif", start)].removeprefix("#else")
     (tmp_path / "half.c").write_text(

@@ -19,7 +19,7 @@ from schedlang.index.ranges import weak_range
 from schedlang.index.simplify import to_lin
 from schedlang.ir.interpret import cooperative, interpret
 from schedlang.lowering.lower import lower_state
-from tests.fuzz.case import _given, iterations
+from tests.fuzz.case import given_arrays, iterations
 from tests.fuzz.graphs import build, random_graph
 from tests.fuzz.inputs import arrays, other_sizes
 from tests.fuzz.record import Case
@@ -44,7 +44,7 @@ def check(seed: int, symbolic: float) -> int:
     for sizes in [graph.sizes, *other_sizes(rng, graph)]:
         if iterations(nest, sizes) > MOST_ITERATIONS:
             continue
-        given_ = _given(nest, arrays(graph, seed, sizes), sizes)
+        given_ = given_arrays(nest, arrays(graph, seed, sizes), sizes)
         run = interpret(nest, given_, complete=False)
         known = {n: v for n, v in sizes.items() if n in own}
         costs = [sl.cost(s, sizes=known)]
@@ -252,7 +252,7 @@ def test_edges_count_the_reads_of_placeholders(block: int) -> None:
         if iterations(nest, graph.sizes) > MOST_ITERATIONS:
             continue
         arrays_ = arrays(graph, seed, graph.sizes)
-        run = interpret(nest, _given(nest, arrays_, graph.sizes), complete=False)
+        run = interpret(nest, given_arrays(nest, arrays_, graph.sizes), complete=False)
         if sl.cost(s).notes:
             continue
         for name in made.graph["inputs"]:

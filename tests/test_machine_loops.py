@@ -33,7 +33,7 @@ from schedlang.machine.loops.tails import peel_tails
 from schedlang.machine.loops.transposes import transpose_loads
 from schedlang.machine.loops.unroll import unroll
 from schedlang.machine.lower import CPU_LOOP_PASSES
-from tests.fuzz.case import MOST_ITERATIONS, _given, iterations
+from tests.fuzz.case import MOST_ITERATIONS, given_arrays, iterations
 from tests.fuzz.graphs import build, random_graph
 from tests.fuzz.inputs import arrays
 from tests.fuzz.record import Case
@@ -428,7 +428,7 @@ def test_each_pass_keeps_what_a_random_schedule_computes(seed: int) -> None:
     if cooperative(nest) or iterations(nest, case.graph.sizes) > MOST_ITERATIONS // 10:
         return
     values = arrays(case.graph, seed, case.graph.sizes)
-    given_ = _given(nest, values, case.graph.sizes)
+    given_ = given_arrays(nest, values, case.graph.sizes)
     wanted = interpret(nest, given_).outputs
     body = nest.body
     for run in CPU_LOOP_PASSES:

@@ -56,7 +56,7 @@ from schedlang.machine.rewrite import with_values
 from schedlang.machine.select.cpu import select_cpu
 from schedlang.machine.verify import verify_machine
 from schedlang.machine.walks import walk
-from tests.fuzz.case import MOST_ITERATIONS, _given, iterations
+from tests.fuzz.case import MOST_ITERATIONS, given_arrays, iterations
 from tests.fuzz.graphs import build, random_graph
 from tests.fuzz.inputs import arrays
 from tests.fuzz.record import Case
@@ -652,7 +652,7 @@ def test_each_pass_keeps_what_a_random_schedule_computes(seed: int) -> None:
     if cooperative(nest) or iterations(nest, case.graph.sizes) > MOST_ITERATIONS // 100:
         return
     values = arrays(case.graph, seed, case.graph.sizes)
-    given_ = _given(nest, values, case.graph.sizes)
+    given_ = given_arrays(nest, values, case.graph.sizes)
     shapes = [a.shape for a in interpret(nest, given_, complete=False).outputs]
     made, passes = MachineNest((entry,), names.known()), Job("K", names.fresh, function_name)
     wanted = None

@@ -40,7 +40,7 @@ DOORS = {
         "an instruction may be a function of Python, which calls intrinsics by their names",
     ("schedlang.instructions.declaration", "schedlang.targets.instruction_check"):
         "an instruction's check() builds kernels that run it",
-    ("schedlang.target", "schedlang.runtime.processor"):
+    ("schedlang.target_options", "schedlang.runtime.processor"):
         "a target may name features, and LLVM knows which ones there are",
     ("schedlang.schedule.schedule", "schedlang.live.widget"):
         "s.live() opens a page on a schedule, and a page is made of all that shows schedules",

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import cache
 from importlib.resources import files
 
 from schedlang.instructions.c_forms import CFunction, CSnippet
 from schedlang.instructions.declaration import Instruction
 
 
-@lru_cache(maxsize=2)
+@cache
 def header(name: str) -> str:
     """Return the text of helpers that a file begins with."""
     return files("schedlang.codegen").joinpath(name).read_text().rstrip()

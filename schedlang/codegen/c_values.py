@@ -22,6 +22,8 @@ TAGS = {
 _LEVELS = {o.symbol: o.in_c for o in OPERATORS.values() if o.in_c}
 _AND, _CONDITIONAL, _UNARY, _ATOM = 2, 1, 11, 12
 _COMPARE = {symbol: OPERATORS[symbol].method for symbol in COMPARISONS}
+# the better of two floats
+_EXTREMES = {"minimum": "<", "maximum": ">"}
 # rules of functions whose result has another dtype than the operand
 _OTHER_RESULT = ("test", "count", "saturated", "bits")
 # the text of a value, and its precedence in C
@@ -201,6 +203,9 @@ class ValuePrinter:
             return f"sl_{name}_{scalar}({listed})"
         if name == "select":
             self.vector("SL_SELECT", type_, kind)
+        elif name in _EXTREMES and kind in ("f32", "f64"):
+            # lane by lane, GCC makes branches of it
+            self.vector("SL_EXTREME", type_, name, _EXTREMES[name], kind)
         elif len(args) == 1:
             self.type(args[0].type)
             differs = intrinsic is not None and intrinsic.rule in _OTHER_RESULT

@@ -148,7 +148,7 @@ def _split_vectors(nest: Nest, target: Target) -> Iterator[str]:
         if loop.extent > lanes:
             yield (
                 f"stage {loop.stage}: vectorize({loop.axis.name}) has {loop.extent} lanes, and a "
-                f"register of {target.vector_bytes} bytes has {lanes}: the compiler splits it into "
+                f"register of {target.vector_bytes} bytes has {lanes}: it is split into "
                 f"{-(-loop.extent // lanes)} vectors"
             )
 

@@ -32,7 +32,7 @@ from schedlang.machine.lower import machine_kernels
 from schedlang.machine.select.gpu import kernel_names
 from schedlang.runtime import nvidia
 from schedlang.target import Target
-from tests.fuzz.case import _given, iterations
+from tests.fuzz.case import given_arrays, iterations
 from tests.fuzz.compare import compare, expected
 from tests.fuzz.graphs import build, random_graph
 from tests.fuzz.inputs import arrays
@@ -278,7 +278,7 @@ def _run(
     note(features, program)
     values = arrays(case.graph, rng.randrange(2**31), sizes)
     wanted = expected(outputs, values, sizes)
-    given = _given(nest, values, sizes)
+    given = given_arrays(nest, values, sizes)
     known = {v: sizes[v.name] for v in nest.sizes}
     for order in ("forward", rng.choice(ORDERS[1:])):
         found = simulate(program, given, known, order, rng.randrange(1000))

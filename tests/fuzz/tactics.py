@@ -25,7 +25,7 @@ from schedlang.gpu_lowering.lower import device_program
 from schedlang.gpu_lowering.simt import simulate
 from schedlang.ir.interpret import cooperative, interpret
 from schedlang.target import Cache
-from tests.fuzz.case import MOST_ITERATIONS, _given, iterations
+from tests.fuzz.case import MOST_ITERATIONS, given_arrays, iterations
 from tests.fuzz.compare import compare, expected
 from tests.fuzz.graphs import build, random_graph
 from tests.fuzz.inputs import arrays
@@ -103,7 +103,7 @@ def check_schedule(
         return
     values = arrays(g, rng.randrange(2**31), g.sizes)
     wanted = expected(outputs, values, g.sizes)
-    given = _given(nest, values, g.sizes)
+    given = given_arrays(nest, values, g.sizes)
     if target.is_gpu:
         known = {v: g.sizes[v.name] for v in nest.sizes}
         program = device_program(nest, target)

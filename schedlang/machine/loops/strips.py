@@ -27,8 +27,8 @@ from schedlang.ir.nodes import (
 from schedlang.machine.loops.job import MOST_COPIES, LoopJob
 from schedlang.target import Target
 
-# vector registers that one vector fills at most
-REGISTERS = 4
+# the registers of a loop whose vectors stand one after the other
+WRITTEN_OUT = 4
 # the pragma of a loop that becomes a function
 BECOMES_FUNCTION = "function"
 Buffers = frozenset[Buffer]
@@ -57,7 +57,7 @@ def most_lanes(loop: For, target: Target) -> int:
         return loop.extent
     if not target.facts.vector_arithmetic:
         return strip_lanes(loop)
-    return register_lanes(loop, target) * REGISTERS
+    return register_lanes(loop, target) * target.facts.longest_vector
 
 
 def register_lanes(loop: For, target: Target) -> int:
@@ -87,7 +87,8 @@ def _strip_mine(stmt: Stmt, job: LoopJob, sums: Buffers, around: For | None) -> 
     body = block_of(_strip_mine(stmt.body, job, sums, stmt))
     whole, rest = divmod(stmt.extent, most)
     strips: list[Stmt] = []
-    if stmt.extent <= most or _is_written_out(stmt, whole, job.target, sums):
+    short = most * (WRITTEN_OUT // job.target.facts.longest_vector)
+    if stmt.extent <= short or _is_written_out(stmt, whole, job.target, sums):
         strips += [_lanes(stmt.axis, k * most, most, body) for k in range(whole)]
     else:
         start = Axis(stmt.axis.name, stmt.extent)
