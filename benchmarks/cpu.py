@@ -7,6 +7,7 @@ Everything is float32, warm, on two threads. The columns of a row are:
 * ``of best``: the best peer's time over the row's own;
 * ``ceiling``: the fraction that it reaches of this run's multiply-add rate or copy bandwidth,
   whichever bounds the work;
+* ``in C``: the time of the same schedule for ``target="c"``, over the row's own;
 * ``compile``: the time from a schedule to machine code.
 
 Works are in ``works/``, peers in ``peers/``, schedlang's schedules in ``schedules/``. A cache
@@ -20,6 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from math import exp, log
 from pathlib import Path
+from shutil import which
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -103,6 +105,9 @@ class Run:
             labels = schedules.of(work)
             for label in labels:
                 yield self.case(work, "schedlang_kernels", label, "")
+            if schedules.MAIN in labels:
+                missing = "" if has_compiler() else "there is no C compiler"
+                yield self.case(work, "schedlang_kernels", schedules.IN_C, missing)
             if not labels:
                 yield self.case(work, "schedlang_kernels", schedules.MAIN, "no schedule yet")
 
@@ -148,6 +153,17 @@ def ratio(row: Row, group: Sequence[Row]) -> float | None:
     return min(peers) / row.seconds if peers else None
 
 
+def in_c(row: Row, group: Sequence[Row]) -> float | None:
+    """Return the time of the C form over the row's own, for a main row that has one."""
+    times = [r.seconds for r in group if r.correct and r.case.implementation == schedules.IN_C]
+    is_main = row.case.implementation == schedules.MAIN
+    return times[0] / row.seconds if times and is_main else None
+
+
+def has_compiler() -> bool:
+    return any(map(which, ("cc", "gcc", "clang")))
+
+
 def _score(rows: Sequence[Row], fraction: Callable[[Row], float]) -> list[str]:
     """Return the lines that compare schedlang with the peers over all rows."""
     scored = ratios(rows)
@@ -160,7 +176,14 @@ def _score(rows: Sequence[Row], fraction: Callable[[Row], float]) -> list[str]:
         if value < RATIO and fraction(row) < FRACTION
     ]
     compiled = [f["compile_seconds"] for row, _ in scored if (f := row.case.facts)]
+    groups = [list(members) for _, members in groupby(rows, lambda r: r.case.work)]
+    times = [value for group in groups for row in group if (value := in_c(row, group))]
+    c_form = []
+    if times:
+        most, mean_c = max(times), exp(sum(map(log, times)) / len(times))
+        c_form = [f"the C form takes {mean_c:.3f} of the time (geometric mean), {most:.2f} at most"]
     return [
+        *c_form,
         f"schedlang against the best peer of each row: {mean:.3f} "
         f"(geometric mean of {len(scored)} rows)",
         f"short of {RATIO} of the best peer and {FRACTION} of the ceiling: "
@@ -212,7 +235,14 @@ def _columns(run: Run) -> list[Column]:
     def ceiling(row: Row, _: Sequence[Row]) -> str:
         return f"{run.fraction(row):.2f}"
 
-    return [Column("of best", best), Column("ceiling", ceiling), Column("compile", compiled)]
+    def c_form(row: Row, group: Sequence[Row]) -> str:
+        value = in_c(row, group)
+        return "" if value is None else f"{value:.2f}"
+
+    return [
+        Column("of best", best), Column("ceiling", ceiling), Column("in C", c_form),
+        Column("compile", compiled),
+    ]  # fmt: skip
 
 
 if __name__ == "__main__":

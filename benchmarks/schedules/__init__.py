@@ -23,6 +23,8 @@ from benchmarks.works import Arrays, Work
 
 Made = tuple[sl.Schedule, Sequence[sl.Tensor]]
 MAIN = "schedlang"
+# the main schedule, built for target="c"
+IN_C = "schedlang in C"
 
 
 @dataclass(frozen=True)
@@ -62,4 +64,4 @@ def _load() -> None:
         import_module(f"{__name__}.{module.name}")
 
 
-__all__ = ["MAIN", "Made", "Scheduled", "of", "scheduled"]
+__all__ = ["IN_C", "MAIN", "Made", "Scheduled", "of", "scheduled"]
