@@ -461,6 +461,16 @@ def or_emulator(target: Target) -> Target:
     return Target(target.facts.emulated, arch=target.arch)
 
 
+def run_here(target: Target, what: str) -> Target:
+    """Return ``target``, or the emulator as :func:`or_emulator`; raise for one with a triple."""
+    if target.triple:
+        raise BuildError(
+            f"{what} for {target.triple}: it is called on this machine; leave out the triple, or "
+            "build and save its kernels one by one"
+        )
+    return or_emulator(target)
+
+
 def _checked_arch(facts: Facts, arch: str, option: str | None) -> str:
     """Return the architecture, which is ``option`` if the target string has one."""
     kind = facts.name

@@ -16,7 +16,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.codegen.c_headers import header
-from schedlang.errors import BuildError, CallError, CompilerWarning, SpillWarning
+from schedlang.errors import BuildError, CallError, CompilerWarning, SpillWarning, TuningError
 from schedlang.host import VECTORS
 from schedlang.runtime import c_toolchain
 from schedlang.runtime.c_processors import foreign
@@ -168,6 +168,20 @@ def test_a_kernel_for_a_triple_is_not_called() -> None:
                 call()
     with pytest.raises(BuildError, match="none runs on this machine; leave out -mtriple"):
         sl.device("llvm -mtriple=wasm32-wasi")
+
+
+def test_what_runs_here_is_not_for_a_triple() -> None:
+    target = sl.Target("c", triple=ARM)
+    A = sl.placeholder((64,), name="A")
+    B = sl.compute((64,), lambda i: A[i] * 2, name="B")
+    with pytest.raises(TuningError, match="candidates run on this machine"):
+        sl.autotune(B, target=target, trials=1)
+    with pytest.raises(BuildError, match="a network for aarch64-linux-musl: it is called on this"):
+        sl.network(B, target=target)
+    with pytest.raises(BuildError, match="a traced function for aarch64-linux-musl"):
+        sl.jit(lambda a: a + 1, target=target)(np.ones(4))
+    # schedules are chosen for its vectors, and nothing runs
+    assert "vectorize" in str(sl.autoschedule(B, target=target))
 
 
 def test_the_absence_of_zig_names_the_extra(

@@ -22,7 +22,7 @@ from schedlang.networks.sources import OfModel
 from schedlang.networks.weights import weight_array
 from schedlang.runtime.background import check_moment
 from schedlang.signatures import public
-from schedlang.target import Target, TargetLike, or_emulator
+from schedlang.target import Target, TargetLike, run_here
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -116,7 +116,7 @@ def network(
     model = model_of(outputs, params)
     check_outputs(model.outputs, model.inputs)
     name = check_name(name, "a network")
-    where = or_emulator(Target.of(target))
+    where = run_here(Target.of(target), "a network")
     if where.facts.binds_threads:
         refuse_extern(
             operations(model.outputs),

@@ -16,7 +16,7 @@ from schedlang.networks.sources import OfFolder
 from schedlang.runtime.background import check_moment
 from schedlang.runtime.collection import no_collection
 from schedlang.signatures import public
-from schedlang.target import Target, TargetLike, or_emulator
+from schedlang.target import Target, TargetLike, run_here
 from schedlang.target_kinds import KINDS
 
 
@@ -62,7 +62,9 @@ def load(
     with no_collection():
         source = OfFolder(folder, functions)
     saved = source.head.target
-    where = or_emulator((Target.current() if target is None else Target.of(target)) or saved)
+    where = run_here(
+        (Target.current() if target is None else Target.of(target)) or saved, "a network"
+    )
     threads = saved.facts.binds_threads
     if where.facts.binds_threads != threads:
         *most, last = (f'"{f.name}"' for f in KINDS.values() if f.binds_threads == threads)

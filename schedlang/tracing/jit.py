@@ -21,7 +21,7 @@ from schedlang.runtime.background import check_moment
 from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule
 from schedlang.signatures import public
-from schedlang.target import Target, TargetLike, or_emulator
+from schedlang.target import Target, TargetLike, run_here
 from schedlang.tracing.arguments import Given, bind_arguments, with_strides
 from schedlang.tracing.array import TracedArray
 from schedlang.tracing.direct import Direct, direct, plain_key
@@ -397,7 +397,7 @@ def jit(
     check_moment("sl.jit", compile)
     check_setting("sl.jit", progress)
     static = _static(function, static_argnames, static_argnums)
-    where = or_emulator(Target.of(target))
+    where = run_here(Target.of(target), "a traced function")
     where.facts.compiler_named(compiler)
     if dynamic is not None and not isinstance(dynamic, bool):
         raise ComputeTypeError(

@@ -117,7 +117,9 @@ def _places(problem: Problem) -> Iterator[Where]:
     # the name of a GPU would cost a start of its driver, and the architecture says enough
     here = str(target.kind) if target.arch else machine()
     for kind in dict.fromkeys((str(target.kind), target.facts.measured_as)):
-        measured = replace(target, kind=kind)
+        # a record names the vectors of a processor, and no triple
+        features = () if target.triple else target.features
+        measured = replace(target, kind=kind, features=features, triple="", cpu="")
         compiler = problem.compiler if measured == target else ""
         yield Where.here(problem.outputs, measured, sizes, here, versions, compiler)
 

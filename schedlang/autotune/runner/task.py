@@ -175,6 +175,14 @@ def target_data(target: Target) -> dict[str, Any]:
                 "that; or schedule with sl.autoschedule, which runs nothing.",
             )
         )
+    if target.triple:
+        raise TuningError(
+            explain(
+                f"autotune(target=Target({str(target.kind)!r}, triple={target.triple!r}))",
+                "candidates run on this machine",
+                "Schedule with sl.autoschedule, which runs nothing, or search on such a machine.",
+            )
+        )
     caches = [[cache.size, cache.ways, cache.cores] for cache in target.caches]
     return {name: getattr(target, name) for name in _TARGET} | {"caches": caches}
 
