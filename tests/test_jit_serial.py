@@ -416,6 +416,22 @@ def check_random_program(seed, folder, target):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
     return traced.loops
 
+def number_from_before(y, b):
+    last = y[4]
+    for i in range(4, -1, -1):
+        value = i * 0.5 + last
+        y[i] = b[i, i + 1]
+    return value
+
+
+def test_a_number_from_before_a_loop_keeps_its_memory():
+    """The result of a loop does not take the memory of a number that each iteration reads."""
+    b = np.arange(30.0).reshape(5, 6)
+    ours, theirs = np.arange(5.0), np.arange(5.0)
+    traced = sl.jit(number_from_before, target="python")
+    assert traced(ours, b) == number_from_before(theirs, b)
+    np.testing.assert_array_equal(ours, theirs)
+
 
 @pytest.mark.parametrize("seed", range(2))
 def test_random_programs(seed, tmp_path):

@@ -23,18 +23,19 @@ from schedlang.ir.nodes import (
 
 
 @lru_cache(maxsize=8)
-def in_place_pairs(nest: Nest) -> frozenset[tuple[int, int]]:
+def in_place_pairs(nest: Nest, rewrites: bool = False) -> frozenset[tuple[int, int]]:
     """Return positions (output, input) of arguments that may share memory exactly.
 
     An input may share an output's memory if both have one shape and dtype, and if only plain
     stores to that output read the input, each at the element that it stores. The updates of a
     scatter come after these stores, so that a tensor may be updated in place. An input that is only
-    copied to an output, before anything else uses the output, may share its memory as well.
+    copied to an output, before anything else uses the output, may share its memory as well, and
+    no other one if the nest ``rewrites`` elements, as a loop of a function's source does.
     """
     arrays = [(k, a) for k, a in enumerate(nest.args) if isinstance(a, Buffer)]
     pairs = [
         (out, source)
-        for out in arrays
+        for out in ([] if rewrites else arrays)
         for source in arrays
         if out[1] in nest.outputs and source[1] not in nest.outputs and _is_alike(out[1], source[1])
     ]

@@ -243,7 +243,7 @@ def kernel_of_nest(nest: Nest, where: Target, compiler: str = "") -> Kernel:
         for sentence in proofs.open:
             raise BuildError(f"sl.build of {nest.name}: {sentence}")
     public = public_name(nest.name, functions_of(nest))
-    signature = signature_of(nest, in_place_pairs(nest))
+    signature = signature_of(nest, in_place_pairs(nest, rewrites=True))
     stand_in = cast(Schedule, LoopsOfSource(public, nest))
     request = Request(stand_in, nest, lowered, where, public, options, signature, steps="")
     if isinstance(backend, LoopBackend):
