@@ -181,6 +181,7 @@ class _Sides:
                 others=[v for v in (a, b) if is_traced(v)],
                 ordered=True,
                 mirrored=lambda layout: layout,
+                known=tuple(v for v in (a, b) if not is_traced(v)),
                 why=why,
             )
         # the name refers to an array from before, whose elements may change later
@@ -189,7 +190,7 @@ class _Sides:
     def _is_new(self, array: Any) -> bool:
         """Return whether an array was made on one of the sides."""
         if not is_traced(array):
-            return not any(array is other for other in self.arrays)
+            return not any(np.may_share_memory(array, other) for other in self.arrays)
         storage = array.storage
         return not array.is_view and storage.home is current() and storage not in self.known
 

@@ -11,7 +11,7 @@ from schedlang.errors import ComputeError, explain
 from schedlang.expr.visit import postorder
 from schedlang.tracing.array import TracedArray
 from schedlang.tracing.carried import dtype_of
-from schedlang.tracing.rebound import storages_of
+from schedlang.tracing.memory import storages_of
 from schedlang.tracing.trace import Carry, Trace, Value
 
 
@@ -19,12 +19,14 @@ from schedlang.tracing.trace import Carry, Trace, Value
 class LoopSource:
     """A loop of the user's source: its ``line``, and the name of each part of its carry.
 
-    ``index`` is the name of its index, and the first value that it has.
+    ``index`` is the name of its index, and the first value that it has. Only the loop assigns the
+    names ``needed`` after it.
     """
 
     line: int
     names: Sequence[str]
     index: tuple[str, int] = ("i", 0)
+    needed: Sequence[str] = ()
 
 
 def title_of(trace: Trace, source: LoopSource | None) -> str:

@@ -23,7 +23,7 @@ from schedlang.tracing.loops import run_loop, run_while
 from schedlang.tracing.masked import MaskedElements
 from schedlang.tracing.ranged import RangedElements
 from schedlang.tracing.rebound import LoopNames, is_array
-from schedlang.tracing.spans import End, extent_between, known_end, range_of
+from schedlang.tracing.spans import End, extent_between, known_end, of_lengths, range_of
 from schedlang.tracing.states import NOTHING, UNBOUND, State, is_data, unchanged
 from schedlang.tracing.trace import KNOWN, Trace
 from schedlang.tracing.unknown import line_text
@@ -142,6 +142,7 @@ def run_kept_while(
     # the body assigns these first
     own = [n for n in state.names if n in state.live and before[n] is UNBOUND]
     ends: dict[str, Any] = {}
+    needed: list[str] = []
 
     def step(parts: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
         state.set({**before, **dict(zip(carried, parts))})
@@ -177,7 +178,8 @@ def run_kept_while(
 
     def run() -> Sequence[Any]:
         starts = {name: before[name] for name in carried}
-        source = LoopSource(state.line, ["the test", *_names_of_parts(starts)])
+        parts = ["the test", *_names_of_parts(starts)]
+        source = LoopSource(state.line, parts, needed=needed)
         return run_while(trace, again, step, list(starts.values()), body.__code__, source)
 
     if own:
@@ -188,6 +190,8 @@ def run_kept_while(
         zeros = {name: value for name, value in ends.items() if is_data(value)}
         carried += zeros
         before |= zeros
+        if again is not True:
+            needed += [name for name in zeros if name in state.sure]
     after = dict(zip(carried, run()))
     state.set({**before, **names.after_loop(after, before)})
 
@@ -337,7 +341,15 @@ class _Kept:
                     f"its body changes the array of which {state.target} is the last"
                 )
             after[state.target] = _last(given, items, self.before[state.target], at)
+        if any(self.before[n] is UNBOUND and after[n] is not UNBOUND for n in state.live):
+            self._need_an_iteration()
         return after | self.constant
+
+    def _need_an_iteration(self) -> None:
+        """Let calls in which a symbolic range is empty have traces of their own."""
+        count = self.items.count
+        if not isinstance(count, int) and not (range_of(count)[0] or 0) and of_lengths(count):
+            self.trace.outermost.needs.append(count)
 
     def _is_carried(self, name: str) -> bool:
         value = self.before[name]

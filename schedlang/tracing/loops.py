@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import reduce
 from itertools import chain, count
 from types import CodeType
 from typing import Any
@@ -162,7 +163,7 @@ def run_while(
     leaves, form = flatten((_truth(test), *init))
     starts = [_value(leaf) for leaf in leaves]
     loop, passed, floats = _fitted(trace, 0, 1, body, leaves, starts, form, code, source)
-    loop = replace(loop, tested=True)
+    loop = replace(loop, tested=True, **_needed(trace, source))
     values = python_floats(_values(trace, loop, f"line {source.line}", True), floats)
     for storage, value in zip(loop.storages, values[len(starts) :]):
         write_where(trace, storage, value)
@@ -174,6 +175,21 @@ def run_while(
         else:
             results.append(_wrapped(value, leaf, leaves[0]))
     return rebuilt(form, results)[1:]
+
+
+def _needed(trace: Trace, source: LoopSource) -> dict[str, Any]:
+    """Return what a loop raises in a call if it has no iteration, and the condition for that."""
+    if not source.needed:
+        return {}
+    names = " and ".join(source.needed)
+    text = explain(
+        f"{names} of {trace.outermost.title}",
+        f"the loop at line {source.line} ran no iteration in this call, and only its body assigns "
+        f"{names}",
+        f"Assign to {names} before the loop.",
+    )
+    tests = trace.all_conditions()
+    return {"needed": text, "only_if": reduce(np.logical_and, tests).value if tests else None}
 
 
 def _wrapped(value: Value, before: Any, ran: Any) -> Any:

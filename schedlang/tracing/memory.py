@@ -6,13 +6,14 @@ with the same shape and strides, whose elements nothing reads or writes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn, Optional
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from schedlang.arrays.shapes import same_shape
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeError, explain
 from schedlang.tracing.indexing import write_where
@@ -31,9 +32,10 @@ class View:
 
     A view reads and writes through its ``base``. Without ``write`` it is read-only, and ``why``
     gives the reason. It is ``ordered`` if its elements lie in memory in the same order as the
-    elements of ``base``; ``mirrored`` makes the same view of a layout. What it reads depends on
-    ``others``, too. ``item`` is the index that chose it. Elements that NumPy has ``copied``, in
-    this trace, become a storage of their own when they are written.
+    elements of ``base``; ``mirrored`` makes the same view of a layout. It may be one of ``others``
+    in place of ``base``, or one of ``known``, arrays of NumPy in which the function may write.
+    ``item`` is the index that chose it. Elements that NumPy has ``copied``, in this trace, become a
+    storage of their own when they are written.
     """
 
     storage: Storage
@@ -46,6 +48,7 @@ class View:
     item: Any = None
     copied: Optional[Trace] = None
     others: tuple[View, ...] = ()
+    known: tuple[np.ndarray, ...] = ()
     _seen: Optional[tuple[list[Value], Value]] = None
 
     @property
@@ -60,7 +63,8 @@ class View:
         if id(self) not in known:
             assert self.read is not None
             below = [view._value(known) for view in (self.base, *self.others)]
-            if self._seen is None or any(a is not b for a, b in zip(self._seen[0], below)):
+            kept = self._seen is not None and not self.known
+            if not kept or any(a is not b for a, b in zip(self._seen[0], below)):
                 self._seen = (below, self.read(below[0]))
             known[id(self)] = self._seen[1]
         return known[id(self)]
@@ -85,20 +89,78 @@ class View:
         """True if NumPy puts the elements of a result in the order of this array row by row."""
         if self.base is None:
             return self.storage.in_order
-        return self.ordered and self.base.in_order
+        alike = all(view.in_order for view in (self.base, *self._alike))
+        return self.ordered and alike and all(a.flags.c_contiguous for a in self.known)
 
     @property
     def layout(self) -> np.ndarray | None:
         """An array of NumPy with the same shape and strides; ``None`` if they are unknown."""
         if self.base is None:
-            value = self.value
-            shape = value.shape if isinstance(value, Tensor) else ()
+            shape = _shape(self.value)
             if self.storage.strides is not None:
                 extents: Any = shape
                 return as_strided(np.empty(1, "int8"), extents, self.storage.strides)
             return by_rows(shape) if self.storage.rows else None
         below = None if self.mirrored is None else self.base.layout
-        return None if below is None or self.mirrored is None else self.mirrored(below)
+        if below is None or self.mirrored is None:
+            return None
+        layouts = [*self.known, *(view.layout for view in self._alike)]
+        if any(other is None or _steps(other) != _steps(below) for other in layouts):
+            return None
+        return self.mirrored(below)
+
+    @property
+    def _alike(self) -> list[View]:
+        """The others that this view may be: those of the shape of its base."""
+        assert self.base is not None
+        shape = _shape(self.base.value)
+        return [view for view in self.others if same_shape(_shape(view.value), shape)]
+
+
+def _steps(array: np.ndarray) -> list[int]:
+    """Return the strides of an array, in elements."""
+    return [stride // array.itemsize for stride in array.strides]
+
+
+def storages_of(array: Any) -> list[Storage]:
+    """Return all memory that an array may name."""
+    return list(dict.fromkeys(view.storage for view in _below(array._view)))
+
+
+def _below(view: View) -> Iterator[View]:
+    waiting = [view]
+    while waiting:
+        view = waiting.pop()
+        yield view
+        if view.base is not None:
+            waiting += [view.base, *view.others]
+
+
+class Unchanged:
+    """The memory that an array may name, with the values that it has now."""
+
+    def __init__(self, array: Any) -> None:
+        self.trace: Trace = current()
+        self.values = [(s, self.trace.read(s)) for s in storages_of(array)]
+        self.known = [(a, a.tobytes()) for view in _below(array._view) for a in view.known]
+
+    def still(self) -> bool:
+        """Return whether no assignment changed the array since then."""
+        return not any(
+            self.trace.read(storage) is not value or current().changes(storage, self.trace)
+            for storage, value in self.values
+        ) and all(array.tobytes() == elements for array, elements in self.known)
+
+    def keep(self, refuse: Callable[[], NoReturn]) -> None:
+        """Let loops around this line ``refuse`` if their bodies change the array after it."""
+        trace = current()
+        while trace is not self.trace and trace.around is not None:
+            trace.unsure.update((storage, refuse) for storage, _ in self.values)
+            trace = trace.around
+
+
+def _shape(value: Value) -> tuple[Any, ...]:
+    return value.shape if isinstance(value, Tensor) else ()
 
 
 def by_rows(shape: tuple[Any, ...]) -> np.ndarray | None:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 # statements and expressions whose names belong to a scope of their own
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+_LEAVING = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
@@ -102,10 +103,47 @@ def _read_first(statements: Sequence[ast.stmt], known: set[str], reads: set[str]
             known |= set(assigned([statement]))
 
 
+def read_surely(statements: Sequence[ast.stmt]) -> set[str]:
+    """Return the names that statements read in any case, with the values from before them.
+
+    >>> sorted(read_surely(ast.parse("t = x + 1; y = u if t else v").body))
+    ['x']
+    """
+    reads: set[str] = set()
+    known: set[str] = set()
+    for statement in statements:
+        _loads(_run_always(statement), known, reads)
+        known |= set(assigned([statement]))
+        if any(isinstance(node, _LEAVING) for node in inside([statement])):
+            break
+    return reads
+
+
+def _run_always(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the names of a statement or expression that run with it in any case."""
+    parts: Iterable[ast.AST] = ast.iter_child_nodes(node)
+    if isinstance(node, (ast.If, ast.While, ast.IfExp)):
+        parts = [node.test]
+    elif isinstance(node, (ast.For, ast.AsyncFor)):
+        parts = [node.iter]
+    elif isinstance(node, ast.BoolOp):
+        parts = node.values[:1]
+    elif isinstance(node, ast.Compare):
+        parts = [node.left, node.comparators[0]]
+    elif isinstance(node, _COMPREHENSIONS):
+        parts = [node.generators[0].iter]
+    elif isinstance(node, (*_SCOPES, ast.Try, ast.Match)):
+        parts = []
+    for part in parts:
+        if isinstance(part, ast.Name):
+            yield part
+        else:
+            yield from _run_always(part)
+
+
 def _leaves(block: Sequence[ast.stmt]) -> bool:
     """Return whether a block ends by leaving the statements around it."""
-    ends = (ast.Return, ast.Raise, ast.Break, ast.Continue)
-    return bool(block) and isinstance(block[-1], ends)
+    return bool(block) and isinstance(block[-1], _LEAVING)
 
 
 def _loads(nodes: Iterable[ast.AST], known: set[str], reads: set[str]) -> None:

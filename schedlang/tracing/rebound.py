@@ -6,7 +6,7 @@ Which array a name refers to matters when one of them is written.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
@@ -16,8 +16,8 @@ from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.tracing.array import TracedArray, array_of
 from schedlang.tracing.calls import compute_once
 from schedlang.tracing.leaves import flatten, is_traced, rebuilt
-from schedlang.tracing.memory import View
-from schedlang.tracing.trace import Storage, Trace, Value, current
+from schedlang.tracing.memory import Unchanged, storages_of
+from schedlang.tracing.trace import Storage, Value, current
 from schedlang.tracing.unknown import line_text
 
 
@@ -39,7 +39,7 @@ def one_of(cond: Any, a: Any, b: Any) -> Any:
         b.assign(_chosen(cond, b.value, value))
         return _chosen(cond, value, a.value)
 
-    return a.view_by(read, write, others=(b,))
+    return a.view_by(read, write, others=(b,), ordered=True, mirrored=lambda layout: layout)
 
 
 def new_or_before(ran: Any, new: Any, before: Any) -> Any:
@@ -47,7 +47,7 @@ def new_or_before(ran: Any, new: Any, before: Any) -> Any:
 
     It is ``new``, or the array ``before`` the loop, whose value ``new`` has then.
     """
-    same = _Unchanged(before)
+    same = Unchanged(before)
 
     def read(base: Value) -> Value:
         # the body of a loop may change the array after this line
@@ -133,7 +133,7 @@ class LoopNames:
         others = list(filter(is_array, flatten(starts)[0]))
         others += [TracedArray(storage) for storage in self.around]
         why = f"since the loop at line {self.line} it may be the array of another name, too"
-        kept = [_Unchanged(other) for other in others]
+        kept = [Unchanged(other) for other in others]
 
         def read(base: Value) -> Value:
             for same in kept:
@@ -163,42 +163,6 @@ def _each_array(change: Callable[[Any], Any], value: Any) -> Any:
 def _storages(value: Any) -> set[Storage]:
     """Return the memory of all arrays of a value."""
     return {s for array in filter(is_array, flatten(value)[0]) for s in storages_of(array)}
-
-
-def storages_of(array: Any) -> list[Storage]:
-    """Return all memory that an array may name."""
-    return list(dict.fromkeys(view.storage for view in _below(array._view)))
-
-
-def _below(view: View) -> Iterator[View]:
-    waiting = [view]
-    while waiting:
-        view = waiting.pop()
-        yield view
-        if view.base is not None:
-            waiting += [view.base, *view.others]
-
-
-class _Unchanged:
-    """The memory of an array, with the values that it has now."""
-
-    def __init__(self, array: Any) -> None:
-        self.trace: Trace = current()
-        self.values = [(s, self.trace.read(s)) for s in storages_of(array)]
-
-    def still(self) -> bool:
-        """Return whether no assignment changed the array since then."""
-        return not any(
-            self.trace.read(storage) is not value or current().changes(storage, self.trace)
-            for storage, value in self.values
-        )
-
-    def keep(self, refuse: Callable[[], NoReturn]) -> None:
-        """Let loops around this line ``refuse`` if their bodies change the array after it."""
-        trace = current()
-        while trace is not self.trace and trace.around is not None:
-            trace.unsure.update((storage, refuse) for storage, _ in self.values)
-            trace = trace.around
 
 
 def _chosen(cond: Any, a: Any, b: Any) -> Value:

@@ -13,7 +13,7 @@ from typing import Any
 
 from schedlang.tracing.counters import counter_of
 from schedlang.tracing.leaving import PREFIX, Flags, fits, is_left
-from schedlang.tracing.names import assigned, inside, plainly_assigned, read_first
+from schedlang.tracing.names import assigned, inside, plainly_assigned, read_first, read_surely
 from schedlang.tracing.tables import names_written
 
 # the name by which rewritten code refers to schedlang.tracing.control
@@ -128,6 +128,7 @@ class _Rewriter(ast.NodeTransformer):
             "rebound": sorted(plainly_assigned([*whole, *parts])),
             "carried": sorted(reads & set(names)),
             "live": sorted(live & set(names)),
+            "sure": sorted(read_surely(after) & set(names)),
             "target": target.id if isinstance(target, ast.Name) else "",
             "line": loop.lineno,
             "nested": nested,

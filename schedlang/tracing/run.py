@@ -92,8 +92,8 @@ def _refuse_unassigned(error: NameError) -> None:
         raise ComputeTypeError(
             explain(
                 f"{name} in {current().title} ({user_location(error)})",
-                f"a loop or a side of an if assigns {name}, and whether that runs before this line "
-                "depends on elements that are unknown while the function is traced",
+                f"only a loop or a side of an if assigns {name}; it does not run before this line, "
+                "or elements that are unknown while the function is traced decide whether it does",
                 f"Assign to {name} before the loop or the if.",
             )
         ) from error

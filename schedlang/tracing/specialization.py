@@ -12,7 +12,9 @@ import numpy as np
 
 from schedlang.compute.tensor import Tensor, placeholder
 from schedlang.errors import CallError, explain
-from schedlang.expr.nodes import Cast, Var
+from schedlang.expr.evaluate import evaluate
+from schedlang.expr.nodes import Cast, Expr, Var
+from schedlang.expr.visit import postorder
 from schedlang.language.construct import cast
 from schedlang.runtime.arrays import like_library
 from schedlang.runtime.background import compile_at
@@ -61,7 +63,8 @@ class Specialization:
     ``draws`` of random numbers, which follow the arguments among the inputs of the program.
 
     ``sizes`` are the symbolic lengths, the last inputs: the name of each in kernels, and an
-    argument with the dimension that has it. ``lengths`` are lines of text about them.
+    argument with the dimension that has it. ``lengths`` are lines of text about them, and ``needs``
+    numbers over them that are above 0 in each call.
     """
 
     name: str
@@ -77,6 +80,7 @@ class Specialization:
     numbers: tuple[Optional[type], ...] = ()
     sizes: tuple[tuple[str, int, int], ...] = ()
     lengths: tuple[str, ...] = ()
+    needs: tuple[Expr, ...] = ()
 
     def __call__(self, call: Given) -> Any:
         check_apart(self.name, self.changes, call.containers)
@@ -109,6 +113,10 @@ class Specialization:
     def takes(self, call: Given) -> bool:
         """Return whether the kernels may run where lengths are as in a call."""
         sizes = self.sizes_of(call)
+        for number in self.needs:
+            lengths = (node for node in postorder([number]) if isinstance(node, Var))
+            if evaluate(number, {var: sizes[var.name] for var in lengths}) < 1:
+                return False
         try:
             for kernel in self.kernels if sizes else ():
                 names = kernel.signature.given_sizes
@@ -338,6 +346,7 @@ def _specialize(
         tuple(map(_number, leaves)),
         tuple(sizes.places.values()),
         sizes.lines,
+        tuple(trace.needs),
     )
 
 

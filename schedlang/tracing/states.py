@@ -25,9 +25,9 @@ class State:
     """The ``names`` that a loop's body or the sides of an ``if`` assign, at a ``line``.
 
     ``rebound`` are assigned anew rather than by ``+=`` alone. ``carried`` may be read before they
-    are assigned, and ``live`` are read later. ``target`` is the name of the loop's index, which a
-    ``counter`` is that the body of a ``while`` changes. ``nested`` says that there is a loop in the
-    body, and ``ends`` that the body may end the loop.
+    are assigned, and ``live`` are read later, those that are ``sure`` in any case. ``target`` is
+    the name of the loop's index, which a ``counter`` is that the body of a ``while`` changes.
+    ``nested`` says that there is a loop in the body, and ``ends`` that the body may end the loop.
     """
 
     def __init__(
@@ -43,11 +43,13 @@ class State:
         nested: bool = False,
         counter: str = "",
         ends: bool = False,
+        sure: Collection[str] = (),
     ) -> None:
         self._getters, self._assign = getters, assign
         self.names, self.line, self.target, self.nested = names, line, target, nested
         self.counter, self.ends = counter, ends
         self.rebound, self.carried, self.live = set(rebound), set(carried), set(live)
+        self.sure = set(sure)
 
     def counted(self) -> State:
         """Return the state of a ``while`` whose counter is the index of a range.
@@ -58,7 +60,7 @@ class State:
         live = self.live if self.ends else self.live - own
         return State(
             self._getters, self._assign, self.names, live, self.line, self.rebound | own,
-            self.carried - own, "", self.nested, self.counter, self.ends,
+            self.carried - own, "", self.nested, self.counter, self.ends, self.sure,
         )  # fmt: skip
 
     def values(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
-from typing import Any, NoReturn, Union
+from typing import Any, NoReturn, Optional, Union
 
 import numpy as np
 
@@ -66,7 +66,8 @@ class HostLoop:
     placeholders that stand for them in the body. The last carries are the values of ``storages``
     around it. A ``tested`` loop, or one that ``stops``, runs while its first carry is true.
     ``user_index`` is the user's index and its value at 0. A loop in a kernel has a ``form``: the
-    line of ``f.loops`` about it.
+    line of ``f.loops`` about it. A call in which a loop with ``needed``, a text, has no iteration
+    raises it, where ``only_if`` holds.
     """
 
     lo: int
@@ -80,6 +81,8 @@ class HostLoop:
     stops: bool = False
     user_index: tuple[str, int] = ("i", 0)
     form: str = ""
+    needed: str = ""
+    only_if: Optional[Value] = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +123,8 @@ class Trace:
     * ``given`` are the arguments with the values that they enter with. ``exponents`` are the
       arguments that are powers of integers, with the lines where they are.
     * ``sizes`` are the extents that a call on the host tells, each with a result that has it.
-    * ``arguments`` are the lists and dicts among the arguments; ``lengths`` are symbolic lengths.
+    * ``arguments`` are the lists and dicts among the arguments; ``lengths`` are symbolic lengths,
+      and ``needs`` are numbers over them that are above 0 in each call of the trace.
       A ``closed`` trace has no constants as inputs: they become stages or are refused.
     * ``converted`` are the functions that run from source, and ``unrolled`` says why lines with
       loops are unrolled. ``conditions`` are the unknown tests of ``if`` around.
@@ -152,6 +156,7 @@ class Trace:
     sizes: dict[Var, Tensor] = field(default_factory=dict)
     spans: dict[Var, tuple[Lin, Lin]] = field(default_factory=dict)
     lengths: dict[Var, Any] = field(default_factory=dict)
+    needs: list[Expr] = field(default_factory=list)
     converted: dict[Any, Any] = field(default_factory=dict)
     parts: set[CodeType] = field(default_factory=set)
     unrolled: dict[int, str] = field(default_factory=dict)

@@ -20,7 +20,7 @@ from schedlang.language.numpy_functions import name_of
 from schedlang.tracing.calls import compute_once
 from schedlang.tracing.indexing import assign_diagonal
 from schedlang.tracing.items import is_traced, plain
-from schedlang.tracing.memory import Read
+from schedlang.tracing.memory import Read, Unchanged
 from schedlang.tracing.trace import Value, current
 from schedlang.tracing.unknown import line_text
 
@@ -166,8 +166,7 @@ def _reshaped(function: Any, first: Any, others: Any, named: Any) -> Any:
     copy = _option(function, others, named, "copy", None)
     if copy is True:
         return _new(first, value)
-    made_in, storage = current(), first.storage
-    whole = made_in.read(storage)
+    made_in, kept = current(), Unchanged(first)
     name, where = f"np.{function.__name__}", line_text()
     order = _option(function, others, named, "order", "C")
     shape = value.shape if isinstance(value, Tensor) else ()
@@ -181,17 +180,15 @@ def _reshaped(function: Any, first: Any, others: Any, named: Any) -> Any:
         _refuse_copy(f"{name}(copy=False) in {where}")
 
     def read(base: Value) -> Value:
-        if made_in.read(storage) is not whole or current().changes(storage, made_in):
+        if not kept.still():
             if shares is None or (not shares and current() is not made_in):
                 _refuse_stale(name, where)
             current().assume_rows(f"{name} in {where}")
             if not shares:
                 return value
-        trace = current()
-        while not shares and trace is not made_in and trace.around is not None:
+        if not shares:
             # the body of a loop may change the array after this line
-            trace.unsure[storage] = partial(_refuse_stale, name, where)
-            trace = trace.around
+            kept.keep(partial(_refuse_stale, name, where))
         return compute_once(function, (base, *others), named)
 
     def write(base: Value, value: Any) -> Value:
