@@ -1,4 +1,4 @@
-"""Reads of an empty dimension: refused where something is read, by whatever index."""
+"""Empty dimensions: reads are refused where something is read, by whatever index."""
 
 from __future__ import annotations
 
@@ -177,3 +177,22 @@ def test_c_divides_an_index_by_a_size_that_is_0() -> None:
     """As in NumPy the result is 0; the processor would end the process."""
     done = subprocess.run([sys.executable, "-c", DIVISIONS], capture_output=True, text=True)
     assert done.stdout == "[2.0, 2.0, 2.0, 2.0] [2.0, 1.0, 1.0, 3.0]\n"
+
+
+@pytest.mark.parametrize("target", ["python", "c"])
+@pytest.mark.parametrize("extents", [(0, 5), (5, 0), (0, 0)])
+def test_a_scan_of_a_state_without_elements(extents: tuple[int, int], target: str) -> None:
+    """The other state has its rows all the same."""
+    starts = [sl.placeholder((n,), name=name) for n, name in zip(extents, "AB")]
+    states = [sl.placeholder((4, n), name=name) for n, name in zip(extents, "ST")]
+    inits = [sl.compute((1, X.shape[0]), lambda t, i, X=X: X[i]) for X in starts]
+    updates = [
+        sl.compute((4, S.shape[1]), lambda t, i, S=S, k=k: S[t - 1, i] + k)
+        for k, S in enumerate(states, 1)
+    ]
+    rows = sl.scan(inits, updates, states)
+    last = [sl.compute((n,), lambda i, R=R: R[3, i]) for n, R in zip(extents, rows)]
+    kernel = sl.build(sl.schedule(last), target=target)
+    results = kernel(*(np.arange(n, dtype="float32") for n in extents))
+    for k, (result, n) in enumerate(zip(results, extents), 1):
+        np.testing.assert_array_equal(result, np.arange(n) + 3 * k)

@@ -100,7 +100,10 @@ def _nest_stage(
 def _nest(nesting: Nesting) -> Task:
     """Return the loops of a stage, in their outermost guards."""
     job, stage, plan, scope = nesting.job, nesting.stage, nesting.plan, nesting.scope
-    if any(d.extent.const == 0 for d in nesting.dims):
+    # a scan has the dimensions of its first state, beside which another one may have elements
+    sizes = [[e for e in t.shape if isinstance(e, int)] for t in stage.outputs]
+    is_empty = not stage.is_scan or all(0 in extents for extents in sizes)
+    if is_empty and any(d.extent.const == 0 for d in nesting.dims):
         return [], {}
     job.problems.extend(Problem(why, stage.name) for why in lost_cuts(stage, plan))
     job.problems.extend(Problem(why, stage.name) for why in loops_that_never_turn(stage, scope))
