@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tests.fuzz.program_expressions import DTYPES
-from tests.fuzz.program_text import Program
+from tests.fuzz.program_nodes import Program
 
 OP = r" [-+*/%&|]*= "
 # an index with slices, without a comparison
@@ -38,6 +38,11 @@ SOURCE = {
     "call on the host": r"np\.(linalg|sort|fft|unique|percentile|interp|searchsorted)",
     "function": r"\bdef f\d",
     "tuple": r"\bp\d+ = ",
+    "one of two arrays": r"= \(?\w+\S* if .* else ",
+    "reshape of one of two": r" if .* else .*\)\.(T\.)?(reshape|ravel)\(",
+    "attribute": r"\bo\.(v|s|count|parts)\b",
+    "method": r"\bo\.(add|scaled)\(",
+    "break before the counter": r"\n( +)break\n +k\d+ \+= ",
     "swap": r"\n +(\S+), (\S+) = \2, \1",
 }
 # features by what f.loops says

@@ -7,6 +7,19 @@ from typing import Any
 import numpy as np
 
 
+class Holder:
+    """Attributes and methods that a program uses."""
+
+    def __init__(self, v: Any, s: Any) -> None:
+        self.v, self.s, self.count, self.parts = v, s, 0, [s]
+
+    def add(self, t: Any) -> None:
+        self.s = self.s * 0.5 + t
+
+    def scaled(self, a: Any) -> Any:
+        return a * 0.5 + self.s
+
+
 def scaled(a: Any, s: Any) -> Any:
     return a * s + 0.5
 

@@ -10,10 +10,9 @@ import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from itertools import count
 from random import Random
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from tests.fuzz import program_forms as forms
 from tests.fuzz import program_helpers
 from tests.fuzz.program_expressions import Dropped, Scope
 from tests.fuzz.program_inputs import function_of, made, process_time
+from tests.fuzz.program_nodes import Block, Node, Program, lines_of
 
 MOST = 1e5
 MARK = "_probe(locals())"
@@ -32,42 +32,6 @@ HELPERS = {
 AUGMENTED = ("+=", "+=", "-=", "*=", "/=", "//=", "%=", "&=", "|=")
 VIEWS, PLACES = (".T", "[::-1]", "[1:]", ".ravel()", ".reshape(-1)"), ("0", "1:", "::2", "...")
 _ORDERS = re.compile("[<>%]|//|max|min|sort|clip|sign|floor|round|arg|med|cent|unique|ptp|capped")
-
-
-@dataclass
-class Block:
-    """The line of a loop or a branch, and what stands in it."""
-
-    head: str
-    body: list[Node] = field(default_factory=list)
-
-
-Node = Union[str, Block]
-
-
-@dataclass
-class Program:
-    """A function ``program`` of ``inputs``, which ``kinds`` describe (see :func:`made`)."""
-
-    kinds: dict[str, str]
-    body: list[Node]
-    returned: list[str]
-    early: str = ""
-
-    @property
-    def source(self) -> str:
-        lines = [f"def program({', '.join(self.kinds)}):", *lines_of(self.body, 1)]
-        if self.returned:
-            lines.append(f"    return {', '.join(self.returned)}")
-        return "\n".join(lines) + "\n"
-
-
-def lines_of(nodes: list[Node], depth: int) -> Iterator[str]:
-    for node in nodes:
-        head = node if isinstance(node, str) else node.head
-        yield "    " * depth + head
-        if isinstance(node, Block):
-            yield from lines_of(node.body or ["pass"], depth + 1)
 
 
 class Writer:
@@ -196,7 +160,8 @@ class Writer:
     def statement(self, nodes: list[Node], depth: int) -> bool:
         simple = {"new name": 4, "view": 3, "store": 8, "augment": 6, "masked": 3, "gathered": 2,
                   "number": 4, "out": 2, "whole": 2.5, "call": 1.5, "swap": 0.7, "zero": 1,
-                  "pair": 0.8, "defined": 0.5}  # fmt: skip
+                  "pair": 0.8, "defined": 0.5, "chosen": 1.5,
+                  "object": 5 * ("o" in self.scope.names)}  # fmt: skip
         blocks = {"for": 6, "if": 4, "while": 1.2, "rows": 1.5} if depth < 3 else {}
         if depth == 0:
             blocks = {"for": 9, "if": 3, "while": 1.5, "rows": 2, "early": 0.7, "define": 0.6}
@@ -264,6 +229,15 @@ class Writer:
             other = scope.array(lambda a: a.shape == shape)
             form = rng.choice(forms.SWAPS)
             return form.format(name, other, scope.number(0))
+        if kind == "chosen":
+            name = scope.array()
+            shape = scope.names[name].shape
+            others = scope.arrays(lambda a: sorted(a.shape) == sorted(shape))
+            form, v = rng.choice(forms.CHOSEN), f"v{next(self.fresh)}"
+            return form.format(v, name, rng.choice(others), scope.test(), len(shape) and shape[0])
+        if kind == "object":
+            form, v = rng.choice(forms.OBJECTS), f"v{next(self.fresh)}"
+            return form.format("o", scope.number(), scope.array(), v)
         if kind == "zero":
             form, name, v = rng.choice(forms.ZEROS), scope.one_of(scope.zeros()), scope.array()
             return form.format(name, scope.number(), f"v{next(self.fresh)}", v)
@@ -381,12 +355,18 @@ class Writer:
             test, step, indices = f"{k} < {rng.choice([2, 4])}", f"{k} += 0.75", []
         if rng.random() < 0.3:
             test += f" and {scope.test()}"
+        last: list[Node] = [step]
+        if rng.random() < 0.25:
+            # the test of a `break` before the counter
+            last = [Block(f"if not {test}:" if " and " not in test else f"if not ({test}):",
+                          ["break"]), step]  # fmt: skip
+            test = "True"
         if not self.keep(nodes, f"{k} = {start}"):
             return False
-        block, first = Block(f"while {test}:", [step]), []
+        block, first = Block(f"while {test}:", last), []
         if rng.random() < 0.4:
             # so that `continue` goes on
-            block, first = Block(f"while {test}:"), [step]
+            block, first = Block(f"while {test}:"), last
         if not self.block(nodes, block, depth, rng.choice([1, 2]), indices, {k}, first):
             nodes.pop()
             self.scope.names.pop(k, None)
@@ -441,6 +421,8 @@ class Writer:
         return self.rng.choice(alike or [name])
 
     def write(self) -> Program:
+        if self.rng.random() < 0.2:
+            self.keep(self.program.body, f"o = Holder({self.scope.array()}, 0.5)")
         self.statements(self.program.body, self.rng.choice([2, 3, 4, 5]), 0)
         kinds = self.program.kinds
         last = [n for n, v in self.scope.names.items() if n not in kinds and _is_result(v)]

@@ -27,7 +27,8 @@ from schedlang.tracing import specialization
 from tests.fuzz.coverage import report
 from tests.fuzz.program_coverage import FEATURES, features_of
 from tests.fuzz.program_inputs import function_of, made, process_time
-from tests.fuzz.program_text import HELPERS, Block, Node, Program, random_program
+from tests.fuzz.program_nodes import Block, Node, Program
+from tests.fuzz.program_text import HELPERS, random_program
 
 # the processor time of a call under sl.jit, and of NumPy's, which is long where a counter was left
 # out
