@@ -210,6 +210,8 @@ def test_a_symbolic_range_without_items_has_a_trace_of_its_own(
     traced = sl.jit(function, target="python", dynamic=True)
     for n in (7, 5, 3):
         assert traced(np.arange(float(n))) == function(np.arange(float(n)))
+    assert "1 specialization" in str(traced)
+    assert "n - 2 is 1 or more" in traced.lengths
     with pytest.raises(ComputeTypeError, match="it does not run before this line"):
         traced(np.arange(2.0))
     assert traced(np.arange(4.0)) == function(np.arange(4.0))

@@ -127,8 +127,30 @@ def run_kept(trace: Trace, given: Any, body: Callable[[Any], Any], state: State)
         own = f"{title_of(trace, LoopSource(state.line, []))}: "
         trace.outermost.unrolled[state.line] = _reason(error).removeprefix(own)
         return True
+    own = [n for n in state.names if n in state.live and before[n] is UNBOUND]
+    if any(after[name] is not UNBOUND for name in own):
+        _need_an_iteration(trace, items.count, " and ".join(own), state.line)
     state.set(after)
     return False
+
+
+def _need_an_iteration(trace: Trace, count: End, names: str, line: int) -> None:
+    """Let calls in which a symbolic range is empty have traces of their own.
+
+    Only the body of the loop at a ``line`` assigns ``names``. Raise in a trace of all calls.
+    """
+    if isinstance(count, int) or range_of(count)[0] or of_lengths(count) is None:
+        return
+    if trace.outermost.closed:
+        raise ComputeTypeError(
+            explain(
+                f"{names} after the loop at line {line} of {trace.outermost.title}",
+                f"the loop has {count} iterations, which may be none, and only its body assigns "
+                f"{names}",
+                f"Assign to {names} before the loop.",
+            )
+        )
+    trace.outermost.needs.append(count)
 
 
 def run_kept_while(
@@ -341,15 +363,7 @@ class _Kept:
                     f"its body changes the array of which {state.target} is the last"
                 )
             after[state.target] = _last(given, items, self.before[state.target], at)
-        if any(self.before[n] is UNBOUND and after[n] is not UNBOUND for n in state.live):
-            self._need_an_iteration()
         return after | self.constant
-
-    def _need_an_iteration(self) -> None:
-        """Let calls in which a symbolic range is empty have traces of their own."""
-        count = self.items.count
-        if not isinstance(count, int) and not (range_of(count)[0] or 0) and of_lengths(count):
-            self.trace.outermost.needs.append(count)
 
     def _is_carried(self, name: str) -> bool:
         value = self.before[name]

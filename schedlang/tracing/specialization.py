@@ -345,7 +345,10 @@ def _specialize(
         tuple(draws.calls),
         tuple(map(_number, leaves)),
         tuple(sizes.places.values()),
-        sizes.lines,
+        (
+            *sizes.lines,
+            *(f"{n} is 1 or more, since a loop of as many assigns a name" for n in trace.needs),
+        ),
         tuple(trace.needs),
     )
 
