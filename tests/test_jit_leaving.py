@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import schedlang as sl
+from schedlang.errors import ComputeTypeError
 from tests.test_jit_random_loops import RANGES, SETTINGS, compare, elements, statements
 from tests.test_jit_source import check
 
@@ -274,3 +276,31 @@ def test_random_programs(text: str) -> None:
 @given(programs())
 def test_many_random_programs(text: str) -> None:
     compare(text)
+
+
+def none_left(x):
+    for k in range(5):
+        if x[k] > 2:
+            break
+    else:
+        raise ValueError("none is large")
+    return x[k]
+
+
+def missing_attribute(x):
+    settings = SimpleNamespace(scale=None)
+    if x[0] > 0:
+        return x * 2
+    return x * settings.bias
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (none_left, r"the else of the loop at line \d+ of none_left: one side raises ValueError"),
+        (missing_attribute, r"the if at line \d+ of missing_attribute: one side raises Attribute"),
+    ],
+)
+def test_a_side_that_raises_is_refused_by_name(function: Any, words: str) -> None:
+    with pytest.raises(ComputeTypeError, match=words):
+        sl.jit(function, target="python")(np.arange(5.0))

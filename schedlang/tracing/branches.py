@@ -55,14 +55,15 @@ def merged(
     place = trace.place()
     line = state.line or (place.line if place else 0)
     containers = unchanged(trace, before, then, orelse)
-    with trace.only_where(cond), _one_side(line):
+    title = f"the {state.word} at line {line}"
+    with trace.only_where(cond), _one_side(title):
         first, after_first = then(), state.values()
     state.set(before)
-    with trace.only_where(np.logical_not(cond)), _one_side(line):
+    with trace.only_where(np.logical_not(cond)), _one_side(title):
         second, after_second = orelse(), state.values()
     if containers.undo():
-        _refuse_change(line)
-    sides = _Sides(cond, line, known, containers.arrays())
+        _refuse_change(title)
+    sides = _Sides(cond, title, known, containers.arrays())
     for name in state.names:
         a, b = after_first[name], after_second[name]
         if a is UNBOUND or b is UNBOUND:
@@ -72,17 +73,23 @@ def merged(
     return sides.chosen(first, second, "")
 
 
+# what a side may raise that runs with values for which Python runs the other one
+_OF_A_SIDE = (
+    ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, ValueError,
+)  # fmt: skip
+
+
 @contextmanager
-def _one_side(line: int) -> Iterator[None]:
-    """Explain an error of NumPy in a side, which may never run in Python."""
+def _one_side(title: str) -> Iterator[None]:
+    """Explain an error in a side, which may never run in Python."""
     try:
         yield
     except SchedlangError:
         raise
-    except (ArithmeticError, LookupError, ValueError) as error:
+    except _OF_A_SIDE as error:
         raise ComputeTypeError(
             explain(
-                f"the if at line {line} of {current().title}",
+                f"{title} of {current().title}",
                 f"one side raises {type(error).__name__}: {error}; both sides are traced, since "
                 "elements decide which one runs",
                 "Write each side so that it can run whatever the elements are.",
@@ -90,10 +97,10 @@ def _one_side(line: int) -> Iterator[None]:
         ) from error
 
 
-def _refuse_change(line: int) -> NoReturn:
+def _refuse_change(title: str) -> NoReturn:
     raise ComputeTypeError(
         explain(
-            f"the if at line {line} of {current().title}",
+            f"{title} of {current().title}",
             "one side changes a list, a dict, a set or an array with known elements, and which "
             "side runs depends on elements that are unknown while the function is traced",
             "Assign to a name on both sides, and change the other object after the if.",
@@ -137,13 +144,13 @@ def _check_integers(a: Expr, b: Expr) -> None:
 
 @dataclass(frozen=True)
 class _Sides:
-    """The sides of an ``if`` at a ``line``.
+    """The sides of an ``if`` that messages call ``title``.
 
     ``known`` are the storages that were there before, and ``arrays`` the arrays of NumPy.
     """
 
     cond: Any
-    line: int
+    title: str
     known: Collection[Storage]
     arrays: Sequence[np.ndarray]
 
@@ -158,7 +165,7 @@ class _Sides:
         what = f"{name} is" if own else "the value is"
         raise ComputeTypeError(
             explain(
-                f"the if at line {self.line} of {current().title}",
+                f"{self.title} of {current().title}",
                 f"{what} {_kind(a)} on one side and {_kind(b)} on the other, and which side runs "
                 "depends on elements that are unknown while the function is traced",
                 "Leave arrays of one shape and dtype, or numbers, on both sides.",
@@ -174,7 +181,7 @@ class _Sides:
         if self._is_new(a) and self._is_new(b):
             return np.where(self.cond, a, b)
         if not is_traced(a) or not is_traced(b):
-            why = f"since the if at line {self.line} it may be an array from before it"
+            why = f"since {self.title} it may be an array from before it"
             chosen: Any = np.where(self.cond, a, b)
             return chosen.view_by(
                 lambda base: plain(np.where(self.cond, a, b)),

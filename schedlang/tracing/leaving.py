@@ -101,7 +101,9 @@ class Flags:
         ended = f"{PREFIX}ended_{self.count}"
         loop.body.append(_assigned(ended, _name(leaving.left), loop))
         test = ast.UnaryOp(ast.Not(), _name(ended))
-        return [*before, _set(ended, False, loop), loop, *after, _where(test, orelse, [], loop)]
+        last = _where(test, orelse, [], loop)
+        last.word = "else of the loop"  # type: ignore[attr-defined]
+        return [*before, _set(ended, False, loop), loop, *after, last]
 
 
 class _Leaving:

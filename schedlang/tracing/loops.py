@@ -14,7 +14,7 @@ import numpy as np
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr.nodes import Expr, Var
-from schedlang.index.linear import Lin
+from schedlang.index.linear import Lin, number_or_expr
 from schedlang.index.simplify import to_lin
 from schedlang.language.construct import as_expr, cast
 from schedlang.signatures import public
@@ -283,7 +283,7 @@ def _values(trace: Trace, loop: HostLoop, head: str, from_source: bool) -> list[
         by_rows = None if trace.rule.host else row_scan(loop)
         if by_rows is not None:
             name_stages(loop.body)
-            rows = f"a scan of {loop.hi - loop.lo} rows, since {ordered}"
+            rows = f"{_rows(loop)}, since {ordered}"
             trace.forms += [f"{head}: {rows}", *_inner(loop)]
             remark(loop, by_rows, f"{head}: {rows}")
             return by_rows
@@ -314,7 +314,7 @@ def _values(trace: Trace, loop: HostLoop, head: str, from_source: bool) -> list[
                 f"Trace the body alone, or take the kernels of sl.jit({trace.title}).",
             )
         )
-    rows = f"a scan of {loop.hi - loop.lo} rows" + (f", since {ordered}" if ordered else "")
+    rows = _rows(loop) + (f", since {ordered}" if ordered else "")
     said = f"{head}: {f'on the host, since {reason}' if reason else rows}"
     trace.forms += [said, *_inner(loop)]
     if reason:
@@ -325,6 +325,10 @@ def _values(trace: Trace, loop: HostLoop, head: str, from_source: bool) -> list[
     values = [_element(t) for t in recurrence(loop)]
     remark(loop, values, said)
     return values
+
+
+def _rows(loop: HostLoop) -> str:
+    return f"a scan of {number_or_expr(to_lin(loop.hi) - loop.lo)} rows"
 
 
 def _inner(loop: HostLoop) -> list[str]:

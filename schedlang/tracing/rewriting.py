@@ -177,6 +177,7 @@ class _Rewriter(ast.NodeTransformer):
             "names": names,
             "live": sorted(read_first(list(after)) & set(names)),
             "line": statement.lineno,
+            "word": getattr(statement, "word", "if"),
         }
         test = self.visit(statement.test)
         functions = []

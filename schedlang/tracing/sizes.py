@@ -24,6 +24,12 @@ class Symbolic:
     likely: int
 
 
+def note_length(trace: Trace, size: Var, text: str, likely: int) -> None:
+    """Let ``size`` be a symbolic length in a trace; ``text`` says which one it is."""
+    trace.lengths.setdefault(size, Symbolic(text, likely))
+    trace.index[size] = (size.least, LARGEST)
+
+
 class Sizes:
     """The sizes of the trace for a ``call``: one for each symbolic length, a number from 2 on.
 
@@ -53,8 +59,7 @@ class Sizes:
             size = self._sizes[number] = Var(name, least=LEAST)
             self.places[number] = name, place, dimension
             likely = self._call.arrays[place].shape[dimension]
-            self._trace.lengths[size] = Symbolic(self._said[number][0], likely)
-            self._trace.index[size] = (LEAST, LARGEST)
+            note_length(self._trace, size, self._said[number][0], likely)
         return self._sizes[number]
 
     @property
@@ -71,4 +76,4 @@ class Sizes:
         )
 
 
-__all__ = ["LEAST", "Sizes"]
+__all__ = ["LEAST", "Sizes", "note_length"]

@@ -28,6 +28,7 @@ class State:
     are assigned, and ``live`` are read later, those that are ``sure`` in any case. ``target`` is
     the name of the loop's index, which a ``counter`` is that the body of a ``while`` changes.
     ``nested`` says that there is a loop in the body, and ``ends`` that the body may end the loop.
+    ``word`` is what messages call an ``if``.
     """
 
     def __init__(
@@ -44,12 +45,13 @@ class State:
         counter: str = "",
         ends: bool = False,
         sure: Collection[str] = (),
+        word: str = "if",
     ) -> None:
         self._getters, self._assign = getters, assign
         self.names, self.line, self.target, self.nested = names, line, target, nested
         self.counter, self.ends = counter, ends
         self.rebound, self.carried, self.live = set(rebound), set(carried), set(live)
-        self.sure = set(sure)
+        self.sure, self.word = set(sure), word
 
     def counted(self) -> State:
         """Return the state of a ``while`` whose counter is the index of a range.

@@ -10,19 +10,22 @@ from schedlang.arrays.stages import tensor_of
 from schedlang.compute.tensor import Tensor, placeholder
 from schedlang.errors import ComputeTypeError, SchedlangError, shorten_traceback
 from schedlang.expr import dtypes
-from schedlang.expr.nodes import Expr
+from schedlang.expr.nodes import Expr, Var
 from schedlang.tracing.array import wrap
 from schedlang.tracing.containers import Containers, containers_of, store
 from schedlang.tracing.leaves import flatten, rebuilt
 from schedlang.tracing.naming import name_stages
 from schedlang.tracing.outputs import value_of
 from schedlang.tracing.run import run
+from schedlang.tracing.sizes import note_length
 from schedlang.tracing.tables import Tables, with_tables
-from schedlang.tracing.trace import LoopRule, Storage, Trace, Value, run_as_current
+from schedlang.tracing.trace import LoopRule, Storage, Trace, Value, current, run_as_current
 from schedlang.tracing.wording import in_numpys_words
 
 # loops are scans, however large
 TENSORS = LoopRule(host=False, limited=False)
+# the value of a size by which forms of loops are chosen
+LIKELY = 1024
 
 
 def trace(function: Callable[..., Any], *specs: Any, **named: Any) -> Any:
@@ -38,7 +41,8 @@ def trace(function: Callable[..., Any], *specs: Any, **named: Any) -> Any:
     stores in a list or dict among ``specs`` is there, too.
 
     Arrays that ``function`` has from elsewhere, such as ``np.zeros(3)``, become stages if their
-    elements are one number or an arithmetic progression, and an ``sl.fori_loop`` becomes a scan.
+    elements are one number or an arithmetic progression. Loops become maps, reductions or scans,
+    also over symbolic sizes.
 
     Raises :class:`~schedlang.errors.ComputeError` for an array of other elements, which is data and
     must be an argument, for a loop that would run on the host, and what :func:`~schedlang.jit`
@@ -101,6 +105,10 @@ def _stand_in(spec: Any, name: str, storages: list[Storage], containers: Contain
         if not isinstance(leaf, (Tensor, Expr)) and hasattr(leaf, "shape"):
             kind = dtypes.canonical(leaf.dtype)
             leaf = placeholder(tuple(leaf.shape), kind, name=label)
+        if isinstance(leaf, Tensor):
+            for dimension, extent in enumerate(leaf.shape):
+                if isinstance(extent, Var):
+                    note_length(current(), extent, f"{label}.shape[{dimension}]", LIKELY)
         if isinstance(leaf, (Tensor, Expr)):
             value: Value = leaf[()] if isinstance(leaf, Tensor) and not leaf.ndim else leaf
             array = wrap(value)
