@@ -304,3 +304,30 @@ def missing_attribute(x):
 def test_a_side_that_raises_is_refused_by_name(function: Any, words: str) -> None:
     with pytest.raises(ComputeTypeError, match=words):
         sl.jit(function, target="python")(np.arange(5.0))
+
+
+def counted_after_a_break(x):
+    k = 0
+    s = 0.0
+    while k < len(x):
+        if x[k] > 3:
+            break
+        s += x[k]
+        k += 1
+    return s, k
+
+
+def counted_after_a_return(x):
+    k = len(x) - 1
+    while k >= 0:
+        if x[k] > 3:
+            return k
+        k -= 1
+    return -1
+
+
+@pytest.mark.parametrize("function", [counted_after_a_break, counted_after_a_return])
+def test_a_counter_after_a_break_is_the_index_of_a_range(function: Any) -> None:
+    """Only iterations that end the loop leave the counter as it is."""
+    for x in (np.arange(6.0), -np.arange(6.0), np.arange(6.0)[::-1].copy()):
+        assert "a scan of 6 rows" in check(function, x).loops

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 
+from schedlang.tracing.leaving import LEFT
 from schedlang.tracing.names import assigned, inside
 
 # the comparison with the sides swapped
@@ -59,11 +60,34 @@ def counter_of(loop: ast.While) -> Counter | None:
 
 
 def _step(body: Sequence[ast.stmt], name: str) -> int | None:
-    """Return what each iteration adds to a name, or ``None``."""
+    """Return what each iteration adds to a name, unless it ends the loop before; or ``None``."""
     stores = [n for n in inside(body) if isinstance(n, ast.Name) and n.id == name
               and isinstance(n.ctx, ast.Store)]  # fmt: skip
-    steps = [step for step in (_added(s, name) for s in body) if step]
-    return steps[0] if len(stores) == 1 == len(steps) else None
+    return _step_in(body, name) if len(stores) == 1 else None
+
+
+def _step_in(block: Sequence[ast.stmt], name: str) -> int | None:
+    for statement in block:
+        if isinstance(statement, ast.If) and any(map(_ends, (statement.body, statement.orelse))):
+            rest = statement.orelse if _ends(statement.body) else statement.body
+            step = _step_in(rest, name)
+        else:
+            step = _added(statement, name)
+        if step:
+            return step
+    return None
+
+
+def _ends(block: Sequence[ast.stmt]) -> bool:
+    """Return whether a side of an ``if`` ends the loop, by a flag in place of ``break``."""
+    return any(
+        isinstance(s, ast.Assign)
+        and isinstance(s.targets[0], ast.Name)
+        and s.targets[0].id.startswith(LEFT)
+        and isinstance(s.value, ast.Constant)
+        and s.value.value is True
+        for s in block
+    )
 
 
 def _added(statement: ast.stmt, name: str) -> int | None:

@@ -14,6 +14,8 @@ from typing import Any, Union
 from schedlang.tracing.names import assigned, inside
 
 PREFIX = "_sl_"
+# flags that say that a loop ends
+LEFT = f"{PREFIX}left_"
 # the flag of a function that a loop returns from, and what it returns
 RETURNED, RESULT = f"{PREFIX}returned", f"{PREFIX}result"
 
@@ -83,7 +85,7 @@ class Flags:
         body = self.block(loop.body, inner=True)
         orelse = self.block(loop.orelse, inner)
         self.count += 1
-        leaving = _Leaving(f"{PREFIX}away_{self.count}", f"{PREFIX}left_{self.count}")
+        leaving = _Leaving(f"{PREFIX}away_{self.count}", f"{LEFT}{self.count}")
         loop.body, loop.orelse = leaving.body(body, loop), []
         if leaving.ends:
             loop.left = leaving.left  # type: ignore[union-attr]
