@@ -30,7 +30,7 @@ def in_place_pairs(nest: Nest, rewrites: bool = False) -> frozenset[tuple[int, i
     stores to that output read the input, each at the element that it stores. The updates of a
     scatter come after these stores, so that a tensor may be updated in place. An input that is only
     copied to an output, before anything else uses the output, may share its memory as well, and
-    no other one if the nest ``rewrites`` elements, as a loop of a function's source does.
+    no other one if the nest ``rewrites`` elements, like the loops of a function's source.
     """
     arrays = [(k, a) for k, a in enumerate(nest.args) if isinstance(a, Buffer)]
     pairs = [

@@ -127,9 +127,9 @@ def run_kept(trace: Trace, given: Any, body: Callable[[Any], Any], state: State)
         own = f"{title_of(trace, LoopSource(state.line, []))}: "
         trace.outermost.unrolled[state.line] = _reason(error).removeprefix(own)
         return True
-    own = [n for n in state.names if n in state.live and before[n] is UNBOUND]
-    if any(after[name] is not UNBOUND for name in own):
-        _need_an_iteration(trace, items.count, " and ".join(own), state.line)
+    unset = [n for n in state.names if n in state.live and before[n] is UNBOUND]
+    if any(after[name] is not UNBOUND for name in unset):
+        _need_an_iteration(trace, items.count, " and ".join(unset), state.line)
     state.set(after)
     return False
 
@@ -200,8 +200,8 @@ def run_kept_while(
 
     def run() -> Sequence[Any]:
         starts = {name: before[name] for name in carried}
-        parts = ["the test", *_names_of_parts(starts)]
-        source = LoopSource(state.line, parts, needed=needed)
+        own_names = ["the test", *_names_of_parts(starts)]
+        source = LoopSource(state.line, own_names, needed=needed)
         return run_while(trace, again, step, list(starts.values()), body.__code__, source)
 
     if own:

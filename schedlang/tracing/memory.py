@@ -63,10 +63,10 @@ class View:
         if id(self) not in known:
             assert self.read is not None
             below = [view._value(known) for view in (self.base, *self.others)]
-            kept = self._seen is not None and not self.known
-            if not kept or any(a is not b for a, b in zip(self._seen[0], below)):
-                self._seen = (below, self.read(below[0]))
-            known[id(self)] = self._seen[1]
+            seen = None if self.known else self._seen
+            if seen is None or any(a is not b for a, b in zip(seen[0], below)):
+                self._seen = seen = (below, self.read(below[0]))
+            known[id(self)] = seen[1]
         return known[id(self)]
 
     def assign(self, value: Value) -> None:
@@ -111,7 +111,7 @@ class View:
 
     @property
     def _alike(self) -> list[View]:
-        """The others that this view may be: those of the shape of its base."""
+        """The others of the shape of the base, which this view may be."""
         assert self.base is not None
         shape = _shape(self.base.value)
         return [view for view in self.others if same_shape(_shape(view.value), shape)]
