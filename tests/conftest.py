@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 from tests.terminals import Terminal, use
 
@@ -36,8 +37,19 @@ def pytest_configure(config: pytest.Config) -> None:
     # a busy machine draws slowly, and a test must not fail of that
     settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("suite")
+    _draw_no_constants_of_sources()
     # what a collection makes is kept: looking for garbage takes a quarter of its time
     gc.disable()
+
+
+def _draw_no_constants_of_sources() -> None:
+    """Keep hypothesis from parsing each module of the package for numbers and words to draw.
+
+    It took two fifths of each worker's collection. Strategies here name the values that matter.
+    """
+    # versions before this function do not parse sources
+    if hasattr(providers, "_get_local_constants"):
+        providers._get_local_constants = lambda: providers._local_constants
 
 
 def pytest_report_header() -> str:
