@@ -9,6 +9,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,24 @@ def own_machine_lock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         patch.setattr("schedlang.runtime.ceilings.SAMPLE_SECONDS", 0.05)
         patch.setenv("TMPDIR", folder)
         patch.setattr(tempfile, "tempdir", folder)
+        yield
+
+
+# files whose tests need a schedule, and any one will do
+ANY_SCHEDULE = ("test_network*", "test_jit*", "test_onnx*", "test_from_torch*", "test_llvm_parts")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_evaluation(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let the cost model take the first candidate of each kernel, where any schedule will do.
+
+    Its descents are most of the time of these tests. The slow tests have the schedules of users.
+    """
+    is_slow = request.config.getoption("markexpr") == "slow"
+    with pytest.MonkeyPatch.context() as patch:
+        if not is_slow and any(fnmatch(request.path.stem, files) for files in ANY_SCHEDULE):
+            for name in ("LEAST", "MOST"):
+                patch.setattr(f"schedlang.autotune.model.by_model.{name}", 1)
         yield
 
 

@@ -587,7 +587,8 @@ def test_the_unchecked_entry_inside_compiled_code():
     def three_times(a, b):
         for _ in range(3):
             step(a, b, a.size)
-            a[:] = b
+            for k in range(a.size):
+                a[k] = b[k]
 
     a = np.arange(5, dtype="float32")
     three_times(a, np.empty_like(a))
