@@ -76,21 +76,23 @@ def test_the_first_steps_are_beside_the_nest_above_the_fold(
     assert tab.value("document.querySelector('.first')") is None
 
 
-def test_the_map_of_places_is_below_the_nest_above_the_fold(browser: Browser) -> None:
+@pytest.mark.parametrize(("width", "height"), [(1400, 900), (1024, 768)])
+def test_the_map_of_places_is_below_the_nest_above_the_fold(
+    browser: Browser, width: int, height: int
+) -> None:
     """Nothing is between the two, and the first places can be clicked without scrolling."""
     X = sl.placeholder((1026, 1026), name="X")
     H = sl.compute((1026, 1024), lambda i, j: X[i, j] + X[i, j + 1] + X[i, j + 2], name="H")
     V = sl.compute((1024, 1024), lambda i, j: H[i, j] + H[i + 1, j] + H[i + 2, j], name="V")
     session = Session(sl.schedule(V), measure=False)
     shown = Background(session)
-    for width, height in ((1400, 900), (1024, 768)):
-        tab = opened(browser, shown.url, width, height)
-        tab.wait("document.querySelector('.place')", 60)
-        _, _, right, nest_end = box(tab, "[aria-label='The loop nest']")
-        _, top, map_right, _ = box(tab, "[aria-label='Where each stage lives']")
-        assert 0 < top - nest_end < 20 and map_right == right
-        assert box(tab, ".moment")[1] < height and box(tab, ".place")[3] < height
-        assert tab.value("document.documentElement.scrollWidth") <= width and tab.errors == []
+    tab = opened(browser, shown.url, width, height)
+    tab.wait("document.querySelector('.place')", 60)
+    _, _, right, nest_end = box(tab, "[aria-label='The loop nest']")
+    _, top, map_right, _ = box(tab, "[aria-label='Where each stage lives']")
+    assert 0 < top - nest_end < 20 and map_right == right
+    assert box(tab, ".moment")[1] < height and box(tab, ".place")[3] < height
+    assert tab.value("document.documentElement.scrollWidth") <= width and tab.errors == []
     shown.close()
     session.close()
 

@@ -499,6 +499,7 @@ def test_other_compilers_are_refused() -> None:
     assert not isinstance(sl.build(s, compiler="numba")._runner, ByLlvm)
 
 
+@pytest.mark.slow
 def test_both_compilers_of_a_network(tmp_path: Path) -> None:
     """A network runs by both compilers from one file, also pickled and loaded."""
     nets = {how: mlp(target="cpu", compiler=how) for how in ("llvm", "numba", "")}
