@@ -97,7 +97,10 @@ def own_machine_lock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
 
 
 # files whose tests need a schedule, and any one will do
-ANY_SCHEDULE = ("test_network*", "test_jit*", "test_onnx*", "test_from_torch*", "test_llvm_parts")
+ANY_SCHEDULE = (
+    "test_network*", "test_jit*", "test_onnx*", "test_from_torch*", "test_llvm_parts",
+    "test_host_calls", "test_numpy_programs", "test_npbench", "test_extern_networks",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module", autouse=True)

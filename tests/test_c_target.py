@@ -9,8 +9,8 @@ import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -71,7 +71,7 @@ def test_a_product_in_parallel_tiles() -> None:
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(f))(a, b), f(a, b))
 
 
-@pytest.mark.parametrize("lanes", [0, 8])
+@pytest.mark.parametrize("lanes", slow_but(["8"], [0, 8]))
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_arithmetic_of_each_dtype(dtype: str, lanes: int) -> None:
     n = 27

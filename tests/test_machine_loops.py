@@ -482,6 +482,7 @@ def test_a_kernel_of_too_many_statements_is_refused(
     grouping = (Block, Copies, Copy, Lanes)
     nest = after(s, *passes)
     assert count == sum(not isinstance(stmt, grouping) for stmt, _ in walk(nest.body)) > most
-    assert message.startswith(f"kernel B{stages - 1}: with its unrolled loops and vectors written out")
+    last = f"kernel B{stages - 1}"
+    assert message.startswith(f"{last}: with its unrolled loops and vectors written out")
     assert f"at most {most:,} statements in all. Stage B" in message
     assert "1,024 of them, by unrolling i.inner (32 copies) and j.inner (32 copies)." in message
