@@ -9,12 +9,12 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
-from hypothesis.internal.conjecture import providers
 
 from tests.terminals import Terminal, use
 
@@ -46,11 +46,14 @@ def pytest_configure(config: pytest.Config) -> None:
 def _draw_no_constants_of_sources() -> None:
     """Keep hypothesis from parsing each module of the package for numbers and words to draw.
 
-    It took two fifths of each worker's collection. Strategies here name the values that matter.
+    It took a third of each worker's collection. Strategies here name the values that matter.
     """
-    # versions before this function do not parse sources
-    if hasattr(providers, "_get_local_constants"):
-        providers._get_local_constants = lambda: providers._local_constants
+    # older versions have no such module or function, and do not parse sources
+    with suppress(ImportError):
+        from hypothesis.internal.conjecture import providers
+
+        if hasattr(providers, "_get_local_constants"):
+            providers._get_local_constants = lambda: providers._local_constants
 
 
 def pytest_report_header() -> str:
@@ -107,11 +110,11 @@ ANY_SCHEDULE = (
 def one_evaluation(request: pytest.FixtureRequest) -> Iterator[None]:
     """Let the cost model take the first candidate of each kernel, where any schedule will do.
 
-    Its descents are most of the time of these tests. The slow tests have the schedules of users.
+    Its descents are much of the time of these tests. A run of slow tests has users' schedules.
     """
-    is_slow = request.config.getoption("markexpr") == "slow"
+    is_default = request.config.getoption("markexpr") == "not slow"
     with pytest.MonkeyPatch.context() as patch:
-        if not is_slow and any(fnmatch(request.path.stem, files) for files in ANY_SCHEDULE):
+        if is_default and any(fnmatch(request.path.stem, files) for files in ANY_SCHEDULE):
             for name in ("LEAST", "MOST"):
                 patch.setattr(f"schedlang.autotune.model.by_model.{name}", 1)
         yield
