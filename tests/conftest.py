@@ -9,6 +9,8 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -36,8 +38,22 @@ def pytest_configure(config: pytest.Config) -> None:
     # a busy machine draws slowly, and a test must not fail of that
     settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("suite")
+    _draw_no_constants_of_sources()
     # what a collection makes is kept: looking for garbage takes a quarter of its time
     gc.disable()
+
+
+def _draw_no_constants_of_sources() -> None:
+    """Keep hypothesis from parsing each module of the package for numbers and words to draw.
+
+    It took a third of each worker's collection. Strategies here name the values that matter.
+    """
+    # older versions have no such module or function, and do not parse sources
+    with suppress(ImportError):
+        from hypothesis.internal.conjecture import providers
+
+        if hasattr(providers, "_get_local_constants"):
+            providers._get_local_constants = lambda: providers._local_constants
 
 
 def pytest_report_header() -> str:
@@ -80,6 +96,27 @@ def own_machine_lock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         patch.setattr("schedlang.runtime.ceilings.SAMPLE_SECONDS", 0.05)
         patch.setenv("TMPDIR", folder)
         patch.setattr(tempfile, "tempdir", folder)
+        yield
+
+
+# files whose tests need a schedule, and any one will do
+ANY_SCHEDULE = (
+    "test_network*", "test_jit*", "test_onnx*", "test_from_torch*", "test_llvm_parts",
+    "test_host_calls", "test_numpy_programs", "test_npbench", "test_extern_networks",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_evaluation(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let the cost model take the first candidate of each kernel, where any schedule will do.
+
+    Its descents are much of the time of these tests. A run of slow tests has users' schedules.
+    """
+    is_default = request.config.getoption("markexpr") == "not slow"
+    with pytest.MonkeyPatch.context() as patch:
+        if is_default and any(fnmatch(request.path.stem, files) for files in ANY_SCHEDULE):
+            for name in ("LEAST", "MOST"):
+                patch.setattr(f"schedlang.autotune.model.by_model.{name}", 1)
         yield
 
 

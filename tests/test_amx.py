@@ -15,10 +15,14 @@ from schedlang import instructions
 from schedlang.instructions import MemoryFunction, amx
 from schedlang.runtime import processor
 from tests.instructions import runs
+from tests.marks import slow_but
 from tests.test_instructions import agree, operands
 
 
-@pytest.mark.parametrize("name", ["tdpbusd", "tdpbssd", "tdpbsud", "tdpbuud", "tdpbf16ps"])
+@pytest.mark.parametrize(
+    "name",
+    slow_but(["tdpbusd", "tdpbf16ps"], ["tdpbusd", "tdpbssd", "tdpbsud", "tdpbuud", "tdpbf16ps"]),
+)
 def test_tiles_of_amx_compile(name: str) -> None:
     tile = getattr(instructions, name)
     result = tile.check(samples=4)

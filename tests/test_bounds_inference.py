@@ -409,9 +409,8 @@ def test_long_chains_lower_without_recursion(how):
     assert len(nest.buffers) == (2 if how == "inline" else 1201)
 
 
-@pytest.mark.parametrize("n", [0, 1, 3, 7])
 @pytest.mark.parametrize("how", ["root", "attached", "parts", "parallel"])
-def test_sizes_of_zero_cause_no_division_by_zero(how, n):
+def test_sizes_of_zero_cause_no_division_by_zero(how):
     size = sl.var("n")
     A = sl.placeholder((size, size), name="A")
     B = sl.compute((size, size), lambda i, j: A[i, j] * 2, name="B")
@@ -425,8 +424,10 @@ def test_sizes_of_zero_cause_no_division_by_zero(how, n):
     if how in ("parts", "parallel"):
         _, inner = s[B].split(s[B].fuse(*B.op.axis), nparts=3)
         s[B].parallel(inner)
-    a = values(n, n)
-    np.testing.assert_allclose(sl.build(s, target="python")(a), a * 2 + 1, rtol=1e-6)
+    f = sl.build(s, target="python")
+    for n in (0, 1, 3, 7):
+        a = values(n, n)
+        np.testing.assert_allclose(f(a), a * 2 + 1, rtol=1e-6)
 
 
 def test_quotients_of_sizes_that_need_no_division():

@@ -14,6 +14,7 @@ import pytest
 import schedlang as sl
 from schedlang.markup.page import page
 from tests.browser import DARK, needs_browser, opened
+from tests.marks import slow_but
 from tests.shown_schedules import TEN, kernel, tiled
 
 pytestmark = needs_browser
@@ -85,7 +86,7 @@ panes.forEach((pane, number) => pane.querySelectorAll(".leaf, summary, .line").f
 """
 
 
-@pytest.mark.parametrize("name", ["tiled", "on_a_gpu"])
+@pytest.mark.parametrize("name", slow_but(["tiled"], ["tiled", "on_a_gpu"]))
 def test_lines_light_each_other(tmp_path: Path, name: str) -> None:
     f = kernel(name)
     text = page("f", f._repr_html_()).replace(":is(:hover, :focus)", ".pointer")

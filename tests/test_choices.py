@@ -162,10 +162,11 @@ def shared_conditions(seed: int, count: int) -> tuple[sl.Tensor, sl.Tensor]:
     return A, sl.compute((SIZE,), value, name="D")
 
 
+@pytest.mark.parametrize("seeds", slow_but(["6"], [6, 20]))
 @pytest.mark.parametrize("count", [12, 24, 40])
-def test_a_shared_part_inside_of_one_that_stays_where_it_is_used(count: int):
+def test_a_shared_part_inside_of_one_that_stays_where_it_is_used(count: int, seeds: int):
     """The flag of the inner part is true wherever evaluation reaches a use of the outer one."""
-    for seed in range(20):
+    for seed in range(seeds):
         A, tensor = shared_conditions(seed, count)
         a = np.random.default_rng(seed).random(SIZE)
         expected = sl.reference(tensor)(a)

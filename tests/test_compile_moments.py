@@ -312,6 +312,7 @@ for k, result in sorted(results):
     assert lines == [f"{k} [2.0, 2.0, 2.0, 2.0]" for k in range(6)]
 
 
+@pytest.mark.slow
 def test_a_kernel_waits_while_numba_makes_its_context_in_another_thread() -> None:
     """The context takes the lock of the compiler, and its first use another one around that."""
     lines = run("""

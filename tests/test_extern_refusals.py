@@ -350,7 +350,9 @@ def half(a, out):
 
 @njit
 def changing(a, out):
-    out[...] = a
+    for i in range(a.shape[0]):
+        for j in range(a.shape[1]):
+            out[i, j] = a[i, j]
     a[0, 0] = 5
 
 

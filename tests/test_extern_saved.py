@@ -138,7 +138,8 @@ def test_the_text_of_a_saved_file(tmp_path: Path) -> None:
 def test_several_functions_in_one_file(tmp_path: Path) -> None:
     @njit
     def first(a, out):
-        out[:] = a * 3
+        for k in range(a.shape[0]):
+            out[k] = a[k] * 3
 
     A = sl.placeholder((12,), name="A")
     B = sl.extern((12,), [A], first, name="B", reads=lambda i: np.s_[i])

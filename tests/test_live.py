@@ -50,12 +50,16 @@ def defined(s: sl.Schedule) -> str:
 # history
 
 
+# a product, and the next steps of those of its schedules that examples came to
+SMALL = product(32)
+STEPS: dict[str, list[Any]] = {}
+
+
 @settings(max_examples=12, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["take", "undo", "redo", "go"]), st.integers(0, 99)),
                 max_size=12))  # fmt: skip
 def test_random_moves_keep_every_state(moves: list[tuple[str, int]]) -> None:
-    history = History.of(product(32))
-    known: dict[str, list[Any]] = {}
+    history, known = History.of(SMALL), STEPS
     # the same tree, by hand: the steps and the parent of each state
     model: list[tuple[str, int | None]] = [(history.state.key, None)]
     at, undone = 0, list[int]()

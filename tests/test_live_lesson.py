@@ -124,8 +124,7 @@ PLACE = """[...document.querySelectorAll('.row')].find((row) => row.firstChild.t
 
 @pytest.mark.parametrize(
     ("cores", "width"),
-    [(2, 16), pytest.param(2, 32, marks=pytest.mark.slow),
-     pytest.param(2, 64, marks=pytest.mark.slow), (16, 64)],
+    [(2, 16), *(pytest.param(*m, marks=pytest.mark.slow) for m in ((2, 32), (2, 64), (16, 64)))],
 )  # fmt: skip
 def test_the_blur_by_the_map(
     browser: Browser, cores: int, width: int, monkeypatch: pytest.MonkeyPatch

@@ -71,7 +71,7 @@ def vectorized(C: sl.Tensor, factor: int = 8) -> sl.Schedule:
     return s
 
 
-@pytest.mark.parametrize("lanes", [False, True])
+@pytest.mark.parametrize("lanes", slow_but(["True"], [False, True]))
 @pytest.mark.parametrize("dtype", REAL)
 def test_arithmetic_of_each_dtype(dtype: str, lanes: bool) -> None:
     if dtype == "bfloat16":
@@ -92,7 +92,7 @@ def test_arithmetic_of_each_dtype(dtype: str, lanes: bool) -> None:
     np.testing.assert_array_equal(found, want)
 
 
-@pytest.mark.parametrize("lanes", [False, True])
+@pytest.mark.parametrize("lanes", slow_but(["True"], [False, True]))
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "uint64", "float32"])
 def test_divisions_and_remainders_are_those_of_numpy(dtype: str, lanes: bool) -> None:
     A, B = (sl.placeholder((64,), dtype, name=name) for name in "AB")
@@ -104,7 +104,13 @@ def test_divisions_and_remainders_are_those_of_numpy(dtype: str, lanes: bool) ->
         np.testing.assert_array_equal(found, a // b + a % b)
 
 
-@pytest.mark.parametrize("to", [t for t in REAL if t != "bfloat16"])
+@pytest.mark.parametrize(
+    "to",
+    slow_but(
+        ["bool", "int8", "uint32", "int64", "float16", "float32"],
+        [t for t in REAL if t != "bfloat16"],
+    ),
+)
 def test_casts_to_each_dtype(to: str) -> None:
     A, B = sl.placeholder((24,), "float64", name="A"), sl.placeholder((24,), "int32", name="B")
     C, D = (
@@ -493,6 +499,7 @@ def test_other_compilers_are_refused() -> None:
     assert not isinstance(sl.build(s, compiler="numba")._runner, ByLlvm)
 
 
+@pytest.mark.slow
 def test_both_compilers_of_a_network(tmp_path: Path) -> None:
     """A network runs by both compilers from one file, also pickled and loaded."""
     nets = {how: mlp(target="cpu", compiler=how) for how in ("llvm", "numba", "")}

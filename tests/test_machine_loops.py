@@ -465,8 +465,14 @@ def squares(stages: int) -> sl.Schedule:
 
 
 @pytest.mark.parametrize("target", ["cpu", "python", "c"])
-def test_a_kernel_of_too_many_statements_is_refused(target: str) -> None:
-    s = squares(100)
+@pytest.mark.parametrize(("stages", "most"), [
+    (6, 5_000), pytest.param(100, 100_000, marks=pytest.mark.slow),
+])  # fmt: skip
+def test_a_kernel_of_too_many_statements_is_refused(
+    target: str, stages: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("schedlang.machine.loops.statement_count.MOST_STATEMENTS", most)
+    s = squares(stages)
     with pytest.raises(BuildError) as refused:
         sl.build(s, target=target)
     message = str(refused.value)
@@ -475,7 +481,8 @@ def test_a_kernel_of_too_many_statements_is_refused(target: str) -> None:
     # a walk visits each copy
     grouping = (Block, Copies, Copy, Lanes)
     nest = after(s, *passes)
-    assert count == sum(not isinstance(stmt, grouping) for stmt, _ in walk(nest.body)) > 100_000
-    assert message.startswith("kernel B99: with its unrolled loops and vectors written out")
-    assert "at most 100,000 statements in all. Stage B" in message
+    assert count == sum(not isinstance(stmt, grouping) for stmt, _ in walk(nest.body)) > most
+    last = f"kernel B{stages - 1}"
+    assert message.startswith(f"{last}: with its unrolled loops and vectors written out")
+    assert f"at most {most:,} statements in all. Stage B" in message
     assert "1,024 of them, by unrolling i.inner (32 copies) and j.inner (32 copies)." in message

@@ -46,6 +46,19 @@ def test_the_expressions_of_an_operation_are_searched_for_sizes_once() -> None:
     assert variables([B]) == [n, alpha]
 
 
+def test_a_step_places_no_other_stages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the time of the steps of a chain grows as the cube of its length."""
+    A = sl.placeholder((8,), name="A")
+    B = sl.compute((8,), lambda i: A[i] + 1, name="B")
+    C = sl.compute((8,), lambda i: B[i] * 2, name="C")
+    s = sl.schedule(C)
+    with monkeypatch.context() as patch:
+        for module in ("schedlang.state.placement", "schedlang.state.primitives.placement"):
+            patch.setattr(f"{module}.place", None)
+        s[B].compute_at(s[C], C.op.axis[0])
+    assert sl.lower(s).buffers
+
+
 def test_a_strict_caller_gets_no_nest_with_notes() -> None:
     A = sl.placeholder((8,), name="A")
     B = sl.compute((8,), lambda i: A[i] + 1, name="B")

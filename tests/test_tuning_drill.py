@@ -342,6 +342,7 @@ def test_a_turn_that_comes_later_than_a_round(
     assert [t.outcome for t in result.trials] == ["ok"]
 
 
+@pytest.mark.slow
 def test_an_aborted_search_does_not_wait_for_builds(
     folder: Path, tmp_path: Path
 ) -> None:

@@ -209,7 +209,7 @@ def encloses(state: State, outer: At, inner: At) -> bool | None:
 
 
 def _scans(state: State) -> list[Stage]:
-    return [s for s in state.stages.values() if isinstance(s.op, ScanOp)]
+    return [state.stages[name] for name in state.dependences.scans]
 
 
 def _scan_parts(state: State) -> set[str]:
@@ -369,12 +369,12 @@ def _refusal(
 
 
 def outside_of_step(
-    state: State, attach: Mapping[str, Attach], stage: Stage, parent: Stage, axis: Axis
+    state: State, attach: Mapping[str, Attach] | None, stage: Stage, parent: Stage, axis: Axis
 ) -> tuple[str, str] | None:
     """Return why no stage at loop ``axis`` of ``parent`` can compute ``stage``, and advice.
 
     A stage that reads states of a scan is computed in its steps, and a data axis of a scan inside
-    of time has no loop in the nest.
+    of time has no loop in the nest. Without ``attach``, all stages are where ``state`` has them.
     """
     if axis in parent.in_step:
         why = f"{axis.name} is inside of the time of {parent.name}, whose update has the loop"
@@ -383,6 +383,8 @@ def outside_of_step(
         op = scan.op
         if not isinstance(op, ScanOp) or stage.name not in _scan_steps(state, op):
             continue
+        # to place all stages takes long, and few computations have scans
+        attach = place(state).attach if attach is None else attach
         within = parent is not scan and inside(state, attach, parent.name, scan.name, scan.time)
         if not within and axis is not scan.time:
             why = f"{stage.name} reads the states of {scan.name}, which computes it in each step"

@@ -66,7 +66,7 @@ def compute_at(state: State, stage: Stage, parent: Any, axis: Axis) -> Result:
     repeated = repeated_steps(stage, parent, axis) if stage.is_scan else None
     if repeated is not None:
         refuse(*repeated, state, axis)
-    misplaced = outside_of_step(state, place(state).attach, stage, parent, axis)
+    misplaced = outside_of_step(state, None, stage, parent, axis)
     if misplaced is not None:
         refuse(*misplaced, state, axis)
     around = parent.leaf[: position(parent.leaf, axis) + 1]
