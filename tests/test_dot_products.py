@@ -6,7 +6,6 @@ instructions.
 
 from __future__ import annotations
 
-from functools import partial
 from random import Random
 
 import numpy as np
@@ -18,6 +17,7 @@ from schedlang.autotune.model.problems import problem_of, space_of
 from schedlang.autotune.space import Space
 from schedlang.autotune.tactics.facts import Problem
 from schedlang.expr.dtypes import array_dtype
+from tests.marks import slow_but
 
 FEATURES = ("avx512vnni", "avx512bf16")
 WIDE = sl.Target("cpu", vector_bytes=64, features=FEATURES)
@@ -65,24 +65,20 @@ def check(s: sl.Schedule, tensors: list[sl.Tensor], transposed: bool = False) ->
     np.testing.assert_array_equal(result, exact.astype("int32").astype(result.dtype))
 
 
-slow = partial(pytest.param, marks=pytest.mark.slow)
-INSTRUCTIONS = pytest.mark.parametrize(
-    "target, kinds, name",
-    [
-        pytest.param(WIDE, ("uint8", "int8", "int32"), "vpdpbusd", id="vpdpbusd"),
-        pytest.param(WIDE, ("int16", "int16", "int32"), "vpdpwssd", id="vpdpwssd"),
-        pytest.param(WIDE, ("bfloat16", "bfloat16", "float32"), "vdpbf16ps", id="vdpbf16ps"),
-        pytest.param(NARROW, ("uint8", "int8", "int32"), "vpdpbusd_256", id="vpdpbusd_256"),
-        pytest.param(NARROW, ("int16", "int16", "int32"), "vpdpwssd_256", id="vpdpwssd_256"),
-        pytest.param(AVX2, ("uint8", "int8", "int32"), "vpmaddwd_us_256", id="vpmaddwd_us"),
-        slow(AVX2, ("int8", "uint8", "int32"), "vpmaddwd_su_256", id="vpmaddwd_su"),
-        slow(AVX2, ("int8", "int8", "int32"), "vpmaddwd_ss_256", id="vpmaddwd_ss"),
-        slow(AVX2, ("uint8", "uint8", "int32"), "vpmaddwd_uu_256", id="vpmaddwd_uu"),
-        slow(AVX2, ("int16", "int16", "int32"), "vpmaddwd_256", id="vpmaddwd"),
-        slow(BOTH, ("uint8", "int8", "int32"), "vpdpbusd_256", id="avxvnni"),
-        pytest.param(BOTH, ("int8", "int8", "int32"), "vpdpbusd_su_256", id="avxvnni signed"),
-    ],
-)
+INSTRUCTIONS: dict[str, tuple[sl.Target, tuple[str, str, str]]] = {
+    "vpdpbusd": (WIDE, ("uint8", "int8", "int32")),
+    "vpdpwssd": (WIDE, ("int16", "int16", "int32")),
+    "vdpbf16ps": (WIDE, ("bfloat16", "bfloat16", "float32")),
+    "vpdpbusd_256": (NARROW, ("uint8", "int8", "int32")),
+    "vpdpwssd_256": (NARROW, ("int16", "int16", "int32")),
+    "vpmaddwd_us_256": (AVX2, ("uint8", "int8", "int32")),
+    "vpmaddwd_su_256": (AVX2, ("int8", "uint8", "int32")),
+    "vpmaddwd_ss_256": (AVX2, ("int8", "int8", "int32")),
+    "vpmaddwd_uu_256": (AVX2, ("uint8", "uint8", "int32")),
+    "vpmaddwd_256": (AVX2, ("int16", "int16", "int32")),
+    "vpdpbusd_su_256": (BOTH, ("int8", "int8", "int32")),
+}
+QUICK = [name for name in INSTRUCTIONS if name[:8] != "vpmaddwd" or name == "vpmaddwd_us_256"]
 
 
 @pytest.mark.slow
@@ -103,18 +99,16 @@ def test_the_cost_model_chooses_the_instruction_for_odd_sizes(
     assert ".tensorize(" in sl.autoschedule(C, NARROW).as_python()
 
 
-@INSTRUCTIONS
-def test_the_cost_model_chooses_the_instruction(
-    target: sl.Target, kinds: tuple[str, str, str], name: str
-) -> None:
+@pytest.mark.parametrize("name", slow_but(QUICK, INSTRUCTIONS))
+def test_the_cost_model_chooses_the_instruction(name: str) -> None:
+    target, kinds = INSTRUCTIONS[name]
     C = product(128, 256, 128, *kinds)[-1]
     assert f"sl.instructions.{name})" in sl.autoschedule(C, target).as_python()
 
 
-@INSTRUCTIONS
-def test_a_candidate_of_each_dtype(
-    target: sl.Target, kinds: tuple[str, str, str], name: str
-) -> None:
+@pytest.mark.parametrize("name", slow_but(QUICK, INSTRUCTIONS))
+def test_a_candidate_of_each_dtype(name: str) -> None:
+    target, kinds = INSTRUCTIONS[name]
     tensors = product(9, 70, 18, *kinds)
     check(candidates(tensors[-1], target)[0], tensors)
 
