@@ -84,6 +84,43 @@ def test_a_scan_is_computed_at_a_loop_of_its_reader(backward: bool, tail: str) -
     check(s, x, wanted)
 
 
+@pytest.mark.parametrize("attached", [False, True])
+def test_the_states_of_a_scan_have_its_scope(attached: bool) -> None:
+    r = row_filter()
+    s = sl.schedule(r["out"])
+    s[r["R"]].set_scope("local")
+    if attached:
+        s[r["R"]].compute_at(s[r["out"]], r["out"].op.axis[0])
+    assert [b.scope for b in sl.lower(s).buffers if b.name == "R"] == ["local"]
+    check(s, x, filtered(x))
+
+
+def test_lanes_along_a_loop_of_the_scan_are_those_of_its_update() -> None:
+    """What the refusal of ``vectorize`` says to do."""
+    r = row_filter()
+    s = sl.schedule(r["R"])
+    R, step = s[r["R"]], s[r["step"]]
+    (i,) = R.op.axis
+    R.reorder(i, R.op.scan_axis)
+    with pytest.raises(ScheduleError, match="All of i is outside of R.t now; split it, and keep"):
+        R.vectorize(R.op.scan_axis)
+    outer, inner = R.split(i, factor=8)
+    R.reorder(outer, R.op.scan_axis, inner)
+    step.vectorize(step.op.axis[1])
+    assert any(loop.kind == "vectorize" for loop in sl.lower(s).loops)
+    check(s, x, filtered(x).T)
+
+
+def test_a_step_of_one_element_has_no_lanes() -> None:
+    S = sl.placeholder((STEPS,), name="S")
+    first = sl.compute((1,), lambda t: 1.0, name="first")
+    step = sl.compute((STEPS,), lambda t: S[t - 1] * 0.5, name="step")
+    R = sl.scan(first, step, S, name="R")
+    s = sl.schedule(R)
+    with pytest.raises(ScheduleError, match="one element, and has no loop for lanes"):
+        s[R].vectorize(R.op.scan_axis)
+
+
 def test_a_reader_of_the_last_row_keeps_two_rows() -> None:
     r = row_filter()
     last = sl.compute((ROWS,), lambda i: r["R"][STEPS - 1, i], name="last")
