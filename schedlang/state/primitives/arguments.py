@@ -135,7 +135,7 @@ def update_axis(stage: Stage) -> str:
 
 
 def scan_of_part(state: State, stage: Stage) -> tuple[Stage, str] | None:
-    """Return the scan whose first rows or steps ``stage`` computes, with ``"init"`` or ``"update"``."""
+    """Return the scan whose ``"init"`` or ``"update"`` is ``stage``, and which of them it is."""
     for scan in (state.stages[name] for name in state.dependences.scans):
         if isinstance(scan.op, ScanOp):
             for role, tensors in (("init", scan.op.init), ("update", scan.op.update)):
