@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import schedlang as sl
+from schedlang.autotune.tactics.cpu.scan_rows import WIDE
 from schedlang.errors import LoweringError, ScheduleError
 from schedlang.schedule.schedule import Schedule
+from tests.cpu_candidates import AVX2, drawn
 
 STEPS, ROWS = 13, 21
 x = np.random.default_rng(0).random((ROWS, STEPS), "float32")
@@ -284,3 +286,20 @@ def test_threads_past_the_end_compute_no_row() -> None:
     for row in x[1:]:
         rows.append(rows[-1] * np.float32(0.5) + row)
     np.testing.assert_allclose(sl.build(s, target="cuda-emulator")(x), rows, rtol=1e-6)
+
+
+def test_many_adjacent_rows_go_through_time_together() -> None:
+    """A step of the tactic reads whole lines side by side, and the last block is narrower."""
+    steps, rows = 37, 150
+    X, S = (sl.placeholder((steps, rows), name=name) for name in "XS")
+    first = sl.compute((1, rows), lambda t, i: X[steps - 1, i], name="first")
+    step = sl.compute(
+        (steps, rows), lambda t, i: S[t - 1, i] * 0.5 + X[steps - 1 - t, i], name="step"
+    )
+    R = sl.scan(first, step, S, inputs=[X], name="R")
+    Y = sl.compute((steps, rows), lambda t, i: R[steps - 1 - t, i], name="Y")
+    wide = WIDE * AVX2.vector_width("float32")
+    candidate = drawn(Y, 1, given={"Y.tactic": "scan", "Y.scan_rows": wide})[0]
+    assert f"R: float32[{steps}, {wide}]" in str(candidate.schedule)
+    a = np.random.default_rng(0).random((steps, rows), "float32")
+    check(candidate.schedule, a, filtered(a[::-1].T).T[::-1])
