@@ -238,8 +238,15 @@ class CandidateRunner:
         return Time(GpuClock().seconds([call], window * 1e3), quiet=True)
 
     def _call(self, number: int) -> Callable[[], Any]:
-        """Return a function that calls a kernel and waits until it has finished."""
+        """Return a function that calls a kernel and waits until it has finished.
+
+        On a CPU it is the kernel's own: the checks of a call from Python take longer than a kernel
+        of a microsecond.
+        """
         kernel, values = self.kernels[number], self._values(number)
+        if kernel.target.facts.timing == "host":
+            function, given = kernel.bound(*values)
+            return self._on_threads(number, partial(function, *given))
         if not self._on_device(number):
             return self._on_threads(number, lambda: kernel(*values))
         there = self._copies.of(values)
@@ -251,16 +258,9 @@ class CandidateRunner:
         return call
 
     def _timed(self, number: int) -> Callable[[], Any]:
-        """Return the function to time: on a CPU, each call reads other copies of cold inputs.
-
-        Without these, it is the kernel's function itself: the checks of a call from Python take
-        longer than a kernel of a microsecond.
-        """
+        """Return the function to time: on a CPU, each call reads other copies of cold inputs."""
         if not self._cold or self._on_device(number):
-            if self.kernels[number].target.facts.timing != "host":
-                return self._call(number)
-            function, given = self.kernels[number].bound(*self._values(number))
-            return self._on_threads(number, partial(function, *given))
+            return self._call(number)
         if self._turns is None:
             self._turns = in_turns(self.inputs, self._cold, self.task.target.caches[-1].size)
         kernel, turns = self.kernels[number], self._turns
