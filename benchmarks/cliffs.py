@@ -5,8 +5,9 @@
 Each row was once many times slower than the schedule by hand, without a warning. ``of hand`` is
 the time by hand over the row's own: 1 means equally fast. ``sl.build`` warns of the rows ``as
 written``; ``the step named`` is the same schedule after the step that the warning names. Each
-search has 40 trials and starts from an empty database. Recurrences are compared with numba's loops,
-on one thread.
+search has 40 trials and starts from an empty database. Recurrences and kernels
+that people bring are compared with numba's loops and SciPy, which run on one thread; set
+``NUMBA_NUM_THREADS=1`` for ours. ``arrays checked once`` is a call of what ``bound`` returns.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ import numpy as np
 
 import schedlang as sl
 from benchmarks.harness import Case, Column, Row, main
-from benchmarks.peers import recurrence_loops
+from benchmarks.peers import kernel_loops, recurrence_loops
+from benchmarks.works.kernels import Brought, brought
 from benchmarks.works.recurrences import Recurrence, recurrences
 from schedlang.errors import StrideWarning
 from schedlang.ir.nodes import Buffer
@@ -198,9 +200,36 @@ def recurrent(work: Recurrence) -> Iterator[Case]:
     yield Case(work.name, "sl.autoschedule", ours, check)
 
 
+def beside_peer(work: Brought) -> Iterator[Case]:
+    """Yield the peer of a kernel that people bring, then ours by ``sl.autoschedule``."""
+    R = work.result()
+    out = np.empty([int(str(n)) for n in R.shape], R.dtype)
+
+    def check() -> bool:
+        want = work.expected(*work.arrays())
+        return bool(np.abs(out - want).max() <= 1e-4 * np.abs(want).max())
+
+    def theirs() -> Callable[[], object]:
+        call: Callable[[], object] = getattr(kernel_loops, work.peer)(*work.arrays(), out)
+        return call
+
+    def ours(once: bool) -> Callable[[], object]:
+        arrays = work.arrays()
+        f = sl.build(sl.autoschedule(R))
+        if not once:
+            return lambda: f(*arrays, out)
+        function, given = f.bound(*arrays, out)
+        return lambda: function(*given)
+
+    yield Case(work.name, "the peer", theirs, check)
+    yield Case(work.name, "sl.autoschedule", partial(ours, False), check)
+    yield Case(work.name, "arrays checked once", partial(ours, True), check)
+
+
 def cases(
-    size: int = SIZE, side: int = SIDE, trials: int = TRIALS, rows: int = ROWS
-) -> Iterator[Case]:
+    size: int = SIZE, side: int = SIDE, trials: int = TRIALS, rows: int = ROWS,
+    sizes: Sequence[int] = (),
+) -> Iterator[Case]:  # fmt: skip
     """Yield the cases of each work, the one by hand first."""
     target = sl.Target("cpu")
     forms = {"k // 128": "//", "k >> 7": ">>", "a stage of scales": "stage"}
@@ -221,6 +250,8 @@ def cases(
         yield case("B read across", name, C, partial(across, C, step, target), multiplied)
     for recurrence in recurrences(rows):
         yield from recurrent(recurrence)
+    for kernel in brought(*sizes):
+        yield from beside_peer(kernel)
 
 
 def _of_hand(row: Row, rows: Sequence[Row]) -> str:

@@ -22,7 +22,9 @@ from schedlang.autotune.model.pressure import spill_factor
 from schedlang.autotune.model.problems import problem_of, space_of
 from schedlang.autotune.record import UNTUNED, Trial, Where
 from schedlang.autotune.space import Space
+from schedlang.autotune.tactics import choosing
 from schedlang.autotune.tactics.driver import moves_of
+from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.autotune.tactics.registries import CPU, CUDA
 from schedlang.errors import (
     BuildError,
@@ -592,23 +594,44 @@ def test_plain_schedules_of_small_and_odd_shapes() -> None:
             verify(sl.lower(s))
 
 
-def test_a_butterfly_of_many_stages() -> None:
-    """Each stage reads the one before twice: whole walks of what it reads would not end."""
-    stages, rows = 40, 3
-    X = sl.placeholder((2,) * rows + (8,), name="X", dtype="int64")
+def butterfly(stages: int, rows: int) -> sl.Tensor:
+    """Return sums and differences of halves along ``rows`` dimensions in turn."""
+    V = sl.placeholder((2,) * rows + (8,), name="X", dtype="int64")
+    shape = V.shape
 
-    def butterfly(V: sl.Tensor, dimension: int) -> Callable[..., sl.Expr]:
+    def halves(V: sl.Tensor, dimension: int) -> Callable[..., sl.Expr]:
         def element(*i: sl.Expr) -> sl.Expr:
             first, second = (V[(*i[:dimension], k, *i[dimension + 1 :])] for k in (0, 1))
             return sl.select(i[dimension] == 0, first + second, first - second)
 
         return element
 
-    V = X
     for k in range(stages):
-        V = sl.compute(X.shape, butterfly(V, k % rows), name=f"V{k}")
+        V = sl.compute(shape, halves(V, k % rows), name=f"V{k}")
+    return V
+
+
+def test_axes_that_choose_are_asked_for_once_a_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All draws share the answers; they were asked for anew by each stage of each draw."""
+    asked: list[str] = []
+    derive = choosing._chosen_axes
+
+    def counted(stage: StageFacts, known: Any) -> dict[int, int]:
+        asked.append(stage.name)
+        return derive(stage, known)
+
+    monkeypatch.setattr(choosing, "_chosen_axes", counted)
+    sl.autoschedule(butterfly(8, 2), AVX2)
+    assert {f"V{k}" for k in range(7)} <= {*asked}
+    assert len(asked) <= 2 * 8
+
+
+def test_a_butterfly_of_many_stages() -> None:
+    """Each stage reads the one before twice: whole walks of what it reads would not end."""
+    stages, rows = 40, 3
+    V = butterfly(stages, rows)
     kernel = sl.build(sl.autoschedule(V))
-    x = np.random.default_rng(3).integers(-9, 9, X.shape)
+    x = np.random.default_rng(3).integers(-9, 9, V.shape)
     expected = x
     for k in range(stages):
         first, second = np.split(expected, 2, axis=k % rows)

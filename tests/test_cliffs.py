@@ -10,7 +10,7 @@ import schedlang as sl
 from benchmarks.cliffs import Case, across, by_rows, cases, product, quantized, row_sums
 from schedlang.diagnostics.strides import strided_accesses
 
-ROWS = [c for c in cases(256, 32, trials=1, rows=36) if c.implementation != "a search"]
+ROWS = [c for c in cases(256, 32, 1, 36, (50, 60, 9)) if c.implementation != "a search"]
 
 
 def _slow_after(rows: list[Case], count: int) -> list[Any]:

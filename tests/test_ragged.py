@@ -10,6 +10,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.compute.data import dumps, loads
+from schedlang.compute.facts import Facts, check_facts
 from schedlang.compute.ragged import without_ranges
 from schedlang.compute.work import flops, needed_flops
 from schedlang.errors import (
@@ -473,6 +474,37 @@ def test_facts_are_checked_at_each_call() -> None:
         falls["indptr"][5] = 0
         with pytest.raises(CallError, match=r"indptr\[5\] is 0, less than indptr\[4\]"):
             run(**falls, x=x)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint8", "uint64"])
+@pytest.mark.parametrize(("low", "high"), [(0, 5), (0, 300), (1, 5), (-2, 5), (0, 2**63 - 1)])
+def test_elements_at_the_ends_of_a_range_and_of_a_dtype(dtype: str, low: int, high: int) -> None:
+    kinds = np.iinfo(dtype)
+    for value in {kinds.min, -1, 0, 1, 5, 6, kinds.max, low, high}:
+        if not kinds.min <= value <= kinds.max:
+            continue
+        array = np.full((3, 4), 3, dtype)
+        array[1, 2] = value
+        facts = Facts(within=(low, high))
+        if low <= value <= high:
+            check_facts("I", facts, array[:, ::2], int)
+            continue
+        with pytest.raises(CallError, match=rf"I\[1, 1\] is {value}, but sl.assume"):
+            check_facts("I", facts, array[:, ::2], int)
+
+
+def test_a_bound_call_checks_facts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    matrix, x = sparse(10, 30), np.ones(30, "float32")
+    f = sl.build(sl.schedule(spmv()))
+    given = [{**matrix, "x": x}[p.name] for p in f.signature.parameters if not p.is_output]
+    out = np.empty(10, "float32")
+    run, flat = f.bound(*given, out)
+    checked: list[object] = []
+    monkeypatch.setattr("schedlang.compute.facts.check_facts", lambda *a: checked.append(a))
+    run(*flat)
+    assert not checked
+    np.testing.assert_allclose(out, f(*given), rtol=1e-6)
+    assert len(checked) == 1
 
 
 def test_facts_of_a_saved_file(tmp_path: Any) -> None:

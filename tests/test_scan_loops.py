@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import schedlang as sl
+from schedlang.autotune.tactics.cpu.scan_rows import WIDE
 from schedlang.errors import LoweringError, ScheduleError
 from schedlang.schedule.schedule import Schedule
+from tests.cpu_candidates import AVX2, drawn
 
 STEPS, ROWS = 13, 21
 x = np.random.default_rng(0).random((ROWS, STEPS), "float32")
@@ -82,6 +84,43 @@ def test_a_scan_is_computed_at_a_loop_of_its_reader(backward: bool, tail: str) -
     assert f"R: float32[{STEPS}, 4]" in str(s)
     wanted = filtered(x[:, ::-1])[:, ::-1] if backward else filtered(x)
     check(s, x, wanted)
+
+
+@pytest.mark.parametrize("attached", [False, True])
+def test_the_states_of_a_scan_have_its_scope(attached: bool) -> None:
+    r = row_filter()
+    s = sl.schedule(r["out"])
+    s[r["R"]].set_scope("local")
+    if attached:
+        s[r["R"]].compute_at(s[r["out"]], r["out"].op.axis[0])
+    assert [b.scope for b in sl.lower(s).buffers if b.name == "R"] == ["local"]
+    check(s, x, filtered(x))
+
+
+def test_lanes_along_a_loop_of_the_scan_are_those_of_its_update() -> None:
+    """What the refusal of ``vectorize`` says to do."""
+    r = row_filter()
+    s = sl.schedule(r["R"])
+    R, step = s[r["R"]], s[r["step"]]
+    (i,) = R.op.axis
+    R.reorder(i, R.op.scan_axis)
+    with pytest.raises(ScheduleError, match="All of i is outside of R.t now; split it, and keep"):
+        R.vectorize(R.op.scan_axis)
+    outer, inner = R.split(i, factor=8)
+    R.reorder(outer, R.op.scan_axis, inner)
+    step.vectorize(step.op.axis[1])
+    assert any(loop.kind == "vectorize" for loop in sl.lower(s).loops)
+    check(s, x, filtered(x).T)
+
+
+def test_a_step_of_one_element_has_no_lanes() -> None:
+    S = sl.placeholder((STEPS,), name="S")
+    first = sl.compute((1,), lambda t: 1.0, name="first")
+    step = sl.compute((STEPS,), lambda t: S[t - 1] * 0.5, name="step")
+    R = sl.scan(first, step, S, name="R")
+    s = sl.schedule(R)
+    with pytest.raises(ScheduleError, match="one element, and has no loop for lanes"):
+        s[R].vectorize(R.op.scan_axis)
 
 
 def test_a_reader_of_the_last_row_keeps_two_rows() -> None:
@@ -247,3 +286,20 @@ def test_threads_past_the_end_compute_no_row() -> None:
     for row in x[1:]:
         rows.append(rows[-1] * np.float32(0.5) + row)
     np.testing.assert_allclose(sl.build(s, target="cuda-emulator")(x), rows, rtol=1e-6)
+
+
+def test_many_adjacent_rows_go_through_time_together() -> None:
+    """A step of the tactic reads whole lines side by side, and the last block is narrower."""
+    steps, rows = 37, 150
+    X, S = (sl.placeholder((steps, rows), name=name) for name in "XS")
+    first = sl.compute((1, rows), lambda t, i: X[steps - 1, i], name="first")
+    step = sl.compute(
+        (steps, rows), lambda t, i: S[t - 1, i] * 0.5 + X[steps - 1 - t, i], name="step"
+    )
+    R = sl.scan(first, step, S, inputs=[X], name="R")
+    Y = sl.compute((steps, rows), lambda t, i: R[steps - 1 - t, i], name="Y")
+    wide = WIDE * AVX2.vector_width("float32")
+    candidate = drawn(Y, 1, given={"Y.tactic": "scan", "Y.scan_rows": wide})[0]
+    assert f"R: float32[{steps}, {wide}]" in str(candidate.schedule)
+    a = np.random.default_rng(0).random((steps, rows), "float32")
+    check(candidate.schedule, a, filtered(a[::-1].T).T[::-1])

@@ -426,6 +426,22 @@ RECURRENCE = [
     ("s[R].reorder(R.op.axis[0], t)", "s[R].vectorize(R.op.axis[0])",
      "i is around the time of R, and vectorized loops are inside of a step\n  Split it, keep the "
      "inner loop inside of R.t, and annotate the loop of the update: s[step].op.axis[1]."),
+    ("", "s[R].vectorize(R.op.axis[0])",
+     "i is inside of the time of R, whose update has the loop\n  Annotate the loop of the update: "
+     "s[step].op.axis[1]."),
+    ("", "s[R].vectorize(R.op.scan_axis)",
+     "R.t is the time axis of a scan, whose steps run one after another\n  Lanes compute elements "
+     "of one step: vectorize a loop of the update: s[step].op.axis[1]."),
+    ("s[R].reorder(R.op.axis[0], t)", "s[R].vectorize(R.op.scan_axis)",
+     "s[step].op.axis[1]. All of i is outside of R.t now; split it, and keep the inner loop inside "
+     "of R.t, for lanes along i."),
+    ("", "s[step].set_scope('local')",
+     "step computes the steps of scan R, which stores them\n  Call s[R].set_scope(\"local\")."),
+    ("", "s[step].double_buffer()", "step computes the steps ... Call s[R].double_buffer()."),
+    ("", "s[step].storage_align(step.op.axis[1], 8)",
+     "step computes the steps of scan R, which stores them\n  Choose a stage that it reads."),
+    ("", "s[step].transform_layout(lambda t, i: (i, t))",
+     "step computes the steps of scan R, which stores them\n  Choose a stage that it reads."),
     ("", "s[step].parallel(step.op.axis[0])",
      "is the time axis of scan R, which runs its steps one after another in a loop of its own"),
     ("", "s[step].split(step.op.axis[0], factor=2)", "is the time axis of scan R"),

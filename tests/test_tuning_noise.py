@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from schedlang.autotune.runner.measure import Job, Measured
 from schedlang.autotune.runner.task import Limits
 from schedlang.autotune.search import Random
 from schedlang.autotune.state import BASELINE
+from schedlang.runtime.kernel import Kernel
 from tests.tuning import InOrder, Pretended, faulty, plus_one, search_of, task_of
 
 
@@ -346,3 +348,25 @@ def test_records_of_earlier_versions_are_read(tmp_path: Path) -> None:
     (tmp_path / "db").write_text("".join(json.dumps(line) + "\n" for line in lines))
     last = list(Database(tmp_path / "db").entries())[-1].trial
     assert (last.disturbed, last.first_disturbed) == (True, True)
+
+
+def test_a_kernel_is_timed_without_its_call_from_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The checks of a call take longer than a kernel of a microsecond."""
+    runner = CandidateRunner(task_of(plus_one(), Limits()), tmp_path)
+    runner.build(0, sl.schedule(*runner.task.outputs).to_json())
+    runner.check(0)
+
+    def called(self: Kernel, *arrays: Any) -> None:
+        raise AssertionError("a call from Python was timed")
+
+    monkeypatch.setattr(Kernel, "__call__", called)
+    assert runner.sample(0)["seconds"] > 0
+
+
+def test_the_time_of_a_search_is_that_of_its_call(tmp_path: Path) -> None:
+    """It has what comes before the first candidate and after the race."""
+    search = search_of(task_of(plus_one(), Limits()), Pretended(lambda s: 1.0), Random(0),
+                       tmp_path / "db", 2)  # fmt: skip
+    assert run(search, False, 0, monotonic() - 100).facts.spent > 100

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from schedlang.autotune.runner import race as racing
 from schedlang.autotune.runner.measure import Job, Measured
 from schedlang.autotune.runner.race import RACE_ROUNDS, race
 from schedlang.autotune.runner.task import Limits
-from schedlang.autotune.state import BASELINE
+from schedlang.autotune.state import BASELINE, key_of
 from tests.tuning import InOrder, Pretended, plus_one, pragma, search_of, task_of
 
 
@@ -193,3 +194,45 @@ def test_without_a_race_only_a_clear_gain_beats_the_first_candidate(
     result = searched(tmp_path, measurer, 4)
     assert result.facts.unraced and "the first candidate is the best unless" in str(result)
     assert result.best.number == best
+
+
+@pytest.mark.parametrize(("spread", "best"), [(0.0, 3), (0.02, 3), (0.04, 0)])
+def test_the_first_candidate_stays_unless_the_gain_exceeds_the_noise(
+    spread: float, best: int, tmp_path: Path
+) -> None:
+    """Candidate 3 is faster by 6%, and the rounds of both differ by ``spread``."""
+    measurer = Raced(falling)
+    race = measurer.race
+    measurer.race = lambda jobs: [  # type: ignore[method-assign]
+        replace(m, spread=spread) for m in race(jobs)
+    ]
+    assert searched(tmp_path, measurer, 4).best.number == best
+
+
+def test_the_schedule_of_a_database_stays_unless_the_gain_exceeds_the_noise(
+    tmp_path: Path,
+) -> None:
+    for spread, best in ((0.02, 3), (0.05, 1)):
+        measurer = Raced(falling)
+        race = measurer.race
+        measurer.race = lambda jobs, race=race, spread=spread: [  # type: ignore[method-assign]
+            replace(m, spread=spread) for m in race(jobs)
+        ]
+        faults = InOrder([{"fault": "ok", "copy": n} for n in range(4)])
+        search = search_of(
+            task_of(plus_one(), Limits(), "cpu"), measurer, faults, tmp_path / f"db{best}"
+        )
+        search.recorded = drawn_key(search, 1)
+        assert run(search, False, 0).best.number == best
+
+
+def drawn_key(search: Any, copy: int) -> str:
+    """Return the key of a candidate of the drill, without a proposal of its strategy."""
+    return key_of(search.space.draw(Random(0), {"fault": "ok", "copy": copy}))
+
+
+def test_the_spread_of_a_race_is_that_of_its_rounds(told: dict[str, Any]) -> None:
+    seconds = iter([1.0, 1.1, 1.2, 1.3, 1.4])
+    told["sample"] = lambda n, beside: next(seconds)
+    found, _ = raced(1)
+    assert found[0].seconds == 1.2 and found[0].spread == pytest.approx(0.2 / 1.2)

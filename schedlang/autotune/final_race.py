@@ -22,7 +22,9 @@ SLOW = ("build timed out", "run timed out")
 def final_race(search: Search) -> None:
     """Race the fastest trials: measure them again, in turns. The medians of the race count.
 
-    The race holds the first candidate, the caller's and the untuned schedule too. A finalist that
+    The race holds the first candidate, what is there and the untuned schedule too. What is there,
+    or else the first candidate, stays the result where the gain of the fastest is not larger than
+    the differences between rounds of the race. A finalist that
     the race does not measure in time keeps its first time. The untuned schedule is timed before the
     race. If a timeout leaves too little time, it is timed after the race, or does not race.
     """
@@ -59,6 +61,7 @@ def _race(search: Search) -> None:
             if trial.number in again:
                 search.trials[n] = _again(search, trial, again[trial.number])
         search.finalists = {n for n, m in again.items() if m.outcome == "ok"}
+        search.spreads = {n: m.spread for n, m in again.items()}
         # last: the times above count even if the disk is full
         for trial in search.trials:
             if trial.number in again:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from schedlang.autotune.record import Trial
@@ -48,8 +49,8 @@ class TuningResult(InNotebooks):
         self.facts = facts
 
     @staticmethod
-    def of(search: Search, spent: float, seed: int) -> TuningResult:
-        """Return the result of a search that has ended.
+    def of(search: Search, started: float, seed: int) -> TuningResult:
+        """Return the result of a search that has ended; its call ``started`` then.
 
         Raise :class:`~schedlang.errors.TuningError` if no candidate worked.
         """
@@ -73,7 +74,8 @@ class TuningResult(InNotebooks):
             rank_correlation=correlation(search.trials),
             timed=task.timed, best_nest=str(lower(schedule)), best_source=kernel.source,
             best_python=schedule.as_python(), flops=needed_flops(task.outputs, task.values),
-            spent=spent, strategy=name_of(search.strategy), seed=seed, best=best.number,
+            spent=monotonic() - started, strategy=name_of(search.strategy), seed=seed,
+            best=best.number,
             ended=search.ended, broken=search.broken,
             ran=task.runs,
             refused=tuple(space.reasons.most_common(MOST_REASONS)),

@@ -30,9 +30,12 @@ DRAWING = 0.25
 SPILLED = 2.0
 
 
-def run(search: Search, resume: bool, seed: int) -> TuningResult:
-    """Run a search until it ends, for any reason, and return the best so far."""
-    started = monotonic()
+def run(search: Search, resume: bool, seed: int, started: float | None = None) -> TuningResult:
+    """Run a search until it ends, for any reason, and return the best so far.
+
+    ``started`` is when its call began, by ``time.monotonic``; by default that is now.
+    """
+    started = monotonic() if started is None else started
     with closing(search.measurer), search.progress:
         try:
             if resume:
@@ -59,7 +62,7 @@ def run(search: Search, resume: bool, seed: int) -> TuningResult:
             search.ended = "interrupted"
         except Exception as error:
             _broken(search, error)
-    return TuningResult.of(search, monotonic() - started, seed)
+    return TuningResult.of(search, started, seed)
 
 
 def _broken(search: Search, error: Exception) -> None:

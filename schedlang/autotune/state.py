@@ -10,7 +10,7 @@ import numpy as np
 
 from schedlang.autotune.database import Database
 from schedlang.autotune.race_times import as_raced, race_ratio
-from schedlang.autotune.record import Trial, Where
+from schedlang.autotune.record import NEAR_SIZE, Trial, Where
 from schedlang.autotune.report.progress import Progress, Silent
 from schedlang.autotune.runner.measure import Job, Measured, Measurer, digest
 from schedlang.autotune.runner.task import Task
@@ -39,9 +39,11 @@ class Search:
       each with how often it may be proposed again without counting as a duplicate.
     * ``first``: the key of the strategy's first proposal, which is the schedule of
       :func:`schedlang.autoschedule` without a user's template.
+    * ``recorded``: the key of ``start``, unless it is of a near size.
     * ``finalists``: the numbers of the trials that the race measured again. The fastest of them is
-      the best. ``unraced``: the race gave no times. ``finals_took``: the seconds that passed after
-      the last trial.
+      the best, unless what is there is as fast within the ``spreads`` of both, the parts by which
+      the times of the rounds of the race differed. ``unraced``: the race gave no times.
+      ``finals_took``: the seconds that passed after the last trial.
     * ``untuned``: the last measurement of the untuned schedule; ``untuned_first``: the one before
       the race, if that schedule was in the race.
     * ``timeout``: the seconds that the search may take, if limited. ``end``: when they are over, by
@@ -66,6 +68,7 @@ class Search:
     kept: dict[str, int] = field(default_factory=dict)
     first: str = ""
     finalists: set[int] = field(default_factory=set)
+    spreads: dict[int, float] = field(default_factory=dict)
     duplicates: int = 0
     untuned: Measured | None = None
     untuned_first: Measured | None = None
@@ -77,6 +80,19 @@ class Search:
     ended: str = ""
     broken: bool = False
     exhausted: str = ""
+    recorded: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        if self.start is not None and self.start.origin != NEAR_SIZE:
+            self.recorded = key_of(self.start)
+
+    @property
+    def present(self) -> str:
+        """The key of what is there before the search, empty if nothing is.
+
+        It is the caller's candidate, or else the schedule that a database has for these sizes.
+        """
+        return self.recorded if self.given is None else key_of(self.given)
 
     @property
     def baseline(self) -> float | None:
@@ -94,13 +110,12 @@ class Search:
         return ranked([t for t in good if t.seconds is not None] if self.task.timed else good)
 
     def compared(self) -> list[Trial]:
-        """Return the trials that every race compares: the fastest, the caller's and the first.
+        """Return the trials that every race compares: the fastest, what is there and the first.
 
         They are two at least, if two worked.
         """
         good = self.good()
-        given = None if self.given is None else key_of(self.given)
-        asked = [t for t in good if t.source == given] + _first(good, self.first)
+        asked = self._present(good) + _first(good, self.first)
         distinct = list({t.number: t for t in [*good[:1], *asked]}.values())
         return distinct if len(distinct) > 1 else good[:2]
 
@@ -113,9 +128,24 @@ class Search:
         """Return whether the caller's candidate was not proposed yet."""
         return self.given is not None and key_of(self.given) not in self.seen
 
+    def _present(self, good: Sequence[Trial]) -> list[Trial]:
+        """Return the trial of what is there before the search, if anything is and it worked."""
+        return [t for t in good if self.present and t.source == self.present][:1]
+
+    def _kept(self, good: Sequence[Trial], raced: Sequence[Trial]) -> Trial | None:
+        """Return the finalist that is there already, if the gain of the fastest may be noise."""
+        fastest = raced[0]
+        present = self._present(good) or _first(good, self.first)
+        for trial in present if fastest.seconds else ():
+            noise = self.spreads.get(trial.number, 0.0) + self.spreads.get(fastest.number, 0.0)
+            if trial in raced and (trial.seconds or 0.0) <= (1 + noise) * (fastest.seconds or 0.0):
+                return trial
+        return None
+
     def best(self) -> Trial | None:
         """Return the fastest finalist, or the fastest trial if there was no race.
 
+        What is there, or else the first candidate, stays where the gain may be noise.
         Without a race, a search that has ended returns its first candidate unless another one is
         :data:`UNRACED_GAIN` times as fast.
         """
@@ -126,7 +156,9 @@ class Search:
             near = [t for t in _first(good, self.first)
                     if t.seconds is not None and t.seconds < UNRACED_GAIN * least]  # fmt: skip
             return next(iter(near or good), None)
-        return next(iter(raced or good), None)
+        if raced:
+            return self._kept(good, raced) or raced[0]
+        return next(iter(good), None)
 
     def stalled(self) -> bool:
         """Return whether the last half of the trials, at least 64, brought no gain."""

@@ -73,7 +73,9 @@ def autotune(
     ``knobs`` (:class:`~schedlang.autotune.knobs.Knobs`) for each decision. A child process builds
     each candidate, checks it against the NumPy oracle and times it, so that one that crashes, hangs
     or takes all memory costs one trial. At the end four candidates race in turns, and the winner is
-    the result: the fastest, ``start``, the first one and the next fastest. On a CPU the untuned
+    the result: the fastest, ``start`` or what ``database`` has, the first one and the next fastest.
+    What was there before, or else the first one, wins where the gain of the fastest is not larger
+    than the noise of the race. On a CPU the untuned
     schedule, which has no steps, is timed too: if it beats all candidates of the tactics, it is one
     more trial, and the result.
 
@@ -188,7 +190,7 @@ def autotune(
         "" if template is None else _name(template), timeout=timeout, end=end,
         given=None if start is None else _candidate_of(space, start),
     )  # fmt: skip
-    return run(state, resume, seed)
+    return run(state, resume, seed, started)
 
 
 def _processes(task: Task, machine: Machine) -> int:

@@ -48,7 +48,9 @@ def assume(tensor: Tensor, *, monotonic: bool = False, within: Any = None) -> Te
 
     Each call of a kernel or of ``sl.reference`` checks the facts, and raises
     :class:`~schedlang.errors.CallError` that names the first element that breaks one. For a weight,
-    ``sl.network`` and ``sl.load`` check them once.
+    ``sl.network`` and ``sl.load`` check them once. For arrays that stay as they are, call
+    :meth:`~schedlang.runtime.kernel.Kernel.bound` of a kernel, which checks them, and then its
+    function as often as you like.
 
     Raises :class:`~schedlang.errors.ComputeTypeError` for anything but an integer input, and
     :class:`~schedlang.errors.ComputeError` for an empty ``within``.
@@ -178,7 +180,7 @@ def check_facts(
     low, high = map(value_of, facts.within)
     # the ends of a monotonic row are its least and its largest element
     ends = array[..., [0, -1]] if facts.monotonic else array
-    if int(ends.min()) < low or int(ends.max()) > high:
+    if not _lie_within(ends, low, high):
         wrong = (array < low) | (array > high)
         at = tuple(int(k) for k in np.argwhere(wrong)[0])
         text = f"({facts.within[0]}, {facts.within[1]})"
@@ -187,6 +189,15 @@ def check_facts(
             f"{name}[{', '.join(map(str, at)) or '()'}] is {array[at]}, but sl.assume({name}, "
             f"within={text}{values}) says that each element lies in {low}..{high}, {high} included"
         )
+
+
+def _lie_within(values: np.ndarray, low: int, high: int) -> bool:
+    """Return whether all elements are in ``low..high``, in one pass over them if ``low`` is 0."""
+    if low or values.dtype.kind not in "iu":
+        return low <= int(values.min()) and int(values.max()) <= high
+    # the bits of a number below 0 are those of a large unsigned one
+    largest = int(values.view(f"u{values.dtype.itemsize}").max())
+    return largest <= min(high, int(np.iinfo(values.dtype).max))
 
 
 __all__ = ["Facts", "assume", "check_facts", "elements", "facts_of", "span_of"]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from schedlang.analysis.past_caches import bypasses_caches
 from schedlang.analysis.points import Counter
 from schedlang.autotune.tactics.cpu.dot_products import of_dtypes
 from schedlang.autotune.tactics.known_instructions import TILES, form_of
@@ -210,18 +211,24 @@ def _short_loops(site: Site, nest: Nest) -> Iterator[Finding]:
 
 def _stores_through_caches(site: Site, nest: Nest, target: Target) -> Iterator[Finding]:
     """Yield a finding for vectors of a result that go through caches that cannot hold it."""
-    store, cache = site.stmt, target.last_cache(threads_of(target))
+    store, threads = site.stmt, threads_of(target)
     loops = [f for f in site.loops if f.stage == store.stage]
     if store.reducer is not None or not any(f.kind == "vectorize" for f in loops):
         return
     if any(name == NONTEMPORAL for f in loops for name, _ in f.pragmas):
         return
-    buffers = {*store.buffers, *(load.buffer for load in loads(store.values))}
-    held = sum(buffer.bytes or 0 for buffer in buffers)
-    if held > cache and any(buffer in nest.outputs for buffer in store.buffers):
+    if not any(buffer in nest.outputs for buffer in store.buffers):
+        return
+    read = [load.buffer for load in loads(store.values)]
+    written, others = (
+        [b.tensor for b in buffers if b.tensor is not None] for buffers in (store.buffers, read)
+    )
+    if bypasses_caches(written, others, target, threads):
+        held = sum(buffer.bytes or 0 for buffer in {*store.buffers, *read})
         yield Finding(
             f"stage {store.stage} reads and writes {held:,} B, and the last cache holds "
-            f"{cache:,} B: each line that it overwrites is read from memory first",
+            f"{target.last_cache(threads):,} B: each line that it overwrites is read from memory "
+            "first",
             frozenset({"pragma"}),
             store.stage,
         )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import prod
 
+from schedlang.analysis.past_caches import bypasses_caches
 from schedlang.expr.dtypes import itemsize
 from schedlang.hints.steps import Steps, step
 from schedlang.host import LINE
@@ -38,16 +38,10 @@ def storage(s: Schedule, view: StageView, target: Target) -> Iterator[Steps]:
             yield step("prefetch", name, tensor, outside[-1], AHEAD)
     lanes = "vectorize" in stage.kinds.values() and not stage.op.reduce_axis
     streamed = any(name == NONTEMPORAL for _, name, _ in stage.pragmas)
-    if lanes and not streamed and outside_caches(s, view, target):
+    if (
+        lanes
+        and not streamed
+        and s.state.is_output(stage)
+        and bypasses_caches(view.outputs, view.op.input_tensors, target, threads_of(target))
+    ):
         yield step("pragma", name, view.leaf_axes[0], NONTEMPORAL)
-
-
-def outside_caches(s: Schedule, view: StageView, target: Target) -> bool:
-    """Return whether a stage makes a result that the caches do not hold beside what it reads."""
-    stage = s.state.stages[view.name]
-    tensors = dict.fromkeys([*view.outputs, *view.op.input_tensors])
-    lengths = [n for tensor in tensors for n in tensor.shape]
-    if not s.state.is_output(stage) or not all(isinstance(n, int) for n in lengths):
-        return False
-    held = sum(prod(tensor.shape) * itemsize(tensor.dtype) for tensor in tensors)
-    return bool(held > target.last_cache(threads_of(target)))

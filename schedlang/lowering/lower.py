@@ -19,6 +19,7 @@ from schedlang.ir.findings import Findings
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Alloc, Block, Buffer, For, If, Note
 from schedlang.ir.verify import Report, report
+from schedlang.lowering.allocation import scope_of
 from schedlang.lowering.build import nest_stage, place_child, store_child, take
 from schedlang.lowering.hoist import hoist
 from schedlang.lowering.instructions import instruction_problems
@@ -328,7 +329,7 @@ def _roots(job: Job) -> Task:
 
 def _storage_of(job: Job, stage: Stage) -> list[Any]:
     """Return storage for the outputs of ``stage`` that are not arguments."""
-    return [*job.storage_at_root(stage, whole(stage.outputs[0].shape), "global")]
+    return [*job.storage_at_root(stage, whole(stage.outputs[0].shape), scope_of(stage, ()))]
 
 
 def _scan_parts(state: State) -> set[str]:

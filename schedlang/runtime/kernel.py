@@ -243,8 +243,9 @@ class Kernel(Levels, TeModule, Countable, OnHost):
         """Return the function that a call runs and what it is called with, after all checks.
 
         Give the arguments of a call, outputs included. The function is :attr:`unchecked`, with the
-        lock of a parallel kernel. You may call it again for as long as the arrays live. Raises what
-        a call raises for arguments that do not fit.
+        lock of a parallel kernel. You may call it again for as long as the arrays live, and as long
+        as elements of which ``sl.assume`` declares facts stay the same: it does not check them
+        again. Raises what a call raises for arguments that do not fit.
 
         >>> import numpy as np, schedlang as sl
         >>> A = sl.placeholder((3,), name="A")

@@ -47,6 +47,7 @@ class Measured:
 
     * ``quiet``: False if other work disturbed every sample. ``processor``: it did, and the time is
       processor time of the kernel's only thread, which does not count other work.
+    * ``spread``: the part of a median time by which the rounds of a race differed.
     * ``took``: the seconds that building, checking and timing took.
     * ``resources``: what each GPU kernel takes, if the candidate was only compiled.
     * ``machine``: the machine that measured it, if not this one.
@@ -58,6 +59,7 @@ class Measured:
     quiet: bool = True
     processor: bool = False
     detail: str = ""
+    spread: float = 0.0
     took: float = 0.0
     resources: Mapping[str, Any] = field(default_factory=dict)
     machine: str = ""

@@ -135,9 +135,12 @@ def _median(one: Measured, rounds: Sequence[Measured]) -> Measured:
     timed = [r for r in rounds if r.seconds is not None]
     quiet = [r for r in timed if r.quiet]
     counted = [r for r in quiet if not r.processor] or quiet or timed
+    seconds = [r.seconds or 0.0 for r in counted]
+    median = quantile(seconds, 0.5)
     return replace(
         one,
-        seconds=quantile([r.seconds or 0.0 for r in counted], 0.5),
+        seconds=median,
+        spread=(quantile(seconds, 0.75) - quantile(seconds, 0.25)) / median if median else 0.0,
         quiet=bool(quiet),
         processor=counted[0].processor,
     )

@@ -7,10 +7,10 @@ and not the facts: :meth:`StageFacts.after` returns the facts about the schedule
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from schedlang.autotune.tactics.access import Access, points_read
 from schedlang.autotune.tactics.scheduled import (
@@ -31,6 +31,7 @@ from schedlang.schedule.schedule import Schedule
 from schedlang.state.state import Stage, State
 from schedlang.target import Target
 
+T = TypeVar("T")
 # threads must save so many times what their first start costs, about 60 microseconds: a machine
 # that has other work starts one of them some milliseconds late
 # nobody has measured this value
@@ -96,7 +97,7 @@ class Dataflow:
     state: State
     decided: Scheduled = field(default_factory=Scheduled)
     scan_stages: frozenset[Tensor] = frozenset()
-    _points: dict[Any, tuple[ComputeOp, list[Access]]] = field(default_factory=dict, repr=False)
+    _known: dict[tuple[object, ...], Any] = field(default_factory=dict, repr=False)
 
     def then(self, s: Schedule, *decided: Scheduled) -> Dataflow:
         """Return the dataflow after some steps, with what else is ``decided`` by then."""
@@ -130,15 +131,28 @@ class Dataflow:
             facts = self._facts[tensor] = StageFacts(self, tensor)
         return facts
 
-    def points(self, op: ComputeOp, inlined: frozenset[Tensor]) -> list[Access]:
-        """Return what :func:`~schedlang.autotune.tactics.access.points_read` does.
+    def once(self, key: tuple[object, ...], derive: Callable[[], T]) -> T:
+        """Return what ``derive`` returns, which depends on the objects of ``key`` alone.
 
         All dataflows that follow from one share the answers.
         """
-        key = id(op), inlined
-        if key not in self._points:
-            self._points[key] = op, points_read(op, inlined)
-        return self._points[key][1]
+        if key not in self._known:
+            self._known[key] = derive()
+        known: T = self._known[key]
+        return known
+
+    def points(self, op: ComputeOp, inlined: frozenset[Tensor]) -> list[Access]:
+        """Return what :func:`~schedlang.autotune.tactics.access.points_read` does, once."""
+        return self.once(("points", op, inlined), lambda: points_read(op, inlined))
+
+    def ops_until(self, tensor: Tensor) -> tuple[object, ...]:
+        """Return the operations of the stage of ``tensor`` and of all stages before it."""
+        ops: list[object] = []
+        for stage in self.every_stage:
+            ops.append(stage.op)
+            if stage.outputs[0] is tensor:
+                break
+        return tuple(ops)
 
     @cached_property
     def _facts(self) -> dict[Tensor, StageFacts]:

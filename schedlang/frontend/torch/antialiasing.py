@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from schedlang.compute.reduce import reduce_axis
-from schedlang.compute.reduce import sum as total
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.dtypes import is_float
-from schedlang.expr.nodes import Axis, Expr
+from schedlang.frontend.node_stages import cast_to
+from schedlang.frontend.resampling import coordinates, resampled, weighted
 from schedlang.frontend.torch.calls import Call, Operator
 from schedlang.frontend.torch.poolings import check_factors
-from schedlang.language.calls import call as call_of
-from schedlang.language.construct import as_expr, cast, const, select
-from schedlang.tvm.topi.stages import compute, wide_dtype
 
-# how many pixels the weights of an image of the same size reach
-REACH = {"linear": 1, "cubic": 2}
+# PyTorch's factor of the cubic weights of antialiased images
+CUBIC = -0.5
 
 
 def _smooth(method: str) -> Operator:
@@ -45,52 +39,21 @@ def _smooth(method: str) -> Operator:
         result = input
         # PyTorch, too, goes along the rows first
         for along, new in reversed(list(zip((2, 3), call.shape[2:]))):
-            if result.shape[along] != new:
-                result = _resampled(result, along, new, method)
-        return result
+            own = result.shape[along]
+            if own != new:
+                result = _resampled(call, result, along, int(str(own)), int(str(new)), method)
+        return cast_to(result, input.dtype)
 
     return operator
 
 
-def _resampled(x: Tensor, along: int, new: Any, method: str) -> Tensor:
-    """Return ``x`` with ``new`` elements along a dimension, summed in float32 or wider."""
-    own: Any = x.shape[along]
-    wide, reach, longer = wide_dtype(x.dtype), REACH[method], max(own, new)
-    shape = (*x.shape[:along], new, *x.shape[along + 1 :])
-    # a weight is a function of the distance from a pixel to the place of an output, in pixels of
-    # the smaller of the two images; it is exact as a number of halves of pixels of both
-    taps = -(-2 * reach * longer // new) + 1
-
-    def first(k: Any) -> Expr:
-        return ((2 * k + 1) * own - 2 * reach * longer + new) // (2 * new)
-
-    def weight(k: Axis, t: Axis) -> Expr:
-        pixel = first(k) + t
-        halves = (2 * pixel + 1) * new - (2 * k + 1) * own
-        away = cast(call_of("abs", halves), wide) / const(2 * longer, wide)
-        inside = (pixel >= 0) & (pixel < own)
-        return select(inside, _weight(away, method), const(0, wide))
-
-    weights = compute("weights", (new, taps), weight)
-    s, t = reduce_axis(taps, "s"), reduce_axis(taps, "t")
-    sums = compute("weight_sum", (new,), lambda k: total(weights[k, s], axis=s))
-
-    def summed(*at: Axis) -> Any:
-        place = call_of("max", call_of("min", first(at[along]) + t, own - 1), 0)
-        pixel = x.element((*at[:along], as_expr(place), *at[along + 1 :]))
-        return total(cast(pixel, wide) * weights[at[along], t], axis=t)
-
-    product = compute("resampled_sum", shape, summed)
-    return compute("resampled", shape, lambda *at: cast(product[at] / sums[at[along]], x.dtype))
-
-
-def _weight(away: Expr, method: str) -> Expr:
-    """Return the weight at a distance; PyTorch's cubic one has the factor -0.5 here."""
-    if method == "linear":
-        return call_of("max", 1 - away, 0)
-    near = (1.5 * away - 2.5) * away * away + 1
-    far = ((-0.5 * away + 2.5) * away - 4) * away + 2
-    return select(away < 1, near, select(away < 2, far, const(0, away.dtype)))
+def _resampled(call: Call, x: Tensor, along: int, own: int, new: int, method: str) -> Tensor:
+    factor = new / own
+    places = coordinates(own, new, factor, "half_pixel", (0.0, 1.0))
+    sampled = weighted(places, own, method, CUBIC, min(factor, 1.0), True, 0.0)
+    return resampled(
+        x, along, sampled, False, lambda what, array: call.known(f"{what}{along}", array)
+    )
 
 
 OPERATORS: dict[str, Operator] = {

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from schedlang import topi
 from schedlang.arrays.elementwise import array
 from schedlang.arrays.naming import rename
@@ -24,7 +26,8 @@ class Call:
     ``name`` is the name of its stage, ``layer`` the layer that makes the call, and ``line`` the
     user's line, ``""`` if PyTorch does not know it. ``dtypes`` and ``shapes`` describe the results;
     a symbolic extent is ``None``. ``promoted`` is the dtype in which PyTorch compares or combines
-    the first two operands. ``used`` says which of several results are read.
+    the first two operands. ``used`` says which of several results are read. ``known`` makes a
+    parameter, by its name, of an array that is known at import.
     """
 
     operator: str
@@ -36,6 +39,7 @@ class Call:
     shapes: tuple[tuple[int | None, ...], ...]
     promoted: str
     used: tuple[bool, ...]
+    known: Callable[[str, np.ndarray], Tensor]
 
     @property
     def dtype(self) -> str:

@@ -6,9 +6,11 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from schedlang.arrays.naming import name_prefix
 from schedlang.arrays.shapes import extent
-from schedlang.compute.tensor import Tensor
+from schedlang.compute.tensor import Tensor, placeholder
 from schedlang.errors import FrontendError, SchedlangError, explain
 from schedlang.frontend.model_names import Names
 from schedlang.frontend.node_stages import Stages
@@ -38,10 +40,14 @@ _CHECKS = (
 
 
 class Conversion:
-    """The tensors of a graph's nodes, and the layer of each of their stages."""
+    """The tensors of a graph's nodes, and the layer of each of their stages.
+
+    ``arrays`` are the values of parameters that calls make of what is known at import.
+    """
 
     def __init__(self, values: Mapping[Any, Any], names: Names) -> None:
         self.values = dict(values)
+        self.arrays: dict[Tensor, np.ndarray] = {}
         self._names = names
         self._stages = Stages(v for v in values.values() if isinstance(v, Tensor))
 
@@ -78,7 +84,14 @@ class Conversion:
 
     def _called(self, node: Any, layer: Layer) -> Any:
         name = self._names.new(layer.title)
-        call = _call(node, name, layer)
+
+        def known(what: str, array: np.ndarray) -> Tensor:
+            title = self._names.new(f"{name}.{what}")
+            tensor = placeholder(array.shape, array.dtype.name, name=title)
+            self.arrays[tensor] = array
+            return tensor
+
+        call = _call(node, name, layer, known)
         try:
             with name_prefix(name):
                 results = apply(call, _operator_name(node), self._arguments(node))
@@ -124,7 +137,9 @@ class Conversion:
         return given
 
 
-def _call(node: Any, name: str, layer: Layer) -> Call:
+def _call(
+    node: Any, name: str, layer: Layer, known: Callable[[str, np.ndarray], Tensor]
+) -> Call:
     values = node.meta["val"]
     results = values if isinstance(values, (tuple, list)) else (values,)
     used = used_results(node)
@@ -142,6 +157,7 @@ def _call(node: Any, name: str, layer: Layer) -> Call:
         shapes=tuple(() if v is None else tuple(_known(e) for e in v.shape) for v in results),
         promoted=_promoted(node),
         used=tuple(used.get(k, False) for k in range(len(results))) if many else (True,),
+        known=known,
     )
 
 

@@ -79,6 +79,7 @@ def _imported(program: Any, examples: Examples) -> Imported:
     conversion.run(nodes)
     outputs, structure = _outputs(program, conversion, names)
     read = {*placeholders(outputs)}
+    arrays = {**arrays, **conversion.arrays}
     return Imported(
         tuple(outputs),
         tuple(inputs.values()),

@@ -20,12 +20,11 @@ from schedlang.state.primitives.arguments import (
     names,
     shown_thread,
     text_of,
-    update_axis,
 )
 from schedlang.state.primitives.conflicts import without_conflict
 from schedlang.state.primitives.primitive import Primitive
 from schedlang.state.primitives.refusal import refuse
-from schedlang.state.primitives.scan_loops import check_around_time, computes_box
+from schedlang.state.primitives.scan_loops import check_around_time, computes_box, refuse_time
 from schedlang.state.relations import Relation, Split, parts, sources
 from schedlang.state.scattered import apart, overwrites, scatters, update_loops
 from schedlang.state.serpentine import is_serpentine
@@ -104,7 +103,7 @@ def _refuse_mixed_targets(state: State, stage: Stage, axis: Axis, kind: str) -> 
 
 def _refuse_reduction(state: State, stage: Stage, axis: Axis, what: str) -> None:
     if axis.kind == "scan":
-        _refuse_time(stage, axis)
+        refuse_time(stage, axis, what)
     if not axis.is_reduce:
         return
     if scatters(stage.op):
@@ -128,15 +127,6 @@ def _pieces(axis: Axis, what: str) -> str:
     extent = axis.extent if isinstance(axis.extent, int) else MOST_PARTS**2
     count = next((n for n in (MOST_PARTS, MOST_PARTS // 2, 4) if n * n <= extent), 2)
     return f"factor={count}" if what == "lanes" else f"nparts={count}"
-
-
-def _refuse_time(stage: Stage, axis: Axis) -> None:
-    around = names(a for a in stage.roots if a.kind != "scan")
-    refuse(
-        f"{axis.name} is the time axis of a scan, whose steps run one after another",
-        f"Use an axis of the scan's update instead{update_axis(stage)}."
-        + (f" Loops over {around} of {stage.name} may be reordered outside of it." * bool(around)),
-    )
 
 
 def _refuse_symbolic(state: State, stage: Stage, axis: Axis, does: str) -> None:
@@ -188,7 +178,7 @@ def bind(state: State, stage: Stage, axis: Axis, thread: Any) -> Result:
         hint = f"Choose one of {', '.join(THREADS)}, vthread."
         refuse(f"{shown_thread(thread)} is not a thread", hint)
     if axis.kind == "scan":
-        _refuse_time(stage, axis)
+        refuse_time(stage, axis, "iterations")
     if tag.startswith("threadIdx"):
         _refuse_symbolic(state, stage, axis, "and the size of a block is fixed")
     elif not _updates_atomically(stage, axis, tag):

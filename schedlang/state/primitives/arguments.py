@@ -134,18 +134,28 @@ def update_axis(stage: Stage) -> str:
     return ""
 
 
+def scan_of_part(state: State, stage: Stage) -> tuple[Stage, str] | None:
+    """Return the scan whose ``"init"`` or ``"update"`` is ``stage``, and which of them it is."""
+    for scan in (state.stages[name] for name in state.dependences.scans):
+        if isinstance(scan.op, ScanOp):
+            for role, tensors in (("init", scan.op.init), ("update", scan.op.update)):
+                if any(t in tensors for t in stage.outputs):
+                    return scan, role
+    return None
+
+
 def check_not_time(state: State, stage: Stage, axis: Axis) -> None:
     """Refuse the first axis of a scan's update, over which the scan itself loops."""
     if not stage.op.axis or axis is not stage.op.axis[0]:
         return
-    for scan in (state.stages[name] for name in state.dependences.scans):
-        if isinstance(scan.op, ScanOp) and any(t in scan.op.update for t in stage.outputs):
-            others = ", ".join(a.name for a in stage.op.axis[1:]) or "it has none"
-            refuse(
-                f"{axis.name} is the time axis of scan {scan.name}, which runs its steps "
-                "one after another in a loop of its own",
-                f"Schedule the other axes, {subscript(stage.name)}.op.axis[1:] ({others}).",
-            )
+    part = scan_of_part(state, stage)
+    if part is not None and part[1] == "update":
+        others = ", ".join(a.name for a in stage.op.axis[1:]) or "it has none"
+        refuse(
+            f"{axis.name} is the time axis of scan {part[0].name}, which runs its steps "
+            "one after another in a loop of its own",
+            f"Schedule the other axes, {subscript(stage.name)}.op.axis[1:] ({others}).",
+        )
 
 
 def check_unannotated(state: State, stage: Stage, axis: Axis) -> None:

@@ -16,7 +16,7 @@ from schedlang.state.placement import (
     place,
     places_text,
 )
-from schedlang.state.primitives.arguments import leaf_position, text_of
+from schedlang.state.primitives.arguments import leaf_position, scan_of_part, text_of
 from schedlang.state.primitives.conflicts import (
     check_fixed_extents,
     with_prefetches,
@@ -44,7 +44,7 @@ def compute_at(state: State, stage: Stage, parent: Any, axis: Axis) -> Result:
             f"Leave {stage.name} at root, or give sl.extern(..., reads=), which says what the "
             "function reads for a box of its output.",
         )
-    if _scan_role(state, stage):
+    if scan_of_part(state, stage):
         refuse(
             f"{stage.name} is part of a scan, which computes it in its time loop",
             OUTPUT_HINT,
@@ -102,22 +102,13 @@ def _places(state: State, stage: Stage) -> str:
     return places_text(legal_places(state, placement.attach, readers, stage))
 
 
-def _scan_role(state: State, stage: Stage) -> str | None:
-    for other in (state.stages[name] for name in state.dependences.scans):
-        if isinstance(other.op, ScanOp):
-            for role, tensors in (("init", other.op.init), ("update", other.op.update)):
-                if any(t in tensors for t in stage.outputs):
-                    return role
-    return None
-
-
 def compute_inline(state: State, stage: Stage) -> Result:
     if state.is_output(stage):
         refuse(
             f"{stage.name} is an output and must be stored",
             "Inline the stages that it reads instead.",
         )
-    if isinstance(stage.op, ScanOp) or _scan_role(state, stage):
+    if isinstance(stage.op, ScanOp) or scan_of_part(state, stage):
         refuse(
             f"{stage.name} is part of a scan, whose rows must be stored",
             "Inline the stages that its update reads instead.",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from schedlang.compute.read import reads
 from schedlang.compute.tensor import ComputeOp, ScanOp
 from schedlang.errors import subscript
@@ -78,17 +80,39 @@ def check_loops_of_scan(state: State, stage: Stage, before: State, axis: Axis | 
             )
 
 
+def refuse_time(stage: Stage, axis: Axis, what: str) -> NoReturn:
+    """Refuse to run steps of a scan together, as ``"lanes"`` of a vector or as ``"iterations"``."""
+    why = f"{axis.name} is the time axis of a scan, whose steps run one after another"
+    update, data = update_axis(stage), [a for a in stage.roots if a.kind != "scan"]
+    if not update:
+        refuse(why, f"A step of {stage.name} computes one element, and has no loop for {what}.")
+    hint = f"Use an axis of the scan's update instead{update}."
+    if what == "lanes":
+        hint = f"Lanes compute elements of one step: vectorize a loop of the update{update}."
+        for root in data:
+            if not any(a in stage.in_step for a in axes_inside(stage, root)):
+                hint += (
+                    f" All of {root.name} is outside of {stage.time.name} now; split it, and keep "
+                    f"the inner loop inside of {stage.time.name}, for lanes along {root.name}."
+                )
+    elif data:
+        hint += f" Loops over {names(data)} of {stage.name} may be reordered outside of it."
+    refuse(why, hint)
+
+
 def check_around_time(state: State, stage: Stage, axis: Axis, kind: str) -> None:
     """Refuse to annotate a data axis of a scan inside of time, or with the lanes of a step."""
     own = f"annotate the loop of the update{update_axis(stage)}"
+    lanes = kind in ("vectorize", TENSORIZE)
     if axis in stage.in_step:
+        outside = f"First reorder {axis.name} outside of {stage.time.name}, or {own}."
         refuse(
             f"{axis.name} is inside of the time of {stage.name}, whose update has the loop",
-            f"First reorder {axis.name} outside of {stage.time.name}, or {own}.",
+            f"{own[0].upper()}{own[1:]}." if lanes else outside,
             state,
             axis,
         )
-    if kind in ("vectorize", TENSORIZE):
+    if lanes:
         refuse(
             f"{axis.name} is around the time of {stage.name}, and {participle(kind)} loops are "
             "inside of a step",

@@ -17,7 +17,7 @@ from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
 from schedlang.language.construct import as_expr
 from schedlang.state.layout import Part, incomplete, part_of, stored_extents, whole_dims
-from schedlang.state.primitives.arguments import count, names, text_of
+from schedlang.state.primitives.arguments import count, names, scan_of_part, text_of
 from schedlang.state.primitives.primitive import Primitive
 from schedlang.state.primitives.refusal import refuse
 from schedlang.state.state import SCOPES, Inline, Result, Stage, State
@@ -29,6 +29,7 @@ TRANSFORM = "Transform a stage that its update reads."
 
 def set_scope(state: State, stage: Stage, scope: str) -> Result:
     check_scope(scope)
+    _check_not_part(state, stage, f'set_scope("{scope}")')
     if state.is_output(stage) and scope != "global":
         refuse(
             f"{stage.name} is an output, which is stored in global memory",
@@ -37,12 +38,26 @@ def set_scope(state: State, stage: Stage, scope: str) -> Result:
     return state.updated(stage.with_(scope=scope)), None
 
 
+def _check_not_part(state: State, stage: Stage, instead: str = "") -> None:
+    """Refuse to store the first rows or the steps of a scan apart from the scan's states."""
+    part = scan_of_part(state, stage)
+    if part is None:
+        return
+    scan, role = part
+    what = "first rows" if role == "init" else "steps"
+    hint = "Choose a stage that it reads."
+    if instead and not state.is_output(scan):
+        hint = f"Call {subscript(scan.name)}.{instead}."
+    refuse(f"{stage.name} computes the {what} of scan {scan.name}, which stores them", hint)
+
+
 def check_scope(scope: Any) -> None:
     if not isinstance(scope, str) or scope not in SCOPES:
         refuse(f"{scope!r} is not a scope", f"Choose one of {', '.join(SCOPES)}.")
 
 
 def storage_align(state: State, stage: Stage, axis: Axis, factor: Any, offset: Any = 0) -> Result:
+    _check_not_part(state, stage)
     if stage.is_scan:
         refuse(f"{stage.name} is a scan, {ROWS}", "Align a stage that its update reads.")
     if not any(a is axis for a in stage.op.axis):
@@ -83,6 +98,7 @@ def _position(stage: Stage, axis: Axis) -> int:
 
 def transform_layout(state: State, stage: Stage, indices: tuple[Any, ...]) -> Result:
     axes = stage.op.axis
+    _check_not_part(state, stage)
     if stage.is_scan:
         refuse(f"{stage.name} is a scan, {ROWS}", TRANSFORM)
     if state.is_output(stage):
@@ -139,6 +155,7 @@ def transform_layout(state: State, stage: Stage, indices: tuple[Any, ...]) -> Re
 
 
 def double_buffer(state: State, stage: Stage) -> Result:
+    _check_not_part(state, stage, "double_buffer()")
     if state.is_output(stage):
         refuse(
             f"{stage.name} is an output, which the caller allocates",

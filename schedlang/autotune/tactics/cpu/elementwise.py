@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from schedlang.analysis.past_caches import bypasses_caches
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.tactics.attach import inherited_placement
 from schedlang.autotune.tactics.choosing import choosing_axes, chosen_axes
@@ -69,27 +70,18 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
         s[tensor].unroll(inner[at])
     if lanes:
         s[tensor].vectorize(inner[last])
-    if nest.levels and lanes and lanes % stage.width == 0 and _bypasses_caches(stage):
+    if nest.levels and lanes and lanes % stage.width == 0 and _stores_past_caches(stage):
         s[tensor].pragma(nest.levels[0].loop, NONTEMPORAL)
     return stage.placed(nest)
 
 
-def _bypasses_caches(stage: StageFacts) -> bool:
-    """Return whether the results had better bypass the caches.
-
-    They do if the last caches of the threads do not hold what a call reads and writes.
-    """
+def _stores_past_caches(stage: StageFacts) -> bool:
+    """Return whether the stage stores results that had better bypass the caches."""
+    if not stage.is_output or stage.is_reduction or stage.is_scatter:
+        return False
+    read = [read.tensor for read in stage.reads]
     problem = stage.problem
-    fixed = all(isinstance(axis.extent, int) for axis in stage.op.axis)
-    if not fixed or not stage.is_output:
-        return False
-    if stage.is_reduction or stage.is_scatter:
-        return False
-    if any(tensor.dtype == "bool" for tensor in stage.stage.outputs):
-        # they do not fill registers
-        return False
-    tensors = dict.fromkeys([*stage.stage.outputs, *(read.tensor for read in stage.reads)])
-    return sum(map(problem.bytes, tensors)) > problem.target.last_cache(problem.threads)
+    return bypasses_caches(stage.stage.outputs, read, problem.target, problem.threads)
 
 
 def _joined_axes(stage: StageFacts, last: int) -> list[int]:

@@ -15,14 +15,18 @@ from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.autotune.tactics.knob import Knob, Moves
 from schedlang.autotune.tactics.scheduled import Scheduled
 from schedlang.autotune.tactics.tactic import Applicable, Tactic
-from schedlang.compute.tensor import ComputeOp, ScanOp
+from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
 from schedlang.expr.nodes import Axis
 from schedlang.schedule.schedule import Schedule
 from schedlang.state.state import Stage
 
+# vectors of adjacent rows in a wide block: each step then reads lines that the prefetcher follows
+# measured: filters of 1024 and 2048 steps and rows, backward along axis 0, took 0.3 to 0.5 of the
+# time with 16 vectors of 8 lanes in place of 2 (AVX2), and as long with 8 and 32
+WIDE = 16
 ROWS = Knob(
     "C.scan_rows",
-    "halves of a vector, up to 2 vectors",
+    f"halves of a vector, up to 2 vectors, and {WIDE} vectors of rows that are adjacent",
     "the number of rows of a scan that go through time together",
     Moves(rank=24),
 )
@@ -80,8 +84,9 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
     rest = [a for a in stage.op.axis if a is not rows.axis]
     inner = [*rest, *stage.op.reduce_axis, within]
     s[tensor].reorder(over, *inner)
+    width = _width(stage, rows)
     if rows.axis is stage.op.axis[-1] and count > 1:
-        s[tensor].vectorize(within)
+        _in_lanes(s, tensor, within, count, width)
     s[rows.scan.outputs[0]].compute_at(s[tensor], over)
     if stage.problem.threads > 1 and stage.evaluations >= LEAST_STEPS:
         if knobs.choice(f"{stage.name}.parallel", [1, 0]):
@@ -90,15 +95,27 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
     for part in parts if count > 1 else ():
         axis = part.op.axis[rows.dim]
         if axis is part.op.axis[-1]:
-            s[part.tensor].vectorize(axis)
+            _in_lanes(s, part.tensor, axis, count, width)
     return Scheduled(frozenset({tensor, *(part.tensor for part in parts)}))
+
+
+def _width(stage: StageFacts, rows: Rows) -> int:
+    """Return the lanes of a vector of a step."""
+    return stage.flow.stage(rows.scan.op.input_tensors[-1]).width
+
+
+def _in_lanes(s: Schedule, tensor: Tensor, axis: Axis, count: int, width: int) -> None:
+    """Vectorize the loop over ``count`` rows, as many as two vectors at a time."""
+    if count > 2 * width:
+        axis = s[tensor].split(axis, factor=2 * width)[1]
+    s[tensor].vectorize(axis)
 
 
 def _count(stage: StageFacts, rows: Rows, knobs: Knobs) -> int:
     """Choose the rows that go through time together."""
-    width = stage.flow.stage(rows.scan.op.input_tensors[-1]).width
-    extent = stage.extents([rows.axis])[0]
-    options = [n for n in (width // 2, width, 2 * width, width // 4, 1) if 1 <= n <= extent]
+    width, extent = _width(stage, rows), stage.extents([rows.axis])[0]
+    wide = [WIDE * width] if rows.axis is stage.op.axis[-1] else []
+    options = [n for n in (width // 2, width, 2 * width, *wide, width // 4, 1) if 1 <= n <= extent]
     return knobs.choice(f"{stage.name}.scan_rows", list(dict.fromkeys(options)) or [1])
 
 

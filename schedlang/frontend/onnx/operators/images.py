@@ -17,16 +17,16 @@ from schedlang.expr import dtypes
 from schedlang.frontend import sampling
 from schedlang.frontend.node_stages import cast_to
 from schedlang.frontend.onnx.call import Call, Flag, Floats
-from schedlang.frontend.onnx.operators.resampling import (
+from schedlang.frontend.onnx.operators.table import Table, since
+from schedlang.frontend.onnx.operators.windows import windows
+from schedlang.frontend.onnx.values import Known
+from schedlang.frontend.quantized import limited
+from schedlang.frontend.resampling import (
     coordinates,
     nearest,
     resampled,
     weighted,
 )
-from schedlang.frontend.onnx.operators.table import Table, since
-from schedlang.frontend.onnx.operators.windows import windows
-from schedlang.frontend.onnx.values import Known
-from schedlang.frontend.quantized import limited
 from schedlang.frontend.windows import folded
 from schedlang.language.calls import call as math
 from schedlang.language.construct import as_expr
