@@ -46,9 +46,9 @@ CHUNK, FORKED = 1 << 15, 1 << 16
 class UfuncLoop:
     """The form of a loop: ``sizes`` of elements in bytes, the inputs' first, and their count.
 
-    ``contiguous`` and ``element`` are the names of the two functions. ``many`` says whether an element takes many operations,
-    ``floats`` whether it may set flags of floating-point errors, and ``forks`` whether many elements
-    are computed by several threads.
+    ``contiguous`` and ``element`` are the names of the two functions. ``many`` says whether an
+    element takes many operations, ``floats`` whether it may set flags of floating-point errors, and
+    ``forks`` whether many elements are computed by several threads.
     """
 
     sizes: tuple[int, ...]

@@ -16,7 +16,7 @@ from schedlang.runtime.llvm.gufunc_loop import GufuncLoop
 from schedlang.target import Target
 from schedlang.targets.build import build
 from schedlang.tracing.tensors import trace
-from schedlang.tracing.ufuncs.signature import CoreDimensions
+from schedlang.tracing.ufuncs.signature import CoreDimensions, counted
 
 Tensors = tuple[Tensor, ...]
 
@@ -36,7 +36,7 @@ def traced_cores(
     asked = f"sl.ufunc({name}, signature={str(dimensions)!r})"
     if len(results) != len(dimensions.outputs):
         raise ComputeError(
-            explain(asked, f"the function returns {_counted(len(results), 'result')}, and the "
+            explain(asked, f"the function returns {counted(len(results), 'result')}, and the "
                     f"signature has {len(dimensions.outputs)}")
         )  # fmt: skip
     for k, (value, core) in enumerate(zip(results, dimensions.outputs)):
@@ -59,10 +59,6 @@ def traced_cores(
                 )
             )
     return inputs, tuple(_computed(v, inputs, results[:k]) for k, v in enumerate(results))
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def _is_equal(a: Any, b: Any) -> bool:

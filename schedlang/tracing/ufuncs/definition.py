@@ -20,7 +20,7 @@ from schedlang.expr.dtypes import array_dtype, canonical
 from schedlang.expr.names import check_name
 from schedlang.runtime.numba_threads import import_numba
 from schedlang.signatures import public
-from schedlang.tracing.ufuncs.signature import CoreDimensions, read_signature
+from schedlang.tracing.ufuncs.signature import CoreDimensions, counted, read_signature
 
 # NumPy's order, in which a call takes the first loop whose dtypes its arguments cast to safely
 CANDIDATES = (
@@ -178,8 +178,8 @@ def _parameters(
         )  # fmt: skip
     if count is not None and count != len(parameters):
         raise ComputeError(
-            f"sl.ufunc({name}, signature={str(dimensions)!r}): the signature has {count} inputs, "
-            f"and the function {len(parameters)} parameters"
+            f"sl.ufunc({name}, signature={str(dimensions)!r}): the signature has "
+            f"{counted(count, 'input')}, and the function {counted(len(parameters), 'parameter')}"
         )
     return parameters
 
@@ -200,7 +200,7 @@ def _named(function: Callable[..., Any], name: str) -> list[str]:
             raise ComputeTypeError(
                 explain(
                     f"sl.ufunc({name})",
-                    f"{stars}{p.name} is no parameter by position, and NumPy counts the inputs of "
+                    f"{stars}{p.name} cannot be given by position, and NumPy counts the inputs of "
                     "a ufunc",
                     "Write a lambda with one parameter for each input.",
                 )
@@ -228,8 +228,8 @@ def _wanted(name: str, dtypes: Any, count: int) -> list[tuple[str, ...]]:
     for item in dtypes:
         kinds = item if isinstance(item, (tuple, list)) else (item,) * count
         if len(kinds) != count:
-            why = f"{item!r} has {len(kinds)} dtypes, and {name} {count} inputs"
-            raise ComputeError(explain(asked, why, example))
+            has, wants = counted(len(kinds), "dtype"), counted(count, "input")
+            raise ComputeError(explain(asked, f"{item!r} has {has}, and {name} {wants}", example))
         loops.append(tuple(_kind(kind, asked) for kind in kinds))
     for k, kinds in enumerate(loops):
         if kinds in islice(loops, k):
@@ -239,9 +239,12 @@ def _wanted(name: str, dtypes: Any, count: int) -> list[tuple[str, ...]]:
 
 def _kind(kind: Any, asked: str) -> str:
     dtype = canonical(kind)
-    if np.dtype(array_dtype(dtype)).name != dtype:
+    if np.dtype(array_dtype(dtype)).isbuiltin != 1:
         raise ComputeTypeError(
-            explain(asked, f"NumPy has no dtype {dtype}", "Use float32, or a kernel by sl.build.")
+            explain(
+                asked, f"{dtype} is not a dtype of NumPy's own",
+                "Use float32, or a kernel by sl.build.",
+            )
         )
     return dtype
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from threading import RLock
@@ -14,7 +14,7 @@ from schedlang.compute.tensor import Tensor
 from schedlang.errors import BuildError, explain
 from schedlang.expr.dtypes import array_dtype
 from schedlang.machine.nest import MachineNest
-from schedlang.runtime import files
+from schedlang.runtime import files, thread_safety
 from schedlang.tracing.ufuncs.signature import CoreDimensions
 
 Tensors = tuple[Tensor, ...]
@@ -75,8 +75,8 @@ class Loop:
         from schedlang.codegen.numba_file import render_functions
 
         head = f"{self.name}: the loop {self.types} of a ufunc"
-        listed = render_functions(source_of(self.machine_nest, self.name), head, self.fastmath, True)
-        return listed.text
+        source = source_of(self.machine_nest, self.name)
+        return render_functions(source, head, self.fastmath, compiled=True).text
 
     @cached_property
     def path(self) -> Path:
@@ -111,15 +111,19 @@ class Loop:
                 from schedlang.runtime.llvm.compiled import compiled
                 from schedlang.runtime.llvm.unprintable import Unprintable
 
+                form = self._form[1]
+                if thread_safety.left_behind():
+                    # numba's threads cannot start here
+                    form = replace(form, forks=False)
                 try:
                     with no_collection():
-                        self._address.append(compiled(self._subject(self._form[1])).address)
+                        self._address.append(compiled(self._subject(form)).address)
                 except Unprintable as error:
                     raise BuildError(
                         explain(
                             f"the ufunc {self.name} for {self.types}",
                             str(error),
-                            "Give a kernel to NumPy's np.vectorize, or leave out these dtypes.",
+                            "Leave out these dtypes, by dtypes=.",
                         )
                     ) from error
             return self._address[0]
@@ -127,9 +131,9 @@ class Loop:
     def _subject(self, form: Any) -> Any:
         from schedlang.runtime.llvm.library import Subject
 
-        nest = self.machine_nest
+        nest, threads = self.machine_nest, form is not None and form.forks
         return Subject(
-            self.name, nest.entry.name, self.path, self.fastmath, self.forks, lambda: nest, form
+            self.name, nest.entry.name, self.path, self.fastmath, threads, lambda: nest, form
         )
 
     def __reduce__(self) -> Any:

@@ -78,3 +78,8 @@ def _core(text: str, asked: str) -> tuple[str, ...]:
             why = f"{name!r} is neither the name nor the size of a dimension"
             raise ComputeError(explain(asked, why, _EXAMPLE))
     return names
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a count of things, as in ``"2 inputs"``."""
+    return f"{count} {noun}{'s' * (count != 1)}"
