@@ -61,8 +61,8 @@ def _hash_in_numba(x: Any) -> Any:
 
 def _polynomial_in_numba(x: Any) -> Any:
     # a number of Python's is a float64 in numba
-    half, quarter, one, three = (np.float32(v) for v in (0.5, 0.25, 1, 3))
-    return ((x * half + quarter) * x - one) * x + three
+    y = (x * np.float32(0.5) + np.float32(0.25)) * x - np.float32(1)
+    return y * x + np.float32(3)
 
 
 FUNCTIONS = (

@@ -40,6 +40,8 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], type[SchedlangError], str]] = {
                         "not commutative"),
     "identity of one input": (one, {"identity": 0}, ComputeError, "a reduction combines two"),
     "identity no number": (two, {"identity": "a"}, ComputeTypeError, "the identity is a number"),
+    "identity of a dtype": (two, {"identity": np.inf, "dtypes": ["int32"]}, ComputeError,
+                            "int32 has no such number"),
     "parallel": (one, {"parallel": 1}, ComputeTypeError, "parallel=1): it is True or False"),
     "signature no text": (one, {"signature": 3}, ComputeTypeError, "a signature is a string"),
     "signature": (one, {"signature": "n->n"}, ComputeError, "not a signature of NumPy's"),
@@ -49,7 +51,7 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], type[SchedlangError], str]] = {
     "inputs": (two, {"signature": "(n)->()"}, ComputeError, "1 input, and the function 2 param"),
     "results": (lambda x: (x, x), {"signature": "(n)->(n)"}, ComputeError, "returns 2 results"),
     "shape": (one, {"signature": "(n)->()"}, ComputeError, "the result has the shape (n,)"),
-    "constant": (lambda x: "a", {"signature": "(n)->()"}, SchedlangError, "'a'"),
+    "constant": (lambda x: "a", {"signature": "(n)->()"}, SchedlangError, "returns str"),
     "identity of arrays": (one, {"signature": "(n)->(n)", "identity": 0}, ComputeError,
                            "no reduce for a generalized ufunc"),
 }  # fmt: skip

@@ -32,8 +32,8 @@ from schedlang.version import __version__
 class Compiled:
     """A kernel as a function of Python, and its machine code.
 
-    ``library`` has the code of the function ``symbol``, and ``code`` is the object file. What NumPy
-    calls, at an ``address``, is no function of Python.
+    ``library`` has the code of the function ``symbol``, and ``code`` is the object file. NumPy
+    calls the loop of a ufunc at its ``address``; Python does not call it.
     """
 
     function: Callable[..., None]

@@ -104,7 +104,13 @@ def _ufunc(
     function: Callable[..., Any], name: str, parameters: Sequence[str],
     dimensions: CoreDimensions | None, dtypes: Any, identity: Any, parallel: bool, fastmath: bool,
 ) -> np.ufunc:  # fmt: skip
-    from schedlang.tracing.ufuncs.identity import Identity, checked_identity, known_identity
+    from schedlang.tracing.ufuncs.identity import (
+        Identity,
+        checked_identity,
+        has_number,
+        is_number,
+        known_identity,
+    )
     from schedlang.tracing.ufuncs.loop import Loop
     from schedlang.tracing.ufuncs.pickling import described_ufunc
 
@@ -131,9 +137,19 @@ def _ufunc(
     if dimensions is None and identity is None:
         start = known_identity(loops[0].inputs, loops[0].outputs)
     elif dimensions is None:
+        fitting = [p for p in loops if all(has_number(t.dtype, identity) for t in p.inputs)]
+        lacking = next((p.inputs[0].dtype for p in loops if p not in fitting), "")
+        if is_number(identity) and lacking and (wanted or not fitting):
+            asked = f"sl.ufunc({name}, identity={identity!r})"
+            raise ComputeError(
+                explain(asked, f"{lacking} has no such number", "Leave that dtype out of dtypes=.")
+            )
+        loops = fitting or loops
         like = [p for p in loops if {t.dtype for t in p.inputs} == {t.dtype for t in p.outputs}]
+        # float64 has all identities, and bytes and bools have too few numbers for the tests
         numbers = [p for p in like if p.inputs[0].dtype not in ("bool", "int8", "uint8")]
-        first = (numbers or like or loops)[0]
+        doubles = [p for p in numbers if p.inputs[0].dtype == "float64"]
+        first = (doubles or numbers or like or loops)[0]
         start = checked_identity(name, identity, first.inputs, first.outputs)
     doc = inspect.getdoc(function) or ""
     made: np.ufunc = described_ufunc(name, doc, tuple(loops), start, str(dimensions or ""))
@@ -196,7 +212,7 @@ def _named(function: Callable[..., Any], name: str) -> list[str]:
         ) from None  # fmt: skip
     for p in parameters:
         if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD, p.KEYWORD_ONLY):
-            stars = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
+            stars = "*" * ((p.kind is p.VAR_POSITIONAL) + 2 * (p.kind is p.VAR_KEYWORD))
             raise ComputeTypeError(
                 explain(
                     f"sl.ufunc({name})",

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from schedlang.compute.operations import ComputeOp
 from schedlang.compute.read import Read
 from schedlang.compute.reference import reference
 from schedlang.compute.tensor import Tensor
@@ -31,9 +32,10 @@ def known_identity(inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> I
     """Return the identity of an operation that is associative, as ``x + y`` is."""
     if len(inputs) != 2 or len(outputs) != 1:  # noqa: PLR2004
         return Identity()
-    (body,) = outputs[0].op.body
-    if not _of_both(body, inputs):
+    op = outputs[0].op
+    if not isinstance(op, ComputeOp) or not _of_both(op.body[0], inputs):
         return Identity()
+    body = op.body[0]
     name = body.op if isinstance(body, Binary) else body.fn if isinstance(body, Call) else ""
     if name in KNOWN:
         return Identity(KNOWN[name], True)
@@ -46,14 +48,30 @@ def _of_both(body: Expr, inputs: tuple[Tensor, ...]) -> bool:
     return len(operands) == len(read) == len(inputs) and set(read) == set(inputs)
 
 
+def is_number(value: Any) -> bool:
+    """Return whether ``value`` is a number of Python's or NumPy's, or a bool."""
+    return isinstance(value, (bool, int, float, complex, np.bool_, np.number))
+
+
+def has_number(dtype: str, value: Any) -> bool:
+    """Return whether a dtype has the number ``value``; NumPy asks for that of each loop.
+
+    >>> has_number("float32", float("inf")), has_number("int32", float("inf"))
+    (True, False)
+    """
+    try:
+        return bool(np.dtype(array_dtype(dtype)).type(value) == value)
+    except (OverflowError, TypeError, ValueError):
+        return False
+
+
 def checked_identity(
     name: str, value: Any, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]
 ) -> Identity:
     """Return the identity that the user gives, after tests on a few numbers."""
     asked = f"sl.ufunc({name}, identity={value!r})"
-    if isinstance(value, bool) or not isinstance(value, (int, float, complex, np.generic)):
-        if not isinstance(value, (bool, np.bool_)):
-            raise ComputeTypeError(explain(asked, "the identity is a number"))
+    if not is_number(value):
+        raise ComputeTypeError(explain(asked, "the identity is a number"))
     if len(inputs) != 2 or len(outputs) != 1:  # noqa: PLR2004
         raise ComputeError(
             explain(
@@ -69,7 +87,8 @@ def checked_identity(
         return run(a.astype(kind), b.astype(kind)).astype(kind)
 
     x = np.array(_SAMPLES).astype(kind)
-    y, z, start = np.roll(x, 1), np.roll(x, 3), np.full(x.shape, value).astype(kind)
+    y, z = np.roll(x, 1), np.roll(x, 3)
+    start = np.full(x.shape, np.dtype(kind).type(value))
     laws = {
         f"{value!r} is not neutral": (combined(start, x), x),
         "the operation is not commutative": (combined(x, y), combined(y, x)),

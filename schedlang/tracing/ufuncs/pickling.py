@@ -57,4 +57,4 @@ def _register() -> None:
         description = getattr(ufunc, "_schedlang", None)
         return before(ufunc) if description is None else (described_ufunc, description)
 
-    copyreg.pickle(np.ufunc, reduced)  # type: ignore[arg-type]
+    copyreg.pickle(np.ufunc, reduced)
