@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.errors import ComputeError, ComputeTypeError, SchedlangError
+from schedlang.errors import BuildError, ComputeError, ComputeTypeError, SchedlangError
 
 one, two = lambda x: x, lambda x, y: x + y  # noqa: E731
 
@@ -62,6 +62,12 @@ def test_refused(case: str) -> None:
     function, options, kind, message = REFUSED[case]
     with pytest.raises(kind, match=re.escape(message)):
         sl.ufunc(function, **options)
+
+
+def test_an_old_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("schedlang.tracing.ufuncs.definition._takes_attributes", lambda: False)
+    with pytest.raises(BuildError, match="Install NumPy 2.2 or newer"):
+        sl.ufunc(one)
 
 
 def test_an_unknown_argument_suggests_the_nearest() -> None:

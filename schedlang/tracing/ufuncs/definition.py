@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from schedlang.errors import (
+    BuildError,
     ComputeError,
     ComputeTypeError,
     SchedlangError,
@@ -57,7 +58,7 @@ def ufunc(
 
     ``identity``: where a reduction starts; NumPy then reduces in any order. Sums, products, ``&``,
     ``|`` and ``^`` of the two arguments have theirs. ``name``: by default that of ``function``.
-    ``parallel``: whether a call on large arrays may use several threads. ``fastmath`` is that of
+    ``parallel``: whether a call on large arrays may use several threads. ``fastmath``: see
     :func:`~schedlang.build`.
 
     The ufunc has ``loops``, by types such as ``"dd->d"``, each with ``source``, ``machine_nest``,
@@ -65,7 +66,8 @@ def ufunc(
     the first call that needs it, or read from the cache folder.
 
     Raises :class:`~schedlang.errors.ComputeTypeError` and :class:`~schedlang.errors.ComputeError`
-    for a function that the language does not know, and for arguments that do not fit.
+    for a function that the language does not know, and for arguments that do not fit, and
+    :class:`~schedlang.errors.BuildError` with a NumPy before 2.2.
 
     >>> import numpy as np, schedlang as sl
     >>> leaky = sl.ufunc(lambda x, slope: sl.select(x > 0, x, slope * x), name="leaky")
@@ -79,6 +81,13 @@ def ufunc(
         raise ComputeTypeError(
             f"sl.ufunc({function!r}, ...): the first argument is a function, such as a lambda"
         )
+    if not _takes_attributes():
+        raise BuildError(
+            explain(
+                "sl.ufunc", f"ufuncs of NumPy {np.__version__} take no attributes, such as loops",
+                "Install NumPy 2.2 or newer.",
+            )
+        )  # fmt: skip
     title = _name(function, name)
     dimensions = None if signature is None else read_signature(signature)
     parameters = _parameters(function, title, dimensions)
@@ -167,6 +176,10 @@ def _traced(
     from schedlang.tracing.ufuncs.cores import traced_cores
 
     return traced_cores(function, parameters, kinds, name, dimensions)
+
+
+def _takes_attributes() -> bool:
+    return hasattr(np.add, "__dict__")
 
 
 def _name(function: Callable[..., Any], name: str | None) -> str:

@@ -23,7 +23,7 @@ class Loops(dict[str, Loop]):
 
 
 class Source:
-    """The text of the loops that a call has compiled; before one, that of the widest dtype."""
+    """The text of the loops that calls have compiled; before a call, of the one of float64."""
 
     def __init__(self, loops: Loops) -> None:
         self._loops = loops
