@@ -53,6 +53,7 @@ _NAMES = {
     "tracing.jit": ("jit",),
     "tracing.loops": ("fori_loop",),
     "tracing.tensors": ("trace",),
+    "tracing.ufuncs.definition": ("ufunc",),
 }  # fmt: skip
 # packages, of which some are also called
 _PACKAGES = {

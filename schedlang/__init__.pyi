@@ -81,6 +81,7 @@ from schedlang.target import Target as Target
 from schedlang.tracing.jit import jit as jit
 from schedlang.tracing.loops import fori_loop as fori_loop
 from schedlang.tracing.tensors import trace as trace
+from schedlang.tracing.ufuncs.definition import ufunc as ufunc
 from schedlang.version import __version__ as __version__
 
 create_schedule = schedule

@@ -13,6 +13,8 @@ from schedlang.runtime.numba_internals import JITCodeLibrary, add_object
 
 if TYPE_CHECKING:
     from schedlang.machine.nest import MachineNest
+    from schedlang.runtime.llvm.gufunc_loop import GufuncLoop
+    from schedlang.runtime.llvm.ufunc_loop import UfuncLoop
     from schedlang.runtime.perf_map import Code
 
 
@@ -22,7 +24,8 @@ class Subject:
 
     ``kernel`` is its name for users, and ``name`` the function that is called. ``threads`` says
     whether loops run on threads. ``nest`` returns the machine nest, which is needed only if the
-    cache folder lacks the code.
+    cache folder lacks the code. If there is a ``loop``, NumPy calls the code as that of a ufunc,
+    else Python.
     """
 
     kernel: str
@@ -31,6 +34,7 @@ class Subject:
     fastmath: bool
     threads: bool
     nest: Callable[[], MachineNest]
+    loop: UfuncLoop | GufuncLoop | None = None
 
 
 class Library(JITCodeLibrary):

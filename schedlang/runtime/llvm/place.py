@@ -32,13 +32,15 @@ from schedlang.version import __version__
 class Compiled:
     """A kernel as a function of Python, and its machine code.
 
-    ``library`` has the code of the function ``symbol``, and ``code`` is the object file.
+    ``library`` has the code of the function ``symbol``, and ``code`` is the object file. NumPy
+    calls the loop of a ufunc at its ``address``; Python does not call it.
     """
 
     function: Callable[..., None]
     library: Any
     symbol: str
     code: bytes
+    address: int
 
 
 # the adapters to numba that write code
@@ -89,9 +91,17 @@ class Place:
         library.load(unpacked(code), [self.symbol, self.called])
         address = library.get_pointer_to_function(self.called)
         module = ModuleType(self.subject.path.stem)
-        function = python_function(self.subject.name, module, address, library)
-        loaded = _KNOWN[self.key] = Compiled(function, library, self.symbol, code)
+        function = (
+            _no_function
+            if self.subject.loop is not None
+            else python_function(self.subject.name, module, address, library)
+        )
+        loaded = _KNOWN[self.key] = Compiled(function, library, self.symbol, code, address)
         return loaded
+
+
+def _no_function(*_: Any) -> None:
+    raise TypeError("this is the loop of a ufunc, which NumPy calls")
 
 
 def place_of(subject: Subject) -> Place:
@@ -116,7 +126,7 @@ def _key(subject: Subject) -> str:
     """
     settings = [getattr(config, name, None) for name in SETTINGS]
     about = [
-        subject.path.name, subject.name, subject.fastmath, _printers_key(), settings,
+        subject.path.name, subject.name, subject.fastmath, subject.loop, _printers_key(), settings,
         cpu_context().codegen().magic_tuple(), numba.__version__, llvmlite.__version__,
         __version__,
         sys.version,

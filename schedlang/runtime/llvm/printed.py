@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 from llvmlite import ir
@@ -79,11 +80,18 @@ def submit_parts(
     with no_collection():
         for part in whole.parts:
             module = printed_part(subject, whole, part, prefix)
-            if module.entry is not None:
+            if module.entry is not None and subject.loop is not None:
+                subject.loop.print(module.code, called, partial(_function, module.code, prefix))
+            elif module.entry is not None:
                 print_entry(module.code, called, subject.name, module.entry, parameters)
             what = names_text(sorted(part.called) or [subject.name])
             tasks.append(pool.submit(module.job, what))
     return tasks
+
+
+def _function(module: ir.Module, prefix: str, name: str) -> ir.Function:
+    """Return a printed function of a module by its name in the machine nest."""
+    return module.get_global(symbol_of(prefix, name))
 
 
 def code_of(subject: Subject, text: str) -> Code:

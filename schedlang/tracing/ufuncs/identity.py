@@ -1,0 +1,110 @@
+"""Where a reduction of a ufunc starts, and whether NumPy may reduce several axes at once."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from schedlang.compute.operations import ComputeOp
+from schedlang.compute.read import Read
+from schedlang.compute.reference import reference
+from schedlang.compute.tensor import Tensor
+from schedlang.errors import ComputeError, ComputeTypeError, explain
+from schedlang.expr.dtypes import array_dtype
+from schedlang.expr.nodes import Binary, Call, Expr
+
+# values of which sums and products are exact in all dtypes that hold more than bools
+_SAMPLES = (1, 2, 3, 5, 2, 1, 4, 3)
+# where reductions start that NumPy has, too; those of min and max have no element to start from
+KNOWN = {"+": 0, "*": 1, "&": -1, "|": 0, "^": 0}
+REORDERED = ("min", "max")
+
+
+class Identity(NamedTuple):
+    """Where a reduction starts, if anywhere, and whether its order is free."""
+
+    value: Any = None
+    reorderable: bool = False
+
+
+def known_identity(inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> Identity:
+    """Return the identity of an operation that is associative, as ``x + y`` is."""
+    if len(inputs) != 2 or len(outputs) != 1:  # noqa: PLR2004
+        return Identity()
+    op = outputs[0].op
+    if not isinstance(op, ComputeOp) or not _of_both(op.body[0], inputs):
+        return Identity()
+    body = op.body[0]
+    name = body.op if isinstance(body, Binary) else body.fn if isinstance(body, Call) else ""
+    if name in KNOWN:
+        return Identity(KNOWN[name], True)
+    return Identity(None, name in REORDERED)
+
+
+def _of_both(body: Expr, inputs: tuple[Tensor, ...]) -> bool:
+    operands = body.children
+    read = [v.tensor for v in operands if isinstance(v, Read)]
+    return len(operands) == len(read) == len(inputs) and set(read) == set(inputs)
+
+
+def is_number(value: Any) -> bool:
+    """Return whether ``value`` is a number of Python's or NumPy's, or a bool."""
+    return isinstance(value, (bool, int, float, complex, np.bool_, np.number))
+
+
+def has_number(dtype: str, value: Any) -> bool:
+    """Return whether a dtype has the number ``value``; NumPy asks for that of each loop.
+
+    >>> has_number("float32", float("inf")), has_number("int32", float("inf"))
+    (True, False)
+    """
+    try:
+        return bool(np.dtype(array_dtype(dtype)).type(value) == value)
+    except (OverflowError, TypeError, ValueError):
+        return False
+
+
+def checked_identity(
+    name: str, value: Any, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]
+) -> Identity:
+    """Return the identity that the user gives, after tests on a few numbers."""
+    asked = f"sl.ufunc({name}, identity={value!r})"
+    if not is_number(value):
+        raise ComputeTypeError(explain(asked, "the identity is a number"))
+    if len(inputs) != 2 or len(outputs) != 1:  # noqa: PLR2004
+        raise ComputeError(
+            explain(
+                asked,
+                f"a reduction combines two values to one, and {name} takes {len(inputs)} and "
+                f"returns {len(outputs)}",
+                "Leave out identity=.",
+            )
+        )
+    run, kind = reference(outputs[0]), array_dtype(inputs[0].dtype)
+
+    def combined(a: Any, b: Any) -> Any:
+        return run(a.astype(kind), b.astype(kind)).astype(kind)
+
+    x = np.array(_SAMPLES).astype(kind)
+    y, z = np.roll(x, 1), np.roll(x, 3)
+    start = np.full(x.shape, np.dtype(kind).type(value))
+    laws = {
+        f"{value!r} is not neutral": (combined(start, x), x),
+        "the operation is not commutative": (combined(x, y), combined(y, x)),
+        "the operation is not associative": (
+            combined(combined(x, y), z), combined(x, combined(y, z)),
+        ),
+    }  # fmt: skip
+    for why, (one, other) in laws.items():
+        if not np.allclose(one, other, rtol=1e-2 if kind == np.float16 else 1e-5):
+            at = int(np.flatnonzero(~np.isclose(one, other, rtol=1e-5))[0])
+            raise ComputeError(
+                explain(
+                    asked,
+                    f"{why}: with {x[at]}, {y[at]}, {z[at]} it gives {one[at]} and {other[at]}",
+                    "With identity=, NumPy reduces in any order. Leave it out: reduce and "
+                    "accumulate then run from the first element to the last.",
+                )
+            )
+    return Identity(value, True)

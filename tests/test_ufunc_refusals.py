@@ -1,0 +1,80 @@
+"""What ``sl.ufunc`` refuses, at its call."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+from schedlang.errors import BuildError, ComputeError, ComputeTypeError, SchedlangError
+
+one, two = lambda x: x, lambda x, y: x + y  # noqa: E731
+
+REFUSED: dict[str, tuple[Any, dict[str, Any], type[SchedlangError], str]] = {
+    "no function": (3, {}, ComputeTypeError, "the first argument is a function"),
+    "if": (lambda x, y: x if x > y else y, {}, ComputeTypeError, "Instead of if, write sl.select"),
+    "reduction": (lambda x: np.sum(x), {}, ComputeTypeError, "np.sum of the expression x[i]"),
+    "reduction of ours": (lambda x: sl.sum(x, axis=0), {}, ComputeTypeError, "a reduction needs"),
+    "function of arrays": (lambda x: np.sort(x), {}, ComputeTypeError, "np.sort of the expression"),
+    "nothing returned": (lambda x: None, {}, ComputeTypeError, "the lambda returns None"),
+    "any number of inputs": (lambda *x: x[0], {}, ComputeTypeError, "*x cannot be given by pos"),
+    "keywords": (lambda x, *, k: x, {}, ComputeTypeError, "k cannot be given by position"),
+    "no inputs": (lambda: 1, {}, ComputeTypeError, "the function has no parameters"),
+    "unknown parameters": (max, {}, ComputeTypeError, "does not know the parameters"),
+    "no loop": (lambda x: x ^ 1, {"dtypes": ["float32"]}, ComputeTypeError, "bitwise operators"),
+    "no loop at all": (lambda x: (x ^ 1) + np.sqrt(x ^ 1.5), {}, ComputeTypeError, "bitwise"),
+    "one dtype": (one, {"dtypes": "float32"}, ComputeTypeError, "dtypes is a list"),
+    "no dtypes": (one, {"dtypes": []}, ComputeError, "at least one loop"),
+    "objects": (one, {"dtypes": ["object"]}, ComputeTypeError, "'object' is not supported"),
+    "bfloat16": (one, {"dtypes": ["bfloat16"]}, ComputeTypeError, "not a dtype of NumPy's own"),
+    "dtypes too few": (two, {"dtypes": [("float32",)]}, ComputeError, "has 1 dtype, and"),
+    "dtype twice": (one, {"dtypes": ["int8", "int8"]}, ComputeError, "int8 is given twice"),
+    "name": (one, {"name": "a b"}, ComputeError, "'a b' cannot name a ufunc"),
+    "identity not neutral": (two, {"identity": 1}, ComputeError, "1 is not neutral"),
+    "not associative": (lambda x, y: x + y +
+                        np.abs(x - y) * x * y, {"identity": 0}, ComputeError, "not associative"),
+    "not commutative": (lambda x, y: sl.select(x == 0, y, x), {"identity": 0}, ComputeError,
+                        "not commutative"),
+    "identity of one input": (one, {"identity": 0}, ComputeError, "a reduction combines two"),
+    "identity no number": (two, {"identity": "a"}, ComputeTypeError, "the identity is a number"),
+    "identity of a dtype": (two, {"identity": np.inf, "dtypes": ["int32"]}, ComputeError,
+                            "int32 has no such number"),
+    "parallel": (one, {"parallel": 1}, ComputeTypeError, "parallel=1): it is True or False"),
+    "signature no text": (one, {"signature": 3}, ComputeTypeError, "a signature is a string"),
+    "signature": (one, {"signature": "n->n"}, ComputeError, "not a signature of NumPy's"),
+    "dimension": (one, {"signature": "(0)->()"}, ComputeError, "'0' is neither the name nor"),
+    "unknown size": (one, {"signature": "(n)->(m)"}, ComputeError, "is in no input"),
+    "missing dimensions": (one, {"signature": "(n?)->(n?)"}, ComputeError, "may be missing"),
+    "inputs": (two, {"signature": "(n)->()"}, ComputeError, "1 input, and the function 2 param"),
+    "results": (lambda x: (x, x), {"signature": "(n)->(n)"}, ComputeError, "returns 2 results"),
+    "shape": (one, {"signature": "(n)->()"}, ComputeError, "the result has the shape (n,)"),
+    "constant": (lambda x: "a", {"signature": "(n)->()"}, SchedlangError, "returns str"),
+    "identity of arrays": (one, {"signature": "(n)->(n)", "identity": 0}, ComputeError,
+                           "no reduce for a generalized ufunc"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused(case: str) -> None:
+    function, options, kind, message = REFUSED[case]
+    with pytest.raises(kind, match=re.escape(message)):
+        sl.ufunc(function, **options)
+
+
+def test_an_old_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("schedlang.tracing.ufuncs.definition._takes_attributes", lambda: False)
+    with pytest.raises(BuildError, match="Install NumPy 2.2 or newer"):
+        sl.ufunc(one)
+
+
+def test_an_unknown_argument_suggests_the_nearest() -> None:
+    with pytest.raises(TypeError, match="did you mean 'dtypes'"):
+        sl.ufunc(one, dtype="float32")
+
+
+def test_an_error_of_the_function_is_its_own() -> None:
+    with pytest.raises(ZeroDivisionError):
+        sl.ufunc(lambda x: x * (1 // 0))
