@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Optional, Union, cast
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from schedlang.host import (
     vectors,
 )
 from schedlang.signatures import public
-from schedlang.target_kinds import KINDS, Facts, HasFacts, check_target
+from schedlang.target_kinds import KINDS, Facts, HasFacts, check_target, placed_at
 from schedlang.target_options import (
     ARCHITECTURE,
     all_features,
@@ -181,9 +181,9 @@ class _Fields:
 class Target(_Fields):
     """The processor that a kernel is built for: its vector registers, or its GPU architecture.
 
-    ``kind`` is ``"cpu"``, ``"python"``, ``"c"``, ``"cuda"`` or ``"cuda-emulator"``, or the name of
-    a target that a package brings (see ``docs/inside/targets.md``). ``backend`` is that target as
-    an object, from which :meth:`of` makes this.
+    ``kind`` is ``"cpu"``, ``"python"``, ``"c"``, ``"cuda"``, ``"cuda-emulator"``, ``"opencl"``, or
+    a target that a package brings, by its name (see ``docs/inside/targets.md``); ``backend`` is
+    that target as an object.
 
     ``vector_bytes`` is the size of a vector register, and ``vector_registers`` the number of
     registers. Both default to this machine's. If the size differs from this machine's, the number
@@ -300,7 +300,8 @@ class Target(_Fields):
     @property
     def device(self) -> Device:
         """The limits of the GPU; for a CPU target, of the GPU that is emulated."""
-        return DEVICES[self.arch or DEFAULT_ARCH]
+        own = self.facts.limits
+        return cast(Device, placed_at(own)) if own else DEVICES[self.arch or DEFAULT_ARCH]
 
     @property
     def facts(self) -> Facts:
@@ -438,8 +439,8 @@ def _with_options(kind: str, options: Any) -> str:
 TargetLike = Union[Target, HasFacts, str]
 
 _TARGETS = (
-    "kernels are built for this machine's CPU or for NVIDIA GPUs",
-    'Use tvm.target.Target("llvm") or Target("cuda"), on the machine that runs the program.',
+    "kernels are built for this machine's CPU, for NVIDIA GPUs and in OpenCL C",
+    'Use tvm.target.Target("llvm"), "cuda" or "opencl", on the machine that runs the program.',
 )
 REFUSED = {
     **dict.fromkeys(("rocm", "opencl", "metal", "vulkan", "arm_cpu", "mali", "hexagon"), _TARGETS),

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, Literal, Protocol
 
 from schedlang.errors import BuildError, explain
 
 # DLPack's number of the device whose memory holds the arrays of a call
-CPU, CUDA = 1, 2
+CPU, CUDA, OPENCL = 1, 2, 4
 # numba compiles an emitted file, and LLVM the machine nest that the file is printed from
 COMPILERS = ("llvm", "numba")
 
@@ -54,7 +54,7 @@ class Facts:
     * ``emulates``: the kind whose kernels a saved network has; "" if it has its own.
     * ``symbols``: the functions of a kernel can be named in a profiler's map of this process.
     * ``network_backend`` is where the class stands that runs the modules of its networks, a
-      :class:`~schedlang.networks.backend.ModuleBackend`, as ``"module:name"``.
+      :class:`~schedlang.networks.backend.ModuleBackend`, as ``"module:name"``; "" if none does.
     * ``starts``: the cache folder keeps how a network starts, for other processes.
 
     Machines and times:
@@ -62,6 +62,8 @@ class Facts:
     * ``device``: DLPack's number of the device whose memory holds the arrays.
     * ``takes_arch``: it has an architecture.
     * ``takes_triple``: its files are compiled for other processors and systems, too.
+    * ``limits``: where the :class:`~schedlang.target.Device` stands that holds the limits of a
+      block, as ``"module:name"``; "" if the architecture has them.
     * ``needs_driver``: it runs only where there is such a device, and its driver.
     * ``emulated``: the kind whose kernels do the same on a CPU; "" if there is none.
     * ``compiles_at_launch``: the first launch compiles again.
@@ -72,6 +74,7 @@ class Facts:
 
     * ``tactics``: the :class:`~schedlang.autotune.tactics.Registry` of tactics that search for its
       schedules, or its name: one of schedlang's, or an entry point in ``schedlang.tactics``.
+    * ``tuned``: searches can time candidates, whose records name the device.
     * ``measured_as``: the kind whose measured schedules are also good ones here.
     * ``compared_estimates``: the estimates of its cost model were compared with times on several
       machines.
@@ -103,11 +106,13 @@ class Facts:
     device: int = CPU
     takes_arch: bool = False
     takes_triple: bool = False
+    limits: str = ""
     needs_driver: bool = False
     emulated: str = ""
     compiles_at_launch: bool = False
     timing: Literal["host", "events", "none"] = "host"
     tactics: Any = "cpu"
+    tuned: bool = True
     measured_as: str = "cpu"
     compared_estimates: bool = True
     rewrites_networks: bool = True
@@ -212,6 +217,17 @@ KINDS = {
             emulates="cuda",
             compilers=COMPILERS,
         ),
+        replace(
+            _gpu("opencl", "schedlang.targets.opencl.backend:OpenClBackend", (), "events"),
+            language="C",
+            instructions="",
+            saved=False,
+            network_backend="",
+            tuned=False,
+            device=OPENCL,
+            takes_arch=False,
+            limits="schedlang.targets.opencl.limits:LIMITS",
+        ),
     )
 }
 SPELLINGS = {word: name for name, facts in KINDS.items() for word in (name, *facts.spellings)}
@@ -303,6 +319,6 @@ def installed_target(name: str) -> HasFacts | None:
 
 
 __all__ = [
-    "CPU", "CUDA", "KINDS", "SPELLINGS", "Facts", "HasFacts", "check_target", "installed_names",
-    "installed_object", "installed_target", "placed_at",
+    "CPU", "CUDA", "KINDS", "OPENCL", "SPELLINGS", "Facts", "HasFacts", "check_target",
+    "installed_names", "installed_object", "installed_target", "placed_at",
 ]  # fmt: skip

@@ -1,8 +1,9 @@
-"""Marks of tests: slow ones, which tests/README.md lists, and those that need a compiler."""
+"""Marks of tests: slow ones, which tests/README.md lists, and what needs a compiler or a device."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -13,6 +14,26 @@ import schedlang as sl
 WIDE = sl.Target("cpu").vector_bytes >= 64
 NARROW = "it is written for 32 registers of 64 bytes, and this processor has smaller vectors"
 compiles = pytest.mark.skipif(find_spec("numba_cuda") is None, reason="numba-cuda is not installed")
+
+
+@cache
+def no_opencl() -> str:
+    """Return why no kernel for OpenCL runs here, or an empty text."""
+    if find_spec("pyopencl") is None:
+        return "pyopencl is not installed"
+    import pyopencl as cl
+
+    try:
+        return "" if cl.create_some_context(interactive=False).devices else "no device of OpenCL"
+    except (cl.Error, RuntimeError) as error:
+        return f"there is no device of OpenCL: {error}"
+
+
+@pytest.fixture
+def opencl() -> None:
+    """Skip the test where no kernel for OpenCL runs, with the reason."""
+    if why := no_opencl():
+        pytest.skip(why)
 
 
 def slow_but(

@@ -4,8 +4,8 @@ The blocks of a file run in order in one namespace. The ``text`` or ``diff`` blo
 is compared with the printed text; a line ``...`` stands for any lines. A block opened with
 ``python refused`` must raise a SchedlangError, whose message is compared likewise. A block opened
 with ``python slow`` runs only in a slow test, and one opened with ``python torch``, ``python slow
-qemu`` or ``python refused torch`` only where what it names last is installed. ``pytest
-tests/test_docs.py --update-golden`` refreshes the text blocks.
+qemu`` or ``python refused torch`` only where what it names last is installed, and ``pyopencl`` also
+where there is a device. ``pytest tests/test_docs.py --update-golden`` refreshes the text blocks.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import pytest
 
 from schedlang.course.lessons import lessons
 from schedlang.errors import SchedlangError
-from tests.marks import slow_but
+from tests.marks import no_opencl, slow_but
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "schedlang"
@@ -80,6 +80,8 @@ def run(block: Fenced, path: Path, namespace: dict[str, object]) -> str:
 def is_missing(block: Fenced) -> bool:
     """Return whether a block needs a library that is not installed."""
     need = block.info.split(" ")[-1]
+    if need == "pyopencl":
+        return bool(no_opencl())
     missing = any(importlib.util.find_spec(name) is None for name in OPTIONAL.get(need, ()))
     return missing or (need in PROGRAMS and shutil.which(PROGRAMS[need]) is None)
 

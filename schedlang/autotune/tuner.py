@@ -40,7 +40,7 @@ from schedlang.autotune.space import Candidate, Space, Template
 from schedlang.autotune.state import Search
 from schedlang.autotune.tactics.facts import Problem
 from schedlang.compute.tensor import Tensor
-from schedlang.errors import SchedlangError, TuningError
+from schedlang.errors import SchedlangError, TuningError, explain
 from schedlang.runtime.nvidia import driver
 from schedlang.schedule.schedule import Schedule
 from schedlang.signatures import public
@@ -149,6 +149,14 @@ def autotune(
     wanted = checked_outputs(outputs)
     where_to = or_emulator(Target.of(target))
     where_to.facts.compiler_named(compiler)
+    if not where_to.facts.tuned:
+        raise TuningError(
+            explain(
+                f"sl.autotune(..., target={str(where_to.kind)!r})",
+                "searches do not time candidates on devices of this target",
+                "sl.autoschedule(C, target) chooses a schedule by the cost model.",
+            )
+        )
     trials = None if trials is None else checked_count("trials", trials, 1)
     workers = None if workers is None else checked_count("workers", workers, 1)
     seed = checked_count("seed", seed, 0)

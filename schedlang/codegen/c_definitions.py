@@ -13,6 +13,7 @@ from functools import cached_property, lru_cache
 
 from schedlang.codegen.c_headers import header
 
+# the headers of a C program; the first one has the types of scalars
 HEADERS = ("c_helpers.h", "c_half.h", "c_denormals.h", "c_program.h")
 _WORD = re.compile(r"\b[A-Za-z_]\w*")
 _MACRO = re.compile(r"#define (\w+)\(([^)]*)\)\s*(.*)", re.DOTALL)
@@ -63,17 +64,19 @@ class Macro:
         return re.sub(r"\s*##\s*", "", replaced)
 
 
-def used_definitions(helpers: Iterable[str], functions: Iterable[str]) -> str:
+def used_definitions(
+    helpers: Iterable[str], functions: Iterable[str], headers: tuple[str, ...] = HEADERS
+) -> str:
     """Return what a C file of the texts ``functions`` needs before them.
 
-    ``helpers`` are calls of the headers' macros, and definitions that are written out.
+    ``helpers`` are calls of the macros of ``headers``, and definitions that are written out.
 
     >>> print(used_definitions(["SL_VECTOR(f32, 8)"], ["void f(sl_f32_8 *a);"]))
     /* Vectors and other functions of this kernel. */
     typedef float sl_f32_8 __attribute__((vector_size(sizeof(float) * 8)));
     """
-    common, macros = _helpers()
-    listed = [*common, *(d for text in helpers for d in _of_helper(text, macros))]
+    common = _helpers(headers)[0]
+    listed = [*common, *(d for text in helpers for d in _of_helper(text, headers))]
     by_name = {name: d for d in listed for name in d.names}
     wanted = [word for text in functions for word in _WORD.findall(text)]
     wanted += [word for d in listed if not d.names for word in d.words]
@@ -91,7 +94,7 @@ def used_definitions(helpers: Iterable[str], functions: Iterable[str]) -> str:
             lines.append(("\n" if lines else "") + definition.heading)
             heading = definition.heading
         lines.append(definition.text)
-    return plain_types("\n".join(lines))
+    return plain_types("\n".join(lines), headers[0])
 
 
 def includes(texts: Sequence[str]) -> str:
@@ -104,39 +107,40 @@ def includes(texts: Sequence[str]) -> str:
     return "\n".join(f"#include <{name}>" for name in used)
 
 
-def plain_types(text: str) -> str:
-    """Return ``text`` with the types of C in place of the headers' names for them.
+def plain_types(text: str, header_name: str = HEADERS[0]) -> str:
+    """Return ``text`` with the types of C in place of the names that a header has for them.
 
     >>> plain_types("sl_f32 a; sl_f32_8 b;")
     'float a; sl_f32_8 b;'
     """
-    return _types()[0].sub(lambda name: _types()[1][name[0]], text)
+    pattern, kinds = _types(header_name)
+    return pattern.sub(lambda name: kinds[name[0]], text)
 
 
-@lru_cache(maxsize=1)
-def _types() -> tuple[re.Pattern[str], dict[str, str]]:
-    names = {name: kind for kind, name in _SCALAR.findall(header("c_helpers.h"))}
+@lru_cache(maxsize=2)
+def _types(header_name: str) -> tuple[re.Pattern[str], dict[str, str]]:
+    names = {name: kind for kind, name in _SCALAR.findall(header(header_name))}
     return re.compile(rf"\b(?:{'|'.join(names)})\b"), names
 
 
-@lru_cache(maxsize=1)
-def _helpers() -> tuple[tuple[Definition, ...], Mapping[str, Macro]]:
+@lru_cache(maxsize=2)
+def _helpers(headers: tuple[str, ...]) -> tuple[tuple[Definition, ...], Mapping[str, Macro]]:
     """Return the definitions of the headers, and the macros that make others."""
     macros: dict[str, Macro] = {}
-    texts = (_SCALAR.sub("", header(name)) for name in HEADERS)
+    texts = (_SCALAR.sub("", header(name)) for name in headers)
     definitions = [d for text in texts for d in _parsed(text, macros)]
     return tuple(definitions), macros
 
 
 @lru_cache(maxsize=1024)
-def _expanded(call: str) -> tuple[Definition, ...]:
-    return tuple(_parsed(call, dict(_helpers()[1]), _OWN))
+def _expanded(call: str, headers: tuple[str, ...]) -> tuple[Definition, ...]:
+    return tuple(_parsed(call, dict(_helpers(headers)[1]), _OWN))
 
 
-def _of_helper(text: str, macros: Mapping[str, Macro]) -> Sequence[Definition]:
-    call = _CALL.match(text)
+def _of_helper(text: str, headers: tuple[str, ...]) -> Sequence[Definition]:
+    call, macros = _CALL.match(text), _helpers(headers)[1]
     # a definition that is written out may have words of the user's
-    return _expanded(text) if call and call[1] in macros else [Definition((), text, _OWN)]
+    return _expanded(text, headers) if call and call[1] in macros else [Definition((), text, _OWN)]
 
 
 def _parsed(text: str, macros: dict[str, Macro], heading: str = "") -> Iterator[Definition]:

@@ -137,7 +137,7 @@ class _Placer:
             stages = sorted({a.stage for a in self.inner_accesses(stmt.body, loops, tests)})
             raise BuildError(
                 explain(
-                    f"building {self.launch.name} for CUDA",
+                    f"building {self.launch.name} for a GPU",
                     f"stages {', '.join(stages)} share storage inside `if {stmt.cond}`, which only "
                     "some threads of a block enter, so the threads cannot synchronize there",
                     "Compute the producer outside that condition.",

@@ -37,7 +37,7 @@ def check_host(nest: Nest, block: Block) -> None:
             if stmt.kind == "parallel":
                 raise BuildError(
                     explain(
-                        f"building {nest.name} for CUDA",
+                        f"building {nest.name} for a GPU",
                         f"{stmt.axis.name} of stage {stmt.stage} is parallel, and parallel is for "
                         "the threads of a CPU",
                         f"Bind the loop instead: {subscript(stmt.stage)}.bind(axis, "
@@ -52,7 +52,7 @@ def check_host(nest: Nest, block: Block) -> None:
             if any(isinstance(n, Load) for n in postorder([stmt.cond])):
                 raise BuildError(
                     explain(
-                        f"building {nest.name} for CUDA",
+                        f"building {nest.name} for a GPU",
                         "a condition on data encloses its kernels, and the host that launches them "
                         "cannot read device memory",
                         "Bind a loop outside the condition.",
@@ -67,7 +67,7 @@ def _check_storage(nest: Nest, buffer: Buffer) -> None:
     if buffer.scope != "global":
         raise BuildError(
             explain(
-                f"building {nest.name} for CUDA",
+                f"building {nest.name} for a GPU",
                 f"{buffer.name} is {buffer.scope} storage allocated outside every kernel, and "
                 f"{buffer.scope} storage exists only within a kernel",
                 "Compute the stage at a loop of its consumer that is bound to blockIdx, or inside "
@@ -89,7 +89,7 @@ def _unbound(nest: Nest, stmt: Stmt) -> None:
     listed = f" ({', '.join(data)})" if data else ""
     raise BuildError(
         explain(
-            f"building {nest.name} for CUDA",
+            f"building {nest.name} for a GPU",
             f"stage {stage} is at root, where each stage is a kernel of its own, but none of "
             f"its data axes{listed} is bound to blocks or threads",
             f"{_binding(subscript(stage), data, store.buffers[0])}\n"

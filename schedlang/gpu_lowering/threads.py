@@ -48,7 +48,7 @@ def thread_loops(region: Stmt, stage: str, title: str) -> dict[str, For]:
         if to_lin(first.extent) != to_lin(stmt.extent):
             raise BuildError(
                 explain(
-                    f"building {title} for CUDA",
+                    f"building {title} for a GPU",
                     f"{stmt.axis.name} of stage {stmt.stage} has {stmt.extent} iterations and "
                     f"{first.axis.name} of stage {first.stage} has {first.extent}, but both are "
                     f"bound to {stmt.tag} of one kernel",
@@ -58,7 +58,7 @@ def thread_loops(region: Stmt, stage: str, title: str) -> dict[str, For]:
         if stmt.tag.startswith("threadIdx") and not isinstance(stmt.extent, int):
             raise BuildError(
                 explain(
-                    f"building {title} for CUDA",
+                    f"building {title} for a GPU",
                     f"{stmt.axis.name} of stage {stmt.stage} is bound to {stmt.tag} and has "
                     f"{stmt.extent} iterations, but the size of a block is fixed",
                     "Split it by a constant and bind the inner loop.",
@@ -186,7 +186,7 @@ class _ThreadBody:
         if not parts.whole:
             raise BuildError(
                 explain(
-                    f"building {self.title} for CUDA",
+                    f"building {self.title} for a GPU",
                     f"the threads of {', '.join(sorted(tags))} reduce stage {region.stage} "
                     "together, but the split of a data axis inside the reduction has a cut tail",
                     f'Split the data axes of {region.stage} with tail="guard", or reorder them '
@@ -196,7 +196,7 @@ class _ThreadBody:
         if any(b.scope == "local" for b in parts.store.buffers):
             raise BuildError(
                 explain(
-                    f"building {self.title} for CUDA",
+                    f"building {self.title} for a GPU",
                     f"the threads of {', '.join(sorted(tags))} reduce stage {region.stage} "
                     "together, but its storage is local, which is private to a thread",
                     f'Share it: {subscript(region.stage)}.set_scope("shared"). Then attach it at a '
@@ -266,7 +266,7 @@ class _ThreadBody:
         if buffer.scope == "global":
             raise BuildError(
                 explain(
-                    f"building {self.title} for CUDA",
+                    f"building {self.title} for a GPU",
                     f"{buffer.name} is global storage allocated inside a kernel",
                     'Give the stage set_scope("shared") or set_scope("local"), or compute it at '
                     "root.",
@@ -283,7 +283,7 @@ class _ThreadBody:
         if buffer.bytes is None:
             raise BuildError(
                 explain(
-                    f"building {self.title} for CUDA",
+                    f"building {self.title} for a GPU",
                     f"{buffer.name} is {buffer.scope} storage whose size is known only at run time",
                     "Split the loops around it by constants, so that its size is fixed.",
                 )
@@ -316,7 +316,7 @@ class _ThreadBody:
         if depth_of_storage is not None and depth_of_storage < self.depth:
             raise BuildError(
                 explain(
-                    f"building {self.title} for CUDA",
+                    f"building {self.title} for a GPU",
                     f"{buffer.name} is local storage allocated outside the thread loops that fill "
                     f"it (stage {store.stage}), but local storage is private to a thread",
                     'Share it between threads, set_scope("shared"), or compute it inside the '

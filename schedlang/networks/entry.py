@@ -117,6 +117,14 @@ def network(
     check_outputs(model.outputs, model.inputs)
     name = check_name(name, "a network")
     where = run_here(Target.of(target), "a network")
+    if not where.facts.network_backend:
+        raise BuildError(
+            explain(
+                f'sl.network(..., target="{where.kind}")',
+                "this target runs kernels, and no networks",
+                'Build the network for target="cpu" or "cuda", or its kernels by sl.build.',
+            )
+        )
     if where.facts.binds_threads:
         refuse_extern(
             operations(model.outputs),

@@ -11,7 +11,7 @@ from schedlang.signatures import public
 from schedlang.target_kinds import CPU, CUDA, KINDS, SPELLINGS
 from schedlang.target_options import parse_target
 
-# DLPack's numbers of devices that TVM knows and that no kernel here runs on
+# DLPack's numbers of devices that TVM knows, and whose memory te's arrays are not in here
 ELSEWHERE = {"opencl": 4, "vulkan": 7, "metal": 8, "rocm": 10, "ext_dev": 12, "webgpu": 15,
              "hexagon": 16}  # fmt: skip
 _SPELLED = {word: KINDS[name].device for word, name in SPELLINGS.items()}
@@ -34,7 +34,7 @@ class Device:
     def exist(self) -> bool:
         """True if the machine has the device, or ``SCHEDLANG_CUDA`` asks for the emulator.
 
-        It is false for devices of TVM that no kernel here runs on, such as ``"opencl"``.
+        It is false for devices of TVM whose memory te's arrays are not in, such as ``"opencl"``.
         """
         if self.device_type in ELSEWHERE.values():
             return False

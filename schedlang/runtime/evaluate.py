@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -18,10 +18,8 @@ from schedlang.errors import CallError, CallTypeError, explain
 from schedlang.markup.bundle import InNotebooks
 from schedlang.markup.elements import facts
 from schedlang.markup.fragment import fragment
-from schedlang.runtime import nvidia
 from schedlang.runtime.ceilings import COPIED_BYTES, Ceilings, ceilings
-from schedlang.runtime.device_arrays import describe, device_of, is_on_device, streams_of
-from schedlang.runtime.gpu_clock import GpuClock, gpu_ceilings
+from schedlang.runtime.device_arrays import describe, is_on_device
 from schedlang.runtime.kernel import Kernel
 from schedlang.runtime.parameters import Binder
 from schedlang.runtime.timing import (
@@ -227,6 +225,19 @@ def _fraction(
     return max(arithmetic, memory) / seconds, "arithmetic" if arithmetic >= memory else "memory"
 
 
+class TimedByEvents(Protocol):
+    """A kernel whose device records events around its calls."""
+
+    def timed_by_events(
+        self, there: Sequence[Any], repeat: int, min_time: float, dtype: str
+    ) -> tuple[list[float], Ceilings | None]:
+        """Return the seconds of calls with arrays of the device, and the device's ceilings.
+
+        There are at least ``repeat`` of them, for at least ``min_time`` seconds. The ceilings of
+        some devices are not known.
+        """
+
+
 def _by_events(
     f: Kernel,
     given: Sequence[Any],
@@ -236,18 +247,14 @@ def _by_events(
     moved: float | None,
     dtype: str,
 ) -> Evaluation:
-    """Time a kernel by events of its GPU; NumPy's arrays are copied there once, before."""
+    """Time a kernel by events of its device; NumPy's arrays are copied there once, before."""
     there, _ = f.timed_on(list(given))
-    with nvidia.on_gpu(device_of(there)):
-        clock = GpuClock(next(iter(streams_of(there)), 0))
-        seconds_of_calls: list[float] = []
-        start = perf_counter()
-        while len(seconds_of_calls) < repeat or perf_counter() - start < min_time:
-            seconds_of_calls.append(clock.seconds([lambda: f(*there)]))
-        limits = gpu_ceilings(dtype)
+    seconds_of_calls, limits = cast(TimedByEvents, f).timed_by_events(
+        there, repeat, min_time, dtype
+    )
     seconds, spread = median_and_spread(seconds_of_calls)
     rates = [None if n is None else n / seconds * 1e-9 for n in (flops, moved)]
-    bounds = _fraction(limits, flops, moved, seconds)
+    bounds = (None, "") if limits is None else _fraction(limits, flops, moved, seconds)
     return Evaluation(
         seconds, spread, min(seconds_of_calls), len(seconds_of_calls), rates[0], rates[1], *bounds
     )

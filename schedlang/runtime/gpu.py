@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,8 +12,9 @@ import numpy as np
 from schedlang.errors import BuildError, explain
 from schedlang.ir.nest import Nest
 from schedlang.runtime import files, nvidia
+from schedlang.runtime.ceilings import Ceilings
 from schedlang.runtime.cpu_profile import check_options
-from schedlang.runtime.device_arrays import device_of, empty_on_device
+from schedlang.runtime.device_arrays import device_of, empty_on_device, streams_of
 from schedlang.runtime.device_call import (
     DeviceArguments,
     check_gpu,
@@ -25,6 +27,7 @@ from schedlang.runtime.device_call import (
 from schedlang.runtime.device_fast_call import Bind, device_fast_call
 from schedlang.runtime.device_file import DeviceFile
 from schedlang.runtime.emulated import GpuKernel
+from schedlang.runtime.gpu_clock import GpuClock, gpu_ceilings
 from schedlang.runtime.gpu_profile import Watch, gpu_profile
 from schedlang.runtime.kernel import Built
 from schedlang.runtime.launch import Launcher
@@ -88,6 +91,17 @@ class CudaKernel(GpuKernel):
         cuda = nvidia.driver()
         there = [cuda.to_device(a) if isinstance(a, np.ndarray) else a for a in given]
         return there, cuda.synchronize
+
+    def timed_by_events(
+        self, there: Sequence[Any], repeat: int, min_time: float, dtype: str
+    ) -> tuple[list[float], Ceilings]:
+        """Return the seconds of calls by events, and the ceilings of the GPU."""
+        seconds_of_calls: list[float] = []
+        with nvidia.on_gpu(device_of(there)):
+            clock, start = GpuClock(next(iter(streams_of(there)), 0)), perf_counter()
+            while len(seconds_of_calls) < repeat or perf_counter() - start < min_time:
+                seconds_of_calls.append(clock.seconds([lambda: self(*there)]))
+            return seconds_of_calls, gpu_ceilings(dtype)
 
     def profile(
         self, *args: Any, repeat: int = 5, levels: int = 3, share: float = 0.05, **named: Any

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from statistics import median
 from time import perf_counter
@@ -71,6 +71,23 @@ def gpu_profile(
         with clock.watch(name):
             run(None)
         whole.append(max(0.0, clock.seconds()[0][1] - empty))
+    return kernel_profile(name, target, stages, calls, min(whole), empty, repeat)
+
+
+def kernel_profile(
+    name: str,
+    target: str,
+    stages: Mapping[str, str],
+    calls: Sequence[Sequence[tuple[str, float]]],
+    whole: float,
+    empty: float,
+    repeat: int,
+) -> Profile:
+    """Return the profile of ``calls``, each the seconds of its kernels by name, in launch order.
+
+    ``whole`` are the seconds of a call without events between its kernels, and ``empty`` what the
+    events of a kernel add to its time.
+    """
     by_kernel: dict[str, list[float]] = {}
     for kernel, seconds in min(calls, key=lambda call: sum(seconds for _, seconds in call)):
         by_kernel.setdefault(kernel, []).append(max(0.0, seconds - empty))
@@ -86,7 +103,7 @@ def gpu_profile(
         name,
         target,
         sum(by_stage.values()),
-        min(whole),
+        whole,
         by_stage,
         0.0,
         0.0,

@@ -143,8 +143,9 @@ def build(
     ``args``: the tensors (and scalars) in calling order; by default the placeholders in order of
     first appearance, then scalars, then outputs. ``target``: ``"cpu"``, ``"python"`` (the same
     source, not compiled), ``"c"`` (C, compiled by the system's ``cc``), ``"cuda"``,
-    ``"cuda-emulator"`` (the CUDA kernels on the CPU), a :class:`~schedlang.target.Target`, or the
-    object or name of a target that a package brings (see ``docs/inside/targets.md``); by default
+    ``"cuda-emulator"`` (the CUDA kernels on the CPU), ``"opencl"`` (OpenCL C, run by pyopencl), a
+    :class:`~schedlang.target.Target`, or the object or name of a target that a package brings (see
+    ``docs/inside/targets.md``); by default
     the target of the enclosing ``with Target(...)``, else the CPU. ``fastmath`` lets the compiler
     reassociate floating-point operations and assume that there are no NaNs and infinities. With
     ``lineinfo`` the machine code of a GPU kernel names the lines of the file, for ncu and other

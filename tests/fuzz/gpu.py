@@ -1,7 +1,7 @@
 """Random schedules for GPUs, run in lockstep with every access checked.
 
-A share of them also runs by the emulator, a share as emitted source in the simulator, and a share
-on this machine's GPU.
+A share of them also runs by the emulator, a share as emitted source in the simulator, a share on
+this machine's GPU, and a share on a device of OpenCL.
 
 ``python -m tests.fuzz.gpu --cases N --seed S``.
 """
@@ -235,12 +235,12 @@ class Binder:
 
 def run_gpu_case(
     seed: str, index: int, compiled: bool = False, simulated: bool = False, features: Any = None,
-    on_gpu: bool = False,
+    on_gpu: bool = False, by_opencl: bool = False,
 ) -> Case:  # fmt: skip
     """Run case ``index`` of the run ``seed``; an exception becomes its ``failure``.
 
     ``compiled`` also runs it by the emulator, ``simulated`` its emitted source in the simulator,
-    ``on_gpu`` its machine code on this machine's GPU.
+    ``on_gpu`` its machine code on this machine's GPU, and ``by_opencl`` it on a device of OpenCL.
     """
     rng = Random(f"gpu:{seed}:{index}")
     graph = random_graph(rng, symbolic=0.4)
@@ -249,7 +249,8 @@ def run_gpu_case(
         graph = random_graph(rng, symbolic=0.4)
     case = Case(f"{seed}:{index}", graph)
     try:
-        _run(rng, case, compiled, simulated, on_gpu, Counter() if features is None else features)
+        counted = Counter() if features is None else features
+        _run(rng, case, compiled, simulated, on_gpu, by_opencl, counted)
     except Exception as error:
         case.outcome = "failed"
         case.failure = "".join(traceback.format_exception(error)[-8:])
@@ -257,8 +258,9 @@ def run_gpu_case(
 
 
 def _run(
-    rng: Random, case: Case, compiled: bool, simulated: bool, on_gpu: bool, features: Counter[str]
-) -> None:
+    rng: Random, case: Case, compiled: bool, simulated: bool, on_gpu: bool, by_opencl: bool,
+    features: Counter[str],
+) -> None:  # fmt: skip
     space = build(case.graph)
     outputs = [space[n] for n in case.graph.outputs]
     s = sl.schedule(outputs if len(outputs) > 1 else outputs[0])
@@ -298,6 +300,9 @@ def _run(
         results = _called(s, nest, given, wanted, this_gpu())
         compare(nest, results, wanted, case.graph.terms, "on the GPU")
         features["on the GPU"] += 1
+    if by_opencl:
+        compare(nest, _called(s, nest, given, wanted, "opencl"), wanted, case.graph.terms, "OpenCL")
+        features["by OpenCL"] += 1
     case.outcome = "passed"
 
 
@@ -364,17 +369,17 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--compiled-share", type=float, default=0.02)
     parser.add_argument("--simulated-share", type=float, default=0.25)
     parser.add_argument("--gpu-share", type=float, default=0.0, help="needs an NVIDIA GPU")
+    parser.add_argument("--opencl-share", type=float, default=0.0, help="needs pyopencl")
     options = parser.parse_args(argv)
     started, outcomes, features = time.monotonic(), Counter(), Counter()
     unbuilt: Counter[str] = Counter()
     for index in range(options.start, options.start + options.cases):
         if time.monotonic() - started > options.minutes * 60:
             break
-        compiled, simulated, on_gpu = (
-            index % 1000 < 1000 * share
-            for share in (options.compiled_share, options.simulated_share, options.gpu_share)
-        )
-        case = run_gpu_case(options.seed, index, compiled, simulated, features, on_gpu)
+        shares = (options.compiled_share, options.simulated_share, options.gpu_share,
+                  options.opencl_share)  # fmt: skip
+        compiled, simulated, on_gpu, by_opencl = (index % 1000 < 1000 * share for share in shares)
+        case = run_gpu_case(options.seed, index, compiled, simulated, features, on_gpu, by_opencl)
         outcomes[case.outcome] += 1
         if case.outcome == "not built":
             unbuilt[case.failure.partition("\n")[0].partition(": ")[2][:70]] += 1
