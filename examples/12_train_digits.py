@@ -2,11 +2,13 @@
 
 The forward pass is a few stages that end in the loss. Its gradients by the weights are stages, too:
 they print, take schedules, and run in the same kernel. One call of that kernel is a whole training
-step: the loss, its gradients, and the new weights.
+step: the loss, its gradients, and the new weights. With the name of a new folder behind it, the
+lesson writes the trained network there as a program of C.
 """
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -25,24 +27,24 @@ def product(A: sl.Tensor, B: sl.Tensor, name: str) -> sl.Tensor:
     return sl.compute(shape, lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name=name)
 
 
-def network() -> dict[str, sl.Tensor]:
+def network(batch: int = BATCH) -> dict[str, sl.Tensor]:
     """Declare two layers, softmax, and the mean cross entropy of a batch."""
-    X = sl.placeholder((BATCH, PIXELS), name="X")
-    label = sl.placeholder((BATCH,), "int64", name="label")
+    X = sl.placeholder((batch, PIXELS), name="X")
+    label = sl.placeholder((batch,), "int64", name="label")
     W1, b1 = sl.placeholder((PIXELS, HIDDEN), name="W1"), sl.placeholder((HIDDEN,), name="b1")
     W2, b2 = sl.placeholder((HIDDEN, CLASSES), name="W2"), sl.placeholder((CLASSES,), name="b2")
     T = product(X, W1, "T")
-    H = sl.compute((BATCH, HIDDEN), lambda i, j: sl.max(T[i, j] + b1[j], 0), name="H")
+    H = sl.compute((batch, HIDDEN), lambda i, j: sl.max(T[i, j] + b1[j], 0), name="H")
     U = product(H, W2, "U")
-    Z = sl.compute((BATCH, CLASSES), lambda i, j: U[i, j] + b2[j], name="Z")
+    Z = sl.compute((batch, CLASSES), lambda i, j: U[i, j] + b2[j], name="Z")
     c, d = sl.reduce_axis(CLASSES, name="c"), sl.reduce_axis(CLASSES, name="d")
-    i = sl.reduce_axis(BATCH, name="i")
-    top = sl.compute((BATCH,), lambda i: sl.max(Z[i, c], axis=c), name="top")
-    total = sl.compute((BATCH,), lambda i: sl.sum(sl.exp(Z[i, d] - top[i]), axis=d), name="total")
+    i = sl.reduce_axis(batch, name="i")
+    top = sl.compute((batch,), lambda i: sl.max(Z[i, c], axis=c), name="top")
+    total = sl.compute((batch,), lambda i: sl.sum(sl.exp(Z[i, d] - top[i]), axis=d), name="total")
     each = sl.compute(
-        (BATCH,), lambda i: sl.log(total[i]) + top[i] - Z[i, label[i]], name="each"
+        (batch,), lambda i: sl.log(total[i]) + top[i] - Z[i, label[i]], name="each"
     )
-    loss = sl.compute((), lambda: sl.sum(each[i] / BATCH, axis=i), name="loss")
+    loss = sl.compute((), lambda: sl.sum(each[i] / batch, axis=i), name="loss")
     return {t.name: t for t in (X, label, W1, b1, W2, b2, T, H, U, Z, top, loss)}
 
 
@@ -66,12 +68,20 @@ def training_step(net: dict[str, sl.Tensor]) -> sl.Schedule:
     return s
 
 
-def answers(net: dict[str, sl.Tensor]) -> sl.Kernel:
-    """Compile the digits that the network sees in a batch."""
+def answers(net: dict[str, sl.Tensor]) -> sl.Tensor:
+    """Declare the digits that the network sees in a batch."""
     c = sl.reduce_axis(CLASSES, name="c")
     Z = net["Z"]
-    digit = sl.compute((BATCH,), lambda i: sl.argmax(Z[i, c], axis=c), name="digit")
-    return sl.build(sl.schedule(digit))
+    return sl.compute((Z.shape[0],), lambda i: sl.argmax(Z[i, c], axis=c), name="digit")
+
+
+def program(weights: list[np.ndarray], folder: str) -> None:
+    """Write a program of C to a new folder, which sees the digit in one picture after the other."""
+    net = network(batch=1)
+    params = {net[name]: w for name, w in zip(("W1", "b1", "W2", "b2"), weights)}
+    sl.network(answers(net), params, name="digits").save(folder, target="c")
+    print(f"A program of C is in {folder}. Build and run it there:")
+    print("  make && ./digits digits.weights PICTURES -")
 
 
 def by_hand(x: np.ndarray, y: np.ndarray, weights: list[np.ndarray]) -> list[np.ndarray]:
@@ -92,7 +102,7 @@ def main() -> None:
     net = network()
     s = training_step(net)
     print(f"{s}\n")
-    step, digit = sl.build(s), answers(net)
+    step, digit = sl.build(s), sl.build(sl.schedule(answers(net)))
 
     rng = np.random.default_rng(1)
     shapes = (PIXELS, HIDDEN), (HIDDEN,), (HIDDEN, CLASSES), (CLASSES,)
@@ -130,6 +140,8 @@ def main() -> None:
     accuracy = right / len(truth)
     print(f"{accuracy:.1%} of {len(truth)} digits that it has not seen are right.")
     assert accuracy > 0.95
+    if len(sys.argv) > 1:
+        program(weights, sys.argv[1])
 
 
 if __name__ == "__main__":

@@ -252,7 +252,15 @@ SL void sl_stream_fence(void) {
     for (int l = 0; l < N; l++) v[l] = l;                                                         \
     return v;                                                                                     \
   }
-#define SL_MEMORY(T, M, N, GET, PUT)                                                              \
+/* GCC takes lanes that are copied one by one for single numbers, and not for a vector */
+#define SL_MOVE(T, M, N)                                                                          \
+  SL sl_##T##_##N sl_vload_##T##_##N(const M *a) {                                                \
+    sl_##T##_##N v;                                                                               \
+    memcpy(&v, a, sizeof v);                                                                      \
+    return v;                                                                                     \
+  }                                                                                               \
+  SL void sl_vstore_##T##_##N(M *a, sl_##T##_##N v) { memcpy(a, &v, sizeof v); }
+#define SL_ROUND(T, M, N, GET, PUT)                                                               \
   SL sl_##T##_##N sl_vload_##T##_##N(const M *a) {                                                \
     sl_##T##_##N v;                                                                               \
     for (int l = 0; l < N; l++) v[l] = GET(a[l]);                                                 \
@@ -260,7 +268,8 @@ SL void sl_stream_fence(void) {
   }                                                                                               \
   SL void sl_vstore_##T##_##N(M *a, sl_##T##_##N v) {                                             \
     for (int l = 0; l < N; l++) a[l] = PUT(v[l]);                                                 \
-  }                                                                                               \
+  }
+#define SL_MEMORY(T, M, N, GET, PUT)                                                              \
   SL void sl_vstore_stream_##T##_##N(M *a, sl_##T##_##N v) {                                      \
     enum { n = sizeof(sl_piece) / sizeof(M) };                                                    \
     if ((uintptr_t)a % sizeof(sl_piece) || N % n) {                                               \

@@ -60,6 +60,8 @@ class ValuePrinter:
         rounded = short(dtype)
         get, put = (f"{rounded}_get", f"{rounded}_put") if rounded else ("", "")
         self.type(type_)
+        moved = f"{kind}, {memory(dtype)}, {type_.lanes}"
+        self.made[f"SL_ROUND({moved}, {get}, {put})" if rounded else f"SL_MOVE({moved})"] = None
         self.made[f"SL_MEMORY({kind}, {memory(dtype)}, {type_.lanes}, {get}, {put})"] = None
         return f"sl_{how}_{kind}_{type_.lanes}"
 

@@ -55,12 +55,12 @@ def byte_array(name: str, size: Union[int, Var]) -> Array:
     return Array(name, Buffer(name, BYTES, (size,)))
 
 
-def with_scratch(nest: MachineNest) -> Scratch:
+def with_scratch(nest: MachineNest, numbered: bool = True) -> Scratch:
     """Return the kernel ``nest`` with storage that its caller gives in place of the heap.
 
     Arrays whose size is only known at a call stay on the heap, and so do those inside of a parallel
     loop that has other parallel loops in it: a thread may begin one of its iterations while another
-    one waits.
+    one waits. Where threads are not ``numbered``, all arrays inside of parallel loops stay there.
 
     >>> import schedlang as sl
     >>> A = sl.placeholder((40000,), name="A")
@@ -78,7 +78,7 @@ def with_scratch(nest: MachineNest) -> Scratch:
     >>> made.shared, made.per_thread
     (160000, 0)
     """
-    functions = _Functions({f.name: f for f in nest.functions}, Names(nest.identifiers()))
+    functions = _Functions({f.name: f for f in nest.functions}, Names(nest.identifiers()), numbered)
     changed_functions = [functions.function(f) for f in nest.functions]
     entry = functions.needs[nest.entry.name]
     return Scratch(nest.with_functions(changed_functions), entry.shared, entry.per_thread)
@@ -102,6 +102,7 @@ class _Functions:
 
     functions: Mapping[str, Function]
     names: Names
+    numbered: bool
     needs: dict[str, _Need] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -112,7 +113,7 @@ class _Functions:
         # the functions of parallel loops, unless others call them, too
         self.tasks = frozenset(parallel - serial)
         self.kept = frozenset(
-            name for task in parallel if self._nested(task) for name in self._reached(task)
+            name for task in parallel if self._on_heap(task) for name in self._reached(task)
         ) | (parallel & serial)
 
     def _reached(self, name: str) -> set[str]:
@@ -120,8 +121,8 @@ class _Functions:
         runs = (s for s, _ in walk(self.functions[name].body) if isinstance(s, Run))
         return {name}.union(*(self._reached(run.function) for run in runs))
 
-    def _nested(self, name: str) -> bool:
-        return any(self.functions[n].parallel for n in self._reached(name))
+    def _on_heap(self, name: str) -> bool:
+        return not self.numbered or any(self.functions[n].parallel for n in self._reached(name))
 
     def function(self, function: Function) -> Function:
         """Return ``function`` with parameters for the storage of it and of what it calls."""

@@ -31,13 +31,19 @@ from schedlang.targets.loops import PrintedBackend
 class LinkedCalls(Assembly):
     """Calls of kernels that ``backend`` prints as functions of one file.
 
-    With ``flush`` they take denormal numbers as 0, if they are compiled.
+    With ``flush`` they take denormal numbers as 0, if they are compiled. Where threads are not
+    ``numbered``, the arrays inside of parallel loops stay on the heap.
     """
 
     TAKEN = HELPERS
 
     def __init__(
-        self, roles: Roles, fastmath: bool, backend: PrintedBackend[Any], flush: bool
+        self,
+        roles: Roles,
+        fastmath: bool,
+        backend: PrintedBackend[Any],
+        flush: bool,
+        numbered: bool = True,
     ) -> None:
         super().__init__(roles, fastmath)
         self.backend = backend
@@ -45,7 +51,7 @@ class LinkedCalls(Assembly):
         scratch: dict[MachineNest, Scratch] = {}
         for call in roles.calls:
             if call.nest not in scratch:
-                scratch[call.nest] = with_scratch(call.nest)
+                scratch[call.nest] = with_scratch(call.nest, numbered)
         self._kernels = [scratch[call.nest] for call in roles.calls]
 
     @property
@@ -53,13 +59,13 @@ class LinkedCalls(Assembly):
         return self._kernels
 
     def assembled(self, layout: Layout) -> Assembled:
-        linked = self._linked(layout)
+        linked = self.linked(layout)
         file = self.file(layout, len(linked.kernels))
-        machine = self._flushed(linked.nest)
+        machine = self.flushed(linked.nest)
         listing, functions = self._printed(file, linked, machine)
         serial_text = ""
         if any(f.parallel for f in machine.functions):
-            serial_text = self._printed(file, linked, self._flushed(serial(linked.nest)))[0].text
+            serial_text = self._printed(file, linked, self.flushed(serial(linked.nest)))[0].text
         lines = dict(zip((f.name for f in machine.functions), spans(listing, functions)))
         first = {kernel[-1]: lines[kernel[0]][0] for kernel in linked.kernels}
         calls = tuple(
@@ -70,24 +76,28 @@ class LinkedCalls(Assembly):
         )
         return Assembled(listing, machine.entry.name, machine, calls, serial_text)
 
-    def _flushed(self, nest: MachineNest) -> MachineNest:
+    def flushed(self, nest: MachineNest) -> MachineNest:
+        """Return a linked nest that takes denormal numbers as 0, if this network does."""
         return with_flushed_denormals(nest) if self.flush else nest
 
     def _printed(
         self, file: NetworkFile, linked: Linked, machine: MachineNest
     ) -> tuple[Listing, list[list[Line]]]:
-        """Return the file of a linked nest, and the lines of each of its functions.
+        """Return the file of a linked nest, and the lines of each of its functions."""
+        return self.backend.network_file(file, machine, self.comments(linked))
 
-        Above the first function of each kernel stand its parts, stages and schedule.
+    def comments(self, linked: Linked) -> dict[str, list[str]]:
+        """Return what stands above the first function of each kernel.
+
+        These are its parts, its stages and its schedule.
         """
         pairs = list(zip(self.roles.calls, linked.called))
-        comments = {
+        return {
             functions[0]: comment_of([call for call, name in pairs if name == functions[-1]])
             for functions in linked.kernels
         }
-        return self.backend.network_file(file, machine, comments)
 
-    def _linked(self, layout: Layout) -> Linked:
+    def linked(self, layout: Layout) -> Linked:
         """Return the linked nest of a network."""
         roles, storage, memory = self.roles, layout.storage, layout.memory
         used: dict[Given, Array | Reg] = {}

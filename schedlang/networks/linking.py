@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 
 from schedlang.compute.graph import operations
+from schedlang.machine.nest import MachineNest
 from schedlang.networks.blocks import plain_copies
 from schedlang.networks.data import ModuleData
 from schedlang.networks.kernels import PartKernel, kernel_of
@@ -15,6 +17,7 @@ from schedlang.networks.program import module_data
 from schedlang.networks.roles import Given, KernelCall
 from schedlang.networks.size_checks import size_check
 from schedlang.runtime.emulated import GpuKernel
+from schedlang.runtime.kernel import Kernel
 from schedlang.target import Target
 
 
@@ -27,7 +30,7 @@ def link_parts(
 ) -> ModuleData:
     """Return the data of the module that calls the kernels of all parts, with its machine nest."""
     weights = [*prepared.params, *prepared.computed]
-    calls = _calls(partition, kernels)
+    calls = kernel_calls(partition, kernels)
     return module_data(
         recipe.name,
         recipe.inputs,
@@ -39,9 +42,17 @@ def link_parts(
     )
 
 
-def _calls(partition: Partition, kernels: Sequence[PartKernel]) -> list[KernelCall]:
-    """Return the call of a kernel for each part, in the order in which they run."""
+def kernel_calls(
+    partition: Partition,
+    kernels: Sequence[PartKernel],
+    nest_of: Callable[[Kernel], MachineNest] = attrgetter("machine_nest"),
+) -> list[KernelCall]:
+    """Return the call of a kernel for each part, in the order in which they run.
+
+    ``nest_of`` returns the machine nest of a kernel.
+    """
     kernel_by_part = kernel_of(kernels)
+    nests = {scheduled.name: nest_of(scheduled.kernel) for scheduled in kernels}
     calls, checks = [], {}
     for part in partition.parts:
         scheduled = kernel_by_part[part.name]
@@ -54,7 +65,7 @@ def _calls(partition: Partition, kernels: Sequence[PartKernel]) -> list[KernelCa
         calls.append(
             KernelCall(
                 part.name,
-                kernel.machine_nest,
+                nests[scheduled.name],
                 kernel.signature,
                 args,
                 part.stages,

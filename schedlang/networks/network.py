@@ -348,7 +348,7 @@ class Network:
         module, kernels = cast("NetworkModule", now.module), kernel_of(now.kernels or ())
         return profile(module, now.partition, kernels, args, repeat)
 
-    def save(self, folder: str | os.PathLike[str]) -> Path:
+    def save(self, folder: str | os.PathLike[str], target: str | None = None) -> Path:
         """Write the network to a new folder, and return its path; ``sl.load`` reads it.
 
         * ``network.py`` runs with NumPy and numba alone: ``pack`` makes the bytes of the weights,
@@ -358,14 +358,27 @@ class Network:
         * ``weights.npz`` has the weights, by their names in ``network.py``.
         * ``manifest.json`` has the graph, the schedules and the partition.
 
+        With ``target="c"`` the folder has a program of C in their place, which needs neither Python
+        nor schedlang, and which ``sl.load`` does not read:
+
+        * ``NAME.h`` and ``NAME.c``, where ``NAME`` is the name of the network, have functions that
+          open the weights, run the network, and say errors in words. The header says how.
+        * ``NAME.weights`` has the weights, which the program maps and checks.
+        * ``main.c`` runs the network on files, and ``make`` builds it.
+
         The folder appears complete or not at all. Raises :class:`~schedlang.errors.NetworkError`
-        for one that exists already, for a network for ``target="python"`` or ``"c"``, for a part
+        for one that exists already, for another ``target`` than ``"c"``, and with it for a network
+        for a GPU, for a name that C cannot have, and for functions of :func:`~schedlang.extern`
+        that are not C source. Without it, raises for a network for ``target="python"`` or ``"c"``.
+        Raises for a part
         whose computation may read outside of an array at some sizes, which only calls here check,
         for indices that weights may lead astray, which ``sl.load`` refuses, and for a kernel of a
         GPU that needs more shared memory than a launch by numba may have.
         """
         from schedlang.networks.saving import check_destination, save
 
+        if target is not None:
+            return self._saved_in_c(folder, target)
         check_destination(folder, self.target)
         now = self._having(with_parts, with_kernels, self._with_whole, with_weights)
         data = now.linked
@@ -373,6 +386,12 @@ class Network:
             data = link_for(now, Target(emulated, arch=self.target.arch))
         outputs, schedules = now.prepared.outputs, schedules_of(now)
         return save(folder, now.recipe, outputs, data, arrays_of(now), *schedules)
+
+    def _saved_in_c(self, folder: str | os.PathLike[str], target: str) -> Path:
+        from schedlang.networks.c_saving import check_c_destination, save_in_c
+
+        check_c_destination(folder, target, self.name, self.target)
+        return save_in_c(folder, self._having(with_parts, with_kernels, with_weights))
 
     def _whole(self) -> ModuleData:
         """Return the data of the module with its machine nest."""

@@ -7,7 +7,8 @@ import os
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ from schedlang.networks.model import Recipe
 from schedlang.networks.origins import Origin
 from schedlang.networks.saved_functions import as_items
 from schedlang.networks.saved_indices import check_indices
-from schedlang.networks.size_checks import conditions
+from schedlang.networks.size_checks import SizeCheck, conditions
 from schedlang.networks.usage import usage
 from schedlang.runtime.bundle import bundle
 from schedlang.target import Target
@@ -80,13 +81,21 @@ def save(
         "origins": dict(origins),
         "target": {"kind": kind, "arch": data.target.arch},
     }
+    with new_folder(path, asked) as new:
+        (new / SOURCE).write_text(text, encoding="utf-8")
+        _write_arrays(new / WEIGHTS, {name: weights[t] for t, name in named.items()})
+        (new / MANIFEST).write_text(json.dumps(manifest, allow_nan=False), encoding="utf-8")
+    return path
+
+
+@contextmanager
+def new_folder(path: Path, asked: str) -> Iterator[Path]:
+    """Yield a folder to write, which is ``path`` afterwards, and nowhere after an error."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         new = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
         try:
-            (new / SOURCE).write_text(text, encoding="utf-8")
-            _write_arrays(new / WEIGHTS, {name: weights[t] for t, name in named.items()})
-            (new / MANIFEST).write_text(json.dumps(manifest, allow_nan=False), encoding="utf-8")
+            yield new
             new.chmod(0o755)
             if path.exists():
                 path.rmdir()
@@ -95,7 +104,6 @@ def save(
             shutil.rmtree(new, ignore_errors=True)
     except OSError as error:
         raise NetworkError(f"{asked}: {error.strerror or error}") from None
-    return path
 
 
 def _standalone(data: ModuleData, functions: Iterable[str]) -> str:
@@ -105,22 +113,27 @@ def _standalone(data: ModuleData, functions: Iterable[str]) -> str:
     """
     if data.functions and (why := unsaved(called.function for called in data.functions)):
         raise BuildError(explain(f"network {data.public}", why, HOW_TO_SAVE))
-    for check in data.checks:
+    check_conditions(data.public, data.checks)
+    if data.device is None:
+        return usage(data, WEIGHTS, functions) + bundle(data.text)
+    from schedlang.networks.device_backend import standalone
+
+    return usage(data, WEIGHTS) + standalone(data)
+
+
+def check_conditions(network: str, checks: Iterable[SizeCheck]) -> None:
+    """Raise :class:`~schedlang.errors.BuildError` for a check of sizes that no file can hold."""
+    for check in checks:
         if conditions(check) is None:
             raise BuildError(
                 explain(
-                    f"{check.title} of network {data.public}",
+                    f"{check.title} of network {network}",
                     "it checks its reads against the sizes of each call, and a file cannot hold a "
                     "condition that says which sizes are right",
                     "Use constant sizes, indices that are linear in loops, guard the reads with "
                     "sl.if_then_else, or pickle the network, which keeps the check.",
                 )
             )
-    if data.device is None:
-        return usage(data, WEIGHTS, functions) + bundle(data.text)
-    from schedlang.networks.device_backend import standalone
-
-    return usage(data, WEIGHTS) + standalone(data)
 
 
 def check_destination(folder: str | os.PathLike[str], target: Target) -> Path:

@@ -66,7 +66,7 @@ class Checks:
         tests = [f"{self.sizes[name]} < {number}" for name, number in least.items()]
         used = {e for p in self.signature.parameters if not p.is_scalar for e in p.shape}
         extents = (e for e in self.signature.extents if e in used)
-        tests += [f"{self._extent(e)} < 0" for e in extents]
+        tests += [f"{self.extent(e)} < 0" for e in extents]
         for refusals in self.refused:
             for condition in refusals.conditions:
                 texts = (value_text(t, self.sizes, _may_wrap(t)) for t in condition.where)
@@ -96,7 +96,7 @@ class Checks:
         lines += [f"sl_i64 {self.sizes[n]} = {text};" for n, text in self.origins.items()]
         for position, (parameter, name) in enumerate(listed, 1):
             extents = enumerate(parameter.shape if not parameter.is_scalar else ())
-            tests = [f"{name}->shape[{k}] != {self._extent(e)}" for k, e in extents]
+            tests = [f"{name}->shape[{k}] != {self.extent(e)}" for k, e in extents]
             tests = [t for t in tests if t.split(" != ")[0] not in self.origins.values()]
             if tests:
                 code = PER_ARGUMENT * position + SHAPE
@@ -110,7 +110,8 @@ class Checks:
             lines += self._facts(parameter, name, PER_ARGUMENT * position + FACTS)
         return lines
 
-    def _extent(self, extent: int | str) -> str:
+    def extent(self, extent: int | str) -> str:
+        """Return an extent of an argument in C."""
         if isinstance(extent, int):
             return str(extent)
         terms = self.signature.extents.get(extent)
@@ -128,7 +129,7 @@ class Checks:
             least, most = parameter.within
             if cast and isinstance(least, int):
                 least = max(least, 0)
-            low, high = self._extent(least), self._extent(most)
+            low, high = self.extent(least), self.extent(most)
             tests.append(f"sl_element < {low} || sl_element > {high}")
         if not tests:
             return []

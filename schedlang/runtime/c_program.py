@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from schedlang.codegen.c_definitions import includes, plain_types, used_definitions
@@ -26,6 +26,11 @@ MARK, SEAL, FORMAT = "schedlang kernel", b"schedlang sha256 ", 1
 ENDS = ("with", "checked", "error")
 # the codes that name no argument, and how many rules each argument has
 NO_MEMORY_CODE, SIZES_CODE, FUNCTION_CODE, RULES = 1, 2, 3, 8
+WORDS: Mapping[int, str] = {
+    NO_MEMORY_CODE: "there is no memory for its temporary arrays",
+    SIZES_CODE: "it cannot run with these sizes",
+    FUNCTION_CODE: "a function of yours failed",
+}
 
 
 @dataclass(frozen=True)
@@ -45,8 +50,9 @@ def c_program(
     Its functions are ``name``, ``name_with`` for one that takes a host, ``name_checked`` for
     tensors of DLPack, and ``name_error``, which says a code in words.
     """
-    parameters = _apart_from(nest.entry.parameters, name)
-    checks = _checks(parameters, signature, refused)
+    public_names = {name, *(f"{name}_{end}" for end in ENDS)}
+    parameters = apart_from(nest.entry.parameters, public_names)
+    checks = checks_of(parameters, signature, refused)
     externs = c_externs(nest, fastmath)
     printer = ProgramPrinter(nest, externs)
     functions = [printer.function(f, False) for f in nest.functions]
@@ -76,22 +82,25 @@ def c_program(
     )
 
 
-def _apart_from(parameters: Sequence[Array | Reg], name: str) -> list[Array | Reg]:
+def apart_from(
+    parameters: Sequence[Array | Reg], public_names: Collection[str]
+) -> list[Array | Reg]:
     """Return the parameters, with other names for those that the public functions have."""
     taken = {p.name for p in parameters}
     apart: list[Array | Reg] = []
     for p in parameters:
         own = p.name
-        while own in {name, *(f"{name}_{end}" for end in ENDS)} or (own != p.name and own in taken):
+        while own in public_names or (own != p.name and own in taken):
             own += "_"
         apart.append(replace(p, name=own))
         taken.add(own)
     return apart
 
 
-def _checks(
+def checks_of(
     parameters: Sequence[Array | Reg], signature: Signature, refused: tuple[Refusals, ...]
 ) -> Checks:
+    """Return the checks of a program whose functions take ``parameters``, and maybe more."""
     names = [p.name for p in parameters]
     count = len(signature.parameters)
     sizes = dict(zip(signature.sizes, names[count:]))
@@ -107,8 +116,8 @@ def _public(
     hosted = nest.entry.name in printer.hosted
     table = parameters[-1].name if nest.invoked else ""
     parameters = parameters[: len(parameters) - bool(table)]
-    given = [_given(p, k, checks) for k, p in enumerate(parameters)]
-    passed = [_passed(p, k, checks) for k, p in enumerate(parameters)]
+    given = [declared(p, k, checks) for k, p in enumerate(parameters)]
+    passed = [argument(p, k, checks) for k, p in enumerate(parameters)]
     call = printer.call(nest.entry.name, [*passed, *([table] if table else [])])
     body = [f"sl_i64 {table}[1] = {{0}};"] if table else []
     if tests := checks.of_sizes():
@@ -125,23 +134,37 @@ def _public(
         functions.append([f"int {name}_with({', '.join([host, *given])}) {{", *body])
         body = [f"return {name}_with({', '.join(['NULL', *names])});"]
     functions.append([f"int {name}({', '.join(given)}) {{", *body])
-    tensors, arguments = [], []
-    origins = checks.origins
-    for parameter, text in zip(parameters, given):
+    functions.append(checked_function(name, f"{name}_checked", parameters, checks))
+    words = WORDS if table else {c: text for c, text in WORDS.items() if c != FUNCTION_CODE}
+    functions.append([f"const char *{name}_error(int code) {{", *error_lines(checks, words)])
+    return [[f[0], *(INDENT + line for line in f[1:]), "}"] for f in functions]
+
+
+def checked_function(
+    function: str, name: str, parameters: Sequence[Array | Reg], checks: Checks,
+    first: str = "",
+) -> list[str]:  # fmt: skip
+    """Return the first line of ``name``, and what it runs before it calls ``function``.
+
+    It takes tensors of DLPack for the arrays. Both take ``first``, a declaration, before them.
+    """
+    tensors, arguments = ([first], [first.split("*")[-1]]) if first else ([], [])
+    from_tensors = {checks.sizes[size] for size in checks.origins}
+    for position, parameter in enumerate(parameters):
         if isinstance(parameter, Array):
             tensors.append(f"const DLTensor *{parameter.name}")
             arguments.append(f"sl_elements({parameter.name})")
         else:
             arguments.append(parameter.name)
-            if parameter.name not in {checks.sizes[size] for size in origins}:
-                tensors.append(text)
-    checked = [*checks.of_tensors(), f"return {name}({', '.join(arguments)});"]
-    functions.append([f"int {name}_checked({', '.join(tensors)}) {{", *checked])
-    functions.append([f"const char *{name}_error(int code) {{", *_error(checks, bool(table))])
-    return [[f[0], *(INDENT + line for line in f[1:]), "}"] for f in functions]
+            if parameter.name not in from_tensors:
+                tensors.append(declared(parameter, position, checks))
+    listed = ", ".join(tensors) or "void"
+    call = f"return {function}({', '.join(arguments)});"
+    return [f"int {name}({listed}) {{", *checks.of_tensors(), call]
 
 
-def _given(parameter: Array | Reg, position: int, checks: Checks) -> str:
+def declared(parameter: Array | Reg, position: int, checks: Checks) -> str:
+    """Return the declaration of a parameter of a public function."""
     if isinstance(parameter, Reg):
         return f"sl_{TAGS[parameter.type.dtype]} {parameter.name}"
     signature = checks.signature
@@ -150,22 +173,22 @@ def _given(parameter: Array | Reg, position: int, checks: Checks) -> str:
     return f"{const}{memory(parameter.dtype)} *{'' if shared else '__restrict '}{parameter.name}"
 
 
-def _passed(parameter: Array | Reg, position: int, checks: Checks) -> str:
+def argument(parameter: Array | Reg, position: int, checks: Checks) -> str:
+    """Return what a public function passes for a parameter to the kernel."""
     if isinstance(parameter, Reg) or checks.signature.parameters[position].is_output:
         return parameter.name
     return f"({memory(parameter.dtype)} *){parameter.name}"
 
 
-def _error(checks: Checks, calls: bool) -> list[str]:
+def error_lines(checks: Checks, words: Mapping[int, str]) -> list[str]:
+    """Return what says a code in words; ``words`` has the codes that name no argument."""
     rows = checks.words()
     return [
         f"static const char *const sl_words[][{RULES}] = {{",
         *(INDENT + row for row in rows),
         "};",
         'if (code == 0) return "no error";',
-        f'if (code == {NO_MEMORY_CODE}) return "there is no memory for its temporary arrays";',
-        f'if (code == {SIZES_CODE}) return "it cannot run with these sizes";',
-        *([f'if (code == {FUNCTION_CODE}) return "a function of yours failed";'] if calls else []),
+        *(f"if (code == {code}) return {c_string(text)};" for code, text in words.items()),
         f"int argument = code / {PER_ARGUMENT}, rule = code % {PER_ARGUMENT};",
         f"if (argument < 1 || argument > {len(rows)} || rule < 1 || rule > {RULES})",
         f'{INDENT}return "an unknown code";',
@@ -178,7 +201,20 @@ def _header(
 ) -> str:
     signature = checks.signature
     comment = [
-        f"{name}({', '.join([*(p.name for p in signature.parameters), *signature.sizes])})",
+        *heading(name, signature, build),
+        f"Arrays are contiguous, row by row; outputs overlap no other array{_in_place(signature)}.",
+        f"Each function returns 0, or a code that {name}_error says in words. {name} checks sizes",
+        f"only; {name}_checked takes tensors of DLPack and checks all of them.",
+    ]
+    if hosted:
+        comment.append(f"{name}_with takes its memory and threads from a host. All are re-entrant.")
+    return header_file(name, comment, declarations, hosted)
+
+
+def heading(function: str, signature: Signature, build: str) -> list[str]:
+    """Return the first lines of a header: what a function takes, and the command that builds it."""
+    return [
+        f"{function}({', '.join([*(p.name for p in signature.parameters), *signature.sizes])})",
         "",
         *(f"{'output' if p.is_output else 'input '} {p}" for p in signature.parameters),
         *(f"size   {size}: int64" for size in signature.sizes),
@@ -186,12 +222,13 @@ def _header(
         "Build:",
         *(f"  {line}" for line in build.splitlines()),
         "",
-        f"Arrays are contiguous, row by row; outputs overlap no other array{_in_place(signature)}.",
-        f"Each function returns 0, or a code that {name}_error says in words. {name} checks sizes",
-        f"only; {name}_checked takes tensors of DLPack and checks all of them.",
     ]
-    if hosted:
-        comment.append(f"{name}_with takes its memory and threads from a host. All are re-entrant.")
+
+
+def header_file(
+    name: str, comment: Sequence[str], declarations: Sequence[str], hosted: bool
+) -> str:
+    """Return a header of ``declarations``; functions of a ``hosted`` program take a host."""
     guard = f"{name.upper()}_H"
     texts = [
         f"/* {comment[0]}\n" + "\n".join(f"   {line}".rstrip() for line in comment[1:]) + " */",

@@ -62,14 +62,15 @@ _LIBRARY = (
 _TAKEN = frozenset(
     (*RESERVED, *_WORDS, *_LIBRARY, *(name + kind for name in _MATH for kind in ("", "f", "l")))
 )
-_HELPERS = re.compile(r"\w+_t|omp_\w+|run_\w*|(?:sl|SL|DL|schedlang)_?\w*")
+_HELPERS = re.compile(r"\w+_t|omp_\w+|run(?:_\w*)?|(?:sl|SL|DL|schedlang)_?\w*")
 
 
-def _is_taken(name: str) -> bool:
-    """Return whether C, C++, their libraries or the helpers of a program may have a name."""
+def is_free(name: str) -> bool:
+    """Return whether a function may have a name, which C, C++ and their libraries may not have."""
     # a name in capitals may be a macro, and one that ends with _t a type
     macro = len(name) > 1 and name.upper() == name
-    return macro or name in _TAKEN or bool(_HELPERS.fullmatch(name))
+    taken = macro or name in _TAKEN or _HELPERS.fullmatch(name)
+    return bool(_NAME.fullmatch(name)) and not taken
 
 
 def save_program(kernel: Kernel, path: Path, conditions: tuple[SizeCondition, ...]) -> Path:
@@ -79,7 +80,7 @@ def save_program(kernel: Kernel, path: Path, conditions: tuple[SizeCondition, ..
     Raise :class:`~schedlang.errors.BuildError` as :meth:`Kernel.save` says.
     """
     name, asked = path.stem, f"save({str(path)!r})"
-    if not _NAME.fullmatch(name) or _is_taken(name):
+    if not is_free(name):
         raise BuildError(
             f"{asked}: the functions of a C program have the name of its file, and {name!r} cannot "
             "be one in C and C++, or is another function's: give another, like blur.c"
@@ -93,7 +94,7 @@ def save_program(kernel: Kernel, path: Path, conditions: tuple[SizeCondition, ..
         raise BuildError(
             f"{asked}: {triple} has no libraries that end with .so; save a .o or .a, and link it"
         )
-    machine = _machine(kernel, asked)
+    machine = machine_in_c(kernel, asked)
     program = _program(kernel, machine, name, conditions)
     if path.suffix in MADE:
         _compile(kernel, program, path)
@@ -103,7 +104,12 @@ def save_program(kernel: Kernel, path: Path, conditions: tuple[SizeCondition, ..
     return path
 
 
-def _machine(kernel: Kernel, asked: str) -> MachineNest:
+def machine_in_c(kernel: Kernel, asked: str) -> MachineNest:
+    """Return the machine nest of a kernel for a C program.
+
+    Raise :class:`~schedlang.errors.BuildError` for a kernel that is not for a CPU, and for one that
+    calls a function that is not C source.
+    """
     in_c = kernel._built.in_c
     if in_c is None:
         raise BuildError(
