@@ -2,4 +2,4 @@
 
 from importlib.util import find_spec
 
-collect_ignore = [] if find_spec("torch") else ["schedlang/torch/op.py"]
+collect_ignore = [] if find_spec("torch") else ["schedlang/torch/op.py", "schedlang/torch/backend.py"]
