@@ -2,4 +2,5 @@
 
 from importlib.util import find_spec
 
-collect_ignore = [] if find_spec("torch") else ["schedlang/torch/op.py", "schedlang/torch/backend.py"]
+_MODULES = ["schedlang/torch/op.py", "schedlang/torch/backend.py"]
+collect_ignore = [] if find_spec("torch") else _MODULES

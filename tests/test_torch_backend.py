@@ -1,4 +1,4 @@
-"""Models under ``torch.compile`` with our backend, beside PyTorch: parts, weights, sizes, reports."""
+"""Models under ``torch.compile`` with our backend: parts, weights, sizes, reports."""
 
 from __future__ import annotations
 

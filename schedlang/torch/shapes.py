@@ -47,13 +47,16 @@ class Graph:
             if isinstance(given, Var) and given.is_size:
                 sizes[given.name], origin[given.name] = value, "its own argument"
         for given, value in zip(self.inputs, args):
-            for k, extent in enumerate(given.shape) if isinstance(given, Tensor) else ():
-                if isinstance(extent, Var):
-                    where = f"dimension {k} of {given.name}"
-                    known, own = sizes.setdefault(extent.name, value.shape[k]), value.shape[k]
-                    before = origin.setdefault(extent.name, where)
-                    message = f"{extent.name} is {known} in {before} and {own} in {where}"
-                    torch._check(known == own, partial(str, message))
+            if not isinstance(given, Tensor):
+                continue
+            for k, extent in enumerate(given.shape):
+                if not isinstance(extent, Var):
+                    continue
+                where = f"dimension {k} of {given.name}"
+                known, own = sizes.setdefault(extent.name, value.shape[k]), value.shape[k]
+                before = origin.setdefault(extent.name, where)
+                message = f"{extent.name} is {known} in {before} and {own} in {where}"
+                torch._check(known == own, partial(str, message))
         return sizes
 
 
