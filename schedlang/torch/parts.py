@@ -31,7 +31,7 @@ def divided(
     )
     partitioner = CapabilityBasedPartitioner(plain, support, allows_single_node_partition=False)
     proposed = partitioner.propose_partitions()
-    fused = partitioner.fuse_partitions(proposed)
+    fused: Any = partitioner.fuse_partitions(proposed)
     eager = dict(reasons)
     networks: list[Any] = []
     listed: list[list[str]] = []
@@ -39,7 +39,7 @@ def divided(
     for node in list(fused.graph.nodes):
         if node.op != "call_module" or not node.target.startswith("fused_"):
             continue
-        part = fused.get_submodule(node.target)
+        part: Any = fused.get_submodule(node.target)
         names = [n.name for n in part.graph.nodes if n.op == "call_function"]
         inside.update(names)
         try:
@@ -91,7 +91,7 @@ def _network_of(whole: Any, node: Any, part: Any, options: Mapping[str, Any]) ->
 def _module(net: Any, given: Sequence[int]) -> Any:
     import torch
 
-    class Part(torch.nn.Module):  # type: ignore[misc, name-defined]
+    class Part(torch.nn.Module):
         network = net
 
         def forward(self, *args: Any) -> Any:
