@@ -227,7 +227,7 @@ def test_options_by_name() -> None:
 def test_models_are_one_network(name: str) -> None:
     module, x = {
         "resnet": lambda: (ResNet(bottleneck=True), torch.rand(1, 3, 32, 32)),
-        "vit": lambda: (ViT(), torch.rand(1, 3, 16, 16)),
+        "vit": lambda: (ViT(), torch.rand(1, 3, 32, 32)),
         "gpt": lambda: (GPTBlock(24, 3), torch.rand(2, 7, 24)),
     }[name]()
     module = randomized(module).eval()

@@ -160,7 +160,7 @@ class CompiledGraph:
         self, own: Bound, inputs: Sequence[Any]
     ) -> tuple[Callable[..., Any] | None, GraphReport]:
         """Return what runs the graph, and the report; ``None`` if PyTorch has to."""
-        names = [node.name for node in _calls(self.graph_module.graph)]
+        names = [_operator(node) for node in _calls(self.graph_module.graph)]
         sizes = sorted({name for dimensions in own.dynamic for name in dimensions.values()})
         try:
             dynamic = [d or None for d in own.dynamic] if sizes else None
@@ -216,6 +216,11 @@ def _reason(graph_module: Any, example_inputs: Sequence[Any]) -> str:
 
 def _calls(graph: Any) -> list[Any]:
     return [node for node in graph.nodes if node.op.startswith("call_")]
+
+
+def _operator(node: Any) -> str:
+    """Return the operator, the method or the layer that a node calls."""
+    return str(getattr(node.target, "__name__", node.target))
 
 
 def _placeholders(graph: Any) -> list[Any]:
