@@ -62,7 +62,7 @@ _PACKAGES = {
         name: name
         for name in (
             "autoschedule", "autotune", "compute", "errors", "frontend", "gradient",
-            "instructions", "plot", "schedule", "te", "topi",
+            "instructions", "plot", "schedule", "te", "topi", "torch",
         )
     },
 }  # fmt: skip

@@ -15,6 +15,7 @@ from schedlang import te as te
 from schedlang import testing as testing
 from schedlang import tir as tir
 from schedlang import topi as topi
+from schedlang import torch as torch
 from schedlang import transform as transform
 from schedlang.analysis.cost import cost as cost
 from schedlang.analysis.graph import graph as graph

@@ -27,7 +27,7 @@ ORDER = ("errors", "signatures", "parsing", "host", "target_kinds", "target_opti
          "markup", "expr", "index", "language", "compute", "arrays", "gradient", "instructions",
          "state", "ir", "lowering", "analysis", "schedule", "gpu_lowering", "intrinsics", "machine",
          "diagnostics", "codegen", "counting", "runtime", "externs", "targets", "autotune", "hints",
-         "course", "tvm", "networks", "frontend", "tracing", "plot", "live")  # fmt: skip
+         "course", "tvm", "networks", "frontend", "tracing", "torch", "plot", "live")  # fmt: skip
 # imports by name that go against the order of the packages, and why each one does
 DOORS = {
     ("schedlang.compute", "schedlang.arrays"):

@@ -53,14 +53,19 @@ def copy_by_rows(value: np.ndarray, asked: str, title: str, convert: str) -> np.
     ``convert`` is the call that makes such a copy. Warns with
     :class:`~schedlang.errors.CopyWarning` of a large one, which each call of ``title`` makes.
     """
-    if value.nbytes >= LARGE_COPY:
-        why = f"it is strided (strides {value.strides}), so each call copies it"
-        if value.flags.c_contiguous:
-            why = f"its dtype is {value.dtype.str}, so each call copies it"
-        hint = f"If you call {title} several times, copy it once: {convert}."
-        size = f"{value.nbytes / 2**20:.0f} MiB"
-        warn_user(explain(f"{asked} of {size}", why, hint), CopyWarning)
+    why = f"it is strided (strides {value.strides})"
+    if value.flags.c_contiguous:
+        why = f"its dtype is {value.dtype.str}"
+    warn_of_large_copy(value.nbytes, why, asked, title, convert)
     return np.array(value, value.dtype.newbyteorder("="), order="C")
+
+
+def warn_of_large_copy(size: int, why: str, asked: str, title: str, convert: str) -> None:
+    """Warn with :class:`~schedlang.errors.CopyWarning` if a copy of ``size`` bytes is large."""
+    if size >= LARGE_COPY:
+        hint = f"If you call {title} several times, copy it once: {convert}."
+        what = f"{asked} of {size / 2**20:.0f} MiB"
+        warn_user(explain(what, f"{why}, so each call copies it", hint), CopyWarning)
 
 
 @dataclass(frozen=True)

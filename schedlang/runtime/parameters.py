@@ -218,23 +218,38 @@ class Binder:
         p, where = self.signature.parameters[position], self.places[position]
         needed = self.needed[position]
         if value.dtype != needed.dtype:
-            from schedlang.compute.conversions import as_dtype
-
-            fix = (
-                f"pass an array of {p.dtype} to write into"
-                if p.is_output
-                else (f"convert it with {as_dtype(given, p.name, p.dtype)}")
-            )
-            raise CallTypeError(f"{where} got dtype {value.dtype}: {fix}")
-        if value.ndim != len(p.shape):
-            raise CallError(f"{where} got shape {value.shape}, {_of_rank(value, p)}")
-        for k, extent in enumerate(p.shape):
-            if isinstance(extent, int) and value.shape[k] != extent:
-                raise CallError(f"{where} got shape {value.shape}: dimension {k} must be {extent}")
+            self._refuse_dtype(position, value.dtype, given)
+        self._check_shape(position, value.shape)
         missing = needed.flags & ~value.flags.num
         if missing:
             why = broken_rule(missing).message(value, given, p.name, p.is_output)
             raise CallError(f"{where} is {why}")
+
+    def check_form(self, position: int, shape: Sequence[Any], dtype: str, given: Any) -> None:
+        """Check dtype, rank and fixed extents of an array without memory."""
+        if dtype != self.signature.parameters[position].dtype:
+            self._refuse_dtype(position, dtype, given)
+        self._check_shape(position, tuple(shape))
+
+    def _refuse_dtype(self, position: int, dtype: Any, given: Any) -> None:
+        from schedlang.compute.conversions import as_dtype
+
+        p, where = self.signature.parameters[position], self.places[position]
+        fix = (
+            f"pass an array of {p.dtype} to write into"
+            if p.is_output
+            else (f"convert it with {as_dtype(given, p.name, p.dtype)}")
+        )
+        raise CallTypeError(f"{where} got dtype {dtype}: {fix}")
+
+    def _check_shape(self, position: int, shape: tuple[Any, ...]) -> None:
+        """Check the rank and the fixed extents of an array."""
+        p, where = self.signature.parameters[position], self.places[position]
+        if len(shape) != len(p.shape):
+            raise CallError(f"{where} got shape {shape}, {_of_rank(shape, p)}")
+        for k, extent in enumerate(p.shape):
+            if isinstance(extent, int) and shape[k] != extent:
+                raise CallError(f"{where} got shape {shape}: dimension {k} must be {extent}")
 
     def sizes(self, values: Sequence[Any]) -> dict[str, int]:
         """Return the value of each size; raise ``CallError`` if arguments disagree."""
@@ -389,12 +404,12 @@ class Binder:
             )
 
 
-def _of_rank(value: np.ndarray, wanted: Parameter) -> str:
+def _of_rank(shape: tuple[int, ...], wanted: Parameter) -> str:
     """Return how many dimensions an array has, which are too few or many, and what to pass."""
-    count = f"which has {value.ndim} dimension{'' if value.ndim == 1 else 's'}"
+    count = f"which has {len(shape)} dimension{'' if len(shape) == 1 else 's'}"
     first, rest = wanted.shape[:1], wanted.shape[1:]
-    fits = len(rest) == value.ndim and all(
-        own == n or not isinstance(own, int) for own, n in zip(rest, value.shape)
+    fits = len(rest) == len(shape) and all(
+        own == n or not isinstance(own, int) for own, n in zip(rest, shape)
     )
     batch = [extent for extent in first if extent == 1 or isinstance(extent, str)]
     if not (fits and batch) or wanted.is_output:

@@ -12,6 +12,7 @@ from schedlang.arrays.naming import name_prefix
 from schedlang.arrays.shapes import extent
 from schedlang.compute.tensor import Tensor, placeholder
 from schedlang.errors import FrontendError, SchedlangError, explain
+from schedlang.expr.dtypes import DTYPES
 from schedlang.frontend.model_names import Names
 from schedlang.frontend.node_stages import Stages
 from schedlang.frontend.torch.calls import Call
@@ -67,6 +68,32 @@ class Conversion:
         for node in nodes:
             if node.op == "call_function" and node not in self.values:
                 self._convert(node, layers.get(node, Layer("", node.name)))
+
+    def refusals(self, nodes: Sequence[Any]) -> dict[str, FrontendError]:
+        """Convert the calls that have a form; return why the others have none, by their names.
+
+        Later calls read a result without a form like an input.
+        """
+        layers = layers_of(nodes)
+        refused: dict[str, FrontendError] = {}
+        for node in nodes:
+            if node.op != "call_function" or node in self.values:
+                continue
+            try:
+                if not has_form(node):
+                    raise without_form([node], layers)
+                if word_of(node) == "getitem" and node.args[0].name in refused:
+                    raise refused[node.args[0].name]
+                self._convert(node, layers.get(node, Layer("", node.name)))
+            except FrontendError as error:
+                refused[node.name] = error
+                value = node.meta.get("val")
+                if hasattr(value, "dtype") and str(value.dtype).removeprefix("torch.") in DTYPES:
+                    self.values[node] = placeholder(
+                        tuple(value.shape), dtype_of(value.dtype, node.name),
+                        name=self._names.new(node.name),
+                    )  # fmt: skip
+        return refused
 
     def _convert(self, node: Any, layer: Layer) -> None:
         word = word_of(node)

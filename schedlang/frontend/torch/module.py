@@ -61,13 +61,34 @@ def from_torch(
                 "before torch.jit.",
             )
         )
-    check_module(module)
     examples = examples_of(module, example_inputs, kwargs, batch, dynamic_shapes)
+    return _imported(_exported(module, examples), examples)
+
+
+def with_refusals(
+    module: Any, example_inputs: tuple[Any, ...]
+) -> tuple[Any, dict[str, FrontendError]]:
+    """Return a module in operators of ATen, and why some have no form, by the names of nodes.
+
+    Raises what :func:`from_torch` raises for a module, but for operators without a form.
+    """
+    examples = examples_of(module, example_inputs, None, None, None)
+    program = _exported(module, examples)
+    names = Names()
+    inputs = _inputs(program, examples, names)
+    weights, _ = params_of(_weights(program), names)
+    conversion = Conversion({**inputs, **weights}, names)
+    return program.module(), conversion.refusals(list(program.graph.nodes))
+
+
+def _exported(module: Any, examples: Examples) -> Any:
+    """Return the program of a module, whose operators have a form if they can have one."""
+    check_module(module)
     program = export(module, examples)
     if not make_functional(program, has_form):
         program = decompose(program)
     _check_mutations(program.graph_signature)
-    return _imported(program, examples)
+    return program
 
 
 def _imported(program: Any, examples: Examples) -> Imported:

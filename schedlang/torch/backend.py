@@ -1,0 +1,230 @@
+"""``torch.compile(model, backend="schedlang")``: graphs of PyTorch as networks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import RLock
+from typing import Any
+
+from schedlang.errors import CallTypeError, SchedlangError, nearest
+from schedlang.frontend.torch.module import from_torch
+from schedlang.networks.entry import network
+from schedlang.torch.graphs import Bound, bound, is_weight
+from schedlang.torch.parts import divided
+from schedlang.torch.report import GraphReport, reason_of
+
+# arguments of sl.network that are options of the backend
+_OPTIONS = (
+    "target", "database", "fold", "layouts", "winograd", "flush_denormals", "progress", "compiler",
+)  # fmt: skip
+
+
+class Backend:
+    """A backend of ``torch.compile`` that runs graphs as networks: give it as ``backend=``.
+
+    ``backend="schedlang"`` is the same, with ``options={...}`` for the arguments here, and with
+    ``options={"report": print}``, a function that is called with the report of each graph.
+
+    PyTorch cuts a model into graphs. At the first call of a graph, ``sl.frontend.from_torch``
+    imports it, and it becomes one network; a graph with operators without a form becomes several,
+    and PyTorch runs the rest. PyTorch runs a whole graph if a gradient is recorded, if it draws
+    random numbers or changes its buffers, or if its tensors are not in the memory of the CPU.
+    ``report`` says which, and why. A size that PyTorch makes symbolic is one in the network.
+
+    A network has a copy of the weights. A call makes it anew after a change of a weight that
+    PyTorch counts, as by ``load_state_dict``, an optimizer, or ``weight.copy_``; changes through
+    ``weight.data`` or a NumPy array are not seen.
+
+    ``target`` and ``options`` are arguments of :func:`schedlang.network`. Raises
+    :class:`~schedlang.errors.CallTypeError` for other options.
+
+    >>> import schedlang as sl
+    >>> backend = sl.torch.Backend()
+    >>> import torch
+    >>> model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU()).eval()
+    >>> compiled = torch.compile(model, backend=backend)
+    >>> with torch.no_grad():
+    ...     same = torch.allclose(compiled(torch.ones(2, 4)), model(torch.ones(2, 4)), atol=1e-6)
+    >>> same, print(backend.report)
+    graph 0, 2 operators: 1 network
+      network 0: 2 operators, linear, relu
+    (True, None)
+    """
+
+    __name__ = "schedlang"
+
+    def __init__(self, *, report: Callable[[str], Any] | None = None, **options: Any) -> None:
+        for name in options:
+            if name not in _OPTIONS:
+                raise CallTypeError(
+                    f"the backend schedlang has no option {name!r}{nearest(name, _OPTIONS)}"
+                )
+        if report is not None and not callable(report):
+            raise CallTypeError(
+                f"the option report={report!r} of the backend schedlang is no function of a text: "
+                "give one, such as print"
+            )
+        self._tell = report
+        self._options = options
+        self.graphs: list[CompiledGraph] = []
+
+    @property
+    def report(self) -> str:
+        """The reports of all graphs so far, as text."""
+        return "\n".join(str(graph.report) for graph in self.graphs)
+
+    def __call__(self, graph_module: Any, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        name = f"graph {len(self.graphs)}"
+        graph = CompiledGraph(name, graph_module, self._options, self._tell)
+        self.graphs.append(graph)
+        graph.leave_to_pytorch(_reason(graph_module, example_inputs))
+        return graph
+
+
+def compile_graph(
+    graph_module: Any,
+    example_inputs: Sequence[Any],
+    *,
+    options: Mapping[str, Any] | None = None,
+    mode: str | None = None,
+) -> Callable[..., Any]:
+    """Return what ``torch.compile(..., backend="schedlang")`` calls for a graph."""
+    if mode not in (None, "default"):
+        raise CallTypeError(
+            f"the backend schedlang has no mode {mode!r}: leave mode= out, and give options="
+        )
+    return Backend(**(options or {}))(graph_module, example_inputs)
+
+
+@dataclass(frozen=True, eq=False)
+class Ready:
+    """What runs a graph, and the positions of its inputs among the graph's.
+
+    ``weights`` are those for which it holds: positions, tensors, and PyTorch's count of changes.
+    """
+
+    run: Callable[..., Any]
+    inputs: tuple[int, ...]
+    weights: tuple[tuple[int, Any, int], ...] = ()
+
+
+@dataclass(eq=False)
+class CompiledGraph:
+    """A graph of ``torch.compile``: call it with the inputs of the graph."""
+
+    name: str
+    graph_module: Any
+    options: Mapping[str, Any]
+    tell: Callable[[str], Any] | None
+    report: GraphReport | str = ""
+    _ready: Ready | None = None
+    _lock: Any = field(default_factory=RLock)
+
+    def __post_init__(self) -> None:
+        self.report = f"{self.name}: not called yet"
+
+    @property
+    def networks(self) -> list[Any]:
+        """The networks of the graph, none before its first call."""
+        return [] if self._ready is None else list(getattr(self._ready.run, "networks", ()))
+
+    def __call__(self, *args: Any) -> Any:
+        ready = self._ready
+        if ready is None or any(args[k] is not w or w._version != v for k, w, v in ready.weights):
+            ready = self._made(args)
+        return ready.run(*[args[k] for k in ready.inputs])
+
+    def leave_to_pytorch(self, why: str) -> None:
+        """Let PyTorch run the whole graph for the reason ``why``, if there is one."""
+        if why:
+            graph = self.graph_module.graph
+            self._told(GraphReport(self.name, len(_calls(graph)), why=why))
+            self._ready = Ready(self.graph_module.forward, tuple(range(len(_placeholders(graph)))))
+
+    def _made(self, args: Sequence[Any]) -> Ready:
+        with self._lock:
+            own = bound(self.graph_module, args)
+            run, report = self._networks(own, [args[k] for k in own.inputs])
+            if run is None:
+                self.leave_to_pytorch(report.why)
+            else:
+                self._told(report)
+                weights = own.weights.items()
+                counted = tuple((k, w, w._version) for k, w in weights if not w.is_inference())
+                self._ready = Ready(run, own.inputs, counted)
+            assert self._ready is not None
+            return self._ready
+
+    def _networks(
+        self, own: Bound, inputs: Sequence[Any]
+    ) -> tuple[Callable[..., Any] | None, GraphReport]:
+        """Return what runs the graph, and the report; ``None`` if PyTorch has to."""
+        names = [_operator(node) for node in _calls(self.graph_module.graph)]
+        sizes = sorted({name for dimensions in own.dynamic for name in dimensions.values()})
+        try:
+            dynamic = [d or None for d in own.dynamic] if sizes else None
+            imported = from_torch(own.module, tuple(inputs), dynamic_shapes=dynamic)
+            net = network(imported, name="graph", **self.options)
+            return Whole(net), GraphReport(self.name, len(names), [names], sizes=sizes)
+        except SchedlangError as error:
+            if sizes:
+                why = f"it has no form for any {', '.join(sizes)}: {reason_of(error)}"
+                return None, GraphReport(self.name, len(names), why=why)
+        return divided(self.name, own.module, tuple(inputs), self.options)
+
+    def _told(self, report: GraphReport) -> None:
+        if str(report) != str(self.report) and self.tell is not None:
+            self.tell(str(report))
+        self.report = report
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A network that computes a whole graph."""
+
+    network: Any
+
+    @property
+    def networks(self) -> list[Any]:
+        return [self.network]
+
+    def __call__(self, *args: Any) -> Any:
+        return self.network(*[a if a.is_contiguous() else a.contiguous() for a in args])
+
+
+def _reason(graph_module: Any, example_inputs: Sequence[Any]) -> str:
+    """Return why PyTorch has to run a graph, "" if it need not."""
+    import torch
+
+    tensors = [v for v in example_inputs if isinstance(v, torch.Tensor)]
+    if torch.is_grad_enabled() and any(v.requires_grad for v in tensors):
+        return (
+            "a gradient is recorded, and a network has none: for inference, call the model under "
+            "torch.no_grad() or torch.inference_mode()"
+        )
+    if any(v.device.type != "cpu" for v in tensors):
+        device = next(v.device for v in tensors if v.device.type != "cpu")
+        return f"a tensor is on {device}, and its networks run on the CPU"
+    if not _calls(graph_module.graph):
+        return "it has no operators"
+    inputs = zip(_placeholders(graph_module.graph), example_inputs)
+    if not any(isinstance(v, torch.Tensor) and not is_weight(n, v) for n, v in inputs):
+        return "it has no inputs but weights"
+    return ""
+
+
+def _calls(graph: Any) -> list[Any]:
+    return [node for node in graph.nodes if node.op.startswith("call_")]
+
+
+def _operator(node: Any) -> str:
+    """Return the operator, the method or the layer that a node calls."""
+    return str(getattr(node.target, "__name__", node.target))
+
+
+def _placeholders(graph: Any) -> list[Any]:
+    return [node for node in graph.nodes if node.op == "placeholder"]
+
+
+__all__ = ["Backend"]

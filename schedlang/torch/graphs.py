@@ -1,0 +1,105 @@
+"""A graph of ``torch.compile`` as a module: weights are its own, other tensors its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, eq=False)
+class Bound:
+    """A module of a graph, the positions of its inputs among the graph's, and their sizes.
+
+    ``weights`` are the tensors of a model among the graph's inputs, by position. ``dynamic`` has
+    the symbolic dimensions of each input, by name.
+    """
+
+    module: Any
+    inputs: tuple[int, ...]
+    weights: Mapping[int, Any]
+    dynamic: tuple[Mapping[int, str], ...]
+
+
+def bound(graph_module: Any, args: Sequence[Any]) -> Bound:
+    """Return the module of a graph that is called with ``args``.
+
+    A size among the inputs becomes the dimension of a tensor, of which it is the size.
+    """
+    import torch
+    from torch import fx
+
+    nodes = [n for n in graph_module.graph.nodes if n.op == "placeholder"]
+    weights = {k: args[k] for k, n in enumerate(nodes) if is_weight(n, args[k])}
+    is_tensor = [isinstance(a, torch.Tensor) for a in args]
+    inputs = [k for k in range(len(args)) if is_tensor[k] and k not in weights]
+    root = torch.nn.Module()
+    graph = fx.Graph()
+    copies: dict[Any, Any] = {}
+    for k, value in weights.items():
+        root.register_buffer(_name(nodes[k]), value.detach())
+    for k in inputs:
+        copies[nodes[k]] = graph.placeholder(nodes[k].name)
+    for k in weights:
+        copies[nodes[k]] = graph.get_attr(_name(nodes[k]))
+    dimensions = {str(e): (k, d) for k in inputs for d, e in enumerate(_extents(nodes[k]))}
+    for k, node in enumerate(nodes):
+        if is_tensor[k]:
+            continue
+        size = str(_value(node))
+        if size in dimensions:
+            of, d = dimensions[size]
+            copies[node] = graph.call_method("size", (copies[nodes[of]], d))
+        else:
+            copies[node] = args[k]
+    for node in graph_module.graph.nodes:
+        if node.op == "placeholder":
+            continue
+        if node.op == "get_attr":
+            _keep_attribute(root, graph_module, node.target)
+        elif node.op == "call_module":
+            root.add_module(node.target, graph_module.get_submodule(node.target))
+        copies[node] = graph.node_copy(node, lambda n: copies[n])
+    dynamic = tuple(
+        {d: f"{e}" for d, e in enumerate(_extents(nodes[k])) if not isinstance(e, int)}
+        for k in inputs
+    )
+    return Bound(fx.GraphModule(root, graph).eval(), tuple(inputs), weights, dynamic)
+
+
+def is_weight(node: Any, value: Any) -> bool:
+    """Return whether a graph's input is a parameter or a buffer of a module."""
+    import torch
+
+    static = node.meta.get("tensor_dict", {}).get("_dynamo_static_input_type")
+    return isinstance(value, torch.nn.Parameter) or (
+        isinstance(value, torch.Tensor) and static is not None
+    )
+
+
+def _keep_attribute(root: Any, graph_module: Any, target: str) -> None:
+    """Give ``root`` a constant of a graph's module."""
+    owner, _, name = target.rpartition(".")
+    value = getattr(graph_module.get_submodule(owner) if owner else graph_module, name)
+    root.register_buffer(target.replace(".", "_"), value.detach())
+
+
+def _name(node: Any) -> str:
+    """Return the name of a weight in its module: ``layer1_0_weight``.
+
+    >>> from types import SimpleNamespace
+    >>> _name(SimpleNamespace(name="l_self_modules_layer1_modules_0_parameters_weight_"))
+    'layer1_0_weight'
+    """
+    words = node.name.removeprefix("l_").removeprefix("self_").strip("_")
+    for kind in ("modules_", "parameters_", "buffers_"):
+        words = words.replace(f"_{kind}", "_").removeprefix(kind)
+    return str(words)
+
+
+def _extents(node: Any) -> tuple[Any, ...]:
+    return tuple(getattr(_value(node), "shape", ()))
+
+
+def _value(node: Any) -> Any:
+    return node.meta.get("example_value", node.meta.get("val"))
