@@ -39,6 +39,9 @@ OTHER_WORDS = {
     ("course/markdown.py", "language != 'python'"),
     ("course/exercises/differences.py", "'c' in (got.dtype.kind, want.dtype.kind)"),
     ("frontend/torch/exporting.py", "value.device.type == 'cpu'"),
+    # the language of a file that a network is saved in
+    ("networks/c_saving.py", "target != 'c'"),
+    ("torch/backend.py", "v.device.type != 'cpu'"),
     ("runtime/c_kernel.py", "asked == 'llvm'"),
     ("runtime/whole_cores.py", "'cpu' in names.split(',')"),
     ("tvm/auto_scheduler/search_task.py", "print_mode == 'cuda'"),

@@ -17,11 +17,8 @@ from schedlang.target import Target
 from schedlang.targets.build import build
 
 Tensors = tuple[Tensor, ...]
-# vectors of the widest dtype in an iteration: with one, an addition of arrays in the first cache
-# took 1.3 times as long
-VECTORS = 4
 # with more operations than these for each input, elements with a step are computed faster from a
-# buffer, in vectors: a polynomial of 6 took 0.5 of the time, a clip of 2 for 3 inputs 1.6
+# buffer, in vectors: a polynomial of 10 took 0.43 of the time, an addition of two inputs 1.6
 MANY = 3
 # functions that take no longer than an addition
 QUICK = ("minimum", "maximum", "select")
@@ -43,7 +40,7 @@ def elements_nest(
     """Return the functions of a loop, for contiguous arrays and for one element, and its form."""
     arguments = [*inputs, *outputs]
     widest = max(itemsize(t.dtype) for t in arguments)
-    lanes = max(VECTORS * Target("cpu").vector_bytes // widest, 1)
+    lanes = max(Target("cpu").vector_bytes // widest, 1)
     s = schedule([*outputs])
     stage = s[outputs[0]]
     if lanes > 1:
