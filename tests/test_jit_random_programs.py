@@ -525,7 +525,7 @@ def compared(seed: str, index: int, **options: bool) -> set[str] | None:
 
 
 def test_random_programs() -> None:
-    ran = [f for index in range(15) if (f := compared("tests", index)) is not None]
+    ran = [f for index in range(15) if (f := compared("tests 2", index)) is not None]
     assert len(ran) > 10
     assert set().union(*ran) > {
         "for over a range", "for over rows", "loop in a loop", "if", "view", "write to an element",

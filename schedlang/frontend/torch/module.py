@@ -61,6 +61,7 @@ def from_torch(
                 "before torch.jit.",
             )
         )
+    check_module(module)
     examples = examples_of(module, example_inputs, kwargs, batch, dynamic_shapes)
     return _imported(_exported(module, examples), examples)
 
@@ -72,6 +73,7 @@ def with_refusals(
 
     Raises what :func:`from_torch` raises for a module, but for operators without a form.
     """
+    check_module(module)
     examples = examples_of(module, example_inputs, None, None, None)
     program = _exported(module, examples)
     names = Names()
@@ -83,7 +85,6 @@ def with_refusals(
 
 def _exported(module: Any, examples: Examples) -> Any:
     """Return the program of a module, whose operators have a form if they can have one."""
-    check_module(module)
     program = export(module, examples)
     if not make_functional(program, has_form):
         program = decompose(program)
