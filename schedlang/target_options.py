@@ -354,13 +354,11 @@ def checked_triple(facts: Facts, triple: Any) -> str:
     asked = f"Target({facts.name!r}, triple={triple!r})"
     if not facts.takes_triple:
         raise BuildError(
-            f"{asked}: kernels for another machine are C; write Target(\"c\", triple={triple!r})"
+            f'{asked}: kernels for another machine are C; write Target("c", triple={triple!r})'
         )
     usual = _usual_triple(triple) if isinstance(triple, str) else ""
     if usual not in TRIPLES:
-        raise BuildError(
-            f"{asked}: choose one of {', '.join(TRIPLES)}{nearest(usual, TRIPLES)}"
-        )
+        raise BuildError(f"{asked}: choose one of {', '.join(TRIPLES)}{nearest(usual, TRIPLES)}")
     return usual
 
 
