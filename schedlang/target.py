@@ -249,9 +249,13 @@ class Target(_Fields):
         if isinstance(name, Target):
             model, name = name, name.kind
             arch, backend = arch or model.arch, backend or model.backend
-            features = features or model.features
-            triple, cpu = triple or model.triple, cpu or model.cpu
-            if vector_bytes in (0, model.vector_bytes):
+            own_triple, own_cpu = triple or model.triple, cpu or model.cpu
+            # another processor has its own registers and features
+            stays = (own_triple, own_cpu) == (model.triple, model.cpu)
+            stays = stays and not (own_triple and features)
+            triple, cpu = own_triple, own_cpu
+            features = features or (model.features if stays else ())
+            if stays and vector_bytes in (0, model.vector_bytes):
                 vector_bytes = model.vector_bytes
                 vector_registers = vector_registers or model.vector_registers
                 datapath_bytes = datapath_bytes or model.datapath_bytes

@@ -72,7 +72,7 @@ TRIPLES = (
     "wasm32-wasi", "aarch64-macos", "x86_64-macos", "x86_64-windows-gnu",
 )  # fmt: skip
 # other names of systems, without their versions
-_SYSTEMS = {"darwin": "macos", "macosx": "macos", "wasip": "wasi"}
+_SYSTEMS = {"darwin": "macos", "macosx": "macos", "wasip1": "wasi"}
 # the features of vectors that each processor of an architecture has; zig leaves SIMD128 out
 _ALWAYS = {"aarch64": "neon", "x86_64": "sse2", "wasm32": "simd128"}
 # the processors whose vectors are wider than those, by LLVM's names
@@ -337,8 +337,13 @@ def _usual_triple(triple: str) -> str:
     ('aarch64-macos', 'aarch64-linux-gnu')
     """
     first, *rest = triple.lower().split("-")
-    bare = [part.rstrip("0123456789.") for part in rest]
-    named = [_SYSTEMS.get(part, part) for part in bare if part not in _VENDORS]
+    # a dot before a version, as in gnu.2.17, asks zig for that version
+    pairs = [(part, re.sub(r"\d[\d.]*$", "", part)) for part in rest]
+    named = [
+        _SYSTEMS.get(part) or _SYSTEMS.get(bare, bare)
+        for part, bare in pairs
+        if part not in _VENDORS and bare not in _VENDORS
+    ]
     return "-".join([_ARCHITECTURES.get(first, first), *named])
 
 
@@ -349,13 +354,11 @@ def checked_triple(facts: Facts, triple: Any) -> str:
     asked = f"Target({facts.name!r}, triple={triple!r})"
     if not facts.takes_triple:
         raise BuildError(
-            f"{asked}: kernels for another machine are C; write Target(\"c\", triple={triple!r})"
+            f'{asked}: kernels for another machine are C; write Target("c", triple={triple!r})'
         )
     usual = _usual_triple(triple) if isinstance(triple, str) else ""
     if usual not in TRIPLES:
-        raise BuildError(
-            f"{asked}: choose one of {', '.join(TRIPLES)}{nearest(usual, TRIPLES)}"
-        )
+        raise BuildError(f"{asked}: choose one of {', '.join(TRIPLES)}{nearest(usual, TRIPLES)}")
     return usual
 
 

@@ -60,6 +60,21 @@ def doubled(target: Any) -> Any:
     return sl.build(s, target=target)
 
 
+def test_a_copy_for_another_processor_has_its_vectors() -> None:
+    wide = sl.Target("c", triple="x86_64-linux-gnu", cpu="x86_64_v4")
+    assert sl.Target(wide, triple=WASM, cpu="generic").vector_bytes == 16
+    least = sl.Target(wide, cpu="x86_64")
+    assert (least.vector_bytes, least.features) == (16, ("sse2",))
+    assert sl.Target(least, features=["avx2"]).vector_bytes == 32
+    assert sl.Target(wide) == wide
+
+
+@pytest.mark.parametrize("triple", ["x86_64-linux-gnu.2.17", "aarch64-macos.12", "wasm32-wasip2"])
+def test_versions_that_zig_would_honour_are_refused(triple: str) -> None:
+    with pytest.raises(BuildError, match="choose one of"):
+        sl.Target("c", triple=triple)
+
+
 @pytest.mark.parametrize(
     ("given", "size", "count"),
     [

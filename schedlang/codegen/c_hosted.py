@@ -35,6 +35,8 @@ class ProgramPrinter(Printer):
         self.tasks: list[Line] = []
         self.loops = 0
         self.failure = NO_MEMORY
+        # the register of the mode that a return has to restore
+        self.mode = ""
 
     def head(self, function: Function, public: bool, listed: Sequence[str]) -> str:
         if function.name not in self.hosted:
@@ -57,11 +59,14 @@ class ProgramPrinter(Printer):
             size = f"({self.text(stmt.count)}) * (sl_i64)sizeof({kind})"
             texts = [
                 f"SL_RELEASED {kind} *{name} = sl_given_memory(sl_host, {size});",
-                f"if (!{name}) {self.failure}",
+                f"if (!{name}) {self._failed()}",
             ]
         elif isinstance(stmt, m.Run) and stmt.function in self.hosted:
-            texts = [f"if ({self._line(stmt, known)}) {self.failure}"]
+            texts = [f"if ({self._line(stmt, known)}) {self._failed()}"]
         else:
+            if isinstance(stmt, m.Let) and isinstance(stmt.value, m.Fn):
+                modes = {"flush_denormals": stmt.reg.name, "restore_mode": ""}
+                self.mode = modes.get(stmt.value.name, self.mode)
             return super().statement(stmt, depth, known)
         return [Line(INDENT * depth + text, stmt.number) for text in texts]
 
@@ -69,12 +74,18 @@ class ProgramPrinter(Printer):
         host = ["sl_host"] if name in self.hosted else []
         return super().call(name, [*host, *arguments])
 
+    def _failed(self) -> str:
+        """Return the statement for a call that has no memory."""
+        if not self.mode:
+            return self.failure
+        return f"{{ sl_restore_mode_i64({self.mode}); {self.failure} }}"
+
     def _parallel(self, loop: m.For, known: set[str]) -> list[str]:
         """Return the statements of a parallel loop, and keep the function of its body."""
         self.loops += 1
         task, index, number = f"sl_task_{self.loops}", loop.index.name, loop.number
         fields = {named.name: self.declared(named) for named in _taken(loop)}
-        outer, self.failure = self.failure, "sl_given->failed = 1;"
+        outer, self.failure = self.failure, "{ sl_given->sl_failed = 1; return; }"
         body = self.body(loop.body, 1, {*known, index})
         self.failure = outer
         uses_host = any("sl_host" in line.text for line in body)
@@ -83,7 +94,7 @@ class ProgramPrinter(Printer):
         texts = [
             f"struct {task} {{",
             *(f"{INDENT}{declared};" for declared in fields.values()),
-            *([f"{INDENT}_Atomic int failed;"] if uses_host else []),
+            *([f"{INDENT}_Atomic int sl_failed;"] if uses_host else []),
             "};",
             f"static void {task}(void *sl_data, sl_i64 {index}) {{",
             f"{INDENT}struct {task} *sl_given = sl_data;",
@@ -93,7 +104,7 @@ class ProgramPrinter(Printer):
         given = ", ".join([*fields, *(["0"] if uses_host else [])])
         ends = f"{self.text(loop.start)}, {self.text(loop.stop)}"
         called = f"sl_parallel_for(sl_host, {ends}, {task}, &sl_loop_{self.loops});"
-        failed = [f"if (sl_loop_{self.loops}.failed) {self.failure}"] if uses_host else []
+        failed = [f"if (sl_loop_{self.loops}.sl_failed) {self._failed()}"] if uses_host else []
         return [f"struct {task} sl_loop_{self.loops} = {{{given}}};", called, *failed]
 
 

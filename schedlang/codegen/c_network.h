@@ -40,7 +40,7 @@ static uint64_t sl_checksum(uint64_t seed, const uint8_t *p, size_t bytes) {
    weights, the hash of the network, the size of the file, where its elements begin and how many bytes
    they take, and the checksum of all else. An entry for each weight follows: its first byte, its
    bytes, its dtype as in DLPack and its rank, its shape, and its name. */
-static int sl_check(NAME *net) {
+static int sl_check(struct NAME *net) {
   const uint8_t *file = net->file;
   if (net->size < 8 || memcmp(file, "\x89SLW\r\n\x1a\n", 8)) return SL_NOT_WEIGHTS;
   if (net->size < 64) return SL_DAMAGED;
@@ -79,7 +79,7 @@ static int sl_check(NAME *net) {
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-static int sl_read(NAME *net, const char *path) {
+static int sl_read(struct NAME *net, const char *path) {
   struct stat about;
   /* opening a pipe would wait for a writer */
   if (stat(path, &about) || !S_ISREG(about.st_mode)) return SL_UNREADABLE;
@@ -95,10 +95,10 @@ static int sl_read(NAME *net, const char *path) {
   net->file = net->mapped = mapped;
   return 0;
 }
-static void sl_unmap(NAME *net) { if (net->mapped) munmap(net->mapped, net->size); }
+static void sl_unmap(struct NAME *net) { if (net->mapped) munmap(net->mapped, net->size); }
 #else
 #include <stdio.h>
-static int sl_read(NAME *net, const char *path) {
+static int sl_read(struct NAME *net, const char *path) {
   FILE *file = fopen(path, "rb");
   if (!file) return SL_UNREADABLE;
   int code = 0;
@@ -113,33 +113,33 @@ static int sl_read(NAME *net, const char *path) {
   fclose(file);
   return code;
 }
-static void sl_unmap(NAME *net) { (void)net; }
+static void sl_unmap(struct NAME *net) { (void)net; }
 #endif
 
 /* Opening and closing. */
 
-static NAME *sl_opened(const schedlang_host *host) {
-  NAME *net = sl_given_memory(host, sizeof *net);
+static struct NAME *sl_opened(const schedlang_host *host) {
+  struct NAME *net = sl_given_memory(host, sizeof *net);
   if (net) memset(net, 0, sizeof *net), net->host = host;
   return net;
 }
-static int sl_accepted(NAME *opened, int code, NAME **net) {
+static int sl_accepted(struct NAME *opened, int code, struct NAME **net) {
   if (!code) code = sl_check(opened);
   if (code) NAME_close(opened);
   else *net = opened;
   return code;
 }
-int NAME_open(const char *path, const schedlang_host *host, NAME **net) {
+int NAME_open(const char *path, const schedlang_host *host, struct NAME **net) {
   if (!net) return SL_NOT_OPEN;
   *net = NULL;
-  NAME *opened = sl_opened(host);
+  struct NAME *opened = sl_opened(host);
   if (!opened) return SL_NO_MEMORY;
   return sl_accepted(opened, path ? sl_read(opened, path) : SL_UNREADABLE, net);
 }
-int NAME_open_bytes(const void *bytes, size_t size, const schedlang_host *host, NAME **net) {
+int NAME_open_bytes(const void *bytes, size_t size, const schedlang_host *host, struct NAME **net) {
   if (!net) return SL_NOT_OPEN;
   *net = NULL;
-  NAME *opened = sl_opened(host);
+  struct NAME *opened = sl_opened(host);
   if (!opened) return SL_NO_MEMORY;
   int code = 0;
   opened->size = bytes ? size : 0;
@@ -152,7 +152,7 @@ int NAME_open_bytes(const void *bytes, size_t size, const schedlang_host *host, 
   }
   return sl_accepted(opened, code, net);
 }
-void NAME_close(NAME *net) {
+void NAME_close(struct NAME *net) {
   if (!net) return;
   sl_unmap(net);
   sl_release(&net->copy);

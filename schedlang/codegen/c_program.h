@@ -4,6 +4,7 @@
 /* Memory of the host, or of malloc. The 64 bytes before it say whose it is, and where it begins. */
 
 SL void *sl_given_memory(const schedlang_host *host, int64_t bytes) {
+  if (bytes > 0 && (uint64_t)bytes > SIZE_MAX - 128) return NULL;
   size_t all = (size_t)(bytes > 0 ? bytes : 1) + 128;
   char *start = host && host->allocate ? host->allocate(host->data, all) : malloc(all);
   if (!start) return NULL;
@@ -31,7 +32,9 @@ SL void sl_parallel_for(const schedlang_host *host, int64_t start, int64_t stop,
     host->parallel_for(host->data, start, stop, body, task);
     return;
   }
+#if defined(_OPENMP)
   #pragma omp parallel for
+#endif
   for (int64_t i = start; i < stop; i++) body(task, i);
 }
 

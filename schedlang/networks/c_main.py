@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from schedlang.codegen.c_compiler import GCC_OPTIONS
-from schedlang.codegen.c_definitions import plain_types
+from schedlang.codegen.c_definitions import plain_types, used_definitions
 from schedlang.codegen.c_source import INDENT
 from schedlang.codegen.c_values import TAGS, memory
 from schedlang.expr.dtypes import SHORT_FLOATS, is_complex, is_float
@@ -25,24 +26,25 @@ _MAIN = """\
 #include <string.h>
 #include "NAME.h"
 
-static FILE *opened(const char *path, const char *how) {
-    FILE *file = strcmp(path, "-") ? fopen(path, how) : NULL;
-    if (!file && (*how == 'r' || strcmp(path, "-"))) perror(path), exit(1);
+static FILE *sl_opened(const char *path, const char *how) {
+    if (*how == 'w' && !strcmp(path, "-")) return NULL;
+    FILE *file = fopen(path, how);
+    if (!file) perror(path), exit(1);
     return file;
 }
 
-static int next(void *array, size_t bytes, FILE *file) {
+static int sl_next(void *array, size_t bytes, FILE *file) {
     size_t read = fread(array, 1, bytes, file);
     if (read && read < bytes) fprintf(stderr, "a file ends within an array\\n"), exit(1);
     return bytes && read == bytes;
 }
-
+COUNTER
 int main(int argc, char **argv) {
     if (argc != COUNT) {
         fprintf(stderr, "usage: %s NAME.weights ARGUMENTS\\n", argv[0]);
         return 2;
     }
-    NAME *net;
+    struct NAME *net;
     int code = NAME_open(argv[1], NULL, &net);
     if (code) {
         fprintf(stderr, "%s: %s\\n", argv[1], NAME_error(code));
@@ -60,17 +62,34 @@ CLOSED
 }
 """
 
+# what it has if a size is an argument
+_COUNTER = """
+static size_t sl_counted(double elements) {
+    if (elements >= 0 && elements < (double)(SIZE_MAX / 16)) return (size_t)elements;
+    fprintf(stderr, "there are no arrays of these sizes\\n"), exit(1);
+}
+"""
+# the variables of main, and the functions of C that it calls
+_TAKEN = (
+    "net code argc argv k runs main calloc exit fclose fopen fprintf fread free fwrite perror "
+    "printf strcmp strtod strtoll"
+).split()
+
 
 def main_source(parameters: Sequence[Array | Reg], checks: Checks, name: str) -> str:
     """Return the source of a program that runs the network ``name``.
 
     ``parameters`` are what its function takes.
     """
-    taken = {"net", "code", "argc", "argv", "k", "next", "opened", "main", "runs"}
+    taken = {*_TAKEN}
     numbers, arrays, inputs, written, closed = (list[str]() for _ in range(5))
     names: dict[str, str] = {}
     for p in parameters:
-        names[p.name] = f"{p.name}_" if p.name in taken else p.name
+        own = p.name
+        while not taken.isdisjoint({own, f"{own}_count", f"{own}_file"}):
+            own += "_"
+        names[p.name] = own
+        taken |= {own, f"{own}_count", f"{own}_file"}
     sizes = {size: names[own] for size, own in checks.sizes.items()}
     checks = Checks(checks.signature, checks.names, sizes, ())
     for position, p in enumerate(parameters):
@@ -82,35 +101,51 @@ def main_source(parameters: Sequence[Array | Reg], checks: Checks, name: str) ->
             continue
         parameter = checks.signature.parameters[position]
         extents = [checks.extent(e) for e in parameter.shape]
+        known = all(isinstance(e, int) for e in parameter.shape)
         extents = [f"({e})" if " " in e else e for e in extents]
         count = " * ".join([*extents, *["2"] * is_complex(parameter.dtype)]) or "1"
         arrays += [
-            f"size_t {own}_count = (size_t)({count});",
+            f"size_t {own}_count = {count if known else f'sl_counted((double){count})'};",
             f"{memory(p.dtype)} *{own} = calloc({own}_count + 1, sizeof *{own});",
         ]
         how = "wb" if parameter.is_output else "rb"
-        arrays.append(f'FILE *{own}_file = opened({given}, "{how}");')
+        arrays.append(f'FILE *{own}_file = sl_opened({given}, "{how}");')
         arrays.append(f"if (!{own}) return 1;")
         if parameter.is_output:
             written += [
-                f"if ({own}_file) fwrite({own}, sizeof *{own}, {own}_count, {own}_file);",
+                f"if ({own}_file && fwrite({own}, sizeof *{own}, {own}_count, {own}_file) < "
+                f"{own}_count)",
+                f"{INDENT}perror({given}), exit(1);",
                 f"for (size_t k = 0; !{own}_file && k < {own}_count; k++)",
                 f"{INDENT}{_printed(p.dtype, own, extents[-1] if extents else '1')}",
             ]
             closed.append(f"if ({own}_file && fclose({own}_file)) perror({given}), code = 1;")
         else:
-            inputs.append(f"next({own}, {own}_count * sizeof *{own}, {own}_file)")
+            inputs.append(f"sl_next({own}, {own}_count * sizeof *{own}, {own}_file)")
             closed.append(f"fclose({own}_file);")
         closed.append(f"free({own});")
     loop = f"while ({' && '.join(inputs)})" if inputs else "for (int runs = 0; runs < 1; runs++)"
-    text = _MAIN
-    for word, lines in (("DECLARED", [*numbers, *arrays]), ("CLOSED", closed)):
-        text = text.replace(word, "\n".join(INDENT + line for line in lines))
-    text = text.replace("WRITTEN", "\n".join(2 * INDENT + line for line in written))
-    text = text.replace("LOOP", loop).replace("GIVEN", ", ".join(names.values()))
-    text = text.replace("COUNT", str(len(parameters) + 2))
-    text = text.replace("ARGUMENTS", " ".join(names.values()))
-    return plain_types(text.replace("NAME", name))
+    texts = {
+        "COUNTER": _counter(arrays),
+        "COUNT": str(len(parameters) + 2),
+        "ARGUMENTS": " ".join(names.values()),
+        "DECLARED": "\n".join(INDENT + line for line in [*numbers, *arrays]),
+        "LOOP": loop,
+        "GIVEN": ", ".join(names.values()),
+        "WRITTEN": "\n".join(2 * INDENT + line for line in written),
+        "CLOSED": "\n".join(INDENT + line for line in closed),
+        "NAME": name,
+    }
+    places = re.compile(rf"\b({'|'.join(texts)})(?=\b|_)")
+    return plain_types(places.sub(lambda place: texts[place[1]], _MAIN))
+
+
+def _counter(arrays: Sequence[str]) -> str:
+    """Return what the statements ``arrays`` need to count elements."""
+    if not any("sl_counted" in line for line in arrays):
+        return ""
+    helpers = used_definitions([], arrays)
+    return (f"\n{helpers}\n" if helpers else "") + _COUNTER
 
 
 def _printed(dtype: str, name: str, row: str) -> str:

@@ -296,8 +296,8 @@ def _header(
     host = "const schedlang_host *host"
     declarations = [
         f"typedef struct {name} {name};",
-        f"int {name}_open(const char *path, {host}, {name} **net);",
-        f"int {name}_open_bytes(const void *bytes, size_t size, {host}, {name} **net);",
+        f"int {name}_open(const char *path, {host}, struct {name} **net);",
+        f"int {name}_open_bytes(const void *bytes, size_t size, {host}, struct {name} **net);",
         f"void {name}_close({name} *net);",
         *(plain_types(f"{lines[0].removesuffix(' {')};") for lines in functions),
     ]

@@ -44,20 +44,39 @@ _WORDS = (
     "namespace new not nullptr operator or private protected public template this throw true try "
     "typename using virtual xor main NULL"
 ).split()
-# a program that links a function of such a name calls it in place of the C library's own
+# functions of the headers that a C program includes: one that links a function of such a name
+# calls it in place of the C library's own
 _MATH = (
     "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 "
     "fabs fdim floor fma fmax fmin fmod frexp hypot ilogb ldexp lgamma llrint llround log log10 "
-    "log1p log2 logb lrint lround modf nan nearbyint nextafter pow remainder rint round scalbn sin "
-    "sinh sqrt tan tanh tgamma trunc"
+    "log1p log2 logb lrint lround modf nan nearbyint nextafter nexttoward pow remainder remquo "
+    "rint round scalbln scalbn sin sinh sqrt tan tanh tgamma trunc"
 ).split()
 _LIBRARY = (
-    "abort abs accept access atof atoi bind bsearch calloc clock close connect div exit fclose "
-    "fopen fork fprintf fputs fread free fwrite gamma getenv index j0 j1 kill labs link listen "
-    "malloc memchr memcmp memcpy memmove memset mmap open pause pipe posix_memalign printf putchar "
-    "puts qsort raise rand read realloc recv remove rename rindex scanf select send signal sleep "
-    "snprintf socket sprintf srand stat strcat strchr strcmp strcpy strlen strncmp strncpy system "
-    "time truncate unlink usleep vprintf wait write y0 y1"
+    "abort abs accept access alarm aligned_alloc at_quick_exit atexit atof atoi atol atoll bind "
+    "bsearch calloc chdir chmod chown clearerr clock close confstr connect creat ctermid div "
+    "dprintf dup dup2 execl execle execlp execv execve execvp exit faccessat fchdir fchmod "
+    "fchmodat fchown fchownat fclose fcntl fdatasync fdopen feof ferror fexecve fflush fgetc "
+    "fgetpos fgets fileno flockfile fmemopen fopen fork fpathconf fprintf fputc fputs fread free "
+    "freopen fscanf fseek fseeko fsetpos fstat fstatat fsync ftell ftello ftruncate ftrylockfile "
+    "funlockfile futimens fwrite gamma getc getc_unlocked getchar getchar_unlocked getcwd "
+    "getdelim getegid getenv geteuid getgid getgroups gethostname getline getlogin getlogin_r "
+    "getopt getpgid getpgrp getpid getppid getsid getsubopt getuid imaxabs imaxdiv index isatty "
+    "j0 j1 kill labs lchown ldiv link linkat listen llabs lldiv lseek lstat malloc mblen mbstowcs "
+    "mbtowc memchr memcmp memcpy memmove memset mkdir mkdirat mkdtemp mkfifo mkfifoat mkstemp "
+    "mlock mlockall mmap mprotect msync munlock munlockall munmap open open_memstream openat "
+    "pathconf pause pclose perror pipe popen posix_fadvise posix_fallocate posix_madvise "
+    "posix_memalign pread printf putc putc_unlocked putchar putchar_unlocked puts pwrite qsort "
+    "quick_exit raise rand rand_r read readlink readlinkat realloc recv remove rename renameat "
+    "rewind rindex rmdir scanf select send setbuf setegid setenv seteuid setgid setpgid setsid "
+    "setuid setvbuf shm_open shm_unlink signal sleep snprintf socket sprintf srand sscanf stat "
+    "stpcpy stpncpy strcat strchr strcmp strcoll strcoll_l strcpy strcspn strdup strerror "
+    "strerror_l strerror_r strlen strncat strncmp strncpy strndup strnlen strpbrk strrchr "
+    "strsignal strspn strstr strtod strtof strtoimax strtok strtok_r strtol strtold strtoll "
+    "strtoul strtoull strtoumax strxfrm strxfrm_l symlink symlinkat sysconf system tcgetpgrp "
+    "tcsetpgrp time tmpfile tmpnam truncate ttyname ttyname_r umask ungetc unlink unlinkat "
+    "unsetenv usleep utimensat vdprintf vfprintf vfscanf vprintf vscanf vsnprintf vsprintf "
+    "vsscanf wait wcstoimax wcstombs wcstoumax wctomb write y0 y1"
 ).split()
 _TAKEN = frozenset(
     (*RESERVED, *_WORDS, *_LIBRARY, *(name + kind for name in _MATH for kind in ("", "f", "l")))
