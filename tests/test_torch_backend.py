@@ -113,6 +113,37 @@ def test_weights_and_sizes() -> None:
 
 
 @pytest.mark.slow
+def test_a_number_that_differs_from_call_to_call() -> None:
+    def shifted(x: Any, n: int) -> Any:
+        return torch.relu(x * n) + 1
+
+    run, backend = compiled(shifted)
+    with torch.no_grad():
+        for n in (2, 5, 7, 9):
+            x = torch.rand(3, 4)
+            check(run(x, n), shifted(x, n))
+    assert ": 1 network\n" in str(backend.graphs[0].report)
+    assert "is a number, which may differ" in str(backend.graphs[1].report)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("of_input", [True, False], ids=["input", "output"])
+def test_outputs_that_share_memory(of_input: bool) -> None:
+    def changed(x: Any) -> Any:
+        z = torch.relu(x) + 1
+        y = (x if of_input else z).view(-1)
+        torch._dynamo.graph_break()
+        y.add_(1)
+        return x + z
+
+    run, backend = compiled(changed)
+    x = torch.rand(3, 4)
+    with torch.no_grad():
+        check(run(x.clone()), changed(x.clone()))
+    assert "left to PyTorch, since its output y shares memory with" in backend.report
+
+
+@pytest.mark.slow
 def test_strided_inputs() -> None:
     module = Head().eval()
     run, _ = compiled(module)

@@ -10,7 +10,7 @@ from typing import Any
 from schedlang.errors import CallTypeError, SchedlangError, nearest
 from schedlang.frontend.torch.module import from_torch
 from schedlang.networks.entry import network
-from schedlang.torch.graphs import Bound, bound, is_weight
+from schedlang.torch.graphs import Bound, bound, is_weight, number_among, shared_output
 from schedlang.torch.parts import divided
 from schedlang.torch.report import GraphReport, reason_of
 
@@ -211,6 +211,12 @@ def _reason(graph_module: Any, example_inputs: Sequence[Any]) -> str:
     inputs = zip(_placeholders(graph_module.graph), example_inputs)
     if not any(isinstance(v, torch.Tensor) and not is_weight(n, v) for n, v in inputs):
         return "it has no inputs but weights"
+    number = number_among(graph_module.graph, example_inputs)
+    if number:
+        return f"its input {number} is a number, which may differ from call to call"
+    shared = shared_output(graph_module.graph)
+    if shared is not None:
+        return f"its output {shared[0]} shares memory with {shared[1]}, and a network copies"
     return ""
 
 

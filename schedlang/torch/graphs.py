@@ -24,7 +24,8 @@ class Bound:
 def bound(graph_module: Any, args: Sequence[Any]) -> Bound:
     """Return the module of a graph that is called with ``args``.
 
-    A size among the inputs becomes the dimension of a tensor, of which it is the size.
+    A size among the inputs becomes the dimension of a tensor, of which it is the size: a graph for
+    which :func:`number_among` has a name cannot be bound.
     """
     import torch
     from torch import fx
@@ -42,16 +43,11 @@ def bound(graph_module: Any, args: Sequence[Any]) -> Bound:
         copies[nodes[k]] = graph.placeholder(nodes[k].name)
     for k in weights:
         copies[nodes[k]] = graph.get_attr(_name(nodes[k]))
-    dimensions = {str(e): (k, d) for k in inputs for d, e in enumerate(_extents(nodes[k]))}
+    dimensions = _dimensions(nodes, inputs)
     for k, node in enumerate(nodes):
-        if is_tensor[k]:
-            continue
-        size = str(_value(node))
-        if size in dimensions:
-            of, d = dimensions[size]
+        if not is_tensor[k]:
+            of, d = dimensions[str(_value(node))]
             copies[node] = graph.call_method("size", (copies[nodes[of]], d))
-        else:
-            copies[node] = args[k]
     for node in graph_module.graph.nodes:
         if node.op == "placeholder":
             continue
@@ -65,6 +61,49 @@ def bound(graph_module: Any, args: Sequence[Any]) -> Bound:
         for k in inputs
     )
     return Bound(fx.GraphModule(root, graph).eval(), tuple(inputs), weights, dynamic)
+
+
+def number_among(graph: Any, inputs: Sequence[Any]) -> str:
+    """Return the name of an input that is neither a tensor nor the size of one, "" if none is.
+
+    PyTorch gives one graph for all values of such a number.
+    """
+    import torch
+
+    nodes = [n for n in graph.nodes if n.op == "placeholder"]
+    tensors = [
+        k for k, (n, v) in enumerate(zip(nodes, inputs))
+        if isinstance(v, torch.Tensor) and not is_weight(n, v)
+    ]  # fmt: skip
+    sizes = _dimensions(nodes, tensors)
+    numbers = (n for n, v in zip(nodes, inputs) if not isinstance(v, torch.Tensor))
+    return next((n.name for n in numbers if str(_value(n)) not in sizes), "")
+
+
+def shared_output(graph: Any) -> tuple[str, str] | None:
+    """Return an output and the input or output with which it shares memory, by their names."""
+    (results,) = (n.args[0] for n in graph.nodes if n.op == "output")
+    outputs = results if isinstance(results, (tuple, list)) else (results,)
+    seen: dict[Any, Any] = {}
+    for node in (*(n for n in graph.nodes if n.op == "placeholder"), *outputs):
+        memory = _memory(node)
+        if memory is None:
+            continue
+        if node in outputs and seen.setdefault(memory, node) is not node:
+            return node.name, seen[memory].name
+        seen.setdefault(memory, node)
+    return None
+
+
+def _memory(node: Any) -> Any:
+    """Return what tells the memory of a node's tensor from others, ``None`` if it has none."""
+    import torch
+    from torch.multiprocessing.reductions import StorageWeakRef
+
+    value = _value(node) if isinstance(node, torch.fx.Node) else None
+    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+        return None
+    return StorageWeakRef(value.untyped_storage())
 
 
 def is_weight(node: Any, value: Any) -> bool:
@@ -95,6 +134,14 @@ def _name(node: Any) -> str:
     for kind in ("modules_", "parameters_", "buffers_"):
         words = words.replace(f"_{kind}", "_").removeprefix(kind)
     return str(words)
+
+
+def _dimensions(nodes: Sequence[Any], inputs: Sequence[int]) -> dict[str, tuple[int, int]]:
+    """Return the input and the dimension of each symbolic size."""
+    return {
+        str(e): (k, d)
+        for k in inputs for d, e in enumerate(_extents(nodes[k])) if not isinstance(e, int)
+    }  # fmt: skip
 
 
 def _extents(node: Any) -> tuple[Any, ...]:
