@@ -87,7 +87,7 @@ class _Element:
 
 
 class BatchedFunction(Function):
-    """A function over a batch: its last argument are the positions of those that have one.
+    """A function over a batch: its last argument lists the positions of the tensors that have one.
 
     Such a tensor has the batch as its first dimension, and so has each result.
     """

@@ -11,13 +11,15 @@ from typing import Any
 class Bound:
     """A module of a graph, the positions of its inputs among the graph's, and their sizes.
 
-    ``weights`` are the tensors of a model among the graph's inputs, by position. ``dynamic`` has
-    the symbolic dimensions of each input, by name.
+    ``weights`` are the tensors of a model among the graph's inputs, by position, and ``statistics``
+    the positions of those that a normalization changes while it is trained. ``dynamic`` has the
+    symbolic dimensions of each input, by name.
     """
 
     module: Any
     inputs: tuple[int, ...]
     weights: Mapping[int, Any]
+    statistics: tuple[int, ...]
     dynamic: tuple[Mapping[int, str], ...]
 
 
@@ -57,10 +59,12 @@ def bound(graph_module: Any, args: Sequence[Any]) -> Bound:
             root.add_module(node.target, graph_module.get_submodule(node.target))
         copies[node] = graph.node_copy(node, lambda n: copies[n])
     dynamic = tuple(
-        {d: f"{e}" for d, e in enumerate(_extents(nodes[k])) if not isinstance(e, int)}
-        for k in inputs
+        {d: f"{e}" for d, e in enumerate(_extents(nodes[k])) if _is_symbolic(e)} for k in inputs
     )
-    return Bound(fx.GraphModule(root, graph).eval(), tuple(inputs), weights, dynamic)
+    statistics = tuple(
+        k for k in weights if any(_is_statistic(nodes[k], u) for u in nodes[k].users)
+    )
+    return Bound(fx.GraphModule(root, graph).eval(), tuple(inputs), weights, statistics, dynamic)
 
 
 def number_among(graph: Any, inputs: Sequence[Any]) -> str:
@@ -140,8 +144,20 @@ def _dimensions(nodes: Sequence[Any], inputs: Sequence[int]) -> dict[str, tuple[
     """Return the input and the dimension of each symbolic size."""
     return {
         str(e): (k, d)
-        for k in inputs for d, e in enumerate(_extents(nodes[k])) if not isinstance(e, int)
+        for k in inputs for d, e in enumerate(_extents(nodes[k])) if _is_symbolic(e)
     }  # fmt: skip
+
+
+def _is_symbolic(extent: Any) -> bool:
+    """Return whether PyTorch does not know an extent: it may have learned it since the input."""
+    return not isinstance(extent, int) and not str(extent).isdigit()
+
+
+def _is_statistic(weight: Any, call: Any) -> bool:
+    """Return whether a call reads a weight as a running mean or variance."""
+    named = (call.kwargs.get(name) for name in ("running_mean", "running_var"))
+    is_norm = getattr(call.target, "__name__", "") in ("batch_norm", "instance_norm")
+    return is_norm and weight in (*call.args[1:3], *named)
 
 
 def _extents(node: Any) -> tuple[Any, ...]:
