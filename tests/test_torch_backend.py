@@ -113,6 +113,63 @@ def test_weights_and_sizes() -> None:
 
 
 @pytest.mark.slow
+def test_statistics_that_pytorch_changes_without_a_count() -> None:
+    module = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU()).eval()
+    run, backend = compiled(module)
+    x = torch.rand(6, 3)
+    with torch.no_grad():
+        for _ in range(3):
+            check(run(x), module.eval()(x))
+            module.train()(x * 2)
+            module.eval()
+    assert len(backend.graphs) == 1 and ": 1 network\n" in backend.report
+
+
+@pytest.mark.slow
+def test_sizes_that_pytorch_learns_in_the_graph() -> None:
+    def joined(x: Any, y: Any) -> Any:
+        return torch.relu(x) * 2 + y.view(4, 4)
+
+    run, backend = compiled(joined)
+    x = torch.rand(4, 4)
+    with torch.no_grad():
+        for y in (torch.rand(16), torch.rand(4, 4)):
+            check(run(x, y), joined(x, y))
+    assert len(backend.graphs) == 2 and ": 1 network" in str(backend.graphs[1].report)
+
+
+@pytest.mark.slow
+def test_a_number_that_differs_from_call_to_call() -> None:
+    def shifted(x: Any, n: int) -> Any:
+        return torch.relu(x * n) + 1
+
+    run, backend = compiled(shifted)
+    with torch.no_grad():
+        for n in (2, 5, 7, 9):
+            x = torch.rand(3, 4)
+            check(run(x, n), shifted(x, n))
+    assert ": 1 network\n" in str(backend.graphs[0].report)
+    assert "is a number, which may differ" in str(backend.graphs[1].report)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("of_input", [True, False], ids=["input", "output"])
+def test_outputs_that_share_memory(of_input: bool) -> None:
+    def changed(x: Any) -> Any:
+        z = torch.relu(x) + 1
+        y = (x if of_input else z).view(-1)
+        torch._dynamo.graph_break()
+        y.add_(1)
+        return x + z
+
+    run, backend = compiled(changed)
+    x = torch.rand(3, 4)
+    with torch.no_grad():
+        check(run(x.clone()), changed(x.clone()))
+    assert "left to PyTorch, since its output y shares memory with" in backend.report
+
+
+@pytest.mark.slow
 def test_strided_inputs() -> None:
     module = Head().eval()
     run, _ = compiled(module)

@@ -188,6 +188,10 @@ def test_a_size_that_is_an_argument() -> None:
     x = rows(4, dtype=torch.float32)
     torch.testing.assert_close(op(x, 3), torch.arange(3.0)[:, None] * x)
     assert op(x.to("meta"), 5).shape == (5, 4)
+    # without a tensor among the arguments
+    C = sl.compute((n,), lambda i: i * 2.0, name="C")
+    even = sl.torch.op(sl.build(sl.schedule(C), [n, C], target="python"), unused())
+    assert torch.equal(even(3), torch.tensor([0.0, 2, 4]))
 
 
 def blurred() -> Any:
@@ -225,7 +229,11 @@ def test_a_traced_result_that_is_an_argument_is_a_copy() -> None:
 
 def test_vmap() -> None:
     x = rows(2, 3, dtype=torch.float32)
-    torch.testing.assert_close(torch.vmap(squares())(x), x * x)
+    op = squares()
+    torch.testing.assert_close(torch.vmap(op)(x), x * x)
+    assert torch.vmap(op)(x[:0]).shape == (0, 3)
+    with pytest.raises(CallError, match="over a batch of 0: it is called for each element"):
+        torch.vmap(squares(gradient=lambda a, head: head))(x[:0])
 
 
 @pytest.mark.slow
@@ -427,6 +435,7 @@ def test_gradients_that_are_refused() -> None:
     for wrong, message in (
         (lambda a, head: (head, head), r"returns 2 gradients, and .* has 1 tensor"),
         (lambda a, head: None, "A requires grad, and the gradient by it is None"),
+        (lambda a, head: 2.0, r"the gradient by A is no tensor: 2\.0"),
         (lambda a, head: head[:2], r"by A is torch\.float32\[2\], but A is torch\.float32\[3\]"),
         (lambda a, head: head.double(), r"by A is torch\.float64\[3\], but"),
     ):
@@ -442,6 +451,17 @@ def test_a_gradient_that_does_not_exist() -> None:
     assert op(torch.tensor([1.5, 2.5, 3.5])).tolist() == [1, 2, 3]
     with pytest.raises(ComputeError, match=r"grad \(A\): it has no gradient(.|\n)*of yours"):
         op(torch.ones(3, requires_grad=True))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_a_gradient_of_complex_numbers_is_refused(dtype: str) -> None:
+    A = sl.placeholder((3,), dtype, name="A")
+    B = sl.compute((3,), lambda i: A[i] * 2j, name="B")
+    op = sl.torch.op(sl.build(sl.schedule(B), target="python"), unused())
+    x = torch.ones(3, dtype=getattr(torch, dtype))
+    assert torch.equal(op(x), x * 2j)
+    with pytest.raises(ComputeTypeError, match=r"grad \(A\): it has no gradient(.|\n)*of yours"):
+        op(x.requires_grad_())
 
 
 def test_second_derivatives_are_refused() -> None:

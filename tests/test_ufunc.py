@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import subprocess
 import sys
@@ -206,18 +207,29 @@ def test_pickles_by_value() -> None:
     assert pickle.loads(pickle.dumps(np.add)) is np.add
 
 
-def test_an_error_of_the_compiler_is_raised_by_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    f = sl.ufunc(lambda x: x * 5, dtypes=["float64"], name="fivefold")
+@pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt])
+def test_an_error_of_the_compiler_is_raised_by_the_call(
+    error: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    f = sl.ufunc(lambda x, y: x * 5 + y, dtypes=["float64"], name="fivefold")
+    x, calls = values(30000).reshape(30, 1000), []
     with monkeypatch.context() as patched:
 
         def refuse(loop: Loop) -> int:
-            raise MemoryError("no room for the code")
+            # C code that would see an error from before
+            calls.append(json.dumps([str(loop)]))
+            raise error("no room for the code")
 
         patched.setattr(Loop, "address", refuse)
-        with pytest.raises((MemoryError, SystemError)) as error:
-            f(values(3))
-        assert "no room" in str(error.value) or "no room" in str(error.value.__cause__)
-    np.testing.assert_array_equal(f(values(3)), 5 * values(3))
+        for call in (lambda: f(x[0], 1), lambda: f(x.astype("float32"), x[:, ::-1]),
+                     lambda: f.reduce(x), lambda: f.accumulate(x), lambda: f.at(x[0], [1, 1], 2),
+                     lambda: f.reduceat(x[0], [0, 5, 9])):  # fmt: skip
+            calls.clear()
+            with pytest.raises(error, match="no room"):
+                call()
+            # NumPy calls a loop several times before it looks for an error
+            assert len(calls) == 1
+    np.testing.assert_array_equal(f(values(3), 1), 5 * values(3) + 1)
 
 
 DTYPES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",

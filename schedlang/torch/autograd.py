@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Any, Protocol, Union
 
-from schedlang.errors import CallTypeError, SchedlangError, explain
+from schedlang.errors import CallTypeError, SchedlangError, explain, text_of
 from schedlang.torch.derivatives import Derivative
 from schedlang.torch.functions import Argument, Function
 from schedlang.torch.schemas import declared, operator_named
@@ -111,11 +111,18 @@ class Given:
         return [by_position[k] for k in needed]
 
     def _check_grad(self, position: int, value: Any, grad: Any) -> None:
+        import torch
+
         name = self._function.arguments[position].name
         if grad is None:
             raise self._refused(
                 f"{name} requires grad, and the gradient by it is None",
                 f"Return a tensor of the shape of {name}, or pass {name}.detach().",
+            )
+        if not isinstance(grad, torch.Tensor):
+            raise self._refused(
+                f"the gradient by {name} is no tensor: {text_of(grad)}",
+                f"Return a tensor of the shape and the dtype of {name}.",
             )
         if tuple(grad.shape) != tuple(value.shape) or grad.dtype != value.dtype:
             raise self._refused(

@@ -10,7 +10,7 @@ from typing import Any
 from schedlang.errors import CallTypeError, SchedlangError, nearest
 from schedlang.frontend.torch.module import from_torch
 from schedlang.networks.entry import network
-from schedlang.torch.graphs import Bound, bound, is_weight
+from schedlang.torch.graphs import Bound, bound, is_weight, number_among, shared_output
 from schedlang.torch.parts import divided
 from schedlang.torch.report import GraphReport, reason_of
 
@@ -33,8 +33,9 @@ class Backend:
     ``report`` says which, and why. A size that PyTorch makes symbolic is one in the network.
 
     A network has a copy of the weights. A call makes it anew after a change of a weight that
-    PyTorch counts, as by ``load_state_dict``, an optimizer, or ``weight.copy_``; changes through
-    ``weight.data`` or a NumPy array are not seen.
+    PyTorch counts, as by ``load_state_dict``, an optimizer, or ``weight.copy_``, and of the
+    statistics of a batch normalization. Changes through ``weight.data`` or a NumPy array are not
+    seen, and neither are those of weights made under ``torch.inference_mode()``.
 
     ``target`` and ``options`` are arguments of :func:`schedlang.network`. Raises
     :class:`~schedlang.errors.CallTypeError` for other options.
@@ -102,11 +103,21 @@ class Ready:
     """What runs a graph, and the positions of its inputs among the graph's.
 
     ``weights`` are those for which it holds: positions, tensors, and PyTorch's count of changes.
+    ``statistics`` are positions and copies of those that PyTorch changes without a count.
     """
 
     run: Callable[..., Any]
     inputs: tuple[int, ...]
     weights: tuple[tuple[int, Any, int], ...] = ()
+    statistics: tuple[tuple[int, Any], ...] = ()
+
+    def holds(self, args: Sequence[Any]) -> bool:
+        """Return whether the weights among the graph's inputs are those of before."""
+        import torch
+
+        return all(args[k] is w and w._version == v for k, w, v in self.weights) and all(
+            torch.equal(args[k], copy) for k, copy in self.statistics
+        )
 
 
 @dataclass(eq=False)
@@ -131,8 +142,8 @@ class CompiledGraph:
 
     def __call__(self, *args: Any) -> Any:
         ready = self._ready
-        if ready is None or any(args[k] is not w or w._version != v for k, w, v in ready.weights):
-            ready = self._made(args)
+        if ready is None or not ready.holds(args):
+            ready = self._prepare(args)
         return ready.run(*[args[k] for k in ready.inputs])
 
     def leave_to_pytorch(self, why: str) -> None:
@@ -142,8 +153,14 @@ class CompiledGraph:
             self._told(GraphReport(self.name, len(_calls(graph)), why=why))
             self._ready = Ready(self.graph_module.forward, tuple(range(len(_placeholders(graph)))))
 
-    def _made(self, args: Sequence[Any]) -> Ready:
-        with self._lock:
+    def _prepare(self, args: Sequence[Any]) -> Ready:
+        from torch._dynamo.convert_frame import compile_lock
+
+        # an export changes classes of PyTorch for a moment, which a compilation of PyTorch reads
+        with compile_lock, self._lock:
+            if self._ready is not None and self._ready.holds(args):
+                # another thread was first
+                return self._ready
             own = bound(self.graph_module, args)
             run, report = self._networks(own, [args[k] for k in own.inputs])
             if run is None:
@@ -152,7 +169,8 @@ class CompiledGraph:
                 self._told(report)
                 weights = own.weights.items()
                 counted = tuple((k, w, w._version) for k, w in weights if not w.is_inference())
-                self._ready = Ready(run, own.inputs, counted)
+                copies = tuple((k, args[k].clone()) for k in own.statistics)
+                self._ready = Ready(run, own.inputs, counted, copies)
             assert self._ready is not None
             return self._ready
 
@@ -211,6 +229,12 @@ def _reason(graph_module: Any, example_inputs: Sequence[Any]) -> str:
     inputs = zip(_placeholders(graph_module.graph), example_inputs)
     if not any(isinstance(v, torch.Tensor) and not is_weight(n, v) for n, v in inputs):
         return "it has no inputs but weights"
+    number = number_among(graph_module.graph, example_inputs)
+    if number:
+        return f"its input {number} is a number, which may differ from call to call"
+    shared = shared_output(graph_module.graph)
+    if shared is not None:
+        return f"its output {shared[0]} shares memory with {shared[1]}, and a network copies"
     return ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
 from threading import Lock
 from typing import Any, cast
 
@@ -45,9 +46,7 @@ def batched(graph: Graph, positions: Container[int]) -> Graph | None:
     return Graph(inputs, tuple(tensors[t] for t in graph.outputs))
 
 
-def _with_axis(
-    op: ComputeOp, size: Var, tensors: Mapping[Tensor, Tensor]
-) -> tuple[Tensor, ...]:
+def _with_axis(op: ComputeOp, size: Var, tensors: Mapping[Tensor, Tensor]) -> tuple[Tensor, ...]:
     """Return the results of ``op`` over one more axis, along which it reads ``tensors``."""
     axis = Axis(_unused("b", {a.name for a in (*op.axis, *op.reduce_axis)}), size)
     memo: dict[int, Expr] = {}
@@ -79,8 +78,16 @@ def _unused(name: str, names: Container[str]) -> str:
     return name
 
 
+@dataclass(frozen=True)
+class _Element:
+    """The shape and the dtype of one element of a batch."""
+
+    shape: tuple[Any, ...]
+    dtype: Any
+
+
 class BatchedFunction(Function):
-    """A function over a batch: its last argument are the positions of those that have one.
+    """A function over a batch: its last argument lists the positions of the tensors that have one.
 
     Such a tensor has the batch as its first dimension, and so has each result.
     """
@@ -111,7 +118,8 @@ class BatchedFunction(Function):
 
     def graph_of(self, args: Sequence[Any], positions: Sequence[int]) -> Graph | None:
         """Return the computation over a batch, ``None`` if it has no such form."""
-        own = [a[0] if k in positions else a for k, a in enumerate(args)]
+        # of one element of the batch, which may have none
+        own = [_Element(a.shape[1:], a.dtype) if k in positions else a for k, a in enumerate(args)]
         graph = self.function.graph(own)
         key = graph, tuple(positions)
         with self._lock:

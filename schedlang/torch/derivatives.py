@@ -47,9 +47,8 @@ class Derivative:
         return Derivative(graph, target, tuple(heads))
 
     def differentiable(self, needed: Sequence[int]) -> list[int]:
-        """Return those of ``needed`` on which a result of a float dtype depends."""
-        floats = [t for t in self.graph.outputs if dtypes.is_float(t.dtype)]
-        reached = {*operations(floats)}
+        """Return those of ``needed`` on which a result of floats or complex numbers depends."""
+        reached = {*operations([t for t in self.graph.outputs if _is_continuous(t)])}
         return [k for k in needed if cast(Tensor, self.graph.inputs[k]).op in reached]
 
     def by(self, needed: Sequence[int]) -> tuple[Tensor, ...]:
@@ -67,7 +66,7 @@ class Derivative:
         sources = [cast(Tensor, self.graph.inputs[k]) for k in needed]
         sums: dict[Tensor, Tensor] = {}
         for output, head in zip(self.graph.outputs, self.heads):
-            if not dtypes.is_float(output.dtype):
+            if not _is_continuous(output):
                 continue
             reached = {*operations([output])}
             xs = [x for x in sources if x.op in reached]
@@ -88,14 +87,19 @@ class Derivative:
             return self._kernels[key]
 
     def _given_heads(self) -> list[Tensor]:
-        return [head for head in self.heads if dtypes.is_float(head.dtype)]
+        return [head for head in self.heads if _is_continuous(head)]
 
     def __call__(
         self, needed: Sequence[int], args: Sequence[Any], heads: Sequence[Any]
     ) -> list[Any]:
         """Return the gradients by the arguments at the positions ``needed``, as tensors."""
         inputs = [a for a, own in zip(args, self.graph.inputs) if own is not None]
-        given = [h for h, own in zip(heads, self.heads) if dtypes.is_float(own.dtype)]
+        given = [h for h, own in zip(heads, self.heads) if _is_continuous(own)]
         rows = [a.contiguous() if hasattr(a, "contiguous") else a for a in (*inputs, *given)]
         result = self.kernel(needed)(*rows)
         return [*result] if len(needed) > 1 else [result]
+
+
+def _is_continuous(tensor: Tensor) -> bool:
+    """Return whether autograd asks for a gradient of what depends on ``tensor``."""
+    return dtypes.is_float(tensor.dtype) or dtypes.is_complex(tensor.dtype)

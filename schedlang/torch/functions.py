@@ -77,9 +77,13 @@ class KernelFunction(Function):
         self.count = len(kernel.signature.outputs)
 
     def __call__(self, args: Sequence[Any]) -> Sequence[Any]:
+        import torch
+
         rows = [self._by_rows(a, k) if _is_strided(a) else a for k, a in enumerate(args)]
         result = self.kernel(*rows)
-        return cast("Sequence[Any]", result) if self.count > 1 else (result,)
+        results = cast("Sequence[Any]", result) if self.count > 1 else (result,)
+        # without a tensor among its arguments, a kernel returns arrays of NumPy
+        return [torch.as_tensor(r) for r in results]
 
     def _by_rows(self, value: Any, position: int) -> Any:
         name, kernel = self.arguments[position].name, self.kernel.name

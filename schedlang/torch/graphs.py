@@ -11,20 +11,23 @@ from typing import Any
 class Bound:
     """A module of a graph, the positions of its inputs among the graph's, and their sizes.
 
-    ``weights`` are the tensors of a model among the graph's inputs, by position. ``dynamic`` has
-    the symbolic dimensions of each input, by name.
+    ``weights`` are the tensors of a model among the graph's inputs, by position, and ``statistics``
+    the positions of those that a normalization changes while it is trained. ``dynamic`` has the
+    symbolic dimensions of each input, by name.
     """
 
     module: Any
     inputs: tuple[int, ...]
     weights: Mapping[int, Any]
+    statistics: tuple[int, ...]
     dynamic: tuple[Mapping[int, str], ...]
 
 
 def bound(graph_module: Any, args: Sequence[Any]) -> Bound:
     """Return the module of a graph that is called with ``args``.
 
-    A size among the inputs becomes the dimension of a tensor, of which it is the size.
+    A size among the inputs becomes the dimension of a tensor, of which it is the size: a graph for
+    which :func:`number_among` has a name cannot be bound.
     """
     import torch
     from torch import fx
@@ -42,16 +45,11 @@ def bound(graph_module: Any, args: Sequence[Any]) -> Bound:
         copies[nodes[k]] = graph.placeholder(nodes[k].name)
     for k in weights:
         copies[nodes[k]] = graph.get_attr(_name(nodes[k]))
-    dimensions = {str(e): (k, d) for k in inputs for d, e in enumerate(_extents(nodes[k]))}
+    dimensions = _dimensions(nodes, inputs)
     for k, node in enumerate(nodes):
-        if is_tensor[k]:
-            continue
-        size = str(_value(node))
-        if size in dimensions:
-            of, d = dimensions[size]
+        if not is_tensor[k]:
+            of, d = dimensions[str(_value(node))]
             copies[node] = graph.call_method("size", (copies[nodes[of]], d))
-        else:
-            copies[node] = args[k]
     for node in graph_module.graph.nodes:
         if node.op == "placeholder":
             continue
@@ -61,10 +59,55 @@ def bound(graph_module: Any, args: Sequence[Any]) -> Bound:
             root.add_module(node.target, graph_module.get_submodule(node.target))
         copies[node] = graph.node_copy(node, lambda n: copies[n])
     dynamic = tuple(
-        {d: f"{e}" for d, e in enumerate(_extents(nodes[k])) if not isinstance(e, int)}
-        for k in inputs
+        {d: f"{e}" for d, e in enumerate(_extents(nodes[k])) if _is_symbolic(e)} for k in inputs
     )
-    return Bound(fx.GraphModule(root, graph).eval(), tuple(inputs), weights, dynamic)
+    statistics = tuple(
+        k for k in weights if any(_is_statistic(nodes[k], u) for u in nodes[k].users)
+    )
+    return Bound(fx.GraphModule(root, graph).eval(), tuple(inputs), weights, statistics, dynamic)
+
+
+def number_among(graph: Any, inputs: Sequence[Any]) -> str:
+    """Return the name of an input that is neither a tensor nor the size of one, "" if none is.
+
+    PyTorch gives one graph for all values of such a number.
+    """
+    import torch
+
+    nodes = [n for n in graph.nodes if n.op == "placeholder"]
+    tensors = [
+        k for k, (n, v) in enumerate(zip(nodes, inputs))
+        if isinstance(v, torch.Tensor) and not is_weight(n, v)
+    ]  # fmt: skip
+    sizes = _dimensions(nodes, tensors)
+    numbers = (n for n, v in zip(nodes, inputs) if not isinstance(v, torch.Tensor))
+    return next((n.name for n in numbers if str(_value(n)) not in sizes), "")
+
+
+def shared_output(graph: Any) -> tuple[str, str] | None:
+    """Return an output and the input or output with which it shares memory, by their names."""
+    (results,) = (n.args[0] for n in graph.nodes if n.op == "output")
+    outputs = results if isinstance(results, (tuple, list)) else (results,)
+    seen: dict[Any, Any] = {}
+    for node in (*(n for n in graph.nodes if n.op == "placeholder"), *outputs):
+        memory = _memory(node)
+        if memory is None:
+            continue
+        if node in outputs and seen.setdefault(memory, node) is not node:
+            return node.name, seen[memory].name
+        seen.setdefault(memory, node)
+    return None
+
+
+def _memory(node: Any) -> Any:
+    """Return what tells the memory of a node's tensor from others, ``None`` if it has none."""
+    import torch
+    from torch.multiprocessing.reductions import StorageWeakRef
+
+    value = _value(node) if isinstance(node, torch.fx.Node) else None
+    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+        return None
+    return StorageWeakRef(value.untyped_storage())
 
 
 def is_weight(node: Any, value: Any) -> bool:
@@ -95,6 +138,26 @@ def _name(node: Any) -> str:
     for kind in ("modules_", "parameters_", "buffers_"):
         words = words.replace(f"_{kind}", "_").removeprefix(kind)
     return str(words)
+
+
+def _dimensions(nodes: Sequence[Any], inputs: Sequence[int]) -> dict[str, tuple[int, int]]:
+    """Return the input and the dimension of each symbolic size."""
+    return {
+        str(e): (k, d)
+        for k in inputs for d, e in enumerate(_extents(nodes[k])) if _is_symbolic(e)
+    }  # fmt: skip
+
+
+def _is_symbolic(extent: Any) -> bool:
+    """Return whether PyTorch does not know an extent: it may have learned it since the input."""
+    return not isinstance(extent, int) and not str(extent).isdigit()
+
+
+def _is_statistic(weight: Any, call: Any) -> bool:
+    """Return whether a call reads a weight as a running mean or variance."""
+    named = (call.kwargs.get(name) for name in ("running_mean", "running_var"))
+    is_norm = getattr(call.target, "__name__", "") in ("batch_norm", "instance_norm")
+    return is_norm and weight in (*call.args[1:3], *named)
 
 
 def _extents(node: Any) -> tuple[Any, ...]:

@@ -41,7 +41,9 @@ def op(
     given, and builds a kernel for it in the first backward pass. A function takes the inputs, then
     the gradient of a loss by each result, and returns the gradient of the loss by each input that
     is a tensor (``None`` where there is none). With ``None``, a tensor that requires a gradient is
-    an error. The second derivative is one, unless the function consists of operators that have it.
+    an error. So is a second derivative, unless the function consists of operators that have one.
+    PyTorch refuses ``torch.func.grad`` of registered operators, and takes their forward derivatives
+    (``torch.func.jvp``) as 0.
 
     Under ``torch.vmap`` a kernel with one more axis runs, which is built for the batch. Operators
     with recurrences, scatters, host functions or a ``gradient`` of yours run once for each element

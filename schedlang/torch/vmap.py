@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from schedlang.errors import CallError, explain
 from schedlang.torch.batches import BatchedFunction
 
 
@@ -30,6 +31,14 @@ def register_vmap(name: str, batched: BatchedFunction | None = None, operator: A
         if batched is not None and batched.graph_of(moved, positions) is not None:
             results = operator(*moved, positions)
             return results, 0 if isinstance(results, torch.Tensor) else (0,) * len(results)
+        if not info.batch_size:
+            raise CallError(
+                explain(
+                    f"torch.vmap of {name} over a batch of 0",
+                    "it is called for each element, and without a call its results have no shapes",
+                    "Give at least one element.",
+                )
+            )
         calls = [
             operator_named(name)(*(_element(v, d, k) for v, d in zip(args, in_dims)))
             for k in range(info.batch_size)

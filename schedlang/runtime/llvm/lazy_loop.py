@@ -43,6 +43,11 @@ def _print(module: ir.Module) -> None:
     known = cgutils.is_not_null(builder, builder.load(slot))
     with builder.if_then(builder.not_(known), likely=False):
         state = call("PyGILState_Ensure", INT)
+        # NumPy may call the loop several times before it looks for an error
+        before = cgutils.is_not_null(builder, call("PyErr_Occurred", OBJECT))
+        with builder.if_then(before, likely=False):
+            call("PyGILState_Release", ir.VoidType(), state)
+            builder.ret_void()
         compiles = builder.load(builder.gep(slot, [INT(1)]))
         result = call("PyObject_CallObject", OBJECT, compiles, ir.Constant(OBJECT, None))
         failed = cgutils.is_null(builder, result)
