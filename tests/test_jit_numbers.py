@@ -82,7 +82,8 @@ def counts(x, k):
     n = int(x[0])
     total = 0
     for i in range(8):
-        total += (i > 2) + (i > k)
+        t, u = i > 2, i > k
+        total += t + u + ((t & u) + (t | u)) + ((t and u) + (t or u)) + ((t == u) + t)
     return (total, (n > 0) + (n > 1), -(n > 0), (n > 0) * 2.5, True + (n > 0), (n > 0) & (n > 1),
             (n > 0) * x)  # fmt: skip
 
@@ -90,3 +91,15 @@ def counts(x, k):
 @pytest.mark.parametrize("first", [0.0, 1.0, 2.0])
 def test_comparisons_of_pythons_numbers_count(first: float) -> None:
     check(counts, np.array([first, 3.0], "float32"), 3)
+
+
+def bools_of_both(x, k):
+    total = 0
+    for i in range(2):
+        t = i < k
+        total += ((x[i] > 0) + t) + (t + (x[i] > 0)) + (t + (x > 0)).sum() + (np.maximum(t, t) + t)
+    return (total,)
+
+
+def test_a_bool_of_python_is_logical_beside_numpys() -> None:
+    check(bools_of_both, np.array([1.0, 3.0], "float32"), 3)

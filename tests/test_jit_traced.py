@@ -50,7 +50,20 @@ def products_of_rows(x):
     return y
 
 
-@pytest.mark.parametrize("function", [smoothed, total, differences, horner, products_of_rows])
+def counted(x):
+    k = 0
+    s = 0.0
+    while k < len(x) - 1:
+        if x[k] > 9:
+            break
+        s = s * 0.5 + x[k]
+        k += 1
+    return s
+
+
+@pytest.mark.parametrize(
+    "function", [smoothed, total, differences, horner, products_of_rows, counted]
+)
 def test_loops_over_a_symbolic_length(function: Callable[..., Any]) -> None:
     X = sl.placeholder((sl.var("n"),), "float64", name="X")
     kernel = sl.build(sl.schedule(sl.trace(function, X)), target="python")

@@ -71,12 +71,16 @@ def test_the_file_is_the_same_each_time() -> None:
     assert first.path.endswith(".cl") and Path(first.path).read_text() == first.source
 
 
-def test_names_that_opencl_needs_are_others() -> None:
-    kernel, exp = sl.placeholder((9,), name="kernel"), sl.placeholder((9,), name="exp")
-    local = sl.compute((9,), lambda half: kernel[half] * exp[half], name="float4")
+@pytest.mark.parametrize(
+    "needed", ["kernel exp float4", "read_only vec_step as_float", "image2d_array_t vload4 vstore2"]
+)
+def test_names_that_opencl_needs_are_others(needed: str) -> None:
+    first, second, last = needed.split()
+    A, B = sl.placeholder((9,), name=first), sl.placeholder((9,), name=second)
+    local = sl.compute((9,), lambda half: A[half] * B[half], name=last)
     source = sl.build(by_threads(local), target="opencl").source
     (head,) = re.findall(r"^void .*$", source, re.M)
-    assert not set(re.findall(r"\w+", head)) & {"kernel", "exp", "float4"}
+    assert not {*re.findall(r"\w+", head)} & {first, second, last}
 
 
 def test_a_file_has_the_helpers_that_it_uses() -> None:

@@ -97,6 +97,12 @@ def test_the_states_of_a_scan_have_its_scope(attached: bool) -> None:
     check(s, x, filtered(x))
 
 
+def test_the_scope_of_a_scan_that_is_an_output_is_global() -> None:
+    r = row_filter()
+    with pytest.raises(ScheduleError, match="Leave it there, or make a stage that reads it the"):
+        sl.schedule(r["R"])[r["R"]].set_scope("local")
+
+
 def test_lanes_along_a_loop_of_the_scan_are_those_of_its_update() -> None:
     """What the refusal of ``vectorize`` says to do."""
     r = row_filter()

@@ -15,6 +15,7 @@ from schedlang.codegen.numba_file import header_lines
 from schedlang.codegen.opencl_values import (
     BUILTIN,
     GLOBAL,
+    LANES,
     LOCAL,
     MEMORY,
     OpenClValues,
@@ -44,15 +45,22 @@ HEADERS = ("opencl_helpers.h",)
 Key = Union[Buffer, Var, Axis]
 _DIMENSION = {"x": 0, "y": 1, "z": 2}
 _NUMBERED = ("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "float", "double")
+_MOVES = (("vload", ""), ("vstore", ""), ("vload_half", ""), ("vstore_half", "_rte"))
 # names that a file of OpenCL C cannot give to its variables, beside those of C
 RESERVED = tuple(
     "kernel global local constant private half bool uchar ushort uint ulong quad complex imaginary "
-    "true false event_t sampler_t image1d_t image2d_t image3d_t ptrdiff_t intptr_t barrier "
+    "true false event_t sampler_t image1d_t image1d_array_t image1d_buffer_t image2d_t "
+    "image2d_array_t image3d_t ptrdiff_t intptr_t read_only write_only read_write vec_step barrier "
     "prefetch get_group_id get_local_id min max clamp fabs rint pow fmod ldexp clz popcount "
     "atomic_add atomic_min atomic_max atomic_cmpxchg atom_add atom_min atom_max atom_cmpxchg "
     "vload_half vstore_half_rte select shuffle step mix sign dot cross length distance normalize "
     "radians degrees any all pipe generic".split()
-) + (*BUILTIN.values(), *(name for kind in _NUMBERED for name in vector_types(kind)))
+) + (
+    *BUILTIN.values(),
+    *(name for kind in _NUMBERED for name in vector_types(kind)),
+    *(name for kind in _NUMBERED for name in (f"as_{kind}", f"convert_{kind}_sat")),
+    *(f"{name}{n}{end}" for n in LANES for name, end in _MOVES),
+)
 
 
 @dataclass(frozen=True)

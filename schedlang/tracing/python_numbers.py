@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from schedlang.compute.tensor import Tensor
-from schedlang.expr.nodes import Binary, Expr
+from schedlang.expr.nodes import Binary, Const, Expr, Select
 from schedlang.expr.operators import COMPARISONS
 from schedlang.language.construct import const, select, settle
 from schedlang.tracing.calls import compute_once
@@ -43,11 +43,20 @@ def _is_of_python(value: Any) -> bool:
 
 
 def _is_bool_of_python(value: Any) -> bool:
-    """Return whether a value is a comparison of Python's numbers, which is Python's bool."""
-    expr = value.value if is_traced(value) else None
-    if not isinstance(expr, Binary) or expr.op not in COMPARISONS:
-        return False
-    return expr.a.weak and expr.b.weak
+    """Return whether a value is a bool of Python: a comparison of its numbers, or made of such.
+
+    ``t and u`` chooses one of two, and ``t & u`` combines them.
+    """
+    waiting = [value.value] if is_traced(value) else [None]
+    while waiting:
+        expr = waiting.pop()
+        if isinstance(expr, Binary) and expr.op in COMPARISONS:
+            waiting += [side for side in (expr.a, expr.b) if not side.weak]
+        elif isinstance(expr, (Binary, Select)) and expr.dtype == "bool":
+            waiting += [expr.a, expr.b]
+        elif not isinstance(expr, Const) or expr.dtype != "bool":
+            return False
+    return True
 
 
 def of_numpy(value: Any) -> Any:
@@ -83,12 +92,13 @@ def _operator(
         return wrap(select(value.value, const(1), const(0))) if _is_bool_of_python(value) else value
 
     def operator(self: Any, *others: Any) -> Any:
-        if counts and self.is_scalar:
-            self, others = counted(self), tuple(map(counted, others))
-        if not self.is_scalar or not are_of_python((self, *others)):
+        if not self.is_scalar:
             return whole(self, *others)
-        numbers = (int(v) if type(v) is bool else v for v in others)
-        operands = (self, *numbers)[::order]
+        # beside a bool of NumPy, one of Python is logical, too
+        given = tuple(map(counted, (self, *others))) if counts else (self, *others)
+        if not are_of_python(given):
+            return whole(self, *others)
+        operands = [int(v) if type(v) is bool else v for v in given][::order]
         check_power(ufunc, operands, {})
         return wrap(compute_once(ufunc, tuple(map(plain, operands)), {}))
 

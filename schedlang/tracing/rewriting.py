@@ -155,7 +155,9 @@ class _Rewriter(ast.NodeTransformer):
         text = f"{CONTROL}.{word}(None, {PREFIX}body_{at}, {PREFIX}state_{at})"
         if counter is not None:
             of_fixed = "".join(f", {name}" for name in counter.measured)
-            stop = f"{CONTROL}.end_of_range(lambda: {ast.unparse(counter.stop)}{of_fixed})"
+            # its length may be symbolic
+            end = ast.unparse(self.visit(counter.stop))
+            stop = f"{CONTROL}.end_of_range(lambda: {end}{of_fixed})"
             text = f"{text[:-1]}, {counter.step}, lambda: {stop})"
         call = _parsed(text, loop)[0]
         call.value.args[0] = given  # type: ignore[attr-defined]

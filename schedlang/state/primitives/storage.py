@@ -31,10 +31,11 @@ def set_scope(state: State, stage: Stage, scope: str) -> Result:
     check_scope(scope)
     _check_not_part(state, stage, f'set_scope("{scope}")')
     if state.is_output(stage) and scope != "global":
-        refuse(
-            f"{stage.name} is an output, which is stored in global memory",
-            f"Compute it in {scope!r} first: s.cache_write({stage.name}, {scope!r}).",
-        )
+        hint = f"Compute it in {scope!r} first: s.cache_write({stage.name}, {scope!r})."
+        if stage.is_scan:
+            # its steps read earlier rows back from the result, which cache_write refuses
+            hint = "Leave it there, or make a stage that reads it the output."
+        refuse(f"{stage.name} is an output, which is stored in global memory", hint)
     return state.updated(stage.with_(scope=scope)), None
 
 
