@@ -471,7 +471,7 @@ def run_here(target: Target, what: str) -> Target:
     if target.triple:
         raise BuildError(
             f"{what} for {target.triple}: it is called on this machine; leave out the triple, or "
-            "build and save its kernels one by one"
+            "build and save kernels for it one by one"
         )
     return or_emulator(target)
 

@@ -79,11 +79,11 @@ def test_a_graph_is_one_network() -> None:
     module = Head().eval()
     backend, x = Backend(target="python", database=None), torch.rand(2, 3)
     with torch.no_grad():
-        graph = torch.fx.symbolic_trace(nn.Sequential(nn.Linear(3, 2), nn.ReLU()).eval())
+        graph = torch.fx.symbolic_trace(lambda x: torch.relu(x * 2 - 1))
         run = backend(graph, [x])
         assert backend.report == "graph 0: not called yet"
         check(run(x), graph(x))
-    assert backend.report.startswith("graph 0, 2 operators: 1 network\n")
+    assert backend.report.startswith("graph 0, 3 operators: 1 network\n")
     with torch.enable_grad():
         left = backend(torch.fx.symbolic_trace(module), [x.requires_grad_()])
         assert left(x).requires_grad and "a gradient is recorded" in backend.report
@@ -204,6 +204,18 @@ def test_operators_without_a_form_are_left_to_pytorch() -> None:
     assert lines[0] == "  network 0: 2 operators, linear, relu"
     assert "  PyTorch: linalg_qr, since this operator has no form here" in lines
     assert reports == [backend.report] and len(backend.graphs[0].networks) == 2
+
+
+def test_a_graph_that_calls_modules_is_left_to_pytorch() -> None:
+    """They may train, and a later call may find other weights in them."""
+    model = nn.Sequential(nn.Linear(3, 2), nn.Dropout(0.5)).train()
+    backend, x = sl.torch.Backend(target="python", database=None), torch.ones(4, 3)
+    with torch.no_grad():
+        run = backend(torch.fx.symbolic_trace(model), [x])
+        assert "it calls its module 0" in backend.report and model[1].training
+        model[0].weight.zero_()
+        model[0].bias.zero_()
+        assert not run(x).any()
 
 
 @pytest.mark.slow

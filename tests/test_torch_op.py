@@ -13,6 +13,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.errors import (
+    BuildError,
     CallError,
     CallTypeError,
     ComputeError,
@@ -396,6 +397,13 @@ def test_names_that_are_refused() -> None:
     assert not hasattr(torch.ops.schedlang_tests, f"{name}x".partition("::")[2])
 
 
+def test_a_kernel_for_another_machine_is_refused() -> None:
+    Y = sl.compute((3,), lambda i: i, name="Y")
+    kernel = sl.build(sl.schedule(Y), target=sl.Target("c", triple="aarch64-linux-musl"))
+    with pytest.raises(BuildError, match="kernel Y for aarch64-linux-musl: it is called on this"):
+        sl.torch.op(kernel, "tests::for_arm")
+
+
 def test_what_is_no_function_of_tensors_is_refused() -> None:
     kernel = scaled_exp()
     jitted = sl.jit(lambda x: x + 1)
@@ -409,6 +417,7 @@ def test_what_is_no_function_of_tensors_is_refused() -> None:
         (lambda x: x, {}, r"neither a kernel nor .*\n.*sl\.jit\(<lambda>\)"),
         (kernel.accepting_copies(), {}, r"neither a kernel.*\n.*the kernel itself"),
         (3, {}, r"sl\.torch\.op\(3\): it is neither a kernel"),
+        (sl.placeholder((3,), name="Y"), {}, r"sl\.build\(sl\.schedule\(Y\)\)"),
         (kernel, {"example_inputs": (example,)}, "a kernel knows its arguments"),
         (jitted, {}, r"have types.*\n.*example_inputs=\("),
         (jitted, {"example_inputs": (example, 1.0)}, "example_inputs of 2.*takes 1 arguments: x"),

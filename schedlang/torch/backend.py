@@ -229,6 +229,9 @@ def _reason(graph_module: Any, example_inputs: Sequence[Any]) -> str:
     inputs = zip(_placeholders(graph_module.graph), example_inputs)
     if not any(isinstance(v, torch.Tensor) and not is_weight(n, v) for n, v in inputs):
         return "it has no inputs but weights"
+    module = next((n.target for n in graph_module.graph.nodes if n.op == "call_module"), None)
+    if module is not None:
+        return f"it calls its module {module}, whose weights and mode a later call may find changed"
     number = number_among(graph_module.graph, example_inputs)
     if number:
         return f"its input {number} is a number, which may differ from call to call"

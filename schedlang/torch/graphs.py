@@ -55,8 +55,6 @@ def bound(graph_module: Any, args: Sequence[Any]) -> Bound:
             continue
         if node.op == "get_attr":
             _keep_attribute(root, graph_module, node.target)
-        elif node.op == "call_module":
-            root.add_module(node.target, graph_module.get_submodule(node.target))
         copies[node] = graph.node_copy(node, lambda n: copies[n])
     dynamic = tuple(
         {d: f"{e}" for d, e in enumerate(_extents(nodes[k])) if _is_symbolic(e)} for k in inputs

@@ -6,10 +6,12 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Union
 
+from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeTypeError, explain, missing_extra, text_of
 from schedlang.runtime.copies import CopyingKernel
 from schedlang.runtime.kernel import Kernel
 from schedlang.signatures import public
+from schedlang.target import run_here
 from schedlang.torch.functions import Function, KernelFunction, TracedFunction
 from schedlang.torch.registration import register
 from schedlang.torch.schemas import is_registered
@@ -88,6 +90,7 @@ def _function(f: Any, example_inputs: Any) -> Function:
                 f"sl.torch.op({f.name}, example_inputs=...): a kernel knows its arguments; leave "
                 "them out"
             )
+        run_here(f.target, f"an operator of kernel {f.name}")
         return KernelFunction(f)
     if isinstance(f, JitFunction):
         if example_inputs is None:
@@ -107,6 +110,8 @@ def _function(f: Any, example_inputs: Any) -> Function:
         hint = "Give the kernel itself: an operator copies strided tensors."
     elif type(f).__name__ == "Network":
         hint = 'Call the network, or use torch.compile(module, backend="schedlang").'
+    elif isinstance(f, Tensor):
+        hint = f"Build a kernel: sl.torch.op(sl.build(sl.schedule({f.name})), ...)."
     elif callable(f):
         hint = f"Write sl.torch.op(sl.jit({getattr(f, '__name__', 'f')}), ...)."
     why = "it is neither a kernel nor a function under sl.jit"
