@@ -13,10 +13,12 @@ OPTIONS = (
     "-Werror=implicit-function-declaration",
 )  # fmt: skip
 # Clang refuses these. GCC 12 pairs the factors of some sums of products wrongly where it vectorizes
-# a loop by itself, and it drops updates of an array where it distributes a loop. It keeps elements
-# for the next iterations that the registers have no room for
+# a loop by itself, and it drops updates of an array where it distributes a loop. Where it vectorizes
+# statements, tests of bytes become 255 in place of 1. It keeps elements for the next iterations that
+# the registers have no room for
 GCC_OPTIONS = (
-    "-fno-tree-loop-vectorize", "-fno-tree-loop-distribution", "-fno-predictive-commoning",
+    "-fno-tree-loop-vectorize", "-fno-tree-loop-distribution", "-fno-tree-slp-vectorize",
+    "-fno-predictive-commoning",
 )  # fmt: skip
 # the headers that C source of the user's may take for granted
 USER_HEADERS = ("math.h", "stdbool.h", "stdint.h")

@@ -367,9 +367,12 @@ SL void sl_stream_fence(void) {
   }
 #define SL_SELECT(T, N)                                                                           \
   SL sl_##T##_##N sl_select_##T##_##N(sl_b8_##N c, sl_##T##_##N a, sl_##T##_##N b) {              \
-    sl_##T##_##N v;                                                                               \
-    for (int l = 0; l < N; l++) v[l] = c[l] ? a[l] : b[l];                                        \
-    return v;                                                                                     \
+    __typeof__(a == b) m = -__builtin_convertvector(c, __typeof__(a == b));                       \
+    return (sl_##T##_##N)(((__typeof__(m))a & m) | ((__typeof__(m))b & ~m));                      \
+  }
+#define SL_CONVERT(TO, FROM, N)                                                                   \
+  SL sl_##TO##_##N sl_##TO##_of_##FROM##_##N(sl_##FROM##_##N a) {                                 \
+    return __builtin_convertvector(a, sl_##TO##_##N);                                             \
   }
 #define SL_CAST(TO, FROM, N, HOW)                                                                 \
   SL sl_##TO##_##N sl_##TO##_of_##FROM##_##N(sl_##FROM##_##N a) {                                 \

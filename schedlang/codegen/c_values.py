@@ -173,7 +173,10 @@ class ValuePrinter:
         kinds = TAGS[dtype], TAGS[source]
         self.type(value.a.type)
         self.type(value.type)
-        self.made[f"SL_CAST({kinds[0]}, {kinds[1]}, {lanes}, {how})"] = None
+        if how == f"(sl_{kinds[0]})":
+            self.made[f"SL_CONVERT({kinds[0]}, {kinds[1]}, {lanes})"] = None
+        else:
+            self.made[f"SL_CAST({kinds[0]}, {kinds[1]}, {lanes}, {how})"] = None
         return f"sl_{kinds[0]}_of_{kinds[1]}_{lanes}({self.text(value.a)})", _ATOM
 
     def _call(self, value: m.Fn) -> str:
@@ -205,7 +208,7 @@ class ValuePrinter:
             return f"sl_{name}_{scalar}({listed})"
         if name == "select":
             self.vector("SL_SELECT", type_, kind)
-        elif name in _EXTREMES and kind in ("f32", "f64"):
+        elif name in _EXTREMES and kind != "b8":
             # lane by lane, GCC makes branches of it
             self.vector("SL_EXTREME", type_, name, _EXTREMES[name], kind)
         elif len(args) == 1:
