@@ -249,11 +249,9 @@ class Target(_Fields):
         if isinstance(name, Target):
             model, name = name, name.kind
             arch, backend = arch or model.arch, backend or model.backend
-            own_triple, own_cpu = triple or model.triple, cpu or model.cpu
+            triple, cpu = triple or model.triple, cpu or model.cpu
             # another processor has its own registers and features
-            stays = (own_triple, own_cpu) == (model.triple, model.cpu)
-            stays = stays and not (own_triple and features)
-            triple, cpu = own_triple, own_cpu
+            stays = (triple, cpu) == (model.triple, model.cpu) and not (triple and features)
             features = features or (model.features if stays else ())
             if stays and vector_bytes in (0, model.vector_bytes):
                 vector_bytes = model.vector_bytes

@@ -13,9 +13,9 @@ OPTIONS = (
     "-Werror=implicit-function-declaration",
 )  # fmt: skip
 # Clang refuses these. GCC 12 pairs the factors of some sums of products wrongly where it vectorizes
-# a loop by itself, and it drops updates of an array where it distributes a loop. Where it vectorizes
-# statements, tests of bytes become 255 in place of 1. It keeps elements for the next iterations that
-# the registers have no room for
+# a loop by itself, and it drops updates of an array where it distributes a loop. Where it makes
+# vectors of statements, tests of bytes become 255 in place of 1. It keeps elements for the next
+# iterations that the registers have no room for
 GCC_OPTIONS = (
     "-fno-tree-loop-vectorize", "-fno-tree-loop-distribution", "-fno-tree-slp-vectorize",
     "-fno-predictive-commoning",
