@@ -360,6 +360,20 @@ def test_loops_that_gcc_would_distribute_wrongly() -> None:
     np.testing.assert_array_equal(sl.build(s, target="c")(x), want)
 
 
+@pytest.mark.parametrize("lanes", [2, 4, 16])
+def test_tests_of_bytes_in_vectors_that_gcc_would_make_wrongly(lanes: int) -> None:
+    """They were 255 in place of 1."""
+    x = np.arange(21, dtype="uint8") % 7
+    X = sl.placeholder((21,), "uint8", name="X")
+    R = sl.compute(
+        (21,), lambda i: (np.sign(X[i]), sl.cast(sl.cast(X[i], "bool"), "uint8")), name="R"
+    )
+    s = sl.schedule([*R])
+    s[R[0]].vectorize(s[R[0]].split(R[0].op.axis[0], factor=lanes)[1])
+    for result in sl.build(s, target="c")(x):
+        np.testing.assert_array_equal(result, np.sign(x))
+
+
 @pytest.mark.parametrize("command", ["gcc", "clang"])
 def test_compilers_know_the_options(command: str, tmp_path: Path) -> None:
     if shutil.which(command) is None:
