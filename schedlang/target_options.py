@@ -1,4 +1,4 @@
-"""What a target is given: te's target strings, numbers, features, and the machine that it names."""
+"""Options of a target: te's target strings, numbers, features, and the machine that it names."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ _WITH = {
 
 @dataclass(frozen=True)
 class Parsed:
-    """What a target string says: the facts of its kind, and its options that have an effect.
+    """The content of a target string: the facts of its kind, and its options that have an effect.
 
     ``arch`` is the architecture of a GPU, and ``backend`` the target of an installed package.
     """
@@ -410,7 +410,7 @@ def _llvm_names(triple: str) -> tuple[frozenset[str], frozenset[str]]:
 
 
 def all_features(triple: str, cpu: str, features: Sequence[str]) -> tuple[str, ...]:
-    """Return the ``features`` and those of vectors that a processor has besides.
+    """Return the ``features``, and the features of vectors that a processor has besides.
 
     >>> all_features("x86_64-linux-gnu", "znver3", ["avxvnni"])
     ('avx2', 'avxvnni', 'sse2')

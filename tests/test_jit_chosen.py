@@ -179,7 +179,7 @@ def found_first(x):
 
 @pytest.mark.parametrize("function", [last_double, under_a_test, found_first])
 def test_names_that_a_while_may_not_assign(function: Callable[..., Any]) -> None:
-    """Where Python raises UnboundLocalError, so does the call, in words."""
+    """Python raises UnboundLocalError, and the call raises an error that names the loop."""
     traced = sl.jit(function, target="python")
     for x in np.array([[2.0, 1, -1], [2, -1, -1], [-1, 1, -1], [-1, -1, -1]]):
         try:

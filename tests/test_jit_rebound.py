@@ -368,6 +368,6 @@ def counted_by_attributes(x):
 
 
 def test_attributes_that_a_loop_changes() -> None:
-    """Attributes are Python's: their changes are those of each iteration."""
+    """Attributes are Python's: each iteration changes them."""
     x = np.arange(1.0, 9.0)
     assert sl.jit(counted_by_attributes, target="python")(x) == counted_by_attributes(x)

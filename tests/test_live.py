@@ -50,7 +50,7 @@ def defined(s: sl.Schedule) -> str:
 # history
 
 
-# a product, and the next steps of those of its schedules that examples came to
+# a product, and the next steps of the schedules that examples came to
 SMALL = product(32)
 STEPS: dict[str, list[Any]] = {}
 

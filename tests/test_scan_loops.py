@@ -104,7 +104,7 @@ def test_the_scope_of_a_scan_that_is_an_output_is_global() -> None:
 
 
 def test_lanes_along_a_loop_of_the_scan_are_those_of_its_update() -> None:
-    """What the refusal of ``vectorize`` says to do."""
+    """The refusal of ``vectorize`` says what to do, and that works."""
     r = row_filter()
     s = sl.schedule(r["R"])
     R, step = s[r["R"]], s[r["step"]]

@@ -251,7 +251,7 @@ def test_vmap_runs_one_kernel_with_one_more_axis(in_dims: tuple[Any, Any]) -> No
         ours = torch.vmap(called, in_dims=in_dims)(a, w)
     calls = [e.name for e in profile.events() if e.name.startswith("schedlang_tests::")]
     assert f"schedlang_tests::{op._opname}_batched" in calls
-    # the one call is that of the rule itself
+    # the rule itself makes the one call
     assert calls.count(f"schedlang_tests::{op._opname}") == 1
     theirs = torch.vmap(lambda a, w: in_torch(a, 0.5, w), in_dims=in_dims)(a, w)
     for one, other in zip(ours, theirs):

@@ -1,4 +1,4 @@
-"""What ``sl.ufunc`` refuses, at its call."""
+"""Refusals of ``sl.ufunc``, at its call."""
 
 from __future__ import annotations
 

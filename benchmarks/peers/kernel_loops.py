@@ -1,4 +1,4 @@
-"""What users of numba and SciPy write for the kernels that people bring, on one thread."""
+"""Kernels that people bring, as users of numba and SciPy write them, on one thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which results had better bypass the caches."""
+"""The decision on results that had better bypass the caches."""
 
 from __future__ import annotations
 

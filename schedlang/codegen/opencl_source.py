@@ -46,7 +46,7 @@ Key = Union[Buffer, Var, Axis]
 _DIMENSION = {"x": 0, "y": 1, "z": 2}
 _NUMBERED = ("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "float", "double")
 _MOVES = (("vload", ""), ("vstore", ""), ("vload_half", ""), ("vstore_half", "_rte"))
-# names that a file of OpenCL C cannot give to its variables, beside those of C
+# names that a file of OpenCL C cannot give to its variables, beside the names that C reserves
 RESERVED = tuple(
     "kernel global local constant private half bool uchar ushort uint ulong quad complex imaginary "
     "true false event_t sampler_t image1d_t image1d_array_t image1d_buffer_t image2d_t "
@@ -92,12 +92,12 @@ def opencl_source(program: Program, target: Target, public: str, steps: str) -> 
     """Return the kernels of ``program`` as a file; ``steps`` is the schedule, for its header."""
     whole, program = program, split_program(program)
     names = kernel_names(program, _taken(program))
-    made = machine_kernels(program, target, public, names)
-    machine = MachineNest(tuple(k.function for k in made), names.known())
+    kernels = machine_kernels(program, target, public, names)
+    machine = MachineNest(tuple(k.function for k in kernels), names.known())
     forms: list[KernelForm] = []
     functions: list[list[Line]] = []
     helpers: dict[str, None] = {}
-    for kernel in made:
+    for kernel in kernels:
         printer = KernelPrinter(kernel)
         functions.append([*_comment(program, kernel.launch), *printer.kernel()])
         helpers |= printer.made
@@ -152,7 +152,7 @@ def _comment(program: Program, launch: Launch) -> list[Line]:
 
 
 def _sides(program: Program, launch: Launch, kind: str) -> str:
-    """Return the extents of a grid or a block as text, without those of 1 at the end."""
+    """Return the extents of a grid or a block as text, without extents of 1 at the end."""
     sides = [*launch.dims(kind)]
     while len(sides) > 1 and isinstance(sides[-1], int) and sides[-1] == 1:
         sides.pop()

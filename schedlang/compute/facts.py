@@ -195,7 +195,7 @@ def _lie_within(values: np.ndarray, low: int, high: int) -> bool:
     """Return whether all elements are in ``low..high``, in one pass over them if ``low`` is 0."""
     if low or values.dtype.kind not in "iu":
         return low <= int(values.min()) and int(values.max()) <= high
-    # the bits of a number below 0 are those of a large unsigned one
+    # a number below 0 has the bits of a large unsigned number
     largest = int(values.view(f"u{values.dtype.itemsize}").max())
     return largest <= min(high, int(np.iinfo(values.dtype).max))
 

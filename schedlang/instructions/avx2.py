@@ -3,6 +3,8 @@
 Two bytes in a word become two words by shifts, which keep or drop the sign. So no sum is cut off,
 as in ``vpmaddubsw``.
 
+Emitted files hold the source of a function, so each pair of signs has a function of its own.
+
 Source: Intel, "64 and IA-32 Architectures Software Developer's Manual", volume 2.
 """
 

@@ -48,7 +48,7 @@ class CLinked:
 
     @property
     def sized(self) -> SizedMemory | None:
-        """What is between calls at the sizes of a call, ``None`` if that is known."""
+        """The memory between calls at the sizes of a call, ``None`` if that is known."""
         memory = self.layout.memory
         return memory if isinstance(memory, SizedMemory) else None
 

@@ -1,4 +1,4 @@
-"""Whether this machine runs a library of C that was made for a processor."""
+"""The check that this machine runs a library of C, which names its processor."""
 
 from __future__ import annotations
 

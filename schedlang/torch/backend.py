@@ -35,7 +35,7 @@ class Backend:
     A network has a copy of the weights. A call makes it anew after a change of a weight that
     PyTorch counts, as by ``load_state_dict``, an optimizer, or ``weight.copy_``, and of the
     statistics of a batch normalization. Changes through ``weight.data`` or a NumPy array are not
-    seen, and neither are those of weights made under ``torch.inference_mode()``.
+    seen, nor changes of weights made under ``torch.inference_mode()``.
 
     ``target`` and ``options`` are arguments of :func:`schedlang.network`. Raises
     :class:`~schedlang.errors.CallTypeError` for other options.
@@ -100,7 +100,7 @@ def compile_graph(
 
 @dataclass(frozen=True, eq=False)
 class Ready:
-    """What runs a graph, and the positions of its inputs among the graph's.
+    """A function that runs a graph, and the positions of its inputs among the graph's.
 
     ``weights`` are those for which it holds: positions, tensors, and PyTorch's count of changes.
     ``statistics`` are positions and copies of those that PyTorch changes without a count.
@@ -112,7 +112,7 @@ class Ready:
     statistics: tuple[tuple[int, Any], ...] = ()
 
     def holds(self, args: Sequence[Any]) -> bool:
-        """Return whether the weights among the graph's inputs are those of before."""
+        """Return whether the weights among the graph's inputs are the same as before."""
         import torch
 
         return all(args[k] is w and w._version == v for k, w, v in self.weights) and all(

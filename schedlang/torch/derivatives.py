@@ -23,7 +23,7 @@ Input = Union[Tensor, Var, None]
 
 @dataclass(frozen=True, eq=False)
 class Derivative:
-    """The gradients of a computation by its inputs, given those of a loss by its outputs.
+    """The gradients of a computation by its inputs, given the gradients of a loss by its outputs.
 
     A kernel computes the gradients that a backward pass needs, and is made when it is first needed.
     """
@@ -47,7 +47,7 @@ class Derivative:
         return Derivative(graph, target, tuple(heads))
 
     def differentiable(self, needed: Sequence[int]) -> list[int]:
-        """Return those of ``needed`` on which a result of floats or complex numbers depends."""
+        """Return the inputs in ``needed`` on which floats or complex numbers of a result depend."""
         reached = {*operations([t for t in self.graph.outputs if _is_continuous(t)])}
         return [k for k in needed if cast(Tensor, self.graph.inputs[k]).op in reached]
 

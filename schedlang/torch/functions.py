@@ -1,4 +1,4 @@
-"""What an operator of PyTorch calls: a kernel, or a function under ``sl.jit``."""
+"""The function that an operator of PyTorch calls: a kernel, or a function under ``sl.jit``."""
 
 from __future__ import annotations
 

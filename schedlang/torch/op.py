@@ -51,12 +51,12 @@ def op(
     with recurrences, scatters, host functions or a ``gradient`` of yours run once for each element
     of the batch, and so does a gradient.
 
-    Dtypes and shapes are those of ``f``. A strided tensor is copied, with a
+    The operator has the dtypes and shapes of ``f``. A strided tensor is copied, with a
     :class:`~schedlang.errors.CopyWarning` from 1 MiB on. A kernel for ``"cuda"`` takes tensors on a
     GPU, and runs on their stream.
 
-    A function under ``sl.jit`` needs ``example_inputs``, one for each argument: their types are
-    those of the operator's arguments. PyTorch asks for shapes before a call, so ``sl.trace`` must
+    A function under ``sl.jit`` needs ``example_inputs``, one for each argument: they give the
+    operator's arguments their types. PyTorch asks for shapes before a call, so ``sl.trace`` must
     be able to trace it.
 
     Raises :class:`~schedlang.errors.ComputeTypeError` for another ``f``, ``name`` or ``gradient``,
@@ -137,15 +137,15 @@ def _checked_name(name: Any) -> str:
                 f'Use one of yours: name="mylib::{name.partition("::")[2]}".',
             )
         )
-    taken = next((name + s for s in _SUFFIXES if is_registered(name + s)), None)
-    if taken is not None:
+    registered = next((name + s for s in _SUFFIXES if is_registered(name + s)), None)
+    if registered is not None:
         raise ComputeTypeError(
             explain(
                 asked,
-                f"PyTorch has the operator {taken} already"
-                + ("" if taken == name else ", which would come with it"),
+                f"PyTorch has the operator {registered} already"
+                + ("" if registered == name else ", which would come with it"),
                 "Use another name. An operator stays until the process ends, so register it once: "
-                f"torch.ops.{taken.replace('::', '.')} is the one that there is.",
+                f"torch.ops.{registered.replace('::', '.')} is the one that there is.",
             )
         )
     return name
@@ -168,7 +168,7 @@ def _checked_gradient(gradient: Any) -> Any:
         explain(
             f"sl.torch.op(..., gradient={gradient!r})",
             "a gradient is a function of the inputs and the gradients by the results",
-            "Give one, True for that of sl.gradient, or None.",
+            "Give one, True for the gradient by sl.gradient, or None.",
         )
     )
 

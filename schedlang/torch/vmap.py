@@ -12,7 +12,7 @@ from schedlang.torch.batches import BatchedFunction
 def register_vmap(name: str, batched: BatchedFunction | None = None, operator: Any = None) -> None:
     """Register the rule of ``torch.vmap`` for the operator ``name``.
 
-    ``operator`` is that of ``batched``, its function over a batch. Without one, or for a
+    ``operator`` belongs to ``batched``, its function over a batch. Without one, or for a
     computation that has no form over a batch, the rule calls the operator for one element of the
     batch after the other.
     """

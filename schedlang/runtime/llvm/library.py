@@ -24,7 +24,7 @@ class Subject:
 
     ``kernel`` is its name for users, and ``name`` the function that is called. ``threads`` says
     whether loops run on threads. ``nest`` returns the machine nest, which is needed only if the
-    cache folder lacks the code. If there is a ``loop``, NumPy calls the code as that of a ufunc,
+    cache folder lacks the code. If there is a ``loop``, NumPy calls the code as a loop of a ufunc,
     else Python.
     """
 

@@ -39,11 +39,11 @@ def default_queue(what: str) -> Any:
     try:
         return _queue_of(os.getpid(), named)
     except (cl.Error, RuntimeError) as error:
-        found = f"PYOPENCL_CTX={named!r} names no" if named else "there is no"
+        asked = f"PYOPENCL_CTX={named!r} names no" if named else "there is no"
         raise CallError(
             explain(
                 what,
-                f"{found} device of OpenCL on this machine ({first_line(error)})",
+                f"{asked} device of OpenCL on this machine ({first_line(error)})",
                 "Install the device's driver, or PoCL, which runs on any CPU: "
                 'pip install pocl-binary-distribution; or build for target="cuda-emulator".',
             )

@@ -57,7 +57,7 @@ def ufunc(
     loop that its arguments cast to safely; there is NumPy's error if none does.
 
     ``identity``: where a reduction starts; NumPy then reduces in any order. Sums, products, ``&``,
-    ``|`` and ``^`` of the two arguments have theirs. ``name``: by default that of ``function``.
+    ``|`` and ``^`` of the two arguments have known ones. ``name``: by default the function's name.
     ``parallel``: whether a call on large arrays may use several threads. ``fastmath``: see
     :func:`~schedlang.build`.
 
@@ -161,8 +161,8 @@ def _ufunc(
         first = (doubles or numbers or like or loops)[0]
         start = checked_identity(name, identity, first.inputs, first.outputs)
     doc = inspect.getdoc(function) or ""
-    made: np.ufunc = described_ufunc(name, doc, tuple(loops), start, str(dimensions or ""))
-    return made
+    result: np.ufunc = described_ufunc(name, doc, tuple(loops), start, str(dimensions or ""))
+    return result
 
 
 def _traced(

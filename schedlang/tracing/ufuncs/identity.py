@@ -1,4 +1,4 @@
-"""Where a reduction of a ufunc starts, and whether NumPy may reduce several axes at once."""
+"""The start of a ufunc's reduction, and whether NumPy may reduce several axes at once."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from schedlang.expr.nodes import Binary, Call, Expr
 
 # values of which sums and products are exact in all dtypes that hold more than bools
 _SAMPLES = (1, 2, 3, 5, 2, 1, 4, 3)
-# where reductions start that NumPy has, too; those of min and max have no element to start from
+# where NumPy's own reductions start; reductions by min and max have no number to start with
 KNOWN = {"+": 0, "*": 1, "&": -1, "|": 0, "^": 0}
 REORDERED = ("min", "max")
 
 
 class Identity(NamedTuple):
-    """Where a reduction starts, if anywhere, and whether its order is free."""
+    """The number with which a reduction starts, if any, and whether its order is free."""
 
     value: Any = None
     reorderable: bool = False
@@ -54,7 +54,7 @@ def is_number(value: Any) -> bool:
 
 
 def has_number(dtype: str, value: Any) -> bool:
-    """Return whether a dtype has the number ``value``; NumPy asks for that of each loop.
+    """Return whether a dtype has the number ``value``; NumPy asks this for each loop.
 
     >>> has_number("float32", float("inf")), has_number("int32", float("inf"))
     (True, False)
