@@ -13,6 +13,8 @@ MAPS: list[Any] = [
     lambda i, j: (j // 4, i, j % 4),
     lambda i, j: (j % 4, i // 3, j // 4, i % 3),
     lambda i, j: (i % 2, j // 8, i // 2, j // 2 % 4, j % 2),
+    lambda i, j: (i, j // 8, j % 8 ^ i % 8),
+    lambda i, j: (j // 8, i // 2, i // 2 % 4 ^ j // 2 % 4, i % 2, j % 2),
 ]
 
 

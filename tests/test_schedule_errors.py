@@ -341,6 +341,22 @@ MATMUL = [
      "the index map must take the 2 dimensions of D: x, y\n  Write lambda x, y: (...)."),
     ("", "s[D].transform_layout(lambda x, y: (y // 2**52, x, y % 2**52))",
      "parts of 4503599627370496 elements would waste memory\n  Use constants of 65536 or less"),
+    ("", "s[D].transform_layout(lambda x, y: (x, y ^ x % 4))",
+     "y ^ x%4 is a swizzle of y, whose values it keeps below a power of two\n"
+     "  Write y//n and (y%n) ^ (x%n), where n is a power of two"),
+    ("", "s[D].transform_layout(lambda x, y: (x, y // 6, y % 6 ^ x % 2))",
+     "y%6 ^ x%2 is a swizzle of y, whose values it keeps below a power of two"),
+    ("", "s[D].transform_layout(lambda x, y: (x, y // 4, y % 4 ^ x % 8))",
+     "in y%4 ^ x%8, the part of x can be 4 or more, which moves elements out of the 4 of y\n"
+     "  Take the part of x % 4, or a smaller number"),
+    ("", "s[D].transform_layout(lambda x, y: (x, y // 4, y % 4 ^ x))",
+     "in y%4 ^ x, the part of x can be 4 or more, which moves elements out of the 4 of y"),
+    ("", "s[D].transform_layout(lambda x, y: (x // 4, x % 4 ^ y % 4, y // 4, y % 4 ^ x % 4))",
+     "in x%4 ^ y%4, no other index tells the part of y\n  Keep y whole or in parts that hold it"),
+    ("", "s[D].transform_layout(lambda x, y: (x, y % 4 ^ x % 4))",
+     "its parts of y do not tell each value of y exactly once"),
+    ("", "s[D].transform_layout(lambda x, y: (x, y // 4, (y + 1) % 4 ^ x % 4))",
+     "is not a part of one dimension"),
     ("", "s[D].transform_layout([1, 0])",
      "the index map must be a function, not [1, 0]\n"
      "  Write e.g. lambda i, j: (j // 16, i, j % 16)"),

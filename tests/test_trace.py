@@ -37,7 +37,8 @@ USES: dict[str, str] = {
     "store_root": "s[D].compute_at(s[C], j); s[D].store_root()",
     "set_scope": "s[D].set_scope('shared')",
     "storage_align": "s[D].storage_align(x, 32, 1); s[D].storage_align(y, 2)",
-    "transform_layout": "s[D].transform_layout(lambda x, y: (y // 4 % 2, x, y % 4, y // 8))",
+    "transform_layout": "s[D].transform_layout("
+                        "lambda x, y: (y // 4 % 2 ^ x % 2, x, y % 4, y // 8))",
     "double_buffer": "s[D].compute_at(s[C], i); s[D].double_buffer()",
     "set_store_predicate": "s[C].set_store_predicate((i < 60) & (j + 1 >= i))",
     "cache_read": "c = s.cache_read(A, 'local', [D]); d = s.cache_read(D, 'shared', C); "

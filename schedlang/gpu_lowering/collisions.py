@@ -6,7 +6,7 @@ Two accesses that cannot be proven disjoint count as a collision.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from schedlang.expr.nodes import Axis, Expr
@@ -40,7 +40,9 @@ class Access:
     @cached_property
     def at_offset(self) -> accesses.Access:
         """The access at one flat index: its row and its column may come from one fused axis."""
-        return self._at([merge_div_mod(flat(self.buffer, self.indices))])
+        # swizzles move elements, but no two to one place
+        unmoved = replace(self.buffer, swizzles=()) if self.buffer.swizzles else self.buffer
+        return self._at([merge_div_mod(flat(unmoved, self.indices))])
 
     @cached_property
     def is_divided(self) -> bool:

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from math import gcd
 from typing import Protocol
 
+from schedlang.expr.nodes import Binary
 from schedlang.index.intervals import Interval
-from schedlang.index.linear import ZERO, Div, Extreme, Lin, Mod
+from schedlang.index.linear import ZERO, Div, Extreme, Lin, Mod, Opaque, to_expr
 
 
 class Known(Protocol):
@@ -108,6 +109,19 @@ def mod(num: Lin, den: Lin, ranges: Known) -> Lin:
     if isinstance(inner, Mod) and inner.den.const and inner.den.const % d == 0:
         return mod(inner.num, den, ranges)
     return Lin.of(Mod(rest, den))
+
+
+def xor(a: Lin, b: Lin) -> Lin:
+    """Return the exclusive or of the bits of two numbers.
+
+    >>> print(xor(Lin.of(6), Lin.of(3)), xor(Lin.of(6), ZERO))
+    5 6
+    """
+    if a.const is not None and b.const is not None:
+        return Lin.of(a.const ^ b.const)
+    if not b.terms:
+        return a
+    return b if not a.terms else Lin.of(Opaque(Binary("^", to_expr(a), to_expr(b), "int64", True)))
 
 
 def single_atom(lin: Lin) -> object:

@@ -35,7 +35,7 @@ from schedlang.index.linear import Lin
 from schedlang.instructions.declaration import Instruction
 from schedlang.ir.extern_call import Extern, Touch
 from schedlang.ir.statement import Statement as Statement
-from schedlang.state.layout import Layout
+from schedlang.state.layout import Layout, Swizzle
 
 LOOP_KINDS = ("serial", "parallel", "vectorize", "unroll", "vthread", "thread", "tensorize")
 
@@ -45,9 +45,10 @@ class Buffer:
     """An array: an argument, or storage that an :class:`Alloc` allocates.
 
     ``strides`` count elements; ``storage_align`` makes them larger than packed ones. ``double``
-    asks for two copies, so that one is filled while the other is read. One with a ``whole`` is a
-    view of every other element of that array, from element ``part`` on: the real or the imaginary
-    parts of complex numbers.
+    asks for two copies, so that one is filled while the other is read. ``swizzles`` move elements
+    within the buffer: indices are those before, and :mod:`schedlang.ir.offsets` has them. One with
+    a ``whole`` is a view of every other element of that array, from element ``part`` on: the real
+    or the imaginary parts of complex numbers.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Buffer:
     tensor: Optional[Tensor] = None
     strides: Optional[tuple[int, ...]] = None
     double: bool = False
+    swizzles: tuple[Swizzle, ...] = ()
     whole: Optional[Buffer] = None
     part: int = 0
 

@@ -10,8 +10,10 @@ from schedlang.expr.dtypes import SHORT_FLOATS, itemsize
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.visit import postorder
 from schedlang.index.digits import step
-from schedlang.index.linear import Lin, Opaque
+from schedlang.index.linear import Lin, Opaque, total
 from schedlang.index.polynomial import quick
+from schedlang.index.ranges import Ranges
+from schedlang.index.rules import floordiv, mod, xor
 from schedlang.index.simplify import has_mod, merge_div_mod, to_lin
 from schedlang.ir.nodes import Buffer, Load
 
@@ -39,13 +41,25 @@ def strides(buffer: Buffer) -> tuple[Lin, ...]:
 
 def flat(buffer: Buffer, indices: Sequence[Expr], values: Mapping[Any, Lin] | None = None) -> Lin:
     """Return the offset of ``buffer[indices]``, with axes replaced by their ``values``."""
+    if buffer.swizzles:
+        return _swizzled(buffer, indices, values or {})
     plain = sum_of_axes(buffer, tuple(indices))
     if plain is not None:
         return plain.substitute(values or {})
-    total = Lin.of(buffer.part)
+    offset = Lin.of(buffer.part)
     for index, stride in zip(indices, strides(buffer)):
-        total = total + to_lin(index, values or {}) * stride
-    return total
+        offset = offset + to_lin(index, values or {}) * stride
+    return offset
+
+
+def _swizzled(buffer: Buffer, indices: Sequence[Expr], values: Mapping[Any, Lin]) -> Lin:
+    """Return the offset of an element of a buffer with swizzles."""
+    before = [to_lin(index, values) for index in indices]
+    after = list(before)
+    for s in buffer.swizzles:
+        by = floordiv(before[s.by], Lin.of(s.divisor), Ranges())
+        after[s.place] = xor(before[s.place], mod(by, Lin.of(s.modulus), Ranges()))
+    return total((at * step for at, step in zip(after, strides(buffer)))) + buffer.part
 
 
 @lru_cache(maxsize=512)
@@ -54,13 +68,15 @@ def sum_of_axes(buffer: Buffer, indices: tuple[Expr, ...]) -> Lin | None:
 
     Most are, and such a sum has no other form after values replace its axes.
     """
-    total = Lin.of(buffer.part)
+    if buffer.swizzles:
+        return None
+    offset = Lin.of(buffer.part)
     for index, stride in zip(indices, strides(buffer)):
         lin = quick(index)
         if lin is None or stride.const is None or any(len(product) > 1 for product in lin.terms):
             return None
-        total = total + lin * stride
-    return total
+        offset = offset + lin * stride
+    return offset
 
 
 @lru_cache(maxsize=512)

@@ -39,6 +39,7 @@ from schedlang.ir.nodes import (
 )
 from schedlang.ir.trimmed import printed_statements, trim_loop
 from schedlang.markup.sizes import bytes_text
+from schedlang.state.layout import Swizzle
 from schedlang.state.state import IMPORTS
 
 if TYPE_CHECKING:
@@ -231,7 +232,15 @@ def storage_text(buffer: Buffer) -> str:
         properties.append(f"rows padded to {buffer.strides[0]}" if rows else f"strides ({steps})")
     if buffer.double:
         properties.append("double buffered")
+    properties += [_swizzle_text(s, len(buffer.shape)) for s in buffer.swizzles]
     return f"{argument_text(buffer)}   {', '.join(properties)}"
+
+
+def _swizzle_text(swizzle: Swizzle, dims: int) -> str:
+    """Return a swizzle in words, such as ``swizzled: index 1 ^ index 0 // 2 % 8``."""
+    by = f"index {swizzle.by % dims}"
+    by += f" // {swizzle.divisor}" if swizzle.divisor > 1 else ""
+    return f"swizzled: index {swizzle.place % dims} ^ {by} % {swizzle.modulus}"
 
 
 def loop_text(loop: For, names: dict[Axis, str]) -> str:

@@ -11,7 +11,7 @@ from schedlang.expr.nodes import Axis
 from schedlang.index.linear import Lin, number_or_expr
 from schedlang.index.ranges import Ranges
 from schedlang.ir.nodes import Alloc, Buffer
-from schedlang.state.layout import stored_extents, whole_dims
+from schedlang.state.layout import stored_extents, swizzles_of, whole_dims
 from schedlang.state.plan import Dim, whole
 from schedlang.state.state import At, Stage
 
@@ -74,7 +74,14 @@ def allocate(stage: Stage, dims: Sequence[Dim], scope: str, title: str) -> list[
         shape = tuple(number_or_expr(e) for e in extents)
         name = title if len(stage.outputs) == 1 else tensor.name
         buffer = Buffer(
-            name, tensor.dtype, shape, scope, tensor, _strides(stage, shape), stage.double_buffer
+            name,
+            tensor.dtype,
+            shape,
+            scope,
+            tensor,
+            _strides(stage, shape),
+            stage.double_buffer,
+            swizzles_of(layout),
         )
         allocations.append(Alloc(buffer, tuple(d.lo for d in own), layout))
     return allocations

@@ -63,10 +63,11 @@ class StorageMethods(Recording):
         """Store the elements in another order: ``index_map`` maps dimensions to memory indices.
 
         ``index_map`` returns one index or several, outermost first: dimensions ``d``, or ``d//n``
-        and ``d%n``. Indices start at the first stored element. Loops do not change: split and
-        reorder them to write memory in order. (The name is TVM's; Halide's ``reorder_storage`` is
-        the case without ``//``.) Requires an intermediate stage, and indices that determine every
-        dimension.
+        and ``d%n``, or a swizzle ``d%n ^ e%m`` of two such parts, where ``n`` is a power of two and
+        ``m`` is not larger. Indices start at the first stored element. Loops do not change: split
+        and reorder them to write memory in order. (The name is TVM's; Halide's ``reorder_storage``
+        is the case without ``//``.) Requires an intermediate stage, and indices that determine
+        every dimension.
 
         rewrite::
 
@@ -98,6 +99,19 @@ class StorageMethods(Recording):
           for ax0 in 0..64:
             for ax1.inner in 0..16:
               Y.global[ax1.outer, ax0, ax1.inner] = Y[ax0, ax1.outer*16 + ax1.inner]
+
+        A swizzle lets the 32 threads of a warp read down a column of a shared tile without bank
+        conflicts. Padding (:meth:`storage_align`) takes memory for that, a swizzle takes none. The
+        nest keeps the indices before the swizzle:
+
+        >>> T = sl.compute((32, 32), lambda i, j: Y[i, j], name="T")
+        >>> s = sl.schedule(sl.compute((32, 32), lambda i, j: T[j, i], name="U"))
+        >>> s[T].transform_layout(lambda i, j: (i, j // 32, j % 32 ^ i % 32))
+        >>> for line in str(s).splitlines()[2:6]: print(line)
+        T: float32[32, 1, 32]   global, 4096 B, swizzled: index 2 ^ index 0 % 32
+        for i in 0..32:
+          for j in 0..32:
+            T[i, 0, j] = Y[i, j]
         """
         self._apply("transform_layout", indices=map_indices(index_map, self._stage))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import islice, product
 from math import prod
 from typing import Any
 
@@ -16,13 +18,23 @@ from schedlang.expr.visit import postorder
 from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
 from schedlang.language.construct import as_expr
-from schedlang.state.layout import Part, incomplete, part_of, stored_extents, whole_dims
+from schedlang.state.layout import (
+    Layout,
+    Part,
+    choices_of,
+    incomplete,
+    source_of,
+    stored_extents,
+    whole_dims,
+)
 from schedlang.state.primitives.arguments import count, names, scan_of_part, text_of
 from schedlang.state.primitives.primitive import Primitive
 from schedlang.state.primitives.refusal import refuse
 from schedlang.state.state import SCOPES, Inline, Result, Stage, State
 
 WIDEST = 1 << 16
+# each swizzle may be read in two directions; more than a few have no use
+MOST_READINGS = 256
 ROWS = "whose rows are stored one after another"
 TRANSFORM = "Transform a stage that its update reads."
 
@@ -114,33 +126,13 @@ def transform_layout(state: State, stage: Stage, indices: tuple[Any, ...]) -> Re
             "whose dimensions it knows",
             "Keep the layout here; a stage that copies it can have another one.",
         )
-    parts: list[Part] = []
     if not isinstance(indices, tuple):
         refuse(
             f"the indices are {text_of(indices)}, but must be a tuple of expressions",
             f"Write them over the dimensions: {names(axes) or 'none'}.",
         )
-    for index in indices:
-        part = part_of(index, axes) if isinstance(index, Expr) else None
-        if part is None:
-            refuse(
-                f"{text_of(index)} is not a part of one dimension",
-                f"Use a dimension d ({names(axes)}), d//n or d%n, where n is a constant.",
-            )
-        if max(part.divisor, part.modulus) > WIDEST:
-            refuse(
-                f"parts of {max(part.divisor, part.modulus)} elements would waste memory",
-                f"Use constants of {WIDEST} or less.",
-            )
-        parts.append(part)
-    missing = incomplete(tuple(parts), len(axes))
-    if missing is not None:
-        name = axes[missing].name
-        refuse(
-            f"its parts of {name} do not tell each value of {name} exactly once",
-            f"Use {name} itself, or {name}//n and {name}%n with the same n.",
-        )
-    extents = stored_extents(tuple(parts), [to_lin(a.extent) for a in axes], Ranges())
+    parts = _layout_of(indices, axes)
+    extents = stored_extents(parts, [to_lin(a.extent) for a in axes], Ranges())
     stored = prod(e.const for e in extents if e.const is not None)
     if stored >= LARGEST_BYTES // 8:
         refuse(
@@ -152,7 +144,61 @@ def transform_layout(state: State, stage: Stage, indices: tuple[Any, ...]) -> Re
             f"{stage.name} has a storage_align, which applies to its present dimensions",
             "Transform the layout first, then align one of the new dimensions.",
         )
-    return state.updated(stage.with_(layout=tuple(parts))), None
+    return state.updated(stage.with_(layout=parts)), None
+
+
+def _layout_of(indices: tuple[Any, ...], axes: Sequence[Axis]) -> Layout:
+    """Return the layout with these indices; refuse those that do not tell elements apart."""
+    choices: list[list[Part]] = []
+    for index in indices:
+        parts = choices_of(index, axes) if isinstance(index, Expr) else []
+        if not parts:
+            refuse(
+                f"{text_of(index)} is not a part of one dimension",
+                f"Use a dimension d ({names(axes)}), d//n or d%n, where n is a constant.",
+            )
+        largest = max(max(part.divisor, part.modulus) for part in parts)
+        if largest > WIDEST:
+            refuse(
+                f"parts of {largest} elements would waste memory",
+                f"Use constants of {WIDEST} or less.",
+            )
+        choices.append(parts)
+    layouts = list(islice(product(*choices), MOST_READINGS))
+    layout = next((x for x in layouts if incomplete(x, len(axes)) is None), layouts[0])
+    missing = incomplete(layout, len(axes))
+    if missing is not None:
+        name = axes[missing].name
+        refuse(
+            f"its parts of {name} do not tell each value of {name} exactly once",
+            f"Use {name} itself, or {name}//n and {name}%n with the same n.",
+        )
+    for index, part in zip(indices, layout):
+        if part.swizzle is not None:
+            _check_swizzle(index, part, layout, axes)
+    return layout
+
+
+def _check_swizzle(index: Expr, part: Part, layout: Layout, axes: Sequence[Axis]) -> None:
+    """Refuse a swizzle that leaves the range of its part, or that no other part determines."""
+    assert part.swizzle is not None
+    name, by = axes[part.dim].name, axes[part.swizzle.dim].name
+    if not part.modulus or part.modulus & (part.modulus - 1):
+        refuse(
+            f"{text_of(index)} is a swizzle of {name}, whose values it keeps below a power of two",
+            f"Write {name}//n and ({name}%n) ^ ({by}%n), where n is a power of two.",
+        )
+    if not part.swizzle.modulus or part.swizzle.modulus > part.modulus:
+        refuse(
+            f"in {text_of(index)}, the part of {by} can be {part.modulus} or more, which moves "
+            f"elements out of the {part.modulus} of {name}",
+            f"Take the part of {by} % {part.modulus}, or a smaller number.",
+        )
+    if source_of(part.swizzle, layout) is None:
+        refuse(
+            f"in {text_of(index)}, no other index tells the part of {by}",
+            f"Keep {by} whole or in parts that hold it, and out of other swizzles.",
+        )
 
 
 def double_buffer(state: State, stage: Stage) -> Result:
