@@ -1,8 +1,8 @@
-"""Lesson 8: optimize a matrix product for a GPU in five steps, on a machine without a GPU.
+"""Lesson 8: optimize a matrix product for a GPU in seven steps, on a machine without a GPU.
 
-The steps are naive, shared tiles, a register tile, 16-byte loads and double buffering. The lesson
-runs each schedule on an emulator, prints the code of a thread, and counts the memory requests of
-all warps.
+The steps are naive, shared tiles, a register tile, 16-byte loads, double buffering, swizzled tiles
+and asynchronous copies. The lesson runs each schedule on an emulator, prints the code of a thread,
+and counts the memory requests of all warps.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def shared_tiles() -> sl.Schedule:
     return s
 
 
-def register_tile(lanes: int = 1, copies: int = 1) -> sl.Schedule:
+def register_tile(lanes: int = 1, copies: int = 1, swizzled: bool = False) -> sl.Schedule:
     """Compute 4 by 4 elements per thread in registers: 8 shared loads serve 16 products."""
     s = sl.schedule(C)
     tiles = s.cache_read(A, "shared", [C]), s.cache_read(B, "shared", [C])
@@ -71,13 +71,21 @@ def register_tile(lanes: int = 1, copies: int = 1) -> sl.Schedule:
         s[part].compute_at(s[sums], inner)
     if lanes > 1:
         # Transpose the tile of A in shared memory, so that a thread loads 4 of its rows at once.
-        s[tiles[0]].transform_layout(lambda i, k: (k, i))
+        if swizzled:
+            # Eight columns of four rows each: the exclusive or with k sends them to other banks.
+            s[tiles[0]].transform_layout(lambda i, k: (k, i // 32, i // 4 % 8 ^ k % 8, i % 4))
+        else:
+            s[tiles[0]].transform_layout(lambda i, k: (k, i))
         s[rows].vectorize(s[rows].op.axis[0])
         s[columns].vectorize(s[columns].op.axis[1])
     for tile in tiles:
         s[tile].compute_at(s[sums], outer)
-        fetch(s, tile, TILE // ROWS, TILE // ROWS, lanes)
-        if copies > 1:
+        # An asynchronous copy keeps what is adjacent: the transposed tile gets element by element.
+        adjacent = copies <= 2 or tile is not tiles[0]
+        fetch(s, tile, TILE // ROWS, TILE // ROWS, lanes if adjacent else 1)
+        if copies > 2:
+            s[tile].pipeline(copies)
+        elif copies > 1:
             s[tile].double_buffer()
     return s
 
@@ -90,6 +98,16 @@ def vector_loads() -> sl.Schedule:
 def double_buffer() -> sl.Schedule:
     """Load the next tile while this one is used: one barrier per tile instead of two."""
     return register_tile(lanes=4, copies=2)
+
+
+def swizzle() -> sl.Schedule:
+    """Move the elements of the transposed tile to other banks: threads that write meet fewer."""
+    return register_tile(lanes=4, copies=2, swizzled=True)
+
+
+def pipeline() -> sl.Schedule:
+    """Let the GPU copy two tiles ahead by itself, past the registers (from sm_80 on)."""
+    return register_tile(lanes=4, copies=3, swizzled=True)
 
 
 def bind(s: sl.Schedule, by: Any, bx: Any, ty: Any, tx: Any) -> None:
@@ -115,6 +133,7 @@ def main() -> None:
     rng = np.random.default_rng(0)
     a, b = (rng.random((N, N), dtype="float32") for _ in range(2))
     variants = [naive, shared_tiles, register_tile, vector_loads, double_buffer]
+    variants += [swizzle, pipeline]
     lines = []
     for variant in variants:
         s = variant()

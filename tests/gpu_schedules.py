@@ -40,6 +40,7 @@ def scaled(n: int | Any = 1000, threads: int = 256, at: int = 1000) -> Scheduled
 def gemm(
     n: int, m: int, inner: int, tile: int = 16, rows: int = 4, depth: int = 8, vector: int = 0,
     double: bool = False, virtual: bool = False, align: bool = False, dtype: str = "float32",
+    stages: int = 0,
 ) -> Scheduled:  # fmt: skip
     """Return a matrix product with shared tiles and a register tile in each thread."""
     A, B = sl.placeholder((n, inner), dtype, name="A"), sl.placeholder((inner, m), dtype, name="B")
@@ -87,6 +88,8 @@ def gemm(
         s[S].bind(x, "threadIdx.x")
         if double:
             s[S].double_buffer()
+        if stages:
+            s[S].pipeline(stages)
         if align:
             s[S].storage_align(s[S].op.axis[0], 2 * depth, 1)
     a, b = numbers(n, inner, dtype=dtype), numbers(inner, m, dtype=dtype, seed=1)
@@ -144,6 +147,8 @@ CASES = {
     "gemm": lambda: gemm(64, 64, 64),
     "gemm of odd sizes": lambda: gemm(50, 47, 33, vector=4),
     "gemm with double buffers": lambda: gemm(48, 32, 40, double=True),
+    "gemm with pipelines": lambda: gemm(48, 32, 40, stages=3, vector=4),
+    "gemm with pipelines, odd": lambda: gemm(50, 47, 33, stages=4),
     "gemm with double buffers, odd": lambda: gemm(50, 47, 33, double=True, align=True),
     "gemm with virtual threads": lambda: gemm(64, 32, 24, virtual=True),
     "gemm with virtual threads, odd": lambda: gemm(50, 47, 33, virtual=True, vector=2),

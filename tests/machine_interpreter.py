@@ -23,6 +23,7 @@ from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import (
     Alloc,
     Array,
+    AsyncCopy,
     Barrier,
     Body,
     Fn,
@@ -104,6 +105,12 @@ class Machine:
             twins.invoke(space[stmt.table.name], stmt.position, *boxes)
         elif isinstance(stmt, Thread):
             space[stmt.reg.name] = self.indices[stmt.tag]
+        elif isinstance(stmt, AsyncCopy):
+            into, source = space[stmt.array.name], space[stmt.source.name]
+            at, start = (int(self.evaluate(v, space)) for v in (stmt.at, stmt.start))
+            into[at : at + stmt.count] = source[start : start + stmt.count]
+            self.work.loads[stmt.source.name] += stmt.count
+            self.work.stores[stmt.array.name] += stmt.count
         elif isinstance(stmt, Barrier):
             yield None
         else:

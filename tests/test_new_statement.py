@@ -12,8 +12,8 @@ import pytest
 import schedlang as sl
 from schedlang.errors import VerifyError
 from schedlang.expr.nodes import Const, Expr
-from schedlang.gpu_lowering.double_buffering import with_two_copies
 from schedlang.gpu_lowering.emulation import as_loops
+from schedlang.gpu_lowering.filled_ahead import with_copies
 from schedlang.gpu_lowering.kernels import host_statements
 from schedlang.gpu_lowering.lower import device_program
 from schedlang.gpu_lowering.threads import shared_first
@@ -242,7 +242,7 @@ def test_passes_of_a_gpu() -> None:
     nest = tiles_of_a_gpu()
     passes_through(lambda n: without_vthreads(n.body), nest)
     passes_through(lambda n: shared_first(n.body), nest)
-    passes_through(lambda n: with_two_copies(n.body), nest)
+    passes_through(lambda n: with_copies(n.body), nest)
     passes_through(lambda n: Block(tuple(host_statements(n.body))), nest)
 
 

@@ -40,6 +40,7 @@ USES: dict[str, str] = {
     "transform_layout": "s[D].transform_layout("
                         "lambda x, y: (y // 4 % 2 ^ x % 2, x, y % 4, y // 8))",
     "double_buffer": "s[D].compute_at(s[C], i); s[D].double_buffer()",
+    "pipeline": "c = s.cache_read(A, 'shared', [D]); s[c].compute_at(s[D], x); s[c].pipeline(3)",
     "set_store_predicate": "s[C].set_store_predicate((i < 60) & (j + 1 >= i))",
     "cache_read": "c = s.cache_read(A, 'local', [D]); d = s.cache_read(D, 'shared', C); "
                   "s[d].compute_at(s[C], i); s[c].compute_inline()",

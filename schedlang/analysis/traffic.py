@@ -134,7 +134,7 @@ def storage_bytes(buffer: Buffer) -> Any:
     """Return the bytes of one copy of ``buffer``: an ``int`` or a sympy expression."""
     if buffer.bytes is not None:
         return buffer.bytes
-    copies = 2 if buffer.double else 1
+    copies = buffer.copies
     return copies * bytes_of([to_lin(extent) for extent in buffer.shape], buffer.dtype)
 
 

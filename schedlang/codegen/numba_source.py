@@ -11,6 +11,7 @@ from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import (
     Alloc,
     Array,
+    AsyncCopy,
     Barrier,
     Body,
     For,
@@ -63,7 +64,10 @@ class StatementPrinter(Printer, ABC):
             if stmt.orelse:
                 lines += [Line(f"{margin}else:", number), *self.body(stmt.orelse, depth + 1)]
             return lines
-        return [Line(margin + self._line(stmt), number)]
+        line = Line(margin + self._line(stmt), number)
+        if isinstance(stmt, Barrier) and stmt.pending is not None:
+            return [Line(f"{margin}{self.use('wait_copies')}({stmt.pending})", number), line]
+        return [line]
 
     def loop(self, stmt: For, depth: int) -> list[Line]:
         """Return the lines of a loop with its body."""
@@ -108,6 +112,9 @@ class StatementPrinter(Printer, ABC):
             return f"{stmt.function}({arguments}){_comment(stmt.note)}"
         if isinstance(stmt, Thread):
             return f"{stmt.reg.name} = cuda.{stmt.tag}{_comment(stmt.note)}"
+        if isinstance(stmt, AsyncCopy):
+            places = f"{stmt.array.name}, {self(stmt.at)}, {stmt.source.name}, {self(stmt.start)}"
+            return f"{self.use('copy_async')}({places}, {stmt.count})"
         assert isinstance(stmt, Barrier)
         return "cuda.syncthreads()"
 

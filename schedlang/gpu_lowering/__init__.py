@@ -11,8 +11,9 @@ in this order:
    combine them.
 3. **vthread** (``vthread.py``) moves loops over virtual threads inward, to the statements that
    differ.
-4. **double buffering** (``double_buffering.py``) fills the second buffer one iteration ahead. Until
-   then the values wait in registers (``register_staging.py``).
+4. **tiles ahead** (``filled_ahead.py``): double buffers are filled one iteration ahead, and the
+   values wait in registers until then (``register_staging.py``). Pipelines are filled several
+   iterations ahead, by asynchronous copies with groups and waits.
 5. **barriers** (``barriers.py``) places a barrier between accesses of different threads to one
    element. ``collisions.py`` first asks ``index/collisions.py`` for a proof that the two accesses
    never meet. Without a proof there is a barrier.

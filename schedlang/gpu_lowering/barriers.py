@@ -93,6 +93,8 @@ class _Placer:
             return self.block(stmt, loops, tests)
         if isinstance(stmt, For):
             return self.loop(stmt, loops, tests)
+        if isinstance(stmt, Barrier):
+            return Piece(stmt, (), (), synced=True)
         own = self.accesses([stmt], loops, tests)
         if isinstance(stmt, If):
             inner = (*tests, stmt.cond)

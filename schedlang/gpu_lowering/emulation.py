@@ -19,6 +19,7 @@ from schedlang.ir.nodes import (
     Barrier,
     Block,
     Buffer,
+    Commit,
     Exchange,
     For,
     If,
@@ -45,10 +46,14 @@ def as_loops(program: Program) -> Nest:
 def _plain(stmt: Stmt) -> Stmt:
     """Return an unrolled loop as a serial one, and an atomic update as one that runs alone.
 
+    A copy that is asynchronous on the GPU happens at once.
+
     No loop turns around, as on the GPU. The loops of an instruction run as they stand.
     """
-    if isinstance(stmt, Store) and stmt.atomic:
-        return replace(stmt, atomic=False)
+    if isinstance(stmt, Store) and (stmt.atomic or stmt.asynchronous):
+        return replace(stmt, atomic=False, asynchronous=False)
+    if isinstance(stmt, Commit):
+        return Block()
     if isinstance(stmt, For):
         kind = "serial" if stmt.kind in ("unroll", TENSORIZE) else stmt.kind
         pragmas = tuple((name, v) for name, v in stmt.pragmas if name != SERPENTINE)

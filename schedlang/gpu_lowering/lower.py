@@ -7,7 +7,7 @@ from dataclasses import replace
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
 from schedlang.gpu_lowering.barriers import with_barriers
-from schedlang.gpu_lowering.double_buffering import no_next_tile, with_two_copies
+from schedlang.gpu_lowering.filled_ahead import no_next_tile, with_copies
 from schedlang.gpu_lowering.kernels import check_host, host_statements, is_region
 from schedlang.gpu_lowering.limits import check_limits
 from schedlang.gpu_lowering.program import Launch, Program, Repeat, Scratch, Step, When
@@ -41,7 +41,7 @@ def _steps(nest: Nest, block: Block, names: set[str]) -> tuple[Step, ...]:
             if any(isinstance(inner, Store) for inner, _ in walk(stmt)):
                 steps.append(_launch(nest, stmt, names))
         elif isinstance(stmt, Alloc):
-            if stmt.buffer.double:
+            if stmt.buffer.copies > 1:
                 raise no_next_tile(stmt.buffer)
             steps.append(Scratch(stmt.buffer, stmt.number))
         elif isinstance(stmt, For):
@@ -79,7 +79,7 @@ def _launch(nest: Nest, region: Stmt, names: set[str]) -> Launch:
     indices = indices_of(loops)
     body = one_thread(region, loops, nest.name)
     body = shared_first(without_vthreads(body))
-    body = with_two_copies(body)
+    body = with_copies(body)
     launch = Launch(
         _name(stage, names),
         stage,

@@ -9,7 +9,7 @@ from typing import Optional, Union
 
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Block, Buffer
+from schedlang.ir.nodes import Block, Buffer, Commit, walk
 from schedlang.ir.rewrite import storage
 
 
@@ -57,6 +57,11 @@ class Launch:
     def threads(self) -> int:
         """The number of threads of a block."""
         return prod(int(i.extent) for i in self.block)
+
+    @property
+    def copies_asynchronously(self) -> bool:
+        """True if the hardware copies tiles of it to shared memory by itself."""
+        return any(isinstance(s, Commit) for s, _ in walk(self.body))
 
     @property
     def shared(self) -> tuple[Buffer, ...]:

@@ -28,6 +28,7 @@ from schedlang.ir.nodes import (
     Alloc,
     Barrier,
     Buffer,
+    Commit,
     Exchange,
     If,
     Load,
@@ -61,11 +62,13 @@ def simulate(
     order: str = "forward",
     seed: int = 0,
     watched: bool = True,
+    late: bool = True,
 ) -> Simulation:
     """Run ``program`` on ``args``: one value for each argument besides the outputs, in order.
 
-    Lanes store in ``order``. Raise :class:`~schedlang.errors.VerifyError` if the program breaks a
-    rule. If ``watched`` is false, races are not detected, which is faster.
+    Lanes store in ``order``. An asynchronous copy happens at the latest moment that the waits
+    allow, or at once if it is not ``late``. Raise :class:`~schedlang.errors.VerifyError` if the
+    program breaks a rule. If ``watched`` is false, races are not detected, which is faster.
     """
     if order not in ORDERS:
         raise CallError(f"order={order!r} is not an order; choose one of {', '.join(ORDERS)}")
@@ -85,7 +88,7 @@ def simulate(
         if isinstance(arg, Buffer):
             memories[arg].fill(np.asarray(value))
     ledgers = {launch.name: Ledger(launch.body) for launch in program.launches}
-    device = _Run(memories, scalars, order, random.Random(seed), watched)
+    device = _Run(memories, scalars, order, random.Random(seed), watched, late)
     with np.errstate(all="ignore"):
         device.steps(program, ledgers)
     chosen = _partly_written(program)
@@ -108,15 +111,31 @@ def _partly_written(program: Program) -> set[Buffer]:
     return {b for store in stores for b in store.buffers}
 
 
+@dataclass(frozen=True, eq=False)
+class _Flying:
+    """An asynchronous copy of some lanes that is not there yet."""
+
+    memory: Memory
+    at: Lanes
+    values: np.ndarray
+    unset: np.ndarray
+
+    def writes(self, memory: Memory, lanes: Lanes, k: int) -> bool:
+        """Return whether it writes the element that lane ``k`` accesses."""
+        same = (self.at.rows == lanes.rows[k]) & (self.at.offsets == lanes.offsets[k])
+        return memory is self.memory and bool(same.any())
+
+
 @dataclass(eq=False)
 class _Run:
-    """The simulated device: global memory, sizes, and the order of lanes in a store."""
+    """The simulated device: global memory, sizes, the order of lanes in a store, and delays."""
 
     memories: dict[Buffer, Memory]
     scalars: dict[Any, Any]
     order: str
     random: random.Random
     watched: bool
+    late: bool
 
     def steps(self, program: Program, ledgers: Mapping[str, Ledger]) -> None:
         for step in perform(program.steps, self.scalars):
@@ -152,6 +171,9 @@ class _Blocks(Lockstep):
         # lanes whose value depends on elements that were never written, and the first such element
         self.unset = np.zeros(self.shape, bool)
         self.missing = ""
+        # asynchronous copies since the last commit, and the groups that are not there yet
+        self.issued: list[_Flying] = []
+        self.groups: list[list[_Flying]] = []
 
     def statement(self, stmt: Stmt) -> None:
         super().statement(stmt)
@@ -159,7 +181,12 @@ class _Blocks(Lockstep):
             self.allocate(stmt.buffer)
         elif isinstance(stmt, Store):
             self.store(stmt)
+        elif isinstance(stmt, Commit):
+            self.groups.append(self.issued)
+            self.issued = []
         elif isinstance(stmt, Barrier):
+            if stmt.pending is not None:
+                self.wait_for_copies(stmt.pending)
             self.barrier()
         elif isinstance(stmt, Exchange):
             self.exchange(stmt)
@@ -219,8 +246,11 @@ class _Blocks(Lockstep):
         lanes = (plain.blocks - self.numbers[0, 0], plain.threads)
         values[lanes] = elements
         if unset.any():
-            element = memory.index(int(plain.offsets[unset][0]))
+            first = int(np.argmax(unset))
+            element = memory.index(int(plain.offsets[first]))
             self.missing = f"{memory.buffer.name}{element} of stage {stage}"
+            if any(copy.writes(memory, plain, first) for copy in self.flying):
+                self.missing += ", whose asynchronous copy no thread has waited for,"
             self.unset[lanes] |= unset
         return values
 
@@ -258,7 +288,23 @@ class _Blocks(Lockstep):
             accessed = self.lanes_at(memory, offsets, self.active, stmt.stage)
             lanes = (accessed.blocks - self.numbers[0, 0], accessed.threads)
             operands = value[lanes].astype(memory.data.dtype)
-            memory.store(accessed, operands, self.unset[lanes], self._times(accessed))
+            unset = self.unset[lanes]
+            if stmt.asynchronous and self.device.late:
+                self.issued.append(_Flying(memory, accessed, operands, unset))
+                # until the copy is there, nobody may read what was there before
+                unset = np.ones_like(unset)
+            memory.store(accessed, operands, unset, self._times(accessed))
+
+    @property
+    def flying(self) -> list[_Flying]:
+        """The asynchronous copies that are not there yet."""
+        return [copy for group in (*self.groups, self.issued) for copy in group]
+
+    def wait_for_copies(self, pending: int) -> None:
+        """Let all groups of copies arrive but the last ``pending``."""
+        while len(self.groups) > pending:
+            for copy in self.groups.pop(0):
+                copy.memory.store(copy.at, copy.values, copy.unset, self._times(copy.at))
 
     def request(
         self,

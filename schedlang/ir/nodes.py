@@ -44,8 +44,9 @@ LOOP_KINDS = ("serial", "parallel", "vectorize", "unroll", "vthread", "thread", 
 class Buffer:
     """An array: an argument, or storage that an :class:`Alloc` allocates.
 
-    ``strides`` count elements; ``storage_align`` makes them larger than packed ones. ``double``
-    asks for two copies, so that one is filled while the other is read. ``swizzles`` move elements
+    ``strides`` count elements; ``storage_align`` makes them larger than packed ones. Of ``copies``
+    that it asks for, one is read while the others are filled: by threads that write, or, if it is
+    ``asynchronous``, by copies that go on while the threads compute. ``swizzles`` move elements
     within the buffer: indices are those before, and :mod:`schedlang.ir.offsets` has them. One with
     a ``whole`` is a view of every other element of that array, from element ``part`` on: the real
     or the imaginary parts of complex numbers.
@@ -57,7 +58,8 @@ class Buffer:
     scope: str = "global"
     tensor: Optional[Tensor] = None
     strides: Optional[tuple[int, ...]] = None
-    double: bool = False
+    copies: int = 1
+    asynchronous: bool = False
     swizzles: tuple[Swizzle, ...] = ()
     whole: Optional[Buffer] = None
     part: int = 0
@@ -74,8 +76,7 @@ class Buffer:
 
     @property
     def bytes(self) -> int | None:
-        copies = 2 if self.double else 1
-        return None if self.size is None else self.size * itemsize(self.dtype) * copies
+        return None if self.size is None else self.size * itemsize(self.dtype) * self.copies
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -158,6 +159,7 @@ class Store(Statement):
     With a ``reducer``, the store combines the values with the elements it finds. A ``streamed`` one
     bypasses the cache. One that ``scatters`` has indices that may depend on reduction axes and on
     data, so that two iterations may update one element; if threads of a GPU may, it is ``atomic``.
+    An ``asynchronous`` one copies elements of global to shared memory while its thread goes on.
     """
 
     EXPRESSIONS = ("indices", "values")
@@ -171,6 +173,7 @@ class Store(Statement):
     streamed: bool = False
     scatters: bool = False
     atomic: bool = False
+    asynchronous: bool = False
     number: Optional[int] = None
 
 
@@ -205,7 +208,18 @@ class Fetch(Statement):
 
 @dataclass(frozen=True, eq=False)
 class Barrier(Statement):
-    """A barrier of a thread block: its threads wait here, then see each other's earlier writes."""
+    """A barrier of a thread block: its threads wait here, then see each other's earlier writes.
+
+    With ``pending``, each thread first waits until at most so many groups of its asynchronous
+    copies are not there yet.
+    """
+
+    pending: Optional[int] = None
+
+
+@dataclass(frozen=True, eq=False)
+class Commit(Statement):
+    """The end of a group of asynchronous copies: those of this thread since the last one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -357,6 +371,7 @@ Stmt = Union[
     Touch,
     Extern,
     Barrier,
+    Commit,
     Exchange,
     Note,
     Block,
@@ -416,22 +431,6 @@ def walk(root: Stmt) -> list[tuple[Stmt, int]]:
             else:
                 stack.append((inner, depth + 1))
     return entries
-
-
-def distinct(root: Stmt) -> list[Stmt]:
-    """Return every statement once, without blocks, in program order: copies hold one body."""
-    statements: list[Stmt] = []
-    visited: set[int] = set()
-    stack: list[Stmt] = [root]
-    while stack:
-        stmt = stack.pop()
-        if id(stmt) in visited:
-            continue
-        visited.add(id(stmt))
-        if not isinstance(stmt, Block):
-            statements.append(stmt)
-        stack += held_statements(stmt)[::-1]
-    return statements
 
 
 def defined_by(stmt: Stmt) -> tuple[Buffer, ...]:

@@ -21,6 +21,7 @@ from schedlang.ir.nodes import (
     Barrier,
     Block,
     Buffer,
+    Commit,
     Copies,
     Copy,
     Exchange,
@@ -183,7 +184,9 @@ def statement_lines(stmt: Stmt, names: dict[Axis, str], taken: frozenset[str]) -
         arguments = ", ".join([*given, *stmt.function.options])
         return [f"{', '.join(results)} = {stmt.function.name}({arguments})"]
     if isinstance(stmt, Barrier):
-        return ["barrier"]
+        return [_barrier_text(stmt)]
+    if isinstance(stmt, Commit):
+        return ["commit copies"]
     if isinstance(stmt, Exchange):
         inside = _inside(stmt.indices, names)
         pairs = [
@@ -230,10 +233,21 @@ def storage_text(buffer: Buffer) -> str:
         rows = len(buffer.shape) == 2 and buffer.strides[1] == 1
         steps = ", ".join(map(str, buffer.strides))
         properties.append(f"rows padded to {buffer.strides[0]}" if rows else f"strides ({steps})")
-    if buffer.double:
+    if buffer.asynchronous:
+        properties.append(f"pipeline of {buffer.copies} stages")
+    elif buffer.copies > 1:
         properties.append("double buffered")
     properties += [_swizzle_text(s, len(buffer.shape)) for s in buffer.swizzles]
     return f"{argument_text(buffer)}   {', '.join(properties)}"
+
+
+def _barrier_text(barrier: Barrier) -> str:
+    if barrier.pending is None:
+        return "barrier"
+    if not barrier.pending:
+        return "wait for all copies, barrier"
+    groups = "group" if barrier.pending == 1 else "groups"
+    return f"wait for all copies but the last {barrier.pending} {groups}, barrier"
 
 
 def _swizzle_text(swizzle: Swizzle, dims: int) -> str:

@@ -18,6 +18,7 @@ from schedlang.ir.nodes import (
     Stmt,
     buffers_of,
     defined_by,
+    held_statements,
     walk,
     with_fields,
     with_held,
@@ -165,6 +166,22 @@ def relocate(stmt: Stmt, moved_to: Relocation) -> Stmt:
         return with_fields(new, indices=at)
 
     return deep(stmt, change)
+
+
+def distinct(root: Stmt) -> list[Stmt]:
+    """Return every statement once, without blocks, in program order: copies hold one body."""
+    statements: list[Stmt] = []
+    visited: set[int] = set()
+    stack: list[Stmt] = [root]
+    while stack:
+        stmt = stack.pop()
+        if id(stmt) in visited:
+            continue
+        visited.add(id(stmt))
+        if not isinstance(stmt, Block):
+            statements.append(stmt)
+        stack += held_statements(stmt)[::-1]
+    return statements
 
 
 def storage(stmt: Stmt) -> list[Buffer]:

@@ -80,7 +80,8 @@ def allocate(stage: Stage, dims: Sequence[Dim], scope: str, title: str) -> list[
             scope,
             tensor,
             _strides(stage, shape),
-            stage.double_buffer,
+            stage.copies,
+            stage.pipeline > 0,
             swizzles_of(layout),
         )
         allocations.append(Alloc(buffer, tuple(d.lo for d in own), layout))

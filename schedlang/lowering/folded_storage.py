@@ -41,7 +41,7 @@ def fold_rows(
     known_windows = [w for w in windows if w is not None]
     if (
         stage.layout
-        or stage.double_buffer
+        or stage.copies > 1
         or state.extern_reader(stage) is not None
         or not known_windows
         or len(known_windows) < len(windows)

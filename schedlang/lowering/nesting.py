@@ -62,7 +62,8 @@ class Job:
         if stage.is_scan or stage.layout or stage.align:
             return self.storage(stage, dims, scope)
         title = self.names.get(stage.name, stage.name)
-        key = ("storage", stage.outputs, tuple(dims), scope, title, stage.double_buffer)
+        copies = (stage.double_buffer, stage.pipeline)
+        key = ("storage", stage.outputs, tuple(dims), scope, title, copies)
         return self.findings.once((*key, self.given), lambda: self.storage(stage, dims, scope))
 
 

@@ -375,11 +375,7 @@ class Alloc(Statement):
 
 @dataclass(frozen=True, eq=False)
 class View(Statement):
-    """The array of ``count`` elements that begins at byte ``start`` of ``whole``, which has bytes.
-
-    A linked nest has arrays in an arena and in one array of all parameters. ``start`` is a multiple
-    of the size of an element.
-    """
+    """The array of ``count`` elements at byte ``start``, aligned to them, of an arena ``whole``."""
 
     VALUES = ("start", "count")
     ARRAYS = ("whole",)
@@ -406,7 +402,7 @@ class Prefetch(Statement):
 
 @dataclass(frozen=True, eq=False)
 class Hint(Statement):
-    """A hint to the compiler that arrays are ``apart``, or a ``stream_fence``."""
+    """A call without a value: arrays are ``apart``, a ``stream_fence``, or ``commit_copies``."""
 
     name: str
     args: tuple[Array, ...] = ()
@@ -414,9 +410,25 @@ class Hint(Statement):
 
 
 @dataclass(frozen=True, eq=False)
-class Barrier(Statement):
-    """A barrier of a thread block."""
+class AsyncCopy(Statement):
+    """An asynchronous copy of ``count`` adjacent elements of global to shared memory."""
 
+    VALUES = ("at", "start")
+    ARRAYS = ("array", "source")
+
+    array: Array
+    at: Value
+    source: Array
+    start: Value
+    count: int = 1
+    number: Optional[int] = None
+
+
+@dataclass(frozen=True, eq=False)
+class Barrier(Statement):
+    """A barrier of a thread block; before it, a wait for all groups but the last ``pending``."""
+
+    pending: Optional[int] = None
     number: Optional[int] = None
 
 
@@ -471,7 +483,9 @@ class Run(Statement):
     note: str = ""
 
 
-Stmt = Union[Let, Store, For, If, Alloc, View, Prefetch, Hint, Barrier, Thread, Invoke, Run]
+Stmt = Union[
+    Let, Store, For, If, Alloc, View, Prefetch, Hint, AsyncCopy, Barrier, Thread, Invoke, Run
+]
 Body = tuple[Stmt, ...]
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple, Optional
 from schedlang.machine.nodes import (
     Alloc,
     Array,
+    AsyncCopy,
     Barrier,
     Body,
     For,
@@ -111,8 +112,11 @@ def _line(stmt: Stmt, known: dict[str, str]) -> str:
         return f"{stmt.function}({', '.join(arguments)}){_comment(stmt.note)}"
     if isinstance(stmt, Thread):
         return f"{stmt.reg.name}: {stmt.reg.type} = {stmt.tag}{_comment(stmt.note)}"
+    if isinstance(stmt, AsyncCopy):
+        source = f"{stmt.source.name}, {_show(stmt.start)}"
+        return f"copy_async({stmt.array.name}, {_show(stmt.at)}, {source}, {stmt.count})"
     assert isinstance(stmt, Barrier)
-    return "barrier"
+    return "barrier" if stmt.pending is None else f"wait_copies({stmt.pending}), barrier"
 
 
 def _boxes(stmt: Invoke) -> list[str]:

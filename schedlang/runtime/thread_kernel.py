@@ -131,7 +131,11 @@ class ThreadKernel(Kernel):
     ) -> Simulation:
         inputs, sizes_bound = self._bound(args, named)
         sizes: dict[Var, int] = {v: sizes_bound[v.name] for v in self._nest.sizes}
-        return simulate(self._program, inputs, sizes, order, 0, watched)
+        program = self._program
+        if watched and any(launch.copies_asynchronously for launch in program.launches):
+            # a copy may also happen at once, while others still read
+            simulate(program, inputs, sizes, order, 0, watched, late=False)
+        return simulate(program, inputs, sizes, order, 0, watched)
 
     def _bound(
         self, args: tuple[Any, ...], named: Mapping[str, Any]

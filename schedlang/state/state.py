@@ -112,11 +112,18 @@ class Stage:
     align: Mapping[Axis, tuple[int, int]] = field(default_factory=dict)
     layout: Layout = ()
     double_buffer: bool = False
+    # the copies of a pipeline, 0 without one
+    pipeline: int = 0
     prefetches: tuple[Prefetch, ...] = ()
     pragmas: tuple[tuple[Axis, str, Any], ...] = ()
     predicate: Optional[Expr] = None
     where_notes: tuple[str, ...] = ()
     instructions: Mapping[Axis, Instruction] = field(default_factory=dict)
+
+    @property
+    def copies(self) -> int:
+        """The copies of its storage, of which one is read while the others are filled."""
+        return self.pipeline or (2 if self.double_buffer else 1)
 
     @property
     def is_scan(self) -> bool:

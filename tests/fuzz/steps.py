@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 import schedlang as sl
+from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp
 from schedlang.state.placement import effective_readers, legal_places, place
 from schedlang.state.primitives.products import OTHER_SIGN
@@ -229,6 +230,12 @@ def _double_buffer(rng: Random, s: Any) -> None:
     pick(rng, found or _producers(s)).double_buffer()
 
 
+def _pipeline(rng: Random, s: Any) -> None:
+    copies = [v for v in _producers(s) if isinstance(v.op, ComputeOp)]
+    copies = [v for v in copies if all(isinstance(value, Read) for value in v.op.body)]
+    pick(rng, copies).pipeline(rng.randint(2, 5))
+
+
 def _prefetch(rng: Random, s: Any) -> None:
     view = _stage(rng, s)
     if not isinstance(view.op, ComputeOp):
@@ -286,7 +293,8 @@ PRIMITIVES: dict[str, Callable[[Random, Any], None]] = {
     "rfactor": _rfactor, "pad_einsum": _pad_einsum, "shift_operand": _shift_operand,
     "set_scope": _set_scope, "storage_align": _storage_align,
     "transform_layout": _transform_layout,
-    "double_buffer": _double_buffer, "prefetch": _prefetch, "pragma": _pragma,
+    "double_buffer": _double_buffer, "pipeline": _pipeline, "prefetch": _prefetch,
+    "pragma": _pragma,
     "set_store_predicate": _set_store_predicate, "tensorize": _tensorize,
 }  # fmt: skip
 WEIGHTS = {

@@ -5,6 +5,9 @@ compiled for the GPU. Functions of floats call NVIDIA's libdevice. GPU kernels a
 
     atomic_add(A, off, x)         atomic_multiply, atomic_minimum, atomic_maximum: combine x with an
                                   element that other threads may update, too
+    copy_async(A, at, B, start, count)   copy elements of global to shared memory, asynchronously
+    commit_copies()               end a group of such copies
+    wait_copies(pending)          wait for all groups of this thread but the last ``pending``
     exchange(x, distance)         x of the thread of the warp whose number differs in that bit
     unrolled()                    after a loop: unroll it
     vload_aligned(A, off, lanes)  vstore_aligned(A, off, v)   one access of up to 16 bytes: ``off``
@@ -31,6 +34,7 @@ from schedlang.intrinsics.gpu.atomics import (
     atomic_minimum,
     atomic_multiply,
 )
+from schedlang.intrinsics.gpu.copies import commit_copies, copy_async, wait_copies
 from schedlang.intrinsics.gpu.libdevice import *
 from schedlang.intrinsics.gpu.warp import (
     exchange,

@@ -62,5 +62,19 @@ def atomic_maximum(A: np.ndarray, off: int, x: Any) -> None:
     store(A, off, quiet(special_values.maximum)(load(A, off), x))
 
 
+def copy_async(A: np.ndarray, at: int, B: np.ndarray, start: int, count: int) -> None:
+    aligned(at, count)
+    aligned(start, count)
+    A[at : at + count] = B[start : start + count]
+
+
+def commit_copies() -> None:
+    return
+
+
+def wait_copies(pending: int) -> None:
+    return
+
+
 def unrolled() -> None:
     return

@@ -20,12 +20,12 @@ from schedlang.ir.nodes import (
     Stmt,
     block_of,
     buffers_of,
-    distinct,
     expressions,
     held_statements,
     with_fields,
     with_held,
 )
+from schedlang.ir.rewrite import distinct
 from schedlang.machine.loops.job import LoopJob
 
 # operations and operands of a condition that copies share

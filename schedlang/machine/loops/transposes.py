@@ -21,12 +21,12 @@ from schedlang.ir.nodes import (
     Stmt,
     Store,
     block_of,
-    distinct,
     held_statements,
     with_fields,
     with_held,
 )
 from schedlang.ir.offsets import CLOSE, lane_step, offset_of, sum_of_axes
+from schedlang.ir.rewrite import distinct
 from schedlang.machine.loops.job import LoopJob
 from schedlang.machine.loops.strips import buffers_of
 

@@ -11,8 +11,9 @@ from schedlang.index.simplify import to_lin
 from schedlang.ir.aliasing import unaliased_arrays
 from schedlang.ir.extern_call import Extern
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Block, Buffer, For, Stmt, Store, distinct
+from schedlang.ir.nodes import Block, Buffer, For, Stmt, Store
 from schedlang.ir.offsets import strides
+from schedlang.ir.rewrite import distinct
 from schedlang.ir.trimmed import running
 from schedlang.machine import nodes as machine
 from schedlang.machine.identifiers import Names

@@ -11,7 +11,7 @@ from schedlang.expr.nodes import Axis, Var
 from schedlang.gpu_lowering.program import Index, Launch, Program
 from schedlang.index.linear import Lin
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Barrier, Block, Buffer, Exchange, For
+from schedlang.ir.nodes import Barrier, Block, Buffer, Commit, Exchange, For
 from schedlang.ir.offsets import one_access
 from schedlang.ir.printer import expr_text
 from schedlang.ir.rewrite import storage
@@ -139,9 +139,12 @@ class _Kernel(Statements):
     def loop(self, loop: For, context: Context) -> None:
         self.plain(loop, context, unrolled=loop.kind in ("unroll", "vectorize"))
 
-    def wait(self, stmt: Barrier | Exchange, context: Context) -> None:
+    def wait(self, stmt: Barrier | Commit | Exchange, context: Context) -> None:
         if isinstance(stmt, Barrier):
-            self.emit(machine.Barrier())
+            self.emit(machine.Barrier(stmt.pending))
+            return
+        if isinstance(stmt, Commit):
+            self.emit(machine.Hint("commit_copies"))
             return
         e = self.evaluator
         for into, source in zip(stmt.into, stmt.source):

@@ -16,6 +16,7 @@ from schedlang.ir.nodes import (
     Barrier,
     Block,
     Buffer,
+    Commit,
     Copies,
     Copy,
     Exchange,
@@ -74,8 +75,8 @@ class Statements:
         """Build the call of a user's function."""
         raise NotImplementedError
 
-    def wait(self, stmt: Barrier | Exchange, context: Context) -> None:
-        """Build a barrier, or an exchange of values between threads."""
+    def wait(self, stmt: Barrier | Commit | Exchange, context: Context) -> None:
+        """Build a barrier, the end of a group of copies, or an exchange between threads."""
         raise NotImplementedError
 
     def block(self, block: Block, context: Context, **changes: Any) -> None:
@@ -147,7 +148,7 @@ class Statements:
             self.fetch(stmt, context)
         elif isinstance(stmt, Extern):
             self.invoke(stmt, context)
-        elif isinstance(stmt, (Barrier, Exchange)):
+        elif isinstance(stmt, (Barrier, Commit, Exchange)):
             self.wait(stmt, context)
         else:
             assert isinstance(stmt, Note)

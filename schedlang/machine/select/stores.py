@@ -5,20 +5,37 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import replace
 
-from schedlang.expr.nodes import Const, Var
+from schedlang.errors import BuildError, explain
+from schedlang.expr.dtypes import itemsize
+from schedlang.expr.nodes import Const, Expr, Var
 from schedlang.expr.visit import postorder
 from schedlang.index.linear import Lin, to_expr
 from schedlang.ir.nodes import Buffer, Load
 from schedlang.ir.nodes import Store as StoreNode
 from schedlang.ir.offsets import lane_step
 from schedlang.ir.updates import as_plain_store
-from schedlang.machine.nodes import INDEX, Fn, Iota, Let, Num, Op, Reg, Store, Type, Value
+from schedlang.machine.nodes import (
+    INDEX,
+    AsyncCopy,
+    Fn,
+    Iota,
+    Let,
+    Num,
+    Op,
+    Reg,
+    Store,
+    Type,
+    Value,
+)
 from schedlang.machine.nodes import Load as LoadValue
 from schedlang.machine.select.context import Context
 from schedlang.machine.select.evaluator import Evaluator
 from schedlang.machine.select.sums import Spot, Sums
 from schedlang.machine.walks import wide
 from schedlang.state.atomics import operation
+
+# Source: PTX ISA, "cp.async": the sizes of a copy
+COPIED_BYTES = (4, 8, 16)
 
 
 class Stores:
@@ -45,6 +62,9 @@ class Stores:
             store = self._named_places(store, context)
         if store.atomic:
             self._atomic(store, context)
+            return
+        if store.asynchronous:
+            self._copies(store, context)
             return
         if store.reducer is not None:
             context = self._with_offsets(store, context)
@@ -87,6 +107,28 @@ class Stores:
         value = e.value(store.values[0], context)
         at = e.index(e.offset(buffer, store.indices, context), context, buffer, store.indices)
         e.emit(Store(how, e.array(buffer), at, value, number=e.number, stage=store.stage))
+
+    def _copies(self, store: StoreNode, context: Context) -> None:
+        """Build asynchronous copies; refuse those that are not 4, 8 or 16 bytes at once."""
+        e, lanes = self.evaluator, context.lanes
+        for buffer, value in zip(store.buffers, store.values):
+            assert isinstance(value, Load)
+            places: list[tuple[Buffer, tuple[Expr, ...]]]
+            places = [(buffer, store.indices), (value.buffer, value.indices)]
+            offsets = [e.offset(b, at, context) for b, at in places]
+            count = 1 if lanes is None else lanes.count
+            if lanes is not None:
+                steps = [lane_step(offset, lanes.axis) for offset in offsets]
+                offsets = [o.substitute({lanes.axis: lanes.start}) for o in offsets]
+                whole = all([e.aligned(b, o, count) for (b, _), o in zip(places, offsets)])
+                if context.mask is not None or steps != [1, 1] or not whole:
+                    raise no_wide_copy(buffer, count, "its lanes are not adjacent and aligned")
+            if count * itemsize(buffer.dtype) not in COPIED_BYTES:
+                raise no_wide_copy(buffer, count, "the hardware has no such copy")
+            ends = [e.index(o, context, b, at) for o, (b, at) in zip(offsets, places)]
+            arrays = [e.array(b) for b, _ in places]
+            stmt = AsyncCopy(arrays[0], ends[0], arrays[1], ends[1], count, e.number)
+            e.emit(stmt)
 
     def _named_places(self, store: StoreNode, context: Context) -> StoreNode:
         """Return ``store`` with registers for the indices that depend on data, evaluated once.
@@ -197,6 +239,21 @@ class Stores:
                 how = _access("store", lanes, step, mask)
                 stmt = Store(how, array, kept_sum.at, kept_sum.reg, step, mask, kept_sum.number)
                 e.emit(stmt)
+
+
+def no_wide_copy(buffer: Buffer, count: int, why: str) -> BuildError:
+    """Return why ``count`` elements of a pipeline's tile are not one copy."""
+    size = itemsize(buffer.dtype)
+    elements = f"{count} elements" if count > 1 else "1 element"
+    return BuildError(
+        explain(
+            f"the pipeline of {buffer.name}",
+            f"each thread copies {elements} of {buffer.dtype}, {count * size} bytes, at once, and "
+            f"{why}",
+            "Vectorize the stage that copies, so that one copy has 4, 8 or 16 bytes which are "
+            "adjacent and aligned in both arrays, with a factor that divides their rows.",
+        )
+    )
 
 
 def _under_mask(kept: Reg, value: Value, context: Context) -> Value:

@@ -129,10 +129,38 @@ class StorageMethods(Recording):
         >>> B = sl.compute((8,), lambda i: i * 2, name="B")
         >>> s = sl.schedule(sl.compute((8,), lambda i: B[i] + 1, name="C"))
         >>> s[B].double_buffer()
-        >>> s.nest().buffers[-1].double
-        True
+        >>> s.nest().buffers[-1].copies
+        2
         """
         self._apply("double_buffer")
+
+    @of_stage
+    def pipeline(self, stages: int) -> None:
+        """Keep ``stages`` copies of this stage's storage: one is read, the others are filled.
+
+        The GPU copies global to shared memory by itself while the threads compute (``cp.async``),
+        so a tile takes no registers on its way, and has ``stages - 1`` iterations to arrive. Each
+        iteration has one barrier. Source: NVIDIA, "CUDA C++ Programming Guide", "Asynchronous Data
+        Copies"; te has ``double_buffer`` alone.
+
+        Requires an intermediate stage that copies elements of a tensor as they are, such as one of
+        ``cache_read``, in shared memory, inside a serial loop of its reader; each thread copies 4,
+        8 or 16 adjacent bytes at once. CPUs ignore it, and OpenCL refuses it.
+
+        rewrite::
+
+            B: float32[8]   shared  ->   B: float32[8]   shared, pipeline of 3 stages
+
+        >>> import schedlang as sl
+        >>> A = sl.placeholder((8,), name="A")
+        >>> C = sl.compute((8,), lambda i: A[i] + 1, name="C")
+        >>> s = sl.schedule(C)
+        >>> B = s.cache_read(A, "shared", [C])
+        >>> s[B].pipeline(stages=3)
+        >>> s.nest().buffers[-1].copies
+        3
+        """
+        self._apply("pipeline", stages=stages)
 
     @of_stage
     def set_store_predicate(self, predicate: Expr) -> None:

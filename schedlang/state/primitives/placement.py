@@ -137,6 +137,7 @@ def compute_inline(state: State, stage: Stage) -> Result:
         )
     lost = [f"pragma {name!r}" for _, name, _ in stage.pragmas if name in EFFECTIVE]
     lost += ["a double buffer"] if stage.double_buffer else []
+    lost += ["a pipeline"] if stage.pipeline else []
     if lost:
         refuse(
             f"{stage.name} has {lost[0]}, but an inlined stage has no loops and stores nothing",

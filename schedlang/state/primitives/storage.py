@@ -35,6 +35,8 @@ from schedlang.state.state import SCOPES, Inline, Result, Stage, State
 WIDEST = 1 << 16
 # each swizzle may be read in two directions; more than a few have no use
 MOST_READINGS = 256
+# a block has at most 227 KiB of shared memory, and a tile is rarely below 4
+MOST_STAGES = 64
 ROWS = "whose rows are stored one after another"
 TRANSFORM = "Transform a stage that its update reads."
 
@@ -213,7 +215,41 @@ def double_buffer(state: State, stage: Stage) -> Result:
             f"{stage.name} is inlined and has no buffer",
             f"Call {subscript(stage.name)}.compute_root() or compute_at first.",
         )
+    if stage.pipeline:
+        refuse(f"{stage.name} has a pipeline, which keeps copies, too", "Leave out one of the two.")
     return state.updated(stage.with_(double_buffer=True)), None
+
+
+def pipeline(state: State, stage: Stage, stages: Any) -> Result:
+    copies = count(stages, "stages", 2)
+    _check_not_part(state, stage)
+    if copies > MOST_STAGES:
+        refuse(
+            f"{copies} stages are {copies} copies of {stage.name} in shared memory",
+            f"Choose {MOST_STAGES} or fewer; 2 to 5 are usual.",
+        )
+    if stage.double_buffer:
+        refuse(
+            f"{stage.name} has a double buffer, which keeps copies, too",
+            "Leave out one of the two.",
+        )
+    if state.is_output(stage):
+        refuse(
+            f"{stage.name} is an output, which the caller allocates",
+            "Choose a stage that copies an input inside a loop (cache_read).",
+        )
+    if isinstance(stage.attach, Inline):
+        refuse(
+            f"{stage.name} is inlined and has no buffer",
+            f"Call {subscript(stage.name)}.compute_root() or compute_at first.",
+        )
+    body = stage.op.body if isinstance(stage.op, ComputeOp) else ()
+    if not body or not all(isinstance(value, Read) for value in body):
+        refuse(
+            f"{stage.name} computes its elements, and the hardware can only copy them",
+            f"Choose a stage that copies a tensor which {stage.name} reads (cache_read).",
+        )
+    return state.updated(stage.with_(pipeline=copies)), None
 
 
 def set_store_predicate(state: State, stage: Stage, predicate: Any) -> Result:
@@ -259,5 +295,6 @@ PRIMITIVES = {
     "storage_align": Primitive(storage_align, keeps_loops=True),
     "transform_layout": Primitive(transform_layout, keeps_loops=True),
     "double_buffer": Primitive(double_buffer, keeps_loops=True),
+    "pipeline": Primitive(pipeline, keeps_loops=True),
     "set_store_predicate": Primitive(set_store_predicate, keeps_loops=True),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from schedlang.errors import BuildError, explain
+from schedlang.gpu_lowering.program import Launch
 from schedlang.ir.nodes import For
 from schedlang.runtime.built import Built, Printed
 from schedlang.target import Target
@@ -26,6 +27,15 @@ class OpenClBackend(GpuBackend):
                 f"tensorize({loop.axis.name}, {loop.instruction}) on stage {loop.stage}",
                 'OpenCL C has no instructions: their forms are PTX, for target="cuda"',
                 'Leave out tensorize, or build for target="cuda".',
+            )
+        )
+
+    def _check_copies(self, launch: Launch) -> None:
+        raise BuildError(
+            explain(
+                f"a pipeline in kernel {launch.name}",
+                "a thread of OpenCL has no asynchronous copies of its own",
+                'Use double_buffer(), or build for target="cuda".',
             )
         )
 
