@@ -6,7 +6,7 @@ filled before the loop, and each iteration fills the copy that was read last for
 * In a *double buffer*, the elements wait in registers until the current tile has been used. Source:
   TVM's ``inject_double_buffer``.
 * In a *pipeline*, copies are asynchronous. Each iteration commits a group of them, perhaps an empty
-  one, and waits until all groups are there but those of later tiles. Source: NVIDIA, "PTX ISA",
+  one, and waits until the groups of its own tile are there. Source: NVIDIA, "PTX ISA",
   "Data Movement and Conversion Instructions: Asynchronous copy".
 """
 
@@ -192,7 +192,7 @@ def _loop(loop: For, doubled: Mapping[Buffer, Buffer], uses: Uses, used: set[Buf
 
 @dataclass(frozen=True, eq=False)
 class _Job:
-    """The fills of a loop, whose tiles are those of ``start`` to ``stop``."""
+    """The fills of a loop from tile ``start`` to tile ``stop``."""
 
     loop: For
     fills: Sequence[Stmt]

@@ -219,7 +219,7 @@ class Barrier(Statement):
 
 @dataclass(frozen=True, eq=False)
 class Commit(Statement):
-    """The end of a group of asynchronous copies: those of this thread since the last one."""
+    """The end of a group of asynchronous copies: what its thread copied since the last group."""
 
 
 @dataclass(frozen=True, eq=False)

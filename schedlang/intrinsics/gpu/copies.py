@@ -50,7 +50,7 @@ def copy_async(typingctx: Any, A: Any, at: Any, B: Any, start: Any, count: Any) 
 
 @intrinsic
 def commit_copies(typingctx: Any) -> Any:
-    """End a group of asynchronous copies: those of this thread since the last one."""
+    """End a group of asynchronous copies: what this thread copied since the last group."""
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
         _assemble(builder, "cp.async.commit_group;", "")
