@@ -16,6 +16,7 @@ from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.facts import check_facts, facts_of
 from schedlang.compute.graph import first_computed_rows, operations, placeholders, variables
 from schedlang.compute.misfits import reference_refusal
+from schedlang.compute.poison import run_in_poison
 from schedlang.compute.ragged_chunks import execute_ragged, has_ranges
 from schedlang.compute.read import Read, reads
 from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor, shape_text
@@ -146,8 +147,7 @@ def _evaluate(
             results = _empty(op, sizes)
             # ascontiguousarray would give an array of no dimensions one
             read = [np.asarray(arrays[t], order="C") for t in op.inputs]
-            op.function.run(*read, *results)
-            arrays.update(zip(op.outputs, results))
+            arrays.update(zip(op.outputs, _call(op, read, results)))
         elif isinstance(op, ScanOp):
             arrays.update(zip(op.outputs, _run_scan(op, bodies[op], arrays, sizes)))
         for producer in dead_after.get(op, ()):
@@ -173,6 +173,16 @@ def _execute(
     if all(stop > start for start, stop in data):
         with np.errstate(all="ignore"):
             execute_ragged(stage, arrays, outs, data)
+
+
+def _call(
+    op: ExternOp, read: Sequence[np.ndarray], results: Sequence[np.ndarray]
+) -> Sequence[np.ndarray]:
+    """Return the outputs of a function, which must keep to its arrays."""
+    title = f"reference of {op.name}, which {op.function.name} computes"
+    names = [tensor.name for tensor in (*op.inputs, *op.outputs)]
+    packed = [True] * len(names)
+    return run_in_poison(title, op.function, read, results, names, packed)
 
 
 def _empty(op: ComputeOp | ScanOp | ExternOp, sizes: Mapping[Var, Any]) -> list[np.ndarray]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,15 +10,10 @@ import numpy as np
 from schedlang.compute.arguments import bind
 from schedlang.compute.chunks import extent_of
 from schedlang.compute.extern_op import Ends, ExternOp
-from schedlang.errors import VerifyError, explain
+from schedlang.compute.poison import POISONS, bits, fail, filled, run_in_poison
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Expr
 from schedlang.host import check_whole
-
-# bytes that are in memory that no call may touch, in two runs
-_POISONS = (0xA5, 0x5B)
-# elements around a box in each dimension, and at least as many around a packed one
-_BORDER = 16
 
 Box = tuple[slice, ...]
 
@@ -49,8 +44,8 @@ def check(op: ExternOp, arrays: Sequence[Any], cases: int, seed: int) -> None:
         for tensor, result, full in zip(op.outputs, results, expected):
             part = np.asarray(full[written])
             if not np.allclose(result, part, rtol=1e-5, atol=1e-6, equal_nan=True):
-                _fail(
-                    op,
+                fail(
+                    _title(op),
                     f"{text} of {tensor.name} differs from these elements of the whole output",
                     "Compute each element from the boxes alone; reads= must contain what it reads.",
                 )
@@ -81,13 +76,13 @@ class _Call:
         """Return the outputs of two calls, which have other poison; ``text`` names the box."""
         whole = all(box == _all(a.shape) for a, box in zip(self.given, self.read))
         inputs = "its inputs" if whole else "the boxes that reads= gives"
-        results = [self._outputs(poison, text) for poison in _POISONS]
+        results = [self._outputs(poison, text) for poison in POISONS]
         for tensor, one, other in zip(self.op.outputs, *results):
-            different = np.argwhere(_bits(one) != _bits(other))
+            different = np.argwhere(bits(one) != bits(other))
             if different.size:
                 at = ", ".join(map(str, different[0][: one.ndim]))
-                _fail(
-                    self.op,
+                fail(
+                    _title(self.op),
                     f"in {text}, element [{at}] of {tensor.name} is not written, or depends on "
                     "memory outside of the boxes",
                     f"Write each element of its outputs, from {inputs} alone.",
@@ -96,66 +91,23 @@ class _Call:
 
     def _outputs(self, poison: int, text: str) -> list[np.ndarray]:
         op = self.op
-        inputs = [self._surrounded(a[box], poison) for a, box in zip(self.given, self.read)]
+        inputs = [a[box] for a, box in zip(self.given, self.read)]
         outputs = [
-            self._surrounded(
-                _filled(tuple(p.stop - p.start for p in box), tensor.dtype, poison), poison
-            )
+            filled(tuple(p.stop - p.start for p in box), tensor.dtype, poison)
             for tensor, box in zip(op.outputs, self.written)
         ]
-        before = [_bits(array).copy() for array, _ in inputs]
+        names = [tensor.name for tensor in (*op.inputs, *op.outputs)]
+        packed = [self.packed] * len(names)
         try:
-            op.function.run(*(array for array, _ in (*inputs, *outputs)))
+            return run_in_poison(
+                _title(op), op.function, inputs, outputs, names, packed, f"in {text}", poison
+            )
         except ValueError as error:
             # NumPy's words for an input, which a function of Python cannot write
             if "read-only" not in str(error):
                 raise
-            _fail(op, f"it changes an input: {error}", "Write the outputs alone.")
-        for tensor, (array, _), bits in zip(op.inputs, inputs, before):
-            if (_bits(array) != bits).any():
-                _fail(op, f"it changes its input {tensor.name}", "Write the outputs alone.")
-        for tensor, (_, is_intact) in zip((*op.inputs, *op.outputs), (*inputs, *outputs)):
-            if not is_intact():
-                _fail(
-                    op,
-                    f"in {text}, it writes outside of the box of {tensor.name}",
-                    "Write as many elements as its arrays have: their shape says it.",
-                )
-        return [array.copy() for array, _ in outputs]
-
-    def _surrounded(
-        self, values: np.ndarray, poison: int
-    ) -> tuple[np.ndarray, Callable[[], bool]]:
-        """Return ``values`` in the middle of poison, and whether the poison is still there."""
-        extents = (values.size,) if self.packed else values.shape
-        # a packed array has room for a whole array on both sides, so that nothing else is hit
-        border = _BORDER + values.size * self.packed
-        memory = _filled(tuple(n + 2 * border for n in extents), values.dtype, poison)
-        area = tuple(slice(border, n + border) for n in extents)
-        memory[area] = values.reshape(extents)
-        before = memory.copy()
-
-        def is_intact() -> bool:
-            now = memory.copy()
-            now[area] = before[area]
-            return bool((_bits(now) == _bits(before)).all())
-
-        return memory[area].reshape(values.shape), is_intact
+            fail(_title(op), f"it changes an input: {error}", "Write the outputs alone.")
 
 
-def _filled(shape: tuple[int, ...], dtype: Any, poison: int) -> np.ndarray:
-    """Return an array whose bytes are poison; a bool is true or false."""
-    if np.dtype(dtype) == bool:
-        return np.full(shape, poison == _POISONS[0])
-    array = np.empty(shape, dtype)
-    array.reshape(-1).view(np.uint8)[...] = poison
-    return array
-
-
-def _bits(array: np.ndarray) -> np.ndarray:
-    """Return an array as unsigned integers, by which NaNs compare equal."""
-    return np.ascontiguousarray(array).view(f"u{array.itemsize}")
-
-
-def _fail(op: ExternOp, why: str, hint: str) -> None:
-    raise VerifyError(explain(f"check of {op.name}, which {op.function.name} computes", why, hint))
+def _title(op: ExternOp) -> str:
+    return f"check of {op.name}, which {op.function.name} computes"

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from schedlang.compute.arguments import single_unknown
+from schedlang.compute.poison import run_in_poison
 from schedlang.errors import CallError, VerifyError
 from schedlang.expr.bfloat import as_array, convert_values, holding_dtype
 from schedlang.expr.evaluate import evaluate
@@ -230,10 +231,18 @@ def _call_extern(
             array.ravel()[:] = values
             memory.count[0] += len(values)
         arrays.append(array)
-    stmt.function.run(*arrays)
-    for (memory, _, _), array, own in list(zip(boxes, arrays, places))[len(stmt.inputs) :]:
-        results: Any = array.ravel().tolist() if array.dtype == bool else array.ravel()
-        for place, value in zip(own, results):
+    count = len(stmt.inputs)
+    results = run_in_poison(
+        f"stage {stmt.stage}, which {stmt.function.name} computes",
+        stmt.function,
+        arrays[:count],
+        arrays[count:],
+        [memory.name for memory, _, _ in boxes],
+        [extents == memory.shape for memory, _, extents in boxes],
+    )
+    for (memory, _, _), array, own in zip(boxes[count:], results, places[count:]):
+        elements: Any = array.ravel().tolist() if array.dtype == bool else array.ravel()
+        for place, value in zip(own, elements):
             memory.data[place] = value
             if memory.final is not None:
                 memory.final[place] += 1

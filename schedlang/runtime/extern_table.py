@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from schedlang.compute.extern_op import ADDRESS, HOST, ExternFunction
+from schedlang.compute.poison import run_in_poison
 from schedlang.errors import CallError, explain
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Invoke
@@ -58,7 +59,7 @@ class ExternTable:
     def with_table(self, function: Callable[..., None]) -> Callable[..., None]:
         """Return ``function``, which takes the table, as a function without it."""
         if self.interpreted:
-            runs = [None, *(partial(_run, called) for called in self.functions)]
+            runs = [None, *(partial(_run, self.what, called) for called in self.functions)]
             return lambda *flat: function(*flat[: self.at], runs, *flat[self.at :])
         hosts = [(k, c) for k, c in enumerate(self.functions, 1) if c.function.kind == HOST]
 
@@ -90,10 +91,20 @@ class ExternTable:
         )
 
 
-def _run(called: Called, *arrays: np.ndarray) -> None:
-    """Call a function with arrays of kernels, in which short floats are bits."""
+def _run(what: str, called: Called, *arrays: np.ndarray) -> None:
+    """Call a function with arrays of kernels, in which short floats are bits.
+
+    It gets copies, so that what it does outside of its boxes shows.
+    """
     kinds = zip(arrays, called.dtypes)
-    called.function.run(*(a if a.dtype == kind else a.view(kind) for a, kind in kinds))
+    boxes = [a if a.dtype == kind else a.view(kind) for a, kind in kinds]
+    read, written = boxes[: called.inputs], boxes[called.inputs :]
+    names = [f"input {k}" for k in range(1, len(read) + 1)]
+    names += [f"output {k}" for k in range(1, len(written) + 1)]
+    title, function = f"{what}: {called.function.name}", called.function
+    results = run_in_poison(title, function, read, written, names, called.packed)
+    for box, result in zip(written, results):
+        box[...] = result
 
 
 def called_in(nest: MachineNest) -> tuple[Called, ...]:

@@ -27,6 +27,7 @@ from schedlang.errors import (
     CallError,
     CallTypeError,
     CheckError,
+    VerifyError,
     explain,
     shorten_traceback,
 )
@@ -96,8 +97,11 @@ def check(
     missing, the message also has the first advice of :func:`~schedlang.explain` about the
     primitives of ``only`` or ``has``, without the code.
 
-    Raises :class:`~schedlang.errors.CheckError`, an ``AssertionError``, for a wrong answer, and the
-    errors of :func:`~schedlang.build` and of ``f.check``.
+    Functions of :func:`~schedlang.extern` are checked by ``T.op.check`` first, for random boxes.
+
+    Raises :class:`~schedlang.errors.CheckError`, an ``AssertionError``, for a wrong answer,
+    :class:`~schedlang.errors.VerifyError` for a function that leaves its boxes, and the errors of
+    :func:`~schedlang.build` and of ``f.check``.
 
     >>> import schedlang as sl
     >>> A = sl.placeholder((4, 5), name="A")
@@ -135,7 +139,7 @@ def check(
             rtol,
             hint,
         )
-    except (CheckError, CallError, CallTypeError) as error:
+    except (CheckError, CallError, CallTypeError, VerifyError) as error:
         raise shorten_traceback(error) from None
 
 
