@@ -12,6 +12,7 @@ from itertools import product
 from schedlang.compute.tensor import ComputeOp
 from schedlang.expr.nodes import Axis
 from schedlang.hints.dot_products import dot_product_steps
+from schedlang.hints.gpu_dot_products import gpu_dot_product_steps
 from schedlang.hints.new_stages import new_stages
 from schedlang.hints.steps import Steps, Take, step
 from schedlang.hints.storage_candidates import storage
@@ -34,9 +35,11 @@ STRIP = 64
 
 
 def candidates(s: Schedule, target: Target) -> Iterator[Steps]:
-    """Yield candidates for the next step of ``s`` on a CPU, stage by stage."""
+    """Yield candidates for the next step of ``s``, stage by stage: on a GPU, instructions alone."""
     for view in s.stages:
-        if isinstance(view.op, ComputeOp):
+        if target.facts.binds_threads:
+            yield from gpu_dot_product_steps(s, view, target)
+        elif isinstance(view.op, ComputeOp):
             yield from _placements(s, view)
             yield from _loops(s, view, target)
             yield from new_stages(s, view, target)

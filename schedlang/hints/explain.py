@@ -10,7 +10,13 @@ from schedlang.compute.graph import functions_of
 from schedlang.errors import CallTypeError, names_text
 from schedlang.errors import explain as message
 from schedlang.hints.findings import Finding, findings
-from schedlang.hints.next_steps import NextStep, lower_quietly, next_steps, predict_here
+from schedlang.hints.next_steps import (
+    NextStep,
+    check_instructions,
+    lower_quietly,
+    next_steps,
+    predict_here,
+)
 from schedlang.hints.predicted import Prediction
 from schedlang.markup.elements import facts, listing
 from schedlang.markup.fragment import fragment
@@ -60,7 +66,7 @@ class Explanation:
 
     ``measured`` is the time of the kernel, if arrays were given. ``bound`` says that memory bounds
     the kernel, if it does. ``unknown`` are the names of functions of :func:`~schedlang.extern`,
-    whose time the estimate leaves out.
+    whose time the estimate leaves out. ``scope`` says what kind of advice there is for a GPU.
 
     The effects are predictions of the estimate by which the tuner ranks candidates, with four facts
     added that matter to a schedule that is not tuned. LLVM vectorizes plain innermost loops of
@@ -78,11 +84,13 @@ class Explanation:
     measured: Evaluation | None = None
     bound: str = ""
     unknown: tuple[str, ...] = ()
+    scope: str = ""
 
     def __str__(self) -> str:
         head = self.name if self.measured is None else f"{self.name}: {self.measured}"
         listed = [f"{n}. {one}" for n, one in enumerate(self.advice, 1)] or [NOTHING]
-        return "\n".join([head, *listed, *filter(None, [self.bound, self._left_out])])
+        notes = filter(None, [self.bound, self._left_out, self.scope])
+        return "\n".join([head, *listed, *notes])
 
     @property
     def _left_out(self) -> str:
@@ -100,9 +108,14 @@ class Explanation:
         others = [] if self.advice else [(self.name, NOTHING)]
         others += [("bound", self.bound)] if self.bound else []
         others += [("unknown", self._left_out)] if self.unknown else []
+        others += [("scope", self.scope)] if self.scope else []
         return fragment(listed + (facts(others) if others else ""))
 
 
+ON_GPUS = (
+    "On a GPU, explain looks for products without an instruction such as dp4a alone: "
+    "sl.autoschedule(C, target) and sl.autotune(C, target) choose all other steps."
+)
 NOTHING = "No single step helps by the estimate. sl.autotune tries many together, and times them."
 
 
@@ -110,15 +123,17 @@ NOTHING = "No single step helps by the estimate. sl.autotune tries many together
 def explain(what: Any, *arrays: Any, target: Any = None) -> Explanation:
     """Return what holds a kernel back, and for each reason the step that helps most.
 
-    ``what`` is a schedule, or a kernel for a CPU. Each reason comes from the loop nest and names
+    ``what`` is a schedule or a kernel. On a GPU, the only reasons are products that lack an
+    instruction, such as ``dp4a``. Each reason comes from the loop nest and names
     its evidence. Its step has been tried on a copy of the schedule, and is listed only if the
     estimate promises at least 5 percent (see :func:`~schedlang.next_steps`): measure the result.
     With ``arrays``, the arguments of a call, the kernel is timed by :func:`~schedlang.evaluate`.
 
-    Raise :class:`~schedlang.errors.CallTypeError` for anything else, for a GPU, and for arrays
-    without a kernel, :class:`~schedlang.errors.LoweringError` for a schedule that cannot be
-    lowered, and :class:`~schedlang.errors.BuildError` for a target whose tactics are not a
-    registry.
+    Raise :class:`~schedlang.errors.CallTypeError` for anything else, for a GPU of which no
+    instructions are known, and for arrays without a kernel,
+    :class:`~schedlang.errors.LoweringError` for a schedule that cannot be lowered, and
+    :class:`~schedlang.errors.BuildError` for a target whose tactics are not a registry, and for a
+    schedule that a GPU cannot run.
 
     >>> import schedlang as sl
     >>> A, B = (sl.placeholder((256, 256), name=n) for n in "AB")
@@ -135,20 +150,14 @@ its own
     kernel = what if isinstance(what, Kernel) else None
     s = what if isinstance(what, Schedule) else None if kernel is None else kernel.schedule
     where = Target.of(target) if kernel is None else kernel.target
-    if s is not None and where.facts.binds_threads:
-        raise CallTypeError(
-            message(
-                f"explain for target={where.kind!r}",
-                "it knows what holds kernels for CPUs back, and which of their instructions help",
-                "sl.autoschedule(C, target) and sl.autotune(C, target) choose the steps for a GPU, "
-                "and instructions such as dp4a.",
-            )
-        )
-    if s is None or not where.facts.ordered:
+    if s is not None:
+        check_instructions("explain", where)
+    gpu = where.facts.binds_threads
+    if s is None or not (gpu or where.facts.ordered):
         raise CallTypeError(
             message(
                 f"explain({type(what).__name__})",
-                "it explains schedules and kernels for CPUs",
+                "it explains schedules and kernels",
                 "Give the schedule of one of its kernels: net.kernels[0].schedule."
                 if hasattr(what, "kernels") and hasattr(what, "partition")
                 else "Give a schedule, or a kernel that sl.build made from one.",
@@ -167,9 +176,10 @@ its own
     nest = lower_quietly(s)
     advice = [_advice(finding, steps) for finding in findings(nest, where)]
     ranked = _rank([one for one in advice if one is not None])
-    bound, unknown = _bound(predict_here(nest, where)), functions_of(s.outputs)
+    bound, unknown = "" if gpu else _bound(predict_here(nest, where)), functions_of(s.outputs)
     names = tuple(dict.fromkeys(function.name for function in unknown))
-    return Explanation(s.outputs[0].op.name, ranked, measured, bound, names)
+    scope = ON_GPUS if gpu else ""
+    return Explanation(s.outputs[0].op.name, ranked, measured, bound, names, scope)
 
 
 def _bound(now: Prediction) -> str:

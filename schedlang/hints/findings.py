@@ -46,10 +46,14 @@ class Finding:
 
 
 def findings(nest: Nest, target: Target) -> Iterator[Finding]:
-    """Yield the findings of a nest."""
+    """Yield the findings of a nest: on a GPU, its products that lack an instruction."""
     sites = stores(keep_sums(nest.body, LoopJob(nest, target)))
     total = sum(map(iterations, sites))
     large = [s for s in sites if iterations(s) >= SHARE * total and s.loops]
+    if target.facts.binds_threads:
+        for site in large:
+            yield from _products(site, target)
+        return
     yield from _idle_threads(large, target)
     yield from _repeated(nest)
     yield from _large_intermediates(nest, target)
@@ -154,9 +158,10 @@ def _products(site: Site, target: Target) -> Iterator[Finding]:
         return
     for declared, shifted in of_dtypes(store, target)[:1]:
         kinds = " and ".join(dict.fromkeys(x.buffer.dtype for x in loads(store.values)))
+        chip = "GPU" if target.facts.binds_threads else "processor"
         what = "tiles" if form_of(declared) == TILES else "dot product"
         text = (
-            f"stage {store.stage} multiplies {kinds} without the {what} of this processor, "
+            f"stage {store.stage} multiplies {kinds} without the {what} of this {chip}, "
             f"{declared.name}"
         )
         if shifted:

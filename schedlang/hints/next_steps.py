@@ -9,7 +9,8 @@ from typing import Any
 
 from schedlang.autotune.costs.estimate import Estimate
 from schedlang.autotune.knobs import Rejected
-from schedlang.autotune.rules import Lowered, Rules, filter_warnings
+from schedlang.autotune.model.problems import problem_of
+from schedlang.autotune.rules import Lowered, Rules, estimate_cost, filter_warnings, keeps_sums
 from schedlang.autotune.space import Candidate, Space
 from schedlang.autotune.tactics.facts import Problem
 from schedlang.diagnostics.spills import guarded_tiles, spills
@@ -58,7 +59,10 @@ class NextStep:
 
 @public
 def next_steps(s: Any, target: Any = None) -> list[NextStep]:
-    """Return the legal next steps of a schedule on a CPU, those that promise most first.
+    """Return the legal next steps of a schedule, those that promise most first.
+
+    On a GPU, these are the steps that use an instruction of the threads, such as ``dp4a``, in a
+    schedule whose loops are bound: :func:`~schedlang.autoschedule` chooses all others.
 
     Each is tried on a copy of ``s``. Steps that are refused or warn, whose nest does not lower or
     does not pass the verifier or a check of the target's tactics, or that :func:`~schedlang.build`
@@ -66,9 +70,10 @@ def next_steps(s: Any, target: Any = None) -> list[NextStep]:
     effects are predictions: the tuner's estimate, with the loops that LLVM vectorizes by itself,
     and with one memory for all cores. Nothing warns here, neither of a step nor of ``s`` itself.
 
-    Raise :class:`~schedlang.errors.CallTypeError` if ``s`` is not a schedule,
-    :class:`~schedlang.errors.LoweringError` if it cannot be lowered, and
-    :class:`~schedlang.errors.BuildError` for a target whose tactics are not a registry.
+    Raise :class:`~schedlang.errors.CallTypeError` if ``s`` is not a schedule, and for a GPU of
+    which no instructions are known, :class:`~schedlang.errors.LoweringError` if it cannot be
+    lowered, and :class:`~schedlang.errors.BuildError` for a target whose tactics are not a
+    registry, and if a GPU cannot run the nest of ``s``.
 
     >>> import schedlang as sl
     >>> A = sl.placeholder((1024, 1024), name="A")
@@ -88,16 +93,21 @@ def next_steps(s: Any, target: Any = None) -> list[NextStep]:
             )
         )
     where = Target.of(target)
-    if where.facts.binds_threads:
+    check_instructions("next_steps", where)
+    return rank([pair for pair in try_candidates(s, where) if pair is not None])
+
+
+def check_instructions(asked: str, target: Target) -> None:
+    """Raise :class:`~schedlang.errors.CallTypeError` for a GPU of which none are known."""
+    if target.facts.binds_threads and not target.facts.instructions:
         raise CallTypeError(
             explain(
-                f"next_steps(s, {where.kind!r})",
-                "it knows the steps for CPUs only",
-                "Leave out the target. sl.autoschedule(C, target) and sl.autotune(C, target) "
-                "choose the steps for a GPU, and instructions such as dp4a.",
+                f"{asked} for target={target.kind!r}",
+                "on a GPU it knows the steps that use an instruction, and there are none for this "
+                "target",
+                "sl.autoschedule(C, target) and sl.autotune(C, target) choose the steps for a GPU.",
             )
         )
-    return rank([pair for pair in try_candidates(s, where) if pair is not None])
 
 
 def try_candidates(s: Schedule, target: Target) -> Iterator[tuple[Steps, NextStep] | None]:
@@ -114,7 +124,7 @@ def try_steps(
 ) -> Iterator[tuple[Steps, NextStep] | None]:
     """Yield some steps as :func:`try_candidates` does."""
     nest = lower_quietly(s)
-    seconds, known = predict_here(nest, target).seconds, {str(nest)}
+    seconds, known = _predicted(Lowered(_problem(s, target), nest)).seconds, {str(nest)}
     space = space_of_steps(s, tried, target, len(report(nest).open))
     for number, candidate in enumerate(tried):
         drawn = _draw(space, number, known)
@@ -149,7 +159,7 @@ def space_of_steps(s: Schedule, tried: Sequence[Steps], target: Target, unproven
     refused, proven = (SchedlangError, Warning), partial(_prove, unproven=unproven)
     numbers = range(len(tried))
     return Space(
-        Problem(tuple(s.outputs), target, cores_of(target)),
+        _problem(s, target),
         lambda s, knobs: tried[knobs.choice(STEP, numbers)].take(s),
         start=s,
         rules=Rules(refused, _predicted, (_warned_of,), proven),
@@ -175,14 +185,24 @@ def predict_here(nest: Nest, target: Target) -> Prediction:
     return predict(nest, target, cores_of(target))
 
 
-def _predicted(lowered: Lowered) -> Prediction:
+def _problem(s: Schedule, target: Target) -> Problem:
+    if target.facts.binds_threads:
+        return problem_of(list(s.outputs), target, {})
+    return Problem(tuple(s.outputs), target, cores_of(target))
+
+
+def _predicted(lowered: Lowered) -> Estimate:
     problem = lowered.problem
+    if problem.target.facts.binds_threads:
+        return estimate_cost(lowered)
     return predict(lowered.nest, problem.target, problem.threads)
 
 
 def _warned_of(lowered: Lowered, cost: Estimate) -> str:
     """Return what :func:`~schedlang.build` would warn of."""
     nest, target = lowered.nest, lowered.problem.target
+    if target.facts.binds_threads:
+        return keeps_sums(lowered, cost)
     for warnings_of in (spills, guarded_tiles, strided_accesses):
         for text in warnings_of(nest, target):
             return text

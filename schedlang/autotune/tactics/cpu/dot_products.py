@@ -304,7 +304,8 @@ def of_dtypes(store: Store, target: Target) -> list[tuple[Instruction, str]]:
     if others or len(values) != 2 or store.reducer is None or store.reducer.name != "sum":
         return []
     kinds = sorted(read.buffer.dtype for read in values)
-    width = target.vector_width(result.dtype)
+    # each thread of a GPU computes an instruction by itself
+    width = 1 if target.facts.binds_threads else target.vector_width(result.dtype)
     fitting = [(d, "") for d in in_the_box(target, TILES) if _fits(d, kinds, result.dtype)]
     if any(_own_axes(*order) == 0 for order in (values, values[::-1])):
         # a product without rows, or without columns, has no tiles
@@ -316,7 +317,8 @@ def of_dtypes(store: Store, target: Target) -> list[tuple[Instruction, str]]:
             continue
         if _fits(declared, kinds, result.dtype):
             fitting.append((declared, ""))
-        elif kinds == shifted:
+        elif kinds == shifted and not target.facts.binds_threads:
+            # GPUs have one for each pair of signs
             fitting.append((declared, b))
     return [pair for pair in fitting if not lacks(pair[0], target)]
 
