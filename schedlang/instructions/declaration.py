@@ -44,6 +44,8 @@ LANGUAGES: Mapping[str, tuple[type, ...]] = {
     "cuda": (Intrinsic, Assembly, PythonFunction),
     MEMORY: (MemoryFunction,),
 }
+# the memories in which an instruction may need its operands
+SCOPES = ("global", "shared", "local")
 # bytes of the longest vector that an operand may be
 WIDEST = 64
 
@@ -56,6 +58,7 @@ class Instruction:
     result's earlier value, which is then the first operand of what is emitted. ``emit`` has what
     writes it in each language, ``needs`` the processor's features that it needs, by LLVM's names,
     and ``tolerance`` is the largest error of one use relative to the sum of its magnitudes.
+    ``scopes`` has the memory in which it needs operands and the result, by their names.
     """
 
     name: str
@@ -64,6 +67,7 @@ class Instruction:
     needs: tuple[str, ...] = ()
     tolerance: float = 0.0
     note: str = field(default="", compare=False)
+    scopes: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def op(self) -> ComputeOp:
@@ -129,7 +133,7 @@ class Instruction:
     def __reduce__(self) -> Any:
         # the output that is read back has the operands
         given = self.name, self.output, self.emit, self.needs, self.tolerance, self.note
-        return Instruction, given
+        return Instruction, (*given, self.scopes)
 
     def __str__(self) -> str:
         return self.name
@@ -161,7 +165,7 @@ def elements(tensor: Tensor) -> int:
 @public
 def instruction(
     name: str, compute: Tensor, emit: Mapping[str, Emission], needs: str | Sequence[str] = (),
-    tolerance: float = 0.0, note: str = "",
+    tolerance: float = 0.0, note: str = "", scopes: Mapping[str, str] | None = None,
 ) -> Instruction:  # fmt: skip
     """Declare an instruction: ``compute`` says what it computes, ``emit`` how a target runs it.
 
@@ -187,6 +191,8 @@ def instruction(
     * ``tolerance``: the largest error that :meth:`Instruction.check` accepts of one use, relative
       to the sum of the magnitudes of its terms. It is 0 for an instruction of integers.
     * ``note``: one sentence on what is special, such as its rounding.
+    * ``scopes``: the memory in which operands and the result must be, by their names: ``"global"``,
+      ``"shared"`` or ``"local"``, as in ``{"b": "local"}``. Others may be anywhere.
 
     Raise :class:`~schedlang.errors.ComputeError` for a declaration that is not of this form, for
     operands whose bits do not fit what is emitted, or whose last element is not read, and for a
@@ -215,8 +221,10 @@ def instruction(
         )
     features = _features(asked, needs)
     _check_tolerance(asked, tolerance, note)
-    declared = Instruction(name, compute, dict(_checked(asked, emit)), features, tolerance, note)
+    forms, places = dict(_checked(asked, emit)), {} if scopes is None else scopes
+    declared = Instruction(name, compute, forms, features, tolerance, note, places)
     _check_declaration(asked, declared)
+    _check_scopes(asked, declared)
     for language, emission in declared.emit.items():
         _check_operands(asked, declared, language, emission)
     return declared
@@ -249,6 +257,26 @@ def _check_tolerance(asked: str, tolerance: Any, note: Any) -> None:
         )
     if not isinstance(note, str):
         raise ComputeTypeError(f"{asked}: note={text_of(note)} is not a text; give one sentence")
+
+
+def _check_scopes(asked: str, declared: Instruction) -> None:
+    names = [tensor.name for tensor in (*declared.operands, declared.output)]
+    if not isinstance(declared.scopes, Mapping):
+        raise ComputeTypeError(
+            f"{asked}: scopes={text_of(declared.scopes)} does not say which operand is where; write "
+            f'e.g. scopes={{"{names[0]}": "local"}}'
+        )
+    for name, scope in declared.scopes.items():
+        if name not in names:
+            raise ComputeError(
+                f"{asked}: scopes= names {text_of(name)}, and the instruction has "
+                f"{', '.join(names)}"
+            )
+        if scope not in SCOPES:
+            raise ComputeError(
+                f"{asked}: scopes= gives {name} the scope {text_of(scope)}; give one of "
+                f"{', '.join(SCOPES)}"
+            )
 
 
 def is_number(value: Any) -> bool:

@@ -22,6 +22,7 @@ from schedlang.instructions.declaration import MEMORY, Instruction
 from schedlang.instructions.emission import MemoryFunction
 from schedlang.ir.nodes import Block, Buffer, For, Load, Note, Stmt, Store
 from schedlang.ir.offsets import flat
+from schedlang.ir.printer import INDENT
 
 ONE = Lin.of(1)
 COMMUTATIVE = ("+", "*", "&", "|", "^")
@@ -67,6 +68,27 @@ Bound = Mapping[Tensor, Operand]
 
 def match(loop: For, declared: Instruction) -> Union[Match, Mismatch]:
     """Return how ``loop`` computes the instruction, or why it does not."""
+    matched = _match(loop, declared)
+    elsewhere = None if isinstance(matched, Mismatch) else _elsewhere(matched, declared)
+    return elsewhere or matched
+
+
+def _elsewhere(matched: Match, declared: Instruction) -> Mismatch | None:
+    """Return which operand is not in the memory in which the instruction needs it."""
+    tensors = (*declared.operands, declared.output)
+    for tensor, operand in zip(tensors, (*matched.operands, matched.result)):
+        buffer, scope = operand.buffer, declared.scopes.get(tensor.name)
+        if scope is not None and buffer.scope != scope:
+            own = "cache_write" if tensor is declared.output else "cache_read"
+            return Mismatch(
+                f"{buffer.name} is in {buffer.scope} memory, and {declared.name} needs "
+                f"{tensor.name} in {scope} memory",
+                f'Let it use a copy there, by {own}(..., "{scope}"), or set_scope("{scope}").',
+            )
+    return None
+
+
+def _match(loop: For, declared: Instruction) -> Union[Match, Mismatch]:
     loops, stmt = _chain(loop)
     if not isinstance(stmt, Store):
         return stmt
@@ -391,6 +413,14 @@ def _formula(declared: Instruction) -> str:
     lanes = ", ".join(a.name for a in op.axis)
     how = "+=" if declared.accumulates else "="
     return f"{declared.output.name}[{lanes}] {how} {op.body[0]}"
+
+
+def declared_nest(declared: Instruction) -> str:
+    """Return the loops of a declaration as lines, with what it computes in them."""
+    lines = [repr(declared).strip("<>").replace("Instruction ", "", 1)]
+    for depth, axis in enumerate((*declared.op.axis, *declared.op.reduce_axis), 1):
+        lines.append(f"{INDENT * depth}for {axis.name} in 0..{axis.extent}:")
+    return "\n".join([*lines, INDENT * len(lines) + _formula(declared)])
 
 
 def _coefficients(offset: Lin, axes: Sequence[Axis]) -> dict[Axis, int | None]:

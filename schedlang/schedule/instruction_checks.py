@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schedlang.expr.nodes import Axis
-from schedlang.ir.instruction_match import Mismatch, match
+from schedlang.ir.instruction_match import Mismatch, declared_nest, match
 from schedlang.ir.nodes import For, walk
 from schedlang.lowering.instructions import computes
 from schedlang.lowering.lower import lower_state
@@ -15,7 +15,7 @@ from schedlang.state.state import State
 def check_instruction(before: State, after: State, name: str, axis: Axis) -> None:
     """Refuse a step that asks for an instruction which the loops of the stage do not compute.
 
-    The message shows the declaration beside the loops. What stages will be attached later is
+    The message shows the loops of the declaration after those of the stage. What stages will be attached later is
     checked when the schedule is lowered.
     """
     nest = lower_state(after, strict=False)
@@ -25,7 +25,7 @@ def check_instruction(before: State, after: State, name: str, axis: Axis) -> Non
     for loop in tensorized:
         result = match(loop, chosen)
         if isinstance(result, Mismatch):
-            refuse(result.why, result.hint, before, axis)
+            refuse(result.why, result.hint, before, axis, declared_nest(chosen))
     if not tensorized and computes(nest.body, after.stages[name]):
         refuse(
             f"no part of {name} computes all elements of {chosen} without a test",

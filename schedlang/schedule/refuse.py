@@ -18,20 +18,27 @@ CONTEXT = 6
 
 
 def refuse(
-    asked: str, why: str, hint: str = "", state: State | None = None, axis: Axis | None = None
-) -> NoReturn:
-    """Raise :class:`ScheduleError`; show the nest of ``state`` with ``axis`` marked, if given."""
-    nest = "" if state is None or axis is None else marked_nest(state, axis)
-    raise ScheduleError(explain(asked, why, hint, nest))
+    asked: str, why: str, hint: str = "", state: State | None = None, axis: Axis | None = None,
+    beside: str = "",
+) -> NoReturn:  # fmt: skip
+    """Raise :class:`ScheduleError`; show the nest of ``state`` with ``axis`` marked, if given.
+
+    The lines ``beside`` follow, of the nest that the loop should be.
+    """
+    nest = "" if state is None or axis is None else marked_nest(state, axis, last=bool(beside))
+    raise ScheduleError(explain(asked, why, hint, "\n".join(filter(None, [nest, beside]))))
 
 
-def marked_nest(state: State, axis: Axis) -> str:
-    """Return the lines of the nest around the loop over ``axis``, with an arrow at that loop."""
+def marked_nest(state: State, axis: Axis, last: bool = False) -> str:
+    """Return the lines of the nest around the loop over ``axis``, with an arrow at that loop.
+
+    It is the first loop over it, or the ``last``: of a reduction, the update and not the start.
+    """
     nest = lower_state(state, strict=False)
     lines: list[str] = []
     mark, names_printed = -1, printed_names(nest)
     for stmt, depth in printed_statements(nest.body):
-        if isinstance(stmt, For) and runs_over(stmt.axis, axis) and mark < 0:
+        if isinstance(stmt, For) and runs_over(stmt.axis, axis) and (last or mark < 0):
             mark = len(lines)
         lines += [
             INDENT * depth + line for line in statement_lines(stmt, nest.names, names_printed)

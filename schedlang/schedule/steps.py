@@ -67,7 +67,7 @@ def perform(
     except Refusal as error:
         refusal = error
     asked = call_text(primitive, stage, args)
-    refuse(asked, refusal.why, refusal.hint, refusal.state, refusal.axis)
+    refuse(asked, refusal.why, refusal.hint, refusal.state, refusal.axis, refusal.beside)
 
 
 def encode(state: State, value: Any, near: Sequence[str] = ()) -> Any:

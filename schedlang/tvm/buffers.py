@@ -8,23 +8,24 @@ from typing import Any
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr.dtypes import is_integer
 from schedlang.expr.nodes import Const, Expr, Var
+from schedlang.instructions.declaration import SCOPES
 from schedlang.signatures import public
 from schedlang.tvm.te_dtypes import te_dtype
 
-SCOPES = ("", "global", "local", "shared")
 
 
 @dataclass(frozen=True, eq=False)
 class Buffer:
     """An array of a ``shape`` and a ``dtype``, whose ``strides`` are numbers or ``te.var``.
 
-    Without strides its elements lie one after the other.
+    Without strides its elements lie one after the other. A ``scope`` is the memory that it is in.
     """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     strides: tuple[int | Var, ...] = ()
+    scope: str = ""
 
     def access_ptr(
         self, access_mask: Any, ptr_type: str = "handle", content_lanes: int = 1, offset: Any = 0
@@ -66,7 +67,8 @@ def decl_buffer(
     """Return a buffer for ``binds=`` of :func:`te.decl_tensor_intrin`.
 
     ``strides`` has, for each dimension, the distance of elements, or a ``te.var`` that stands for
-    any; without it, the elements lie one after the other. An array may begin at any element, so
+    any; without it, the elements lie one after the other. With a ``scope``, the array must be in
+    that memory. An array may begin at any element, so
     that ``offset_factor`` is 0 or 1; ``data``, ``elem_offset``, ``data_alignment``,
     ``buffer_type`` and ``axis_separators`` are left out. Raise
     :class:`~schedlang.errors.ComputeError` for what no array of a kernel promises.
@@ -102,8 +104,8 @@ def decl_buffer(
                 "Write a function that takes any address, and leave out data_alignment.",
             )
         )
-    if scope not in SCOPES:
-        raise ComputeError(f"{asked}: the scope {scope!r} is not one of {', '.join(SCOPES[1:])}")
+    if scope not in ("", *SCOPES):
+        raise ComputeError(f"{asked}: the scope {scope!r} is not one of {', '.join(SCOPES)}")
     extents = tuple(_whole(e, f"{asked}: a dimension") for e in _listed(shape))
     distances = tuple(_distance(e, asked) for e in _listed(strides or ()))
     if distances and len(distances) != len(extents):
@@ -116,7 +118,7 @@ def decl_buffer(
             f"{asked}: one te.var stands for two strides; give each a te.var of its own"
         )
     kind = "float32" if dtype is None else te_dtype(dtype)
-    return Buffer(name, extents, kind, distances)
+    return Buffer(name, extents, kind, distances, scope)
 
 
 def _listed(value: Any) -> list[Any]:

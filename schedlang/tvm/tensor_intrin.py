@@ -182,7 +182,8 @@ def decl_tensor_intrin(
     described = Described(
         "", strides, whole and op.reducer is not None, calls=calls, buffers=buffers
     )
-    return instruction(title, output, emit={MEMORY: described})
+    scopes = {t.name: buffer.scope for t, buffer in zip(tensors, buffers) if buffer.scope}
+    return instruction(title, output, emit={MEMORY: described}, scopes=scopes)
 
 
 def _buffer(asked: str, tensor: Tensor, binds: Mapping[Tensor, Buffer]) -> Buffer:
