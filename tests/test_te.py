@@ -343,6 +343,26 @@ def test_cuda_exists_under_the_emulator(monkeypatch: pytest.MonkeyPatch) -> None
     assert tvm.cuda(0).exist and tvm.runtime.enabled("cuda")
 
 
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (lambda x: tvm.tir.call_intrin("float32", "tir.exp", x), np.exp),
+        (lambda x: tvm.tir.call_intrin("float32", "tir.fabs", x), np.abs),
+        (lambda x: tvm.tir.call_intrin("float32", "tir.pow", x, x), lambda x: np.power(x, x)),
+        (
+            lambda x: tvm.tir.call_intrin("float32", "tir.if_then_else", x > 0.5, x, -x),
+            lambda x: np.where(x > 0.5, x, -x),
+        ),
+    ],
+)
+def test_functions_by_their_names_in_tvm(call: Any, expected: Any) -> None:
+    A = te.placeholder((13,), name="A")
+    B = te.compute((13,), lambda i: call(A[i]), name="B")
+    a = np.random.default_rng(0).random(13, "float32") + np.float32(0.1)
+    f = tvm.build(te.create_schedule(B.op), [A, B], target="python")
+    np.testing.assert_allclose(f(a), expected(a), rtol=1e-6)
+
+
 def test_assert_allclose() -> None:
     tvm.testing.assert_allclose(np.ones(3), np.ones(3) + 1e-8)
     with pytest.raises(AssertionError):
@@ -357,7 +377,9 @@ def test_assert_allclose() -> None:
         (lambda: te.tensorize, r"te\.decl_tensor_intrin"),
         (lambda: te.TensorIntrin, r"te\.decl_tensor_intrin"),
         (lambda: tvm.tir.call_llvm_pure_intrin, r"sl\.instruction"),
-        (lambda: tvm.tir.call_intrin, r"sl\.instruction"),
+        (lambda: tvm.tir.call_intrin("int32x16", "llvm.x86.vpdpbusd"), r"sl\.instruction"),
+        (lambda: tvm.tir.call_intrin("float32", "tir.exq", 1.0), r"did you mean 'tir\.exp"),
+        (lambda: tvm.tir.call_intrin("int32", "tir.exp", te.var("x", "float32")), "is float32"),
         (lambda: te.hybrid.script, r"sl\.jit"),
         (lambda: te.create_prim_func, r"te\.create_schedule"),
         (lambda: tvm.topi.argwhere, r"topi\.argwhere: .*\n.*topi.where"),

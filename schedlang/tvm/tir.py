@@ -414,7 +414,7 @@ _OPERATIONS = (
 )  # fmt: skip
 REFUSED = {
     **{f"call_{kind}": _CALL for kind in ("pure_extern", "tir")},
-    **dict.fromkeys(("call_intrin", "call_llvm_intrin", "call_llvm_pure_intrin"), (
+    **dict.fromkeys(("call_llvm_intrin", "call_llvm_pure_intrin"), (
         "an expression has no instructions of a processor",
         "Declare one by what it computes, sl.instruction(name, compute, emit=...), and call "
         "s[C].tensorize(axis, instruction).",
@@ -449,6 +449,7 @@ REFUSED = {
 _MODULES = {
     "Buffer": "buffers",
     "call_extern": "extern_calls",
+    "call_intrin": "intrinsic_calls",
     "call_packed": "packed",
     "decl_buffer": "buffers",
 }
