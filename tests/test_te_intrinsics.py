@@ -13,7 +13,13 @@ import pytest
 
 import schedlang as tvm
 from schedlang import te
-from schedlang.errors import BuildError, ComputeError, SchedlangError, ScheduleError
+from schedlang.errors import (
+    BuildError,
+    ComputeError,
+    ComputeTypeError,
+    SchedlangError,
+    ScheduleError,
+)
 from schedlang.tvm.contrib.clang import find_clang
 
 SOURCE = """
@@ -129,6 +135,47 @@ def test_parts_of_a_reduction(terms: int) -> None:
     s[C].tensorize(yi, gemv(8, 4))
     s[C].pragma(yo, "import_c", SOURCE)
     check(A, B, C, s, "llvm")
+
+
+@tvm.register_func("test.gemv", override=True)
+def packed_gemv(a: Any, b: Any, c: Any) -> None:
+    c.copyfrom(b.numpy() @ a.numpy())
+
+
+@tvm.register_func("test.gemv_add", override=True)
+def packed_update(a: Any, b: Any, c: Any) -> None:
+    c.copyfrom(c.numpy() + b.numpy() @ a.numpy())
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_a_packed_function_as_a_body(parts: int) -> None:
+    """TVM's own tests of ``tensorize`` have such bodies."""
+    terms = 12 if parts == 1 else 4
+    a, b, c = declared(8, terms)
+    name = "test.gemv" if parts == 1 else "test.gemv_add"
+    strides = {b: tvm.tir.decl_buffer(b.shape, name="B", strides=[te.var("s"), 1])}
+
+    def body(ins: Any, outs: Any) -> Any:
+        call = tvm.tir.call_packed(name, *ins, *outs)
+        return call if parts == 1 else (None, None, call)
+
+    intrin = te.decl_tensor_intrin(c.op, body, binds=strides)
+    assert intrin.name == name.removeprefix("test.")
+    A, B, C, s = product()
+    (i, j), (k,) = C.op.axis, C.op.reduce_axis
+    yo, yi = s[C].split(j, factor=8)
+    ko, ki = s[C].split(k, factor=terms)
+    s[C].reorder(i, yo, ko, yi, ki)
+    s[C].tensorize(yi, intrin)
+    check(A, B, C, s, "llvm")
+
+
+def test_a_packed_body_gets_its_own_buffers() -> None:
+    elsewhere = tvm.tir.decl_buffer((4,), name="elsewhere")
+    with pytest.raises(ComputeTypeError, match="elsewhere is none of the arrays that this"):
+        te.decl_tensor_intrin(
+            declared(4, 4)[2].op, lambda i, o: tvm.tir.call_packed("test.gemv", *i, elsewhere)
+        )
 
 
 def test_an_offset_of_an_address() -> None:

@@ -13,6 +13,7 @@ from schedlang.errors import ComputeTypeError, explain, text_of
 from schedlang.expr.nodes import Expr
 from schedlang.externs import definition
 from schedlang.signatures import public
+from schedlang.tvm.buffers import Buffer
 from schedlang.tvm.ir_builder import Program
 from schedlang.tvm.nd import array_over
 from schedlang.tvm.packed import Handle, InTheBox, PackedCall, get_global_func
@@ -120,9 +121,15 @@ def _function(
 def packed_function(call: PackedCall, handles: Sequence[Handle]) -> Callable[..., None]:
     """Return a packed call as a function of the arrays of ``handles``, in their order."""
     function = get_global_func(call.name)
+    places: dict[Any, int] = {handle: k for k, handle in enumerate(handles)}
+    for arg in call.args:
+        if isinstance(arg, (Handle, Buffer)) and arg not in places:
+            raise ComputeTypeError(
+                f"tvm.tir.call_packed({call.name!r}, ...): {arg.name} is none of the arrays that "
+                "this function gets; pass ins[k] or outs[k]"
+            )
     if isinstance(function, InTheBox):
         return function.function_for(call.args, handles)
-    places = {handle: k for k, handle in enumerate(handles)}
 
     def packed(*arrays: np.ndarray) -> None:
         given = [

@@ -13,6 +13,7 @@ from typing import Any
 from schedlang.errors import ComputeError, ComputeTypeError, explain, nearest, warn_user
 from schedlang.expr.nodes import Const, Expr
 from schedlang.signatures import public
+from schedlang.tvm.buffers import Buffer
 
 # functions that come with schedlang, and the modules that have them
 IN_THE_BOX = {"tvm.contrib.cblas.matmul": "schedlang.tvm.contrib.cblas"}
@@ -133,9 +134,9 @@ def get_global_func(name: str, allow_missing: bool = False) -> Any:
 
 @public
 def call_packed(name: str, *args: Any) -> PackedCall:
-    """Return a call of a packed function, which the function of ``te.extern`` returns.
+    """Return a call of a packed function, for ``te.extern`` and ``te.decl_tensor_intrin``.
 
-    ``args`` are its handles, and numbers, strings or ``None``. Raise
+    ``args`` are the arrays that their functions get, and numbers, strings or ``None``. Raise
     :class:`~schedlang.errors.ComputeTypeError` for other arguments.
     """
     if not isinstance(name, str):
@@ -147,11 +148,12 @@ def call_packed(name: str, *args: Any) -> PackedCall:
     for arg in args:
         if isinstance(arg, Const):
             arg = arg.value
-        if isinstance(arg, Expr) or not isinstance(arg, (Handle, int, float, str, type(None))):
+        kinds = (Handle, Buffer, int, float, str, type(None))
+        if isinstance(arg, Expr) or not isinstance(arg, kinds):
             raise ComputeTypeError(
                 explain(
                     f"tvm.tir.call_packed({name!r}, ...)",
-                    f"the argument {arg} is neither an array of te.extern nor a number",
+                    f"the argument {arg} is neither an array of the function nor a number",
                     "Pass ins[k] or outs[k], and numbers that are known now.",
                 )
             )

@@ -20,8 +20,10 @@ from schedlang.instructions.emission import MemoryFunction
 from schedlang.ir.instruction_match import packed_strides
 from schedlang.signatures import public
 from schedlang.tvm.buffers import AccessPtr, Buffer
+from schedlang.tvm.extern import packed_function
 from schedlang.tvm.extern_calls import ExternCall
 from schedlang.tvm.imported_objects import object_of
+from schedlang.tvm.packed import Handle, PackedCall
 
 # what a call may compute of strides
 _OPERATIONS = ("+", "-", "*")
@@ -122,14 +124,15 @@ def decl_tensor_intrin(
     binds: Mapping[Tensor, Buffer] | None = None, scalar_params: Any = None,
     default_buffer_params: Mapping[str, Any] | None = None,
 ) -> Instruction:  # fmt: skip
-    """Return an intrinsic that computes the operation ``op`` by functions of C.
+    """Return an intrinsic that computes the operation ``op`` by functions of C, or a packed one.
 
     ``op`` is a sum, or elements, over placeholders of constant shape. ``fcompute`` gets a buffer
     for each of them, and one for the result, and returns what
     ``tvm.tir.ir_builder.create().get()`` does, with calls that ``ib.emit`` took of
-    ``tvm.tir.call_extern``. If it returns a tuple, of a body, a reset and an update, the update is
-    what runs: the result of a sum begins with 0, which loops write, and each use adds to it. With
-    a body alone, the whole reduction is in the tensorized loops.
+    ``tvm.tir.call_extern``, or ``tvm.tir.call_packed(...)``. If it returns a tuple, of a body, a
+    reset and an update, the update is what runs: the result of a sum begins with 0, which loops
+    write, and each use adds to it. With a body alone, the whole reduction is in the tensorized
+    loops.
 
     ``binds`` says which buffer of :func:`tvm.tir.decl_buffer` stands for a tensor, with its
     strides. The functions come with ``s[C].pragma(axis, "import_c", source)``, or with
@@ -176,12 +179,17 @@ def decl_tensor_intrin(
             "tvm.tir.decl_buffer, and no other tensors"
         )
     buffers = tuple(_buffer(asked, t, given) for t in tensors)
-    calls, whole = _calls(asked, fcompute([*buffers[:-1]], [buffers[-1]]), buffers)
+    chosen, whole = _chosen(asked, fcompute([*buffers[:-1]], [buffers[-1]]))
     strides = tuple(_needed(t, b) for t, b in zip(tensors, buffers))
-    title = calls[0].name if name == "tensor_intrin" else name
-    described = Described(
-        "", strides, whole and op.reducer is not None, calls=calls, buffers=buffers
-    )
+    whole = whole and op.reducer is not None
+    if isinstance(chosen, PackedCall):
+        own = _packed(chosen, buffers)
+        described, title = MemoryFunction(own, strides, whole), own.__name__
+    else:
+        calls = _calls(asked, chosen, buffers)
+        described = Described("", strides, whole, calls=calls, buffers=buffers)
+        title = calls[0].name
+    title = title if name == "tensor_intrin" else name
     scopes = {t.name: buffer.scope for t, buffer in zip(tensors, buffers) if buffer.scope}
     return instruction(title, output, emit={MEMORY: described}, scopes=scopes)
 
@@ -209,10 +217,8 @@ def _needed(tensor: Tensor, buffer: Buffer) -> tuple[int | None, ...]:
     return tuple(step.const for step in packed_strides(tensor))
 
 
-def _calls(
-    asked: str, returned: Any, buffers: Sequence[Buffer]
-) -> tuple[tuple[ExternCall, ...], bool]:
-    """Return the calls of what ``fcompute`` returned, and whether it has a body alone."""
+def _chosen(asked: str, returned: Any) -> tuple[Any, bool]:
+    """Return the part of what ``fcompute`` returned that runs, and whether it is a body alone."""
     parts = [*returned] if isinstance(returned, (tuple, list)) else [returned]
     if not 0 < len(parts) < 4:
         raise ComputeTypeError(
@@ -220,25 +226,34 @@ def _calls(
             "reset and an update"
         )
     update = parts[2] if len(parts) > 2 and parts[2] is not None else None
-    chosen = parts[0] if update is None else update
-    if isinstance(chosen, ExternCall):
-        calls: tuple[Any, ...] = (chosen,)
-    else:
-        calls = getattr(chosen, "calls", ())
+    return parts[0] if update is None else update, update is None
+
+
+def _packed(call: PackedCall, buffers: Sequence[Buffer]) -> Callable[..., None]:
+    """Return a packed call as a function of the arrays of ``buffers``."""
+    handles = [Handle(b.name, b.shape, b.dtype) for b in buffers]
+    own: dict[Any, Handle] = dict(zip(buffers, handles))
+    args = tuple(own.get(arg, arg) if isinstance(arg, Buffer) else arg for arg in call.args)
+    return packed_function(PackedCall(call.name, args), handles)
+
+
+def _calls(asked: str, chosen: Any, buffers: Sequence[Buffer]) -> tuple[ExternCall, ...]:
+    """Return the calls of C of a statement."""
+    calls = (chosen,) if isinstance(chosen, ExternCall) else getattr(chosen, "calls", ())
     if not calls:
         raise ComputeTypeError(
             explain(
                 asked,
                 f"its function returns {type(chosen).__name__}, which calls no function of C",
                 "Emit tvm.tir.call_extern(dtype, name, ...) with tvm.tir.ir_builder, and return "
-                "ib.get().",
+                "ib.get(); or return tvm.tir.call_packed(name, ...).",
             )
         )
     known = {s for buffer in buffers for s in buffer.strides if isinstance(s, Var)}
     for call in calls:
         for arg in call.args:
             _check_argument(asked, call, arg, buffers, known)
-    return tuple(calls), update is None
+    return tuple(calls)
 
 
 def _check_argument(
