@@ -263,7 +263,7 @@ REFUSALS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a name": (lambda: tvm.tir.call_packed(3), "the first argument is the name"),
     "an argument": (lambda: tvm.tir.call_packed("f", te.placeholder((3,))),
-                    "neither an array of te.extern nor a number"),
+                    "neither an array of the function nor a number"),
     "a name twice": (lambda: [tvm.register_func("test.twice", len) for _ in range(2)],
                      "has this name already"),
     "a name in the box": (lambda: tvm.register_func("tvm.contrib.cblas.matmul", len),

@@ -35,7 +35,7 @@ def gpu_dot_product_steps(s: Schedule, view: StageView, target: Target) -> Itera
         along = op.reduce_axis[dot.along]
         places = {r.tensor: dimension_of(r, along, dot.steps) for r in stage.reads}
         apart = [(tensor, places[tensor]) for tensor in dot.apart]
-        # an instruction takes adjacent steps: those of the innermost loop of the axis
+        # an instruction takes adjacent steps, which the innermost loop of the axis has
         for leaf in reversed(steps) if not dot.padded else ():
             yield Steps(TENSORIZE, view.name, _tensorized(view.name, leaf, dot, apart))
 

@@ -263,8 +263,8 @@ def _check_scopes(asked: str, declared: Instruction) -> None:
     names = [tensor.name for tensor in (*declared.operands, declared.output)]
     if not isinstance(declared.scopes, Mapping):
         raise ComputeTypeError(
-            f"{asked}: scopes={text_of(declared.scopes)} does not say which operand is where; write "
-            f'e.g. scopes={{"{names[0]}": "local"}}'
+            f"{asked}: scopes={text_of(declared.scopes)} does not say which operand is where; "
+            f'write e.g. scopes={{"{names[0]}": "local"}}'
         )
     for name, scope in declared.scopes.items():
         if name not in names:

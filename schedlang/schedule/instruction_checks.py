@@ -15,8 +15,8 @@ from schedlang.state.state import State
 def check_instruction(before: State, after: State, name: str, axis: Axis) -> None:
     """Refuse a step that asks for an instruction which the loops of the stage do not compute.
 
-    The message shows the loops of the declaration after those of the stage. What stages will be attached later is
-    checked when the schedule is lowered.
+    The message shows the loops of the stage, then of the declaration. What stages will be attached
+    later is checked when the schedule is lowered.
     """
     nest = lower_state(after, strict=False)
     chosen = after.stages[name].instructions[axis]

@@ -13,7 +13,6 @@ from schedlang.signatures import public
 from schedlang.tvm.te_dtypes import te_dtype
 
 
-
 @dataclass(frozen=True, eq=False)
 class Buffer:
     """An array of a ``shape`` and a ``dtype``, whose ``strides`` are numbers or ``te.var``.
