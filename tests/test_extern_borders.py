@@ -13,6 +13,7 @@ from numba import njit
 
 import schedlang as sl
 from schedlang.ir.interpret import interpret
+from tests.marks import slow_but
 
 X = np.random.default_rng(0).random((20, 6), "float32")
 RIGHT = X + 1
@@ -54,8 +55,7 @@ def changing(a, out):
 
 CALLS = {
     "C": SOURCE,
-    # numba compiles it first
-    "numba": pytest.param(compiled, marks=pytest.mark.slow),
+    "numba": compiled,
     "host": on_the_host,
 }
 
@@ -78,18 +78,19 @@ def interpreted(s: sl.Schedule) -> Any:
     return interpret(sl.lower(s), [X]).outputs[0]
 
 
-@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
+@pytest.mark.parametrize("name", slow_but(["C", "host"], CALLS))
 @pytest.mark.parametrize("run", [in_python, interpreted])
-def test_boxes_at_loops(run: Callable[[sl.Schedule], Any], call: Any) -> None:
+def test_boxes_at_loops(run: Callable[[sl.Schedule], Any], name: str) -> None:
+    call = CALLS[name]
     np.testing.assert_array_equal(run(schedule(call, at_a_loop=False)), RIGHT)
     with pytest.raises(sl.errors.VerifyError, match="it writes outside of the box of (output 1|B)"):
         run(schedule(call))
 
 
-@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
+@pytest.mark.parametrize("name", slow_but(["C", "host"], CALLS))
 @pytest.mark.parametrize("form", ["tensor", "schedule", "kernel"])
-def test_check_of_an_answer(form: str, call: Any) -> None:
-    s = schedule(call)
+def test_check_of_an_answer(form: str, name: str) -> None:
+    s = schedule(CALLS[name])
     answer = {"tensor": s.outputs[0], "schedule": s, "kernel": sl.build(s)}[form]
     message = "check of B, .*in the box .*it writes outside of the box of B\n  Write as many"
     with pytest.raises(sl.errors.VerifyError, match=message):
