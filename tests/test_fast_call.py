@@ -73,6 +73,28 @@ def test_views_that_do_not_overlap_take_the_fast_path(kernel: Kernel) -> None:
     assert (both[2:] == 2).all()
 
 
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex_arrays_take_the_fast_path(dtype: str) -> None:
+    Z = sl.placeholder((2, 3), dtype, name="Z")
+    z = sl.placeholder((), dtype, name="z")
+    W = sl.compute((2, 3), lambda i, j: Z[1 - i, j] * z[()], name="W")
+    kernel = sl.build(sl.schedule(W), target="python")
+    bind = fast_call(kernel.signature)
+    a = (np.arange(6) + 1j).reshape(2, 3).astype(dtype)
+    b, out = np.array(2 - 1j, dtype), np.empty((2, 3), dtype)
+    assert bind is not None
+    bound = bind((a, b, out))
+    assert bound is not None and bound[1] is out
+    parts = np.empty(0, dtype).real.dtype
+    assert all(flat.dtype == parts for flat in bound[0])
+    assert np.shares_memory(bound[0][2], out)
+    for strided in (a[:, ::-1], a.real.copy(), a.T.copy()):
+        assert bind((strided, b)) is None
+    assert bind((a, b, a)) is None
+    np.testing.assert_allclose(kernel(a, b), a[::-1] * b)
+    np.testing.assert_allclose(kernel(a, b, out), a[::-1] * b)
+
+
 def test_sizes_scalars_and_float16_have_no_fast_path() -> None:
     n = sl.var("n")
     A = sl.placeholder((n,), name="A")

@@ -174,12 +174,45 @@ def one_row(a, b):
                 a[i, j] -= b[i, j]
 
 
+def neighbours_where_they_are(a, b):
+    n = a.shape[0]
+    for i in range(n - 1, -1, -1):
+        for j in range(n):
+            if i + 1 < n:
+                x = a[i + 1, j] / 2 + b[i, j] * 3 - a[i, j] / 4 + np.sqrt(b[i + 1, j])
+                b[i, j] = max(x, a[i, j])
+            if j > 0 and i + 1 < n:
+                a[i, j] += b[i + 1, j - 1]
+
+
+def others_alone(a, b):
+    n = a.shape[0]
+    for i in range(n):
+        for j in range(n):
+            for k in range(j):
+                a[i, j] = a[i, j] / 2 + a[i, k] * b[k, j] / 8
+            for k in range(i):
+                b[i, j] = max(b[i, j] / 2, b[k, j])
+
+
+def itself_too(a, b):
+    n = a.shape[0]
+    for i in range(n):
+        for j in range(n):
+            for k in range(n):
+                a[i, j] = max(a[i, j] / 2, a[i, k] + b[k, j] / 4)
+                b[k, i] = b[j, i] / 2 + a[i, j] / 4
+
+
 PROGRAMS = {f.__name__: f for f in (
     triangles, product, swapped_rows, swapped_elements, old_copy, copy_in_each, shifted, longest,
     two_from_one, local_array, names_change, whole_and_part, upwards, stepped, sums, sorted_rows,
-    reversed_in_place, one_row,
+    reversed_in_place, one_row, neighbours_where_they_are, others_alone, itself_too,
 )}  # fmt: skip
-FRACTIONS = ("triangles", "names_change", "two_from_one")
+FRACTIONS = (
+    "triangles", "names_change", "two_from_one", "neighbours_where_they_are", "others_alone",
+    "itself_too",
+)  # fmt: skip
 
 
 def compare(name, n, dtype, target, expect="serial inside the kernel"):
@@ -190,7 +223,7 @@ def compare(name, n, dtype, target, expect="serial inside the kernel"):
     traced = sl.jit(f, target=target)
     found, expected = traced(*ours), f(*theirs)
     assert expect in traced.loops
-    assert "on the host" not in traced.loops
+    assert "on the host" not in traced.loops and "unrolled" not in traced.loops
     tolerance = {"int64": 0, "float32": 2e-4, "float64": 1e-10}[dtype]
     pairs = [*zip(ours, theirs)]
     if expected is not None:
@@ -203,7 +236,8 @@ def compare(name, n, dtype, target, expect="serial inside the kernel"):
 
 
 @pytest.mark.parametrize("name", slow_but(
-    ["triangles", "swapped_rows", "copy_in_each", "two_from_one", "reversed_in_place", "upwards"],
+    ["triangles", "swapped_rows", "copy_in_each", "two_from_one", "reversed_in_place", "upwards",
+     "neighbours_where_they_are", "others_alone", "itself_too"],
     list(PROGRAMS),
 ))  # fmt: skip
 def test_programs_in_python(name):
@@ -304,6 +338,29 @@ def test_a_kernel_of_a_loop_prints_is_saved_and_works_in_place(tmp_path):
     np.testing.assert_allclose(kernel.compiled_by("numba")(a), expected, rtol=1e-12)
     with pytest.raises(sl.errors.MissingNameError, match="without a schedule"):
         _ = kernel.schedule.steps
+
+
+@pytest.mark.parametrize("name, expected", [("others_alone", 2), ("itself_too", 0)])
+def test_an_element_that_a_loop_updates_is_local(name, expected):
+    """The element is local while its loop runs, if the loop reads others of its array alone."""
+    traced = compare(name, 5, "float64", "python")
+    (kernel,) = traced.kernels
+    assert str(kernel.loop_nest).count(".element: float64[]") == expected
+
+
+def test_a_loop_of_no_iteration_updates_no_element():
+    """The element before a loop may be outside of the array where the loop has no iteration."""
+
+    def program(a, b):
+        for i in range(a.shape[0]):
+            for k in range(i - 1):
+                a[i - 2, 1] = a[i - 2, 1] + a[i, k] * b[k, 0]
+
+    ours, theirs = np.arange(25.0).reshape(5, 5), np.arange(25.0).reshape(5, 5)
+    b = np.ones((5, 5))
+    sl.jit(program, target="python")(ours, b)
+    program(theirs, b)
+    np.testing.assert_array_equal(ours, theirs)
 
 
 def reversed_sums(x):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from schedlang.runtime.arrays import LARGE, empty_array
-from schedlang.runtime.parameters import Signature
+from schedlang.runtime.parameters import Parameter, Signature
 
 Bound = tuple[list[np.ndarray], Any]
 # the dtype, the shape and the flags that an array must have
@@ -29,12 +29,12 @@ def fast_call(signature: Signature, sizes_checked: bool = True) -> Bind | None:
     """Return a function that maps a call's arguments to flat arrays and the call's result.
 
     It returns ``None`` for arguments that need the full checks, right or wrong: these go through
-    :class:`~schedlang.runtime.parameters.Binder`. A signature with sizes, short floats, complex
-    numbers or declared facts has no fast path, and ``None`` is returned for it. A scalar has one if
-    it is of its dtype. An integer, which may be a size, has one unless ``sizes_checked`` says that
+    :class:`~schedlang.runtime.parameters.Binder`. A signature with sizes, short floats or
+    declared facts has no fast path, and ``None`` is returned for it. A scalar has one if it is of
+    its dtype. An integer, which may be a size, has one unless ``sizes_checked`` says that
     a call checks more than its sign.
     """
-    if signature.sizes or not all(p.is_plain or p.is_plain_scalar for p in signature.parameters):
+    if signature.sizes or not all(map(_is_passed_on, signature.parameters)):
         return None
     if sizes_checked and any(p.is_size for p in signature.parameters):
         return None
@@ -42,6 +42,7 @@ def fast_call(signature: Signature, sizes_checked: bool = True) -> Bind | None:
     kinds = [(n.dtype, n.shape or (), n.flags) for n in (p.needed for p in signature.parameters)]
     # the class of each scalar, in place of the dtype of an array
     scalars = [p.needed.dtype.type if p.is_scalar else None for p in signature.parameters]
+    parts = [None if p.is_scalar else p.parts for p in signature.parameters]
     pairs = [(i, k, (i, k) in signature.in_place) for i, k in signature.pairs]
     outputs = [k for k, p in enumerate(signature.parameters) if p.is_output]
     slots = [
@@ -68,7 +69,7 @@ def fast_call(signature: Signature, sizes_checked: bool = True) -> Bind | None:
             return None
         flat: list[Any] = []
         owners: list[np.ndarray | None] = []
-        for value, scalar, (dtype, shape, needed) in zip(values, scalars, kinds):
+        for value, scalar, part, (dtype, shape, needed) in zip(values, scalars, parts, kinds):
             if scalar is not None:
                 if type(value) is not scalar:
                     if type(value) is not weak.get(scalar):
@@ -92,7 +93,10 @@ def fast_call(signature: Signature, sizes_checked: bool = True) -> Bind | None:
                 # a view: its owner is known only if that is an array of NumPy
                 base = value.base
                 owners.append(base if type(base) is ndarray and base.flags.owndata else None)
-            flat.append(value if len(shape) == 1 else value.ravel())
+            if part is not None:
+                flat.append(value.ravel().view(part))
+            else:
+                flat.append(value if len(shape) == 1 else value.ravel())
         for i, k, same in pairs:
             if same and values[i] is values[k]:
                 continue
@@ -104,6 +108,11 @@ def fast_call(signature: Signature, sizes_checked: bool = True) -> Bind | None:
         return flat, result
 
     return bind
+
+
+def _is_passed_on(p: Parameter) -> bool:
+    """Return whether a call passes on an argument that fits, or the parts of its elements."""
+    return p.is_plain_scalar or p.is_plain or (p.is_whole and p.parts is not None)
 
 
 def _function_of_new(shape: tuple[int, ...], dtype: Any) -> Callable[..., np.ndarray]:

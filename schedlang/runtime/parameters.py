@@ -56,8 +56,20 @@ class Parameter:
     @property
     def is_plain(self) -> bool:
         """True for an array whose memory and shape are all that a call checks, and passes on."""
-        whole = self.fixed is not None and not self.is_scalar and not self.has_facts
-        return whole and storage_dtype(self.dtype) == self.dtype
+        return self.is_whole and storage_dtype(self.dtype) == self.dtype
+
+    @property
+    def is_whole(self) -> bool:
+        """True for an array whose memory and shape are all that a call checks.
+
+        Parts of its elements may be passed on.
+        """
+        return self.fixed is not None and not self.is_scalar and not self.has_facts
+
+    @property
+    def parts(self) -> np.dtype | None:
+        """The dtype of the parts of complex elements, which a call passes on."""
+        return np.dtype(storage_dtype(self.dtype)) if dtypes.is_complex(self.dtype) else None
 
     @property
     def is_plain_scalar(self) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 from schedlang.arrays.stages import tensor_of
 from schedlang.compute.read import Read
+from schedlang.errors import BoundsError
 from schedlang.expr.functions import FUNCTIONS
 from schedlang.expr.nodes import Binary, Call, Expr, Select
 from schedlang.expr.visit import postorder
@@ -31,11 +32,17 @@ def settle_beside_arrays(values: Any) -> None:
 
 def settle(scalar: Any) -> None:
     """Make a stage of a scalar of the present trace that reads elements and takes much work."""
-    values = current().values
+    trace = current()
+    values = trace.values
     if is_traced(scalar) and scalar.is_scalar and scalar.storage in values:
         value = values[scalar.storage]
         if isinstance(value, Expr) and not value.weak and _takes_much_work(value):
-            values[scalar.storage] = compute_once(tensor_of, (value, "a scalar"), {})[()]
+            try:
+                values[scalar.storage] = compute_once(tensor_of, (value, "a scalar"), {})[()]
+            except BoundsError:
+                # the side of an if reads elements that exist only where its test holds
+                if not trace.conditions:
+                    raise
 
 
 def _takes_much_work(value: Expr) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from schedlang.expr.nodes import Expr
+from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
 from schedlang.ir.accesses import loads
 from schedlang.ir.nodes import (
@@ -29,13 +30,15 @@ Place = Callable[[tuple[Expr, ...]], tuple[Expr, ...]]
 class Target:
     """An assignment to an array: element ``i`` of ``value`` is ``into[place(i)]``.
 
-    ``fixed`` are the dimensions of ``into`` in which all elements have the same index.
+    ``fixed`` are the dimensions of ``into`` in which all elements have the same index. ``ranges``
+    are the ranges of the loops around.
     """
 
     value: Buffer
     into: Buffer
     place: Place
     fixed: tuple[int, ...]
+    ranges: Ranges
 
 
 def stored_directly(stmts: Sequence[Stmt], target: Target) -> list[Stmt] | None:
@@ -78,7 +81,8 @@ def _is_safe(stmts: Sequence[Stmt], target: Target) -> bool:
             if load.buffer is not target.into or _is_apart(load, target):
                 continue
             assert not own or isinstance(stmt, Store)
-            if not own or not _same(load.indices, target.place(stmt.indices)):  # type: ignore[union-attr]
+            place = target.place(stmt.indices) if own else ()  # type: ignore[union-attr]
+            if not own or not _same(load.indices, place, target.ranges):
                 return False
     return True
 
@@ -87,7 +91,8 @@ def _is_apart(load: Load, target: Target) -> bool:
     """Return whether a load is proved to read another element than all that are assigned."""
     place = target.place(tuple(_zeros(target.value)))
     for k in target.fixed:
-        distance = (to_lin(load.indices[k]) - to_lin(place[k])).const
+        at = to_lin(load.indices[k], ranges=target.ranges)
+        distance = (at - to_lin(place[k], ranges=target.ranges)).const
         if distance is not None and distance != 0:
             return True
     return False
@@ -97,5 +102,5 @@ def _zeros(buffer: Buffer) -> list[Expr]:
     return [as_expr(0) for _ in buffer.shape]
 
 
-def _same(a: Sequence[Expr], b: Sequence[Expr]) -> bool:
-    return all(to_lin(x) == to_lin(y) for x, y in zip(a, b))
+def _same(a: Sequence[Expr], b: Sequence[Expr], ranges: Ranges) -> bool:
+    return all(to_lin(x, ranges=ranges) == to_lin(y, ranges=ranges) for x, y in zip(a, b))

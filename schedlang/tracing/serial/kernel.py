@@ -18,6 +18,7 @@ from schedlang.runtime.kernel import Kernel
 from schedlang.target import Target
 from schedlang.targets.build import kernel_of_nest
 from schedlang.tracing.recurrence import same_value
+from schedlang.tracing.serial.elements import with_local_elements
 from schedlang.tracing.serial.nest import LARGE, copied, loop_of
 from schedlang.tracing.serial.order import NotInKernel, behind, order_of, title_of
 from schedlang.tracing.serial.segments import Maker, Names
@@ -121,6 +122,7 @@ def _nest(
     maker = Maker(target, compiler, names)
     body = loop_of(maker, loop, where)
     block = simpler(with_large_first(Block((*copies, body))))
+    block = with_local_elements(block, outputs, names)
     used = {
         node
         for stmt, _ in walk(block)

@@ -210,7 +210,7 @@ class _Iteration:
         if tensor.dtype != into.dtype:
             return None
         if event.region is None:
-            return Target(value, into, lambda at: at, ())
+            return Target(value, into, lambda at: at, (), self.ranges)
         parts = parts_of(event.region.base, event.region.item)
         extents = tuple(p.extent for p in parts if p.extent is not None)
         if len(extents) != tensor.ndim:
@@ -220,7 +220,7 @@ class _Iteration:
         if any(isinstance(n, Read) for n in postorder(place_of(parts, data_axes(extents)))):
             return None
         fixed = tuple(k for k, p in enumerate(parts) if p.extent is None)
-        return Target(value, into, lambda at: place_of(parts, at), fixed)
+        return Target(value, into, lambda at: place_of(parts, at), fixed, self.ranges)
 
     def _do(self, event: Event, pending: Sequence[Event]) -> None:
         if event.loop is not None:
