@@ -6,7 +6,7 @@ store and load it in each iteration; their indices show that they are others.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from schedlang.expr.nodes import Axis, Expr
@@ -15,7 +15,18 @@ from schedlang.index.linear import ZERO, Lin
 from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
 from schedlang.ir.accesses import Site, sites, stores
-from schedlang.ir.nodes import Alloc, Block, Buffer, For, Load, Stmt, Store, with_held
+from schedlang.ir.nodes import (
+    Alloc,
+    Block,
+    Buffer,
+    For,
+    If,
+    Load,
+    Stmt,
+    Store,
+    block_of,
+    with_held,
+)
 from schedlang.ir.rewrite import relocate
 from schedlang.tracing.serial.segments import Names
 
@@ -38,6 +49,9 @@ def with_local_elements(
     around = Ranges() if ranges is None else ranges
     stmts: list[Stmt] = []
     for stmt in block.stmts:
+        if isinstance(stmt, If):
+            stmts.append(with_held(stmt, _inside(arrays, names, around)))
+            continue
         if not isinstance(stmt, For) or stmt.kind != "serial":
             stmts.append(stmt)
             continue
@@ -50,13 +64,14 @@ def with_local_elements(
             before += first
             after.append(last)
             element = _updated_element(loop, arrays, around)
-        inside = _within(around, loop)
-        inner = with_held(
-            loop,
-            lambda body: with_local_elements(body, arrays, names, inside),  # type: ignore[arg-type]
-        )
+        inner = with_held(loop, _inside(arrays, names, _within(around, loop)))
         stmts += [*before, inner, *after]
     return Block(tuple(stmts))
+
+
+def _inside(arrays: Sequence[Buffer], names: Names, ranges: Ranges) -> Callable[[Stmt], Stmt]:
+    """Return what changes the statements that a statement holds, within ``ranges``."""
+    return lambda held: with_local_elements(block_of(held), arrays, names, ranges)
 
 
 def _within(ranges: Ranges, loop: For) -> Ranges:
