@@ -237,7 +237,7 @@ def compare(name, n, dtype, target, expect="serial inside the kernel"):
 
 @pytest.mark.parametrize("name", slow_but(
     ["triangles", "swapped_rows", "copy_in_each", "two_from_one", "reversed_in_place", "upwards",
-     "neighbours_where_they_are", "others_alone", "itself_too"],
+     "neighbours_where_they_are"],
     list(PROGRAMS),
 ))  # fmt: skip
 def test_programs_in_python(name):
