@@ -3,7 +3,8 @@
 The forward pass is a few stages that end in the loss. Its gradients by the weights are stages, too:
 they print, take schedules, and run in the same kernel. One call of that kernel is a whole training
 step: the loss, its gradients, and the new weights. With the name of a new folder behind it, the
-lesson writes the trained network there as a program of C.
+lesson writes the trained network there as a program of C, for this machine or for the triple that
+follows.
 """
 
 from __future__ import annotations
@@ -75,11 +76,12 @@ def answers(net: dict[str, sl.Tensor]) -> sl.Tensor:
     return sl.compute((Z.shape[0],), lambda i: sl.argmax(Z[i, c], axis=c), name="digit")
 
 
-def program(weights: list[np.ndarray], folder: str) -> None:
+def program(weights: list[np.ndarray], folder: str, triple: str = "") -> None:
     """Write a program of C to a new folder, which sees the digit in one picture after the other."""
     net = network(batch=1)
     params = {net[name]: w for name, w in zip(("W1", "b1", "W2", "b2"), weights)}
-    sl.network(answers(net), params, name="digits").save(folder, target="c")
+    target = sl.Target("c", triple=triple)
+    sl.network(answers(net), params, name="digits", target=target).save(folder, target="c")
     print(f"A program of C is in {folder}. Build and run it there:")
     print("  make && ./digits digits.weights PICTURES -")
 
@@ -141,7 +143,7 @@ def main() -> None:
     print(f"{accuracy:.1%} of {len(truth)} digits that it has not seen are right.")
     assert accuracy > 0.95
     if len(sys.argv) > 1:
-        program(weights, sys.argv[1])
+        program(weights, *sys.argv[1:])
 
 
 if __name__ == "__main__":

@@ -469,7 +469,7 @@ def run_here(target: Target, what: str) -> Target:
     if target.triple:
         raise BuildError(
             f"{what} for {target.triple}: it is called on this machine; leave out the triple, or "
-            "build and save kernels for it one by one"
+            "build a kernel or a network for it by sl.build or sl.network, and save that"
         )
     return or_emulator(target)
 

@@ -129,20 +129,20 @@ def _c_type(dtype: np.dtype[Any]) -> str:
     return {"float32": "float", "float64": "double"}.get(dtype.name, f"{dtype.name}_t")
 
 
-def emulated(triple: str, program: Path, data: bytes = b"") -> bytes:
-    """Return what a program for ``triple`` writes if it reads ``data``."""
+def emulated(triple: str, program: Path, data: bytes = b"", args: Sequence[str] = ()) -> bytes:
+    """Return what a program for ``triple`` writes if it reads ``data``, run in its folder."""
     if triple.startswith("wasm32"):
-        return _by_wasmtime(program, data)
+        return _by_wasmtime(program, data, args)
     ran = subprocess.run(
         [f"qemu-{triple.partition('-')[0]}", "-cpu", "max,sve-default-vector-length=32",
-         str(program)],
-        input=data, capture_output=True,
+         str(program), *args],
+        input=data, capture_output=True, cwd=program.parent,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
 
 
-def _by_wasmtime(program: Path, data: bytes) -> bytes:
+def _by_wasmtime(program: Path, data: bytes, args: Sequence[str]) -> bytes:
     import wasmtime
 
     read, write = program.with_suffix(".in"), program.with_suffix(".out")
@@ -151,6 +151,8 @@ def _by_wasmtime(program: Path, data: bytes) -> bytes:
     linker, store, config = wasmtime.Linker(engine), wasmtime.Store(engine), wasmtime.WasiConfig()
     linker.define_wasi()
     config.stdin_file, config.stdout_file = str(read), str(write)
+    config.argv = [program.name, *args]
+    config.preopen_dir(str(program.parent), ".")
     store.set_wasi(config)
     module = wasmtime.Module.from_file(engine, str(program))
     start = linker.instantiate(store, module).exports(store)["_start"]

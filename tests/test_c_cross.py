@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import os
 import re
 import shutil
 import subprocess
@@ -185,14 +186,21 @@ def test_a_kernel_for_a_triple_is_not_called() -> None:
         sl.device("llvm -mtriple=wasm32-wasi")
 
 
-def test_what_runs_here_is_not_for_a_triple() -> None:
+def test_what_runs_here_is_not_for_a_triple(tmp_path: Path) -> None:
     target = sl.Target("c", triple=ARM)
     A = sl.placeholder((64,), name="A")
     B = sl.compute((64,), lambda i: A[i] * 2, name="B")
     with pytest.raises(TuningError, match="candidates run on this machine"):
         sl.autotune(B, target=target, trials=1)
-    with pytest.raises(BuildError, match="a network for aarch64-linux-musl: it is called on this"):
-        sl.network(B, target=target)
+    net = sl.network(B, target=target, name="doubled")
+    for call in (lambda: net(np.ones(64, "float32")), lambda: sl.network(B, target=target, compile="now"),
+                 lambda: net.module.compile()):  # fmt: skip
+        with pytest.raises(CallError, match=r"(?s)for aarch64-linux-musl.*net\.save.*by qemu-aar"):
+            call()
+    with pytest.raises(BuildError, match="profile of network doubled"):
+        net.profile(np.ones(64, "float32"))
+    with pytest.raises(BuildError, match="a network for aarch64-linux-musl: it is called"):
+        sl.load(sl.network(B, target="cpu").save(tmp_path / "doubled"), target=target)
     with pytest.raises(BuildError, match="a traced function for aarch64-linux-musl"):
         sl.jit(lambda a: a + 1, target=target)(np.ones(4))
     # schedules are chosen for its vectors, and nothing runs
@@ -465,6 +473,45 @@ def test_vectors_of_sve2(tmp_path: Path) -> None:
         subprocess.run(line, cwd=tmp_path, check=True)
     assert re.search(r"\bfml[as]\s+z\d+\.s", (tmp_path / "k.s").read_text())
     check_product(ARM, tmp_path / "run")
+
+
+EXAMPLE = Path(__file__).parent.parent / "examples" / "12_train_digits.py"
+MOST_BYTES = 300_000
+
+
+@pytest.mark.slow
+@needs_zig
+@pytest.mark.parametrize(
+    ("triple", "name"),
+    [pytest.param(ARM, "digits", marks=needs_qemu),
+     pytest.param(WASM, "digits.wasm", marks=needs_wasmtime)],
+)  # fmt: skip
+def test_the_digits_of_a_network_for_a_triple(triple: str, name: str, tmp_path: Path) -> None:
+    """Lesson 12 saves its network, and ``make`` the program, which sees what one of here sees."""
+    datasets = pytest.importorskip("sklearn.datasets", reason="the digits are scikit-learn's")
+    seen = {}
+    for target, program in (("", "digits"), (triple, name)):
+        folder = tmp_path / f"for {target}"
+        said = subprocess.run(
+            [sys.executable, EXAMPLE, folder, target], capture_output=True, text=True
+        )
+        assert said.returncode == 0, said.stderr
+        python = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+        made = subprocess.run(["make"], cwd=folder, capture_output=True, text=True, env=python)
+        assert made.returncode == 0 and not made.stderr, made.stderr
+        x, y = datasets.load_digits(return_X_y=True)
+        (x / 16).astype("float32").tofile(folder / "pictures")
+        args = ["digits.weights", "pictures", "-"]
+        if target:
+            text = emulated(triple, folder / program, args=args)
+        else:
+            text = subprocess.run(["./digits", *args], cwd=folder, capture_output=True).stdout
+        seen[target] = np.array(text.split(), int)
+        sizes = [(folder / f).stat().st_size for f in (program, "digits.weights")]
+        assert sum(sizes) < MOST_BYTES
+        assert len((folder / "main.c").read_text().splitlines()) <= 40
+    assert seen[""].shape == y.shape and (seen[""] == y).mean() > 0.97
+    np.testing.assert_array_equal(seen[triple], seen[""])
 
 
 @pytest.mark.slow

@@ -12,12 +12,10 @@ from schedlang.codegen.c_values import TAGS, memory
 from schedlang.expr.dtypes import SHORT_FLOATS, is_complex, is_float
 from schedlang.machine.nodes import Array, Reg
 from schedlang.runtime.c_checks import Checks
+from schedlang.runtime.c_toolchain import Toolchain, program_suffix
 
 _MAIN = """\
-/* Run NAME on files of numbers, one call after the other:
-
-     ./NAME NAME.weights ARGUMENTS
-
+/* ./NAME NAME.weights ARGUMENTS: run NAME on files of numbers, one call after the other.
    The arguments are NAME_run's: paths of files, and numbers. An input has the elements of all calls
    as they are in memory; the results go to the files of outputs, or are printed for "-". */
 #include <inttypes.h>
@@ -27,8 +25,7 @@ _MAIN = """\
 #include "NAME.h"
 
 static FILE *sl_opened(const char *path, const char *how) {
-    if (*how == 'w' && !strcmp(path, "-")) return NULL;
-    FILE *file = fopen(path, how);
+    FILE *file = *how == 'r' || strcmp(path, "-") ? fopen(path, how) : stdout;
     if (!file) perror(path), exit(1);
     return file;
 }
@@ -40,19 +37,12 @@ static int sl_next(void *array, size_t bytes, FILE *file) {
 }
 COUNTER
 int main(int argc, char **argv) {
-    if (argc != COUNT) {
-        fprintf(stderr, "usage: %s NAME.weights ARGUMENTS\\n", argv[0]);
-        return 2;
-    }
+    if (argc != COUNT) return fprintf(stderr, "usage: %s NAME.weights ARGUMENTS\\n", argv[0]), 2;
     struct NAME *net;
     int code = NAME_open(argv[1], NULL, &net);
-    if (code) {
-        fprintf(stderr, "%s: %s\\n", argv[1], NAME_error(code));
-        return 1;
-    }
+    if (code) return fprintf(stderr, "%s: %s\\n", argv[1], NAME_error(code)), 1;
 DECLARED
     LOOP {
-        if ((code = NAME_run(net, GIVEN))) break;
 WRITTEN
     }
     if (code) fprintf(stderr, "NAME: %s\\n", NAME_error(code));
@@ -71,8 +61,8 @@ static size_t sl_counted(double elements) {
 """
 # the variables of main, and the functions of C that it calls
 _TAKEN = (
-    "net code argc argv k runs main calloc exit fclose fopen fprintf fread free fwrite perror "
-    "printf strcmp strtod strtoll"
+    "net code argc argv k runs main calloc exit ferror fflush fopen fprintf fread free fwrite perror "
+    "printf stderr stdout strcmp strtod strtoll"
 ).split()
 
 
@@ -101,37 +91,42 @@ def main_source(parameters: Sequence[Array | Reg], checks: Checks, name: str) ->
             continue
         parameter = checks.signature.parameters[position]
         extents = [checks.extent(e) for e in parameter.shape]
-        known = all(isinstance(e, int) for e in parameter.shape)
         extents = [f"({e})" if " " in e else e for e in extents]
         count = " * ".join([*extents, *["2"] * is_complex(parameter.dtype)]) or "1"
-        arrays += [
-            f"size_t {own}_count = {count if known else f'sl_counted((double){count})'};",
-            f"{memory(p.dtype)} *{own} = calloc({own}_count + 1, sizeof *{own});",
-        ]
+        known = all(isinstance(e, int) and e for e in parameter.shape)
+        if known:
+            arrays.append(f"static {memory(p.dtype)} {own}[{count}];")
+        else:
+            arrays += [
+                f"size_t {own}_count = sl_counted((double){count});",
+                f"{memory(p.dtype)} *{own} = calloc({own}_count + 1, sizeof *{own});",
+                f"if (!{own}) return 1;",
+            ]
+            closed.append(f"free({own});")
+        size = f"sizeof {own}" if known else f"{own}_count * sizeof *{own}"
         how = "wb" if parameter.is_output else "rb"
         arrays.append(f'FILE *{own}_file = sl_opened({given}, "{how}");')
-        arrays.append(f"if (!{own}) return 1;")
-        if parameter.is_output:
-            written += [
-                f"if ({own}_file && fwrite({own}, sizeof *{own}, {own}_count, {own}_file) < "
-                f"{own}_count)",
-                f"{INDENT}perror({given}), exit(1);",
-                f"for (size_t k = 0; !{own}_file && k < {own}_count; k++)",
-                f"{INDENT}{_printed(p.dtype, own, extents[-1] if extents else '1')}",
-            ]
-            closed.append(f"if ({own}_file && fclose({own}_file)) perror({given}), code = 1;")
-        else:
-            inputs.append(f"sl_next({own}, {own}_count * sizeof *{own}, {own}_file)")
-            closed.append(f"fclose({own}_file);")
-        closed.append(f"free({own});")
-    loop = f"while ({' && '.join(inputs)})" if inputs else "for (int runs = 0; runs < 1; runs++)"
+        if not parameter.is_output:
+            inputs.append(f"sl_next({own}, {size}, {own}_file)")
+            continue
+        last = f"sizeof {own} / sizeof *{own}" if known else f"{own}_count"
+        row = extents[-1] if extents and extents[-1] != "0" else "1"
+        written += [
+            f"for (size_t k = 0; {own}_file == stdout && k < {last}; k++)",
+            f"{INDENT}{_printed(p.dtype, own, row)}",
+            f"if ({own}_file != stdout) fwrite({own}, 1, {size}, {own}_file);",
+        ]
+        closed.append(f"if (fflush({own}_file) || ferror({own}_file)) perror({given}), code = 1;")
+    runs = f"!(code = {name}_run(net, {', '.join(names.values())}))"
+    loop = f"while ({' && '.join([*inputs, runs])})"
+    if not inputs:
+        loop = f"for (int runs = 0; runs < 1 && {runs}; runs++)"
     texts = {
         "COUNTER": _counter(arrays),
         "COUNT": str(len(parameters) + 2),
         "ARGUMENTS": " ".join(names.values()),
         "DECLARED": "\n".join(INDENT + line for line in [*numbers, *arrays]),
         "LOOP": loop,
-        "GIVEN": ", ".join(names.values()),
         "WRITTEN": "\n".join(2 * INDENT + line for line in written),
         "CLOSED": "\n".join(INDENT + line for line in closed),
         "NAME": name,
@@ -150,29 +145,43 @@ def _counter(arrays: Sequence[str]) -> str:
 
 def _printed(dtype: str, name: str, row: str) -> str:
     """Return the statement that prints an element, and ends the line after each ``row`` of them."""
-    value, form = f"{name}[k]", '"%" PRId64 "%c"'
+    value, form = f"{name}[k]", '%" PRId64 "'
     if dtype in SHORT_FLOATS:
-        value, form = f"(unsigned){value}", '"0x%04x%c"'
+        value, form = f"(unsigned){value}", "0x%04x"
     elif is_float(dtype):
-        value, form = f"(double){value}", '"%.9g%c"' if dtype == "float32" else '"%.17g%c"'
+        value, form = f"(double){value}", "%.9g" if dtype == "float32" else "%.17g"
     elif dtype == "uint64":
-        form = '"%" PRIu64 "%c"'
+        form = '%" PRIu64 "'
     else:
         value = f"(int64_t){value}"
+    if row == "1":
+        return f'printf("{form}\\n", {value});'
     # a row of a size counts in int64_t
     row = row if row.isdigit() else f"(size_t){row}"
-    return f"printf({form}, {value}, (k + 1) % {row} ? ' ' : '\\n');"
+    return f"printf(\"{form}%c\", {value}, (k + 1) % {row} ? ' ' : '\\n');"
 
 
-def makefile(name: str, options: Sequence[str]) -> str:
-    """Return the file by which GNU make builds the program of ``main.c``."""
+def makefile(name: str, tools: Toolchain, triple: str) -> str:
+    """Return the file by which GNU make builds the program of ``main.c``, maybe for a triple."""
+    program, flags = name + program_suffix(triple), f"CFLAGS = {' '.join(tools.options(False))}"
+    if triple:
+        # zig's programs have the names of functions of the C library otherwise
+        head = f"""\
+# make builds {program} for {triple}, by zig: the first program takes it a minute
+CC = {tools.shown}
+{flags} -s
+"""
+    else:
+        gcc = f"$(if $(findstring clang,$(shell $(CC) --version)),,{' '.join(GCC_OPTIONS)})"
+        head = f"""\
+# make builds {program}; with CC=clang, it leaves out what GCC alone knows
+{flags}
+GCC = {gcc}
+"""
     return f"""\
-# make builds {name}; with CC=clang, it leaves out what GCC alone knows
-CFLAGS = {" ".join(options)}
-GCC = $(if $(findstring clang,$(shell $(CC) --version)),,{" ".join(GCC_OPTIONS)})
-
-{name}: main.c {name}.c {name}.h
-\t$(CC) $(CFLAGS) $(GCC) -o $@ main.c {name}.c -lm
+{head}
+{program}: main.c {name}.c {name}.h
+\t$(CC) $(CFLAGS) {"" if triple else "$(GCC) "}-o $@ main.c {name}.c -lm
 """
 
 

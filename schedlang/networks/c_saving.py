@@ -22,6 +22,7 @@ from schedlang.networks.saving import check_folder, new_folder
 from schedlang.runtime.c_saving import is_free
 from schedlang.runtime.c_toolchain import build_line, described
 from schedlang.target import Target
+from schedlang.target_options import names_kind
 
 # sem_open and such are functions of POSIX
 _POSIX = frozenset({"mq", "sem", "shm"})
@@ -34,12 +35,20 @@ def check_c_destination(
 
     Raises :class:`~schedlang.errors.NetworkError` for what no C program can be written for.
     """
-    if not isinstance(target, str) or target != "c":
+    own = bool(of.triple) and isinstance(target, Target) and target == of
+    if not own and not (isinstance(target, str) and target == "c"):
+        triple = Target(target).triple if names_kind(target) else getattr(target, "triple", "")
+        fix = 'Leave target out, or give target="c".'
+        if triple:
+            fix = (
+                f'Build it by sl.network(..., target=sl.Target("c", triple={triple!r})), whose '
+                'save(folder, target="c") writes the program.'
+            )
         raise NetworkError(
             explain(
                 f"save({os.fspath(folder)!r}, target={target!r})",
-                "a network is saved as Python for its own target, or as a C program",
-                'Leave target out, or give target="c".',
+                "a network is saved as Python or as a C program, for its own processor",
+                fix,
             )
         )
     check_folder(folder)
@@ -87,7 +96,7 @@ def save_in_c(folder: str | os.PathLike[str], network: Compiled) -> Path:
         (new / f"{name}.h").write_text(program.header, encoding="utf-8")
         (new / f"{name}.c").write_text(program.source, encoding="utf-8")
         (new / "main.c").write_text(program.main, encoding="utf-8")
-        (new / "Makefile").write_text(makefile(name, tools.options(False)), encoding="utf-8")
+        (new / "Makefile").write_text(makefile(name, tools, network.target.triple), encoding="utf-8")
         with (new / f"{name}.weights").open("wb") as opened:
             opened.write(file.head(elements))
             elements.tofile(opened)

@@ -22,7 +22,7 @@ from schedlang.networks.sources import OfModel
 from schedlang.networks.weights import weight_array
 from schedlang.runtime.background import check_moment
 from schedlang.signatures import public
-from schedlang.target import Target, TargetLike, run_here
+from schedlang.target import Target, TargetLike, or_emulator
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -62,8 +62,9 @@ def network(
     What depends on the weights alone is computed once, ahead. Then the stages are divided into
     parts, and each part becomes a kernel. Parts that differ only in names share a schedule and a
     kernel. For ``target="cuda"``, a call launches kernels on the GPU of its arrays;
-    ``"cuda-emulator"`` runs them on the CPU. A schedule comes from ``database``, by default the one
-    in the cache folder and those that come with schedlang, or else from the cost model.
+    ``"cuda-emulator"`` runs them on the CPU. A network for the triple of another processor is not
+    called: ``net.save(folder, target="c")`` saves it. A schedule comes from ``database``, by default
+    the one in the cache folder and those that come with schedlang, or else from the cost model.
 
     * ``fold``: the scales of batch norms go into the weights
       (:func:`~schedlang.networks.prepare.prepare`), and weights that meet padding alone are left
@@ -116,7 +117,7 @@ def network(
     model = model_of(outputs, params)
     check_outputs(model.outputs, model.inputs)
     name = check_name(name, "a network")
-    where = run_here(Target.of(target), "a network")
+    where = or_emulator(Target.of(target))
     if not where.facts.network_backend:
         raise BuildError(
             explain(

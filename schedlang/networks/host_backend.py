@@ -36,6 +36,13 @@ class HostCode(OnHost):
         super().__init__(data, data.target.facts, "network", called, behind, compiler)
         self.data = data
 
+    def _function(self) -> Any:
+        if triple := self.data.target.triple:
+            from schedlang.runtime.c_processors import refuse_call
+
+            refuse_call("network", self.data.public, triple, 'net.save(folder, target="c")')
+        return super()._function()
+
     def _starting(self, function: Callable[..., None], path: Path) -> Callable[..., None]:
         """Return ``function``, which takes the functions of users, as one without them."""
         data = self.data

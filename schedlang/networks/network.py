@@ -364,7 +364,8 @@ class Network:
         * ``NAME.h`` and ``NAME.c``, where ``NAME`` is the name of the network, have functions that
           open the weights, run the network, and say errors in words. The header says how.
         * ``NAME.weights`` has the weights, which the program maps and checks.
-        * ``main.c`` runs the network on files, and ``make`` builds it.
+        * ``main.c`` runs the network on files, and ``make`` builds it, by zig if the network's
+          target has a triple.
 
         The folder appears complete or not at all. Raises :class:`~schedlang.errors.NetworkError`
         for one that exists already, for another ``target`` than ``"c"``, and with it for a network

@@ -147,7 +147,8 @@ def check_destination(folder: str | os.PathLike[str], target: Target) -> Path:
             explain(
                 f"save({os.fspath(folder)!r})",
                 f'the network is for target="{target.kind}"',
-                'Build it with target="cpu", or for a GPU with "cuda" or "cuda-emulator".',
+                'Write a program of C by target="c", or build it with target="cpu", or for a GPU '
+                'with "cuda" or "cuda-emulator".',
             )
         )
     return check_folder(folder)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from schedlang.errors import BuildError, CallError, explain
+from schedlang.errors import BuildError, explain
 from schedlang.ir.nest import Nest
 from schedlang.runtime.built import Built
+from schedlang.runtime.c_processors import refuse_call
 from schedlang.runtime.kernel import Kernel
 from schedlang.runtime.numba_code import Code
 from schedlang.schedule.schedule import Schedule
@@ -31,15 +32,7 @@ class CKernel(Kernel):
         return self._built.text
 
     def _function(self) -> Any:
-        if triple := self.target.triple:
-            raise CallError(
-                explain(
-                    f"kernel {self.name} for {triple}",
-                    "its machine code does not run in this process",
-                    f"Save it (f.save('{self.name}.o')), link it into a program, and run that "
-                    f"{_where(triple)}; to call the kernel here, build it without a triple.",
-                )
-            )
+        refuse_call("kernel", self.name, self.target.triple, f"f.save('{self.name}.o')")
         return super()._function()
 
     def _code(self, asked: str) -> Code:
@@ -69,11 +62,3 @@ class CKernel(Kernel):
 
     def __reduce__(self) -> Any:
         return CKernel, (self._built, self.schedule, self._nest, self.fastmath)
-
-
-def _where(triple: str) -> str:
-    """Return where a program for a triple runs, for a sentence."""
-    architecture, system, *_ = triple.split("-")
-    if system == "wasi":
-        return "by wasmtime"
-    return f"on such a machine or by qemu-{architecture}" if system == "linux" else "there"

@@ -1,7 +1,8 @@
-"""The check that this machine runs a library of C, which names its processor."""
+"""The checks that this machine runs a program of C, which is for a processor."""
 
 from __future__ import annotations
 
+from schedlang.errors import CallError, explain
 from schedlang.runtime.c_library import host_name
 from schedlang.target_options import TRIPLES, architecture_of, own_triples
 
@@ -13,6 +14,31 @@ _LEVELS = {
     "x86_64_v3": ("avx2", "bmi2", "fma", "f16c", "lzcnt"),
     "x86_64_v4": ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
 }
+
+
+def refuse_call(what: str, name: str, triple: str, save: str) -> None:
+    """Raise :class:`~schedlang.errors.CallError` if a kernel or network is for a ``triple``.
+
+    ``what`` it is and its ``name`` stand in the message, and ``save`` is the call that saves it.
+    """
+    if not triple:
+        return
+    raise CallError(
+        explain(
+            f"{what} {name} for {triple}",
+            "its machine code does not run in this process",
+            f"Save it ({save}), {'build' if what == 'network' else 'link it into'} a program, and "
+            f"run that {_where(triple)}; to call the {what} here, build it without a triple.",
+        )
+    )
+
+
+def _where(triple: str) -> str:
+    """Return where a program for a triple runs, for a sentence."""
+    architecture, system, *_ = triple.split("-")
+    if system == "wasi":
+        return "by wasmtime"
+    return f"on such a machine or by qemu-{architecture}" if system == "linux" else "there"
 
 
 def foreign(made_for: str) -> str:

@@ -25,10 +25,13 @@ FASTMATH = (
 WHEEL, EXTRA = "ziglang", "schedlang[ship]"
 # options of the system's compiler that zig does not take: it has no OpenMP
 _SYSTEM_ONLY = ("-fopenmp", "-march=native")
-# without it zig ends a program where a number overflows
-ZIG_OPTIONS = ("-fno-sanitize=all",)
+# without the first one zig ends a program where a number overflows; conditions lack the brackets
+# that C does not need
+ZIG_OPTIONS = ("-fno-sanitize=all", "-Wno-parentheses")
 # the systems whose loaders take a library that ends with .so
 _SHARED = ("linux", "macos")
+# how programs end on the systems where they do
+_PROGRAMS = {"wasi": ".wasm", "windows": ".exe"}
 
 
 @dataclass(frozen=True)
@@ -165,6 +168,15 @@ def build_line(tools: Toolchain, fastmath: bool, name: str) -> str:
     return text
 
 
+def program_suffix(triple: str) -> str:
+    """Return how the name of a program ends on the triple's system.
+
+    >>> program_suffix("wasm32-wasi"), program_suffix("aarch64-linux-musl"), program_suffix("")
+    ('.wasm', '', '')
+    """
+    return next((end for system, end in _PROGRAMS.items() if system in triple.split("-")), "")
+
+
 def has_shared_libraries(triple: str) -> bool:
     """Return whether a library of the triple's system ends with .so.
 
@@ -176,5 +188,5 @@ def has_shared_libraries(triple: str) -> bool:
 
 __all__ = [
     "EXTRA", "FASTMATH", "ZIG_OPTIONS", "Toolchain", "build_line", "compiler", "described",
-    "has_shared_libraries", "is_zig", "machine_options", "toolchain", "zig",
+    "has_shared_libraries", "is_zig", "machine_options", "program_suffix", "toolchain", "zig",
 ]  # fmt: skip
