@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -97,6 +98,43 @@ def vectors(architecture: str, features: Collection[str]) -> tuple[int, int]:
     """
     rows = VECTORS[architecture]
     return next((size, count) for need, size, count in rows if not need or need in features)
+
+
+# the features of vectors that each processor of an architecture has; zig leaves SIMD128 out
+_ALWAYS = {"aarch64": "neon", "x86_64": "sse2", "wasm32": "simd128"}
+# the processors whose vectors are wider than those, by LLVM's names
+_WITH = {
+    "avx512f": "x86-64-v4 skylake-avx512 skx cascadelake cooperlake cannonlake icelake-client "
+    "icelake-server tigerlake rocketlake sapphirerapids emeraldrapids graniterapids "
+    "graniterapids-d diamondrapids novalake knl knm znver4 znver5",
+    "avx2": "x86-64-v3 haswell core-avx2 broadwell skylake alderlake raptorlake meteorlake "
+    "arrowlake arrowlake-s lunarlake pantherlake gracemont sierraforest grandridge "
+    "clearwaterforest wildcatlake bdver4 znver1 znver2 znver3",
+}
+# the features that come with those: the rest of their names are LLVM's
+_IMPLYING = {
+    "avx512f": re.compile(r"avx512.*|avx10\..*"),
+    "avx2": re.compile(r"avxifma|avxneconvert|avxvnni.*|sha512|sm4|vaes"),
+    "sve2": re.compile(r"sve2.*"),
+}
+
+
+def vector_features(architecture: str, cpu: str, features: Collection[str]) -> tuple[str, ...]:
+    """Return the ``features``, and the features of vectors that a processor has besides.
+
+    ``cpu`` is LLVM's name, or zig's.
+
+    >>> vector_features("x86_64", "znver3", ["avx512vnni"])
+    ('avx2', 'avx512f', 'avx512vnni', 'sse2')
+    """
+    own = {_ALWAYS[architecture], *features}
+    for feature, implying in _IMPLYING.items():
+        if any(implying.fullmatch(name) for name in features):
+            own.add(feature)
+    for feature, processors in _WITH.items():
+        if cpu.replace("_", "-") in processors.split() and architecture == "x86_64":
+            own.add(feature)
+    return tuple(sorted(own))
 
 
 @lru_cache(maxsize=4)

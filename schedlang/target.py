@@ -22,13 +22,13 @@ from schedlang.host import (
     host_caches,
     host_datapath,
     host_vectors,
+    vector_features,
     vectors,
 )
 from schedlang.signatures import public
 from schedlang.target_kinds import KINDS, Facts, HasFacts, check_target, placed_at
 from schedlang.target_options import (
     ARCHITECTURE,
-    all_features,
     architecture_of,
     check_host,
     checked_cpu,
@@ -276,7 +276,7 @@ class Target(_Fields):
         features = checked_features(facts, features, triple)
         width, registers = host_vectors()
         if triple:
-            features = all_features(triple, cpu, features)
+            features = vector_features(architecture_of(triple), cpu, features)
             width, registers = vectors(architecture_of(triple), features)
         wide = wide or facts.vector_bytes or int(not facts.vectors)
         count = count or facts.vector_registers

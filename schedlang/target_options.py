@@ -73,17 +73,11 @@ TRIPLES = (
 )  # fmt: skip
 # other names of systems, without their versions
 _SYSTEMS = {"darwin": "macos", "macosx": "macos", "wasip1": "wasi"}
-# the features of vectors that each processor of an architecture has; zig leaves SIMD128 out
-_ALWAYS = {"aarch64": "neon", "x86_64": "sse2", "wasm32": "simd128"}
-# the processors whose vectors are wider than those, by LLVM's names
-_WITH = {
-    "avx512f": "x86-64-v4 skylake-avx512 skx cascadelake cooperlake cannonlake icelake-client "
-    "icelake-server tigerlake rocketlake sapphirerapids emeraldrapids graniterapids "
-    "graniterapids-d diamondrapids knl knm znver4 znver5",
-    "avx2": "x86-64-v3 haswell core-avx2 broadwell skylake alderlake raptorlake meteorlake "
-    "arrowlake arrowlake-s lunarlake pantherlake gracemont sierraforest grandridge "
-    "clearwaterforest bdver4 znver1 znver2 znver3",
-}
+# the processors of x86 that have no code of 64 bits
+_OF_32_BITS = re.compile(
+    r"i[3-6]86|athlon|athlon-(4|mp|tbird|xp)|c3(-2)?|geode|k6(-[23])?|lakemont|pentium.*|prescott|"
+    r"winchip.*|yonah"
+)
 
 
 @dataclass(frozen=True)
@@ -138,9 +132,14 @@ def parse_target(text: Any) -> Parsed:
 
 def _is_for_a_triple(facts: Facts, triple: str) -> bool:
     """Return whether ``triple`` names another machine, for which C can be compiled."""
+    listed = _usual_triple(triple) in TRIPLES
+    return _names_triples(facts) and listed and _is_other_triple(facts, triple)
+
+
+def _names_triples(facts: Facts) -> bool:
+    """Return whether a target string of a kind may name the triple of another machine."""
     # the kind "c" has the same loops as te's "llvm"
-    takes = facts.takes_triple or facts.name == SPELLINGS["llvm"]
-    return takes and _usual_triple(triple) in TRIPLES and _is_other_triple(facts, triple)
+    return facts.takes_triple or facts.name == SPELLINGS["llvm"]
 
 
 def _for_triple(
@@ -154,15 +153,18 @@ def _for_triple(
         elif option == "mattr":
             for name in value.split(","):
                 if not name.startswith("+"):
-                    why = f"{name!r} takes a feature from a processor"
-                    raise BuildError(
-                        explain(f"target {text!r}", why, "Name one without it by -mcpu.")
-                    )
+                    why, fix = f"{name!r} has no sign", f"Write -mattr=+{name}."
+                    if name.startswith("-"):
+                        why = f"{name!r} takes a feature from a processor"
+                        fix = "Name one without it by -mcpu."
+                    raise BuildError(explain(f"target {text!r}", why, fix))
                 features.append(name[1:])
         elif not word.startswith("-") or (option not in IGNORED and option not in _OF_MACHINES):
             raise _unknown_option(text, word)
-    facts = KINDS["c"] if own is None else own.facts
-    return Parsed(facts, None, own, _usual_triple(triple), cpu, tuple(features))
+    facts, asked = KINDS["c"] if own is None else own.facts, f"target {text!r}"
+    triple = _usual_triple(triple)
+    cpu = checked_cpu(facts, triple, cpu, asked)
+    return Parsed(facts, None, own, triple, cpu, checked_features(facts, features, triple, asked))
 
 
 def _unknown_option(text: str, word: str) -> BuildError:
@@ -241,6 +243,8 @@ def _is_honoured(text: str, facts: Facts, option: str, value: str) -> bool:
         "device": _is_other_device, "keys": _is_other_device,
     }  # fmt: skip
     if option in names_other and names_other[option](facts, value):
+        if option == "mtriple" and _names_triples(facts):
+            raise BuildError(f"target {text!r}: {_no_triple(value)}")
         what = "NVIDIA GPUs" if facts.device != CPU else f"this machine, {_own_architecture()}"
         raise _elsewhere(
             text, f"-{option}", f"kernels are built for {what}, and {value!r} is another one"
@@ -336,7 +340,7 @@ def _usual_triple(triple: str) -> str:
     >>> _usual_triple("arm64-apple-darwin22.1"), _usual_triple("aarch64-none-linux-gnu")
     ('aarch64-macos', 'aarch64-linux-gnu')
     """
-    first, *rest = triple.lower().split("-")
+    first, *rest = triple.lower().replace("x86-64", "x86_64").split("-")
     # a dot before a version, as in gnu.2.17, asks zig for that version
     pairs = [(part, re.sub(r"\d[\d.]*$", "", part)) for part in rest]
     named = [
@@ -358,8 +362,28 @@ def checked_triple(facts: Facts, triple: Any) -> str:
         )
     usual = _usual_triple(triple) if isinstance(triple, str) else ""
     if usual not in TRIPLES:
-        raise BuildError(f"{asked}: choose one of {', '.join(TRIPLES)}{nearest(usual, TRIPLES)}")
+        raise BuildError(f"{asked}: {_no_triple(usual)}")
     return usual
+
+
+def _no_triple(triple: str) -> str:
+    """Return which triples there are in place of one that is none of them, for a sentence.
+
+    >>> _no_triple("riscv64-linux-gnu")[:50]
+    'no C is compiled for riscv64; choose one of aarch6'
+    >>> _no_triple("aarch64")
+    'aarch64 names no system; choose one of aarch64-linux-musl, aarch64-linux-gnu, aarch64-macos'
+    """
+    usual = _usual_triple(triple)
+    architecture = architecture_of(usual)
+    own = [t for t in TRIPLES if architecture_of(t) == architecture]
+    if own and usual == architecture:
+        return f"{architecture} names no system; choose one of {', '.join(own)}"
+    choose = f"choose one of {', '.join(TRIPLES)}"
+    # a triple that is close in its system alone is for another processor
+    if not own and not nearest(architecture, {architecture_of(t) for t in TRIPLES}):
+        return f"no C is compiled for {architecture}; {choose}" if architecture else choose
+    return f"{choose}{nearest(usual, own or TRIPLES)}"
 
 
 def own_triples() -> list[str]:
@@ -374,11 +398,11 @@ def architecture_of(triple: str) -> str:
     return triple.partition("-")[0]
 
 
-def checked_cpu(facts: Facts, triple: str, cpu: Any) -> str:
+def checked_cpu(facts: Facts, triple: str, cpu: Any, asked: str = "") -> str:
     """Return the name of a processor as zig writes it; raise unless LLVM knows it."""
     if cpu == "" and isinstance(cpu, str):
         return ""
-    asked = f"Target({facts.name!r}, triple={triple!r}, cpu={cpu!r})"
+    asked = asked or f"Target({facts.name!r}, triple={triple!r}, cpu={cpu!r})"
     if not triple:
         raise BuildError(
             f"{asked}: kernels are compiled for this machine's processor; leave cpu out, or give "
@@ -393,6 +417,11 @@ def checked_cpu(facts: Facts, triple: str, cpu: Any) -> str:
         raise BuildError(
             f"{asked}: LLVM knows no such processor of {architecture_of(triple)}"
             f"{nearest(name, known)}"
+        )
+    if architecture_of(triple) == "x86_64" and _OF_32_BITS.fullmatch(name):
+        raise BuildError(
+            f"{asked}: {name} has no code of 64 bits; leave cpu out for the least processor that "
+            "does"
         )
     return name.replace("-", "_")
 
@@ -409,24 +438,13 @@ def _llvm_names(triple: str) -> tuple[frozenset[str], frozenset[str]]:
     return names
 
 
-def all_features(triple: str, cpu: str, features: Sequence[str]) -> tuple[str, ...]:
-    """Return the ``features``, and the features of vectors that a processor has besides.
-
-    >>> all_features("x86_64-linux-gnu", "znver3", ["avxvnni"])
-    ('avx2', 'avxvnni', 'sse2')
-    """
-    own = {_ALWAYS[architecture_of(triple)], *features}
-    for feature, processors in _WITH.items():
-        if _in_llvm(cpu) in processors.split() and architecture_of(triple) == "x86_64":
-            own.add(feature)
-    return tuple(sorted(own))
-
-
-def checked_features(facts: Facts, features: Any, triple: str = "") -> tuple[str, ...]:
+def checked_features(
+    facts: Facts, features: Any, triple: str = "", asked: str = ""
+) -> tuple[str, ...]:
     """Return the features of a processor, each once, in order."""
     if isinstance(features, (tuple, list)) and not features:
         return ()
-    asked = f"Target({facts.name!r}, features={features!r})"
+    asked = asked or f"Target({facts.name!r}, features={features!r})"
     listed = isinstance(features, (tuple, list, set, frozenset))
     # needs= of an instruction has names with "or" between them, and a processor has none such
     if not listed or not all(isinstance(n, str) and " " not in n for n in features):
@@ -454,7 +472,7 @@ def checked_features(facts: Facts, features: Any, triple: str = "") -> tuple[str
 
 
 __all__ = [
-    "ARCHITECTURE", "TRIPLES", "Parsed", "all_features", "architecture_of", "check_host",
+    "ARCHITECTURE", "TRIPLES", "Parsed", "architecture_of", "check_host",
     "checked_cpu", "checked_features", "checked_number", "checked_triple", "choices", "names_kind",
     "own_triples", "parse_target",
 ]  # fmt: skip

@@ -490,7 +490,8 @@ def test_paths_that_are_no_files(tmp_path: Path) -> None:
     ):
         assert run(program, path, "in", "-", code=1) == f"{path}: {said}\n"
     reading = built(folder, "-DSL_NO_MMAP", name="reading")
-    assert "cannot be read" in run(reading, ".", "in", "-", code=1)
+    for path in (".", "pipe"):
+        assert "cannot be read" in run(reading, path, "in", "-", code=1)
     weights = (folder / "table.weights").read_bytes()
     for content in (weights[:-1], weights + b"\0", weights[:70]):
         (folder / "torn").write_bytes(content)

@@ -98,8 +98,18 @@ static int sl_read(struct NAME *net, const char *path) {
 static void sl_unmap(struct NAME *net) { if (net->mapped) munmap(net->mapped, net->size); }
 #else
 #include <stdio.h>
+#if defined(__unix__) || defined(__APPLE__) || defined(__wasi__)
+#include <sys/stat.h>
+static int sl_is_file(const char *path) {
+  struct stat about;
+  return !stat(path, &about) && S_ISREG(about.st_mode);
+}
+#else
+static int sl_is_file(const char *path) { return path != NULL; }
+#endif
 static int sl_read(struct NAME *net, const char *path) {
-  FILE *file = fopen(path, "rb");
+  /* opening a pipe would wait for a writer */
+  FILE *file = sl_is_file(path) ? fopen(path, "rb") : NULL;
   if (!file) return SL_UNREADABLE;
   int code = 0;
   net->file = net->copy = sl_given_memory(net->host, SL_FILE_BYTES);
