@@ -223,7 +223,6 @@ KINDS = {
             instructions="",
             saved=False,
             network_backend="",
-            tuned=False,
             device=OPENCL,
             takes_arch=False,
             limits="schedlang.targets.opencl.limits:LIMITS",

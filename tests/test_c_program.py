@@ -270,10 +270,18 @@ def test_tensors_of_dlpack_are_checked(tmp_path: Path) -> None:
         ((tensor(a), tensor(b), tensor(np.zeros((4, 6), "float32")[:, ::2])),
          "C is not contiguous"),
         ((tensor(a), tensor(a.view("uint16")[0, :4]), tensor(a)), "C overlaps another array"),
+        ((tensor(a, byte_offset=2), tensor(b), tensor(c)),
+         "A begins at an address that is not a multiple of its elements' size"),
     ]:  # fmt: skip
         assert called(*given) == message
     # the output may be all of A, which it reads element by element
     assert called(tensor(a), tensor(b), tensor(a)) == "no error"
+
+
+def test_an_argument_that_nothing_reads_gives_no_warning(tmp_path: Path) -> None:
+    A, D = sl.placeholder((sl.var("n"),), name="A"), sl.placeholder((8,), name="D")
+    B = sl.compute(A.shape, lambda i: A[i] * 2, name="B")
+    compiled(sl.build(sl.schedule(B), [A, D, B]).save(tmp_path / "k.c"), "-fsyntax-only")
 
 
 def test_facts_are_checked(tmp_path: Path) -> None:

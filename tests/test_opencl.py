@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import re
 import sys
@@ -19,6 +20,7 @@ from schedlang.targets.opencl import devices
 from tests.conftest import Golden
 from tests.fuzz.gpu import run_gpu_case
 from tests.gpu_schedules import CASES, Scheduled, gemm, numbers, row_reduction, scaled, softmax
+from tests.graphs import product
 from tests.marks import opencl  # noqa: F401
 from tests.test_gpu_instructions import by_threads as with_dp4a
 from tests.test_scatter_gpu import by_global_atomics, by_shared_copies, counts, x
@@ -107,6 +109,8 @@ def test_without_pyopencl(monkeypatch: pytest.MonkeyPatch) -> None:
     message = r'kernel B needs pyopencl: pip install "schedlang\[opencl\]" installs it.'
     with pytest.raises(MissingExtraError, match=message):
         built(case)(*case.inputs)
+    with pytest.raises(MissingExtraError, match="a search needs pyopencl"):
+        sl.autotune(not_bound().outputs[0], target="opencl", trials=1)
 
 
 def not_bound() -> Any:
@@ -143,10 +147,6 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "network": (
         lambda: sl.network(not_bound().outputs[0], {}, target="opencl"),
         "this target runs kernels, and no networks",
-    ),
-    "search": (
-        lambda: sl.autotune(not_bound().outputs[0], target="opencl", trials=1),
-        "searches do not time candidates on devices of this target",
     ),
     "assembly": (lambda: built(scaled()).asm, "the device's driver compiles it"),
     "unchecked": (lambda: built(scaled()).unchecked, "depends on the queue of the arrays"),
@@ -374,6 +374,23 @@ def test_text_that_the_compiler_refuses(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setitem(listing.__dict__, "text", listing.text + "\nno C")
     with pytest.raises(BuildError, match=r"refuses the file .*\.cl\n  It says:\n(.*\n)*.*error"):
         f(*case.inputs)
+
+
+@on_a_device
+@pytest.mark.slow
+def test_a_search(tmp_path: Path) -> None:
+    """Candidates are timed by events of the device, and records name it."""
+    A, B, C = product(48, 40, 56)
+    database = tmp_path / "tuning.jsonl"
+    result = sl.autotune(C, target="opencl", trials=2, database=database, progress=False)
+    a, b = (numbers(*T.shape) for T in (A, B))
+    np.testing.assert_allclose(result.kernel(a, b), a @ b, rtol=1e-4, atol=1e-4)
+    device = devices.default_queue("a test").device.name
+    for record in map(json.loads, database.read_text().splitlines()):
+        assert (record["machine"], record["target"].split(",")[0]) == (device, "opencl")
+    assert {trial.outcome for trial in result.trials} == {"ok"} and result.seconds > 0
+    timed = sl.evaluate(result.kernel, a, b).seconds
+    assert result.seconds / 20 < timed < result.seconds * 20
 
 
 @on_a_device

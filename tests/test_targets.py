@@ -272,6 +272,17 @@ def test_workers_find_an_installed_target(installed: Path, tmp_path: Path) -> No
     np.testing.assert_array_equal(found.kernel(a), 2 * a)
 
 
+class Untimed(Scalar):
+    facts = replace(Scalar.facts, name="untimed", tuned=False)
+
+
+def test_a_target_whose_candidates_cannot_be_timed_is_not_searched() -> None:
+    A = sl.placeholder((64,), name="A")
+    B = sl.compute((64,), lambda i: A[i] * 2, name="B")
+    with pytest.raises(TuningError, match="do not time candidates(?s:.*)sl.autoschedule"):
+        sl.autotune(B, target=Untimed(), trials=1)
+
+
 def test_workers_do_not_know_an_object(tmp_path: Path) -> None:
     s, _ = scheduled()
     with pytest.raises(TuningError, match="entry point of its package"):

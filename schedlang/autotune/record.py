@@ -15,7 +15,7 @@ from schedlang.errors import SchedlangError
 from schedlang.runtime import nvidia
 from schedlang.runtime.environment import machine, versions
 from schedlang.target import Target
-from schedlang.target_kinds import KINDS, Facts
+from schedlang.target_kinds import KINDS, OPENCL, Facts
 
 NO_GPU = "no GPU"
 # the detail of a time that has no undisturbed sample
@@ -175,7 +175,17 @@ def facts_of(text: str) -> Facts:
 
 
 def machine_for(target: Target) -> str:
-    """Return the name of the machine for ``target``: for ``"cuda"`` the GPU, or ``NO_GPU``."""
+    """Return the name of the machine for ``target``: for ``"cuda"`` the GPU, or ``NO_GPU``.
+
+    For ``"opencl"`` it is the device that pyopencl chooses. Raises
+    :class:`~schedlang.errors.MissingExtraError` without pyopencl, and
+    :class:`~schedlang.errors.CallError` without a device.
+    """
+    if target.facts.device == OPENCL:
+        # other searches do without pyopencl
+        from schedlang.targets.opencl.devices import default_queue
+
+        return str(default_queue("a search").device.name)
     if not target.facts.needs_driver:
         return machine()
     try:

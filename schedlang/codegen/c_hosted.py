@@ -7,6 +7,7 @@ code.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from schedlang.codegen.c_externs import CExterns
@@ -47,6 +48,10 @@ class ProgramPrinter(Printer):
     def function(self, function: Function, public: bool) -> list[Line]:
         lines = super().function(function, False)
         tasks, self.tasks = self.tasks, []
+        body = "\n".join(line.text for line in lines[1:])
+        for p in function.parameters:
+            if not re.search(rf"\b{p.name}\b", body):
+                lines.insert(1, Line(f"{INDENT}(void){p.name};", function.number))
         if function.name in self.hosted:
             lines.insert(-1, Line(f"{INDENT}return 0;", function.number))
         return [*tasks, *lines]

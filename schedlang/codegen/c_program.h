@@ -65,10 +65,13 @@ SL int sl_checked(const DLTensor *t, int code, int bits, int rank) {
     if (t->shape[d] != 1 && t->strides[d] != step) return 6;
     step *= t->shape[d];
   }
+  /* a number of code 5 is two */
+  if (sl_count(t) && (uintptr_t)sl_elements(t) % (uintptr_t)(bits / (code == 5 ? 16 : 8))) return 9;
   return 0;
 }
 #define SL_SAYS(NAME, DTYPE, RANK, SHAPE)                                                         \
   {NAME " is NULL or has no data", NAME " is not in memory of the CPU",                           \
    NAME " is not of dtype " DTYPE, NAME " does not have " RANK " dimensions",                     \
    NAME " does not have the shape " SHAPE, NAME " is not contiguous",                             \
-   NAME " overlaps another array", NAME " has elements that sl.assume rules out"}
+   NAME " overlaps another array", NAME " has elements that sl.assume rules out",                 \
+   NAME " begins at an address that is not a multiple of its elements' size"}

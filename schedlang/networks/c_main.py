@@ -61,8 +61,8 @@ static size_t sl_counted(double elements) {
 """
 # the variables of main, and the functions of C that it calls
 _TAKEN = (
-    "net code argc argv k runs main calloc exit ferror fflush fopen fprintf fread free fwrite perror "
-    "printf stderr stdout strcmp strtod strtoll"
+    "net code argc argv k runs main calloc exit ferror fflush fopen fprintf fread free fwrite "
+    "perror printf stderr stdout strcmp strtod strtoll"
 ).split()
 
 

@@ -96,7 +96,8 @@ def save_in_c(folder: str | os.PathLike[str], network: Compiled) -> Path:
         (new / f"{name}.h").write_text(program.header, encoding="utf-8")
         (new / f"{name}.c").write_text(program.source, encoding="utf-8")
         (new / "main.c").write_text(program.main, encoding="utf-8")
-        (new / "Makefile").write_text(makefile(name, tools, network.target.triple), encoding="utf-8")
+        built_by = makefile(name, tools, network.target.triple)
+        (new / "Makefile").write_text(built_by, encoding="utf-8")
         with (new / f"{name}.weights").open("wb") as opened:
             opened.write(file.head(elements))
             elements.tofile(opened)

@@ -63,8 +63,9 @@ def network(
     parts, and each part becomes a kernel. Parts that differ only in names share a schedule and a
     kernel. For ``target="cuda"``, a call launches kernels on the GPU of its arrays;
     ``"cuda-emulator"`` runs them on the CPU. A network for the triple of another processor is not
-    called: ``net.save(folder, target="c")`` saves it. A schedule comes from ``database``, by default
-    the one in the cache folder and those that come with schedlang, or else from the cost model.
+    called: ``net.save(folder, target="c")`` saves it. A schedule comes from ``database``, by
+    default the one in the cache folder and those that come with schedlang, or else from the cost
+    model.
 
     * ``fold``: the scales of batch norms go into the weights
       (:func:`~schedlang.networks.prepare.prepare`), and weights that meet padding alone are left

@@ -25,7 +25,7 @@ MARK, SEAL, FORMAT = "schedlang kernel", b"schedlang sha256 ", 1
 # how the names of the other functions end
 ENDS = ("with", "checked", "error")
 # the codes that name no argument, and how many rules each argument has
-NO_MEMORY_CODE, SIZES_CODE, FUNCTION_CODE, RULES = 1, 2, 3, 8
+NO_MEMORY_CODE, SIZES_CODE, FUNCTION_CODE, RULES = 1, 2, 3, 9
 WORDS: Mapping[int, str] = {
     NO_MEMORY_CODE: "there is no memory for its temporary arrays",
     SIZES_CODE: "it cannot run with these sizes",
