@@ -35,8 +35,7 @@ def check_c_destination(
 
     Raises :class:`~schedlang.errors.NetworkError` for what no C program can be written for.
     """
-    own = bool(of.triple) and isinstance(target, Target) and target == of
-    if not own and (not isinstance(target, str) or target != "c"):
+    if not isinstance(target, str) or target != "c":
         triple = Target(target).triple if names_kind(target) else getattr(target, "triple", "")
         fix = 'Leave target out, or give target="c".'
         if triple:
