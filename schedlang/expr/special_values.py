@@ -39,8 +39,10 @@ def truncate(x: Any, dtype: str) -> Any:
 def convert_dtype(x: Any, dtype: str) -> Any:
     """Return ``x`` as values of a dtype of NumPy: as by ``astype``, and :func:`truncate`."""
     array = np.asarray(x)
-    if array.dtype.kind == "f" and is_integer(dtype):
-        return truncate(array, dtype)
+    if is_integer(dtype):
+        # integers wrap, of which NumPy does not warn
+        whole = array.dtype.kind != "f"
+        return array.astype(dtype, copy=False)[()] if whole else truncate(array, dtype)
     with np.errstate(over="ignore", invalid="ignore"):
         return array.astype(dtype, copy=False)[()]
 

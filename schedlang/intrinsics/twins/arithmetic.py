@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,22 +21,44 @@ Value = Any
 quiet = np.errstate(all="ignore")
 
 
+# NumPy derives the name of a dtype anew each time
+name_of = cache(lambda dtype: np.dtype(dtype).name)
+
+
 @quiet
 def cast(x: Value, dtype: Any) -> Value:
     """Return ``x`` cast by the rules of the language; ``x`` may be a Python number."""
-    return special_values.convert_dtype(x, np.dtype(dtype).name)
+    return special_values.convert_dtype(x, name_of(dtype))
 
 
 def float32(x: Value) -> Value:
-    return np.float32(x) if type(x) is float and abs(x) < 3e38 else cast(x, np.float32)
+    kind = type(x)
+    if kind is np.float32:
+        return x
+    return np.float32(x) if kind is float and abs(x) < 3e38 else cast(x, np.float32)
 
 
 def float64(x: Value) -> Value:
-    return np.float64(x) if type(x) is float else cast(x, np.float64)
+    kind = type(x)
+    if kind is np.float64:
+        return x
+    return np.float64(x) if kind is float else cast(x, np.float64)
 
 
 def _caster(name: str, dtype: str) -> Callable[[Value], Value]:
+    own = np.dtype(dtype)
+    scalar = own.type
+    low, high = (0, 1) if dtype == "bool" else (np.iinfo(own).min, np.iinfo(own).max)
+
     def to_dtype(x: Value) -> Value:
+        kind = type(x)
+        if kind is scalar:
+            return x
+        if kind is int and low <= x <= high:
+            return scalar(x)
+        # integers wrap, of which NumPy does not warn
+        if isinstance(x, np.generic) and x.dtype.kind in "iub":
+            return x.astype(own)
         return cast(x, dtype)
 
     to_dtype.__name__ = name

@@ -48,11 +48,18 @@ def load(A: Array, off: int) -> Value:
     return A[off]
 
 
-@quiet
 def store(A: Array, off: int, x: Value) -> None:
     if not 0 <= off < A.size:
         check("store", A, off, off)
-    A[off] = x
+    if type(x) is A.dtype.type:
+        A[off] = x
+    else:
+        _convert_and_store(A, off, x)
+
+
+@quiet
+def _convert_and_store(A: Array, at: Any, x: Value) -> None:
+    A[at] = x
 
 
 def load_half(A: Array, off: int) -> Value:
@@ -77,11 +84,13 @@ def vload_if_half(test: Any, A: Array, off: int, other: Array) -> Array:
     return vload_half(A, off, other.size) if test else other
 
 
-@quiet
 def vstore(A: Array, off: int, v: Array) -> None:
     if off < 0 or off + v.size > A.size:
         check("vstore", A, off, off + v.size - 1)
-    A[off : off + v.size] = v
+    if v.dtype is A.dtype:
+        A[off : off + v.size] = v
+    else:
+        _convert_and_store(A, slice(off, off + v.size), v)
 
 
 def vload_half(A: Array, off: int, lanes: int) -> Array:
