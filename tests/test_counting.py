@@ -192,9 +192,9 @@ def test_other_targets_count_the_same(target: str) -> None:
 
 def test_random_schedules_agree_with_the_interpreter() -> None:
     """The fuzzer compares the counts of each nest that it runs; it must fail where they differ."""
-    cases = [run_case("counts", k, ("python",), texts=False) for k in range(12)]
+    cases = [run_case("counts", k, ("python",), texts=False) for k in range(6)]
     assert not [case.failure for case in cases if case.failure]
-    assert sum(case.counts["machine nests run"] for case in cases) >= 10
+    assert sum(case.counts["machine nests run"] for case in cases) >= 5
 
 
 def test_the_comparison_with_the_interpreter_can_fail() -> None:

@@ -24,7 +24,7 @@ from schedlang.course.slides import slides
 from schedlang.errors import BuildError, MissingExtraError, SchedlangError
 from tests.browser import needs_browser, opened
 from tests.chromium import chromium
-from tests.marks import NARROW, WIDE
+from tests.marks import NARROW, WIDE, slow_but
 from tests.test_notebook import checked
 from tests.wrong_answers import wrong_answers
 
@@ -407,12 +407,12 @@ ONE_OF_MANY = re.compile(
     r"|barriers|exchanges|divergences|calls|outputs|L1 lines|global loads|global stores)\b"
 )
 # these lessons time kernels or count large nests
-HEAVY = ("2_", "3_", "4_", "5_", "7_", "8_", "10_", "11_")
+QUICK = "9_debugging"
 
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(n, marks=[pytest.mark.slow] if n.startswith(HEAVY) else []) for n in lessons()],
+    slow_but([QUICK], lessons()),
 )
 def test_wrong_answers_are_told_what_is_wrong(name: str) -> None:
     """Each exercise has three wrong answers, none of which passes."""

@@ -99,7 +99,7 @@ def agrees(expected: str, printed: str) -> bool:
 
 LONG = (
     "networks.md", "searching.md", "extending.md", "performance.md", "importers.md", "numpy.md",
-    "cpu.md", "network-steps.md", "gradients.md",
+    "cpu.md", "network-steps.md", "gradients.md", "deploying.md",
 )  # fmt: skip
 QUICK = [path.name for path in FILES if path.name not in LONG]
 

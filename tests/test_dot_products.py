@@ -78,7 +78,7 @@ INSTRUCTIONS: dict[str, tuple[sl.Target, tuple[str, str, str]]] = {
     "vpmaddwd_256": (AVX2, ("int16", "int16", "int32")),
     "vpdpbusd_su_256": (BOTH, ("int8", "int8", "int32")),
 }
-QUICK = [name for name in INSTRUCTIONS if name[:8] != "vpmaddwd" or name == "vpmaddwd_us_256"]
+QUICK = ["vpdpbusd", "vpmaddwd_us_256", "vdpbf16ps"]
 
 
 @pytest.mark.slow
@@ -128,7 +128,7 @@ def candidates(C: sl.Tensor, target: sl.Target, most: int = 2) -> list[sl.Schedu
     return schedules
 
 
-@pytest.mark.parametrize("sizes", [(7, 50, 13), (6, 40, 21)], ids=str)
+@pytest.mark.parametrize("sizes", slow_but(["(6, 40, 21)"], [(7, 50, 13), (6, 40, 21)]))
 @pytest.mark.parametrize("transposed", [False, True], ids=["rows", "columns"])
 def test_odd_sizes(sizes: tuple[int, int, int], transposed: bool) -> None:
     tensors = product(*sizes, transposed=transposed)
@@ -139,7 +139,11 @@ def test_odd_sizes(sizes: tuple[int, int, int], transposed: bool) -> None:
 
 
 SIGNS = pytest.mark.parametrize(
-    "kinds", [("int8", "int8"), ("uint8", "uint8"), ("int8", "uint8")], ids=str
+    "kinds",
+    slow_but(
+        ["('uint8', 'uint8')", "('int8', 'uint8')"],
+        [("int8", "int8"), ("uint8", "uint8"), ("int8", "uint8")],
+    ),
 )
 
 
@@ -178,7 +182,7 @@ def test_zeros_fill_operands_up() -> None:
     check(s, tensors)
 
 
-@pytest.mark.parametrize("data", ["uint8", "int8"])
+@pytest.mark.parametrize("data", slow_but(["int8"], ["uint8", "int8"]))
 def test_convolutions_of_odd_sizes(data: str) -> None:
     X = sl.placeholder((1, 6, 5, 7), data, name="X")
     W = sl.placeholder((20, 6, 3, 3), "int8", name="W")

@@ -113,7 +113,15 @@ def test_printing_the_demo_imports_no_numba() -> None:
         assert part in done.stdout
 
 
-@pytest.mark.parametrize("args", [["--help"], ["demo", "--help"], ["--version"], []])
+@pytest.mark.parametrize(
+    "args",
+    [
+        pytest.param(["--help"], marks=pytest.mark.slow),
+        pytest.param(["demo", "--help"], marks=pytest.mark.slow),
+        ["--version"],
+        [],
+    ],
+)
 def test_command_line(args: list[str]) -> None:
     command = [sys.executable, "-m", "schedlang", *args]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)

@@ -20,6 +20,7 @@ import schedlang as sl
 from schedlang.errors import BuildError, CallError, ComputeError, ComputeTypeError
 from schedlang.externs.python_text import Unreadable, python_text
 from schedlang.externs.shared import function_of_code
+from tests.marks import slow_but
 from tests.test_saved_files import module_of
 
 SCALE, OFFSETS = 2.5, (1, 2.0)
@@ -135,6 +136,7 @@ def test_the_text_of_a_saved_file(tmp_path: Path) -> None:
     assert "    @njit(error_model='numpy', fastmath={'contract'})\n    def scaled_all" in numba_text
 
 
+@pytest.mark.slow
 def test_several_functions_in_one_file(tmp_path: Path) -> None:
     @njit
     def first(a, out):
@@ -209,20 +211,21 @@ def renamed(name: str, **globals_: Any) -> Any:
     return njit(space[name])
 
 
-@pytest.mark.parametrize("name", ["_functions", "c_function", "COMPILERS", "_make_B"])
+@pytest.mark.parametrize(
+    "name", slow_but(["_make_B"], ["_functions", "c_function", "COMPILERS", "_make_B"])
+)
 def test_a_kernel_with_the_name_of_a_helper(name: str, tmp_path: Path) -> None:
     f = sl.build(schedule(scaled_stage(SOURCE, name="B")), name=name)
     module = module_of(f.save(tmp_path / "k.py"))
     np.testing.assert_allclose(getattr(module, module.__all__[0])(X), f(X))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name, stage, globals_",
     [
         ("numba_function", "_make_numba_function", {"array_maker": 2}),
-        pytest.param(
-            "C_kernel", "C", {"numba_function": 3, "lru_cache": 1, "np": 2}, marks=pytest.mark.slow
-        ),
+        ("C_kernel", "C", {"numba_function": 3, "lru_cache": 1, "np": 2}),
     ],
 )
 def test_names_that_collide_in_a_saved_file(

@@ -78,6 +78,7 @@ def drawn(C: sl.Tensor, count: int) -> list[str]:
     return texts
 
 
+@pytest.mark.slow
 def test_a_search_and_its_record(tmp_path: Path) -> None:
     records = tmp_path / "records.jsonl"
     C = blur(blurred)

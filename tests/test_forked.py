@@ -9,6 +9,8 @@ from importlib.util import find_spec
 
 import pytest
 
+from tests.marks import slow_but
+
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 
 KERNELS = """
@@ -72,7 +74,7 @@ def run(script: str, **env: str) -> None:
     assert done.returncode == 0 and done.stdout.strip() == "done", done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("compiler", ["numba", "llvm"])
+@pytest.mark.parametrize("compiler", slow_but(["llvm"], ["numba", "llvm"]))
 def test_fork_after_a_parallel_kernel_has_run(compiler: str) -> None:
     """Children run parallel kernels on one thread; the parent keeps its threads."""
     script = """
@@ -85,7 +87,7 @@ print("done")
     run(POOL + script, COMPILER=compiler)
 
 
-@pytest.mark.parametrize("compiler", ["numba", "llvm"])
+@pytest.mark.parametrize("compiler", slow_but(["llvm"], ["numba", "llvm"]))
 def test_fork_before_any_parallel_kernel_has_run(compiler: str) -> None:
     """Children start threads of their own."""
     script = "check(False); np.testing.assert_array_equal(double(a), a * 2); print('done')"

@@ -264,7 +264,7 @@ def test_float16_is_computed_in_float32(family: str) -> None:
     check(Function(function), *(torch.tensor(r, dtype=torch.float16) for r in rows), tolerance=1e-3)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("dtype", slow_but(["float16"], ["float16", "bfloat16"]))
 def test_kernels_sum_short_floats_in_float32(dtype: str) -> None:
     kind = pytest.importorskip("ml_dtypes").bfloat16 if dtype == "bfloat16" else np.float16
     x = (torch.arange(15000) % 7 + 1).reshape(3, 5000).to(getattr(torch, dtype))
@@ -274,7 +274,7 @@ def test_kernels_sum_short_floats_in_float32(dtype: str) -> None:
     compare([a.astype("float32") for a in found], [t.float() for t in module(x)], 2.0**-8)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("dtype", slow_but(["bfloat16"], ["float16", "bfloat16"]))
 def test_kernels_sum_products_of_short_floats_in_float32(dtype: str) -> None:
     kind = pytest.importorskip("ml_dtypes").bfloat16 if dtype == "bfloat16" else np.float16
     # 7500 products of 1, and a sum of 270,000
@@ -409,7 +409,10 @@ def test_in_place_operators(case: str) -> None:
     check(changed({**READ_ONCE, **READ_AGAIN, **COMPARED}[case]), numbers(2, 4, 3), tolerance=1e-6)
 
 
-@pytest.mark.parametrize("network", ["resnet-18", "mobilenet", "vit by hand", "u-net", "mlp"])
+@pytest.mark.parametrize(
+    "network",
+    slow_but(["vit by hand", "mlp"], ["resnet-18", "mobilenet", "vit by hand", "u-net", "mlp"]),
+)
 def test_graphs_are_converted_as_exported(network: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """PyTorch's decompositions take two to five times as long as the export."""
     monkeypatch.setattr(torch.export.ExportedProgram, "run_decompositions", None)
@@ -457,7 +460,8 @@ def test_a_symbolic_batch(network: str) -> None:
             compare(model.reference(given.numpy()), module(given), 1e-4)
 
 
-@pytest.mark.parametrize("layer", slow_but(["lstm"], ["lstm", "gru"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("layer", ["lstm", "gru"])
 def test_a_symbolic_batch_of_a_recurrent_layer_as_a_network(layer: str) -> None:
     """The weights of its steps are packed whatever the batch is."""
     kinds = {"lstm": nn.LSTM, "gru": nn.GRU}

@@ -11,7 +11,7 @@ import schedlang as sl
 from schedlang.autotune.knobs import Decisions, Rejected
 from schedlang.autotune.space import Space
 from schedlang.autotune.tactics.facts import Problem
-from tests.marks import compiles
+from tests.marks import compiles, slow_but
 from tests.test_dot_products import arrays, product
 
 GPU = sl.Target("cuda", arch="sm_90")
@@ -39,7 +39,7 @@ def agrees(s: sl.Schedule, tensors: list[sl.Tensor], transposed: bool = False) -
     np.testing.assert_array_equal(f.check(a, b, order="shuffle"), exact)
 
 
-@pytest.mark.parametrize("kinds", KINDS, ids=str)
+@pytest.mark.parametrize("kinds", slow_but(["('uint8', 'int8')", "('int8', 'int8')"], KINDS))
 def test_the_cost_model_takes_dp4a(kinds: tuple[str, str]) -> None:
     tensors = product(1024, 1024, 1024, *kinds)
     s = sl.autoschedule(tensors[-1], GPU)
@@ -58,7 +58,9 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", slow_but(["copies", "rows", "steps filled up"], CASES)
+)
 def test_candidates_with_dp4a(name: str) -> None:
     sizes, kinds, transposed, wanted = CASES[name]
     tensors = product(*sizes, *kinds, transposed=transposed)

@@ -23,7 +23,8 @@ EMULATED = ("scaled", "gemm of odd sizes", "sum by several warps")
 # each takes seconds in lockstep
 LONG = (
     "gemm", "gemm with double buffers", "gemm with double buffers, odd",
-    "gemm with virtual threads, odd", "gemm in float64",
+    "gemm with virtual threads, odd", "gemm in float64", "gemm of odd sizes",
+    "gemm with virtual threads",
 )  # fmt: skip
 
 

@@ -45,8 +45,9 @@ def test_the_source_agrees_with_numpy(work: Work) -> None:
 
 
 @pytest.mark.skipif(find_spec("numba_cuda") is None, reason="numba-cuda is not installed")
-@pytest.mark.parametrize("arch", [pytest.param("sm_80", marks=pytest.mark.slow), "sm_90"])
-@pytest.mark.parametrize("work", slow_but([COMPARED], GPU_WORKS, name))
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("work", GPU_WORKS, ids=name)
 def test_machine_code_without_spills(work: Work, arch: str) -> None:
     for row in compiled(work, arch):
         assert not row.spill_bytes and not row.local_bytes, row.kernel

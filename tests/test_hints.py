@@ -21,6 +21,7 @@ from schedlang.runtime import environment
 from schedlang.runtime.whole_cores import cpu_limit, different_cores
 from schedlang.state.state import State
 from tests import graphs
+from tests.marks import slow_but
 
 TARGET = sl.Target("cpu", vector_bytes=32)
 
@@ -91,7 +92,7 @@ def test_one_thread_promises_nothing_of_parallel_loops(
     assert "stage C runs on one thread, and parallel loops have 4 here" in found["4"]
 
 
-@pytest.mark.parametrize("width", [16, 32, 64])
+@pytest.mark.parametrize("width", slow_but(["32"], [16, 32, 64]))
 def test_parallel_loops_promise_no_more_than_the_cores_that_threads_share(
     width: int, actual_threads: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

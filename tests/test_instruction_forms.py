@@ -17,6 +17,7 @@ import schedlang as sl
 from schedlang.instructions import CSnippet, PythonFunction
 from schedlang.intrinsics.cpu import bfloat_value, broadcast, float32, fma, instruct, reduce_add
 from tests.instructions import runs
+from tests.marks import slow_but
 from tests.test_instructions import agree, operands
 
 HALF = 0.5
@@ -99,7 +100,7 @@ def skip_unless(tile: sl.Instruction) -> None:
         pytest.skip(f"this processor lacks {tile.needs}")
 
 
-@pytest.mark.parametrize("how", CPU)
+@pytest.mark.parametrize("how", slow_but(["llvm"], CPU))
 @pytest.mark.parametrize("which", FUNCTIONS)
 def test_a_function_of_python(which: str, how: str) -> None:
     tile = declared(which)
@@ -185,7 +186,7 @@ SNIPPETS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("which", SNIPPETS)
+@pytest.mark.parametrize("which", slow_but(["one lane"], SNIPPETS))
 def test_a_snippet_of_c(which: str) -> None:
     snippet, output, needs = SNIPPETS[which]
     tile = sl.instruction("tile", output, {"c": snippet}, needs)

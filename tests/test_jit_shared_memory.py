@@ -333,7 +333,7 @@ LAID_OUT = {
 
 
 @pytest.mark.parametrize("lies", LAID_OUT)
-@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("dynamic", slow_but(["True"], [None, True]))
 def test_what_numpy_copies_of_an_argument_depends_on_its_strides(lies, dynamic):
     """Such an argument has a trace of its own, after one in which arrays lie row by row."""
 

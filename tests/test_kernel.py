@@ -318,6 +318,7 @@ def test_parallel_kernels_called_from_four_threads(kernels: int) -> None:
         np.testing.assert_array_equal(b, a.T * (2 + k % kernels))
 
 
+@pytest.mark.slow
 def test_four_threads_with_the_workqueue_layer() -> None:
     """The workqueue layer would abort on two launches at once, of one kernel or of several."""
     here = f"{__file__}::{test_parallel_kernels_called_from_four_threads.__name__}"

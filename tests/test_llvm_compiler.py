@@ -388,6 +388,7 @@ assert ("schedlang.runtime.llvm.printed" in sys.modules) == (sys.argv[1] == "fir
 """
 
 
+@pytest.mark.slow
 def test_machine_code_is_kept_in_the_cache_folder(tmp_path: Path) -> None:
     env = {**os.environ, "SCHEDLANG_CACHE": str(tmp_path)}
     for turn in ("first", "again"):

@@ -121,12 +121,10 @@ def test_parts_compute_what_one_module_does(divided: Divided) -> None:
     results = []
     for large, count in ((1 << 30, 1), (0, 1), (0, 3)):
         divided.set(large, count)
-        for rows in (8, 4096):
-            net, x, want = network(rows)
-            results.append(net(x))
-            np.testing.assert_allclose(results[-1], want, rtol=1e-5)
-    for k in range(2):
-        assert results[k].tobytes() == results[2 + k].tobytes() == results[4 + k].tobytes()
+        net, x, want = network(4096)
+        results.append(net(x))
+        np.testing.assert_allclose(results[-1], want, rtol=1e-5)
+    assert results[0].tobytes() == results[1].tobytes() == results[2].tobytes()
 
 
 @pytest.mark.parametrize("moment", ["now", "background"])

@@ -40,6 +40,7 @@ from schedlang.networks.network import Network
 from schedlang.networks.partition import partition
 from schedlang.networks.usage import usage
 from tests import networks
+from tests.marks import slow_but
 from tests.tuning import Pretended
 
 
@@ -570,7 +571,7 @@ def test_a_profile_has_a_time_for_each_part() -> None:
         net.profile(x, repeat=0)
 
 
-@pytest.mark.parametrize("target", ["cpu", "python"])
+@pytest.mark.parametrize("target", slow_but(["python"], ["cpu", "python"]))
 def test_a_profile_counts_at_the_sizes_of_the_call(target: str) -> None:
     n = sl.var("n")
     x = sl.placeholder((n, 4), name="x")
@@ -654,6 +655,7 @@ def test_a_name_that_no_kernel_or_several_have_is_refused() -> None:
         net.kernels[2]
 
 
+@pytest.mark.slow
 def test_a_profile_of_a_compiled_network_from_the_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -689,6 +689,7 @@ def test_resnets_are_machine_code_without_spills(
     check_machine_code(net)
 
 
+@pytest.mark.slow
 @compiles
 def test_a_saved_network_compiles_without_schedlang(tmp_path: Path, small: Small) -> None:
     folder = small[0].save(tmp_path / "mlp")

@@ -210,6 +210,7 @@ def test_a_tensor_has_all_operators_whatever_loads_it() -> None:
         assert {"schedlang.arrays.methods", "schedlang.language.operators"} <= loaded, start
 
 
+@pytest.mark.slow
 def test_threads_may_load_names_at_once() -> None:
     names = [name for name in sl.__all__ if name not in ("frontend", "plot")]
     loaded_by(

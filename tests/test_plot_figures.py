@@ -161,7 +161,7 @@ def within(picture: sl.plot.Picture) -> str:
 
 
 @pytest.mark.parametrize(
-    "name", slow_but([name for name in PICTURES if name not in ("placement", "banks")], PICTURES)
+    "name", slow_but(["order", "race", "profile of one", "partition", "stages"], PICTURES)
 )
 def test_every_kind_is_drawn_with_its_caption(name: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
@@ -175,7 +175,7 @@ def test_every_kind_is_drawn_with_its_caption(name: str, tmp_path: Path) -> None
     within(picture)
 
 
-@pytest.mark.parametrize("kind", slow_but(["svg", "html"], ["png", "svg", "html", "gif"]))
+@pytest.mark.parametrize("kind", slow_but(["html"], ["png", "svg", "html", "gif"]))
 def test_two_runs_write_the_same_file(kind: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     made = [PICTURES["order"]().save(tmp_path / f"{k}.{kind}").read_bytes() for k in range(2)]

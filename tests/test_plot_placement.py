@@ -271,6 +271,7 @@ def test_a_placement_plays_in_a_page(tmp_path: Path) -> None:
             assert below[0] + below[1] == at and below[2:] == [0, 0, 1]
 
 
+@pytest.mark.slow
 def test_a_placement_moves_in_a_file(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="needs matplotlib")
     image = pytest.importorskip("PIL.Image", reason="needs pillow")

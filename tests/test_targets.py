@@ -8,6 +8,7 @@ import importlib.util
 import inspect
 import os
 import pickle
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -92,6 +93,9 @@ def is_name(node: ast.AST) -> bool:
 
 def questions(source: str) -> Iterator[str]:
     """Yield the text of each node that asks for the kind of a target."""
+    # most files have none of these words, and need not be parsed
+    if re.search(rf"\.kind|is_gpu|on_gpu|['\"]({'|'.join(NAMES)})['\"]", source) is None:
+        return
     for node in ast.walk(ast.parse(source)):
         if asks_for_the_kind(node):
             yield ast.unparse(node)
@@ -264,6 +268,7 @@ def test_a_target_by_its_entry_point(installed: Path) -> None:
         sl.build(s, target="scaler")
 
 
+@pytest.mark.slow
 @needs_c
 def test_workers_find_an_installed_target(installed: Path, tmp_path: Path) -> None:
     s, a = scheduled()

@@ -30,7 +30,7 @@ def built(T: Any, *arrays: np.ndarray, target: str = "llvm") -> Any:
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("dtype", slow_but(["float32"], ["float32", "float64"]))
 @pytest.mark.parametrize("transa", [False, True])
-@pytest.mark.parametrize("transb", [False, True])
+@pytest.mark.parametrize("transb", slow_but(["True"], [False, True]))
 def test_blas(transa: bool, transb: bool, dtype: str, target: str) -> None:
     rng = np.random.default_rng(0)
     a, b = rng.random((17, 5)).astype(dtype), rng.random((5, 9)).astype(dtype)

@@ -200,6 +200,7 @@ def tuned(
     return {trial.decisions["fault"]: trial for trial in result.trials}
 
 
+@pytest.mark.slow
 def test_a_schedule_with_a_false_promise(folder: Path) -> None:
     B = plus_one((64, 64))
 
@@ -385,6 +386,7 @@ serve(Path(sys.argv[1]), Full)
 """
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_not_the_fault_of_a_candidate(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

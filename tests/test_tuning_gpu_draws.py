@@ -133,7 +133,7 @@ COMPUTATIONS = {
 
 
 # others take nearly a second to draw
-DRAWN = ("depthwise at 7", "products of 4 by 4", "many rows", "columns", "a product of odd sizes")
+DRAWN = ("products of 4 by 4", "many rows", "columns")
 
 
 @pytest.mark.parametrize("name", slow_but(DRAWN, COMPUTATIONS))
@@ -278,7 +278,7 @@ def test_shared_tiles_of_unknown_rows_are_fetched_by_elements() -> None:
     made, rng = space(Z, sizes), Random(0)
     for shares, name in ((1, "D.shared.A"), (4, "D.rf.shared.A")):
         known = {"D.fuse": True, "D.shares": shares, name: True}
-        found = [made.draw(rng, known) for _ in range(6)]
+        found = [made.draw(rng, known) for _ in range(2)]
         assert {c.decisions["A.shared.lanes"] for c in found} == {1}
 
 
@@ -394,7 +394,7 @@ def test_a_scan_of_a_narrow_symbolic_state_has_a_block_of_its_own(width: int) ->
     assert all(n <= max(64, 1.6 * width) for n in threads)
 
 
-@pytest.mark.parametrize("rows", [(512,), (16, 32), (4, 8, 16)])
+@pytest.mark.parametrize("rows", slow_but(["(16, 32)"], [(512,), (16, 32), (4, 8, 16)]))
 def test_rows_of_several_axes_have_their_reductions_in_their_blocks(rows: tuple[int, ...]) -> None:
     A = sl.placeholder((*rows, 128), name="A")
     k, r = (sl.reduce_axis(128, name=name) for name in "kr")
@@ -427,7 +427,7 @@ def test_a_stage_named_like_an_axis() -> None:
     C = sl.compute((64, 64), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
     Z = sl.compute((64, 64), lambda i, j: C[i, j] + C[j, i], name="C.i")
     made, rng, valid = space(Z), Random(0), 0
-    for _ in range(40):
+    for _ in range(12):
         try:
             found = made.draw(rng, {"C.fuse": False})
         except Rejected:

@@ -96,7 +96,7 @@ def test_few_results_of_a_long_reduction_are_split_into_parts(name: str) -> None
 
 
 @pytest.mark.skipif(find_spec("numba_cuda") is None, reason="numba-cuda is not installed")
-@pytest.mark.parametrize("name", slow_but(["columns", "argmax of rows"], FEW_RESULTS))
+@pytest.mark.parametrize("name", slow_but(["columns"], FEW_RESULTS))
 def test_parts_are_machine_code_without_spills(name: str) -> None:
     A, S = FEW_RESULTS[name]
     (candidate,) = drawn(S, count=1, how="parts")

@@ -20,6 +20,7 @@ from schedlang.autotune.runner.remote import Remote
 from schedlang.autotune.runner.sandbox import Broken
 from schedlang.autotune.runner.task import Limits
 from schedlang.errors import TuningError
+from tests.marks import slow_but
 from tests.tuning import of_faults, plus_one, search_of, task_of
 
 LIMITS = Limits(build=10.0, run=2.0)
@@ -90,7 +91,7 @@ class Lossy(ThreadPoolExecutor):
 
 
 @pytest.mark.parametrize("name", WAYS)
-@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("first", slow_but(["1"], [0, 1]))
 def test_every_third_job_is_lost(
     name: str, first: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

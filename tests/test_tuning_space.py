@@ -27,6 +27,7 @@ from schedlang.schedule.step_memo import StepMemo
 from schedlang.targets.cpu.backend import CpuBackend
 from tests.cpu_candidates import AVX2
 from tests.graphs import product
+from tests.marks import slow_but
 
 # the cores of a machine that starts no others
 CORES = 32
@@ -107,7 +108,7 @@ def outcome(space: Space, rng: Random | None, decisions: Decisions) -> tuple[Any
     return *made, found.estimate, found.decisions, list(found.options.items())
 
 
-@pytest.mark.parametrize("computation", [chain, rows])
+@pytest.mark.parametrize("computation", slow_but(["rows"], [chain, rows], lambda f: f.__name__))
 @pytest.mark.parametrize("target", [AVX2, sl.Target("cuda", arch="sm_80")], ids=["cpu", "cuda"])
 def test_draws_that_remember_earlier_ones_are_the_same(
     target: sl.Target, computation: Callable[[], sl.Tensor]

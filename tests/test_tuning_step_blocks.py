@@ -12,6 +12,7 @@ from schedlang.autotune.knobs import Rejected
 from schedlang.autotune.space import Candidate, Space
 from schedlang.autotune.tactics.facts import Problem
 from schedlang.target import Cache
+from tests.marks import slow_but
 
 # the weights of two blocks of output channels below, 12 KiB for one tap, do not fit the first cache
 SMALL = (Cache(8 << 10, 8), Cache(1 << 16, 8))
@@ -79,7 +80,7 @@ def check(tensors: list[sl.Tensor], candidate: Candidate, stride: int) -> None:
     np.testing.assert_array_equal(f(x, w), expected, err_msg=str(candidate.nest))
 
 
-@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("fused", slow_but(["False"], [True, False]))
 @pytest.mark.parametrize(("taps", "stride"), [(1, 1), (1, 2), (3, 1), (2, 2)])
 def test_results_do_not_depend_on_blocks_and_prefetches(
     taps: int, stride: int, fused: bool

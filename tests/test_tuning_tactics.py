@@ -68,7 +68,9 @@ def test_candidates_of_random_computations_are_right(cases: range) -> None:
     assert counts["cpu: right"] > 3 * len(cases) and counts["cuda: right"] > 1.6 * len(cases)
 
 
-@pytest.mark.parametrize("work", FAMILIES[::3], ids=lambda w: w.name)
+@pytest.mark.parametrize(
+    "work", slow_but([w.name for w in FAMILIES[::6]], FAMILIES[::3], lambda w: w.name)
+)
 def test_most_draws_for_published_operators_are_valid(work: object) -> None:
     made = space(computation(work)[-1])  # type: ignore[arg-type]
     drawn(made, 6)
@@ -366,7 +368,10 @@ def test_a_product_of_a_product_is_packed_as_a_copy() -> None:
     assert any("M.global" in str(c.nest) for c in found)
 
 
-@pytest.mark.parametrize(("columns", "together"), [(256, {1, 2, 4}), (48, {1, 2, 3})])
+@pytest.mark.parametrize(
+    ("columns", "together"),
+    [pytest.param(256, {1, 2, 4}, marks=pytest.mark.slow), (48, {1, 2, 3})],
+)
 def test_neighbouring_panels_are_filled_together(columns: int, together: set[int]) -> None:
     """Copying a row into several panels at once reads its cache lines once."""
     *_, C = product(256, columns, 256)
@@ -471,7 +476,7 @@ def test_a_product_beside_its_transpose(kind: str) -> None:
     k = sl.reduce_axis(64, name="k")
     S = sl.compute((64, 64), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="S")
     D = sl.compute((64, 64), lambda i, j: S[i, j] + S[j, i], name="D")
-    assert drawn(space(D, target=AVX2 if kind == "cpu" else GPU), 20)
+    assert drawn(space(D, target=AVX2 if kind == "cpu" else GPU), 8)
 
 
 def scores(length: int) -> sl.Tensor:
@@ -492,7 +497,9 @@ def filtered(size: int, channels: int = 32) -> sl.Tensor:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("target", [AVX2, AVX512], ids=["avx2", "avx512"])
+@pytest.mark.parametrize(
+    "target", [AVX2, pytest.param(AVX512, marks=pytest.mark.slow)], ids=["avx2", "avx512"]
+)
 @pytest.mark.parametrize("output", [scores(197), scores(13), filtered(17), filtered(14, 19)])
 def test_short_and_prime_axes_have_tiles_of_enough_sums(
     output: sl.Tensor, target: sl.Target
