@@ -38,6 +38,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # a busy machine draws slowly, and a test must not fail of that
     settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("suite")
+    # each of the hundred processes that tests start would compile the package anew
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     _draw_no_constants_of_sources()
     # what a collection makes is kept: looking for garbage takes a quarter of its time
     gc.disable()
@@ -57,10 +59,10 @@ def _draw_no_constants_of_sources() -> None:
 
 
 def pytest_report_header() -> str:
-    """Return a line about a setting of Python that makes the run slower, or nothing."""
+    """Return a line about a setting of Python that the tests do not keep, or nothing."""
     if not sys.dont_write_bytecode:
         return ""
-    return "PYTHONDONTWRITEBYTECODE is set: each process that a test starts compiles all modules"
+    return "PYTHONDONTWRITEBYTECODE is set; processes that tests start keep bytecode nevertheless"
 
 
 # run before pytest deselects by -m

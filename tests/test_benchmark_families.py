@@ -82,14 +82,8 @@ def test_a_kind_without_a_computation_is_named() -> None:
         computations.computation(works.ALL["transpose 4096^2"])
 
 
-@pytest.mark.parametrize(
-    "work",
-    [
-        pytest.param(w, marks=[] if w.kind == SMALL[2].kind else pytest.mark.slow)
-        for w in (*SMALL, *MORE)
-    ],
-    ids=name,
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("work", [*SMALL, *MORE], ids=name)
 def test_numba_loops(work: Work) -> None:
     assert not error_of("numba_loops", "numba loops", work)
 

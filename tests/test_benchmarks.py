@@ -16,7 +16,6 @@ import schedlang as sl
 from benchmarks import compiler, cpu, harness, schedules, works
 from benchmarks.worker import Worker, environment, threads_and_caches
 from benchmarks.works import Work, convolution, linear, memory
-from tests.marks import slow_but
 
 SMALL = {
     w.kind: w
@@ -65,8 +64,9 @@ def test_numpy(kind: str) -> None:
     assert not error_of("numpy_peer", "NumPy", SMALL[kind])
 
 
+@pytest.mark.slow
 # the others take a second each to compile
-@pytest.mark.parametrize("kind", slow_but(["sgemm"], ["sgemm", "depthwise", "harris"]))
+@pytest.mark.parametrize("kind", ["sgemm", "depthwise", "harris"])
 def test_numba_loops(kind: str) -> None:
     assert not error_of("numba_loops", "numba loops", SMALL[kind])
 

@@ -18,6 +18,7 @@ from schedlang.ir.nodes import Block, Buffer, If, Store
 from schedlang.ir.verify import verify
 from schedlang.lowering.hoist import hoist
 from schedlang.lowering.lower import lower_state
+from tests.marks import slow_but
 
 
 def shape(s, name):
@@ -391,7 +392,7 @@ def test_threads_share_what_they_fetch_together():
     lowered(s)
 
 
-@pytest.mark.parametrize("how", ["root", "inline", "attached"])
+@pytest.mark.parametrize("how", slow_but(["inline", "attached"], ["root", "inline", "attached"]))
 def test_long_chains_lower_without_recursion(how):
     t = sl.placeholder((16,), name="A")
     stages = []

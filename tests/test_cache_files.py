@@ -148,7 +148,7 @@ CASES = {
 COMPILED = {"compiled by numba", "compiled by LLVM", "library"}
 SLOW = {
     "compiled by numba", "compiled network", "compiled with counts", "library of a network",
-    "source of a network", "module", "C source",
+    "source of a network", "module", "C source", "library",
 }  # fmt: skip
 
 

@@ -22,7 +22,6 @@ from schedlang.autotune.runner.task import Task, task_from_data
 from schedlang.errors import BuildError, CallTypeError, DatabaseWarning
 from schedlang.runtime.llvm_runner import ByLlvm
 from schedlang.runtime.runners import ByNumba
-from tests.marks import slow_but
 
 CPU = sl.Target("cpu")
 
@@ -157,7 +156,8 @@ def test_a_network_prefers_records_of_its_compiler(tmp_path: Path) -> None:
         assert kernel.schedule.steps[0].args["factor"] == factor
 
 
-@pytest.mark.parametrize("compiler", slow_but(["numba"], ["numba", "llvm"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("compiler", ["numba", "llvm"])
 def test_a_search_by_a_compiler(compiler: str, tmp_path: Path) -> None:
     B = doubled()
     result = sl.autotune(

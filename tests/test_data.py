@@ -522,17 +522,17 @@ def check_tampering(name, draw):
 
 # all characters of UTF-8, which st.text() looks for in seconds
 CHARACTERS = st.characters(exclude_categories=["Cs"])
-TAMPERED = st.sampled_from(["matmul", "everything", "reducers", "recurrence"])
+GRAPH_NAMES = st.sampled_from(["matmul", "everything", "reducers", "recurrence"])
 
 
 @settings(max_examples=25, deadline=None)
-@given(TAMPERED, st.data())
+@given(GRAPH_NAMES, st.data())
 def test_random_tampering_is_refused_or_harmless(name, draw):
     check_tampering(name, draw)
 
 
 @pytest.mark.slow
 @settings(max_examples=150, deadline=None)
-@given(TAMPERED, st.data())
+@given(GRAPH_NAMES, st.data())
 def test_much_random_tampering_is_refused_or_harmless(name, draw):
     check_tampering(name, draw)

@@ -13,6 +13,7 @@ from numba import cfunc, njit, types
 
 import schedlang as sl
 from schedlang.errors import CallError, SchedlangError
+from tests.marks import slow_but
 
 X = np.ones((4, 6), "float32")
 FLOATS, SIZES = types.CPointer(types.float32), types.CPointer(types.int64)
@@ -282,7 +283,7 @@ def test_numba_refuses(call: Any, message: str) -> None:
 
 
 @pytest.mark.parametrize("target", ["cpu", "c"])
-@pytest.mark.parametrize("parallel", [False, True])
+@pytest.mark.parametrize("parallel", slow_but(["True"], [False, True]))
 def test_a_function_that_raises(target: str, parallel: bool) -> None:
     def divided(a, out):
         out[...] = 1 / 0

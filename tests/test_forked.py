@@ -94,6 +94,7 @@ def test_fork_before_any_parallel_kernel_has_run(compiler: str) -> None:
     run(POOL + script, COMPILER=compiler)
 
 
+@pytest.mark.slow
 def test_layers_that_survive_a_fork_keep_their_threads() -> None:
     script = "np.testing.assert_array_equal(double(a), a * 2); check(False); print('done')"
     run(POOL + script, NUMBA_THREADING_LAYER="workqueue")

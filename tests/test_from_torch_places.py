@@ -136,7 +136,7 @@ FAMILIES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 
 @pytest.mark.parametrize(
     "family",
-    slow_but(["put", "sorts", "windows", "bags", "functions", "margins"], FAMILIES),
+    slow_but(["put", "sorts", "windows", "bags"], FAMILIES),
 )
 def test_operators(family: str) -> None:
     function, args = FAMILIES[family]

@@ -134,9 +134,10 @@ def test_all_operators_without_a_form_are_named() -> None:
             lambda x: bump(x + 1),
             ["from_torch: schedlang_test.bump.default of layer 1", "this operator has no form"],
         ),
-        (
+        pytest.param(
             lambda x: flex_attention(x[None, None], x[None, None], x[None, None])[0, 0],
             ["flex_attention", "no form here"],
+            marks=pytest.mark.slow,
         ),
     ],
 )  # fmt: skip

@@ -312,6 +312,7 @@ KERNEL_BUGS = [
 
 # each of these takes the fuzzer many cases, or seconds
 MANY_CASES = (
+    open_tests_taken_to_hold,
     late_guard_of_a_tail_lost, dropped_domain_guard, rfactor_guard_lost, rfactor_keeps_init,
     wrong_stride, empty_reduction_writes_nothing, storage_outside_parallel_loops,
     maximum_forgets_nan, masks_lost,
@@ -361,7 +362,7 @@ def test_without_bugs_cases_with_calls_pass() -> None:
 def test_without_bugs_the_same_cases_pass() -> None:
     found = [
         case
-        for case in (run_case("bugs", index) for index in range(25))
+        for case in (run_case("bugs", index) for index in range(10))
         if case.outcome == "failed"
     ]
     assert not found, found[0].snippet + found[0].failure

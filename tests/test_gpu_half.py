@@ -13,13 +13,14 @@ import schedlang as sl
 from schedlang.errors import BuildError
 from schedlang.runtime import nvidia
 from tests.gpu_schedules import gemm
+from tests.marks import slow_but
 
 pytestmark = pytest.mark.skipif(
     find_spec("numba_cuda") is None, reason="numba-cuda is not installed"
 )
 
 
-@pytest.mark.parametrize("vector", [0, 8])
+@pytest.mark.parametrize("vector", slow_but(["8"], [0, 8]))
 def test_eight_neighbours_of_shared_memory_are_loaded_at_once(vector: int) -> None:
     given = gemm(256, 256, 256, tile=32, rows=8, depth=32, vector=vector, dtype="float16")
     kernel = sl.build(given.schedule, target=sl.Target("cuda", arch="sm_90"))

@@ -10,7 +10,7 @@ import schedlang as sl
 from schedlang import instructions
 from schedlang.instructions import PythonFunction
 from schedlang.intrinsics.cpu import broadcast, fma
-from tests.marks import compiles
+from tests.marks import compiles, slow_but
 from tests.test_instruction_forms import added, dot
 from tests.test_instructions import agree, operands
 
@@ -62,7 +62,7 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", slow_but(["shared"], WAYS))
 def test_dp4a_in_threads(way: str) -> None:
     size, how = WAYS[way]
     A, B, C, s = by_threads(instructions.dp4a, *size, **how)

@@ -603,25 +603,25 @@ def test_no_barrier_where_threads_have_distinct_rows() -> None:
 )
 def test_tiles_fetched_ahead_that_read_each_other(both: bool) -> None:
     """D is computed from the next tile S, so that S cannot be held in registers."""
-    A = sl.placeholder((32, 64), name="A")
-    S = sl.compute((32, 64), lambda k, i: A[k, i] * 2, name="S")
-    D = sl.compute((32, 64), lambda k, i: S[k, i] + S[k, (i + 1) % 64], name="D")
-    k = sl.reduce_axis(32, "k")
+    A = sl.placeholder((24, 32), name="A")
+    S = sl.compute((24, 32), lambda k, i: A[k, i] * 2, name="S")
+    D = sl.compute((24, 32), lambda k, i: S[k, i] + S[k, (i + 1) % 32], name="D")
+    k = sl.reduce_axis(24, "k")
     B = sl.compute(
-        (64,), lambda i: sl.sum((S if both else D)[k, 63 - i] * D[k, i], axis=k), name="B"
+        (32,), lambda i: sl.sum((S if both else D)[k, 31 - i] * D[k, i], axis=k), name="B"
     )
     s = sl.schedule(B)
-    thread, i = s[B].split(B.op.axis[0], nparts=16)
+    thread, i = s[B].split(B.op.axis[0], nparts=8)
     s[B].bind(thread, "threadIdx.x")
     outer, inner = s[B].split(s[B].op.reduce_axis[0], 8)
     s[B].reorder(thread, outer, inner, i)
     for tile in (D, S):
         s[tile].compute_at(s[B], outer)
         s[tile].set_scope("shared")
-        _, own = s[tile].split(s[tile].fuse(*s[tile].op.axis), 16)
+        _, own = s[tile].split(s[tile].fuse(*s[tile].op.axis), 8)
         s[tile].bind(own, "threadIdx.x")
         s[tile].double_buffer()
-    a = np.random.default_rng(0).integers(-3, 4, (32, 64)).astype("float32")
+    a = np.random.default_rng(0).integers(-3, 4, (24, 32)).astype("float32")
     d = 2 * a + np.roll(2 * a, -1, axis=1)
     expected = ((2 * a if both else d)[:, ::-1] * d).sum(0)
     f = sl.build(s, target="cuda-emulator")

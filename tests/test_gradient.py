@@ -19,6 +19,7 @@ from schedlang.gradient import derivative, gather, ragged, reductions, scans, we
 from tests.fuzz.gradient_checks import check_graph
 from tests.fuzz.gradients import check
 from tests.gradient_cases import CASES, Case
+from tests.marks import slow_but
 
 STEP = 1e-5
 
@@ -98,7 +99,13 @@ def forgotten_later_rows(patch: Any) -> None:
 PLANTED = (dropped_conditions, short_range, forgotten_sign, forgotten_start, forgotten_later_rows)
 
 
-@pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
+@pytest.mark.parametrize(
+    "plant",
+    slow_but(
+        ["forgotten_sign", "forgotten_start", "forgotten_later_rows"], PLANTED,
+        lambda plant: plant.__name__,
+    ),
+)  # fmt: skip
 def test_random_computations_find_planted_errors(
     plant: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -155,6 +155,7 @@ def larger_of_equal_operands(patch: pytest.MonkeyPatch) -> None:
 PLANTED = (forgotten_support, larger_of_equal_operands)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
 def test_random_functions_find_planted_errors(
     plant: Any, monkeypatch: pytest.MonkeyPatch

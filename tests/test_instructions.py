@@ -90,8 +90,8 @@ def test_each_tail(tail: str) -> None:
 
 
 @needs_fma
-@pytest.mark.parametrize("row", ROWS)
-@pytest.mark.parametrize("how", BUILDS)
+@pytest.mark.parametrize("row", slow_but(["written_row", "assembled_row"], ROWS))
+@pytest.mark.parametrize("how", slow_but(["llvm", "c", "python"], BUILDS))
 def test_a_sum_of_floats_with_a_repeated_factor(how: str, row: str) -> None:
     A, B = sl.placeholder((5, 7), name="A"), sl.placeholder((7, 19), name="B")
     k = sl.reduce_axis(7, name="k")
@@ -110,7 +110,7 @@ def test_a_sum_of_floats_with_a_repeated_factor(how: str, row: str) -> None:
 
 
 @needs_fma
-@pytest.mark.parametrize("how", BUILDS)
+@pytest.mark.parametrize("how", slow_but(["llvm", "numba", "python"], BUILDS))
 def test_elements_without_a_sum(how: str) -> None:
     declared = fused()
     A, B, D = (sl.placeholder((3, 21), name=name) for name in "ABD")

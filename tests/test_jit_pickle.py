@@ -108,6 +108,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_functions_of_a_script_reach_other_processes(tmp_path: Path) -> None:
     """A pool finds them by name; a worker without the script gets them by value."""
     pytest.importorskip("cloudpickle")

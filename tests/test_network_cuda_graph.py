@@ -16,6 +16,7 @@ from schedlang import topi
 from schedlang.errors import BuildError, CallError, CallTypeError
 from schedlang.runtime import cuda_graph
 from tests.linked_networks import Parts
+from tests.marks import slow_but
 from tests.test_gpu_launch import Core, Driver, OnGpu, core
 from tests.test_network_gpu import block, bound, driver, of_rows, rows
 from tests.test_network_module import of_residual, random
@@ -216,8 +217,13 @@ class CudaDriverError(Exception):
     """A replacement for the error of numba-cuda."""
 
 
-@pytest.mark.parametrize("call", ["cuStreamBeginCapture", "cuStreamEndCapture",
-                                  "cuGraphInstantiate", "launch"])  # fmt: skip
+@pytest.mark.parametrize(
+    "call",
+    slow_but(
+        ["cuStreamEndCapture", "launch"],
+        ["cuStreamBeginCapture", "cuStreamEndCapture", "cuGraphInstantiate", "launch"],
+    ),
+)
 def test_errors_of_the_driver_while_it_records_name_the_network(
     graphs: Graphs, core: Core, call: str
 ) -> None:

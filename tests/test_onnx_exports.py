@@ -71,7 +71,7 @@ def compare(found: Any, expected: list[np.ndarray]) -> None:
         np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", slow_but(["mobilenet", "vit by hand", "lstm"], NAMES))
+@pytest.mark.parametrize("name", slow_but(["vit by hand"], NAMES))
 def test_a_network_that_pytorch_traced(name: str) -> None:
     module, x = networks()[name]
     imported = sl.frontend.from_onnx(exported(module, x, new=False))

@@ -19,6 +19,7 @@ from schedlang.ir.verify import verify
 from schedlang.lowering.lower import lower_state
 from schedlang.runtime.simulator import simulate_file
 from schedlang.state.initial import initial_state
+from tests.marks import slow_but
 from tests.test_network_gpu_file import File
 from tests.test_network_sizes import shifted, view
 from tests.test_saved_files import module_of
@@ -219,7 +220,7 @@ def test_a_file_refuses_storage_that_no_address_reaches(tmp_path: Path) -> None:
             run(np.ones(2**21, "int8"))
 
 
-@pytest.mark.parametrize("target", ["cpu", "cuda"])
+@pytest.mark.parametrize("target", slow_but(["cuda"], ["cpu", "cuda"]))
 def test_the_file_of_a_network_refuses_what_a_call_does(target: str, tmp_path: Path) -> None:
     net = shifted(target)
     path = net.save(tmp_path / "net") / "network.py"

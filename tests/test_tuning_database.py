@@ -287,7 +287,7 @@ def go(process: subprocess.Popen[str]) -> None:
 @pytest.mark.parametrize("locks", slow_but(["True"], [True, False]))
 def test_two_processes_write_at_once(path: Path, locks: bool) -> None:
     # lines longer than a page and than an atomic write to a pipe
-    processes = [writer(path, first, 300, 3000, locks) for first in (1000, 2000)]
+    processes = [writer(path, first, 100, 3000, locks) for first in (1000, 2000)]
     for process in processes:
         go(process)
     reader = Database(path)
@@ -301,7 +301,7 @@ def test_two_processes_write_at_once(path: Path, locks: bool) -> None:
     assert [p.wait() for p in processes] == [0, 0]
     for database in (reader, Database(path)):
         trials = database.trials(WRITTEN)
-        assert sorted(t.number for t in trials) == [*range(1000, 1300), *range(2000, 2300)]
+        assert sorted(t.number for t in trials) == [*range(1000, 1100), *range(2000, 2100)]
         assert all(t.steps == str(t.number) * 3000 for t in trials)
         assert database.problems == []
 

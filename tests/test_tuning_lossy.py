@@ -128,6 +128,7 @@ def test_jobs_that_no_worker_can_measure_are_left_out(
     assert {t.outcome for t in result.trials} == {"ok"}
 
 
+@pytest.mark.slow
 def test_the_public_call(tmp_path: Path) -> None:
     """The lost job may also be the question about the workers' machine."""
 

@@ -210,7 +210,9 @@ INDICES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", INDICES)
+@pytest.mark.parametrize(
+    "name", slow_but(["shift to the left", "negative count", "power"], INDICES)
+)
 def test_shifts_and_powers_of_indices(name: str) -> None:
     of, i = INDICES[name], np.arange(100)
     for target, compiler in ("cpu", "llvm"), ("cpu", "numba"), ("python", None):
