@@ -95,7 +95,7 @@ def expected_between(x: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("target, compiler", TARGETS)
-@pytest.mark.parametrize("kind", CALLS)
+@pytest.mark.parametrize("kind", slow_but(["numba", "host", "source", "address"], CALLS))
 def test_a_call_between_stages(kind: str, target: str, compiler: str) -> None:
     C, s = between(CALLS[kind])
     x = np.random.default_rng(0).random((7, 13), "float32")

@@ -155,7 +155,7 @@ def test_several_functions_in_one_file(tmp_path: Path) -> None:
         np.testing.assert_allclose(run(X), X * 3 + (X * 3 * 2.5 + 2), rtol=1e-6)
 
 
-@pytest.mark.parametrize("call", [raising, FAILING])
+@pytest.mark.parametrize("call", [pytest.param(raising, marks=pytest.mark.slow), FAILING])
 def test_a_saved_file_says_which_function_failed(call: Any, tmp_path: Path) -> None:
     run = module_of(saved(scaled_stage(call), tmp_path)).C
     with pytest.raises(RuntimeError, match=f"{'B' if call is FAILING else 'raising'} failed"):
@@ -253,6 +253,7 @@ def test_numbers_of_numpy_keep_their_dtypes(number: Any) -> None:
     assert type(kept) is type(number) and kept == number
 
 
+@pytest.mark.slow
 def test_a_saved_function_reads_a_number_of_numpy(tmp_path: Path) -> None:
     f = sl.build(schedule(scaled_stage(factor_of_numpy)))
     module = module_of(f.save(tmp_path / "k.py"))

@@ -68,7 +68,11 @@ def actual_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "variable"), [("cpu", "NUMBA_NUM_THREADS"), ("c", "OMP_NUM_THREADS")]
+    ("kind", "variable"),
+    [
+        ("cpu", "NUMBA_NUM_THREADS"),
+        pytest.param("c", "OMP_NUM_THREADS", marks=pytest.mark.slow),
+    ],
 )
 def test_one_thread_promises_nothing_of_parallel_loops(
     kind: str, variable: str, actual_threads: None, monkeypatch: pytest.MonkeyPatch

@@ -140,6 +140,7 @@ def test_the_text_of_a_function_of_python() -> None:
     np.testing.assert_array_equal(f(a), a)
 
 
+@pytest.mark.slow
 def test_a_saved_file_has_the_function(tmp_path: Path) -> None:
     tile = declared("an instruction inside")
     skip_unless(tile)

@@ -27,7 +27,7 @@ INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uin
 FLOATS = ["float32", "float64"]
 DTYPES = [*INTEGERS, *FLOATS]
 # the others take as long again
-QUICK = ["int8", "uint32", "int64", "float32"]
+QUICK = ["int8", "uint32", "float32"]
 
 
 def compiled(kernel: Callable[..., Any], **names: Any) -> Any:

@@ -205,7 +205,11 @@ QUICK = {f"np.{name_of(f)}" for f in SHARED} | {
     "x.T", "x.mT", "x.real", "x.imag", "x.conj", "x.copy", "x.astype", "x.reshape", "x.ravel",
     "x.__iter__", "x.__getitem__", "x.__copy__", "x.__deepcopy__", "np.real", "np.copy", "np.array",
 }  # fmt: skip
-QUICK_CALLS = tuple(name for name in ALL if name.rpartition(" ")[0] in QUICK)
+# the first call of each function, and each index
+QUICK_CALLS = tuple(
+    name for name in ALL
+    if name.rpartition(" ")[0] in QUICK and (name.endswith(" 0") or "getitem" in name)
+)  # fmt: skip
 # the functions of which a trace refuses writes that arrive in NumPy, or reads after them
 UNWRITTEN = {
     "np.broadcast_arrays", "np.meshgrid", "np.reshape", "np.asarray", "np.array", "x.__getitem__",

@@ -230,11 +230,16 @@ def test_measured_steps_come_first_and_disturbed_ones_apart(
     ("start", "own", "headline"),
     [
         ((0.01, True), (0.002, True), "5.00×as fast as the start"),
-        ((0.01, True), (0.03, True), "3.00 times slowerthan the start"),
-        ((0.01, False), (0.002, True), "at most 5.00×as fast as the start"),
-        ((0.01, True), (0.002, False), "at least 5.00×as fast as the start"),
         ((0.01, True), (0.03, False), "at most 3.00 times slowerthan the start"),
-        ((0.01, False), (0.03, False), "not knownother work took a core while this state"),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                ((0.01, True), (0.03, True), "3.00 times slowerthan the start"),
+                ((0.01, False), (0.002, True), "at most 5.00×as fast as the start"),
+                ((0.01, True), (0.002, False), "at least 5.00×as fast as the start"),
+                ((0.01, False), (0.03, False), "not knownother work took a core while this state"),
+            )
+        ),
     ],
 )
 def test_the_headline_divides_no_disturbed_times(

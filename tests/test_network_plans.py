@@ -208,7 +208,7 @@ def test_interrupts_and_operations_in_any_order(
     case.consistent()
 
 
-@pytest.mark.parametrize("kind", slow_but(["layer", "saved layer"], KINDS))
+@pytest.mark.parametrize("kind", slow_but(["layer"], KINDS))
 @pytest.mark.parametrize("seed", slow_but(["0"], range(6)))
 def test_threads_and_operations_in_any_order(
     tmp_path: Path, draws: random.Random, seed: int, kind: str

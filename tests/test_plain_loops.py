@@ -70,6 +70,7 @@ def test_the_source_shows_the_range_and_the_hints():
     assert "rolled" not in str(sl.lower(s, args))
 
 
+@pytest.mark.slow
 def test_python_and_saved_files_run(tmp_path: Path):
     s, args = blocked(32)
     a, b = values(32, 32), values(32, 32)

@@ -109,6 +109,7 @@ def test_best_names_the_size_of_the_nearest_trial(
 
 
 def test_a_template_of_the_script(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (script.parent / "neighbour.py").write_text("SIZE = 8\n")
     where = ["tune", f"{script}:B", "--trials", "1", "--seed", "4", "--target", "python"]
     assert main([*where, "--template", "rows", "--no-resume"]) == 0
     printed = capsys.readouterr().out

@@ -233,6 +233,7 @@ def test_a_schedule_that_takes_long_to_build(folder: Path) -> None:
     assert trial.outcome == "build timed out"
 
 
+@pytest.mark.slow
 def test_a_computation_that_cannot_be_evaluated(folder: Path) -> None:
     A = sl.placeholder((8,), name="A")
     where = sl.placeholder((8,), name="where", dtype="int32")

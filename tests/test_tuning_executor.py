@@ -330,6 +330,7 @@ def test_a_failure_common_to_all_workers_is_reported_at_once(tmp_path: Path) -> 
     assert len(executor.sent) == len(set(executor.sent))
 
 
+@pytest.mark.slow
 def test_a_failure_of_a_worker_is_not_a_crash_of_a_candidate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

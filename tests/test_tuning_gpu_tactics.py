@@ -280,9 +280,10 @@ def test_products_of_a_scan_are_shared_among_threads(name: str) -> None:
     np.testing.assert_allclose(made, np.stack(wanted), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "least"),
-    [((1024, 1024, 1024), 0.7), pytest.param((1000, 1003, 997), 0.5, marks=pytest.mark.slow)],
+    [((1024, 1024, 1024), 0.7), ((1000, 1003, 997), 0.5)],
 )
 def test_the_estimate_ranks_the_tiles_of_products_as_an_h100_does(
     size: tuple[int, int, int], least: float

@@ -90,7 +90,9 @@ class Lossy(ThreadPoolExecutor):
         return super().submit(answer)
 
 
-@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize(
+    "name", slow_but([*RAISED, "none", "other job", "nan"], WAYS)
+)
 @pytest.mark.parametrize("first", slow_but(["1"], [0, 1]))
 def test_every_third_job_is_lost(
     name: str, first: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

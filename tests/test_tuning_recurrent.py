@@ -76,6 +76,7 @@ def test_threads_turn_around_if_the_weights_do_not_fit_their_caches() -> None:
     assert {turns for turns, _ in asked} == {True, False} and len(asked) > 2
 
 
+@pytest.mark.slow
 def test_weights_that_fit_the_caches_are_read_in_one_direction() -> None:
     target = sl.Target("cpu", vector_bytes=32, caches=(Cache(1024, 4), Cache(1 << 18, 4)))
     found = drawn(256, target)

@@ -28,6 +28,7 @@ from schedlang.autotune.search import PER_TRIAL, Exhausted, Random, valid
 from schedlang.autotune.state import BASELINE, Search
 from schedlang.errors import TuningError
 from schedlang.schedule.schedule import Schedule
+from tests.marks import slow_but
 from tests.tuning import Pretended, plus_one, search_of, task_of
 
 
@@ -485,7 +486,7 @@ def test_a_candidate_that_hangs_in_the_race_does_not_win(tmp_path: Path) -> None
     assert result.seconds == 9.0 and result.best.detail == ""
 
 
-@pytest.mark.parametrize("timed", [True, False])
+@pytest.mark.parametrize("timed", slow_but(["True"], [True, False]))
 def test_no_gain_in_half_of_the_trials_ends_a_search(
     timed: bool, tmp_path: Path
 ) -> None:

@@ -98,7 +98,9 @@ def test_a_row_times_a_matrix_has_threads() -> None:
     assert all(shared(c) > 1 for c in drawn(Y, target=AVX512))
 
 
-@pytest.mark.parametrize("target", [AVX2, AVX512], ids=["avx2", "avx512"])
+@pytest.mark.parametrize(
+    "target", [AVX2, pytest.param(AVX512, marks=pytest.mark.slow)], ids=["avx2", "avx512"]
+)
 @pytest.mark.parametrize("size", slow_but(["2"], [2, 3, 9, 17]))
 def test_a_symbolic_length_below_a_vector(size: int, target: sl.Target) -> None:
     A, B, over = sl.placeholder((240, 256)), sl.placeholder((256, n)), reduced(sl.sum, 256)

@@ -81,7 +81,9 @@ def check(tensors: list[sl.Tensor], candidate: Candidate, stride: int) -> None:
 
 
 @pytest.mark.parametrize("fused", slow_but(["False"], [True, False]))
-@pytest.mark.parametrize(("taps", "stride"), [(1, 1), (1, 2), (3, 1), (2, 2)])
+@pytest.mark.parametrize(
+    ("taps", "stride"), [(1, 1), (1, 2), (3, 1), pytest.param(2, 2, marks=pytest.mark.slow)]
+)
 def test_results_do_not_depend_on_blocks_and_prefetches(
     taps: int, stride: int, fused: bool
 ) -> None:

@@ -130,6 +130,7 @@ def test_loops_over_scalars_become_vector_code() -> None:
     assert "@expf" not in text and "@llvm.exp" not in text
 
 
+@pytest.mark.slow
 def test_known_values() -> None:
     x = np.array([0, 1, np.inf, -np.inf, np.nan, -1, 100, -100], np.float32)
     exp, _ = both_ways("exp", x)

@@ -109,7 +109,7 @@ SCHEDULES = [rows, unrolled, vectorized, factored, parallel]
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda f: f.__name__)
-@pytest.mark.parametrize("fold", slow_but(["sum", "max", "argmin"], FOLDS))
+@pytest.mark.parametrize("fold", slow_but(["sum", "argmin"], FOLDS))
 @pytest.mark.parametrize("dtype", slow_but(["int64"], ["int64", "int32"]))
 def test_reductions(dtype: str, fold: str, schedule: Callable[[Any, Any], None]) -> None:
     ours, numpys = FOLDS[fold]
