@@ -65,7 +65,6 @@ def test_numpy(kind: str) -> None:
 
 
 @pytest.mark.slow
-# the others take a second each to compile
 @pytest.mark.parametrize("kind", ["sgemm", "depthwise", "harris"])
 def test_numba_loops(kind: str) -> None:
     assert not error_of("numba_loops", "numba loops", SMALL[kind])
