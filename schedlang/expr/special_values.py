@@ -40,9 +40,11 @@ def convert_dtype(x: Any, dtype: str) -> Any:
     """Return ``x`` as values of a dtype of NumPy: as by ``astype``, and :func:`truncate`."""
     array = np.asarray(x)
     if is_integer(dtype):
-        # integers wrap, of which NumPy does not warn
-        whole = array.dtype.kind != "f"
-        return array.astype(dtype, copy=False)[()] if whole else truncate(array, dtype)
+        if array.dtype.kind == "f":
+            return truncate(array, dtype)
+        if array.dtype.kind in "iub":
+            # integers wrap, of which NumPy does not warn
+            return array.astype(dtype, copy=False)[()]
     with np.errstate(over="ignore", invalid="ignore"):
         return array.astype(dtype, copy=False)[()]
 

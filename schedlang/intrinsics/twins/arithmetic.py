@@ -22,13 +22,13 @@ quiet = np.errstate(all="ignore")
 
 
 # NumPy derives the name of a dtype anew each time
-name_of = cache(lambda dtype: np.dtype(dtype).name)
+_name_of = cache(lambda dtype: np.dtype(dtype).name)
 
 
 @quiet
 def cast(x: Value, dtype: Any) -> Value:
     """Return ``x`` cast by the rules of the language; ``x`` may be a Python number."""
-    return special_values.convert_dtype(x, name_of(dtype))
+    return special_values.convert_dtype(x, _name_of(dtype))
 
 
 def float32(x: Value) -> Value:
