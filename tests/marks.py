@@ -8,6 +8,8 @@ from importlib.util import find_spec
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis.strategies import SearchStrategy
 
 import schedlang as sl
 
@@ -50,3 +52,21 @@ def slow_but(
         pytest.param(case, id=key, marks=[] if key in quick else [pytest.mark.slow])
         for key, case in named.items()
     ]
+
+
+def slow_beyond(
+    few: int, many: int, *strategies: SearchStrategy[Any]
+) -> Callable[[Callable[..., None]], Callable[[int], None]]:
+    """Run a test on ``few`` examples of ``strategies``, and on ``many`` as a slow test."""
+
+    def decorate(test: Callable[..., None]) -> Callable[[int], None]:
+        runs = {n: settings(max_examples=n)(given(*strategies)(test)) for n in (few, many)}
+
+        @pytest.mark.parametrize("examples", slow_but([str(few)], runs))
+        def run(examples: int) -> None:
+            runs[examples]()
+
+        run.__name__, run.__doc__, run.__module__ = test.__name__, test.__doc__, test.__module__
+        return run
+
+    return decorate

@@ -138,16 +138,13 @@ def test_odd_sizes(sizes: tuple[int, int, int], transposed: bool) -> None:
         check(s, tensors, transposed)
 
 
-SIGNS = pytest.mark.parametrize(
+@pytest.mark.parametrize(
     "kinds",
     slow_but(
         ["('uint8', 'uint8')", "('int8', 'uint8')"],
         [("int8", "int8"), ("uint8", "uint8"), ("int8", "uint8")],
     ),
 )
-
-
-@SIGNS
 def test_two_bytes_of_any_sign(kinds: tuple[str, str]) -> None:
     """An operand that has the wrong sign for the instruction is shifted, by a step."""
     assert "tensorize" in sl.autoschedule(product(128, 256, 128, *kinds)[-1], WIDE).as_python()

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import schedlang as sl
@@ -19,8 +18,8 @@ from schedlang.index.linear import Lin, to_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import merge_div_mod, to_lin
 from tests.indices import AXES, EXTENTS, conditions, everywhere, indices, values
+from tests.marks import slow_beyond
 
-quick = settings(max_examples=75, deadline=None)
 LOOPS = tuple((axis, Lin.of(extent)) for axis, extent in zip(AXES, EXTENTS))
 
 
@@ -70,8 +69,7 @@ def equal(axis: Axis, apart: int = 0) -> np.ndarray:
     return at[:, None] + apart == at[None, :]
 
 
-@quick
-@given(places(), places(), st.booleans(), st.integers(0, 2))
+@slow_beyond(25, 75, places(), places(), st.booleans(), st.integers(0, 2))
 def test_iterations_that_always_differ_do(
     one: tuple[list[Expr], list[Expr]], other: tuple[list[Expr], list[Expr]], both: bool, depth: int
 ) -> None:
@@ -87,8 +85,9 @@ def test_iterations_that_always_differ_do(
     assert answer is not None and answer != met
 
 
-@quick
-@given(places(), places(), st.booleans(), st.sampled_from(("same", "moving", "apart", "free")))
+@slow_beyond(
+    25, 75, places(), places(), st.booleans(), st.sampled_from(("same", "moving", "apart", "free"))
+)
 def test_threads_that_never_meet_do_not(
     one: tuple[list[Expr], list[Expr]], other: tuple[list[Expr], list[Expr]], both: bool, how: str
 ) -> None:
@@ -106,8 +105,7 @@ def test_threads_that_never_meet_do_not(
         assert not (same_element(one, other) & pairs).any()
 
 
-@quick
-@given(places(), places())
+@slow_beyond(25, 75, places(), places())
 def test_digits_are_equal_wherever_indices_are(
     one: tuple[list[Expr], list[Expr]], other: tuple[list[Expr], list[Expr]]
 ) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import schedlang as sl
@@ -29,12 +28,10 @@ from schedlang.index.linear import Lin, to_expr
 from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
 from tests.indices import AXES, Point, conditions, everywhere, indices, values
+from tests.marks import slow_beyond
 
-quick = settings(max_examples=75, deadline=None)
 
-
-@quick
-@given(conditions(), st.booleans())
+@slow_beyond(25, 75, conditions(), st.booleans())
 def test_facts_hold_wherever_their_condition_does(cond: Expr, holds: bool) -> None:
     at = everywhere()
     found = np.broadcast_to(values(cond, at), (at.count,)) == holds
@@ -42,8 +39,7 @@ def test_facts_hold_wherever_their_condition_does(cond: Expr, holds: bool) -> No
         assert (np.broadcast_to(values(to_expr(fact), at), (at.count,))[found] <= 0).all()
 
 
-@quick
-@given(conditions(), st.booleans())
+@slow_beyond(25, 75, conditions(), st.booleans())
 def test_conjuncts_hold_wherever_what_joins_them_does(cond: Expr, holds: bool) -> None:
     at = everywhere()
     known = np.broadcast_to(values(cond, at), (at.count,)) == holds
@@ -62,8 +58,7 @@ def members(interval: Interval) -> set[int]:
     return {x for x in range(-20, 21) if (low is None or x >= low) and (high is None or x <= high)}
 
 
-@quick
-@given(intervals(), intervals(), st.sampled_from(COMPARISONS))
+@slow_beyond(25, 75, intervals(), intervals(), st.sampled_from(COMPARISONS))
 def test_intervals_of_comparisons(a: Interval, b: Interval, op: str) -> None:
     functions = {"<": int.__lt__, "<=": int.__le__, ">": int.__gt__, ">=": int.__ge__,
                  "==": int.__eq__, "!=": int.__ne__}  # fmt: skip
@@ -76,8 +71,7 @@ def test_intervals_of_comparisons(a: Interval, b: Interval, op: str) -> None:
     assert inside(a, b) == (members(a) <= members(b))
 
 
-@quick
-@given(conditions())
+@slow_beyond(25, 75, conditions())
 def test_a_condition_that_is_always_or_never_true_is(cond: Expr) -> None:
     at = everywhere()
     found = np.broadcast_to(values(cond, at), (at.count,))
@@ -85,8 +79,7 @@ def test_a_condition_that_is_always_or_never_true_is(cond: Expr) -> None:
     assert known is None or (found == known).all()
 
 
-@quick
-@given(indices(linear=True), st.sampled_from(COMPARISONS), st.integers(-40, 40))
+@slow_beyond(25, 75, indices(linear=True), st.sampled_from(COMPARISONS), st.integers(-40, 40))
 def test_comparisons_of_one_linear_index_are_decided(index: Expr, op: str, end: int) -> None:
     """Interval arithmetic is exact if each axis occurs once, so that no truth is missed."""
     at = everywhere()
@@ -103,8 +96,7 @@ def test_comparisons_of_one_linear_index_are_decided(index: Expr, op: str, end: 
         assert found.any() and not found.all()
 
 
-@quick
-@given(indices(), st.sampled_from(COMPARISONS))
+@slow_beyond(25, 75, indices(), st.sampled_from(COMPARISONS))
 def test_polynomials_of_a_comparison_say_the_same(index: Expr, op: str) -> None:
     at = everywhere()
     rows = at_most(op, to_lin(index))
@@ -117,8 +109,7 @@ def test_polynomials_of_a_comparison_say_the_same(index: Expr, op: str) -> None:
     assert (values(Binary(NEGATED[op], index, sl.const(0), "bool"), at) != wanted).all()
 
 
-@quick
-@given(st.lists(st.tuples(conditions(), st.booleans()), min_size=1, max_size=3))
+@slow_beyond(25, 75, st.lists(st.tuples(conditions(), st.booleans()), min_size=1, max_size=3))
 def test_a_conjunction_holds_where_its_conditions_do(held: list[tuple[Expr, bool]]) -> None:
     at = everywhere()
     wanted = np.ones(at.count, bool)
@@ -168,8 +159,7 @@ def test_a_condition_is_decided_with_the_facts_around_it() -> None:
     assert Lin.of(i) + Lin.of(j) - 3 in facts_of(~(i + j >= 4), True, Ranges())
 
 
-@quick
-@given(st.lists(st.tuples(conditions(), st.booleans()), min_size=1, max_size=3))
+@slow_beyond(25, 75, st.lists(st.tuples(conditions(), st.booleans()), min_size=1, max_size=3))
 def test_narrowed_ranges_hold_every_point(held: list[tuple[Expr, bool]]) -> None:
     at = everywhere()
     kept = np.logical_and.reduce([values(cond, at) == truth_ for cond, truth_ in held])

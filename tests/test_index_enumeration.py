@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import schedlang as sl
@@ -18,10 +17,8 @@ from schedlang.index.counting import count_by_enumeration
 from schedlang.index.enumeration import blocks, count, first_outside, spans_of, table, value_range
 from schedlang.index.ranges import Ranges
 from tests.indices import AXES, EXTENTS, conditions, everywhere, indices, values
+from tests.marks import slow_beyond
 
-quick = settings(
-    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
 SPANS = {axis: (0, extent) for axis, extent in zip(AXES, EXTENTS)}
 Held = list[tuple[Expr, bool]]
 
@@ -51,8 +48,7 @@ def test_blocks_are_the_points_in_order(lengths: tuple[int, ...]) -> None:
     assert found == list(product(*starts))
 
 
-@quick
-@given(indices(), some)
+@slow_beyond(20, 50, indices(), some)
 def test_answers_are_those_of_loops(index: Expr, held: Held) -> None:
     found, here = values(index, everywhere()), kept(held)
     reached = found[here]
@@ -71,8 +67,7 @@ def test_answers_are_those_of_loops(index: Expr, held: Held) -> None:
     assert (rows == np.stack([reached, *(values(a, everywhere())[here] for a in AXES)])).all()
 
 
-@quick
-@given(some)
+@slow_beyond(20, 50, some)
 def test_counts_that_solve_for_an_axis_are_those_of_loops(held: Held) -> None:
     extents = dict(zip(AXES, EXTENTS))
     assert count_by_enumeration(extents, items_of(held, Ranges())) == kept(held).sum()

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import schedlang as sl
@@ -25,9 +24,8 @@ from schedlang.index.iterations import SecondIteration, always_differ, implied_p
 from schedlang.index.linear import Div, Lin, Mod, to_expr, total
 from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import merge_div_mod, to_lin
+from tests.marks import slow_beyond
 
-quick = settings(max_examples=150, deadline=None)
-few = settings(max_examples=75, deadline=None)
 N, M = sl.var("n"), sl.var("m")
 SIZES = [dict(zip((N, M), values)) for values in product(range(5), range(4))]
 # the tiles of an axis of n elements
@@ -139,8 +137,7 @@ def polynomials(draw: st.DrawFn) -> Lin:
     return total(a * b * c for a, b, c in terms)
 
 
-@quick
-@given(polynomials(), polynomials())
+@slow_beyond(50, 150, polynomials(), polynomials())
 def test_a_product_is_divided_by_its_factors(a: Lin, b: Lin) -> None:
     found = exact_quotient(a * b, b)
     assert found == (a if b.terms else None)
@@ -148,8 +145,7 @@ def test_a_product_is_divided_by_its_factors(a: Lin, b: Lin) -> None:
     assert other is None or other * b == a
 
 
-@quick
-@given(st.lists(st.sampled_from(EXTENTS), min_size=1, max_size=4), st.data())
+@slow_beyond(50, 150, st.lists(st.sampled_from(EXTENTS), min_size=1, max_size=4), st.data())
 def test_the_digits_of_a_loop_have_its_values(extents: list[Any], data: st.DataObject) -> None:
     weights = [Lin.of(1)]
     for extent in extents:
@@ -177,15 +173,13 @@ def is_covered(store: Stored) -> None:
         assert written == Counter(product(*spans)), (box, sizes)
 
 
-@few
-@given(st.one_of(stores(), any_stores()))
+@slow_beyond(25, 75, st.one_of(stores(), any_stores()))
 def test_fused_loops_cover_what_is_proven(store: Stored) -> None:
     is_covered(store)
 
 
 @pytest.mark.slow
-@quick
-@given(st.one_of(stores(), any_stores()))
+@slow_beyond(50, 150, st.one_of(stores(), any_stores()))
 def test_many_fused_loops_cover_what_is_proven(store: Stored) -> None:
     is_covered(store)
 
@@ -221,8 +215,7 @@ def is_different(store: Stored, data: st.DataObject) -> None:
         assert any(meet(store, axis, depth)) != proven
 
 
-@few
-@given(st.one_of(stores(), any_stores()), st.data())
+@slow_beyond(25, 75, st.one_of(stores(), any_stores()), st.data())
 def test_iterations_of_fused_loops_differ_where_proven(
     store: Stored, data: st.DataObject
 ) -> None:
@@ -230,8 +223,7 @@ def test_iterations_of_fused_loops_differ_where_proven(
 
 
 @pytest.mark.slow
-@quick
-@given(st.one_of(stores(), any_stores()), st.data())
+@slow_beyond(50, 150, st.one_of(stores(), any_stores()), st.data())
 def test_iterations_of_many_fused_loops_differ_where_proven(
     store: Stored, data: st.DataObject
 ) -> None:

@@ -28,6 +28,7 @@ from schedlang.index.relax import largest, lower, relax, upper
 from schedlang.index.rules import floordiv, mod
 from schedlang.index.simplify import merge_div_mod, to_lin
 from tests.indices import AXES, EXTENTS, conditions, everywhere, indices, values
+from tests.marks import slow_beyond
 
 quick = settings(max_examples=75, deadline=None)
 
@@ -37,8 +38,7 @@ def holds(interval: tuple[int | None, int | None], found: np.ndarray) -> bool:
     return (low is None or low <= found.min()) and (high is None or found.max() <= high)
 
 
-@quick
-@given(indices())
+@slow_beyond(25, 75, indices())
 def test_ranges_hold_every_value(index: Expr) -> None:
     found, ranges, lin = values(index, everywhere()), Ranges(), to_lin(index)
     assert (values(to_expr(lin), everywhere()) == found).all()
@@ -48,15 +48,13 @@ def test_ranges_hold_every_value(index: Expr) -> None:
         assert (found >= 0).all()
 
 
-@quick
-@given(indices(linear=True))
+@slow_beyond(25, 75, indices(linear=True))
 def test_ranges_of_sums_are_exact(index: Expr) -> None:
     found = values(index, everywhere())
     assert Ranges().interval(to_lin(index)) == (found.min(), found.max())
 
 
-@quick
-@given(indices(), conditions())
+@slow_beyond(25, 75, indices(), conditions())
 def test_proofs_hold_where_their_facts_do(index: Expr, cond: Expr) -> None:
     at = everywhere()
     found = values(index, at)[values(cond, at)]
@@ -75,8 +73,7 @@ def test_proofs_hold_where_their_facts_do(index: Expr, cond: Expr) -> None:
 N = sl.var("n")
 
 
-@quick
-@given(indices(), st.integers(-3, 3), st.integers(1, 5))
+@slow_beyond(25, 75, indices(), st.integers(-3, 3), st.integers(1, 5))
 def test_bounds_without_loop_variables_hold_at_all_sizes(index: Expr, times: int, d: int) -> None:
     """Bounds of an index that also depends on a size, over that size alone."""
     at, ranges = everywhere(), Ranges()
@@ -93,8 +90,7 @@ def test_bounds_without_loop_variables_hold_at_all_sizes(index: Expr, times: int
             assert (found >= 0).all()
 
 
-@quick
-@given(indices(), st.booleans())
+@slow_beyond(25, 75, indices(), st.booleans())
 def test_relaxing_one_axis_bounds_the_index(index: Expr, above: bool) -> None:
     axis = AXES[0]
     lin, ranges = to_lin(index), Ranges()
@@ -104,8 +100,9 @@ def test_relaxing_one_axis_bounds_the_index(index: Expr, above: bool) -> None:
         assert ((bound >= found) if above else (bound <= found)).all()
 
 
-@quick
-@given(indices(linear=True), indices(linear=True), st.integers(1, 7), st.integers(1, 3))
+@slow_beyond(
+    25, 75, indices(linear=True), indices(linear=True), st.integers(1, 7), st.integers(1, 3)
+)
 def test_differences_of_quotients_are_bounded(x: Expr, y: Expr, d: int, times: int) -> None:
     """The bound of ``x//d - y//d`` holds, and is at most one above the largest value of it."""
     den, ranges = Lin.of(d), Ranges()
@@ -121,8 +118,7 @@ def test_differences_of_quotients_are_bounded(x: Expr, y: Expr, d: int, times: i
     assert below[0] >= times * (apart.min() // d)
 
 
-@quick
-@given(indices(), st.integers(1, 7), st.integers(-5, 5))
+@slow_beyond(25, 75, indices(), st.integers(1, 7), st.integers(-5, 5))
 def test_quotients_and_remainders_keep_their_value(index: Expr, d: int, times: int) -> None:
     at, ranges, lin, den = everywhere(), Ranges(), to_lin(index), Lin.of(d)
     found = values(index, at)
@@ -133,8 +129,7 @@ def test_quotients_and_remainders_keep_their_value(index: Expr, d: int, times: i
         assert (values(to_expr(rewritten), at) == found * times).all()
 
 
-@quick
-@given(indices(), indices(), st.integers(1, 7))
+@slow_beyond(25, 75, indices(), indices(), st.integers(1, 7))
 def test_proven_orders_of_quotients_hold(x: Expr, y: Expr, d: int) -> None:
     den, ranges = Lin.of(d), Ranges()
     for a, b in ((to_lin(x), to_lin(y)), (floordiv(to_lin(x), den, ranges), to_lin(y)),
@@ -143,8 +138,7 @@ def test_proven_orders_of_quotients_hold(x: Expr, y: Expr, d: int) -> None:
             assert (values(to_expr(a), everywhere()) >= values(to_expr(b), everywhere())).all()
 
 
-@quick
-@given(indices())
+@slow_beyond(25, 75, indices())
 def test_the_step_of_an_axis_is_constant(index: Expr) -> None:
     found = values(index, everywhere()).reshape(EXTENTS)
     for place, axis in enumerate(AXES):

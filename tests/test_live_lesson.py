@@ -71,7 +71,7 @@ def at_state(tab: Tab, number: int) -> None:
 
 @pytest.mark.parametrize(
     ("cores", "width"),
-    [pytest.param(*m, marks=() if m == MACHINES[0] else pytest.mark.slow) for m in MACHINES],
+    [pytest.param(*m, marks=pytest.mark.slow) for m in MACHINES],
 )
 def test_the_product_by_clicks(
     browser: Browser, cores: int, width: int, monkeypatch: pytest.MonkeyPatch

@@ -190,6 +190,7 @@ def test_a_candidate_ended_by_the_deadline_is_no_trial() -> None:
     assert not given_up(past, slow, None) and not given_up(Job(0, ""), slow, 1.0)
 
 
+@pytest.mark.slow
 def test_a_candidate_that_hangs_at_the_end_is_ended(tmp_path: Path) -> None:
     """The candidate is ended at the deadline, not at its limit of 60 seconds."""
     task = task_of(plus_one(), Limits(build=60.0, run=60.0))
