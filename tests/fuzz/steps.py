@@ -218,7 +218,7 @@ def _transform_layout(rng: Random, s: Any) -> None:
     for axis in axes:
         factor = rng.choice((1, 2, 4, 5))
         places += [axis] if factor == 1 else [axis // factor, axis % factor]
-    if places[0] is axes[0] and factor in (2, 4) and len(axes) > 1 and rng.random() < 0.7:
+    if axes and places[0] is axes[0] and factor in (2, 4) and len(axes) > 1 and rng.random() < 0.7:
         # an axis that is whole tells its parts
         places[-1] ^= axes[0] // rng.choice((1, 3)) % factor
     rng.shuffle(places)
