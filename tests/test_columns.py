@@ -215,7 +215,7 @@ def panels(rows: int) -> tuple[sl.Tensor, sl.Tensor, sl.Schedule, list[sl.Axis]]
     [
         # a panel has six lines: one for each iteration, two, or one again at the end
         (6, 1, "prefetch A[i.outer*2 + j//3, min(r + 1, 4), j%3*16]"),
-        (4, 1, "unroll A_line in 0..2:"),
+        pytest.param(4, 1, "unroll A_line in 0..2:", marks=pytest.mark.slow),
         (7, 1, "prefetch A[i.outer*2 + min(j//3, 1), min(r + 1, 4), j%3*16]"),
         (1, 2, "prefetch A[i.outer*2 + min(q//3, 1), min(r + 1, 4), q%3*16]"),
     ],

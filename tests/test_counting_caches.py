@@ -191,8 +191,10 @@ def rows(s: sl.Schedule, B: sl.Tensor) -> None:
         ("vload_columns", lambda A, i, j: A[j, i], (40, 24), columns, "float32"),
         ("vload_shuffled", lambda A, i, j: A[i, j + 1 - j % 2 * 2], (24, 40), rows, "float32"),
         ("vload_strided", lambda A, i, j: A[i, 39 - j], (24, 40), rows, "float16"),
-        ("vload_masked", lambda A, i, j: sl.if_then_else((j > 2) & (i > 0), A[i, j], 0),
-         (24, 40), rows, "float32"),
+        pytest.param(
+            "vload_masked", lambda A, i, j: sl.if_then_else((j > 2) & (i > 0), A[i, j], 0),
+            (24, 40), rows, "float32", marks=pytest.mark.slow,
+        ),
     ],
     ids=lambda v: v if isinstance(v, str) and v.startswith("v") else "",
 )  # fmt: skip

@@ -59,7 +59,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(
-    "name", slow_but(["copies", "rows", "steps filled up"], CASES)
+    "name", slow_but(["copies", "steps filled up"], CASES)
 )
 def test_candidates_with_dp4a(name: str) -> None:
     sizes, kinds, transposed, wanted = CASES[name]

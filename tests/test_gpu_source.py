@@ -292,6 +292,7 @@ def test_a_tile_with_a_block_axis_of_one_stays_in_registers() -> None:
     np.testing.assert_allclose(f.check(a), a @ a, rtol=1e-5)
 
 
+@pytest.mark.slow
 @compiles
 def test_the_emulator_has_the_machine_code_of_its_kernels() -> None:
     case = CASES["sum by several warps"]()

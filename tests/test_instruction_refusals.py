@@ -548,8 +548,14 @@ def test_a_function_that_llvm_does_not_know() -> None:
 @pytest.mark.parametrize(
     ("bad", "said"),
     [
-        (CFunction("no_such_function", "immintrin.h", ("__m512i",) * 3), "no_such_function"),
-        (CSnippet("c = a +;", WORDS, "immintrin.h"), "expected expression"),
+        pytest.param(
+            CFunction("no_such_function", "immintrin.h", ("__m512i",) * 3), "no_such_function",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            CSnippet("c = a +;", WORDS, "immintrin.h"), "expected expression",
+            marks=pytest.mark.slow,
+        ),
         (CSnippet("c = d;", WORDS, "immintrin.h"), "d.? undeclared|undeclared identifier 'd'"),
         (CSnippet("c = a;", {**WORDS, "b": "no_such_type"}, "immintrin.h"), "no_such_type"),
         (CFunction("f", "no_such_header.h", ("int",) * 3), "no_such_header.h: No such file"),

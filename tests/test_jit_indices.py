@@ -7,6 +7,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.errors import BoundsError, ComputeError, ComputeTypeError
+from tests.marks import slow_but
 from tests.test_jit import check, numbers
 
 I = np.array([0, -1, 2, 0, 1])  # noqa: E741
@@ -151,7 +152,7 @@ def test_a_0_d_array_copies_a_row_and_a_scalar_does_not():
     check(f, numbers(4, 3), np.array(1), np.int64(2))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "int64"])
+@pytest.mark.parametrize("dtype", slow_but(["float32"], ["float32", "int64"]))
 @pytest.mark.parametrize("mask", [V[:3] > 10, np.arange(12).reshape(3, 4) % 5 > 1], ids=np.ndim)
 def test_masks_of_the_first_dimensions(dtype, mask):
     def f(x, m):

@@ -165,7 +165,13 @@ def test_data_with_a_computed_zero_point() -> None:
     np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("options", [LAYERS["int8-padded"], LAYERS["odd"], LAYERS["matrix"]])
+@pytest.mark.parametrize(
+    "options",
+    [
+        LAYERS["int8-padded"], pytest.param(LAYERS["odd"], marks=pytest.mark.slow),
+        LAYERS["matrix"],
+    ],
+)  # fmt: skip
 def test_a_network_runs_the_integers(options: dict[str, Any]) -> None:
     given = layer(**options)
     imported = sl.frontend.from_onnx(given)

@@ -89,7 +89,11 @@ def of_residual(x: np.ndarray, arrays: dict[str, np.ndarray]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("target", ["python", "c"])
-@pytest.mark.parametrize("how", [sl.schedule, vectors], ids=["plain", "vectors"])
+@pytest.mark.parametrize(
+    "how",
+    [pytest.param(sl.schedule, marks=pytest.mark.slow), vectors],
+    ids=["plain", "vectors"],
+)
 def test_a_block_with_a_branch_agrees_with_numpy(target: str, how: Any) -> None:
     module, arrays = residual(Parts(target), how)
     for _ in range(2):

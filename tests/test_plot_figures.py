@@ -161,7 +161,7 @@ def within(picture: sl.plot.Picture) -> str:
 
 
 @pytest.mark.parametrize(
-    "name", slow_but(["order", "race", "profile of one", "partition", "stages"], PICTURES)
+    "name", slow_but(["race", "profile of one", "partition", "stages"], PICTURES)
 )
 def test_every_kind_is_drawn_with_its_caption(name: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")

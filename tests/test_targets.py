@@ -251,7 +251,7 @@ def test_a_target_takes_at_most_150_lines() -> None:
 
 
 @needs_c
-@pytest.mark.parametrize("index", slow_but(("0", "1", "2", "3"), range(60)))
+@pytest.mark.parametrize("index", slow_but(("1", "2", "3"), range(60)))
 def test_random_schedules_for_a_target_of_a_package(index: int) -> None:
     case = run_case("scalar", index, [Checked()])
     assert not case.failure, f"{case.snippet}\n{case.failure}"

@@ -114,7 +114,9 @@ def test_a_list_of_one_shape_gives_a_tensor() -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("kind", ["serial", "parallel", "vectorize", "unroll"])
+@pytest.mark.parametrize(
+    "kind", slow_but(["parallel", "vectorize"], ["serial", "parallel", "vectorize", "unroll"])
+)
 def test_loops_and_conditions(kind: str, target: str) -> None:
     def write(ib: Any, a: Any, b: Any) -> None:
         with ib.for_range(0, 8, name="i") as i:

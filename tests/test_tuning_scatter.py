@@ -14,6 +14,7 @@ from schedlang.autotune.knobs import Rejected
 from schedlang.autotune.space import Candidate, Space
 from schedlang.autotune.tactics.facts import Problem
 from tests.cpu_candidates import drawn, shared
+from tests.marks import slow_but
 
 rng = np.random.default_rng(0)
 SIZE, ROWS, WORDS, WIDTH = 16384, 600, 40, 64
@@ -48,7 +49,9 @@ CASES: dict[Callable[[], sl.Tensor], tuple[Any, ...]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("make", CASES)
+@pytest.mark.parametrize(
+    "make", slow_but(["histogram", "embedding"], CASES, lambda make: make.__name__)
+)
 def test_candidates_are_right(make: Callable[[], sl.Tensor]) -> None:
     output, arrays = make(), CASES[make]
     wanted = sl.reference(output)(*arrays)
