@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import schedlang as sl
@@ -179,7 +180,8 @@ def test_fused_loops_cover_what_is_proven(store: Stored) -> None:
 
 
 @pytest.mark.slow
-@slow_beyond(50, 150, st.one_of(stores(), any_stores()))
+@settings(max_examples=150, deadline=None)
+@given(st.one_of(stores(), any_stores()))
 def test_many_fused_loops_cover_what_is_proven(store: Stored) -> None:
     is_covered(store)
 
@@ -223,7 +225,8 @@ def test_iterations_of_fused_loops_differ_where_proven(
 
 
 @pytest.mark.slow
-@slow_beyond(50, 150, st.one_of(stores(), any_stores()), st.data())
+@settings(max_examples=150, deadline=None)
+@given(st.one_of(stores(), any_stores()), st.data())
 def test_iterations_of_many_fused_loops_differ_where_proven(
     store: Stored, data: st.DataObject
 ) -> None:
