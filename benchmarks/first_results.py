@@ -56,6 +56,9 @@ def ask(checkout: Path, cache: str, *arguments: str) -> dict[str, float]:
         "SCHEDLANG_CACHE": cache, "PYTHONPATH": path,
         "TORCHINDUCTOR_CACHE_DIR": f"{cache}/inductor", "NUMBA_CACHE_DIR": f"{cache}/numba",
     }  # fmt: skip
+    if arguments[0] in ("saved", "loaded"):
+        # two checkouts would save a network in one folder
+        env["SCHEDLANG_BENCHMARKS"] = f"{cache}/benchmarks"
     env.pop("PYTHONDONTWRITEBYTECODE", None)
     command = [sys.executable, "-c", CHILD.read_text(encoding="utf-8"), *arguments]
     try:
